@@ -75,6 +75,7 @@ INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": 
                                                                      # most frequent of those the format defines, and of others
                    "iblank_unknown": [value],                        # those of them that it does not define: they count as field
                    "iblank_others": {"known": points, "unknown": points} | null,        # whose values are not listed
+                   "hidden_cells": cells | null,                    # that are blanked out though their corners are not
                    "uniform": {"origin": [x, y, z], "spacing": [dx, dy, dz]} | null}],  # every point is, to the last bit that is
                                                                      # stored, at origin + (i, j, k) * spacing; null where not,
                                                                      # and of files paged in place until their boxes are made

@@ -52,6 +52,9 @@ class Zone:
     def __getitem__(self, name: str) -> Field:
         """A field, `xyz`, `iblank`, or an expression such as `"grad(pressure)"`.
 
+        Of files that hide cells iblank has values from 1 << 30 on: ordinary points, with a bit for what begins there and is hidden
+        (1 the cell; 2, 4, 8 the edges along i, j, k; 16, 32, 64 the faces across them).
+
         Raises:
             UnknownName: if the zone does not have it.
         """

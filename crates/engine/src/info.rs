@@ -61,7 +61,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
                 "name": z.name, "dims": z.dims, "iblank": d.iblank.is_some(), "points": z.dims.iter().product::<usize>(),
                 "page": d.translation.page, "pages": d.translation.count(), "box": found.boxes.get(n).unwrap_or(&null),
                 "kind": found.kinds.get(n).map(|k| k.word()), "header": header, "iblank_values": values, "iblank_unknown": unknown,
-                "iblank_others": others, "uniform": uniform.get(n).and_then(|u| u.as_ref()).map(Uniform::value),
+                "iblank_others": others, "hidden_cells": blanks.map(|b| b.hidden_cells()), "uniform": uniform.get(n).and_then(|u| u.as_ref()).map(Uniform::value),
             })
         })
         .collect();
@@ -109,6 +109,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         }
     };
     let page_bytes = dataset.zones.first().map_or(0, |z| z.translation.component * z.arrays[z.xyz].dtype.size());
+    let beside = dataset.neighbour_bytes(&session.pager);
     let fields_traced = dataset.fields(Some("velocity"), &[], 0).or_else(|_| dataset.fields(None, &[], 0))?;
     let mut all = json!({
         "source": session.spec.path, "format": c.format, "guessed": c.guessed, "order_assumed": c.order_assumed, "dimension": c.dimension,
@@ -118,7 +119,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         "times_step": apart(&c.times), "times_equal": times_equal(c),
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
         "checked": dataset.checked(), "layout": layout, "codec": codec,
-        "limit_least_bytes": crate::limits::enough_limit(dataset.closure_bytes(&fields_traced, &session.pager, c.times.len().clamp(1, 2))),
+        "limit_least_bytes": crate::limits::enough_limit(beside + dataset.closure_bytes(&fields_traced, &session.pager, c.times.len().clamp(1, 2))),
         "walls": found.walls.map(|walls| walls.iter().map(|f| json!({
             "zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1,
         })).collect::<Vec<_>>()),

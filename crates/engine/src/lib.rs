@@ -46,6 +46,7 @@ pub mod tracers;
 pub mod validate;
 pub mod values;
 pub mod volume;
+pub mod walls;
 
 /// Codec of new stores unless the user says otherwise; chosen by the measurements in `docs/benchmarks.md`.
 pub const DEFAULT_CODEC: &str = "none";

@@ -19,6 +19,7 @@ use field::cell::interpolate_scalar;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::expression::bounds::Interval;
+use field::plot3d::iblank::hides_cell;
 use field::quantity::Quantity;
 use kernels::streamline::Direction;
 use pager::ChargeKind;
@@ -119,7 +120,8 @@ impl Session {
                     }
                     let of =
                         |row: usize| -> [f64; 8] { core::array::from_fn(|c| values[row * nodes + corner(cell, c)]) };
-                    if z.iblank.is_some() && of(asked.names.len()).contains(&0.0) {
+                    let blank = z.iblank.map(|_| of(asked.names.len()));
+                    if blank.is_some_and(|b| b.contains(&0.0) || hides_cell(b[0])) {
                         continue;
                     }
                     if asked.condition.holds(|side| interpolate_scalar(&of(side), rst)) {

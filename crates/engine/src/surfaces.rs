@@ -8,11 +8,13 @@ use crate::output::{
 };
 use crate::session::{Session, Watch};
 use crate::trace::LedgerShare;
-use crate::values::{read_box, walls, NodeBox};
+use crate::values::{read_box, NodeBox};
+use crate::walls::walls;
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
+use field::plot3d::iblank::{bits, FACE};
 use field::quantity::Quantity;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -56,8 +58,9 @@ fn line_not_face(z: &Zone, axis: usize, index: u32) -> String {
     }
 }
 
-/// Takes a row of a face: its number, positions, columns of the fields' components, and which points iblank lets be used.
-pub type TakeRow<'a> = dyn FnMut(usize, &[[f64; 3]], &[&[f64]], &[bool]) -> Result<(), FieldError> + 'a;
+/// Takes a row of a face: its number, positions, columns of the fields' components, and which points iblank lets be used, and
+/// beside which quadrilaterals, by their low corner, all cells are blanked out.
+pub type TakeRow<'a> = dyn FnMut(usize, &[[f64; 3]], &[&[f64]], [&[bool]; 2]) -> Result<(), FieldError> + 'a;
 
 /// Rows of a face (constant second axis), a strip of pages at a time: position, then the fields' components, then whether
 /// iblank lets the point be used.
@@ -101,15 +104,16 @@ pub fn face_rows(
                 .map(|i| [column(0, r)[i], column(1, r)[i], if planar { 0.0 } else { column(2, r)[i] }])
                 .collect();
             let mut at = if planar { 2 } else { 3 };
-            let usable: Vec<bool> = match z.iblank {
+            let (usable, hidden): (Vec<bool>, Vec<bool>) = match z.iblank {
                 Some(_) => {
                     at += 1;
-                    column(at - 1, r).iter().map(|b| *b != 0.0).collect()
+                    let blank = column(at - 1, r);
+                    blank.iter().map(|b| (*b != 0.0, bits(*b) & FACE << face.axis != 0)).unzip()
                 }
-                None => vec![true; ni],
+                None => (vec![true; ni], vec![false; ni]),
             };
             let columns: Vec<&[f64]> = (at..v.len() / n).map(|c| column(c, r)).collect();
-            row((from - first) as usize + r, &points, &columns, &usable)?;
+            row((from - first) as usize + r, &points, &columns, [&usable, &hidden])?;
         }
         from = to;
     }
@@ -161,7 +165,7 @@ pub fn extract(
         if let Sink::Triangles(rows, _) = &mut sink {
             rows.begin(f.zone as i32 + 1).map_err(failed)?;
         }
-        face_rows(session, &dataset, f, spec.step, &fields, watch, &mut |_, points, columns, usable| {
+        face_rows(session, &dataset, f, spec.step, &fields, watch, &mut |_, points, columns, [usable, hidden]| {
             let mut at = 0;
             let interleaved: Vec<Vec<f64>> = specs
                 .iter()
@@ -174,9 +178,9 @@ pub fn extract(
             match &mut sink {
                 Sink::Quads(writer) => {
                     let values: Vec<FieldValues<'_>> = interleaved.iter().map(|v| FieldValues::F64(v)).collect();
-                    writer.push_row(points, &values, Some(usable)).map_err(failed)
+                    writer.push_row(points, &values, Some([usable, hidden])).map_err(failed)
                 }
-                Sink::Triangles(rows, _) => rows.push(points, interleaved, usable).map_err(failed),
+                Sink::Triangles(rows, _) => rows.push(points, interleaved, [usable, hidden]).map_err(failed),
             }
         })?;
         let mut of = f.to_json(&dataset);

@@ -4,11 +4,12 @@ use crate::gridface::GridFace;
 use crate::gridkind::{GridKind, GridLook};
 use crate::limits::{charge_other, fetch_error};
 use crate::session::{Session, Watch};
-use crate::values::{visit_box, walls, NodeBox};
+use crate::values::{visit_box, NodeBox};
+use crate::walls::walls;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
-use field::plot3d::iblank::{Blank, HOLE};
+use field::plot3d::iblank::{hides_cell, of_point, Blank, HOLE};
 use field::quantity::{Quantity, Sources};
 use field::translate::Translation;
 use pager::{ArrayId, Lookup, PageId, Worker};
@@ -101,6 +102,8 @@ pub(crate) struct Blanks {
     zones: usize,
     known: Tally,
     unknown: Tally,
+    /// Cells that are blanked out themselves.
+    hidden: u64,
     /// The last value and how often it came since: it mostly comes again.
     run: (i32, u64),
 }
@@ -121,9 +124,16 @@ impl Blanks {
     fn flush(&mut self) {
         let (value, points) = std::mem::take(&mut self.run);
         if points > 0 {
+            self.hidden += points * u64::from(hides_cell(f64::from(value)));
+            let value = of_point(value);
             let unknown = matches!(Blank::of(value, self.zones), Blank::Unknown(_));
             if unknown { &mut self.unknown } else { &mut self.known }.add(value, points);
         }
+    }
+
+    /// Cells that are blanked out themselves, whatever their points are.
+    pub fn hidden_cells(&self) -> u64 {
+        self.hidden
     }
 
     /// `(iblank_values, iblank_unknown, iblank_others)` as INFO has them.

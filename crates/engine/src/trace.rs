@@ -28,6 +28,7 @@ pub use crate::tracers::ReadAhead;
 use crate::tracers::{Streamlines, Tracer, Unsteady};
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::motion::Neighbours;
 use field::nodes::Zone;
 use field::space::ZoneFields;
 use kernels::pathline::Pathline;
@@ -129,7 +130,7 @@ pub fn trace(
     let tasks = spec.seeds.len();
     let Some(path) = &spec.path else {
         let fields = dataset.fields(Some(&spec.field), &sampled, spec.step)?;
-        let need = Need::of(&dataset, &fields, &session.pager, 1);
+        let need = Need::of(&dataset, &fields, &session.pager, 1).beside(dataset.neighbour_bytes(&session.pager));
         let steps = over.steps.clone().unwrap_or_else(|| vec![spec.step]);
         if over.steps.is_some() {
             layout.moments = steps_of(&dataset, &steps)?;
@@ -138,7 +139,8 @@ pub fn trace(
             let fields = dataset.fields(Some(&spec.field), &sampled, *step)?;
             let options = Options { stop: stop.clone(), ..spec.options.clone() };
             let (zones, order) = (zones.clone(), order.clone());
-            Ok(Streamlines { zones, fields, order, step: *step as u32, options, components })
+            let near = Neighbours::of(*step, &dataset.catalog.times);
+            Ok(Streamlines { zones, fields, order, step: *step as u32, near, options, components })
         });
         let job = Job { session, spec, seeds: &seeds, tasks, layout, need, file, kept: Kept::default() };
         return job.trace(tracers, watch);
@@ -202,6 +204,13 @@ impl Need {
             closure: dataset.closure_bytes(fields, pager, steps),
             whole_step: zones.map(|(z, of)| page_bytes(z, of).saturating_mul(z.translation.count())).sum(),
         }
+    }
+}
+
+impl Need {
+    /// With so many bytes more a step.
+    fn beside(self, bytes: u64) -> Self {
+        Self { step: self.step + bytes, closure: self.closure + bytes, ..self }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::admission::SeedRule;
 use crate::executor::Outcome;
 use crate::leaving::ZonePage;
 use field::error::FieldError;
+use field::motion::Neighbours;
 use field::nodes::{Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::space::{CellId, Space, ZoneFields, LANES};
@@ -132,6 +133,8 @@ pub(crate) struct Streamlines {
     pub fields: Arc<[ZoneFields]>,
     pub order: ZoneOrder,
     pub step: u32,
+    /// What the motion of grids at the step follows from.
+    pub near: Neighbours,
     pub options: Options,
     /// Sampled components.
     pub components: usize,
@@ -143,7 +146,7 @@ impl Tracer for Streamlines {
 
     fn flow(&self, worker: Worker) -> Self::Flow {
         let nodes = PagedNodes::new(self.zones.clone(), worker, self.step);
-        GridFlow::new(Space::new(nodes, self.fields.clone()), self.order.clone())
+        GridFlow { near: Some(self.near), ..GridFlow::new(Space::new(nodes, self.fields.clone()), self.order.clone()) }
     }
     #[inline(always)]
     fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker {

@@ -1,7 +1,7 @@
 //! Values at nodes: boxes of a zone as arrays, walls, probes.
 
 use crate::blocking::{blocking_flow, until_here};
-use crate::gridface::{GridFace, AXES};
+use crate::gridface::AXES;
 use crate::limits::{enough_limit, fetch_error, held_together, more_than};
 use crate::session::{Session, Watch};
 use field::dataset::Dataset;
@@ -10,7 +10,6 @@ use field::nodes::{ArraySlot, Zone};
 use field::quantity::{Columns, Derived, Quantity};
 use field::space::{Blank, CellId, Spot, ZoneFields};
 use pager::{Lookup, PageId, PagerError};
-use std::ops::Range;
 
 /// A box of nodes of a zone, 0-based, half open, along i, j, k.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -456,67 +455,4 @@ fn probed(
     });
     let values = each.collect();
     Probed { zone, index: spot.index(), position, note, values }
-}
-
-/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest, at each of `steps`; in a 2-D dataset, where a
-/// zone is itself a face, the edges of zones.
-///
-/// # Errors
-/// [`FieldError`].
-pub fn walls(
-    session: &Session,
-    dataset: &Dataset,
-    steps: Range<usize>,
-    watch: &mut Watch<'_>,
-) -> Result<Vec<GridFace>, FieldError> {
-    let mut found = Vec::new();
-    for face in faces(dataset) {
-        // A zone that never changes is at every step what it is at the first.
-        let steady = dataset.zones[face.zone].arrays.iter().all(|a| a.steady);
-        let mut always = true;
-        for step in steps.clone().take(if steady { 1 } else { usize::MAX }) {
-            always = is_wall(session, dataset, face, step, watch)?;
-            if !always {
-                break;
-            }
-        }
-        if always {
-            found.push(face);
-        }
-    }
-    Ok(found)
-}
-
-/// The outer faces of zones that can be walls.
-fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
-    let planar = dataset.catalog.dimension == 2;
-    dataset.zones.iter().enumerate().flat_map(move |(zone, z)| {
-        let dims = z.dims();
-        (0..3).flat_map(move |axis| {
-            let across = (0..3).filter(|a| *a != axis && dims[*a] == 1).count();
-            // A face of one point across is an edge, not a surface.
-            let none = if planar { axis == 2 || across != 1 } else { across > 0 };
-            let last = dims[axis] - 1;
-            let sides = [Some(0), (last > 0).then_some(last)].into_iter().flatten().filter(move |_| !none);
-            sides.map(move |index| GridFace::whole(zone, axis, index, dims))
-        })
-    })
-}
-
-/// Whether the nodes of a face are all wall or all at rest.
-fn is_wall(
-    session: &Session,
-    dataset: &Dataset,
-    face: GridFace,
-    step: usize,
-    watch: &mut Watch<'_>,
-) -> Result<bool, FieldError> {
-    let z = &dataset.zones[face.zone];
-    let motion = z.array("momentum").or_else(|| z.array("velocity"));
-    let mut all = |array: Option<usize>, is: fn(&[f64]) -> bool| -> Result<bool, FieldError> {
-        let Some(array) = array else { return Ok(false) };
-        let q = [Quantity::Stored { array, components: z.arrays[array].components }];
-        visit_box(session, dataset, face.nodes(step), &q, watch, &mut |_, v| is(v))
-    };
-    Ok(all(z.iblank, |v| v[0] == 2.0)? || all(motion, |v| v.iter().all(|c| *c == 0.0))?)
 }

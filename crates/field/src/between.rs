@@ -6,6 +6,7 @@
 
 use crate::boxes::{Bounds, EMPTY};
 use crate::nodes::{beyond, child, look_through, Corners, Miss, Nodes, Zone};
+use crate::plot3d::iblank::{bits, OF_CELLS};
 use crate::simd::V4;
 use pager::error::PageError;
 use pager::id::PageId;
@@ -94,6 +95,8 @@ impl<N: Nodes> Between<N> {
             *out = match (*a, *b) {
                 (0.0, _) | (_, 0.0) => 0.0,
                 (a, _) if a < 0.0 => a,
+                // Where cells are blanked out at either step, both say so.
+                (a, b) if bits(a) != 0 => f64::from(OF_CELLS) + f64::from(bits(a) | bits(b)),
                 (_, b) => b,
             };
         }

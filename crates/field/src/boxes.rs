@@ -3,7 +3,7 @@
 //! # Theory
 //! Level 0 holds one axis-aligned box for each block of 4x4x4 cells of a zone, whatever the page size, so that the blocks
 //! that a search visits do not depend on how the data was stored. Each further level joins 2x2x2 boxes. Only usable
-//! cells count: no corner with iblank 0, none that is not finite. A box holds its cells and may be a little larger:
+//! cells count: no corner with iblank 0, none that is not finite, and not itself blanked out. A box holds its cells and may be a little larger:
 //! each side is rounded outward to a multiple of 1/64 of the box's own width (at most), which leaves few significant
 //! bits, and they compress to about half.
 //!
@@ -12,6 +12,7 @@
 //! the order does not matter. [`BoxPyramid`] holds all levels of a zone in memory, for data that is in memory anyway.
 
 use crate::nodes::box_holds;
+use crate::plot3d::iblank::{hides_cell, OF_CELLS};
 use crate::simd::V4;
 use std::ops::Range;
 
@@ -223,7 +224,8 @@ fn sweep<T: Real>(
             }
             if let Some(ib) = slab.iblank {
                 for (&b, h) in ib[at..at + ni].iter().zip(hole.iter_mut()) {
-                    *h |= i32::from(b == 0);
+                    // A cell that is blanked out is looked for cell by cell.
+                    *h |= i32::from(b == 0 || b >= OF_CELLS);
                 }
             }
         }
@@ -271,6 +273,9 @@ fn add_cell<T: Real>(xyz: &[T], slab: &Slab<'_>, at: usize, up: [bool; 3], bound
     found[5] = 0.0;
     let mut lo = [T::LARGEST; 3];
     let mut hi = [T::SMALLEST; 3];
+    if slab.iblank.is_some_and(|ib| hides_cell(f64::from(ib[at]))) {
+        return;
+    }
     for n in 0..8 {
         let p = corner(n);
         if slab.iblank.is_some_and(|ib| ib[p] == 0) {

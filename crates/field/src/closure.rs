@@ -29,6 +29,18 @@ impl Dataset {
         self.zones.iter().zip(fields).map(of_zone).max().unwrap_or(0)
     }
 
+    /// Bytes that lines of one step take beside [`Self::step_bytes`] and [`Self::closure_bytes`] where grids move: whether what they run
+    /// into is a wall follows from the places of a cell's corners at the two steps beside it.
+    pub fn neighbour_bytes(&self, pager: &Pager) -> u64 {
+        let moving = self.zones.iter().filter(|z| !z.arrays[z.xyz].steady);
+        let of_zone = |z: &Zone| {
+            let corners: u64 = z.translation.pages.iter().map(|n| u64::from(*n).min(2)).product();
+            let frame = frame_bytes(pager, z.arrays[z.xyz].id);
+            2 * (frame * corners + INDEX_BYTES) + frame * 5 / 2
+        };
+        moving.map(of_zone).max().unwrap_or(0)
+    }
+
     /// Bytes that do for any step of a tracer, wherever it leads: those of [`Self::step_bytes`], and the geometry of every other
     /// zone in which a particle that crosses may be looked for; never more than all pages that the run can ask for.
     pub fn closure_bytes(&self, fields: &[ZoneFields], pager: &Pager, steps: usize) -> u64 {

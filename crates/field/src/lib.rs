@@ -22,6 +22,7 @@ pub mod interleave;
 mod known;
 pub mod lattice;
 mod loaded;
+pub mod motion;
 pub mod nodes;
 pub mod paged;
 pub mod paging;

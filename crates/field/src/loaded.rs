@@ -4,6 +4,7 @@ use crate::between::between;
 use crate::cell::{monomials, CellMap, Interpolant};
 use crate::lattice::Lattice;
 use crate::nodes::{Corners, Miss, Nodes, Zone};
+use crate::plot3d::iblank::hides_cell;
 use crate::shape::{Blank, CellId, Shape};
 use crate::simd::V4;
 
@@ -191,7 +192,7 @@ impl Grid {
 fn blank(at: &mut impl Corners, array: usize, zones: usize) -> Result<Blank, Miss> {
     let mut b = [0.0; 8];
     at.scalar(array, 0, &mut b)?;
-    if b.contains(&0.0) {
+    if b.contains(&0.0) || hides_cell(b[0]) {
         return Ok(Blank::Hole);
     }
     let named = b.iter().find(|v| (1.0..=zones as f64).contains(&-**v));

@@ -54,7 +54,7 @@ pub enum Blank {
     Field,
     /// A corner is negative: interpolated from that zone (0-based).
     Fringe(u32),
-    /// A corner is 0 or not a number: there is no flow here.
+    /// A corner is 0 or not a number, or the cell itself is blanked out: there is no flow here.
     Hole,
 }
 

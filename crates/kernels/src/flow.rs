@@ -2,6 +2,7 @@
 
 use crate::line::Reason;
 use field::cell::Rst;
+use field::motion::Neighbours;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use field::space::{Blank, CellId, Space, Spot, Walk};
@@ -105,6 +106,8 @@ pub struct GridFlow<N> {
     pub order: ZoneOrder,
     /// Zone changes so far, for measurements.
     pub crossings: u64,
+    /// Of a step of a series, what the motion of grids at it follows from; none: they stand.
+    pub near: Option<Neighbours>,
 }
 
 /// Where a particle is, and which fringe cell it has already asked about.
@@ -119,7 +122,7 @@ pub struct Place {
 impl<N: Nodes> GridFlow<N> {
     /// Over a space.
     pub fn new(space: Space<N>, order: ZoneOrder) -> Self {
-        Self { space, order, crossings: 0 }
+        Self { space, order, crossings: 0, near: None }
     }
 
     /// The cell that a seed starts in: of the cells that cold location finds in each zone, the one of least volume, ties

@@ -9,7 +9,7 @@ pub use crate::pathoptions::PathOptions;
 use crate::rk::{Method, Stepper, Tried};
 use crate::saved::{Saved, Saver};
 use crate::streamline::physical::SMALLEST;
-use crate::streamline::walls::{facing, is_wall};
+use crate::streamline::walls::{facing, is_wall_between};
 use crate::streamline::{distance, growth, next_step, Progress, Seed, SHRINK_MIN};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
@@ -447,7 +447,7 @@ impl Pathline {
                 flow.go_to(lane, self.interval, self.time);
                 self.record_last(flow, &at)?;
                 let wall = match facing(&mut flow.grid, &at, v, sign)? {
-                    Some(face) => is_wall(&mut flow.grid, face)?,
+                    Some(face) => is_wall_between(flow, face)?,
                     None => false,
                 };
                 self.end(exit.reason(wall));

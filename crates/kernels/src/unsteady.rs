@@ -322,6 +322,30 @@ impl<N: Nodes> UnsteadyFlow<N> {
         }
     }
 
+    /// Time between the two steps, if a zone moves between them.
+    pub(crate) fn time_between(&self, zone: usize) -> Option<f64> {
+        let first = self.when[self.lane].interval;
+        let [from, to] = [first, self.series.next(first)].map(|n| self.series.times.get(n as usize));
+        let time = to? - from?;
+        (self.grid.space.nodes.moves(zone) && time > 0.0).then_some(time)
+    }
+
+    /// The traced vector at the corners of a cell, at the earlier and at the later step.
+    pub(crate) fn both_vectors(&mut self, cell: CellId) -> Result<[[V4; 8]; 2], Miss> {
+        let (zone, first) = (cell.zone as usize, self.when[self.lane].interval);
+        let series = &self.series;
+        let mut found = [[V4::zero(); 8]; 2];
+        let mut miss = None;
+        for (later, step) in [first, series.next(first)].into_iter().enumerate() {
+            self.grid.space.nodes.set_later(later == 1);
+            let vector = series.fields[step as usize][zone].vector;
+            let got = vector.corners(&mut self.grid.space.nodes.at(zone, cell.ijk), &mut found[later]);
+            miss = got.err().map_or(miss, |m| Some(Miss::worst([miss, Some(m), None])));
+        }
+        self.grid.space.nodes.set_later(false);
+        miss.map_or(Ok(found), Err)
+    }
+
     /// Forgets what the lane has loaded.
     fn forget(&mut self) {
         self.grid.space.forget();

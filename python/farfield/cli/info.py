@@ -189,7 +189,8 @@ def _blanks(zone: Mapping[str, Any]) -> list[str]:
     unknown = set(zone.get("iblank_unknown") or [])
     others = zone.get("iblank_others") or {}
     values = [(v, n) for v, n in (zone.get("iblank_values") or {}).items() if v not in ("0", "1", "2")]
-    lines = []
+    hidden = zone.get("hidden_cells")
+    lines = [f"hidden cells: {hidden:,}"] if hidden else []
     for kind, what in (("known", "iblank also"), ("unknown", "iblank unknown, counted as field:")):
         parts = [f"{v}: {n:,}" for v, n in values if (v in unknown) == (kind == "unknown")]
         if others.get(kind):

@@ -18,6 +18,7 @@ from farfield.errors import DataError
 from farfield.volume.conversion import PIECE
 from farfield.volume.description import Array
 from farfield.volume.vtk_arrays import TYPES, Reader
+from farfield.volume.vtk_hidden import HIDDEN, of_cells
 from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import (
@@ -173,25 +174,65 @@ def _column(found: Outline, where: str, number: int) -> Column:
     return Column(first.name, where, parts, first.dtype, first.components)
 
 
-def of_points(
-    grid: Grid, column: Column, change: Callable[[NDArray[Any]], NDArray[Any]] | None = None
-) -> Iterator[NDArray[Any]]:
-    """Values at the points in their order, [point, component], some at a time; of cells the mean of those around."""
-    cells = column.where == "CellData"
-    dims = dims_of(grid.whole, cells=cells)
+def _is_hidden(bits: int, raw: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(raw.astype(np.int64) & bits != 0)
+
+
+def blanks(grid: Grid, column: Column) -> Iterator[NDArray[np.int32]]:
+    """What an array of ghosts makes of the points, as iblank, some at a time."""
+    is_hidden = partial(_is_hidden, HIDDEN[column.where])
+    if column.where == "PointData":
+        for hidden in of_points(grid, column, is_hidden):
+            yield np.where(hidden[:, 0], 0, 1).astype(np.int32)
+        return
+    dims = dims_of(grid.whole, cells=True)
+    with _scratch(grid, column) as take:
+        yield from of_cells(grid.dims, dims, partial(take, is_hidden), max(1, PIECE // (16 * dims[0])))
+
+
+@contextmanager
+def _scratch(grid: Grid, column: Column) -> Iterator[Callable[..., NDArray[Any]]]:
+    """What gives the numbers of an array that lie in a file meanwhile: changed by a function, from one on, so many."""
+    dims = dims_of(grid.whole, cells=column.where == "CellData")
     array = Array(column.name, column.dtype, (*reversed(dims), column.components), "zyxc", {})
     array.big_endian = grid.reader.big_endian and column.parts[0][1].format != "ascii"
     dtype = np.dtype(column.dtype).newbyteorder(">" if array.big_endian else "<")
     grid.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=grid.scratch) as scratch:
         _raw(grid, column, array, scratch)
-        take = partial(_take, scratch, dtype, column.components, change)
-        if not cells:
-            step = max(1, PIECE // (dtype.itemsize * column.components))
+        yield partial(_take, scratch, dtype, column.components)
+
+
+def of_points(
+    grid: Grid, column: Column, change: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+) -> Iterator[NDArray[Any]]:
+    """Values at the points in their order, [point, component], some at a time; of cells the mean of those around."""
+    with _scratch(grid, column) as read:
+        take = partial(read, change)
+        if column.where != "CellData":
+            step = max(1, PIECE // (np.dtype(column.dtype).itemsize * column.components))
             for start in range(0, grid.nodes, step):
                 yield take(start, min(step, grid.nodes - start))
             return
-        yield from _mean_of_cells(grid.dims, dims, take, max(1, PIECE // (16 * dims[0] * column.components)))
+        dims = dims_of(grid.whole, cells=True)
+        rows = max(1, PIECE // (16 * dims[0] * column.components))
+        ghosts = next((g for g in grid.ghosts if g.where == "CellData" and g is not column), None)
+        if ghosts is None:
+            yield from _mean_of_cells(grid.dims, dims, take, rows)
+            return
+        # What stands in hidden cells is of no account, where there are others.
+        with _scratch(grid, ghosts) as of_ghosts:
+            hidden = partial(of_ghosts, partial(_is_hidden, HIDDEN["CellData"]))
+
+            def seen(start: int, count: int) -> NDArray[Any]:
+                return np.where(hidden(start, count), 0, take(start, count))
+
+            def weight(start: int, count: int) -> NDArray[Any]:
+                return np.where(hidden(start, count), 0.0, 1.0)
+
+            means = (_mean_of_cells(grid.dims, dims, of, rows) for of in (seen, weight, take))
+            for of_seen, share, of_all in zip(*means, strict=True):
+                yield np.where(share > 0, of_seen / np.where(share > 0, share, 1.0), of_all)
 
 
 def _raw(grid: Grid, column: Column, array: Array, scratch: BinaryIO) -> None:

@@ -1,6 +1,7 @@
 """Grids that lie in several pieces, of one file or of several: made whole.
 
-Pieces overlap where they touch, by a layer of points, and by more where they have ghosts: what is last in the file is taken there.
+Pieces overlap where they touch, by a layer of points, and by more where they have ghosts: what is last in the file is taken there,
+but of duplicates (ghosts of the lowest bit) what the piece says that has the point or the cell for its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from farfield.volume.conversion import PIECE
 from farfield.volume.description import Array, planes, text_of
 from farfield.volume.files import unreadable
 from farfield.volume.vtk_arrays import TYPES, DataArray, Reader
-from farfield.volume.vtk_outline import Outline, Piece, dims_of, encoding_of, extent_of, settle
+from farfield.volume.vtk_outline import GHOSTS, Outline, Piece, dims_of, encoding_of, extent_of, settle
 
 Part = tuple[Piece, DataArray]
 _LONGEST_LINE = 1 << 20
@@ -275,6 +276,19 @@ def scatter(
             for place, row in placed(piece, data):
                 yield place, np.frombuffer(row, f"u{array.item}").byteswap().tobytes() if swap else row
 
+    def own(piece: Piece, ghosts: DataArray) -> Iterator[NDArray[np.bool_]]:
+        """Row by row, what a piece has that is no duplicate of another's."""
+        count = math.prod(dims_of(piece.extent, cells=cells))
+        row = dims_of(piece.extent, cells=cells)[0]
+        kept = bytearray()
+        with reader_of(piece, reader) as of:
+            for data in of.pieces(ghosts, count):
+                kept += data
+                whole = len(kept) // row * row
+                for start in range(0, whole, row):
+                    yield np.frombuffer(bytes(kept[start : start + row]), np.uint8) & 1 == 0
+                del kept[:whole]
+
     def placed(piece: Piece, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         px, py, pz = dims_of(piece.extent, cells=cells)
         at = [piece.extent[2 * n] - whole[2 * n] for n in range(3)]
@@ -308,6 +322,16 @@ def scatter(
                 if done * array.bytes // total - told > PIECE:
                     tell(done * array.bytes // total - told)
                     told = done * array.bytes // total
+        for piece, part in parts:
+            ghosts = next((a for a in piece.arrays.get(where, []) if a.name == GHOSTS), None)
+            if ghosts is None or ghosts.dtype != "uint8" or ghosts.components != 1:
+                continue
+            settle(found if piece.file is None else piece.file, ghosts)
+            for (place, data), mine in zip(rows(piece, part), own(piece, ghosts), strict=True):
+                ends = np.flatnonzero(np.diff(np.concatenate([[False], mine, [False]]).astype(np.int8)))
+                for first, last in ends.reshape(-1, 2).tolist():
+                    file.seek(place + first * size)
+                    file.write(data[first * size : last * size])
         if not _covered([p.extent for p, _ in parts], whole, cells=cells):
             raise DataError(
                 f"{path}: its pieces do not fill its WholeExtent {text_of(array.dims)}; save it as one piece"

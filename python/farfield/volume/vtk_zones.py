@@ -26,7 +26,7 @@ from farfield.volume.conversion import PIECE, converted, identity
 from farfield.volume.files import unreadable
 from farfield.volume.options import Means
 from farfield.volume.vtk_arrays import Reader
-from farfield.volume.vtk_grids import Column, Grid, grid_of, image_of, of_points, reading
+from farfield.volume.vtk_grids import Column, Grid, blanks, grid_of, image_of, of_points, reading
 from farfield.volume.vtk_legacy import is_legacy, is_legacy_grid
 from farfield.volume.vtk_multiblock import Block, names_of
 from farfield.volume.vtk_names import Arrayed, is_flow, variables_of
@@ -42,8 +42,6 @@ _HEAD = 4096
 _KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid|ImageData)["\']')
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
 """Types whose numbers single precision holds."""
-_HIDDEN = {"PointData": 2, "CellData": 32}
-"""The bit of a ghost that says that it is not to be seen."""
 
 Tell = Callable[[int], None]
 
@@ -191,17 +189,17 @@ def _converted(grids: list[Grid], blocks: Sequence[Block], means: Means) -> Zone
     what = what if single else f"the first of {len(grids):,} blocks, {what}"
     legacy = is_legacy(grids[0].found)
     why = f"is {what} in " + ("a legacy VTK file" if legacy else "VTK's XML")
-    blanks = 4 if any(grid.ghosts for grid in grids) else 0
+    blanked = 4 if any(grid.ghosts for grid in grids) else 0
     files = list(dict.fromkeys(file for grid in grids for file in files_of(grid.found)))
     head = (0 if single else 4) + 4 * coordinates * len(grids)
     of_grid = converted(
         grids[0].path,
         means,
-        count=head + (coordinates * places + blanks) * nodes,
+        count=head + (coordinates * places + blanked) * nodes,
         why=why,
-        how=f"zones {len(grids)} grid {places} {bool(blanks)} {coordinates}",
+        how=f"zones {len(grids)} grid {places} {2 if blanked else 0} {coordinates}",
         files=files,
-        write=partial(_write_grids, grids, places, planar=planar, blanked=bool(blanks)),
+        write=partial(_write_grids, grids, places, planar=planar, blanked=bool(blanked)),
     )
     arrays, remarks = _fields_of(grids)
     variables = variables_of(arrays, planar=planar)
@@ -215,7 +213,7 @@ def _converted(grids: list[Grid], blocks: Sequence[Block], means: Means) -> Zone
             means,
             count=head + 4 * len(grids) + len(names) * numbers * nodes,
             why=f"{why}, with fields",
-            how=f"zones {len(grids)} fields {numbers} {names} {coordinates}",
+            how=f"zones {len(grids)} fields {numbers} {names} {coordinates} {2 if blanked else 0}",
             files=files,
             write=partial(_write_functions, grids, ordered, numbers, len(names), planar=planar),
         ).path
@@ -226,7 +224,7 @@ def _converted(grids: list[Grid], blocks: Sequence[Block], means: Means) -> Zone
         "dimension": str(coordinates),
         "order": "whole",
         "plot3d-zones": "single" if single else "multi",
-        "iblank": "yes" if blanks else "no",
+        "iblank": "yes" if blanked else "no",
         "grid": {"precision": str(8 * places)},
         "function": {"precision": str(8 * numbers)},
         "names": names,
@@ -303,15 +301,15 @@ def _write_grid(
         file.seek(at + 4 * start)
         file.write(np.ones(min(PIECE // 4, nodes - start), "<i4").tobytes())
     for column in grid.ghosts:
-        bit = _HIDDEN[column.where]
         start = 0
-        for values in of_points(grid, column, lambda raw, bit=bit: (raw.astype(np.int64) & bit != 0).astype(float)):  # type: ignore[misc]
-            # A point of which all cells are hidden is; where one is to be seen, so is the point.
+        for blank in blanks(grid, column):
             file.seek(at + 4 * start)
-            kept = np.frombuffer(file.read(4 * len(values)), "<i4") * (values[:, 0] < 1.0)
+            before = np.frombuffer(file.read(4 * len(blank)), "<i4")
+            # A hidden point hides what begins at it, too.
+            kept = np.where(before == 0, 0, np.where(blank == 1, before, blank))
             file.seek(at + 4 * start)
             file.write(kept.astype("<i4").tobytes())
-            start += len(values)
+            start += len(blank)
     tell(4 * nodes)
 
 

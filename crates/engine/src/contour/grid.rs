@@ -2,7 +2,7 @@
 
 use field::translate::Translation;
 use field::volume::Placement;
-use kernels::surface::{Ends, Level, Needed, Normals, Shape, Signs};
+use kernels::surface::{without_cells, without_corners, Ends, Level, Needed, Normals, Shape, Signs};
 use pager::{ArrayId, Lookup, PageError, PageId, Worker};
 
 /// A box of nodes or cells of a zone: the first, and the one past the last.
@@ -102,6 +102,8 @@ pub(crate) struct BlockSigns {
     pub inside: Vec<Signs>,
     /// Nodes that cannot be used.
     pub bad: Option<Signs>,
+    /// Low corners of cells that are blanked out.
+    pub hidden: Option<Signs>,
     /// Nodes on a plane.
     pub hits: Option<Signs>,
 }
@@ -110,7 +112,7 @@ impl BlockSigns {
     /// Nothing known yet.
     pub fn new(origin: [u32; 3], nodes: [u32; 3], values: usize, plane: bool) -> Self {
         let none = Signs::new(nodes.map(|n| n as usize));
-        Self { origin, inside: vec![none.clone(); values], bad: None, hits: plane.then_some(none) }
+        Self { origin, inside: vec![none.clone(); values], bad: None, hidden: None, hits: plane.then_some(none) }
     }
 
     /// As [`Self::new`] of as many values, in the same memory.
@@ -118,13 +120,13 @@ impl BlockSigns {
         let nodes = nodes.map(|n| n as usize);
         self.origin = origin;
         self.inside.iter_mut().chain(&mut self.hits).for_each(|s| s.clear(nodes));
-        self.bad = None;
+        (self.bad, self.hidden) = (None, None);
     }
 
     /// Bytes that one takes.
     pub fn bytes(nodes: [u32; 3], values: usize) -> usize {
-        // One more for nodes that cannot be used, one for a plane.
-        Signs::bytes(nodes.map(|n| n as usize)) * (values + 2)
+        // One more for nodes that cannot be used, one for cells that cannot, one for a plane.
+        Signs::bytes(nodes.map(|n| n as usize)) * (values + 3)
     }
 
     /// A node's place in the block.
@@ -145,6 +147,25 @@ impl BlockSigns {
             let [i, j, k] = self.place(node);
             let nodes = self.inside.first().map_or([2; 3], Signs::nodes);
             self.bad.get_or_insert_with(|| Signs::new(nodes)).set(i, j, k, bits);
+        }
+    }
+
+    /// The cells of which nodes from this one on along i, a bit each, are the low corners are blanked out.
+    pub fn add_hidden(&mut self, node: [u32; 3], bits: u64) {
+        if bits != 0 {
+            let [i, j, k] = self.place(node);
+            let nodes = self.inside.first().map_or([2; 3], Signs::nodes);
+            self.hidden.get_or_insert_with(|| Signs::new(nodes)).set(i, j, k, bits);
+        }
+    }
+
+    /// Takes away cells that cannot be used, a word a row.
+    pub fn take_away(&self, usable: &mut [u64]) {
+        if let Some(bad) = &self.bad {
+            without_corners(bad, usable);
+        }
+        if let Some(hidden) = &self.hidden {
+            without_cells(hidden, usable);
         }
     }
 

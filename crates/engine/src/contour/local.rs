@@ -155,12 +155,12 @@ impl Part {
 struct Tile {
     first: [u32; 3],
     size: [u32; 3],
-    /// Inside, then cannot be used.
-    bits: [Vec<u64>; 2],
+    /// Inside, then cannot be used, then the low corner of a cell that is blanked out.
+    bits: [Vec<u64>; 3],
 }
 
 impl Tile {
-    fn get(&self, node: [u32; 3]) -> [bool; 2] {
+    fn get(&self, node: [u32; 3]) -> [bool; 3] {
         let at: [usize; 3] = core::array::from_fn(|a| (node[a] - self.first[a]) as usize);
         let n = (at[2] * self.size[1] as usize + at[1]) * self.size[0] as usize + at[0];
         self.bits.each_ref().map(|b| b[n / 64] >> (n % 64) & 1 == 1)
@@ -318,9 +318,9 @@ impl<'a> Growing<'a> {
         for c in 0..8usize {
             let node = core::array::from_fn(|a| cell[a] + (c >> a & 1) as u32);
             let key = self.key(node);
-            let [is_in, bad] = self.tiles.get(&key).ok_or(key)?.get(node);
+            let [is_in, bad, hidden] = self.tiles.get(&key).ok_or(key)?.get(node);
             inside |= usize::from(is_in) << c;
-            usable &= !bad;
+            usable &= !bad && !(c == 0 && hidden);
         }
         Ok(usable.then_some(inside))
     }
@@ -465,19 +465,19 @@ impl<'a> Growing<'a> {
             }
         }
         let nodes = size.iter().map(|n| *n as usize).product::<usize>();
-        let mut bits = [(); 2].map(|()| vec![0u64; nodes.div_ceil(64)]);
+        let mut bits = [(); 3].map(|()| vec![0u64; nodes.div_ceil(64)]);
         let mut n = 0;
         for k in 0..size[2] as usize {
             for j in 0..size[1] as usize {
                 for i in 0..size[0] as usize {
-                    let of =
-                        [signs.inside[self.value].get([i, j, k]), signs.bad.as_ref().is_some_and(|b| b.get([i, j, k]))];
+                    let marked = |of: &Option<kernels::surface::Signs>| of.as_ref().is_some_and(|b| b.get([i, j, k]));
+                    let of = [signs.inside[self.value].get([i, j, k]), marked(&signs.bad), marked(&signs.hidden)];
                     bits.iter_mut().zip(of).for_each(|(b, of)| b[n / 64] |= u64::from(of) << (n % 64));
                     n += 1;
                 }
             }
         }
-        self.bytes += size_of::<(TileKey, Tile)>() + 2 * bits[0].len() * 8;
+        self.bytes += size_of::<(TileKey, Tile)>() + 3 * bits[0].len() * 8;
         self.tiles.insert((page, block), Tile { first, size, bits });
         Ok(())
     }

@@ -14,9 +14,7 @@ use crate::limits::too_large;
 use field::error::FieldError;
 use field::space::LANES;
 use kernels::streamline::Progress;
-use kernels::surface::{
-    block_nodes, blocks, without_corners, Block, Edge, Marcher, Mesh, Needed, Normals, Signs, Vertices,
-};
+use kernels::surface::{block_nodes, blocks, Block, Edge, Marcher, Mesh, Needed, Normals, Signs, Vertices};
 use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -361,9 +359,7 @@ impl BlockTask {
                     meshes.push(mesh);
                     continue;
                 };
-                if let Some(bad) = &signs.bad {
-                    without_corners(bad, &mut own);
-                }
+                signs.take_away(&mut own);
                 usable = Some(own);
             }
             let hits = signs.hits.as_ref().filter(|h| h.any());
@@ -416,7 +412,7 @@ impl BlockTask {
     fn usable(&self, signs: &BlockSigns, candidates: &Candidates) -> Option<Vec<u64>> {
         let rows = (self.nodes[1] - 1) as usize * (self.nodes[2] - 1) as usize;
         let mut usable = match candidates {
-            Candidates::All if signs.bad.is_none() => return None,
+            Candidates::All if signs.bad.is_none() && signs.hidden.is_none() => return None,
             Candidates::All => vec![u64::MAX; rows],
             Candidates::In(boxes) => {
                 let mut usable = vec![0u64; rows];
@@ -432,9 +428,7 @@ impl BlockTask {
                 usable
             }
         };
-        if let Some(bad) = &signs.bad {
-            without_corners(bad, &mut usable);
-        }
+        signs.take_away(&mut usable);
         Some(usable)
     }
 }

@@ -9,6 +9,7 @@ use field::derive::Definitions;
 use field::error::FieldError;
 use field::expression::bounds::Interval;
 use field::nodes::Zone;
+use field::plot3d::iblank::hides_cell;
 use field::quantity::Quantity;
 use field::store::LevelId;
 use kernels::surface::{row_signs, strided_signs, Compared, Level, Needed, Normals, Plane, Shape};
@@ -409,6 +410,8 @@ impl Grid for ZoneGrid<'_> {
                 self.z.elements(array, bytes, 0, element, &mut blank[..n]);
                 let none = blank[..n].iter().enumerate().fold(0, |b, (m, v)| b | u64::from(*v == 0.0) << m);
                 out.add_bad(node, none);
+                let hidden = blank[..n].iter().enumerate();
+                out.add_hidden(node, hidden.fold(0, |b, (m, v)| b | u64::from(hides_cell(*v)) << m));
             });
         }
     }

@@ -7,6 +7,7 @@ use crate::executor::{Outcome, Work};
 use crate::limits::{results_budget, too_large};
 use field::error::FieldError;
 use field::expression::run::swirling_strength;
+use field::plot3d::iblank::hides_cell;
 use field::space::LANES;
 use kernels::cores::block::{Block, Cell, Mark};
 use kernels::cores::cells::segments;
@@ -138,6 +139,9 @@ impl Blocks<'_> {
             let got = match stage {
                 Stage::Mark => g.page((task.of, stage), *b, [lo, hi], missing, &mut |node, v| {
                     block.mark(node, self.mark(task.of, v));
+                    if self.plan.dataset.zones[self.plan.zones[task.of].zone].iblank.is_some() && hides_cell(v[0]) {
+                        block.hide(node);
+                    }
                 }),
                 _ => g.page((task.of, stage), *b, [lo, hi], missing, &mut |node, v| self.set(block, node, v)),
             };

@@ -86,6 +86,8 @@ pub struct SurfaceWriter {
     stats: SurfaceStats,
     /// Which points of the row before are drawn.
     drawn: Vec<bool>,
+    /// Which quadrilaterals between it and the next are not.
+    hidden: Vec<bool>,
     scratch: Vec<u8>,
     _held: Held,
 }
@@ -145,6 +147,7 @@ impl SurfaceWriter {
             row: 0,
             stats,
             drawn: Vec::with_capacity(widest),
+            hidden: Vec::with_capacity(widest),
             scratch: Vec::with_capacity(BUFFER_BYTES),
             _held: held,
         };
@@ -152,8 +155,8 @@ impl SurfaceWriter {
         Ok(writer)
     }
 
-    /// Takes the next row of the patch at hand: `ni` positions, the fields there, and which points are usable (none: all). A
-    /// quadrilateral is drawn when all four corners are usable.
+    /// Takes the next row of the patch at hand: `ni` positions, the fields there, and which points are usable, and which quadrilaterals,
+    /// by their low corner, are not (none: all are). A quadrilateral is drawn when all four corners are usable.
     ///
     /// # Errors
     /// [`OutputError::Layout`] for a row of another length or one too many; others when it cannot be written.
@@ -161,13 +164,13 @@ impl SurfaceWriter {
         &mut self,
         points: &[[f64; 3]],
         fields: &[FieldValues],
-        usable: Option<&[bool]>,
+        usable: Option<[&[bool]; 2]>,
     ) -> Result<(), OutputError> {
         let wrong = |what: String| Err(OutputError::Layout(what));
         let Some(patch) = self.layout.patches.get(self.patch).copied() else {
             return wrong("a surface got more rows than it has".into());
         };
-        if points.len() != patch.ni || usable.is_some_and(|usable| usable.len() != patch.ni) {
+        if points.len() != patch.ni || usable.is_some_and(|usable| usable.iter().any(|u| u.len() != patch.ni)) {
             return wrong(format!("a row of {} points came where {} were due", points.len(), patch.ni));
         }
         let fits = |(spec, values): (&FieldSpec, &FieldValues)| {
@@ -194,11 +197,11 @@ impl SurfaceWriter {
                 FieldValues::F64(values) => self.put(FIELDS + i, values, f64::to_le_bytes)?,
             }
         }
-        let here = |i: usize| usable.is_none_or(|usable| usable[i]);
+        let here = |i: usize| usable.is_none_or(|[usable, _]| usable[i]);
         if self.row > 0 {
             let first = self.stats.points - patch.ni as u64;
             for i in 1..patch.ni {
-                if self.drawn[i - 1] && self.drawn[i] && here(i - 1) && here(i) {
+                if self.drawn[i - 1] && self.drawn[i] && here(i - 1) && here(i) && !self.hidden[i - 1] {
                     let (below, above) = (first + i as u64, self.stats.points + i as u64);
                     for corner in [below - 1, below, above, above - 1] {
                         self.columns.put(self.quads, &corner.to_le_bytes())?;
@@ -209,6 +212,8 @@ impl SurfaceWriter {
         }
         self.drawn.clear();
         self.drawn.extend((0..patch.ni).map(here));
+        self.hidden.clear();
+        self.hidden.extend((0..patch.ni).map(|i| usable.is_some_and(|[_, hidden]| hidden[i])));
         self.stats.points += patch.ni as u64;
         self.row += 1;
         self.skip_empty();

@@ -9,10 +9,10 @@ use glam::DVec3;
 /// Quads of a tile along each side: small enough that a band skips most of a large surface.
 const TILE: usize = 32;
 
-/// Bytes of a point: position and value.
-const POINT_BYTES: usize = 28;
+/// Bytes of a point: position, value, and whether the quad that begins there is left out.
+const POINT_BYTES: usize = 29;
 
-/// A grid surface in an arena: rows of points, then of values, one after the other.
+/// A grid surface in an arena: rows of points, then of values, then of quads, one after the other.
 pub(crate) struct FaceStore {
     /// Points along the two directions.
     size: [usize; 2],
@@ -28,6 +28,8 @@ pub(crate) struct FaceStore {
     pub(crate) range: Range,
     /// Quads without a hole.
     pub(crate) quads: u64,
+    /// Whether quads are left out whose corners are all there.
+    hidden: bool,
 }
 
 /// Takes a surface row by row.
@@ -38,6 +40,8 @@ pub(crate) struct FaceBuilder<'a> {
     row: Vec<u8>,
     /// Which points of the row before can be drawn.
     below: Vec<bool>,
+    /// Which quads between it and the next are left out.
+    hidden: Vec<bool>,
 }
 
 fn tiles(size: [usize; 2]) -> [usize; 2] {
@@ -50,7 +54,7 @@ impl<'a> FaceBuilder<'a> {
         let [ti, tj] = tiles(size);
         arena.charge_entry(ti * tj * size_of::<Aabb>() / 2)?;
         // A row and the validity of the row before.
-        arena.charge_entry(size[0] * (POINT_BYTES + 1) / 2)?;
+        arena.charge_entry(size[0] * (POINT_BYTES + 2) / 2)?;
         let store = FaceStore {
             size,
             offset: arena.log().len(),
@@ -60,16 +64,17 @@ impl<'a> FaceBuilder<'a> {
             bounds: Aabb::EMPTY,
             range: Range::EMPTY,
             quads: 0,
+            hidden: false,
         };
-        Ok(Self { arena, store, rows: 0, row: Vec::new(), below: Vec::new() })
+        Ok(Self { arena, store, rows: 0, row: Vec::new(), below: Vec::new(), hidden: Vec::new() })
     }
 
-    /// The next row. A point that is not `usable` is a hole.
+    /// The next row. A point that is not `usable` is a hole; a quad whose low corner is `hidden` is left out.
     pub(crate) fn push_row(
         &mut self,
         points: &[[f64; 3]],
         value: &dyn Fn(usize) -> f64,
-        usable: &[bool],
+        [usable, hidden]: [&[bool]; 2],
     ) -> Result<(), FieldError> {
         let [ti, tj] = tiles(self.store.size);
         let j = self.rows;
@@ -88,6 +93,8 @@ impl<'a> FaceBuilder<'a> {
             }
             self.row.extend_from_slice(&(v as f32).to_ne_bytes());
         }
+        self.row.extend(hidden.iter().map(|h| u8::from(*h)));
+        self.store.hidden |= hidden.contains(&true);
         self.arena.append(&self.row)?;
         // A point on the edge between tiles belongs to both.
         let own = |n: usize, count: usize| {
@@ -105,7 +112,8 @@ impl<'a> FaceBuilder<'a> {
             }
         }
         if self.below.len() == here.len() {
-            let whole = |i: &usize| here[*i] && here[*i + 1] && self.below[*i] && self.below[*i + 1];
+            let whole =
+                |i: &usize| !self.hidden[*i] && here[*i] && here[*i + 1] && self.below[*i] && self.below[*i + 1];
             self.store.quads += (0..here.len().saturating_sub(1)).filter(whole).count() as u64;
         }
         if self.store.closed[0] {
@@ -113,6 +121,8 @@ impl<'a> FaceBuilder<'a> {
             self.store.closed[0] = same(points[0], points[last], points[1]) || points.iter().all(|p| *p == points[0]);
         }
         self.below = here;
+        self.hidden.clear();
+        self.hidden.extend_from_slice(hidden);
         self.rows += 1;
         Ok(())
     }
@@ -200,6 +210,20 @@ impl FaceStore {
         Ok(())
     }
 
+    /// Which quads of a row are left out, added to `out`.
+    fn left_out(
+        &self,
+        log: &ByteLog,
+        j: usize,
+        [from, to]: [usize; 2],
+        out: &mut Vec<u8>,
+    ) -> Result<(), GeometryError> {
+        let old = out.len();
+        out.resize(old + to - from, 0);
+        log.read_at(self.row_at(j) + (self.size[0] * 28 + from) as u64, &mut out[old..])?;
+        Ok(())
+    }
+
     /// Calls `each` with the tiles that are wanted: their place, and the runs of columns and rows to read.
     fn for_tiles(
         &self,
@@ -236,7 +260,7 @@ impl Geometry for FaceLayer<'_> {
         if !f.is_area() {
             return Ok(());
         }
-        let (mut points, mut values) = (Vec::new(), Vec::new());
+        let (mut points, mut values, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
         f.for_tiles(wanted, &mut |s, t| {
             let (columns, draw_i) = reach(s, f.size[0], f.closed[0]);
             let (rows, draw_j) = reach(t, f.size[1], f.closed[1]);
@@ -250,12 +274,30 @@ impl Geometry for FaceLayer<'_> {
                     }
                 }
             }
-            visit(Chunk::Quads(QuadGrid {
-                size: [columns.len(), rows.len()],
-                points: Positions::F64(&points),
-                scalars: f.coloured.then_some(&values[..]),
-                draw: Some([draw_i, draw_j]),
-            }));
+            let mut draw = |draw| {
+                visit(Chunk::Quads(QuadGrid {
+                    size: [columns.len(), rows.len()],
+                    points: Positions::F64(&points),
+                    scalars: f.coloured.then_some(&values[..]),
+                    draw: Some(draw),
+                }));
+            };
+            if !f.hidden {
+                draw([draw_i, draw_j]);
+                return Ok(());
+            }
+            // What is left of each row of quads.
+            for j in draw_j[0]..draw_j[1] {
+                hidden.clear();
+                f.left_out(self.log, rows[j], [columns[draw_i[0]], columns[draw_i[1] - 1] + 1], &mut hidden)?;
+                let mut i = draw_i[0];
+                for run in hidden.chunk_by(|a, b| a == b) {
+                    if run[0] == 0 {
+                        draw([[i, i + run.len()], [j, j + 1]]);
+                    }
+                    i += run.len();
+                }
+            }
             Ok(())
         })
     }
@@ -304,7 +346,7 @@ impl Geometry for MeshLayer<'_> {
 
     fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         let f = self.face;
-        let mut grid = Vec::new();
+        let (mut grid, mut hidden) = (Vec::new(), Vec::new());
         f.for_tiles(wanted, &mut |s, t| {
             // The quads of this tile; the lines at its far edges belong to the next, or are the surface's own edges.
             let span = |tile: usize, n: usize| [tile * TILE, ((tile + 1) * TILE).min(n - 1)];
@@ -313,6 +355,19 @@ impl Geometry for MeshLayer<'_> {
             for j in j0..=j1 {
                 f.points(self.log, j, [i0, i1 + 1], &mut grid)?;
             }
+            // Of the quads beside its lines, those that are left out.
+            let (near_i, near_j) =
+                (i0.saturating_sub(1)..i1.min(f.size[0] - 2) + 1, j0.saturating_sub(1)..j1.min(f.size[1] - 2) + 1);
+            hidden.clear();
+            for j in near_j.clone().filter(|_| f.hidden) {
+                f.left_out(self.log, j, [near_i.start, near_i.end], &mut hidden)?;
+            }
+            let is_left_out = |i: Option<usize>, j: Option<usize>| match (i, j) {
+                (Some(i), Some(j)) if near_i.contains(&i) && near_j.contains(&j) => {
+                    hidden.get((j - near_j.start) * near_i.len() + i - near_i.start).is_some_and(|h| *h != 0)
+                }
+                _ => true,
+            };
             let (wide, high) = (i1 + 1 - i0, j1 + 1 - j0);
             let shown = |n: usize, end: usize, stride: usize, size: usize| {
                 n + 1 == size || (n != end && n.is_multiple_of(stride))
@@ -339,12 +394,18 @@ impl Geometry for MeshLayer<'_> {
                 }));
             };
             for j in (j0..=j1).filter(|j| shown(*j, j1, self.stride[1], f.size[1])) {
-                for i in 1..wide {
+                let out = |i: &usize| {
+                    is_left_out(Some(i0 + i - 1), Some(j)) && is_left_out(Some(i0 + i - 1), j.checked_sub(1))
+                };
+                for i in (1..wide).filter(|i| !f.hidden || !out(i)) {
                     draw([i - 1, j - j0], [i, j - j0], [0, 1], self.stride[1]);
                 }
             }
             for i in (i0..=i1).filter(|i| shown(*i, i1, self.stride[0], f.size[0])) {
-                for j in 1..high {
+                let out = |j: &usize| {
+                    is_left_out(Some(i), Some(j0 + j - 1)) && is_left_out(i.checked_sub(1), Some(j0 + j - 1))
+                };
+                for j in (1..high).filter(|j| !f.hidden || !out(j)) {
                     draw([i - i0, j - 1], [i - i0, j], [1, 0], self.stride[0]);
                 }
             }

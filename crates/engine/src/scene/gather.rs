@@ -15,7 +15,8 @@ use crate::output::{LineFile, ReadError};
 use crate::session::{Session, Waited, Watch};
 use crate::surfaces::face_rows;
 use crate::trace::{self, Destination};
-use crate::values::{visit_box, walls, NodeBox};
+use crate::values::{visit_box, NodeBox};
+use crate::walls::walls;
 use crate::{contour, cores};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -384,13 +385,21 @@ impl<'a> Gatherer<'a> {
     ) -> Result<FaceStore, FieldError> {
         let fields: Vec<Quantity> = field.map(|f| dataset.quantity(face.zone, f)).transpose()?.into_iter().collect();
         let mut builder = FaceBuilder::new(self.arena, face.points(), field.is_some())?;
-        face_rows(session, dataset, face, self.step, &fields, watch, &mut |_, points, columns, usable| {
-            let value = |i: usize| match columns {
-                [one] => one[i],
-                many => many.iter().map(|c| c[i] * c[i]).sum::<f64>().sqrt(),
-            };
-            builder.push_row(points, &value, usable)
-        })?;
+        face_rows(
+            session,
+            dataset,
+            face,
+            self.step,
+            &fields,
+            watch,
+            &mut |_, points, columns, usable: [&[bool]; 2]| {
+                let value = |i: usize| match columns {
+                    [one] => one[i],
+                    many => many.iter().map(|c| c[i] * c[i]).sum::<f64>().sqrt(),
+                };
+                builder.push_row(points, &value, usable)
+            },
+        )?;
         builder.finish()
     }
 

@@ -3,7 +3,8 @@
 use crate::blocking::{blocking_flow, until_here};
 use crate::gridface::AXES;
 use crate::session::{Session, Watch};
-use crate::values::{visit_box, walls};
+use crate::values::visit_box;
+use crate::walls::walls;
 use field::error::FieldError;
 use field::nodes::Nodes;
 use field::quantity::Quantity;

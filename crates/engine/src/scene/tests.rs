@@ -324,7 +324,13 @@ fn surfaces_come_back_whole_with_their_neighbours_over_the_seam() {
         for j in 0..nj {
             let points: Vec<[f64; 3]> = (0..ni).map(|i| at(i, j)).collect();
             let usable: Vec<bool> = (0..ni).map(|i| (i, j) != (10, 20)).collect();
-            builder.push_row(&points, &|i| if (i, j) == (10, 20) { 1e9 } else { (i + j) as f64 }, &usable).unwrap();
+            builder
+                .push_row(
+                    &points,
+                    &|i| if (i, j) == (10, 20) { 1e9 } else { (i + j) as f64 },
+                    [&usable, &vec![false; ni]],
+                )
+                .unwrap();
         }
         let face = builder.finish().unwrap();
         assert_eq!(face.quads, (ni - 1) as u64 * (nj - 1) as u64 - 4);

@@ -10,6 +10,7 @@
 pub mod definitions;
 pub mod fields;
 pub mod page;
+mod planes;
 pub mod reach;
 pub mod stencil;
 

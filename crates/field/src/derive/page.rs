@@ -5,8 +5,9 @@
 //! planes of what is differentiated are kept as float64, of which the differences are taken. All arithmetic is in float64; the
 //! page is rounded to the type of the field, which is float32 where all that it is made of is float32, and float64 otherwise.
 
-use super::reach::{arm, around, largest, own, star, Span};
-use super::stencil::{choose, metrics, Difference};
+use super::planes::Planes;
+use super::reach::{arm, around, largest, own, short, star, Span};
+use super::stencil::metrics;
 use crate::catalog::DType;
 use crate::expression::compile::Given;
 use crate::expression::run::{Code, Load, Parts, Register, BLOCK};
@@ -44,32 +45,32 @@ impl OfStep {
 }
 
 /// An array that pages are made of.
-struct Input {
+pub(super) struct Input {
     /// Its number in the zone.
     array: usize,
-    slot: ArraySlot,
+    pub(super) slot: ArraySlot,
     /// Nodes of other pages are needed, too.
     around: bool,
     /// Where its numbers stand in the scratch.
-    at: usize,
+    pub(super) at: usize,
 }
 
 /// The pages of one derived field of one zone.
 pub struct DerivedPages {
     name: String,
-    translation: Translation,
+    pub(super) translation: Translation,
     components: usize,
     dtype: DType,
-    parts: Parts,
-    inputs: Vec<Input>,
+    pub(super) parts: Parts,
+    pub(super) inputs: Vec<Input>,
     /// Among the inputs; of fields without gradients there is none.
-    xyz: Option<usize>,
-    iblank: Option<usize>,
+    pub(super) xyz: Option<usize>,
+    pub(super) iblank: Option<usize>,
     /// What is differentiated beside the coordinates.
-    differentiated: usize,
+    pub(super) differentiated: usize,
     steps: Arc<[OfStep]>,
     /// Nodes of a plane, at most.
-    plane: usize,
+    pub(super) plane: usize,
     /// Bytes of scratch for inputs, planes, their usable nodes, and blocks.
     sizes: [usize; 4],
 }
@@ -195,7 +196,7 @@ impl DerivedPages {
         self.steps.get(step as usize).or(self.steps.last()).copied().unwrap_or(nothing)
     }
 
-    fn load(&self, array: usize, component: u8, raw: &[u8], element: usize, to: &mut [f64]) {
+    pub(super) fn load(&self, array: usize, component: u8, raw: &[u8], element: usize, to: &mut [f64]) {
         let Some(i) = self.inputs.iter().find(|i| i.array == array) else { return };
         i.slot.elements(&raw[i.at..], usize::from(component), element, to);
     }
@@ -230,120 +231,6 @@ impl DerivedPages {
     }
 }
 
-/// Three planes of what is differentiated, around the nodes of a page.
-struct Planes<'a> {
-    pages: &'a DerivedPages,
-    around: Span,
-    mine: Span,
-    raw: &'a [u8],
-    given: OfStep,
-    values: &'a mut [f64],
-    usable: &'a mut [u8],
-}
-
-impl Planes<'_> {
-    fn columns(&self) -> usize {
-        3 + self.pages.differentiated
-    }
-
-    /// Where the row of a node begins in a column, or in `usable` (column 0 of 1).
-    fn row(&self, columns: usize, column: usize, j: u32, k: u32) -> usize {
-        let wide = self.around.dims()[0];
-        ((k % 3) as usize * columns + column) * self.pages.plane + (j - self.around.lo[1]) as usize * wide
-    }
-
-    fn is_usable(&self, [i, j, k]: [u32; 3]) -> bool {
-        self.pages.iblank.is_none() || self.usable[self.row(1, 0, j, k) + (i - self.around.lo[0]) as usize] != 0
-    }
-
-    /// Computes plane k: all that is around the page's own nodes, or those rows alone where the plane is not its own.
-    fn fill(&mut self, k: u32, registers: &mut [Register]) {
-        let rows = if (self.mine.lo[2]..self.mine.hi[2]).contains(&k) { self.around } else { self.mine };
-        let wide = self.around.dims()[0];
-        let first = self.around.place([self.around.lo[0], rows.lo[1], k]);
-        let count = wide * rows.dims()[1];
-        let (columns, p) = (self.columns(), self.pages);
-        for done in (0..count).step_by(BLOCK) {
-            let n = BLOCK.min(count - done);
-            let base = self.row(columns, 0, rows.lo[1], k) + done;
-            let to = |column: usize| base + column * p.plane;
-            if let Some(xyz) = p.xyz.map(|n| &p.inputs[n]) {
-                for c in 0..3 {
-                    let to = &mut self.values[to(c)..][..n];
-                    match c < xyz.slot.components {
-                        true => xyz.slot.elements(&self.raw[xyz.at..], c, first + done, to),
-                        false => to.fill(0.0),
-                    }
-                }
-            }
-            p.parts.inner.run(registers, &mut |what, to| match what {
-                Load::Input { array, component } => p.load(array, component, self.raw, first + done, &mut to[..n]),
-                Load::Given(g) => *to = [self.given.get(g); BLOCK],
-                _ => {}
-            });
-            for (c, r) in p.parts.inner.results.iter().enumerate() {
-                let at = to(3 + c);
-                self.values[at..][..n].copy_from_slice(&registers[usize::from(*r)][..n]);
-            }
-            if let Some(iblank) = p.iblank.map(|n| &p.inputs[n]) {
-                let mut marks = [0.0; BLOCK];
-                iblank.slot.elements(&self.raw[iblank.at..], 0, first + done, &mut marks[..n]);
-                let at = self.row(1, 0, rows.lo[1], k) + done;
-                for (to, m) in self.usable[at..][..n].iter_mut().zip(marks) {
-                    *to = u8::from(m != 0.0);
-                }
-            }
-        }
-    }
-
-    /// Derivatives in computational space of the nodes from `at` on, along each axis of each column, into `out[axis][column]`.
-    fn differences(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
-        let dims = self.pages.translation.dims;
-        let columns = self.columns();
-        let mut kinds = [Difference::None; BLOCK];
-        for axis in 0..3 {
-            for (t, kind) in kinds[..n].iter_mut().enumerate() {
-                let node = [at[0] + t as u32, at[1], at[2]];
-                *kind = choose(node[axis], dims[axis], |m| {
-                    let mut other = node;
-                    other[axis] = m;
-                    self.is_usable(other)
-                });
-            }
-            let mut begin = 0;
-            while begin < n {
-                let kind = kinds[begin];
-                let len = kinds[begin..n].iter().take_while(|k| **k == kind).count();
-                let node = [at[0] + begin as u32, at[1], at[2]];
-                for c in 0..columns {
-                    let to = &mut out[axis * columns + c][into + begin..into + begin + len];
-                    // The nodes that are so far off; what the kind does not ask for may not exist.
-                    let from = |d: isize| {
-                        let mut m = node;
-                        m[axis] = m[axis].wrapping_add_signed(d as i32);
-                        self.row(columns, c, m[1], m[2]) + (m[0] - self.around.lo[0]) as usize
-                    };
-                    let v = &*self.values;
-                    match kind {
-                        Difference::Central => {
-                            let (next, previous) = (&v[from(1)..][..len], &v[from(-1)..][..len]);
-                            for ((to, a), b) in to.iter_mut().zip(next).zip(previous) {
-                                *to = (a - b) * 0.5;
-                            }
-                        }
-                        kind => {
-                            for (t, to) in to.iter_mut().enumerate() {
-                                *to = kind.of(|d| v[from(d) + t]);
-                            }
-                        }
-                    }
-                }
-                begin += len;
-            }
-        }
-    }
-}
-
 impl DerivedPages {
     /// A field with gradients.
     fn with_gradients(&self, page: u64, given: OfStep, raw: &[u8], scratch: &mut [u8], frame: &mut [u8]) {
@@ -362,7 +249,8 @@ impl DerivedPages {
             frame.fill(0xff); // NaN, beyond the zone
         }
         let thin = t.dims.map(|n| n == 1);
-        let mut planes = Planes { pages: self, around: reach, mine, raw, given, values, usable };
+        let corners = short(t, &mine).contains(&true);
+        let mut planes = Planes { pages: self, around: reach, mine, corners, raw, given, values, usable };
         let mut filled = reach.lo[2];
         for k in mine.lo[2]..mine.hi[2] {
             // The planes of the stencils of this one: at most three.
@@ -376,6 +264,7 @@ impl DerivedPages {
             while j < mine.hi[1] {
                 let n = (BLOCK - count).min((mine.hi[0] - i) as usize);
                 planes.differences([i, j, k], n, count, differences);
+                planes.uncollapse([i, j, k], n, count, differences);
                 rows.push((count, i, j, n));
                 count += n;
                 i += n as u32;

@@ -56,18 +56,34 @@ pub fn around(t: &Translation, own: &Span) -> Span {
     }
 }
 
-/// Pages whose nodes the stencils of a page's nodes touch, itself first: those beside it along each axis, and none across a corner.
+/// Along which axes a page that has the first or last nodes of the zone ends before the stencils of these do: an edge that may be
+/// collapsed there is looked at out of the next nodes along the axis, and their neighbours then lie across a corner.
+pub fn short(t: &Translation, own: &Span) -> [bool; 3] {
+    let around = around(t, own);
+    core::array::from_fn(|a| {
+        let (first, last) = (own.lo[a] == 0, own.hi[a] == t.dims[a]);
+        (first && own.hi[a] < around.hi[a] && own.hi[a] < 3)
+            || (last && own.lo[a] > around.lo[a] && own.hi[a] - own.lo[a] < 3)
+    })
+}
+
+/// Pages whose nodes the stencils of a page's nodes touch, itself first: those beside it along each axis, and none across a corner but
+/// where the page is [`short`].
 pub fn star(t: &Translation, page: u64) -> Vec<u64> {
     let own = own(t, page);
     let around = around(t, &own);
+    let short = short(t, &own);
     let at: [u32; 3] = core::array::from_fn(|a| own.lo[a] / t.page[a]);
+    let along = |a: usize| around.lo[a] / t.page[a]..around.hi[a].div_ceil(t.page[a]);
     let mut pages = vec![page];
-    for a in 0..3 {
-        for n in around.lo[a] / t.page[a]..around.hi[a].div_ceil(t.page[a]) {
-            if n != at[a] {
-                let mut other = at;
-                other[a] = n;
-                pages.push(t.number(other));
+    for k in along(2) {
+        for j in along(1) {
+            for i in along(0) {
+                let other = [i, j, k];
+                let beside = |a: &usize| other[*a] != at[*a];
+                if other != at && (0..3).filter(beside).filter(|a| !short[*a]).count() <= 1 {
+                    pages.push(t.number(other));
+                }
             }
         }
     }
@@ -82,10 +98,11 @@ pub fn arm(t: &Translation, page: u64, other: u64) -> Option<Span> {
     if page == other {
         return Some(mine);
     }
-    // Beside it along one axis: within its own nodes along the others.
-    let across = (0..3).find(|a| theirs.lo[*a] != mine.lo[*a])?;
+    // Along axes along which it is not beside the page: within the page's own nodes.
     let mut arm = mine;
-    (arm.lo[across], arm.hi[across]) = (reach.lo[across], reach.hi[across]);
+    for a in (0..3).filter(|a| theirs.lo[*a] != mine.lo[*a]) {
+        (arm.lo[a], arm.hi[a]) = (reach.lo[a], reach.hi[a]);
+    }
     arm.meet(&theirs)
 }
 
@@ -95,7 +112,8 @@ pub fn largest(t: &Translation) -> (usize, usize) {
     for a in 0..3 {
         let (n, p) = (t.dims[a] as usize, t.page[a] as usize);
         nodes = nodes.saturating_mul((p + 2).max(3).min(n));
-        pages += 2.min(t.pages[a] as usize - 1);
+        // With pages of three nodes no page is short but the last along an axis.
+        pages = pages.saturating_mul(1 + 2.min(t.pages[a] as usize - 1));
     }
     (nodes, pages)
 }
@@ -112,6 +130,8 @@ mod tests {
         fn stars_hold_the_stencils(d in prop::array::uniform3(1usize..14), p in prop::array::uniform3(1usize..6)) {
             let t = Translation::new(d, p);
             let (most_nodes, most_pages) = largest(&t);
+            // Ends of axes at which an edge may be collapsed: the next two nodes along the axis, with what differences take around them.
+            let steps = |n: u32, count: u32| -> &'static [i64] { if n == 0 { &[0, 1, 2] } else if n + 1 == count { &[0, -1, -2] } else { &[-1, 0, 1] } };
             for page in 0..t.count() {
                 let mine = own(&t, page);
                 let reach = around(&t, &mine);
@@ -140,6 +160,18 @@ mod tests {
                             prop_assert!(held.contains_key(&node), "{:?} of {:?}", node, n);
                         }
                     }
+                    let n = [i, j, k];
+                    let ends: [bool; 3] = core::array::from_fn(|a| n[a] == 0 || n[a] + 1 == t.dims[a]);
+                    for a in 0..3 { for chosen in 1..8usize {
+                        // Along those axes, but for the one along which the edge goes, the node is at an end.
+                        if chosen >> a & 1 == 1 || (0..3).any(|b| chosen >> b & 1 == 1 && !ends[b]) { continue; }
+                        let along = |b: usize| if b == a || chosen >> b & 1 == 1 { steps(n[b], t.dims[b]) } else { &[0] };
+                        for si in along(0) { for sj in along(1) { for sk in along(2) {
+                            let to = [i64::from(i) + si, i64::from(j) + sj, i64::from(k) + sk];
+                            if (0..3).any(|b| to[b] < 0 || to[b] >= i64::from(t.dims[b])) { continue; }
+                            prop_assert!(held.contains_key(&to.map(|m| m as u32)), "{:?} of {:?}", to, n);
+                        }}}
+                    }}
                 }}}
             }
         }

@@ -7,8 +7,13 @@
 //! second order from one side at the first and last node of a zone, and between two nodes where a neighbour is a hole. They never
 //! depend on where pages end.
 //!
-//! Where an axis has no usable neighbour, where the node is a hole itself, or where J is zero (a collapsed edge) there is no
-//! gradient: the value is none (NaN). In a zone one point thick that axis does not count: the gradient is the one within the
+//! Where cells have collapsed along an axis (the axis of a cylinder, a pole), the derivative along it is nothing for f as for r, and J
+//! is zero. But there `f_eta = grad f . r_eta` is so too after it is differentiated along the axis xi at whose end that is:
+//! `f_xi_eta = grad f . r_xi_eta`, since r_eta is zero. So the mixed derivatives, the same for f as for r, stand in the place of those along
+//! eta: of second order as well. Where r_xi_eta is zero, too (the pole of a ball, at its middle), those along all three axes do.
+//!
+//! Where an axis has no usable neighbour, where the node is a hole itself, or where J is zero for all that there is no gradient: the
+//! value is none (NaN). In a zone one point thick that axis does not count: the gradient is the one within the
 //! surface, and of a plane zone it is the plane's.
 
 /// How a derivative along one axis is taken.
@@ -30,8 +35,9 @@ pub enum Difference {
     None,
 }
 
-/// Chooses for node `n` of `count` along an axis. `usable` says of a node, by its number along the axis.
-pub fn choose(n: u32, count: u32, mut usable: impl FnMut(u32) -> bool) -> Difference {
+/// Chooses for node `n` of `count` along an axis. `usable` says of a node, by its number along the axis; `cut` whether nothing but cells
+/// that are blanked out lies between a node and the next: no difference is taken across them.
+pub fn choose(n: u32, count: u32, mut usable: impl FnMut(u32) -> bool, mut cut: impl FnMut(u32) -> bool) -> Difference {
     if count == 1 {
         return Difference::Thin;
     }
@@ -39,12 +45,12 @@ pub fn choose(n: u32, count: u32, mut usable: impl FnMut(u32) -> bool) -> Differ
         return Difference::None;
     }
     let last = n + 1 == count;
-    let previous = n > 0 && usable(n - 1);
-    let next = !last && usable(n + 1);
+    let previous = n > 0 && usable(n - 1) && !cut(n - 1);
+    let next = !last && usable(n + 1) && !cut(n);
     match (previous, next) {
         (true, true) => Difference::Central,
-        (false, true) if n == 0 && count > 2 && usable(2) => Difference::Forward,
-        (true, false) if last && count > 2 && usable(n - 2) => Difference::Backward,
+        (false, true) if n == 0 && count > 2 && usable(2) && !cut(1) => Difference::Forward,
+        (true, false) if last && count > 2 && usable(n - 2) && !cut(n - 2) => Difference::Backward,
         (false, true) => Difference::Next,
         (true, false) => Difference::Previous,
         (false, false) => Difference::None,
@@ -116,18 +122,21 @@ mod tests {
 
     #[test]
     fn edges_and_holes() {
-        let all = |_| true;
-        assert_eq!([0, 1, 2, 3].map(|n| choose(n, 4, all)), {
+        let (all, whole) = (|_| true, |_| false);
+        assert_eq!([0, 1, 2, 3].map(|n| choose(n, 4, all, whole)), {
             use Difference::*;
             [Forward, Central, Central, Backward]
         });
-        assert_eq!([0, 1].map(|n| choose(n, 2, all)), [Difference::Next, Difference::Previous]);
-        assert_eq!(choose(0, 1, all), Difference::Thin);
+        assert_eq!([0, 1].map(|n| choose(n, 2, all, whole)), [Difference::Next, Difference::Previous]);
+        assert_eq!(choose(0, 1, all, whole), Difference::Thin);
         let holes = |n: u32| n != 2;
-        let got: Vec<Difference> = (0..6).map(|n| choose(n, 6, holes)).collect();
+        let got: Vec<Difference> = (0..6).map(|n| choose(n, 6, holes, whole)).collect();
         use Difference::*;
         assert_eq!(got, [Next, Previous, None, Next, Central, Backward]);
-        assert_eq!(choose(1, 3, |n| n == 1), None);
+        assert_eq!(choose(1, 3, |n| n == 1, whole), None);
+        // Between 2 and 3 the cells are blanked out.
+        let got: Vec<Difference> = (0..5).map(|n| choose(n, 5, all, |n| n == 2)).collect();
+        assert_eq!(got, [Forward, Central, Previous, Next, Previous]);
     }
 
     #[test]

@@ -157,6 +157,8 @@ const MARK: u8 = 3;
 const NO_NUMBERS: u8 = 4;
 /// It could not be read.
 const UNREAD: u8 = 8;
+/// The cell of which it is the low corner is blanked out.
+const HIDDEN: u8 = 16;
 
 /// Cells of a zone and what is known of them.
 pub struct Block {
@@ -270,6 +272,12 @@ impl Block {
         self.mark[at] = mark as u8;
     }
 
+    /// The cell of which a node that was marked is the low corner is blanked out.
+    pub fn hide(&mut self, node: [u32; 3]) {
+        let at = self.place(node);
+        self.mark[at] |= HIDDEN;
+    }
+
     /// The planes of [`Self::to_mark`] are marked.
     pub fn marks_done(&mut self) {
         self.marked = self.to_mark()[1] - self.low[2];
@@ -301,6 +309,7 @@ impl Block {
         match (any(Mark::Failed), any(Mark::Hole), any(Mark::Field)) {
             (true, ..) => Cell::Failed,
             (_, true, _) => Cell::Hole,
+            _ if corners[0] & HIDDEN != 0 => Cell::Hole,
             (_, _, true) => Cell::Live,
             _ => Cell::Quiet,
         }

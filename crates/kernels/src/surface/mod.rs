@@ -27,7 +27,7 @@ pub use border::Borders;
 pub use cases::{Case, Cases};
 pub use march::{Block, Edge, Marcher, Mesh, Origin, NODE};
 pub use needed::{each_bit, Needed};
-pub use signs::{row_signs, strided_signs, without_corners, Compared, Cut, Signs, BLOCK_CELLS};
+pub use signs::{row_signs, strided_signs, without_cells, without_corners, Compared, Cut, Signs, BLOCK_CELLS};
 pub use vertices::{Ends, Level, Normals, Plane, Points, Shape, Vertices, LEAST};
 
 /// A piece of a surface: what one block adds to one value's surface.

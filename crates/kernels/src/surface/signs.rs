@@ -94,6 +94,16 @@ pub fn without_corners(marked: &Signs, usable: &mut [u64]) {
     }
 }
 
+/// Takes away cells whose low corner is marked; `usable` as for [`without_corners`].
+pub fn without_cells(marked: &Signs, usable: &mut [u64]) {
+    let [_, nj, nk] = marked.nodes;
+    for k in 0..nk - 1 {
+        for j in 0..nj - 1 {
+            usable[k * (nj - 1) + j] &= !(marked.row(j, k) as u64);
+        }
+    }
+}
+
 /// From which value on a number is inside, in its own type: values are compared without being converted.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Cut<T> {

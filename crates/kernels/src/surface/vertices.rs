@@ -8,6 +8,7 @@
 use super::march::{Edge, Mesh, NODE};
 use super::needed::Needed;
 use field::derive::stencil::{choose, metrics};
+use field::plot3d::iblank::{bits, EDGE};
 use field::volume::Placement;
 
 /// How near to an end of its edge a vertex of an isosurface lies at least, in lengths of the edge. So vertices of different edges
@@ -71,7 +72,7 @@ pub enum Normals {
     None,
     /// Minus the gradient of the values in a column; those of the planes are known.
     Gradient {
-        /// Where nodes that may not be used have 0; `None`: all may.
+        /// Where nodes that may not be used have 0, and what else iblank says of edges; `None`: all may.
         iblank: Option<usize>,
     },
 }
@@ -457,7 +458,11 @@ impl Ends<'_> {
                 here && !values[place].is_nan()
                     && self.node(self.shape, place, beside(to)).iter().all(|x| x.is_finite())
             };
-            let difference = choose(node[a], self.dims[a], usable);
+            let cut = |low: u32| {
+                let place = self.needed.place(beside(low));
+                iblank.is_some_and(|c| bits(self.values[c * n + place]) & EDGE << a != 0)
+            };
+            let difference = choose(node[a], self.dims[a], usable, cut);
             let at = |d: isize| beside(node[a].wrapping_add_signed(d as i32));
             of_value[a] = difference.of(|d| values[self.needed.place(at(d))]);
             of_position[a] = match self.shape {

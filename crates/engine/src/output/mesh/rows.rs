@@ -15,6 +15,8 @@ struct Row {
     /// Values of each field, components of a point together.
     fields: Vec<Vec<f64>>,
     usable: Vec<bool>,
+    /// Of the quadrilateral that begins at the point and goes on to the next row.
+    hidden: Vec<bool>,
     /// Whether a drawn quadrilateral has the point.
     used: Vec<bool>,
     /// The sum of the areas of these, as vectors.
@@ -58,7 +60,7 @@ impl MeshRows {
     pub fn bytes(widest: usize, components: &[usize]) -> u64 {
         // A row waiting, one before it, one coming; of one more the copies that the writer takes.
         let values: usize = components.iter().sum();
-        4 * widest as u64 * (24 + 24 + 16 + 8 * values as u64 + 3 + 48)
+        4 * widest as u64 * (24 + 24 + 16 + 8 * values as u64 + 4 + 48)
     }
 
     /// Begins the next piece of the surface, in a zone as the output shall show it.
@@ -72,11 +74,17 @@ impl MeshRows {
         Ok(())
     }
 
-    /// Takes the next row of the piece: positions, the fields there with components of a point together, and which may be used.
+    /// Takes the next row of the piece: positions, the fields there with components of a point together, and which may be used; of
+    /// which quadrilaterals, by their low corner, are not drawn.
     ///
     /// # Errors
     /// [`OutputError`] when it cannot be kept.
-    pub fn push(&mut self, points: &[[f64; 3]], fields: Vec<Vec<f64>>, usable: &[bool]) -> Result<(), OutputError> {
+    pub fn push(
+        &mut self,
+        points: &[[f64; 3]],
+        fields: Vec<Vec<f64>>,
+        [usable, hidden]: [&[bool]; 2],
+    ) -> Result<(), OutputError> {
         let n = points.len();
         // No format of these holds a position that is no number of single precision; what has one is no cell.
         let whole = |p: &[f64; 3]| p.iter().all(|v| (*v as f32).is_finite());
@@ -84,6 +92,7 @@ impl MeshRows {
             points: points.iter().copied().map(DVec3::from_array).collect(),
             fields,
             usable: points.iter().zip(usable).map(|(p, usable)| *usable && whole(p)).collect(),
+            hidden: hidden.to_vec(),
             used: vec![false; n],
             area: vec![DVec3::ZERO; n],
             cells: vec![false; n],
@@ -91,7 +100,8 @@ impl MeshRows {
         };
         if let Some(here) = &mut self.here {
             for i in 1..n {
-                if !(here.usable[i - 1] && here.usable[i] && next.usable[i - 1] && next.usable[i]) {
+                let corners = here.usable[i - 1] && here.usable[i] && next.usable[i - 1] && next.usable[i];
+                if !corners || here.hidden[i - 1] {
                     continue;
                 }
                 next.cells[i - 1] = true;
@@ -179,7 +189,7 @@ mod tests {
         let mut of = MeshRows::new(MeshWriter::new(output, layout, Provenance::default(), budget).unwrap(), Vec::new());
         of.begin(3).unwrap();
         for (points, usable) in rows {
-            of.push(points, Vec::new(), usable).unwrap();
+            of.push(points, Vec::new(), [usable, &vec![false; points.len()]]).unwrap();
         }
         let stats = of.finish(false).unwrap();
         let bytes = std::fs::read(&path).unwrap();

@@ -33,7 +33,11 @@ fn surface(path: &Path, partial: bool) -> Result<SurfaceStats, OutputError> {
             let pressure: Vec<f64> = (0..patch.ni).map(|i| (i * j) as f64).collect();
             let velocity = vec![1.0f32; 3 * patch.ni];
             let usable: Vec<bool> = (0..patch.ni).map(|i| (i, j) != (0, 1)).collect();
-            writer.push_row(&points, &[FieldValues::F64(&pressure), FieldValues::F32(&velocity)], Some(&usable))?;
+            writer.push_row(
+                &points,
+                &[FieldValues::F64(&pressure), FieldValues::F32(&velocity)],
+                Some([&usable, &vec![false; patch.ni]]),
+            )?;
         }
     }
     writer.finish(partial)
