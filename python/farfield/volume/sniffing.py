@@ -7,6 +7,7 @@ import re
 
 from farfield.errors import DataError
 from farfield.volume import foreign, patterns, tiff_set, vtk_collection
+from farfield.volume.dicom_bare import is_dicom_start
 from farfield.volume.files import head, json_object
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
@@ -99,7 +100,7 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "hdf5"
     if start[:4] in _NETCDF:
         return "netcdf3"
-    if start[128:132] == b"DICM":
+    if is_dicom_start(start):
         return "dicom"
     if _is_metaimage(path, start):
         return "metaimage"
