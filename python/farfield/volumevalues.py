@@ -15,7 +15,7 @@ class VolumeChannel:
 
     >>> import farfield as ff
     >>> ff.open("demo:phantom").channels[0]
-    VolumeChannel(name='phantom', units='1', dtype=dtype('uint8'), color=None, limits=None, scale=None, missing=None, inverted=False)
+    VolumeChannel(name='phantom', units='1', dtype=dtype('uint8'), color=None, limits=None, scale=None, ...)
     """
 
     name: str

@@ -233,6 +233,9 @@ _VOLUME: dict[str, Any] = {
     "volume_origin": _volume_option("--origin", "X,Y,Z", "position of the first voxel's centre"),
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
+    "volume_component": _volume_option(
+        "--component", "PART", "of complex numbers: magnitude (default), real, imag or phase"
+    ),
     "volume_missing": _volume_option(
         "--missing", "N", "the stored number that stands for no value, such as -9999; it is seen nowhere"
     ),
@@ -243,7 +246,7 @@ _RAW = Annotated[
         "--raw",
         metavar="'NAME=VALUE ...'",
         panel=VOLUME,
-        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind, missing, invert: "
+        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind, missing, component, invert: "
         "'shape=512x512x300 dtype=uint16'",
     ),
 ]

@@ -130,8 +130,8 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[
     """Slices in order along the normal, for each time step."""
     first = chosen[0]
     if first.orientation is None or any(s.position is None for s in chosen):
-        places = {s.location for s in chosen}
-        if len(places) == len(chosen) > 1 and None not in places:
+        locations = {s.location for s in chosen}
+        if len(locations) == len(chosen) > 1 and None not in locations:
             guessed.append(
                 f"its slices do not say where they lie (each {_unsaid(first)}): they stand in the order of SliceLocation"
             )

@@ -100,7 +100,7 @@ def _places(only: Slice, grid: tuple[int, int]) -> tuple[int, list[int]]:
         more = f" of {paths} optical paths" if paths > 1 else ""
         raise DataError(
             f"{only.file}: its {only.frames} tiles of {only.size[1]} x {only.size[0]} pixels{more} are not the {grid[1]} x "
-            f"{grid[0]} of a picture in {planes} focal planes, and nothing says where each lies; split it into one file a path first"
+            f"{grid[0]} of a picture in {planes} focal planes, and nothing says where each lies; split it first"
         )
     return planes, list(range(only.frames))
 

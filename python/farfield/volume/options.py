@@ -44,6 +44,8 @@ class Options:
     kind: str | None = None
     missing: float | None = None
     """The stored number that stands for a missing value."""
+    component: str | None = None
+    """Which part of complex numbers."""
     invert: bool | None = None
     """Whether the lowest value is shown white; None: as the file says."""
     variable: str | None = None
@@ -215,6 +217,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "length_unit": str,
     "kind": _one_of("kind", KINDS),
     "missing": _number,
+    "component": _one_of("component", ("magnitude", "real", "imag", "phase")),
     "invert": _truth,
     "variable": str,
 }

@@ -7,6 +7,7 @@ import re
 
 from farfield.errors import DataError
 from farfield.volume import foreign, patterns, tiff_set, vtk_collection
+from farfield.volume.compressed import beginning, codec_of, plain_name
 from farfield.volume.dicom_bare import is_dicom_start
 from farfield.volume.files import head, json_object
 from farfield.volume.options import Options
@@ -257,9 +258,13 @@ def _is_metaimage(path: str, start: bytes) -> bool:
 
 
 def _is_nifti(path: str, start: bytes) -> bool:
-    if start.startswith(b"\x1f\x8b"):
-        return path.lower().endswith((".nii.gz", ".nii.gzip", ".hdr.gz", ".img.gz"))
+    if codec_of(start) is not None:
+        return _named_as_nifti(path) or nifti_version(beginning(path, 540)) is not None
     return nifti_version(start) is not None
+
+
+def _named_as_nifti(path: str) -> bool:
+    return plain_name(path) != path and plain_name(path).lower().endswith((".nii", ".hdr", ".img"))
 
 
 def nifti_version(start: bytes) -> tuple[int, bool] | None:
