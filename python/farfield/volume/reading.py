@@ -41,7 +41,7 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
     if kind is None:
         raise UsageError(f"{path}: this is no volume of a format that is known; raw numbers need --shape and --dtype")
     try:
-        reader: Reader = importlib.import_module(f"farfield.volume.{_READERS[kind]}").read
+        reader: Reader = importlib.import_module(f"farfield.volume.{READERS[kind]}").read
         volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
@@ -55,10 +55,10 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
     return with_ranges(describe(_as_said(volume, options)), means)
 
 
-_READERS = {
+READERS = {
     "zarr": "zarr", "raw": "raw", "nrrd": "nrrd", "nifti": "nifti", "vtk": "vtk_xml", "tiff": "tiff", "hdf5": "hdf5",
     "netcdf3": "netcdf3", "dicom": "dicom", "images": "images", "metaimage": "metaimage", "farfield": "stored",
-    "vtk_steps": "vtk_steps",
+    "vtk_steps": "vtk_steps", "packed": "packed",
 }  # fmt: skip
 """The module of each format."""
 

@@ -6,7 +6,7 @@ import os
 import re
 
 from farfield.errors import DataError
-from farfield.volume import foreign, patterns, tiff_set, vtk_collection
+from farfield.volume import foreign, packed, patterns, tiff_set, vtk_collection
 from farfield.volume.compressed import beginning, codec_of, plain_name
 from farfield.volume.dicom_bare import is_dicom_start
 from farfield.volume.files import head, json_object
@@ -109,6 +109,8 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "nifti"
     if start.startswith(_PICTURES):
         return "images"
+    if packed.holds_volume(path, start, options):
+        return "packed"
     if path.lower().endswith(".zarr.zip"):
         raise DataError(
             f"{path}: a store in a zip file is not read; unpack it (unzip {os.path.basename(path)} -d FOLDER)"
@@ -128,6 +130,27 @@ def format_of(path: str, options: Options | None = None) -> str | None:
     _refuse_known(path, start, suffix)
     foreign.refuse(path, start)
     return None
+
+
+def content_of(name: str, start: bytes) -> str | None:
+    """The reader of a file by what it begins with (4096 bytes) and its name alone; None where these do not say it."""
+    if _is_nrrd(start):
+        return "nrrd"
+    if _is_vtk(start):
+        return "vtk"
+    if start[:4] in _TIFF or tiff_set.is_companion(start):
+        return "tiff"
+    if start.startswith(_HDF5):
+        return "hdf5"
+    if start[:4] in _NETCDF:
+        return "netcdf3"
+    if is_dicom_start(start):
+        return "dicom"
+    if _is_metaimage(name, start):
+        return "metaimage"
+    if nifti_version(start) is not None:
+        return "nifti"
+    return "images" if start.startswith(_PICTURES) else None
 
 
 def _headers_of(image: str) -> list[str]:
