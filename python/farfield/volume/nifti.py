@@ -303,14 +303,13 @@ def _compare(header: _Header, sform: Geometry, steps: list[float], guessed: list
     last = [max(0, int(n) - 1) for n in header.fields["dim"][1:4]]
 
     def corners(at: Geometry) -> np.ndarray[Any, np.dtype[np.float64]]:
-        matrix = np.array(at.direction) * np.array(at.spacing)[:, None]
-        return np.array(at.origin) + np.array(list(np.ndindex(2, 2, 2))) * np.array(last) @ matrix
+        space = Space((1, 1, 1), at.origin, at.spacing, at.direction)
+        return np.array([space.position_of(np.array(c) * np.array(last)) for c in np.ndindex(2, 2, 2)])
 
     away = float(np.linalg.norm(corners(sform) - corners(qform), axis=1).max())
     if away > _APART * min(sform.spacing):
         names = [
-            Space((1, 1, 1), at.origin, at.spacing, tuple(map(tuple, at.direction)), "mm", "RAS").orientation()
-            for at in (sform, qform)
+            Space((1, 1, 1), at.origin, at.spacing, at.direction, "mm", "RAS").orientation() for at in (sform, qform)
         ]
         turned = f" (its axes go to {names[0]} and to {names[1]})" if names[0] != names[1] else ""
         guessed.append(f"its sform and its qform differ by up to {away:.4g} mm{turned}: the sform is taken")

@@ -56,7 +56,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         kind = format_of(made.path, options)
         if kind is None:
             raise DataError(f"{path}: what is compressed in it is no volume of a format that is known")
-        volume = importlib.import_module(f"farfield.volume.{READERS[kind]}").read(made.path, options, means)
+        volume: Volume = importlib.import_module(f"farfield.volume.{READERS[kind]}").read(made.path, options, means)
     except DataError as error:
         # The name that the user knows.
         raise type(error)(str(error).replace(made.path, path)) from error

@@ -24,11 +24,10 @@ def component(numbers: NDArray[np.complexfloating], name: str) -> NDArray[np.flo
     [5.0, 3.0, -4.0]
     """
     if name == "magnitude":
-        return np.abs(numbers)
+        return np.asarray(np.abs(numbers))
     if name == "phase":
-        return np.angle(numbers)
-    found: NDArray[np.floating] = numbers.real if name == "real" else numbers.imag
-    return found
+        return np.asarray(np.angle(numbers))
+    return np.asarray(numbers.real if name == "real" else numbers.imag)
 
 
 def take(
