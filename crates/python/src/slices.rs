@@ -3,7 +3,9 @@
 use crate::arguments::Object;
 use engine::output::{FieldType, Provenance};
 use engine::session::{Session, Watch};
-use engine::sliceimage::{of_grid, of_volume, Look, Numbers, PlaneSpec, Slice, SliceArrays, VolumeChoice, VolumeView};
+use engine::sliceimage::{
+    edges, of_grid, of_volume, Look, Numbers, PlaneSpec, Slice, SliceArrays, SliceMarks, VolumeChoice, VolumeView,
+};
 use engine::volume::VolumeSession;
 use field::error::FieldError;
 use kernels::slice::Filter;
@@ -27,13 +29,14 @@ fn numbers<T, const N: usize>(
     found.try_into().map(Some).map_err(wrong)
 }
 
-/// Where it lies: `normal`, `origin`, `up`, `extent`, `size`, `resolution`.
+/// Where it lies: `normal`, `origin`, `up`, `rightward`, `extent`, `size`, `resolution`.
 fn plane(o: &mut Object) -> Result<PlaneSpec, FieldError> {
     let normal = numbers(o, "normal", "three numbers", Value::as_f64)?;
     Ok(PlaneSpec {
         normal: normal.ok_or_else(|| FieldError::Usage("slice options: 'normal' is missing".into()))?,
         origin: numbers(o, "origin", "three numbers", Value::as_f64)?,
         up: numbers(o, "up", "three numbers", Value::as_f64)?,
+        rightward: numbers(o, "rightward", "three numbers", Value::as_f64)?.unwrap_or([1.0; 3]),
         extent: numbers(o, "extent", "four numbers", Value::as_f64)?,
         size: numbers(o, "size", "two whole numbers", |v| v.as_u64().and_then(|n| n.try_into().ok()))?,
         resolution: o.number("resolution")?,
@@ -61,14 +64,22 @@ fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
     Ok(Some(look))
 }
 
+/// What is laid over a picture: `bar` and `letters`, true or false.
+fn marks(o: &mut Object) -> Result<SliceMarks, FieldError> {
+    Ok(SliceMarks { bar: o.truth("bar")?, letters: o.truth("letters")?, edges: None })
+}
+
 /// A slice of a session's dataset, and how it is to look.
 fn laid(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Slice, Option<Look>), FieldError> {
     let mut o = Object::parse(options, "slice options")?;
     let plane = plane(&mut o)?;
     let look = look(&mut o)?;
+    let marks = marks(&mut o)?;
     let (fields, step) = (o.texts("fields")?, o.whole("step")?.unwrap_or(0) as usize);
     o.done()?;
-    Ok((of_grid(session, &plane, &fields, step, watch)?, look))
+    let mut slice = of_grid(session, &plane, &fields, step, watch)?;
+    slice.marks = marks;
+    Ok((slice, look))
 }
 
 /// A slice of a volume, and how it is to look.
@@ -76,6 +87,7 @@ fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look
     let mut o = Object::parse(options, "slice options")?;
     let plane = plane(&mut o)?;
     let look = look(&mut o)?;
+    let marks = marks(&mut o)?;
     let volume = &session.volume;
     let named = o.texts("fields")?;
     let channels = named.iter().map(|name| volume.channel_named(name)).collect::<Result<Vec<_>, _>>()?;
@@ -95,7 +107,10 @@ fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look
         length_unit: &spec.length_unit,
         label_colors: &spec.label_colors,
     };
-    Ok((of_volume(view, &plane, &choice)?, look))
+    let mut slice = of_volume(view, &plane, &choice)?;
+    let edges = spec.anatomy.as_deref().map(|anatomy| edges(slice.laid.axes, anatomy));
+    slice.marks = SliceMarks { edges, ..marks };
+    Ok((slice, look))
 }
 
 fn provenance(source: String) -> Provenance {

@@ -134,6 +134,18 @@ def register(app: typer.Typer) -> None:
                 "--invert/--no-invert", help="the lowest value is white, or black (default: as the volume's file says)"
             ),
         ] = None,
+        convention: Annotated[
+            str | None,
+            _volume(
+                "--convention",
+                metavar="radiological|neurological",
+                help="of a slice of anatomy: the patient's left on the right (default), or its mirror image",
+            ),
+        ] = None,
+        letters: Annotated[
+            bool | None,
+            _volume("--letters/--no-letters", help="of a slice: letters of anatomy at its edges, and a rule"),
+        ] = None,
         shade: Annotated[bool | None, _volume("--shade/--no-shade", help="light on gradients")] = None,
         nearest: Annotated[bool, _volume("--nearest", help="the nearest voxel, nothing in between")] = False,
         labels: Annotated[
@@ -222,7 +234,12 @@ def register(app: typer.Typer) -> None:
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
         if what is not None and flat.shows(asked, info):
-            return flat.draw(common, asked, what, target, settings, film)
+            wants = letters is not False
+            return flat.draw(common, asked, what, target, settings, film, convention=convention, letters=wants)
+        if convention is not None or letters is not None:
+            raise UsageError(
+                "--convention and --letters are of slices, and this is drawn in space: 'farfield extract slice' cuts it"
+            )
         scene_file = what if what is not None and runs.is_scene_file(what) else None
         result = runs.draw(
             scene,

@@ -82,6 +82,9 @@ def lines_of(result: Mapping[str, Any]) -> list[str]:
         f"extent   {left:.6g} to {right:.6g} along {along('right')}, {bottom:.6g} to {top:.6g} along "
         f"{along('up')}{f' [{unit}]' if unit not in ('', '1') else ''}",
     ]
+    if (edges := result.get("edges")) is not None:
+        told = ", ".join(f"{letters} {side}" for side, letters in edges.items())
+        lines.append(f"edges    {told}")
     if "level" in result:
         lines.append(f"level    {result['level']}")
     for field, (low, high) in zip(result["fields"], result.get("ranges", []), strict=False):

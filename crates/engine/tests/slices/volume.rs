@@ -16,7 +16,7 @@ use std::time::Duration;
 const GO_ON: fn(&str, f64, f64) -> bool = |_, _, _| true;
 
 fn plane(normal: [f64; 3]) -> PlaneSpec {
-    PlaneSpec { normal, origin: None, up: None, extent: None, size: None, resolution: None }
+    PlaneSpec { normal, origin: None, up: None, rightward: [1.0; 3], extent: None, size: None, resolution: None }
 }
 
 fn view<'a>(levels: &'a [VolumeLevel], kind: VolumeKind, channels: &'a [ChannelSpec]) -> VolumeView<'a> {
