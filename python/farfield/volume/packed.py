@@ -18,6 +18,8 @@ from farfield.volume.options import Means, Options
 
 _BEGINNING = 4096
 """Bytes by which content is known."""
+_NAMES = (".nrrd", ".mha", ".vti", ".vtr", ".vts", ".tif", ".tiff", ".dcm", ".h5", ".hdf5", ".nc", ".png")
+"""How volumes are named whose files may be compressed."""
 
 
 def holds_volume(path: str, start: bytes, options: Options) -> bool:
@@ -28,7 +30,10 @@ def holds_volume(path: str, start: bytes, options: Options) -> bool:
         return True
     from farfield.volume.sniffing import content_of
 
-    return content_of(plain_name(path), beginning(path, _BEGINNING)) is not None
+    inside = beginning(path, _BEGINNING)
+    if not inside:  # damaged: its name says what it was
+        return plain_name(path).lower().endswith(_NAMES)
+    return content_of(plain_name(path), inside) is not None
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
