@@ -87,6 +87,9 @@ def flat_picture(
     cmap: str | None = None,
     limits: Sequence[float] | None = None,
     nearest: bool = False,
+    convention: str | None = None,
+    bar: bool = True,
+    letters: bool = True,
     film: Film | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
@@ -100,6 +103,9 @@ def flat_picture(
         cmap: As `write_slice` has it, likewise below.
         limits: Values of the first and the last colour; None: what the format says, else the range of nearly all values.
         nearest: There.
+        convention: There.
+        bar: There.
+        letters: There.
         film: Of which time steps.
         progress: As in `farfield.open`.
 
@@ -120,7 +126,8 @@ def flat_picture(
         name = numbers[0].name
         found = sample(volume, name, looked_at(volume, film) if film is not None else [volume._step or 0])
         limits = extent(volume, name, without(found, fills(found, whole=is_whole(numbers[0]))), wide=True)
-    how: dict[str, Any] = {**plane, "cmap": cmap, "range": limits, "nearest": nearest, "progress": progress}
+    marks: dict[str, Any] = {"convention": convention, "bar": bar, "letters": letters}
+    how: dict[str, Any] = {**plane, **marks, "cmap": cmap, "range": limits, "nearest": nearest, "progress": progress}
     if film is None:
         return write_slice(chosen, output, **how)
     if film.fps is not None or film.resume:

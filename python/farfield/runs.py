@@ -477,6 +477,8 @@ def draw(
                 asked, scene = scene, settled(scene, opened, steps, samples)
                 unseen, fields = of_volume(asked, opened, steps, samples), fields_of(opened)
                 described, tables = opened._description, opened._description.tables
+                if notice is not None:
+                    notice({"what": "volume", "source": opened.path, "guessed": opened._spec["guessed"]})
             info, notice = {"fields": list(fields.values())}, None
         elif volume:
             raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")

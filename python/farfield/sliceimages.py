@@ -19,7 +19,7 @@ from farfield import outputs
 from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
-from farfield.upright import upward, way
+from farfield.upright import rightward, upward, way
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +59,8 @@ class SliceImage:
     """Pixels that cannot be read."""
     failure: str | None
     """Why the first of them cannot."""
+    edges: dict[str, str] | None = None
+    """Of anatomy, what is at the `left`, `right`, `top` and `bottom` edge: R L A P S I, several letters in planes between axes."""
 
     def positions(self) -> NDArray[np.float64]:
         """Where pixels are: (rows, columns, 3).
@@ -160,6 +162,7 @@ def _options(
     field: str | Sequence[str] | None,
     level: int | None,
     nearest: bool,
+    convention: str | None = None,
 ) -> dict[str, Any]:
     from farfield.volumedata import VolumeDataset
 
@@ -178,11 +181,13 @@ def _options(
         options["nearest"] = nearest
         if options["up"] is None:
             options["up"] = upward(data, options["normal"])
+        options["rightward"] = rightward(data.anatomy, convention)
         options["fields"] = field_names(field) or [data.channels[n].name for n in data._chosen_channels()]
         return options
-    if level is not None or nearest:
+    if level is not None or nearest or convention is not None:
         raise UsageError(
-            f"{data._source.text}: levels of resolution and nearest voxels are of volumes, and this is a dataset of zones"
+            f"{data._source.text}: levels of resolution, nearest voxels and conventions of anatomy are of volumes, and this is a "
+            "dataset of zones"
         )
     options["fields"] = field_names(field)
     if not options["fields"]:
@@ -202,10 +207,11 @@ def slice_image(
     field: str | Sequence[str] | None = None,
     level: int | None = None,
     nearest: bool = False,
+    convention: str | None = None,
     progress: bool | Report | None = None,
 ) -> SliceImage:
     """Samples a plane at pixels, in memory that is the caller's: see `slice_image` of datasets and of volumes."""
-    options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest)
+    options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest, convention)
     native: Any = data._native
     with reporting(progress) as report:
         text, values, states = native.slice_image(json.dumps(options), progress=report)
@@ -220,6 +226,7 @@ def slice_image(
         failed=about["pixels"]["failed"],
         failure=about["failure"],
         length_unit=about["length_unit"],
+        edges=about.get("edges"),
         **{key: tuple(about[key]) for key in ("extent", "origin", "normal", "right", "up")},
     )
 
@@ -240,6 +247,9 @@ def write_slice(
     grey16: bool = False,
     level: int | None = None,
     nearest: bool = False,
+    convention: str | None = None,
+    bar: bool = True,
+    letters: bool = True,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """Samples a plane at pixels and writes it: a picture (`.png`), or its numbers (`.npy`, `.npz`); returns what `--json` prints.
@@ -263,6 +273,9 @@ def write_slice(
         grey16: Grey of 16 bits in place of colours.
         level: Of a volume's resolution, 0 the finest; None: one that suits the pixels.
         nearest: Of a volume the nearest voxel, nothing in between.
+        convention: Of anatomy `"radiological"` (None: the same) or `"neurological"`, its mirror image.
+        bar: Whether a picture of at least 120 pixels a side has a bar that says what colours mean, or the names of its channels.
+        letters: Whether it has letters of anatomy at its edges, and a rule where the length of a pixel is known.
         progress: As in `farfield.open`.
 
     Raises:
@@ -282,12 +295,14 @@ def write_slice(
     is_picture = target.lower().endswith(".png")
     if is_picture and not field_names(field) and isinstance(data, VolumeDataset):
         field = shown_names(data)
-    options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest)
+    options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest, convention)
     if grey16 and cmap is not None:
         raise UsageError("a picture is grey of 16 bits or has a colour map: give one of them")
     if is_picture:
         limits = None if range is None else pair(range, "range")
         options["look"] = _look(data, options["fields"], cmap, limits, grey16)
+        options["bar"], options["letters"] = bar, letters
+        inverted = [name for name in options["fields"] if is_inverted(data, name, cmap)]
     elif grey16 or cmap is not None or range is not None:
         raise UsageError(f"{target}: colours and ranges are of pictures; an array has the numbers themselves")
     read = data._description.reads if isinstance(data, VolumeDataset) else data._source.reads()
@@ -304,6 +319,8 @@ def write_slice(
         )
     if not isinstance(data, VolumeDataset):
         return done
+    if is_picture:
+        done["inverted"] = inverted
     if data.anatomy is not None:
         done["anatomy"] = {side: way(done[side], data.anatomy) for side in ("right", "up")}
     return data._description.counted(done)
@@ -318,6 +335,15 @@ def shown_names(volume: VolumeDataset) -> list[str]:
 
 _GREY = "gray"
 """Of volumes, as scans are looked at."""
+
+
+def is_inverted(data: Dataset | VolumeDataset, name: str, cmap: str | None) -> bool:
+    """Whether a channel's lowest value has the last colour: the file says so, and nobody names a map; or its user did."""
+    from farfield.volumedata import VolumeDataset
+
+    if not isinstance(data, VolumeDataset) or (cmap is not None and data._options.invert is None):
+        return False
+    return any(c.inverted for c in data.channels if c.name == name)
 
 
 def _look(
@@ -340,4 +366,11 @@ def _look(
             limits = next((c.limits for c in data.channels if c.name == fields[0]), None)
             # Windows of no width are in files, too: then the slice's own range does.
             limits = limits if limits is not None and limits[0] < limits[1] else None
-    return {"range": limits, "grey16": grey16, "table": None if grey16 else lut(cmap or default)}
+    inverted = is_inverted(data, fields[0], cmap)
+    table = None if grey16 else lut(cmap or default)
+    return {
+        "range": limits,
+        "grey16": grey16,
+        "inverted": grey16 and inverted,
+        "table": table[::-1] if table is not None and inverted else table,
+    }

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from farfield.errors import UsageError
+
 if TYPE_CHECKING:
     from farfield.volumedata import VolumeDataset
 
@@ -80,6 +82,32 @@ def is_map(volume: VolumeDataset) -> bool:
     if by.startswith("VTK") or volume.length_unit == "degree":
         return True
     return by.startswith(_ARRAYS) and volume.length_unit != "voxel"
+
+
+CONVENTIONS = ("radiological", "neurological")
+"""From which side anatomy is seen: as from the feet, with the patient's left on the right of the picture, or as from the head."""
+_TO_THE_RIGHT = {"radiological": "LPS", "neurological": "RAS"}
+
+
+def rightward(anatomy: str | None, convention: str | None = None) -> Vector:
+    """For x, y and z 1 where they grow to the right of pictures, and -1 where they fall: of anatomy its `convention` says so.
+
+    In planes with the patient's left and right the left is on the right in radiological pictures; in the others, which are seen
+    from the patient's left, the back is. Neurological pictures are their mirror images.
+
+    Raises:
+        UsageError: if there is no such convention.
+
+    >>> rightward("LPS"), rightward("RAS"), rightward("RAS", "neurological"), rightward(None)
+    ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
+    """
+    chosen = convention or CONVENTIONS[0]
+    if chosen not in CONVENTIONS:
+        raise UsageError(f"--convention: '{convention}' is none of {', '.join(CONVENTIONS)}")
+    if anatomy is None:
+        return 1.0, 1.0, 1.0
+    x, y, z = (1.0 if letter in _TO_THE_RIGHT[chosen] else -1.0 for letter in anatomy)
+    return x, y, z
 
 
 def way(direction: Sequence[float], anatomy: str | None) -> str | None:

@@ -26,13 +26,15 @@ class VolumeSlices:
         field: str | Sequence[str] | None = None,
         level: int | None = None,
         nearest: bool = False,
+        convention: str | None = None,
         progress: bool | Report | None = None,
     ) -> SliceImage:
         """A plane sampled at the middles of pixels, as an array with its place.
 
         Args:
-            normal: Across the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. In the picture x grows to the
-                right wherever it can.
+            normal: Across the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. In the picture the patient's
+                left is on the right (in planes without it the back), or, where nothing is anatomy, x grows to the right wherever it
+                can.
             origin: A point of the plane; None for the middle of the data.
             up: What is up, as far as it lies in the plane; None for the head or the front of anatomy, for the first row of images
                 (TIFF, PNG, OME-Zarr and the like), else for z, or y where the plane faces z.
@@ -42,6 +44,7 @@ class VolumeSlices:
             field: A channel, or several; None for all, or those of the view.
             level: Of resolution, 0 the finest; None for that of the view, and of the whole volume for one that suits the pixels.
             nearest: Whether a pixel takes the nearest voxel; otherwise values between voxels are interpolated, but of labels.
+            convention: Of anatomy `"radiological"` (None: the same) or `"neurological"`, its mirror image.
             progress: As in `farfield.open`.
 
         Raises:
@@ -56,5 +59,11 @@ class VolumeSlices:
         from farfield.sliceimages import slice_image
 
         plane: dict[str, Any] = {"normal": normal, "origin": origin, "up": up, "extent": extent}
-        more: dict[str, Any] = {"field": field, "level": level, "nearest": nearest, "progress": progress}
+        more: dict[str, Any] = {
+            "field": field,
+            "level": level,
+            "nearest": nearest,
+            "convention": convention,
+            "progress": progress,
+        }
         return slice_image(self, **plane, size=size, resolution=resolution, **more)  # type: ignore[arg-type]

@@ -3,7 +3,9 @@
 use crate::arguments::Object;
 use engine::output::{FieldType, Provenance};
 use engine::session::{Session, Watch};
-use engine::sliceimage::{of_grid, of_volume, Look, Numbers, PlaneSpec, Slice, SliceArrays, VolumeChoice, VolumeView};
+use engine::sliceimage::{
+    edges, of_grid, of_volume, Look, Numbers, PlaneSpec, Slice, SliceArrays, SliceMarks, VolumeChoice, VolumeView,
+};
 use engine::volume::VolumeSession;
 use field::error::FieldError;
 use kernels::slice::Filter;
@@ -27,20 +29,21 @@ fn numbers<T, const N: usize>(
     found.try_into().map(Some).map_err(wrong)
 }
 
-/// Where it lies: `normal`, `origin`, `up`, `extent`, `size`, `resolution`.
+/// Where it lies: `normal`, `origin`, `up`, `rightward`, `extent`, `size`, `resolution`.
 fn plane(o: &mut Object) -> Result<PlaneSpec, FieldError> {
     let normal = numbers(o, "normal", "three numbers", Value::as_f64)?;
     Ok(PlaneSpec {
         normal: normal.ok_or_else(|| FieldError::Usage("slice options: 'normal' is missing".into()))?,
         origin: numbers(o, "origin", "three numbers", Value::as_f64)?,
         up: numbers(o, "up", "three numbers", Value::as_f64)?,
+        rightward: numbers(o, "rightward", "three numbers", Value::as_f64)?.unwrap_or([1.0; 3]),
         extent: numbers(o, "extent", "four numbers", Value::as_f64)?,
         size: numbers(o, "size", "two whole numbers", |v| v.as_u64().and_then(|n| n.try_into().ok()))?,
         resolution: o.number("resolution")?,
     })
 }
 
-/// `{"table": [[r, g, b], ...], "range": [low, high] | null}` or `{"grey16": true, "range"}`.
+/// `{"table": [[r, g, b], ...], "range": [low, high] | null}` or `{"grey16": true, "inverted": true | false, "range"}`.
 fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
     let Some(value) = o.take("look") else { return Ok(None) };
     let mut o = Object::of(value, "look of a slice")?;
@@ -51,8 +54,9 @@ fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
         Some([byte(r)?, byte(g)?, byte(b)?])
     };
     let table = o.numbers("table", "colours of three numbers from 0 to 255", colour)?;
+    let inverted = o.truth("inverted")?;
     let look = match (o.truth("grey16")?, table) {
-        (true, _) => Look::Grey16 { range },
+        (true, _) => Look::Grey16 { range, inverted },
         (false, Some(table)) => Look::Map { table, range },
         (false, None) => return Err(FieldError::Usage("look of a slice: 'table' is missing".into())),
     };
@@ -60,14 +64,22 @@ fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
     Ok(Some(look))
 }
 
+/// What is laid over a picture: `bar` and `letters`, true or false.
+fn marks(o: &mut Object) -> Result<SliceMarks, FieldError> {
+    Ok(SliceMarks { bar: o.truth("bar")?, letters: o.truth("letters")?, edges: None })
+}
+
 /// A slice of a session's dataset, and how it is to look.
 fn laid(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Slice, Option<Look>), FieldError> {
     let mut o = Object::parse(options, "slice options")?;
     let plane = plane(&mut o)?;
     let look = look(&mut o)?;
+    let marks = marks(&mut o)?;
     let (fields, step) = (o.texts("fields")?, o.whole("step")?.unwrap_or(0) as usize);
     o.done()?;
-    Ok((of_grid(session, &plane, &fields, step, watch)?, look))
+    let mut slice = of_grid(session, &plane, &fields, step, watch)?;
+    slice.marks = marks;
+    Ok((slice, look))
 }
 
 /// A slice of a volume, and how it is to look.
@@ -75,6 +87,7 @@ fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look
     let mut o = Object::parse(options, "slice options")?;
     let plane = plane(&mut o)?;
     let look = look(&mut o)?;
+    let marks = marks(&mut o)?;
     let volume = &session.volume;
     let named = o.texts("fields")?;
     let channels = named.iter().map(|name| volume.channel_named(name)).collect::<Result<Vec<_>, _>>()?;
@@ -94,7 +107,10 @@ fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look
         length_unit: &spec.length_unit,
         label_colors: &spec.label_colors,
     };
-    Ok((of_volume(view, &plane, &choice)?, look))
+    let mut slice = of_volume(view, &plane, &choice)?;
+    let edges = spec.anatomy.as_deref().map(|anatomy| edges(slice.laid.axes, anatomy));
+    slice.marks = SliceMarks { edges, ..marks };
+    Ok((slice, look))
 }
 
 fn provenance(source: String) -> Provenance {

@@ -83,8 +83,9 @@ class Common:
             progress=run["progress"],
         )
 
-    def open_volume(self, source: str, settings: Settings) -> VolumeDataset | None:
-        """The volume that a source is, opened as the options say; None where it is a dataset of zones."""
+    def open_volume(self, source: str, settings: Settings, *, tells: bool = True) -> VolumeDataset | None:
+        """The volume that a source is, opened as the options say; None where it is a dataset of zones. `tells`: on stderr,
+        too, what was taken for granted of it."""
         from farfield.volume.options import Options
         from farfield.volume.sniffing import is_volume
 
@@ -98,9 +99,12 @@ class Common:
         from farfield.volumedata import open_volume
 
         run = self.run(settings)
-        return open_volume(
+        opened = open_volume(
             source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet
         )
+        if tells:
+            self.tell_guessed(opened.path, opened._spec["guessed"])
+        return opened
 
     def _said_of_volumes(self) -> str:
         return f"--{next(iter(self.volume)).replace('_', '-')} (or --raw)"
@@ -121,8 +125,16 @@ class Common:
         if not self.quiet:
             print(f"farfield: note: {text}", file=sys.stderr)
 
+    def tell_guessed(self, source: str, sentences: Sequence[str]) -> None:
+        """Notes on stderr about what was taken for granted of a volume."""
+        for sentence in sentences:
+            self.say(f"{source}: {sentence}")
+
     def tell(self, info: Mapping[str, Any]) -> None:
-        """Lines on stderr about what was taken for granted: the order of numbers, and that of files."""
+        """Lines on stderr about what was taken for granted: the order of numbers, and that of files; of a volume, what it is."""
+        if info.get("what") == "volume":
+            self.tell_guessed(info["source"], info["guessed"])
+            return
         self.tell_assumed(info["order_assumed"])
         for sentence in info["notes"]:
             self.say(sentence)
@@ -233,6 +245,9 @@ _VOLUME: dict[str, Any] = {
     "volume_origin": _volume_option("--origin", "X,Y,Z", "position of the first voxel's centre"),
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
+    "volume_component": _volume_option(
+        "--component", "PART", "of complex numbers: magnitude (default), real, imag or phase"
+    ),
     "volume_missing": _volume_option(
         "--missing", "N", "the stored number that stands for no value, such as -9999; it is seen nowhere"
     ),
@@ -243,7 +258,7 @@ _RAW = Annotated[
         "--raw",
         metavar="'NAME=VALUE ...'",
         panel=VOLUME,
-        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind, missing: "
+        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind, missing, component, invert: "
         "'shape=512x512x300 dtype=uint16'",
     ),
 ]

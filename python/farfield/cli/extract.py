@@ -133,6 +133,26 @@ def register(app: typer.Typer) -> None:
             str | None, _picture("--range", metavar="A:B", help="values of the first and last colour")
         ] = None,
         grey16: Annotated[bool, _picture("--grey16", help="grey of 16 bits in place of colours")] = False,
+        invert: Annotated[
+            bool | None,
+            _picture(
+                "--invert/--no-invert",
+                help="the lowest value of a volume is white, or black (default: as its file says)",
+            ),
+        ] = None,
+        bar: Annotated[bool, _picture("--bar/--no-bar", help="what colours mean; names of channels")] = True,
+        letters: Annotated[
+            bool, _picture("--letters/--no-letters", help="letters of anatomy at the edges, and a rule of length")
+        ] = True,
+        no_labels: Annotated[bool, _picture("--no-labels", hidden=True, help="as --no-letters")] = False,
+        convention: Annotated[
+            str | None,
+            _plane(
+                "--convention",
+                metavar="radiological|neurological",
+                help="of anatomy: the patient's left on the right (default), or its mirror image",
+            ),
+        ] = None,
         window: Annotated[
             float | None,
             _picture("--window", metavar="WIDTH", help="range WIDTH wide around --level, in place of --range"),
@@ -147,7 +167,8 @@ def register(app: typer.Typer) -> None:
         """Cut along a plane: a picture, an array of numbers, or triangles.
 
         Pixels of a picture are square in space; outside of the data they are transparent (not numbers in an array). Colours,
-        labels and several channels of a volume are shown as such. Exit code 3: some cannot be read.
+        labels and several channels of a volume are shown as such. Of anatomy the patient's left is on the right, in arrays, too.
+        Exit code 3: some cannot be read.
         """
         from farfield import runs
         from farfield.cli import contour, sliceimage
@@ -167,6 +188,10 @@ def register(app: typer.Typer) -> None:
             "cmap": cmap,
             "range": range_,
             "grey16": grey16,
+            "invert": invert,
+            "bar": bar,
+            "letters": letters and not no_labels,
+            "convention": convention,
             "window": window,
             "level": level,
             "nearest": nearest,
@@ -181,6 +206,8 @@ def register(app: typer.Typer) -> None:
                 "--range": range_,
                 "--window": window,
                 "--level": level,
+                "--invert": invert,
+                "--convention": convention,
             }
             given = next((name for name, value in pixels.items() if value is not None), None)
             if given is not None or grey16 or nearest:

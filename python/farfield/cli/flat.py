@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from farfield.scene.films import Film
     from farfield.scene.shorthand import Shorthand
 
-_ALSO = ("color", "range", "cmap", "step", "size", "window", "level", "nearest", "labels")
+_ALSO = ("color", "range", "cmap", "step", "size", "window", "level", "nearest", "labels", "bar")
 """What can be said of a slice, too. All else is of rays, surfaces and cameras."""
 
 
@@ -37,7 +37,17 @@ def is_thin(info: Mapping[str, Any] | None) -> bool:
     return bool(levels) and 1 in levels[0]["dims"]
 
 
-def draw(common: Common, asked: Shorthand, what: str, target: str, settings: Settings, film: Film | None) -> int:
+def draw(
+    common: Common,
+    asked: Shorthand,
+    what: str,
+    target: str,
+    settings: Settings,
+    film: Film | None,
+    *,
+    convention: str | None,
+    letters: bool,
+) -> int:
     """Draws it; 3 where pixels cannot be read."""
     from farfield import outputs
     from farfield.cli import PARTIAL, sliceimage
@@ -66,6 +76,9 @@ def draw(common: Common, asked: Shorthand, what: str, target: str, settings: Set
             cmap=asked.cmap,
             limits=limits,
             nearest=asked.nearest,
+            convention=convention,
+            bar=asked.bar is not False,
+            letters=letters,
             film=film,
             progress=common.progress(settings),
         )

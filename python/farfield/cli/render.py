@@ -128,6 +128,24 @@ def register(app: typer.Typer) -> None:
         resolution: Annotated[
             int | None, _volume("--resolution", metavar="N", min=0, help="the level of resolution, beside --window too")
         ] = None,
+        invert: Annotated[
+            bool | None,
+            _volume(
+                "--invert/--no-invert", help="the lowest value is white, or black (default: as the volume's file says)"
+            ),
+        ] = None,
+        convention: Annotated[
+            str | None,
+            _volume(
+                "--convention",
+                metavar="radiological|neurological",
+                help="of a slice of anatomy: the patient's left on the right (default), or its mirror image",
+            ),
+        ] = None,
+        letters: Annotated[
+            bool | None,
+            _volume("--letters/--no-letters", help="of a slice: letters of anatomy at its edges, and a rule"),
+        ] = None,
         shade: Annotated[bool | None, _volume("--shade/--no-shade", help="light on gradients")] = None,
         nearest: Annotated[bool, _volume("--nearest", help="the nearest voxel, nothing in between")] = False,
         labels: Annotated[
@@ -171,6 +189,8 @@ def register(app: typer.Typer) -> None:
         target = runs.output_path(output, runs.PICTURES, "pictures") if film is None else film.pattern
         first = target if film is None else film.written()
         outputs.check([first, save_scene, common.events], [])  # what is read is known only when much is read
+        if invert is not None:
+            common.volume = {**common.volume, "invert": invert}
         run = common.run(settings)
         asked = Shorthand(
             lines=tuple(lines or ()),
@@ -214,7 +234,12 @@ def register(app: typer.Typer) -> None:
         except ValidationError as error:
             raise UsageError(f"the picture makes no sense: {explain(error)}") from error
         if what is not None and flat.shows(asked, info):
-            return flat.draw(common, asked, what, target, settings, film)
+            wants = letters is not False
+            return flat.draw(common, asked, what, target, settings, film, convention=convention, letters=wants)
+        if convention is not None or letters is not None:
+            raise UsageError(
+                "--convention and --letters are of slices, and this is drawn in space: 'farfield extract slice' cuts it"
+            )
         scene_file = what if what is not None and runs.is_scene_file(what) else None
         result = runs.draw(
             scene,

@@ -59,25 +59,27 @@ def converted(
     source: str,
     means: Means,
     *,
-    count: int,
+    count: int | None,
     why: str,
     how: str,
     pieces: Callable[[], Iterable[Bytes]] | None = None,
     write: Callable[[BinaryIO, Callable[[int], None]], None] | None = None,
     files: Iterable[str] = (),
     at_once: int = 0,
+    suffix: str = ".raw",
 ) -> Converted:
     """The converted file of a source, made now if it is not there.
 
     Args:
         source: What the user named.
         means: Where the cache is, and who is told.
-        count: Bytes that come of it: no more are written, and fewer are an error.
+        count: Bytes that come of it: no more are written, and fewer are an error; None: as many as there are.
         why: Why the source is not read as it is, as in "is compressed with gzip".
         how: What else the result depends on, such as the array's name.
         pieces: Gives its bytes in order, a piece at a time.
         write: Writes to a file that is `count` long, in any order; it calls its second argument with the bytes done since.
         files: All files of which it is made, where it is more than one.
+        suffix: Ending of its name.
         at_once: Bytes of what others decode whole, such as a chunk or an image: more than pieces.
 
     Raises:
@@ -88,9 +90,13 @@ def converted(
     digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, files or [source])]).encode())
     name = re.sub(r"[^A-Za-z0-9._-]", "", stem(source))[:40] or "volume"
     folder = means.cache_dir / "data"
-    target = folder / f"{name}-{digest.hexdigest()[:20]}.raw"
-    if target.is_file() and target.stat().st_size == count:
-        return Converted(str(target), count)
+    target = folder / f"{name}-{digest.hexdigest()[:20]}{suffix}"
+
+    def is_made() -> bool:
+        return target.is_file() and count in (None, target.stat().st_size)
+
+    if is_made():
+        return Converted(str(target), target.stat().st_size)
     if means.memory_limit is not None and at_once * _DECODING > means.memory_limit:
         needs = at_once * _DECODING
         raise MemoryLimitError(
@@ -104,7 +110,7 @@ def converted(
         raise DataError(
             f"{folder}: cannot make the cache: {error.strerror or error}; set cache_dir to another folder"
         ) from error
-    if free < count:
+    if count is not None and free < count:
         raise DataError(
             f"{source}: it {why} and takes {format_bytes(count)} when it is converted, but {folder} has {format_bytes(free)} free; "
             "make room, or set cache_dir to a folder with more"
@@ -114,11 +120,12 @@ def converted(
     try:
         with _held(scratch) as file:
             # Who waited here finds the file made by who was first.
-            if target.is_file() and target.stat().st_size == count:
+            if is_made():
                 scratch.unlink(missing_ok=True)
             else:
                 if means.say is not None:
-                    means.say(f"{source}: it {why}, and is converted once: {format_bytes(count)} go to {target}")
+                    much = "it goes" if count is None else f"{format_bytes(count)} go"
+                    means.say(f"{source}: it {why}, and is converted once: {much} to {target}")
                 try:
                     file.truncate(0)
                     _fill(source, file, means, count, pieces, write)
@@ -141,12 +148,12 @@ def converted(
         raise DataError(
             f"{place}: cannot convert {source}: {error.strerror or error}; make room, or set cache_dir"
         ) from error
-    return Converted(str(target), count)
+    return Converted(str(target), target.stat().st_size)
 
 
 def _forget_killed(folder: Path) -> None:
     """Removes what conversions left that were killed: whoever fills a file holds its lock."""
-    for old in folder.glob(".*.raw.part"):
+    for old in folder.glob(".*.part"):
         try:
             with open(old, "r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,7 +181,7 @@ def _fill(
     source: str,
     file: BinaryIO,
     means: Means,
-    count: int,
+    count: int | None,
     pieces: Callable[[], Iterable[Bytes]] | None,
     write: Callable[[BinaryIO, Callable[[int], None]], None] | None,
 ) -> None:
@@ -183,23 +190,25 @@ def _fill(
     def tell(more: int) -> None:
         nonlocal done
         done += more
-        if means.progress is not None and not means.progress("converting", float(done), float(count)):
+        if means.progress is not None and not means.progress(
+            "converting", float(done), float(max(done, count or done))
+        ):
             raise Interrupted("interrupted")
 
-    if write is not None:
+    if write is not None and count is not None:
         # Opened again: a file opened to append would be written at its end only.
         with open(file.name, "r+b") as at:
             at.truncate(count)
             write(at, tell)
     for piece in pieces() if pieces is not None else ():
         view = memoryview(piece).cast("B")
-        if done + len(view) > count:
+        if count is not None and done + len(view) > count:
             raise DataError(
                 f"{source}: it holds more than the {count:,} bytes that its header says; the header is damaged"
             )
         file.write(view)
         tell(len(view))
-    if done != count:
+    if count is not None and done != count:
         raise DataError(
             f"{source}: it ends after {done:,} of the {count:,} bytes that its header says: it was cut off; copy or write it again"
         )

@@ -8,19 +8,25 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
 from farfield.volume import patterns
-from farfield.volume.description import Geometry, from_affine
+from farfield.volume.dicom_bare import is_dicom_start
+from farfield.volume.dicom_tables import linear_window, modality_table_of, padding_of, palette_of
 from farfield.volume.files import head, unreadable
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 
+if TYPE_CHECKING:
+    from farfield.volume.dicom_mosaic import Mosaic
+
 _MOST_FILES = 1 << 17
-_TAGS = [
+_BEGINNING = 4096
+"""Bytes by which a file is known."""
+_TAGS: list[str | tuple[int, int]] = [
     "SOPClassUID", "SeriesInstanceUID", "SeriesNumber", "SeriesDescription", "Modality", "InstanceNumber",
     "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing", "SliceThickness",
     "SpacingBetweenSlices", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated", "BitsStored", "HighBit",
@@ -28,7 +34,12 @@ _TAGS = [
     "ModalityLUTSequence", "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime",
     "TemporalPositionIdentifier", "ContentTime", "AcquisitionTime", "Units", "GridFrameOffsetVector", "DoseGridScaling",
     "DoseUnits", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence", "PixelPaddingValue",
-    "PixelPaddingRangeLimit",
+    "PixelPaddingRangeLimit", "SOPInstanceUID", "ImageType", "SliceLocation", "VOILUTFunction", "AcquisitionMatrix",
+    "RedPaletteColorLookupTableDescriptor", "GreenPaletteColorLookupTableDescriptor", "BluePaletteColorLookupTableDescriptor",
+    "RedPaletteColorLookupTableData", "GreenPaletteColorLookupTableData", "BluePaletteColorLookupTableData",
+    "SegmentedRedPaletteColorLookupTableData", "SegmentedGreenPaletteColorLookupTableData",
+    "SegmentedBluePaletteColorLookupTableData", "TotalPixelMatrixRows", "TotalPixelMatrixColumns", "TotalPixelMatrixFocalPlanes",
+    "NumberOfOpticalPaths", "OpticalPathSequence", "DimensionOrganizationType", (0x0019, 0x100A), (0x0029, 0x1010),
 ]  # fmt: skip
 _LONGEST_ELEMENT = 64 << 20
 """Bytes of an element of a header, at most."""
@@ -78,10 +89,19 @@ class Slice:
     time: float
     """In seconds, of whatever tells steps apart; NaN where nothing does."""
     modality: str
-    by_table: bool = False
-    """Values come of a table (Modality LUT), not of a slope."""
+    table: tuple[int, Any] | None = field(default=None, compare=False, repr=False)
+    """The first stored number of a modality table, and its values from there on."""
+    table_units: str = "1"
+    palette: tuple[int, Any] | None = field(default=None, compare=False, repr=False)
+    """The first stored number of a palette, and its colours from there on."""
     padding: tuple[int, int] | None = None
     """The lowest and the highest number that is no pixel of the image (PixelPaddingValue)."""
+    uid: str = ""
+    location: float | None = None
+    """Where it lies along something that nobody says (SliceLocation)."""
+    mosaic: Mosaic | None = None
+    assumed: str = ""
+    """What was taken for granted of how it is written."""
     header: Any = field(compare=False, repr=False, default=None)
     """Kept for files of many frames only."""
 
@@ -139,7 +159,7 @@ def has_slices(path: str) -> bool:
     for n, file in enumerate(_files(path)):
         if n >= 40:
             return False
-        if head(file, 132)[128:] == b"DICM":
+        if is_dicom_start(head(file, _BEGINNING)):
             return True
     return False
 
@@ -185,7 +205,7 @@ def _is_dicom(file: str) -> bool:
     Raises:
         DataError: if it is named like one that it is not.
     """
-    if head(file, 132)[128:] == b"DICM":
+    if is_dicom_start(head(file, _BEGINNING)):
         return True
     if not file.lower().endswith((".dcm", ".dicom")):
         return False
@@ -205,7 +225,7 @@ def _slice(file: str) -> Slice | None:
     try:
         with heard("pydicom"), open(file, "rb") as whole:
             opened = _Bounded(whole, os.path.getsize(file))
-            header = pydicom.dcmread(opened, stop_before_pixels=True, specific_tags=_TAGS)
+            header = pydicom.dcmread(opened, stop_before_pixels=True, specific_tags=_TAGS, force=True)
             at = opened.tell()
             if "Rows" not in header or "Columns" not in header:
                 if _was_image(header, short=opened.short):
@@ -229,7 +249,7 @@ def _slice(file: str) -> Slice | None:
 
 def _was_image(header: Any, *, short: bool) -> bool:
     """Whether a header that has no image is one that lost it; `short`: its file ends within an element."""
-    found = header.file_meta.get("MediaStorageSOPClassUID") or header.get("SOPClassUID")
+    found = getattr(header, "file_meta", {}).get("MediaStorageSOPClassUID") or header.get("SOPClassUID")
     if not found:
         return True
     name = str(found.name)
@@ -240,9 +260,9 @@ def _was_image(header: Any, *, short: bool) -> bool:
 
 
 def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
-    syntax = header.file_meta.get("TransferSyntaxUID")
-    if syntax is None:
-        raise DataError(f"{file}: it does not say how it is written (no TransferSyntaxUID); write it again")
+    from farfield.volume.dicom_mosaic import mosaic_of
+
+    syntax, assumed = _syntax(file, header)
     rows, columns = int(header.Rows), int(header.Columns)
     samples = int(header.get("SamplesPerPixel", 1))
     frames = int(header.get("NumberOfFrames") or 1)
@@ -274,14 +294,16 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
                 f"{min(length or needed, size - start):,}: it was cut off; copy it again"
             )
         offset = start
-    orientation = _numbers(header.get("ImageOrientationPatient"), 6)
+    orientation = numbers_of(header.get("ImageOrientationPatient"), 6)
     if orientation is not None:
-        _check_orientation(file, orientation)
-    spacing = _numbers(header.get("PixelSpacing") or header.get("ImagerPixelSpacing"), 2)
-    thickness = _number(header.get("SpacingBetweenSlices")) or _number(header.get("SliceThickness"))
-    slope, intercept = _number(header.get("RescaleSlope")), _number(header.get("RescaleIntercept"))
+        check_orientation(file, orientation)
+    spacing = numbers_of(header.get("PixelSpacing") or header.get("ImagerPixelSpacing"), 2)
+    thickness = number_of(header.get("SpacingBetweenSlices")) or number_of(header.get("SliceThickness"))
+    processing = need("pydicom.pixels.processing", f"{file}: DICOM files")
+    is_palette = photometric.startswith("PALETTE") and samples == 1
+    slope, intercept = number_of(header.get("RescaleSlope")), number_of(header.get("RescaleIntercept"))
     if slope is None:  # doses have one of their own, and no intercept
-        slope, intercept = _number(header.get("DoseGridScaling")), 0.0
+        slope, intercept = number_of(header.get("DoseGridScaling")), 0.0
     scale = None if slope is None or slope == 0 else (slope, intercept or 0.0)
     modality = str(header.get("Modality", ""))
     return Slice(
@@ -302,14 +324,22 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         syntax_name=str(syntax.name),
         plain_offset=offset,
         orientation=orientation,
-        position=_numbers(header.get("ImagePositionPatient"), 3),
+        position=numbers_of(header.get("ImagePositionPatient"), 3),
         flaws=(_flaw(header, "ImagePositionPatient", 3), _flaw(header, "ImageOrientationPatient", 6)),
         spacing=None if spacing is None else (spacing[0], spacing[1]),
         thickness=abs(thickness) if thickness else None,
         scale=scale,
-        by_table=scale is None and bool(header.get("ModalityLUTSequence")),
-        padding=_padding(header),
-        window=_window(header),
+        table=modality_table_of(header, processing) if scale is None else None,
+        table_units=_table_units(header),
+        palette=palette_of(header, processing) if is_palette else None,
+        padding=padding_of(_whole(header.get("PixelPaddingValue")), _whole(header.get("PixelPaddingRangeLimit")), dtype)
+        if photometric.startswith("MONOCHROME")
+        else None,
+        uid=str(header.get("SOPInstanceUID") or ""),
+        location=number_of(header.get("SliceLocation")),
+        mosaic=mosaic_of(header, (rows, columns)) if frames == 1 and samples == 1 else None,
+        assumed=assumed,
+        window=window_of(header),
         units=_units(header, modality),
         time=_time(header),
         modality=modality,
@@ -317,12 +347,23 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
     )
 
 
-def _padding(header: Any) -> tuple[int, int] | None:
-    """The range of stored numbers that only fill an image."""
-    first, last = _whole(header.get("PixelPaddingValue")), _whole(header.get("PixelPaddingRangeLimit"))
-    if first is None:
-        return None
-    return (first, first) if last is None else (min(first, last), max(first, last))
+def _syntax(file: str, header: Any) -> tuple[Any, str]:
+    """How a file is written; where it does not say so, by what its elements look like, and a sentence about that."""
+    syntax = header.file_meta.get("TransferSyntaxUID") if getattr(header, "file_meta", None) is not None else None
+    if syntax is not None:
+        return syntax, ""
+    uid = need("pydicom.uid", f"{file}: DICOM files")
+    implicit, little = getattr(header, "original_encoding", (None, None))
+    if implicit is None or little is None:
+        raise DataError(f"{file}: it does not say how it is written (no TransferSyntaxUID); write it again")
+    found = uid.UID(_IMPLICIT if implicit else _PLAIN[1] if little else _BIG)
+    return found, f"its files do not say how they are written: they are taken as {found.name}, as their elements look"
+
+
+def _table_units(header: Any) -> str:
+    found = header.get("ModalityLUTSequence")
+    said = str(found[0].get("ModalityLUTType") or "").strip() if found else ""
+    return "1" if said in ("", "US") else said
 
 
 def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
@@ -365,7 +406,8 @@ def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tupl
     return start, None if length == 0xFFFFFFFF else length, element
 
 
-def _numbers(value: Any, count: int) -> tuple[float, ...] | None:
+def numbers_of(value: Any, count: int) -> tuple[float, ...] | None:
+    """So many finite numbers of an element; None where it has others."""
     try:
         found = tuple(float(v) for v in value)
     except (TypeError, ValueError):  # not there, or text
@@ -376,14 +418,15 @@ def _numbers(value: Any, count: int) -> tuple[float, ...] | None:
 def _flaw(header: Any, tag: str, count: int) -> str:
     """What is wrong with numbers of a header; nothing where they are there."""
     value = header.get(tag)
-    if _numbers(value, count) is not None:
+    if numbers_of(value, count) is not None:
         return ""
     text = value if isinstance(value, str) or not np.iterable(value) else "\\".join(map(str, value))
     text = " ".join(str("" if text is None else text).split())
     return f"has '{text[:80]}' as {tag}, which should be {count} numbers" if text else f"has no {tag}"
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
+    """The first number of an element; None where it has none."""
     try:
         found = float(value[0] if isinstance(value, list | tuple) or hasattr(value, "append") else value)
     except (TypeError, ValueError, IndexError):  # not there, or text
@@ -392,11 +435,12 @@ def _number(value: Any) -> float | None:
 
 
 def _whole(value: Any) -> int | None:
-    found = _number(value)
+    found = number_of(value)
     return None if found is None else int(found)
 
 
-def _check_orientation(file: str, orientation: tuple[float, ...]) -> None:
+def check_orientation(file: str, orientation: tuple[float, ...]) -> None:
+    """Raises `DataError` for what is not two directions across each other."""
     i, j = np.array(orientation[:3]), np.array(orientation[3:])
     if abs(np.linalg.norm(i) - 1) > 1e-2 or abs(np.linalg.norm(j) - 1) > 1e-2 or abs(float(i @ j)) > 1e-2:
         raise DataError(
@@ -405,18 +449,16 @@ def _check_orientation(file: str, orientation: tuple[float, ...]) -> None:
         )
 
 
-def _window(header: Any) -> tuple[float, float] | None:
-    """Values shown black and white (PS3.3 C.11.2.1.2, LINEAR)."""
-    center, width = _number(header.get("WindowCenter")), _number(header.get("WindowWidth"))
-    if center is None or width is None or width < 1:
-        return None
-    return (center - 0.5 - (width - 1) / 2, center - 0.5 + (width - 1) / 2) if width > 1 else None
+def window_of(header: Any) -> tuple[float, float] | None:
+    """Values shown black and white."""
+    function = str(header.get("VOILUTFunction") or "LINEAR")
+    return linear_window(number_of(header.get("WindowCenter")), number_of(header.get("WindowWidth")), function)
 
 
 def _units(header: Any, modality: str) -> str:
     if modality == "RTDOSE" and "RescaleSlope" not in header:
         # Relative doses are parts of one that nobody says.
-        return "Gy" if header.get("DoseUnits") == "GY" and _number(header.get("DoseGridScaling")) else "1"
+        return "Gy" if header.get("DoseUnits") == "GY" and number_of(header.get("DoseGridScaling")) else "1"
     said = str(header.get("RescaleType") or header.get("Units") or "").strip()
     if said in ("", "US", "NONE"):
         return "HU" if modality == "CT" and "RescaleSlope" in header else "1"
@@ -424,11 +466,11 @@ def _units(header: Any, modality: str) -> str:
 
 
 def _time(header: Any) -> float:
-    trigger = _number(header.get("TriggerTime"))
+    trigger = number_of(header.get("TriggerTime"))
     if trigger is not None:
         return trigger / 1000
     for key in ("TemporalPositionIdentifier",):
-        found = _number(header.get(key))
+        found = number_of(header.get(key))
         if found is not None:
             return found
     text = str(header.get("AcquisitionTime") or header.get("ContentTime") or "")
@@ -436,145 +478,3 @@ def _time(header: Any) -> float:
         return int(text[:2]) * 3600 + int(text[2:4]) * 60 + float(text[4:] or 0)
     except ValueError:  # not there, or of a form of its own
         return math.nan
-
-
-@dataclass
-class Frames:
-    """How the frames of a file lie."""
-
-    geometry: Geometry
-    placed: bool
-    order: list[int] | None = None
-    """Frames by position, where that is another order than theirs in the file."""
-    steps: int = 1
-    guessed: list[str] = field(default_factory=list)
-    scales: list[tuple[float, float] | None] = field(default_factory=list)
-    """Rescale slope and intercept of each frame, in the order of the file; one for all where they are alike."""
-    units: str | None = None
-    """Of what is rescaled, where the groups of frames say it."""
-
-
-def frames_of(only: Slice) -> Frames:
-    """Where the frames of a file lie, and how their numbers are scaled.
-
-    Raises:
-        DataError: if they are not evenly spaced, or there are not as many groups as frames.
-    """
-    of_frames = only.header.get("PerFrameFunctionalGroupsSequence") or []
-    if len(of_frames) not in (0, only.frames):
-        raise DataError(
-            f"{only.file}: its PerFrameFunctionalGroupsSequence has {len(of_frames)} groups for {only.frames} frames, so that "
-            "nobody knows which frame lies where; write it again with the tool that made it"
-        )
-    found = _placed(only)
-    shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]
-    groups = [shared, *of_frames]
-    of_all, *own = [_rescale(item) for item in groups]
-    scales = [scale or of_all or only.scale for scale in own] or [of_all or only.scale]
-    found.scales = scales[:1] if len(set(scales)) == 1 else scales
-    said = [item.get("PixelValueTransformationSequence") for item in groups if item is not None]
-    kind = next((str(s[0].get("RescaleType") or "").strip() for s in said if s), "")
-    if any(scales):
-        found.units = "HU" if kind in ("", "HU", "US") and only.modality == "CT" else (kind or None)
-        found.units = None if found.units in ("US", "NONE") else found.units
-    return found
-
-
-def _rescale(item: Any) -> tuple[float, float] | None:
-    """Slope and intercept in a group."""
-    found = item.get("PixelValueTransformationSequence") if item is not None else None
-    slope = _number(found[0].get("RescaleSlope")) if found else None
-    return None if not found or not slope else (slope, _number(found[0].get("RescaleIntercept")) or 0.0)
-
-
-def _placed(only: Slice) -> Frames:
-    header = only.header
-    per_frame = header.get("PerFrameFunctionalGroupsSequence") or []
-    shared = (header.get("SharedFunctionalGroupsSequence") or [None])[0]
-    positions: list[tuple[float, ...]] = []
-    for item in per_frame:
-        found = _group(item, "PlanePositionSequence", "ImagePositionPatient", 3)
-        if found is not None:
-            positions.append(found)
-    first = per_frame[0] if len(per_frame) else None
-    orientation = (
-        _group(shared, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
-        or _group(first, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
-        or only.orientation
-    )
-    spacing = (
-        _group(shared, "PixelMeasuresSequence", "PixelSpacing", 2)
-        or _group(first, "PixelMeasuresSequence", "PixelSpacing", 2)
-        or only.spacing
-    )
-    guessed = []
-    if spacing is None:
-        guessed.append("it does not say how large a pixel is: 1 mm")
-    down, across = spacing or (1.0, 1.0)
-    if not positions:
-        positions = _by_offsets(only, header, orientation)
-    if orientation is None or len(positions) != only.frames:
-        step = only.thickness or 1.0
-        missing = _missing(only, header, orientation, len(positions))
-        guessed.append(f"its frames do not say where they lie ({missing}): along x, y and z, in their order")
-        return Frames(
-            from_affine(only.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing"),
-            False,
-            guessed=guessed,
-        )
-    _check_orientation(only.file, orientation)
-    i, j = np.array(orientation[:3]), np.array(orientation[3:])
-    normal = np.cross(i, j)
-    along = [round(float(np.dot(p, normal)), 3) for p in positions]
-    places = sorted(set(along))
-    steps, rest = divmod(only.frames, len(places))
-    if rest or any(along.count(p) != steps for p in places[: 1 << 12]):
-        raise DataError(
-            f"{only.file}: its {only.frames} frames lie at {len(places)} positions, some more often than others; split it first"
-        )
-    ordered = sorted(range(only.frames), key=lambda n: (along[n], n))
-    if steps > 1:
-        ordered = [ordered[p * steps + s] for s in range(steps) for p in range(len(places))]
-    gaps = np.diff(places)
-    if len(gaps) and float(np.abs(gaps - gaps.mean()).max()) > max(0.01 * abs(float(gaps.mean())), 2e-3):
-        raise DataError(
-            f"{only.file}: its frames are {gaps.min():.4g} to {gaps.max():.4g} mm apart, and should be evenly; resample it first"
-        )
-    low, high = positions[ordered[0]], positions[ordered[len(places) - 1]]
-    k = (np.array(high) - np.array(low)) / (len(places) - 1) if len(places) > 1 else normal * (only.thickness or 1.0)
-    geometry = from_affine(
-        only.file,
-        [(i * across).tolist(), (j * down).tolist(), k.tolist()],
-        low,
-        "PixelSpacing with ImageOrientationPatient",
-    )
-    same = ordered == list(range(only.frames)) and steps == 1
-    return Frames(geometry, True, None if same else ordered, steps, guessed)
-
-
-def _missing(only: Slice, header: Any, orientation: tuple[float, ...] | None, positions: int) -> str:
-    """What a file does not say of where its frames lie."""
-    offsets = header.get("GridFrameOffsetVector")
-    if orientation is None:
-        return "no ImageOrientationPatient"
-    if positions:
-        return f"an ImagePositionPatient for {positions} of {only.frames}"
-    if offsets is not None and np.size(offsets) != only.frames:
-        return f"{np.size(offsets)} offsets in GridFrameOffsetVector for {only.frames}"
-    return "no ImagePositionPatient" if offsets is not None else "no ImagePositionPatient of their own"
-
-
-def _by_offsets(only: Slice, header: Any, orientation: tuple[float, ...] | None) -> list[tuple[float, ...]]:
-    """Positions of frames as doses have them: the first one's, and how far the others are from it."""
-    offsets = header.get("GridFrameOffsetVector")
-    if offsets is None or orientation is None or only.position is None or np.size(offsets) != only.frames:
-        return []
-    normal = np.cross(orientation[:3], orientation[3:])
-    first = float(offsets[0])
-    return [tuple((np.array(only.position) + normal * (float(o) - first)).tolist()) for o in offsets]
-
-
-def _group(item: Any, sequence: str, tag: str, count: int) -> tuple[float, ...] | None:
-    """A value in a functional group."""
-    found = item.get(sequence) if item is not None else None
-    return _numbers(found[0].get(tag), count) if found else None

@@ -114,7 +114,10 @@ def stem(path: str) -> str:
     ('head', 'head.v2')
     """
     name = os.path.basename(path.rstrip("/"))
-    for suffix in (".nii.gz", ".companion.ome", ".ome.tiff", ".ome.tif", ".ome.zarr"):
+    for packed in (".gz", ".gzip", ".bz2", ".xz"):
+        if name.lower().endswith(packed):
+            name = name[: -len(packed)]
+    for suffix in (".companion.ome", ".ome.tiff", ".ome.tif", ".ome.zarr"):
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
     return os.path.splitext(name)[0] or name

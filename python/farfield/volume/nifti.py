@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from farfield.errors import DataError
-from farfield.volume.compressed import is_gzip, unpacked
+from farfield.errors import DataError, UsageError
+from farfield.volume import parts
+from farfield.volume.compressed import beginning, codec_of, plain_name, unpacked
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -31,13 +32,15 @@ from farfield.volume.description import (
 from farfield.volume.files import head, stem
 from farfield.volume.options import Means, Options
 from farfield.volume.sniffing import nifti_version
+from farfield.volumespace import Space
 
 _TYPES = {
     2: "uint8", 4: "int16", 8: "int32", 16: "float32", 64: "float64", 256: "int8", 512: "uint16", 768: "uint32",
     1024: "int64", 1280: "uint64",
 }  # fmt: skip
 _COLOURS = {128: 3, 2304: 4}
-_OTHERS = {0: "unknown", 1: "binary", 32: "complex64", 1536: "float128", 1792: "complex128", 2048: "complex256"}
+_COMPLEX = {32: "complex64", 1792: "complex128"}
+_OTHERS = {0: "unknown", 1: "binary", 1536: "float128", 2048: "complex256"}
 _LENGTHS = {1: "m", 2: "mm", 3: "um"}
 _TIMES = {8: "s", 16: "ms", 24: "us", 32: "Hz", 40: "ppm", 48: "rad/s"}
 _LABELS = 1002
@@ -74,7 +77,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         DataError: naming the field that makes no sense.
     """
     header_file, data_file = _files(path)
-    raw = _beginning(header_file)
+    raw = beginning(header_file, 540)
     known = nifti_version(raw)
     if known is None:
         raise DataError(
@@ -90,14 +93,27 @@ def read(path: str, options: Options, means: Means) -> Volume:
             "an Analyze header does not say where it lies in space: voxels are along x, y and z from (0, 0, 0)"
         )
     array = _array(path, header, guessed)
+    scale = _scale(header, guessed)
+    reads = [path, header_file, data_file]
     _place(path, array, header, data_file, means)
+    codec = codec_of(head(data_file, 16))
+    stored = _COMPLEX.get(int(header.one("datatype")))
+    if stored is not None:
+        # A slope is of complex numbers: parts are made of values.
+        parts.take(data_file, array, stored, scale or (1.0, 0.0), options.component, means, guessed)
+        scale = None
+    elif options.component is not None:
+        raise UsageError(f"{path}: --component is of complex numbers, and these are {array.dtype}; leave it away")
+    is_labels = int(header.one("intent")) == _LABELS and array.axes.strip("t") == "zyx" and options.kind != "scalar"
+    if is_labels and array.dtype.startswith("float"):
+        is_labels = scale in (None, (1.0, 0.0)) and parts.whole(data_file, array, means, guessed)
     geometry, anatomy = _geometry(header_file, header, options, guessed)
     code = int(header.one("units"))
     length_unit = _LENGTHS.get(code & 7)
     if length_unit is None:
         length_unit = "mm"
         guessed.append("it does not say in which unit it lies: mm, as is usual for NIfTI")
-    kind, channels = _channels(path, header, array)
+    kind, channels = _channels(path, header, array, scale, is_labels=is_labels)
     steps = array.length("t")
     times: list[float] = []
     if steps > 1:
@@ -110,7 +126,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     name = {0: "Analyze 7.5", 1: "NIfTI-1", 2: "NIfTI-2"}[header.version]
     return Volume(
         path=path,
-        format=name + (", gzip" if array.place["contiguous"]["file"] != data_file else ""),
+        format=name + (f", {codec}" if codec is not None else ""),
         levels=[Level([array], geometry.origin, geometry.spacing)],
         channels=channels,
         kind=kind,
@@ -120,16 +136,15 @@ def read(path: str, options: Options, means: Means) -> Volume:
         direction=geometry.direction,
         times=times,
         time_units=_TIMES.get(code & 56, "1") if times else "1",
-        reads=[path, header_file, data_file, array.place["contiguous"]["file"]],
+        reads=[*reads, array.place["contiguous"]["file"]],
     )
 
 
 def _files(path: str) -> tuple[str, str | None]:
     """The file with the header, and that with the numbers where the name says that it is another."""
-    base = path[:-3] if path.lower().endswith(".gz") else path
-    root, suffix = os.path.splitext(base)
+    root, suffix = os.path.splitext(plain_name(path))
     if suffix.lower() == ".img":
-        for other in (root + ".hdr", root + ".HDR", root + ".hdr.gz"):
+        for other in (root + ".hdr", root + ".HDR", root + ".hdr.gz", root + ".hdr.bz2"):
             if os.path.isfile(other):
                 return other, path
         raise DataError(f"{path}: its header {root}.hdr is not there; copy it here too")
@@ -137,19 +152,11 @@ def _files(path: str) -> tuple[str, str | None]:
 
 
 def _partner(header_file: str) -> str:
-    base = header_file[:-3] if header_file.lower().endswith(".gz") else header_file
-    root = os.path.splitext(base)[0]
-    for other in (root + ".img", root + ".IMG", root + ".img.gz"):
+    root = os.path.splitext(plain_name(header_file))[0]
+    for other in (root + ".img", root + ".IMG", root + ".img.gz", root + ".img.bz2"):
         if os.path.isfile(other):
             return other
     raise DataError(f"{header_file}: the numbers of this header, {root}.img, are not there; copy them here too")
-
-
-def _beginning(path: str) -> bytes:
-    start = head(path, 540)
-    if is_gzip(start):
-        return b"".join(unpacked(path, "gzip", count=540))
-    return start
 
 
 def _parse(path: str, raw: bytes, known: tuple[int, bool]) -> _Header:
@@ -190,7 +197,7 @@ def _array(path: str, header: _Header, guessed: list[str]) -> Array:
         )
     code = int(header.one("datatype"))
     colours = _COLOURS.get(code)
-    if colours is None and code not in _TYPES:
+    if colours is None and code not in _TYPES and code not in _COMPLEX:
         name = _OTHERS.get(code, "not known")
         raise DataError(
             f"{path}: its datatype {code} ({name}) is none that a volume can have; convert it to float32 first"
@@ -205,7 +212,8 @@ def _array(path: str, header: _Header, guessed: list[str]) -> Array:
         if c > 1:
             raise DataError(f"{path}: it has {c} colours a voxel; split it first")
         shape, axes = (*shape, colours), axes + "c"
-    dtype = "uint8" if colours is not None else _TYPES[code]
+    # Of complex numbers first the bytes are known: two numbers each.
+    dtype = "uint8" if colours is not None else _TYPES.get(code) or ("float64" if code == 32 else "complex128")
     return Array(stem(path), dtype, shape, axes, {}, list(range(colours or c)), big_endian=header.big_endian)
 
 
@@ -219,14 +227,15 @@ def _place(path: str, array: Array, header: _Header, data_file: str, means: Mean
     start = int(offset) if header.pair else max(int(offset), least)
     if array.item == 1:
         array.big_endian = False
-    if is_gzip(head(data_file, 2)):
+    codec = codec_of(head(data_file, 16))
+    if codec is not None:
         made = converted(
             data_file,
             means,
             count=array.bytes,
-            why="is compressed with gzip, which cannot be read in part",
-            how=f"gzip from {start}",
-            pieces=lambda: unpacked(data_file, "gzip", skip=start, count=array.bytes, ended=True),
+            why=f"is compressed with {codec}, which cannot be read in part",
+            how=f"{codec} from {start}",
+            pieces=lambda: unpacked(data_file, codec, skip=start, count=array.bytes, ended=True),
         )
         array.place = contiguous(made.path, 0)
         return
@@ -241,9 +250,16 @@ def _geometry(path: str, header: _Header, options: Options, guessed: list[str]) 
         if n >= rank and not (math.isfinite(value) and value > 0):
             steps[n] = 1.0
     if int(header.one("sform")) > 0:
-        rows = [header.fields["srow"][n : n + 4] for n in (0, 4, 8)]
+        rows = [[float(v) for v in header.fields["srow"][n : n + 4]] for n in (0, 4, 8)]
         columns = [[row[n] for row in rows] for n in range(3)]
-        return from_affine(path, columns, [row[3] for row in rows], "srow_x, srow_y and srow_z"), "RAS"
+        has_qform = int(header.one("qform")) > 0
+        if has_qform and _is_singular(columns):
+            guessed.append("its sform is no matrix that places voxels (srow_x, srow_y and srow_z): its qform is taken")
+        else:
+            found = from_affine(path, columns, [row[3] for row in rows], "srow_x, srow_y and srow_z")
+            if has_qform:
+                _compare(header, found, steps, guessed)
+            return found, "RAS"
     for n, value in enumerate(steps):
         if not math.isfinite(value) or value <= 0:
             raise DataError(
@@ -251,15 +267,52 @@ def _geometry(path: str, header: _Header, options: Options, guessed: list[str]) 
                 "correct the header, or give --spacing X,Y,Z"
             )
     if int(header.one("qform")) > 0:
-        rotation = _rotation(path, header.fields["quatern"][:3])
-        if float(header.fields["pixdim"][0]) < 0:
-            rotation[:, 2] *= -1
-        columns = [[float(v) * steps[n] for v in rotation[:, n]] for n in range(3)]
-        found = from_affine(path, columns, header.fields["quatern"][3:6], "quatern and pixdim")
-        return Geometry(found.origin, (steps[0], steps[1], steps[2]), found.direction), "RAS"
+        return _by_qform(path, header, steps), "RAS"
     if header.version:
         guessed.append("neither its sform nor its qform says where it lies: voxels are along x, y and z from (0, 0, 0)")
     return from_affine(path, np.diag(steps).tolist(), (0.0, 0.0, 0.0), "pixdim"), None
+
+
+def _by_qform(path: str, header: _Header, steps: list[float]) -> Geometry:
+    rotation = _rotation(path, header.fields["quatern"][:3])
+    if float(header.fields["pixdim"][0]) < 0:
+        rotation[:, 2] *= -1
+    columns = [[float(v) * steps[n] for v in rotation[:, n]] for n in range(3)]
+    found = from_affine(path, columns, header.fields["quatern"][3:6], "quatern and pixdim")
+    return Geometry(found.origin, (steps[0], steps[1], steps[2]), found.direction)
+
+
+def _is_singular(columns: list[list[float]]) -> bool:
+    matrix = np.array(columns)
+    lengths = np.linalg.norm(matrix, axis=1)
+    if not np.isfinite(matrix).all() or not lengths.all():
+        return True
+    return bool(abs(np.linalg.det(matrix / lengths[:, None])) < 1e-6)
+
+
+_APART = 0.1
+"""Parts of a voxel by which a corner may lie elsewhere by the sform than by the qform: headers round both."""
+
+
+def _compare(header: _Header, sform: Geometry, steps: list[float], guessed: list[str]) -> None:
+    """Says where the qform places voxels otherwise than the sform, which is the one that is taken."""
+    try:
+        qform = _by_qform("", header, steps)
+    except DataError:  # what is not taken may be damaged
+        return
+    last = [max(0, int(n) - 1) for n in header.fields["dim"][1:4]]
+
+    def corners(at: Geometry) -> np.ndarray[Any, np.dtype[np.float64]]:
+        space = Space((1, 1, 1), at.origin, at.spacing, at.direction)
+        return np.array([space.position_of(np.array(c) * np.array(last)) for c in np.ndindex(2, 2, 2)])
+
+    away = float(np.linalg.norm(corners(sform) - corners(qform), axis=1).max())
+    if away > _APART * min(sform.spacing):
+        names = [
+            Space((1, 1, 1), at.origin, at.spacing, at.direction, "mm", "RAS").orientation() for at in (sform, qform)
+        ]
+        turned = f" (its axes go to {names[0]} and to {names[1]})" if names[0] != names[1] else ""
+        guessed.append(f"its sform and its qform differ by up to {away:.4g} mm{turned}: the sform is taken")
 
 
 def _rotation(path: str, quaternion: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -284,16 +337,30 @@ def _rotation(path: str, quaternion: list[float]) -> np.ndarray[Any, np.dtype[np
     )
 
 
-def _channels(path: str, header: _Header, array: Array) -> tuple[str, list[Channel]]:
+def _scale(header: _Header, guessed: list[str]) -> tuple[float, float] | None:
+    """What stored numbers are multiplied by, and what is added; None where a slope of 0, or none, says that nothing is done."""
+    slope, inter = float(header.one("slope")), float(header.one("inter"))
+    if slope == 0 or not math.isfinite(slope):
+        if header.version and (math.isinf(slope) or (math.isfinite(inter) and inter != 0)):
+            guessed.append(
+                f"its scl_slope is {slope:g}: its scl_inter, {inter:g}, is left out, and values are the stored numbers"
+            )
+        return None
+    if not math.isfinite(inter):
+        guessed.append(f"its scl_inter is {inter:g}, no number: values are {slope:g} times the stored numbers")
+        return slope, 0.0
+    return slope, inter
+
+
+def _channels(
+    path: str, header: _Header, array: Array, scale: tuple[float, float] | None, *, is_labels: bool
+) -> tuple[str, list[Channel]]:
     components = array.length("c")
     if array.axes.endswith("c"):
         return colour_channels(components)
-    slope, inter = float(header.one("slope")), float(header.one("inter"))
-    scale = (slope, inter) if math.isfinite(slope) and slope != 0 and math.isfinite(inter) else None
     low, high = float(header.one("cal_min")), float(header.one("cal_max"))
     limits = (low, high) if low < high else None
     name = stem(path)
     if components > 1:
         return "channels", [Channel(f"{name} {n}", scale=scale, limits=limits) for n in range(components)]
-    kind = "labels" if int(header.one("intent")) == _LABELS and array.dtype != "float64" else "scalar"
-    return kind, [Channel(name, scale=scale, limits=limits)]
+    return "labels" if is_labels else "scalar", [Channel(name, scale=scale, limits=limits)]

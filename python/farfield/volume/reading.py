@@ -41,7 +41,7 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
     if kind is None:
         raise UsageError(f"{path}: this is no volume of a format that is known; raw numbers need --shape and --dtype")
     try:
-        reader: Reader = importlib.import_module(f"farfield.volume.{_READERS[kind]}").read
+        reader: Reader = importlib.import_module(f"farfield.volume.{READERS[kind]}").read
         volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
@@ -55,10 +55,10 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
     return with_ranges(describe(_as_said(volume, options)), means)
 
 
-_READERS = {
+READERS = {
     "zarr": "zarr", "raw": "raw", "nrrd": "nrrd", "nifti": "nifti", "vtk": "vtk_xml", "tiff": "tiff", "hdf5": "hdf5",
     "netcdf3": "netcdf3", "dicom": "dicom", "images": "images", "metaimage": "metaimage", "farfield": "stored",
-    "vtk_steps": "vtk_steps",
+    "vtk_steps": "vtk_steps", "packed": "packed",
 }  # fmt: skip
 """The module of each format."""
 
@@ -79,6 +79,9 @@ def _is_named_as_labels(path: str, volume: Volume) -> bool:
     return integers and not _LABELS.isdisjoint(re.split(r"[^a-z0-9]+", os.path.basename(path).lower()))
 
 
+_SHOWN = {"rgb": "colours", "rgba": "colours", "labels": "labels, each of a colour of its own"}
+
+
 def _as_said(volume: Volume, options: Options) -> Volume:
     """Options over what a reader found. Levels keep their places to one another."""
     if options.length_unit is not None:
@@ -93,6 +96,13 @@ def _as_said(volume: Volume, options: Options) -> Volume:
     if options.missing is not None:
         for channel in volume.channels:
             channel.missing = options.missing
+    if options.invert is not None:
+        if volume.kind in ("rgb", "rgba", "labels"):
+            raise UsageError(
+                f"{volume.path}: --invert is for numbers that are shown in grey, and these are {_SHOWN[volume.kind]}; leave it away"
+            )
+        for channel in volume.channels:
+            channel.inverted = options.invert
     if not volume.levels:
         return volume
     first = volume.levels[0]

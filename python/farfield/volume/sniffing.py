@@ -6,7 +6,9 @@ import os
 import re
 
 from farfield.errors import DataError
-from farfield.volume import foreign, patterns, tiff_set, vtk_collection, vtk_legacy, vtk_multiblock
+from farfield.volume import foreign, packed, patterns, tiff_set, vtk_collection, vtk_legacy, vtk_multiblock
+from farfield.volume.compressed import beginning, codec_of, plain_name
+from farfield.volume.dicom_bare import is_dicom_start
 from farfield.volume.files import head, json_object
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
@@ -101,7 +103,7 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "hdf5"
     if start[:4] in _NETCDF:
         return "netcdf3"
-    if start[128:132] == b"DICM":
+    if is_dicom_start(start):
         return "dicom"
     if _is_metaimage(path, start):
         return "metaimage"
@@ -109,6 +111,8 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "nifti"
     if start.startswith(_PICTURES):
         return "images"
+    if packed.holds_volume(path, start, options):
+        return "packed"
     if path.lower().endswith(".zarr.zip"):
         raise DataError(
             f"{path}: a store in a zip file is not read; unpack it (unzip {os.path.basename(path)} -d FOLDER)"
@@ -128,6 +132,27 @@ def format_of(path: str, options: Options | None = None) -> str | None:
     _refuse_known(path, start, suffix)
     foreign.refuse(path, start)
     return None
+
+
+def content_of(name: str, start: bytes) -> str | None:
+    """The reader of a file by what it begins with (4096 bytes) and its name alone; None where these do not say it."""
+    if _is_nrrd(start):
+        return "nrrd"
+    if _is_vtk(start):
+        return "vtk"
+    if start[:4] in _TIFF or tiff_set.is_companion(start):
+        return "tiff"
+    if start.startswith(_HDF5):
+        return "hdf5"
+    if start[:4] in _NETCDF:
+        return "netcdf3"
+    if is_dicom_start(start):
+        return "dicom"
+    if _is_metaimage(name, start):
+        return "metaimage"
+    if nifti_version(start) is not None:
+        return "nifti"
+    return "images" if start.startswith(_PICTURES) else None
 
 
 def _headers_of(image: str) -> list[str]:
@@ -269,9 +294,13 @@ def _is_metaimage(path: str, start: bytes) -> bool:
 
 
 def _is_nifti(path: str, start: bytes) -> bool:
-    if start.startswith(b"\x1f\x8b"):
-        return path.lower().endswith((".nii.gz", ".nii.gzip", ".hdr.gz", ".img.gz"))
+    if codec_of(start) is not None:
+        return _named_as_nifti(path) or nifti_version(beginning(path, 540)) is not None
     return nifti_version(start) is not None
+
+
+def _named_as_nifti(path: str) -> bool:
+    return plain_name(path) != path and plain_name(path).lower().endswith((".nii", ".hdr", ".img"))
 
 
 def nifti_version(start: bytes) -> tuple[int, bool] | None:

@@ -13,6 +13,8 @@ pub struct PlaneSpec {
     pub origin: Option<[f64; 3]>,
     /// What is up in the picture, as far as it lies in the plane; `None`: z, or y where the plane faces z.
     pub up: Option<[f64; 3]>,
+    /// For each axis 1, or -1 where what is to the right has less of it: of anatomy the convention says so.
+    pub rightward: [f64; 3],
     /// Left, right, bottom and top edge of the picture, as distances from `origin`; `None`: the whole cross-section.
     pub extent: Option<[f64; 4]>,
     /// Pixels of a row, and rows; `None`: follows from `resolution`, or [`LONG_SIDE`] along the longer side.
@@ -154,7 +156,7 @@ impl PlaneSpec {
     }
 
     /// Right and up. Up is what is asked for as far as it lies in the plane. Right is across it, to the side to which its largest
-    /// coordinate grows: so x grows to the right wherever it can, from whichever side the plane is seen.
+    /// coordinate grows, or falls where `rightward` says so: x grows to the right wherever it can, from whichever side the plane is seen.
     fn axes(&self, normal: [f64; 3]) -> Result<[[f64; 3]; 2], FieldError> {
         let up = match self.up {
             Some(up) => unit(up, "upward direction")?,
@@ -170,7 +172,8 @@ impl PlaneSpec {
         }
         let up = unit(within, "upward direction")?;
         let right = unit(cross(up, normal), "normal")?;
-        let largest = right.iter().copied().reduce(|m, c| if c.abs() > m.abs() + 1e-12 { c } else { m });
+        let turned = right.iter().zip(self.rightward).map(|(c, sign)| c * sign);
+        let largest = turned.reduce(|m, c| if c.abs() > m.abs() + 1e-12 { c } else { m });
         let sign = if largest.unwrap_or(1.0) < 0.0 { -1.0 } else { 1.0 };
         // Adding nought makes the minus of a nought go.
         Ok([right.map(|c| sign * c + 0.0), up.map(|c| c + 0.0)])
@@ -266,7 +269,7 @@ mod tests {
     use super::*;
 
     fn spec(normal: [f64; 3]) -> PlaneSpec {
-        PlaneSpec { normal, origin: None, up: None, extent: None, size: None, resolution: None }
+        PlaneSpec { normal, origin: None, up: None, rightward: [1.0; 3], extent: None, size: None, resolution: None }
     }
 
     fn level(dims: [u32; 3], spacing: f64) -> VolumeLevel {

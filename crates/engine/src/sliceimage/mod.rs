@@ -13,6 +13,7 @@
 //! [`PlaneSpec`] says where the slice lies, [`of_volume`] and [`of_grid`] lay it, and [`Slice::write`] or [`Slice::arrays`] make it. Rows
 //! go from the top of the picture down; `x` grows to the right wherever it can, from whichever side one looks.
 
+mod edges;
 mod geometry;
 mod paint;
 mod png;
@@ -22,6 +23,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub use edges::{edges, SliceMarks};
 pub use geometry::{box_corners, in_voxels, level_for, volume_corners, Laid, PlaneSpec, LONG_SIDE, MOST_PIXELS};
 pub use paint::Look;
 pub use run::Pixels;
@@ -33,9 +35,11 @@ use crate::output::{FieldSpec, FieldType, Held, OutputError, Provenance, RasterL
 use crate::session::{Session, Watch};
 use crate::share::LedgerShare;
 use crate::trace::zone_order;
+use edges::Marked;
 use field::error::FieldError;
 use field::nodes::Nodes;
 use field::volume::{rgb_of, ChannelSpec, VolumeKind, VolumeLevel, VoxelType};
+use kernels::draw::ScaleBar;
 use kernels::slice::{Filter, GridSlice, Pick, SliceArray, VolumeSlice};
 use pager::Pager;
 use png::PngWriter;
@@ -108,6 +112,8 @@ pub struct Slice {
     pub look: Option<Look>,
     /// What its numbers are.
     pub numbers: Numbers,
+    /// What is laid over a picture of it; nothing unless somebody asks.
+    pub marks: SliceMarks,
     length_unit: String,
     what: What,
 }
@@ -211,7 +217,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
             let of = |channel: &usize| {
                 let spec = &view.channels[*channel];
                 let colour = spec.color.as_deref().and_then(rgb_of).unwrap_or(SPREAD[channel % SPREAD.len()]);
-                (colour, spec.limits)
+                (colour, spec.limits, spec.inverted)
             };
             Some(Look::Channels(channels.iter().map(of).collect()))
         }
@@ -233,7 +239,16 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let slice = VolumeSlice { plane, dims: level.dims, arrays, filter };
     let nothing = if numbers == Numbers::Doubles { f64::NAN } else { 0.0 };
     let what = What::Volume(VolumeSource { slice, components: channels.len(), nothing });
-    Ok(Slice { laid, fields, level: Some(number), look, numbers, length_unit: view.length_unit.to_owned(), what })
+    Ok(Slice {
+        laid,
+        fields,
+        level: Some(number),
+        look,
+        numbers,
+        marks: SliceMarks::default(),
+        length_unit: view.length_unit.to_owned(),
+        what,
+    })
 }
 
 /// Colours of channels for which the format says none.
@@ -296,7 +311,8 @@ pub fn of_grid(
     };
     let what = What::Grid(Box::new(source));
     let numbers = Numbers::Doubles;
-    Ok(Slice { laid, fields, level: None, look: None, numbers, length_unit: dataset.length_unit(), what })
+    let (marks, length_unit) = (SliceMarks::default(), dataset.length_unit());
+    Ok(Slice { laid, fields, level: None, look: None, numbers, marks, length_unit, what })
 }
 
 impl Slice {
@@ -387,7 +403,9 @@ impl Slice {
             text.push(("Description", Value::Object(told.clone()).to_string()));
             let held = Held::new(share());
             let size = self.laid.plane.size;
-            let mut writer = PngWriter::create(path, size, self.components(), look, text, held).map_err(failed)?;
+            let marked = Marked { marks: self.marks.clone(), fields: self.fields.clone(), rule: self.rule() };
+            let made = PngWriter::create(path, (size, self.components()), look, text, marked, held);
+            let mut writer = made.map_err(failed)?;
             let (counts, run) = self.run(pager, workers, watch, &mut |rows| writer.push(rows))?;
             let (bytes, ranges) = writer.finish(watch)?;
             told.insert("ranges".into(), json!(ranges));
@@ -405,6 +423,14 @@ impl Slice {
         Ok(Value::Object(told))
     }
 
+    /// How long a pixel is, where that is a length.
+    fn rule(&self) -> Option<ScaleBar> {
+        let is_length = !matches!(self.length_unit.as_str(), "" | "1" | "voxel" | "degree");
+        let [pixel, high] = self.laid.pixel;
+        let square = (pixel - high).abs() <= 1e-6 * pixel;
+        (is_length && square).then(|| ScaleBar { pixel, unit: self.length_unit.clone() })
+    }
+
     /// What files and reports say of it.
     pub fn about(&self) -> Map<String, Value> {
         let laid = &self.laid;
@@ -417,6 +443,9 @@ impl Slice {
         about.insert("extent".into(), json!(laid.extent));
         about.insert("pixel".into(), json!(laid.pixel));
         about.insert("length_unit".into(), self.length_unit.clone().into());
+        if let Some([left, right, top, bottom]) = &self.marks.edges {
+            about.insert("edges".into(), json!({"left": left, "right": right, "top": top, "bottom": bottom}));
+        }
         if let Some(level) = self.level {
             about.insert("level".into(), level.into());
         }

@@ -1,5 +1,6 @@
 //! Slices as PNG.
 
+use super::edges::Marked;
 use super::paint::{Look, Painter};
 use super::run::Rows;
 use crate::output::{ByteLog, Held, NewFile, OutputError, SpoolOptions};
@@ -7,6 +8,7 @@ use crate::picture::png_rows;
 use crate::scene::readable;
 use crate::session::Watch;
 use field::error::FieldError;
+use kernels::draw::Marks;
 use kernels::slice::Pixel;
 use std::fs::File;
 use std::path::Path;
@@ -31,20 +33,24 @@ pub(super) struct PngWriter {
     waiting: Option<ByteLog>,
     found: Vec<[f64; 2]>,
     painted: Vec<u8>,
-    _held: Held,
+    /// A row on its way, and what is laid over it.
+    row: Vec<u8>,
+    marked: Marked,
+    marks: Option<Marks>,
+    held: Held,
 }
 
 impl PngWriter {
     pub(super) fn create(
         path: &Path,
-        size: [u32; 2],
-        components: usize,
+        (size, components): ([u32; 2], usize),
         look: Look,
         text: Vec<(&'static str, String)>,
+        marked: Marked,
         mut held: Held,
     ) -> Result<Self, FieldError> {
         // The compressor, and rows that are painted; a row of the picture is four bytes a pixel.
-        let needs = png_rows::bytes(size[0]) as usize * 4 / 3 + 2 * PAINT_BYTES;
+        let needs = png_rows::bytes(size[0]) as usize * 4 / 3 + 2 * PAINT_BYTES + 4 * size[0] as usize;
         if !held.grow(needs) {
             return Err(OutputError::Memory { needs: needs as u64 }.into());
         }
@@ -71,7 +77,10 @@ impl PngWriter {
             waiting,
             found,
             painted: Vec::with_capacity(PAINT_BYTES + 8),
-            _held: held,
+            row: Vec::with_capacity(4 * size[0] as usize),
+            marked,
+            marks: None,
+            held,
         };
         if made.waiting.is_none() {
             made.begin()?;
@@ -86,6 +95,12 @@ impl PngWriter {
     /// The range is known: the head of the file.
     fn begin(&mut self) -> Result<(), FieldError> {
         let painter = Painter::new(self.look.clone()).map_err(|e| FieldError::Usage(e.to_string()))?;
+        self.marks = self.marked.over(&self.look, self.size);
+        if let Some(needs) = self.marks.as_ref().map(|marks| marks.bytes(self.size[0])) {
+            if !self.held.grow(needs as usize) {
+                return Err(OutputError::Memory { needs }.into());
+            }
+        }
         let channels = match self.look.is_grey16() {
             true => (png::ColorType::GrayscaleAlpha, png::BitDepth::Sixteen),
             false => (png::ColorType::Rgba, png::BitDepth::Eight),
@@ -127,14 +142,15 @@ impl PngWriter {
         if let Some((stream, painter)) = &mut self.stream {
             let each = pixels.iter().zip(values.chunks_exact(self.components)).zip(first..);
             for ((pixel, values), n) in each {
-                painter.paint([(n % width) as u32, (n / width) as u32], *pixel, values, &mut self.painted);
-                if self.painted.len() >= PAINT_BYTES {
-                    written = written.and_then(|()| std::io::Write::write_all(stream, &self.painted));
-                    self.painted.clear();
+                painter.paint([(n % width) as u32, (n / width) as u32], *pixel, values, &mut self.row);
+                if n % width == width - 1 {
+                    if let Some(marks) = &self.marks {
+                        marks.lay((n / width) as u32, &mut self.row);
+                    }
+                    written = written.and_then(|()| std::io::Write::write_all(stream, &self.row));
+                    self.row.clear();
                 }
             }
-            written = written.and_then(|()| std::io::Write::write_all(stream, &self.painted));
-            self.painted.clear();
         }
         written.map_err(|e| self.failed(e))
     }

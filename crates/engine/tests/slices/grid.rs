@@ -79,7 +79,15 @@ fn session(path: &Path, q: &[PathBuf], folder: &Path, memory_limit: u64, workers
 }
 
 fn plane(normal: [f64; 3], size: [u32; 2]) -> PlaneSpec {
-    PlaneSpec { normal, origin: Some([0.8, 0.5, 0.52]), up: None, extent: None, size: Some(size), resolution: None }
+    PlaneSpec {
+        normal,
+        origin: Some([0.8, 0.5, 0.52]),
+        up: None,
+        rightward: [1.0; 3],
+        extent: None,
+        size: Some(size),
+        resolution: None,
+    }
 }
 
 #[test]

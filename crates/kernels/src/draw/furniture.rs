@@ -184,6 +184,29 @@ impl Furniture {
     }
 }
 
+impl Furniture {
+    /// Letters at the middle of the left, right, upper and lower edge, beside what stands there already.
+    pub(crate) fn edge_letters(&self, edges: &[String; 4], size: [u32; 2], layout: &mut Layout) {
+        if size[0].min(size[1]) < SMALLEST {
+            return;
+        }
+        let em = self.letters(size);
+        let [width, height] = size.map(|v| v as f32);
+        let [_, top, right, bottom] = layout.insets.map(|v| v as f32);
+        let (margin, large) = ((em * 1.1).round(), crisp(em * 1.3));
+        let middle = (height + large * CAP_HEIGHT) * 0.5;
+        let places = [
+            ([margin, middle], Align::Left),
+            ([width - right.max(margin), middle], Align::Right),
+            ([width * 0.5, top.max(margin) + large * CAP_HEIGHT], Align::Middle),
+            ([width * 0.5, height - bottom.max(margin)], Align::Middle),
+        ];
+        for (letters, (at, align)) in edges.iter().zip(places) {
+            layout.overlay.text(letters, large, at, align, ink(false), true);
+        }
+    }
+}
+
 /// Measures of a picture's letters.
 struct Pen {
     em: f32,

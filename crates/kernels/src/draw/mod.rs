@@ -27,6 +27,7 @@ mod furniture;
 mod geometry;
 mod haze;
 mod light;
+mod marks;
 mod occlusion;
 mod overlay;
 mod projector;
@@ -49,6 +50,7 @@ pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positio
 pub use glam::DVec3;
 pub use haze::{Depths, Haze, HazeRows, MOST_SAMPLES};
 pub use light::{Background, Effects, Light, Lighting};
+pub use marks::Marks;
 pub use stage::{
     bounds_of, fit_all, fit_layers, pixel_scale, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE,
 };

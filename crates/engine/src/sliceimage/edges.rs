@@ -1,0 +1,105 @@
+//! What is laid over pictures of slices: letters of anatomy at the edges, scales of colours, a rule.
+
+use super::paint::Look;
+use crate::output::FieldSpec;
+use kernels::draw::{ColourMap, Furniture, Marks, ScalarBar, ScaleBar};
+
+/// What somebody wants over a picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SliceMarks {
+    /// What colours mean: a scale, or names of channels.
+    pub bar: bool,
+    /// Letters at the edges, and a rule where the length of a pixel is known.
+    pub letters: bool,
+    /// What is at the left, right, upper and lower edge, in letters of anatomy.
+    pub edges: Option<[String; 4]>,
+}
+
+/// Marks, with what they speak of.
+#[derive(Clone, Debug)]
+pub(super) struct Marked {
+    pub(super) marks: SliceMarks,
+    /// What pixels show.
+    pub(super) fields: Vec<FieldSpec>,
+    /// How long a pixel is.
+    pub(super) rule: Option<ScaleBar>,
+}
+
+impl Marked {
+    /// The marks of a picture whose look is settled; none over grey of 16 bits, which is data.
+    pub(super) fn over(&self, look: &Look, size: [u32; 2]) -> Option<Marks> {
+        let SliceMarks { bar, letters, edges } = &self.marks;
+        if look.is_grey16() || !(*bar || *letters) {
+            return None;
+        }
+        let mut furniture = Furniture::default();
+        match (look, self.fields.first()) {
+            _ if !bar => {}
+            (Look::Map { table, range: Some(range) }, Some(field)) => {
+                // A range that single precision does not hold has no scale.
+                if let Ok(map) = ColourMap::new(table.clone(), *range) {
+                    furniture.bars = vec![ScalarBar { title: field.name.clone(), unit: field.unit.clone(), map }];
+                }
+            }
+            (Look::Channels(channels), _) => {
+                let named = self.fields.iter().zip(channels);
+                furniture.keys = named.map(|(field, (colour, ..))| (field.name.clone(), *colour)).collect();
+            }
+            _ => {}
+        }
+        furniture.scale = self.rule.clone().filter(|_| *letters);
+        let edges = edges.as_ref().filter(|_| *letters);
+        Some(Marks::new(&furniture, edges, size))
+    }
+}
+
+/// Part of a direction from which on it is told: some 17 degrees.
+const TOLD: f64 = 0.3;
+
+/// What is at the left, right, upper and lower edge of a picture with these directions to the right and up, of which x, y and z grow
+/// towards the three letters of `anatomy`: the nearest axis first, then others that it leans to.
+///
+/// ```
+/// let axes = [[1.0, 0.0, 0.0], [0.0, -0.8, 0.6]];
+/// assert_eq!(engine::sliceimage::edges(axes, "LPS"), ["R", "L", "AS", "PI"]);
+/// ```
+pub fn edges([right, up]: [[f64; 3]; 2], anatomy: &str) -> [String; 4] {
+    [right.map(|c| -c), right, up, up.map(|c| -c)].map(|way| letters(way, anatomy))
+}
+
+fn letters(way: [f64; 3], anatomy: &str) -> String {
+    let opposite = |letter| match letter {
+        'R' => 'L',
+        'L' => 'R',
+        'A' => 'P',
+        'P' => 'A',
+        'S' => 'I',
+        _ => 'S',
+    };
+    let mut told: Vec<(f64, char)> = way.iter().copied().zip(anatomy.chars()).collect();
+    told.retain(|(part, _)| part.abs() >= TOLD);
+    told.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+    told.into_iter().map(|(part, letter)| if part > 0.0 { letter } else { opposite(letter) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_of_counting_name_the_same_sides() {
+        // The same picture in coordinates whose x and y grow the other way.
+        let lps = [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0]];
+        let ras = [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]];
+        assert_eq!(edges(lps, "LPS"), ["R", "L", "A", "P"]);
+        assert_eq!(edges(ras, "RAS"), edges(lps, "LPS"));
+    }
+
+    #[test]
+    fn directions_between_axes_have_several_letters() {
+        let half = 0.5f64.sqrt();
+        assert_eq!(edges([[-half, -half, 0.0], [0.0, 0.0, 1.0]], "LPS"), ["LP", "RA", "S", "I"]);
+        // A little tilt is not told.
+        assert_eq!(edges([[1.0, 0.0, 0.0], [0.0, -0.98, 0.2]], "LPS")[2], "A");
+    }
+}
