@@ -14,6 +14,7 @@ from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
+from farfield import once
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
@@ -304,6 +305,7 @@ def extract_surface(
         return _object(dataset._native.extract_surface(json.dumps(options), target, progress=report))
 
 
+@once.run()
 def render(
     scene: Scene | Mapping[str, Any] | Dataset | Path,
     output: Path,
@@ -421,6 +423,7 @@ def render(
     return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, of_flags=of_flags, **more)
 
 
+@once.run()
 def draw(
     scene: Scene,
     target: str,

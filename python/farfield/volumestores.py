@@ -12,7 +12,7 @@ from farfield.errors import DataError, UsageError
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.volume import Means, Options, read
-from farfield.volume.options import to_stderr
+from farfield.once import to_stderr
 
 Path = str | os.PathLike[str]
 

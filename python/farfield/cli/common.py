@@ -14,6 +14,7 @@ import typer
 
 from farfield.errors import UsageError
 from farfield.settings import REPLACEMENT, Settings
+from farfield import once
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
@@ -83,8 +84,9 @@ class Common:
             progress=run["progress"],
         )
 
-    def open_volume(self, source: str, settings: Settings) -> VolumeDataset | None:
-        """The volume that a source is, opened as the options say; None where it is a dataset of zones."""
+    def open_volume(self, source: str, settings: Settings, *, tell: bool = True) -> VolumeDataset | None:
+        """The volume that a source is, opened as the options say; None where it is a dataset of zones. `tell`: with notes about
+        what was taken for granted."""
         from farfield.volume.options import Options
         from farfield.volume.sniffing import is_volume
 
@@ -99,7 +101,7 @@ class Common:
 
         run = self.run(settings)
         return open_volume(
-            source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet
+            source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet, tell=tell
         )
 
     def _said_of_volumes(self) -> str:
@@ -286,7 +288,8 @@ def command(
 
         def call(**values: Any) -> int | None:
             shared = {key: values.pop(key) for key in groups}
-            return function(_common(shared), **values)
+            with once.run(quiet=bool(shared["quiet"])):
+                return function(_common(shared), **values)
 
         defaults = {"json": False, "no_progress": False, "verbose": 0, "quiet": False}
         shared_parameters = [

@@ -138,6 +138,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         return volume
     guessed = ["how far its images are apart is not said: as far as their pixels; --spacing X,Y,Z says otherwise"]
     guessed += _left_out(path, kind, len(files))
+    notes: list[str] = []
     if len(files) > 1 and numbers_of(files) is None:
         guessed.append(
             f"its images are not numbered in one place of their names: they are taken in the order {_order(files)}"
@@ -147,15 +148,14 @@ def read(path: str, options: Options, means: Means) -> Volume:
         step = numbers[1] - numbers[0]
         gap = next((n for n in range(1, len(numbers)) if numbers[n] - numbers[n - 1] != step), None)
         if gap is not None:
-            guessed.append(
-                f"after {os.path.basename(files[gap - 1])} comes {os.path.basename(files[gap])}: a number is "
-                "missing, or they are not evenly numbered"
+            notes.append(
+                f"after {os.path.basename(files[gap - 1])} comes {os.path.basename(files[gap])}: a number is missing, or they are "
+                "not evenly numbered; they are shown as if nothing lay between them"
             )
-            # A picture of what is left looks whole, so every run says it.
-            if means.say is not None:
-                means.say(f"{path}: {guessed[-1]}; they are shown as if nothing lay between them")
     if kind == "TIFF":
-        return tiff.read_slices(path, name_of(path), files, options.kind, means, guessed)
+        volume = tiff.read_slices(path, name_of(path), files, options.kind, means, guessed)
+        volume.note(*notes)
+        return volume
     first = _header(kind, files[0])
     for file in files[1:]:
         found = _header(kind, file)
@@ -190,7 +190,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         )
         array.place = contiguous(made.path, 0)
         reads.append(made.path)
-    return Volume(
+    volume = Volume(
         path=path,
         format=f"{kind} images",
         levels=[Level([array])],
@@ -200,6 +200,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
         tables=tables,
         reads=reads,
     )
+    volume.note(*notes)
+    return volume
 
 
 def name_of(path: str) -> str:

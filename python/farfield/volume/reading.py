@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from farfield.errors import DataError, UsageError
 from farfield.outputs import not_there
 from farfield.volume import patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.known import with_ranges
+from farfield.once import once
 from farfield.volume.options import Means, Options
 from farfield.volume.sniffing import DEMO, format_of, split_variable
 
@@ -26,6 +29,14 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         UsageError: if options make no sense, or do not say enough.
         UnknownName: if there is no variable of that name.
     """
+    described = once(("volume", os.path.abspath(source), options, means.cache_dir), lambda: _read(source, options, means))
+    # Ranges may have been found since.
+    return with_ranges(described, means)
+
+
+def _read(source: str, options: Options, means: Means) -> VolumeDescription:
+    """As `read`, without what is known of ranges; with the time that it took."""
+    begun, computed = time.perf_counter(), time.process_time()
     path, variable = split_variable(os.fspath(source))
     path = patterns.expanded(path)
     if variable is not None:
@@ -52,7 +63,8 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         )
     if files:
         volume.reads = [*files, *(name for name in volume.reads if name != path)]
-    return with_ranges(describe(_as_said(volume, options)), means)
+    described = describe(_as_said(volume, options))
+    return replace(described, read_s=(time.perf_counter() - begun, time.process_time() - computed))
 
 
 _READERS = {

@@ -8,6 +8,7 @@ import re
 from farfield.errors import DataError
 from farfield.volume import foreign, patterns, tiff_set, vtk_collection
 from farfield.volume.files import head, json_object
+from farfield.once import once
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
 
@@ -79,6 +80,10 @@ def format_of(path: str, options: Options | None = None) -> str | None:
     """
     options = options or Options()
     path = patterns.expanded(path)
+    return once(("format", os.path.abspath(path), options), lambda: _format_of(path, options))
+
+
+def _format_of(path: str, options: Options) -> str | None:
     if os.path.isdir(path):
         return _format_of_folder(path)
     if not os.path.isfile(path):

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from farfield.errors import DataError
+from farfield.once import to_stderr
 from farfield.progress import reporting
 from farfield.settings import Settings
-from farfield.volume.options import Means, to_stderr
+from farfield.volume.options import Means
 from farfield.volume.vtk_zones import as_plot3d
 
 
