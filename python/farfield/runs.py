@@ -8,13 +8,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from farfield import outputs, sources
+from farfield import once, outputs, sources
 from farfield.definitions import Definitions, added, beneath
 from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
-from farfield import once
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset

@@ -23,12 +23,12 @@ from farfield import _core, outputs
 from farfield.contours import Surfaces
 from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.indexing import Index, bounds_of
+from farfield.once import to_stderr
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps
 from farfield.volume import Means, Options, VolumeDescription, known, read, valued
 from farfield.volume.files import bytes_of_chunks
-from farfield.once import to_stderr
 from farfield.volumeslices import VolumeSlices
 from farfield.volumespace import Space
 from farfield.volumevalues import VolumeChannel, VolumeProbe, between, in_memory, pair
@@ -451,6 +451,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
             self._info["ranges_failed"] = self._description.ranges_failed
             self._info["ranges_known"] = valued.are_known(self._description, self._cache_dir)
             self._info["labels"] = list(self._description.labels)
+            self._info["contents"] = list(self._description.contents)
             self._info["notes"] = list(self._description.notes)
             if not self._info["bytes_disk"] or self._description.bytes_disk is not None:
                 counted = self._description.bytes_disk

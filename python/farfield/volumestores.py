@@ -9,10 +9,10 @@ from typing import Any
 
 from farfield import _core, outputs
 from farfield.errors import DataError, UsageError
+from farfield.once import to_stderr
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.volume import Means, Options, read
-from farfield.once import to_stderr
 
 Path = str | os.PathLike[str]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from farfield import once
 from farfield.errors import UsageError
 from farfield.settings import REPLACEMENT, Settings
-from farfield import once
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
@@ -101,7 +101,13 @@ class Common:
 
         run = self.run(settings)
         return open_volume(
-            source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet, tell=tell
+            source,
+            settings,
+            options=options,
+            events=run["events"],
+            progress=run["progress"],
+            quiet=self.quiet,
+            tell=tell,
         )
 
     def _said_of_volumes(self) -> str:

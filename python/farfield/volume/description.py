@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError
 from farfield.sizes import format_bytes
+from farfield.volume import contents
+from farfield.volume.contents import Content
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bool", "float16",
@@ -182,6 +184,10 @@ class Volume:
     """Of a store of ours the format of what was converted."""
     label_colors: dict[str, str] = field(default_factory=dict)
     """Colours that the file gives to labels, by number."""
+    contents: list[Content] = field(default_factory=list)
+    """What a container holds, in the order of the numbers that open them; empty where it is all shown."""
+    shown: int | None = None
+    """Which of them is."""
     notes: list[str] = field(default_factory=list)
     """Sentences of `guessed` that every run says: what changes what is seen, and may not be so."""
 
@@ -211,6 +217,8 @@ class VolumeDescription:
     """As `Volume.made_as`."""
     notes: tuple[str, ...] = ()
     """As `Volume.notes`."""
+    contents: tuple[dict[str, object], ...] = ()
+    """What a container holds: number, name, what it is, and whether it is shown."""
     read_s: tuple[float, float] = (0.0, 0.0)
     """Seconds of wall and of processor time that reading the headers took, and whatever was converted then."""
 
@@ -311,6 +319,7 @@ def describe(volume: Volume) -> VolumeDescription:
         lacking,
         made_as=volume.made_as,
         notes=tuple(volume.notes),
+        contents=tuple(contents.spec(volume.contents, volume.shown)) if len(volume.contents) > 1 else (),
     )
 
 

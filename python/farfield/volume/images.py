@@ -12,7 +12,7 @@ import numpy as np
 
 from farfield.errors import DataError, UsageError
 from farfield.sources import natural, numbers_of
-from farfield.volume import patterns, tiff, tiff_set
+from farfield.volume import patterns, tiff, tiff_set, tiff_slices
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -153,7 +153,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
                 "not evenly numbered; they are shown as if nothing lay between them"
             )
     if kind == "TIFF":
-        volume = tiff.read_slices(path, name_of(path), files, options.kind, means, guessed)
+        volume = tiff_slices.read(path, name_of(path), files, options.kind, means, guessed)
         volume.note(*notes)
         return volume
     first = _header(kind, files[0])

@@ -6,9 +6,9 @@ import os
 import re
 
 from farfield.errors import DataError
+from farfield.once import once
 from farfield.volume import foreign, patterns, tiff_set, vtk_collection
 from farfield.volume.files import head, json_object
-from farfield.once import once
 from farfield.volume.options import Options
 from farfield.volumes import flow_map
 
