@@ -61,4 +61,4 @@ def chosen(path: str, what: str, contents: Sequence[Content], asked: str) -> int
         raise UsageError(f"{path}: {len(named)} of what it holds are called '{asked}'; name one by its number: {which}")
     if asked.isdecimal() and int(asked) < len(contents):
         return int(asked)
-    raise UnknownName(f"{path}: no {what} '{asked}'; there are: {listed(contents)}")
+    raise UnknownName(f"{path}: no {what} named '{asked}'; there are: {listed(contents)}")

@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import tiff_about, tiff_decoded, tiff_images, tiff_mixed, tiff_pages, tiff_set, tiff_whole
+from farfield.volume import (
+    tiff_about,
+    tiff_decoded,
+    tiff_images,
+    tiff_mixed,
+    tiff_pages,
+    tiff_placed,
+    tiff_set,
+    tiff_whole,
+)
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
+    IDENTITY,
     Array,
     Channel,
     Level,
@@ -107,12 +117,16 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
         levels.append(Level([array]))
     first = levels[0].arrays[0]
     levels = [level for level in levels if _is_level(first, level.arrays[0])]
-    _place_levels(levels, about)
+    turn, ground = tiff_placed.Turn.of(tiff_placed.orientation_of(series.keyframe)), None
+    if about.format in ("TIFF", "BigTIFF"):
+        ground = tiff_placed.ground_of(series.keyframe, guessed)
+    direction = turn.direction if ground is None else ground.settle(about)
+    _place_levels(levels, about, IDENTITY if ground is None else direction)
     kind, channels = channels_of(stem(path), first, series.keyframe, about)
     if not coloured:
         note_missing(channels, series.keyframe)
     steps = first.length("t")
-    return Volume(
+    volume = Volume(
         path=path,
         format=about.format,
         levels=levels,
@@ -120,6 +134,7 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
         kind=kind,
         guessed=guessed,
         length_unit=about.length_unit,
+        direction=direction,
         times=[about.time_step * t for t in range(steps)] if steps > 1 and about.time_step else [],
         time_units=about.time_units if steps > 1 and about.time_step else "1",
         tables=tables,
@@ -127,6 +142,11 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
         contents=images,
         shown=shown,
     )
+    if ground is None:
+        turn.place(levels)
+        volume.note(*turn.said())
+    volume.note(*tiff_images.masked(path, file, series, images))
+    return volume
 
 
 def note_missing(channels: list[Channel], page: TiffPage) -> None:
@@ -142,12 +162,14 @@ def _is_level(first: Array, other: Array) -> bool:
     return same and all(1 <= o <= f for f, o in zip(first.dims, other.dims, strict=True))
 
 
-def _place_levels(levels: list[Level], about: tiff_about.About) -> None:
+def _place_levels(levels: list[Level], about: tiff_about.About, direction: Sequence[Sequence[float]]) -> None:
+    """Levels by their sizes: the first voxel of one covers several of the finest."""
     first = levels[0].arrays[0].dims
     for level in levels:
         ratio = [max(1.0, float(round(f / o))) for f, o in zip(first, level.arrays[0].dims, strict=True)]
         a, b, c = (s * r for s, r in zip(about.spacing, ratio, strict=True))
-        x, y, z = (o + s * (r - 1) / 2 for o, s, r in zip(about.origin, about.spacing, ratio, strict=True))
+        off = [s * (r - 1) / 2 for s, r in zip(about.spacing, ratio, strict=True)]
+        x, y, z = (o + sum(off[n] * direction[n][row] for n in range(3)) for row, o in enumerate(about.origin))
         level.spacing, level.origin = (a, b, c), (x, y, z)
 
 

@@ -72,6 +72,22 @@ def chosen(path: str, file: Any, asked: str | None, guessed: list[str]) -> tuple
     return largest, about, found.index(largest)
 
 
+def masked(path: str, file: Any, shown: TiffPageSeries, about: Sequence[Content]) -> list[str]:
+    """What every run says of a mask that belongs to what is shown, and that is not applied."""
+    size = (shown.keyframe.imagelength, shown.keyframe.imagewidth)
+    for n, series in enumerate(images(path, file)):
+        page = series.keyframe
+        if (
+            series is not shown
+            and is_mask(series)
+            and not is_mask(shown)
+            and (page.imagelength, page.imagewidth) == size
+        ):
+            name = about[n].name if sum(c.name == about[n].name for c in about) == 1 else str(n)
+            return [f"a mask in it says which pixels hold something, and is not applied; {path}::{name} shows it"]
+    return []
+
+
 def _left_out(path: str, series: Sequence[TiffPageSeries], shown: TiffPageSeries) -> str:
     """What is said of the other series of a file than the one that is shown."""
     types = len({str(s.dtype) for s in series}) > 1

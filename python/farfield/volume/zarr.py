@@ -67,20 +67,15 @@ def _read_named(group: Group, path: str, asked: str, means: Means) -> Volume:
         return read_node(found, path, means)
     if ome.names_in(group):
         return ome.read(group, path, label, means, wanted=asked)
-    folders = _held(group)
+    images = _images_in(group)
+    folders = images or [node.path for node in _fields(group)[0]] or arrays_below(group.path)
     about = [_content(group, folder) for folder in folders]
-    inner = open_node(folders[contents.chosen(path, "array or image", about, asked)])
+    inner = open_node(folders[contents.chosen(path, "image" if images else "array", about, asked)])
     if inner is None:  # it was listed a moment ago
         raise DataError(f"{path}: '{asked}' is not there any more; name it again")
     volume = read_node(inner, path, means)
     volume.contents, volume.shown = about, folders.index(inner.path)
     return volume
-
-
-def _held(group: Group) -> list[str]:
-    """Folders of what a group holds: its images, or, where it has none, its arrays that may be volumes."""
-    images = _images_in(group)
-    return images or [node.path for node in _fields(group)[0]] or arrays_below(group.path)
 
 
 def _content(group: Group, folder: str) -> Content:
@@ -126,8 +121,7 @@ def _read_group(group: Group, path: str, means: Means) -> Volume:
 def _several(path: str, images: list[str]) -> UsageError:
     more = ", ..." if len(images) > 20 else ""
     return UsageError(
-        f"{path}: this group holds {len(images)} images; name one of them, or its number after {path}::, from 0 on: "
-        f"{', '.join(images[:20])}{more}"
+        f"{path}: this group holds {len(images)} images; name one of them: {', '.join(images[:20])}{more}"
     )
 
 
