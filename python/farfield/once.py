@@ -15,6 +15,7 @@ class _Run:
     quiet: bool = False
     found: dict[Hashable, Any] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)
+    remarks: list[str] = field(default_factory=list)
 
 
 _T = TypeVar("_T")
@@ -61,3 +62,23 @@ def to_stderr(text: str) -> None:
             return
         inside.said.add(text)
     print(f"farfield: note: {text}", file=sys.stderr, flush=True)
+
+
+def remark(path: str, sentence: str) -> None:
+    """Says of a source what was taken for granted on the way, and keeps it for the notes of the run's result."""
+    inside = _RUN.get()
+    if inside is not None and sentence not in inside.remarks:
+        inside.remarks.append(sentence)
+    to_stderr(f"{path}: {sentence}")
+
+
+def remarks() -> list[str]:
+    """What was remarked in this run so far.
+
+    >>> with run(quiet=True):
+    ...     remark("a.tif", "9999 is taken for no value")
+    ...     remarks()
+    ['9999 is taken for no value']
+    """
+    inside = _RUN.get()
+    return list(inside.remarks) if inside is not None else []

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield import once
 from farfield.errors import DataError
 from farfield.sizes import format_bytes
 from farfield.volume import contents
@@ -249,7 +250,7 @@ class VolumeDescription:
         stats["pages"]["never_written"] += self.never_written
         for key, seconds in zip(("wall_s", "cpu_s"), self.read_s, strict=True):
             stats[key] += seconds
-        found["notes"] = list(self.notes)
+        found["notes"] = [*self.notes, *once.remarks()]
         return found
 
 

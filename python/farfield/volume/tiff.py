@@ -65,6 +65,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
     tifffile = need("tifffile", f"{path}: TIFF files")
     main, about = tiff_set.of_companion(path)
     try:
+        if about is None:
+            with heard("tifffile"), tifffile.TiffFile(main) as file:
+                about = tiff_set.completed(main, file)
         with heard("tifffile") as complaints, tifffile.TiffFile(main, omexml=about) as file:
             other = None if about else tiff_set.described_by(path, file)
             if other is None:
