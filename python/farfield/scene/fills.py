@@ -89,13 +89,13 @@ def _stands_for_none(value: float, values: Values, *, whole: bool) -> bool:
 def said(name: str, found: Sequence[float]) -> str:
     """What is said of values that are taken for none.
 
-    >>> said("t", [-9999.0])
-    "of 't' -9999 is taken for no value, by custom, and pictures look past it; --missing says which number stands for none, --range shows it"
+    >>> said("t", [-9.0])
+    "of 't' -9 is taken for no value, by custom, and pictures look past it; --missing says which number is none, --range shows it"
     """
     which = " and ".join(f"{v:.6g}" for v in found)
     are = "is" if len(found) == 1 else "are"
     return (
-        f"of '{name}' {which} {are} taken for no value, by custom, and pictures look past it; --missing says which number stands for none, "
+        f"of '{name}' {which} {are} taken for no value, by custom, and pictures look past it; --missing says which number is none, "
         "--range shows it"
     )
 
