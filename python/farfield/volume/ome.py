@@ -19,7 +19,7 @@ from farfield.volume.files import json_object
 from farfield.volume.ome_placed import agree, anatomy_of, by_size, is_number, placed
 from farfield.volume.options import Means
 from farfield.volume.units import factor, unit
-from farfield.volume.zarr_decoded import settle
+from farfield.volume.zarr_decoded import settle, tables_of
 from farfield.volume.zarr_nodes import Group, Node, children, filled, kind_of, open_node
 
 _VERSIONS = re.compile(r"0\.[1-6](\.?(dev)?\d+)*")
@@ -188,6 +188,7 @@ def read(
     kind, channels = _channels(found, first, label, guessed)
     return Volume(
         path=path,
+        tables=tables_of(nodes),
         format=f"OME-Zarr {version}",
         levels=levels,
         channels=channels,

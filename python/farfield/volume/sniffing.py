@@ -112,10 +112,11 @@ def _format_of(path: str, options: Options) -> str | None:
         return "nifti"
     if start.startswith(_PICTURES):
         return "images"
-    if path.lower().endswith(".zarr.zip"):
-        raise DataError(
-            f"{path}: a store in a zip file is not read; unpack it (unzip {os.path.basename(path)} -d FOLDER)"
-        )
+    if start.startswith(b"PK\x03\x04"):
+        from farfield.volume import zarr_zip
+
+        if zarr_zip.is_zarr(path):
+            return "zarr"
     if suffix in _OTHERS:
         raise DataError(
             f"{path}: {_OTHERS[suffix]} files are not read; convert it to OME-Zarr, which is (bioformats2raw "

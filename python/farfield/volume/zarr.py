@@ -8,12 +8,12 @@ from typing import Any
 
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.volume import axes as naming
-from farfield.volume import cf, contents, ome
+from farfield.volume import cf, contents, ome, zarr_zip
 from farfield.volume.contents import Content
 from farfield.volume.description import Channel, Level, Volume, colour_channels, text_of
 from farfield.volume.lines import LONGEST, line_of
 from farfield.volume.options import Means, Options
-from farfield.volume.zarr_decoded import settle
+from farfield.volume.zarr_decoded import placing, settle, tables_of
 from farfield.volume.zarr_nodes import (
     Group,
     Node,
@@ -39,6 +39,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
         DataError: if the store is damaged, or lies in a way that is not read here.
         UnknownName: if there is no such array.
     """
+    if os.path.isfile(path):
+        return _read_zipped(path, options, means)
     node = open_node(path)
     if node is None:
         raise DataError(
@@ -51,6 +53,23 @@ def read(path: str, options: Options, means: Means) -> Volume:
     if options.variable is not None and isinstance(node, Group):
         return _read_named(node, path, options.variable, means)
     return read_node(node, path, means)
+
+
+def _read_zipped(path: str, options: Options, means: Means) -> Volume:
+    """The volume in a store in a zip file."""
+    mounted = zarr_zip.mount(path, means.cache_dir)
+    try:
+        with placing(mounted):
+            volume = read(mounted.folder, options, means)
+    except DataError as error:
+        raise type(error)(zarr_zip.beneath(mounted, path, str(error))) from error
+    volume.path = path
+    volume.guessed = [zarr_zip.beneath(mounted, path, sentence) for sentence in volume.guessed]
+    # What was copied is the zip file's.
+    volume.reads = [path, *(name for name in volume.reads if not name.startswith(mounted.folder))]
+    volume.format += " in a zip file"
+    volume.labels = [f"{path}::{os.path.relpath(label, mounted.folder)}" for label in volume.labels]
+    return volume
 
 
 def _read_named(group: Group, path: str, asked: str, means: Means) -> Volume:
@@ -217,6 +236,7 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     geometry = located.geometry
     return Volume(
         path=path,
+        tables=tables_of([node]),
         format=f"Zarr v{node.version}",
         levels=[Level([array], geometry.origin, geometry.spacing)],
         channels=channels,
