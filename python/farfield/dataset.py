@@ -97,7 +97,7 @@ def open(
         zone_order: Zones in the order in which they are asked where several hold a position.
         define: Fields made of others: names and expressions, or a list of `"NAME = EXPRESSION"`, as `--define` has them.
         volume: What a volume's file does not say itself, or says wrong: shape (voxels along x, y and z), dtype, byte_order,
-            header_bytes, components, spacing, origin, length_unit, kind, missing, variable.
+            header_bytes, components, spacing, origin, length_unit, kind, missing, invert (whether the lowest value is white), variable.
         progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
 
     What is None comes from `FARFIELD_*`, ./farfield.toml or the user's file, then the default.

@@ -288,6 +288,7 @@ def write_slice(
     if is_picture:
         limits = None if range is None else pair(range, "range")
         options["look"] = _look(data, options["fields"], cmap, limits, grey16)
+        inverted = [name for name in options["fields"] if is_inverted(data, name, cmap)]
     elif grey16 or cmap is not None or range is not None:
         raise UsageError(f"{target}: colours and ranges are of pictures; an array has the numbers themselves")
     read = data._description.reads if isinstance(data, VolumeDataset) else data._source.reads()
@@ -304,6 +305,8 @@ def write_slice(
         )
     if not isinstance(data, VolumeDataset):
         return done
+    if is_picture:
+        done["inverted"] = inverted
     if data.anatomy is not None:
         done["anatomy"] = {side: way(done[side], data.anatomy) for side in ("right", "up")}
     return data._description.counted(done)
@@ -318,6 +321,15 @@ def shown_names(volume: VolumeDataset) -> list[str]:
 
 _GREY = "gray"
 """Of volumes, as scans are looked at."""
+
+
+def is_inverted(data: Dataset | VolumeDataset, name: str, cmap: str | None) -> bool:
+    """Whether a channel's lowest value has the last colour: the file says so, and nobody names a map; or its user did."""
+    from farfield.volumedata import VolumeDataset
+
+    if not isinstance(data, VolumeDataset) or (cmap is not None and data._options.invert is None):
+        return False
+    return any(c.inverted for c in data.channels if c.name == name)
 
 
 def _look(
@@ -340,4 +352,11 @@ def _look(
             limits = next((c.limits for c in data.channels if c.name == fields[0]), None)
             # Windows of no width are in files, too: then the slice's own range does.
             limits = limits if limits is not None and limits[0] < limits[1] else None
-    return {"range": limits, "grey16": grey16, "table": None if grey16 else lut(cmap or default)}
+    inverted = is_inverted(data, fields[0], cmap)
+    table = None if grey16 else lut(cmap or default)
+    return {
+        "range": limits,
+        "grey16": grey16,
+        "inverted": grey16 and inverted,
+        "table": table[::-1] if table is not None and inverted else table,
+    }

@@ -212,6 +212,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
                 pair(c.get("limits")),
                 pair(c.get("scale")),
                 float(c["missing"]) if c.get("missing") is not None else None,
+                bool(c.get("inverted", False)),
             )
             for n, c in enumerate(self._spec["channels"])
         ]

@@ -146,7 +146,7 @@ def describe(
             {
                 "name": c.name, "units": c.units, "dtype": str(c.dtype), "color": c.color,
                 "limits": None if c.limits is None else list(c.limits), "scale": None if c.scale is None else list(c.scale),
-                "missing": c.missing, "range": pair,
+                "missing": c.missing, "inverted": c.inverted, "range": pair,
             }
             for c, pair in zip(channels, ranges, strict=True)
         ],
@@ -255,6 +255,8 @@ def _of_channel(c: Mapping[str, Any]) -> str:
         said += f"  {c['color']}"
     if c["missing"] is not None:
         said += f"  missing: {c['missing']:.6g}"
+    if c["inverted"]:
+        said += "  shown inverted: the lowest value is white"
     return said
 
 

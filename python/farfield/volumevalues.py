@@ -15,7 +15,7 @@ class VolumeChannel:
 
     >>> import farfield as ff
     >>> ff.open("demo:phantom").channels[0]
-    VolumeChannel(name='phantom', units='1', dtype=dtype('uint8'), color=None, limits=None, scale=None, missing=None)
+    VolumeChannel(name='phantom', units='1', dtype=dtype('uint8'), color=None, limits=None, scale=None, missing=None, inverted=False)
     """
 
     name: str
@@ -29,6 +29,8 @@ class VolumeChannel:
     """What stored numbers are multiplied by, and what is added then, to have values in `units`."""
     missing: float | None = None
     """The stored number that stands for a missing value."""
+    inverted: bool = False
+    """Whether the lowest value is shown as the highest is otherwise: white in grey. Values stay what they are."""
 
     def values(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Values of stored numbers: NaN where they are missing. What needs no change stays what it is.

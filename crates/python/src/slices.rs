@@ -40,7 +40,7 @@ fn plane(o: &mut Object) -> Result<PlaneSpec, FieldError> {
     })
 }
 
-/// `{"table": [[r, g, b], ...], "range": [low, high] | null}` or `{"grey16": true, "range"}`.
+/// `{"table": [[r, g, b], ...], "range": [low, high] | null}` or `{"grey16": true, "inverted": true | false, "range"}`.
 fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
     let Some(value) = o.take("look") else { return Ok(None) };
     let mut o = Object::of(value, "look of a slice")?;
@@ -51,8 +51,9 @@ fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
         Some([byte(r)?, byte(g)?, byte(b)?])
     };
     let table = o.numbers("table", "colours of three numbers from 0 to 255", colour)?;
+    let inverted = o.truth("inverted")?;
     let look = match (o.truth("grey16")?, table) {
-        (true, _) => Look::Grey16 { range },
+        (true, _) => Look::Grey16 { range, inverted },
         (false, Some(table)) => Look::Map { table, range },
         (false, None) => return Err(FieldError::Usage("look of a slice: 'table' is missing".into())),
     };

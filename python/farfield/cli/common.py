@@ -251,7 +251,7 @@ _RAW = Annotated[
         "--raw",
         metavar="'NAME=VALUE ...'",
         panel=VOLUME,
-        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind, missing: "
+        help="shape, dtype, byte-order, header-bytes, components, spacing, origin, length-unit, kind, missing, invert: "
         "'shape=512x512x300 dtype=uint16'",
     ),
 ]

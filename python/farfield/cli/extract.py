@@ -133,6 +133,12 @@ def register(app: typer.Typer) -> None:
             str | None, _picture("--range", metavar="A:B", help="values of the first and last colour")
         ] = None,
         grey16: Annotated[bool, _picture("--grey16", help="grey of 16 bits in place of colours")] = False,
+        invert: Annotated[
+            bool | None,
+            _picture(
+                "--invert/--no-invert", help="the lowest value of a volume is white, or black (default: as its file says)"
+            ),
+        ] = None,
         window: Annotated[
             float | None,
             _picture("--window", metavar="WIDTH", help="range WIDTH wide around --level, in place of --range"),
@@ -167,6 +173,7 @@ def register(app: typer.Typer) -> None:
             "cmap": cmap,
             "range": range_,
             "grey16": grey16,
+            "invert": invert,
             "window": window,
             "level": level,
             "nearest": nearest,
@@ -181,6 +188,7 @@ def register(app: typer.Typer) -> None:
                 "--range": range_,
                 "--window": window,
                 "--level": level,
+                "--invert": invert,
             }
             given = next((name for name, value in pixels.items() if value is not None), None)
             if given is not None or grey16 or nearest:

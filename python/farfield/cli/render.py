@@ -128,6 +128,12 @@ def register(app: typer.Typer) -> None:
         resolution: Annotated[
             int | None, _volume("--resolution", metavar="N", min=0, help="the level of resolution, beside --window too")
         ] = None,
+        invert: Annotated[
+            bool | None,
+            _volume(
+                "--invert/--no-invert", help="the lowest value is white, or black (default: as the volume's file says)"
+            ),
+        ] = None,
         shade: Annotated[bool | None, _volume("--shade/--no-shade", help="light on gradients")] = None,
         nearest: Annotated[bool, _volume("--nearest", help="the nearest voxel, nothing in between")] = False,
         labels: Annotated[
@@ -171,6 +177,8 @@ def register(app: typer.Typer) -> None:
         target = runs.output_path(output, runs.PICTURES, "pictures") if film is None else film.pattern
         first = target if film is None else film.written()
         outputs.check([first, save_scene, common.events], [])  # what is read is known only when much is read
+        if invert is not None:
+            common.volume = {**common.volume, "invert": invert}
         run = common.run(settings)
         asked = Shorthand(
             lines=tuple(lines or ()),

@@ -38,6 +38,10 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
         if level != int(level):
             raise UsageError(f"--level {level:g} is a level of resolution, a whole number, where there is no --window")
         more["level"] = int(level)
+    if more.pop("invert") is not None:
+        if not output.lower().endswith(".png"):
+            raise UsageError(f"{output}: --invert is for pictures; an array has the numbers themselves")
+        common.volume = {**common.volume, "invert": options["invert"]}
     settings = common.settings()
     volume = common.open_volume(source, settings)
     if volume is not None:
@@ -81,5 +85,6 @@ def lines_of(result: Mapping[str, Any]) -> list[str]:
     if "level" in result:
         lines.append(f"level    {result['level']}")
     for field, (low, high) in zip(result["fields"], result.get("ranges", []), strict=False):
-        lines.append(f"colours  {field['name']} from {low:.6g} to {high:.6g} {field['unit']}".rstrip())
+        inverted = ", inverted: the lowest is white" if field["name"] in result.get("inverted", ()) else ""
+        lines.append(f"colours  {field['name']} from {low:.6g} to {high:.6g} {field['unit']}".rstrip() + inverted)
     return [*lines, *stats_lines(result["stats"]), f"wrote    {result['output']}"]

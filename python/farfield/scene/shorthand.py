@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +136,11 @@ class Shorthand:
         if own_look and (self.projection or "").partition(":")[0] in ("mean", "surface"):
             # Ranges that were found for rays that composite are not those of means, and a surface has one colour.
             base = base.model_copy(update={"maps": {}})
-        maps = self._maps(base, objects)
-        objects, maps = self._volumes(objects, maps, own_look=own_look)
+        # A map that somebody names stays as it is, unless its turn is asked for, too.
+        turned = bool(volume is not None and volume.invert)
+        maps = self._maps(base, objects, turned=turned)
+        inverted = {c["name"] for c in (info or {}).get("channels", ()) if c.get("inverted")}
+        objects, maps = self._volumes(objects, maps, own_look=own_look, inverted=inverted)
         define = {**base.define, **mapping((plot3d or {}).get("define"))}
         changes: dict[str, Any] = {
             "objects": objects,
@@ -196,7 +199,7 @@ class Shorthand:
         return changed
 
     def _volumes(
-        self, objects: list[Drawn], maps: dict[str, ColorMap], *, own_look: bool
+        self, objects: list[Drawn], maps: dict[str, ColorMap], *, own_look: bool, inverted: Set[str] = frozenset()
     ) -> tuple[list[Drawn], dict[str, ColorMap]]:
         """What the flags say of volumes: how they are projected, lit, windowed, and at which resolution."""
         flags = {
@@ -256,19 +259,25 @@ class Shorthand:
                         f"--window {self.window:g} is for numbers, and this volume is shown in its own colours"
                     )
                 name = o.color or o.field or next(iter(maps), "")
-                maps[name] = ColorMap(
-                    field=maps[name].field if name in maps else o.field or name, range=(low, high), cmap="gray"
-                )
+                field = maps[name].field if name in maps else o.field or name
+                turned = field in inverted
+                maps[name] = ColorMap(field=field, range=(low, high), cmap="gray_r" if turned else "gray")
                 # One value of a ray is shown as grey as the window has it; what light is gathered of is clear where that is black.
                 alone = change.get("projection") in ("maximum", "mean")
                 ends = (1.0, 1.0) if alone else (0.0, WINDOW_OPACITY)
+                if turned:
+                    ends = (ends[1], ends[0])
                 own |= {"opacity": [(low, ends[0]), (high, ends[1])], "color": name}
             changed.append(Volume.model_validate({**dict(o), **own}))
         return changed, maps
 
-    def _maps(self, base: Scene, objects: Sequence[Drawn]) -> dict[str, ColorMap]:
-        """The range, colour map and centre go to the map of the lines, or of the surfaces where lines have none."""
-        change: dict[str, Any] = {"range": _range(self.range), "cmap": self.cmap, "center": self.center}
+    def _maps(self, base: Scene, objects: Sequence[Drawn], *, turned: bool = False) -> dict[str, ColorMap]:
+        """The range, colour map (`turned`: from its end) and centre go to the map of the lines, or of the surfaces where lines have
+        none."""
+        cmap = self.cmap
+        if turned and cmap is not None:
+            cmap = cmap.removesuffix("_r") if cmap.endswith("_r") else f"{cmap}_r"
+        change: dict[str, Any] = {"range": _range(self.range), "cmap": cmap, "center": self.center}
         change = {key: value for key, value in change.items() if value is not None}
         maps = dict(base.maps)
         if not change:

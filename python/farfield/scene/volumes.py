@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farfield import once
 from farfield.errors import AccessError, DataError, MemoryLimitError, UnknownName, UsageError
-from farfield.scene.colors import find_color, how_to_color
+from farfield.scene.colors import SEQUENTIAL, find_color, how_to_color
 from farfield.scene.directions import FAR
 from farfield.scene.fills import SATURATED, cleared, fills, said, without
 from farfield.scene.models import (
@@ -158,9 +158,11 @@ def settled(
     def values(name: str) -> Values:
         return seen(name)[0]
 
+    inverted = {c.name for c in volume.channels if c.inverted}
+
     @cache
     def is_dip(name: str) -> bool:
-        return _is_dip(volume, name, *seen(name), steps[0])
+        return name in inverted or _is_dip(volume, name, *seen(name), steps[0])
 
     names = {c.name for c in volume.channels}
     for n, drawn in enumerate(objects):
@@ -198,8 +200,8 @@ def settled(
         # Of a map with a range it would be of no use to know, and values would be looked at.
         is_open = (color not in maps or known.range is None) and name in names
         dips = is_open and isinstance(drawn, Volume) and drawn.projection == "composite" and is_dip(name)
-        if dips and color not in maps:
-            known = known.model_copy(update={"cmap": f"{CMAP}_r"})
+        if (dips or name in inverted) and color not in maps:
+            known = known.model_copy(update={"cmap": f"{known.cmap or SEQUENTIAL}_r"})
         if name not in names:
             place, what = (f"maps.{color}.field", "channel") if color in maps else (f"objects.{n}.color", COLORED_BY)
             known_names = ", ".join(c.name for c in volume.channels)

@@ -50,6 +50,8 @@ class Channel:
     scale: tuple[float, float] | None = None
     missing: float | None = None
     hidden: bool = False
+    inverted: bool = False
+    """Whether the lowest value is shown as the highest is otherwise: white in grey."""
 
     def spec(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -66,6 +68,8 @@ class Channel:
             found["missing"] = number(self.missing)
         if self.hidden:
             found["hidden"] = True
+        if self.inverted:
+            found["inverted"] = True
         return found
 
 

@@ -390,7 +390,7 @@ def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -
     if first.samples in (3, 4):
         return colour_channels(first.samples)
     if first.photometric == "MONOCHROME1":
-        guessed.append("its low values are meant to be shown white (MONOCHROME1): they are shown as they are")
+        guessed.append("its low values are shown white (MONOCHROME1); --no-invert shows them black")
     if first.photometric.startswith("PALETTE"):
         guessed.append("its values are numbers of colours in a palette, which is not read")
     if first.modality == "RTDOSE" and first.scale is None and not scaled:
@@ -408,7 +408,8 @@ def _channels(first: Slice, array: Array, *, scaled: bool, guessed: list[str]) -
             + ("" if scaled else f"; --missing {low} leaves it out")
         )
     scale = None if scaled else first.scale
-    return "scalar", [Channel(array.name, first.units, limits=first.window, scale=scale)]
+    inverted = first.photometric == "MONOCHROME1"
+    return "scalar", [Channel(array.name, first.units, limits=first.window, scale=scale, inverted=inverted)]
 
 
 def _of_frames(path: str, only: Slice, means: Means, guessed: list[str]) -> Volume:

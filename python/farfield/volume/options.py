@@ -43,6 +43,8 @@ class Options:
     kind: str | None = None
     missing: float | None = None
     """The stored number that stands for a missing value."""
+    invert: bool | None = None
+    """Whether the lowest value is shown white; None: as the file says."""
     variable: str | None = None
     """Which array or variable of a file that holds several."""
 
@@ -187,6 +189,13 @@ def _number(value: Any) -> float:
     return found
 
 
+def _truth(value: Any) -> bool:
+    found = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}.get(str(value).strip().lower())
+    if found is None:
+        raise UsageError(f"--raw invert: '{value}' is neither yes nor no")
+    return found
+
+
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "shape": _shape,
     "dtype": named_type,
@@ -198,5 +207,6 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "length_unit": str,
     "kind": _one_of("kind", KINDS),
     "missing": _number,
+    "invert": _truth,
     "variable": str,
 }

@@ -110,6 +110,9 @@ def _is_named_as_labels(path: str, variable: str | None, volume: Volume) -> bool
     return integers and not _LABELS.isdisjoint(re.split(r"[^a-z0-9]+", " ".join(names).lower()))
 
 
+_SHOWN = {"rgb": "colours", "rgba": "colours", "labels": "labels, each of a colour of its own"}
+
+
 def _as_said(volume: Volume, options: Options) -> Volume:
     """Options over what a reader found. Levels keep their places to one another."""
     if options.length_unit is not None:
@@ -124,6 +127,13 @@ def _as_said(volume: Volume, options: Options) -> Volume:
     if options.missing is not None:
         for channel in volume.channels:
             channel.missing = options.missing
+    if options.invert is not None:
+        if volume.kind in ("rgb", "rgba", "labels"):
+            raise UsageError(
+                f"{volume.path}: --invert is for numbers that are shown in grey, and these are {_SHOWN[volume.kind]}; leave it away"
+            )
+        for channel in volume.channels:
+            channel.inverted = options.invert
     if not volume.levels:
         return volume
     first = volume.levels[0]

@@ -75,4 +75,5 @@ def _channel(channel: dict[str, Any]) -> Channel:
         None if scale is None else (scale[0], scale[1]),
         None if missing is None else float(missing),
         channel.get("hidden", False),
+        channel.get("inverted", False),
     )

@@ -211,7 +211,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
             let of = |channel: &usize| {
                 let spec = &view.channels[*channel];
                 let colour = spec.color.as_deref().and_then(rgb_of).unwrap_or(SPREAD[channel % SPREAD.len()]);
-                (colour, spec.limits)
+                (colour, spec.limits, spec.inverted)
             };
             Some(Look::Channels(channels.iter().map(of).collect()))
         }

@@ -22,13 +22,15 @@ pub enum Look {
     Grey16 {
         /// Values that are black and white.
         range: Option<[f64; 2]>,
+        /// The least value is white.
+        inverted: bool,
     },
     /// Red, green and blue, and opacity if there is a fourth, as they are stored: whole numbers up to the largest of their type, others
     /// from 0 to 1.
     Colours(VoxelType),
     /// The sum of all numbers of a pixel, each from black to a colour over its limits (`None`: those that the slice has), in the
-    /// numbers of sRGB, as microscopes' viewers add them.
-    Channels(Vec<(Srgb8, Option<[f64; 2]>)>),
+    /// numbers of sRGB, as microscopes' viewers add them. Of one that is inverted (true) the least value has all of the colour.
+    Channels(Vec<(Srgb8, Option<[f64; 2]>, bool)>),
     /// A number names what a pixel belongs to: a colour each, the same in every picture, if none is said for it here. 0 is nothing, and
     /// transparent.
     Labels(BTreeMap<u64, Srgb8>),
@@ -49,8 +51,8 @@ impl Look {
     /// For each number of a pixel whether its range is still to be found.
     pub(super) fn seeks(&self) -> bool {
         match self {
-            Self::Map { range, .. } | Self::Grey16 { range } => range.is_none(),
-            Self::Channels(channels) => channels.iter().any(|(_, limits)| limits.is_none()),
+            Self::Map { range, .. } | Self::Grey16 { range, .. } => range.is_none(),
+            Self::Channels(channels) => channels.iter().any(|(_, limits, _)| limits.is_none()),
             Self::Colours(_) | Self::Labels(_) | Self::Names(_) => false,
         }
     }
@@ -60,10 +62,12 @@ impl Look {
         let of = |n: usize| found.get(n).copied().filter(|r| r[0] <= r[1]).unwrap_or([0.0, 1.0]);
         match self.clone() {
             Self::Map { table, range } => Self::Map { table, range: range.or(Some(of(0))) },
-            Self::Grey16 { range } => Self::Grey16 { range: range.or(Some(of(0))) },
+            Self::Grey16 { range, inverted } => Self::Grey16 { range: range.or(Some(of(0))), inverted },
             Self::Channels(channels) => {
                 let channels = channels.into_iter().enumerate();
-                Self::Channels(channels.map(|(n, (c, limits))| (c, limits.or(Some(of(n))))).collect())
+                Self::Channels(
+                    channels.map(|(n, (c, limits, inverted))| (c, limits.or(Some(of(n))), inverted)).collect(),
+                )
             }
             other => other,
         }
@@ -72,8 +76,8 @@ impl Look {
     /// The ranges of a look that is settled, one a number of the pixel where it has any.
     pub(super) fn ranges(&self) -> Vec<[f64; 2]> {
         match self {
-            Self::Map { range, .. } | Self::Grey16 { range } => range.iter().copied().collect(),
-            Self::Channels(channels) => channels.iter().filter_map(|(_, limits)| *limits).collect(),
+            Self::Map { range, .. } | Self::Grey16 { range, .. } => range.iter().copied().collect(),
+            Self::Channels(channels) => channels.iter().filter_map(|(_, limits, _)| *limits).collect(),
             Self::Colours(_) | Self::Labels(_) | Self::Names(_) => Vec::new(),
         }
     }
@@ -111,13 +115,13 @@ impl Painter {
                 let range = range.filter(|_| far.is_none()).unwrap_or([0.0, 1.0]);
                 Some(ColourMap::new(table.clone(), range)?)
             }
-            Look::Grey16 { range } => {
+            Look::Grey16 { range, .. } => {
                 // For its check of the range.
                 ColourMap::new(vec![[0; 3]], range.unwrap_or([0.0, 1.0]))?;
                 None
             }
             Look::Channels(channels) => {
-                for (_, limits) in channels {
+                for (_, limits, _) in channels {
                     ColourMap::new(vec![[0; 3]], limits.unwrap_or([0.0, 1.0]))?;
                 }
                 None
@@ -146,8 +150,9 @@ impl Painter {
                 let value = self.far.map_or(values[0], |range| share(values[0], range));
                 self.map.as_ref().map_or([0; 4], |map| opaque(map.colour(value as f32)))
             }
-            (Pixel::Value, Look::Grey16 { range }) => {
-                grey16((65535.0 * share(values[0], range.unwrap_or([0.0, 1.0]))).round() as u16, u16::MAX)
+            (Pixel::Value, Look::Grey16 { range, inverted }) => {
+                let share = share(values[0], range.unwrap_or([0.0, 1.0]));
+                grey16((65535.0 * if *inverted { 1.0 - share } else { share }).round() as u16, u16::MAX)
             }
             (Pixel::Value, Look::Colours(voxel)) => {
                 let full = full(*voxel);
@@ -156,8 +161,12 @@ impl Painter {
             }
             (Pixel::Value, Look::Channels(channels)) => {
                 let mut sum = [0.0; 3];
-                for ((colour, limits), value) in channels.iter().zip(values) {
-                    let share = if value.is_nan() { 0.0 } else { share(*value, limits.unwrap_or([0.0, 1.0])) };
+                for ((colour, limits, inverted), value) in channels.iter().zip(values) {
+                    let share = match share(*value, limits.unwrap_or([0.0, 1.0])) {
+                        _ if value.is_nan() => 0.0,
+                        share if *inverted => 1.0 - share,
+                        share => share,
+                    };
                     sum.iter_mut().zip(colour).for_each(|(s, c)| *s += share * f64::from(*c));
                 }
                 opaque(sum.map(|s| s.min(255.0).round() as u8))
@@ -224,14 +233,17 @@ mod tests {
         assert_eq!(paint(map.clone(), Pixel::Value, &[f64::NAN]), [0; 4]);
         assert_eq!(paint(map.clone(), Pixel::Outside, &[f64::NAN]), [0; 4]);
         assert_eq!(paint(map, Pixel::Failed, &[f64::NAN]), [255, 0, 255, 255]);
-        let grey = Look::Grey16 { range: Some([-1000.0, 1000.0]) };
+        let grey = Look::Grey16 { range: Some([-1000.0, 1000.0]), inverted: false };
+        let inverted = Look::Grey16 { range: Some([0.0, 4.0]), inverted: true };
+        assert_eq!(paint(inverted, Pixel::Value, &[1.0]), [0xbf, 0xff, 0xff, 0xff]);
         assert_eq!(paint(grey.clone(), Pixel::Value, &[0.0]), [0x80, 0x00, 0xff, 0xff]);
         assert_eq!(paint(grey, Pixel::Value, &[f64::NAN]), [0; 4]);
         assert_eq!(paint(Look::Colours(VoxelType::Uint8), Pixel::Value, &[10.0, 20.4, 300.0]), [10, 20, 255, 255]);
         assert_eq!(paint(Look::Colours(VoxelType::Uint16), Pixel::Value, &[65535.0, 0.0, 257.0, 0.0]), [255, 0, 1, 0]);
-        let channels = Look::Channels(vec![([255, 0, 0], Some([0.0, 10.0])), ([255, 255, 0], Some([0.0, 1.0]))]);
-        assert_eq!(paint(channels.clone(), Pixel::Value, &[5.0, 0.25]), [191, 64, 0, 255]);
-        assert_eq!(paint(channels.clone(), Pixel::Value, &[f64::NAN, 0.25]), [64, 64, 0, 255]);
+        let channels =
+            Look::Channels(vec![([255, 0, 0], Some([0.0, 10.0]), false), ([255, 255, 0], Some([0.0, 1.0]), true)]);
+        assert_eq!(paint(channels.clone(), Pixel::Value, &[5.0, 0.75]), [191, 64, 0, 255]);
+        assert_eq!(paint(channels.clone(), Pixel::Value, &[f64::NAN, 0.75]), [64, 64, 0, 255]);
         assert_eq!(paint(channels, Pixel::Value, &[f64::NAN; 2]), [0; 4]);
         let labels = || Look::Labels(BTreeMap::from([(9, [1, 2, 3])]));
         assert_eq!(paint(labels(), Pixel::Value, &[0.0]), [0; 4]);
@@ -260,7 +272,7 @@ mod tests {
 
     #[test]
     fn ranges_are_settled_where_none_is_said() {
-        let look = Look::Channels(vec![([1; 3], None), ([2; 3], Some([3.0, 4.0])), ([3; 3], None)]);
+        let look = Look::Channels(vec![([1; 3], None, false), ([2; 3], Some([3.0, 4.0]), true), ([3; 3], None, false)]);
         assert!(look.seeks());
         let settled = look.settled(&[[0.5, 1.5], [9.0, 9.0], [f64::INFINITY, f64::NEG_INFINITY]]);
         assert_eq!(settled.ranges(), [[0.5, 1.5], [3.0, 4.0], [0.0, 1.0]]);

@@ -317,7 +317,7 @@ fn colours_channels_and_labels_have_colours_of_their_own() {
     assert!(String::from_utf8_lossy(&file[..120]).contains("'<f8'") && told["bytes_written"] == file.len());
     assert_eq!(f64::from_le_bytes(file[128 + 32..128 + 40].try_into().unwrap()), 1_000_000_001.0);
 
-    let grey = Look::Grey16 { range: Some([0.0, 150.0]) };
+    let grey = Look::Grey16 { range: Some([0.0, 150.0]), inverted: false };
     let one = VolumeChoice { channels: Some(vec![0]), ..VolumeChoice::default() };
     let array = Made { channels: vec![0, 1, 2], ..Made::scalar(dims, 8, VoxelType::Uint8, &rgb) }.array(&pager, None);
     let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];

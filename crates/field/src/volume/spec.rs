@@ -45,12 +45,25 @@ pub struct ChannelSpec {
     /// The format says that it is not shown until somebody asks for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
+    /// The format says, or somebody asks, that the lowest value is shown as the highest is otherwise: white in grey (DICOM's
+    /// MONOCHROME1, TIFF's WhiteIsZero, OME's `inverted`). Values stay what they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inverted: bool,
 }
 
 impl ChannelSpec {
     /// A channel of which nothing else is known.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), units: one(), color: None, limits: None, scale: None, missing: None, hidden: false }
+        Self {
+            name: name.into(),
+            units: one(),
+            color: None,
+            limits: None,
+            scale: None,
+            missing: None,
+            hidden: false,
+            inverted: false,
+        }
     }
 }
 

@@ -176,7 +176,7 @@ fn channel(root: &VolumeRoot, number: usize, spec: &ChannelSpec) -> Value {
     let [min, max] = bounds(root.voxel).unwrap_or(seen);
     // Opacity is no light of its own.
     let opacity = matches!(root.about.kind, VolumeKind::Rgba) && number == 3;
-    json!({"label": spec.name, "color": color, "active": !spec.hidden && !opacity, "coefficient": 1.0, "family": "linear", "inverted": false,
+    json!({"label": spec.name, "color": color, "active": !spec.hidden && !opacity, "coefficient": 1.0, "family": "linear", "inverted": spec.inverted,
         "window": {"min": min, "max": max, "start": shown[0], "end": shown[1]}})
 }
 
