@@ -24,6 +24,14 @@ def _turned(folder: Path) -> None:
     assert np.array_equal(found, stored[::-1, ::-1])
 
 
+def _white_is_zero(folder: Path) -> None:
+    stored = tifffile.imread(folder / "a.tif").astype(float)
+    with Image.open(folder / "a.png") as picture:
+        grey = np.asarray(picture.convert("L")).astype(float)
+    # The lowest number is white, the highest is black.
+    assert grey[stored == stored.min()].min() == 255 and grey[stored == stored.max()].max() == 0
+
+
 def _ball(folder: Path) -> None:
     with Image.open(folder / "a.png") as picture:
         seen = np.asarray(picture)[..., :3].astype(int)
@@ -47,6 +55,23 @@ CASES: Cases = {
     "volumes/val_u64": [
         Try("render a.zarr -o a.png --size 320x240", check=_ball, never=("no value",)),
         Try("info a.zarr --ranges", json={"channels.0.range": [0, 2.0**64], "channels.0.missing": None}),
+    ],
+    "volumes/tif_miniswhite": [
+        Try("info a.tif", says=("shown inverted", "WhiteIsZero"), json={}),
+        Try("info a.tif", json={"channels.0.inverted": True}),
+        Try("probe a.tif --ijk 1 1 1", says=("WhiteIsZero",)),
+        Try(
+            "extract slice a.tif --normal z --size 20x16 --nearest -o a.png",
+            says=("WhiteIsZero",),
+            check=_white_is_zero,
+        ),
+        Try("render a.tif -o b.png --size 80x64", says=("WhiteIsZero",)),
+        Try("info a.tif --raw invert=no", never=("WhiteIsZero", "shown inverted")),
+    ],
+    "volumes/ome04_omero": [
+        Try("info i.zarr", says=("DAPI .*shown inverted", "omero, of DAPI")),
+        Try("probe i.zarr --ijk 1 1 1", says=("omero, of DAPI",)),
+        Try("info i.zarr", json={"channels.0.inverted": True, "channels.1.inverted": False}),
     ],
     "volumes/tif_orient3": [
         Try("info a.tif", says=("i to -x, j to -y", "turned by 180 degrees")),

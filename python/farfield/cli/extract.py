@@ -136,7 +136,8 @@ def register(app: typer.Typer) -> None:
         invert: Annotated[
             bool | None,
             _picture(
-                "--invert/--no-invert", help="the lowest value of a volume is white, or black (default: as its file says)"
+                "--invert/--no-invert",
+                help="the lowest value of a volume is white, or black (default: as its file says)",
             ),
         ] = None,
         window: Annotated[

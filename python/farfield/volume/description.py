@@ -26,6 +26,8 @@ DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bool", "float16",
 )  # fmt: skip
 """Types that voxels may have as they lie in files."""
+INVERTED = "its low values are shown white ({}); --no-invert shows them black"
+"""What every run says of a volume that is shown inverted, by what says so in its file."""
 IDENTITY = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 _NUMBERS = re.compile(
     r"[<>|=]?(?:[bhilqBHILQefd?]|b1|[iu][1248]|f[248]|c8|c16|bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))"

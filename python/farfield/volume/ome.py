@@ -14,7 +14,7 @@ from farfield.errors import DataError, UsageError
 from farfield.volume import contents
 from farfield.volume.axes import by_name
 from farfield.volume.contents import Content
-from farfield.volume.description import Array, Channel, Level, Volume, colour_channels
+from farfield.volume.description import INVERTED, Array, Channel, Level, Volume, colour_channels
 from farfield.volume.files import json_object
 from farfield.volume.ome_placed import agree, anatomy_of, by_size, is_number, placed
 from farfield.volume.options import Means
@@ -186,7 +186,7 @@ def read(
         begin, step = float(found_at[0].move[n]), float(found_at[0].steps[n, n])
         times = [begin + step * count for count in range(first.length("t"))]
     kind, channels = _channels(found, first, label, guessed)
-    return Volume(
+    volume = Volume(
         path=path,
         tables=tables_of(nodes),
         format=f"OME-Zarr {version}",
@@ -205,6 +205,10 @@ def read(
         contents=held,
         shown=number,
     )
+    turned = [c.name for c in channels if c.inverted]
+    if turned:
+        volume.note(INVERTED.format("omero" if len(channels) == 1 else f"omero, of {_few(turned)}"))
+    return volume
 
 
 def _content(scale: Mapping[str, Any]) -> Content:
@@ -320,7 +324,8 @@ def _channels(found: Mapping[str, Any], array: Array, label: str, guessed: list[
                 limits = (float(pair[0]), float(pair[1]))
         name = str(said.get("label") or (label if count == 1 else f"channel {n}"))
         off = said.get("active") is False
-        channels.append(Channel(name, color=_color(said.get("color")), limits=limits, hidden=off))
+        turned = said.get("inverted") is True
+        channels.append(Channel(name, color=_color(said.get("color")), limits=limits, hidden=off, inverted=turned))
     # Where none is on, all are.
     if all(c.hidden for c in channels):
         channels = [replace(c, hidden=False) for c in channels]

@@ -190,7 +190,9 @@ def _number(value: Any) -> float:
 
 
 def _truth(value: Any) -> bool:
-    found = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}.get(str(value).strip().lower())
+    found = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}.get(
+        str(value).strip().lower()
+    )
     if found is None:
         raise UsageError(f"--raw invert: '{value}' is neither yes nor no")
     return found

@@ -134,6 +134,9 @@ def _as_said(volume: Volume, options: Options) -> Volume:
             )
         for channel in volume.channels:
             channel.inverted = options.invert
+        # Who says it need not be told what the file says.
+        volume.guessed = [g for g in volume.guessed if "--no-invert" not in g]
+        volume.notes = [g for g in volume.notes if "--no-invert" not in g]
     if not volume.levels:
         return volume
     first = volume.levels[0]

@@ -24,6 +24,7 @@ from farfield.volume import (
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     IDENTITY,
+    INVERTED,
     Array,
     Channel,
     Level,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 LARGEST_CHUNK = 64 << 20
 """A compressed strip that is longer is converted: a page of memory would be as large."""
+_WHITE_IS_ZERO = 0
+"""The photometric interpretation of numbers whose lowest is white."""
 _ROWS_BYTES = 256 << 10
 """About so many bytes of rows are a chunk of numbers that are not compressed."""
 # A JPEG stream that says nothing of its colours is taken as YCbCr: an Adobe marker with transform 0 says that it is RGB.
@@ -126,8 +129,7 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     direction = turn.direction if ground is None else ground.settle(about)
     _place_levels(levels, about, IDENTITY if ground is None else direction)
     kind, channels = channels_of(stem(path), first, series.keyframe, about)
-    if not coloured:
-        note_missing(channels, series.keyframe)
+    looks = [] if coloured else note_look(channels, kind, series.keyframe)
     steps = first.length("t")
     volume = Volume(
         path=path,
@@ -148,15 +150,19 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     if ground is None:
         turn.place(levels)
         volume.note(*turn.said())
-    volume.note(*tiff_images.masked(path, file, series, images))
+    volume.note(*looks, *tiff_images.masked(path, file, series, images))
     return volume
 
 
-def note_missing(channels: list[Channel], page: TiffPage) -> None:
-    """Gives channels the number that stands for a missing value."""
-    none = tiff_pages.no_data(page)
+def note_look(channels: list[Channel], kind: str, page: TiffPage) -> list[str]:
+    """Gives channels the number that stands for a missing value, and what is white; what every run says of that is given back."""
+    none, inverted = (
+        tiff_pages.no_data(page),
+        int(page.photometric) == _WHITE_IS_ZERO and kind in ("scalar", "channels"),
+    )
     for channel in channels:
-        channel.missing = none
+        channel.missing, channel.inverted = none, inverted
+    return [INVERTED.format("WhiteIsZero")] if inverted else []
 
 
 def _is_level(first: Array, other: Array) -> bool:

@@ -84,8 +84,7 @@ def read(path: str, name: str, files: Sequence[str], asked: str | None, means: M
     ground = tiff_placed.ground_of(first, guessed)
     direction = tiff_placed.Turn.of(known.orientation).direction if ground is None else ground.settle(about)
     kind, channels = tiff.channels_of(name, array, first, about)
-    if not coloured:
-        tiff.note_missing(channels, first)
+    looks = [] if coloured else tiff.note_look(channels, kind, first)
     levels = [Level([array], about.origin, about.spacing)]
     volume = Volume(
         path,
@@ -103,6 +102,7 @@ def read(path: str, name: str, files: Sequence[str], asked: str | None, means: M
         turn = tiff_placed.Turn.of(known.orientation)
         turn.place(levels)
         volume.note(*turn.said())
+    volume.note(*looks)
     return volume
 
 
