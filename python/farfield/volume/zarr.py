@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from farfield.errors import DataError, UnknownName, UsageError
+from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.volume import axes as naming
 from farfield.volume import cf, contents, ome, zarr_zip
 from farfield.volume.contents import Content
@@ -61,7 +61,7 @@ def _read_zipped(path: str, options: Options, means: Means) -> Volume:
     try:
         with placing(mounted):
             volume = read(mounted.folder, options, means)
-    except DataError as error:
+    except FarfieldError as error:
         raise type(error)(zarr_zip.beneath(mounted, path, str(error))) from error
     volume.path = path
     volume.guessed = [zarr_zip.beneath(mounted, path, sentence) for sentence in volume.guessed]
