@@ -149,7 +149,7 @@ def is_zarr(path: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return _root(archive.namelist()) is not None
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):  # whoever unpacks it says what is wrong
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError):  # whoever unpacks it says what is wrong
         return False
 
 
@@ -177,7 +177,7 @@ def mount(path: str, cache_dir: Path) -> Mount:
             if not folder.is_dir():
                 _copy(archive, made, folder)
             return made
-    except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, EOFError, ValueError, RuntimeError) as error:
         raise DataError(f"{path}: its zip directory or a document in it is damaged ({error}); copy it again") from error
     except OSError as error:
         if isinstance(error, DataError):
