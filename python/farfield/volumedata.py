@@ -245,13 +245,13 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
 
     @property
     def notes(self) -> list[str]:
-        """What was taken for granted about its files and changes what is seen, such as a slice that is missing in a folder.
+        """What was taken for granted about its files, such as that nothing lies where a slice is missing in a folder.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").notes
         []
         """
-        return list(self._description.notes)
+        return list(self._spec["guessed"])
 
     def level(self, number: int) -> Self:
         """The volume at another level of resolution; 0 is the finest, -1 the coarsest.
@@ -453,7 +453,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
             self._info["ranges_known"] = valued.are_known(self._description, self._cache_dir)
             self._info["labels"] = list(self._description.labels)
             self._info["contents"] = list(self._description.contents)
-            self._info["notes"] = list(self._description.notes)
+            self._info["notes"] = self.notes
             if not self._info["bytes_disk"] or self._description.bytes_disk is not None:
                 counted = self._description.bytes_disk
                 self._info["bytes_disk"] = bytes_of_chunks(self._spec) if counted is None else counted

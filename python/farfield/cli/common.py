@@ -84,9 +84,9 @@ class Common:
             progress=run["progress"],
         )
 
-    def open_volume(self, source: str, settings: Settings, *, tell: bool = True) -> VolumeDataset | None:
-        """The volume that a source is, opened as the options say; None where it is a dataset of zones. `tell`: with notes about
-        what was taken for granted."""
+    def open_volume(self, source: str, settings: Settings, *, tells: bool = True) -> VolumeDataset | None:
+        """The volume that a source is, opened as the options say; None where it is a dataset of zones. `tells`: on stderr,
+        too, what was taken for granted of it."""
         from farfield.volume.options import Options
         from farfield.volume.sniffing import is_volume
 
@@ -107,7 +107,7 @@ class Common:
             events=run["events"],
             progress=run["progress"],
             quiet=self.quiet,
-            tell=tell,
+            tell=tells,
         )
 
     def _said_of_volumes(self) -> str:
@@ -127,7 +127,7 @@ class Common:
     def say(self, text: str) -> None:
         """A note on stderr."""
         if not self.quiet:
-            print(f"farfield: note: {text}", file=sys.stderr)
+            once.to_stderr(text)
 
     def tell(self, info: Mapping[str, Any]) -> None:
         """Lines on stderr about what was taken for granted: the order of numbers, and that of files."""

@@ -246,7 +246,7 @@ class VolumeDescription:
 
     def counted(self, found: dict[str, Any]) -> dict[str, Any]:
         """The result of a run, or its STATS, with what was done before the extension opened the volume: chunks that were never
-        written before it was converted, and the time that its headers took. Beside them stand the notes that the run says.
+        written before it was converted, and the time that its headers took. Beside them stands, under `notes`, all that was taken for granted.
 
         >>> stats = {"wall_s": 2.0, "cpu_s": 1.0, "pages": {"never_written": 1}}
         >>> VolumeDescription({}, [], never_written=2, read_s=(0.5, 0.25)).counted({"stats": stats})["stats"]
@@ -256,7 +256,7 @@ class VolumeDescription:
         stats["pages"]["never_written"] += self.never_written
         for key, seconds in zip(("wall_s", "cpu_s"), self.read_s, strict=True):
             stats[key] += seconds
-        found["notes"] = [*self.notes, *once.remarks()]
+        found["notes"] = [*self.spec.get("guessed", ()), *once.remarks()]
         return found
 
 
