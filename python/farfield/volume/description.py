@@ -246,7 +246,7 @@ class VolumeDescription:
 
     def counted(self, found: dict[str, Any]) -> dict[str, Any]:
         """The result of a run, or its STATS, with what was done before the extension opened the volume: chunks that were never
-        written before it was converted, and the time that its headers took. Beside them, as `notes`, stands what was taken for granted.
+        written before it was converted, and the time that its headers took. Beside them stand `notes`: what was assumed.
 
         >>> stats = {"wall_s": 2.0, "cpu_s": 1.0, "pages": {"never_written": 1}}
         >>> VolumeDescription({}, [], never_written=2, read_s=(0.5, 0.25)).counted({"stats": stats})["stats"]
