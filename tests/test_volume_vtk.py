@@ -81,7 +81,9 @@ def test_colours_and_several_arrays(tmp_path: Path, there: Look) -> None:
     assert found.spec["kind"] == "rgb" and "a.vti::NAME shows another: pressure" in found.guessed
     assert all(np.array_equal(found.numbers(c), colours[..., c]) for c in range(3))
     assert np.array_equal(there(f"{tmp_path}/a.vti::pressure").numbers().reshape(-1), np.arange(60))
-    with pytest.raises(UnknownName, match="no array named 'heat'; there are: density, pressure"):
+    with pytest.raises(
+        UnknownName, match="no array named 'heat'; there are: 0 \\(density, points, uint8\\), 1 \\(pressure"
+    ):
         there(f"{tmp_path}/a.vti::heat")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from farfield import once
 from farfield.errors import UsageError
 from farfield.progress import Report
 from farfield.upright import OPPOSITE, UP, is_map
@@ -113,7 +114,7 @@ def flat_picture(
         UnknownName: if there is no such channel or colour map.
         UsageError: for a video.
     """
-    from farfield.scene.fills import fills, without
+    from farfield.scene.fills import fills, said, without
     from farfield.scene.films import looked_at, steps_of
     from farfield.scene.sampling import sample
     from farfield.scene.volumes import extent, is_whole
@@ -125,7 +126,10 @@ def flat_picture(
     if limits is None and len(numbers) == 1 and (volume.kind != "labels" or cmap is not None):
         name = numbers[0].name
         found = sample(volume, name, looked_at(volume, film) if film is not None else [volume._step or 0])
-        limits = extent(volume, name, without(found, fills(found, whole=is_whole(numbers[0]))), wide=True)
+        none = fills(found, whole=is_whole(numbers[0]))
+        if none:
+            once.remark(volume.path, said(name, none))
+        limits = extent(volume, name, without(found, none), wide=True)
     marks: dict[str, Any] = {"convention": convention, "bar": bar, "letters": letters}
     how: dict[str, Any] = {**plane, **marks, "cmap": cmap, "range": limits, "nearest": nearest, "progress": progress}
     if film is None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from farfield import outputs, sources
+from farfield import once, outputs, sources
 from farfield.definitions import Definitions, added, beneath
 from farfield.errors import UsageError
 from farfield.names import field_names
@@ -304,6 +304,7 @@ def extract_surface(
         return _object(dataset._native.extract_surface(json.dumps(options), target, progress=report))
 
 
+@once.run()
 def render(
     scene: Scene | Mapping[str, Any] | Dataset | Path,
     output: Path,
@@ -421,6 +422,7 @@ def render(
     return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, of_flags=of_flags, **more)
 
 
+@once.run()
 def draw(
     scene: Scene,
     target: str,

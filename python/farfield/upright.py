@@ -49,11 +49,10 @@ def upward(volume: VolumeDataset, normal: Sequence[float]) -> Vector | None:
             if at is not None and np.sqrt(max(0.0, 1.0 - across[at] ** 2)) > _IN_PLANE:
                 return _axis(at, 1.0 if letters[at] == letter else -1.0)
         return None
-    rows = np.asarray(volume.space.direction[1], dtype=np.float64)
     seen_along = np.asarray(volume.space.direction[2], dtype=np.float64)
     if of_images(made_as(volume)) and abs(float(seen_along @ across)) > np.sqrt(1 - _IN_PLANE**2):
-        x, y, z = (-rows + 0.0).tolist()
-        return x, y, z
+        # Rows that go up instead are those of a picture that is stored upside down.
+        return _axis(1, -1.0)
     return None
 
 
@@ -79,7 +78,7 @@ def of_images(form: str) -> bool:
 def is_map(volume: VolumeDataset) -> bool:
     """Whether y is a coordinate, and is not the number of a row: of maps, and of what VTK writes."""
     by = made_as(volume)
-    if by.startswith("VTK") or volume.length_unit == "degree":
+    if by.startswith(("VTK", "GeoTIFF")) or volume.length_unit == "degree":
         return True
     return by.startswith(_ARRAYS) and volume.length_unit != "voxel"
 

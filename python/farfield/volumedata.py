@@ -23,13 +23,13 @@ from farfield import _core, outputs
 from farfield.contours import Surfaces
 from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.indexing import Index, bounds_of
+from farfield.once import to_stderr
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.sources import elsewhere
 from farfield.timesteps import TimeSteps
 from farfield.volume import Means, Options, VolumeDescription, known, read, valued
 from farfield.volume.files import bytes_of_chunks
-from farfield.volume.options import to_stderr
 from farfield.volumeslices import VolumeSlices
 from farfield.volumespace import Space
 from farfield.volumevalues import VolumeChannel, VolumeProbe, between, in_memory, pair
@@ -77,9 +77,10 @@ def open_volume(
     events: Path | None = None,
     progress: bool | Report | None = None,
     quiet: bool = False,
+    tell: bool = True,
 ) -> VolumeDataset:
     """Opens a volume without reading its pages. What cannot be read in part is converted into the cache first, which is said on
-    stderr unless `quiet`.
+    stderr unless `quiet`, as is what was taken for granted, with `tell`.
 
     Raises:
         DataError: if it is not there, damaged, or of a format that is not read.
@@ -90,6 +91,8 @@ def open_volume(
         means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
         described = read(os.path.expanduser(os.fspath(source)), chosen, means)
         outputs.check([events], described.reads)
+        if tell and not quiet:
+            described.say_notes(to_stderr)
         native = _core.Volume.open(
             json.dumps(described.spec),
             described.tables,
@@ -269,6 +272,16 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         """What +x, +y and +z of positions mean: three of R L A P S I; None where they mean no anatomy."""
         found = self._spec.get("anatomy")
         return None if found is None else str(found)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was taken for granted about its files, such as that nothing lies where a slice is missing in a folder.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:phantom").notes
+        []
+        """
+        return list(self._spec["guessed"])
 
     def level(self, number: int) -> Self:
         """The volume at another level of resolution; 0 is the finest, -1 the coarsest.
@@ -487,6 +500,8 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
             self._info["ranges_failed"] = self._description.ranges_failed
             self._info["ranges_known"] = valued.are_known(self._description, self._cache_dir)
             self._info["labels"] = list(self._description.labels)
+            self._info["contents"] = list(self._description.contents)
+            self._info["notes"] = self.notes
             if not self._info["bytes_disk"] or self._description.bytes_disk is not None:
                 counted = self._description.bytes_disk
                 self._info["bytes_disk"] = bytes_of_chunks(self._spec) if counted is None else counted

@@ -19,12 +19,13 @@ from typing import BinaryIO
 import numpy as np
 
 from farfield.errors import UnknownName, UsageError
+from farfield.once import to_stderr
 from farfield.progress import reporting
 from farfield.settings import Settings
 from farfield.sources import Source
 from farfield.volume import Means
 from farfield.volume.conversion import PIECE, converted
-from farfield.volume.options import Options, to_stderr
+from farfield.volume.options import Options
 from farfield.volume.patterns import is_pattern
 from farfield.volume.sniffing import split_variable
 from farfield.volume.vtk_names import SPELLINGS, VELOCITY, components_of_velocity

@@ -206,6 +206,7 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
         page = f"  pages {' x '.join(map(str, level['page']))}: {level['pages']:,}" if level.get("page") else ""
         lines.append(f"  {n}  {dims}  by {apart}{page}")
     lines += [f"labels   {path}" for path in info.get("labels", ())]
+    lines += _of_contents(info.get("contents") or ())
     lines.append(f"times    {_times(info)}")
     pages = info.get("pages")
     if pages:
@@ -225,6 +226,20 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
     elif not info.get("ranges_known"):
         lines.append("ranges   not known yet; --ranges finds them, and what shows nothing is not read any more")
     return lines
+
+
+def _of_contents(contents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a container holds, each with what opens it."""
+    if not contents:
+        return []
+    lines = [f"holds    {len(contents)}: SRC::NAME or SRC::NUMBER opens one of them"]
+    most = 40
+    width = max(len(c["name"]) for c in contents[:most])
+    lines += [
+        f"  {c['number']}  {c['name']:<{width}}  {c['about']}{'  (shown)' if c['shown'] else ''}".rstrip()
+        for c in contents[:most]
+    ]
+    return lines + [f"  ... and {len(contents) - most:,} more"] * (len(contents) > most)
 
 
 def _of_channel(c: Mapping[str, Any]) -> str:

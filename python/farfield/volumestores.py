@@ -9,10 +9,10 @@ from typing import Any
 
 from farfield import _core, outputs
 from farfield.errors import DataError, UsageError
+from farfield.once import to_stderr
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 from farfield.volume import Means, Options, read
-from farfield.volume.options import to_stderr
 
 Path = str | os.PathLike[str]
 
@@ -49,6 +49,8 @@ def convert_volume(
         destination = os.fspath(destination)
     with reporting(progress) as report:
         described = read(os.path.expanduser(os.fspath(source)), options, _means(settings, report, quiet))
+        if not quiet:
+            described.say_notes(to_stderr)
         target = os.path.abspath(destination)
         reads = list(described.reads)
         if overwrite and os.path.isdir(target):
@@ -135,6 +137,8 @@ def validate_volume(
             return {**json.loads(text), "never_written": 0}
         described = read(os.path.expanduser(os.fspath(source)), options, _means(settings, report, quiet))
         outputs.check([events], described.reads)
+        if not quiet:
+            described.say_notes(to_stderr)
         native = _core.Volume.open(
             json.dumps({**described.spec, "ranges": None}),
             described.tables,
@@ -156,6 +160,7 @@ def validate_volume(
         "failed": found["failed"],
         "never_written": found["never_written"] + described.never_written,
         "stats": described.counted(found)["stats"],
+        "notes": found["notes"],
     }
 
 

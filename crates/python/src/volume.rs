@@ -32,7 +32,15 @@ pub fn spec(text: &str) -> Result<VolumeSpec, FieldError> {
 }
 
 impl PyVolume {
+    /// The open volume, for whatever reads pages of it.
     pub(crate) fn session(&self, py: Python<'_>) -> PyResult<Arc<VolumeSession>> {
+        let session = self.opened(py)?;
+        session.check_limit().map_err(|e| to_python(py, e))?;
+        Ok(session)
+    }
+
+    /// The open volume, under whatever limit: what it is takes no page.
+    fn opened(&self, py: Python<'_>) -> PyResult<Arc<VolumeSession>> {
         let wrong = |message: &str| Err(raise(py, "UsageError", message.into()));
         if self.process != std::process::id() {
             return wrong("this volume was opened before this process was forked; open it again here");
@@ -70,11 +78,11 @@ impl PyVolume {
     }
 
     fn info(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.session(py)?.info().to_string())
+        Ok(self.opened(py)?.info().to_string())
     }
 
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.session(py)?.stats().to_string())
+        Ok(self.opened(py)?.stats().to_string())
     }
 
     #[pyo3(signature = (level, channel, lo, hi, step, *, progress=None))]
@@ -181,7 +189,7 @@ impl PyVolume {
     }
 
     fn set_memory_limit(&self, py: Python<'_>, memory_limit: u64) -> PyResult<()> {
-        let session = self.session(py)?;
+        let session = self.opened(py)?;
         py.detach(|| session.set_limit(memory_limit)).map_err(|e| to_python(py, e))
     }
 

@@ -120,6 +120,7 @@ pub fn convert_volume(
         let dry = o.truth("dry_run")?;
         o.done()?;
         let session = Arc::new(VolumeSession::open(spec(spec_json)?, tables, means)?);
+        session.check_limit()?;
         asked.workers = session.threads();
         if session.pager.observed() {
             let pager = session.pager.clone();

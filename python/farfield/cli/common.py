@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from farfield import once
 from farfield.errors import UsageError
 from farfield.settings import REPLACEMENT, Settings
 
@@ -100,7 +101,13 @@ class Common:
 
         run = self.run(settings)
         opened = open_volume(
-            source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet
+            source,
+            settings,
+            options=options,
+            events=run["events"],
+            progress=run["progress"],
+            quiet=self.quiet,
+            tell=tells,
         )
         if tells:
             self.tell_guessed(opened.path, opened._spec["guessed"])
@@ -123,7 +130,7 @@ class Common:
     def say(self, text: str) -> None:
         """A note on stderr."""
         if not self.quiet:
-            print(f"farfield: note: {text}", file=sys.stderr)
+            once.to_stderr(text)
 
     def tell_guessed(self, source: str, sentences: Sequence[str]) -> None:
         """Notes on stderr about what was taken for granted of a volume."""
@@ -301,7 +308,8 @@ def command(
 
         def call(**values: Any) -> int | None:
             shared = {key: values.pop(key) for key in groups}
-            return function(_common(shared), **values)
+            with once.run(quiet=bool(shared["quiet"])):
+                return function(_common(shared), **values)
 
         defaults = {"json": False, "no_progress": False, "verbose": 0, "quiet": False}
         shared_parameters = [

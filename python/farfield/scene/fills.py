@@ -52,8 +52,10 @@ def fills(values: Values, *, whole: bool = False) -> list[float]:
     numbers, of which those that name something may be huge.
 
     >>> names = np.array([0.0, 9.1e15, 9.2e18])
-    >>> fills(names), fills(names, whole=True), fills(np.array([1.0, 2.0**63]), whole=True)
+    >>> fills(names), fills(names, whole=True), fills(np.array([1.0, 2.0, 2.0**63]), whole=True)
     ([9.2e+18, 9100000000000000.0], [], [9.223372036854776e+18])
+    >>> fills(np.array([0.0, 2.0**64]), whole=True)
+    []
     """
     found: list[float] = []
     while values.size and len(found) < MOST:
@@ -74,11 +76,28 @@ def _stands_for_none(value: float, values: Values, *, whole: bool) -> bool:
     if not others.size:
         return False
     low, high = float(others.min()), float(others.max())
+    # Of whole numbers that are two in all, such as 0 and the largest, the second is what is to be seen: a mask.
+    if whole and low == high:
+        return False
     gap, span = (low - value if value < low else value - high), high - low
     if not customary:
         return gap > FAR * max(span, 1.0)
     often = 1.0 - others.size / values.size >= OFTEN
     return gap > (span / 8 if often else span)
+
+
+def said(name: str, found: Sequence[float]) -> str:
+    """What is said of values that are taken for none.
+
+    >>> said("t", [-9.0])
+    "of 't' -9 is taken for no value, by custom, and pictures look past it; --missing says which number is none, --range shows it"
+    """
+    which = " and ".join(f"{v:.6g}" for v in found)
+    are = "is" if len(found) == 1 else "are"
+    return (
+        f"of '{name}' {which} {are} taken for no value, by custom, and pictures look past it; --missing says which number is none, "
+        "--range shows it"
+    )
 
 
 def without(values: Values, found: Sequence[float]) -> Values:

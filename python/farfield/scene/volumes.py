@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield import once
 from farfield.errors import AccessError, DataError, MemoryLimitError, UnknownName, UsageError
 from farfield.scene.colors import SEQUENTIAL, find_color, how_to_color
 from farfield.scene.directions import FAR
-from farfield.scene.fills import cleared, fills, without
+from farfield.scene.fills import SATURATED, cleared, fills, said, without
 from farfield.scene.models import (
     Camera,
     ColorMap,
@@ -145,6 +146,8 @@ def settled(
         # What is known to be missing is no value here, nor to rays: this is what else stands for none.
         channel = next(c for c in volume.channels if c.name == name)
         none = fills(found, whole=is_whole(channel))
+        if unseen := [v for v in none if v not in SATURATED]:
+            once.remark(volume.path, said(name, unseen))
         known = without(found, none)
         # A scene does not say with which options its source is opened: drawn without them it stays clear.
         if volume._options.missing is not None and channel.missing is not None:

@@ -9,20 +9,25 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield import once
 from farfield.errors import DataError
 from farfield.sizes import format_bytes
+from farfield.volume import contents
+from farfield.volume.contents import Content
 
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bool", "float16",
 )  # fmt: skip
 """Types that voxels may have as they lie in files."""
+INVERTED = "its low values are shown white ({}); --no-invert shows them black"
+"""What every run says of a volume that is shown inverted, by what says so in its file."""
 IDENTITY = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 _NUMBERS = re.compile(
     r"[<>|=]?(?:[bhilqBHILQefd?]|b1|[iu][1248]|f[248]|c8|c16|bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))"
@@ -186,6 +191,17 @@ class Volume:
     """Of a store of ours the format of what was converted."""
     label_colors: dict[str, str] = field(default_factory=dict)
     """Colours that the file gives to labels, by number."""
+    contents: list[Content] = field(default_factory=list)
+    """What a container holds, in the order of the numbers that open them; empty where it is all shown."""
+    shown: int | None = None
+    """Which of them is."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences of `guessed` that every run says: what changes what is seen, and may not be so."""
+
+    def note(self, *sentences: str) -> None:
+        """Takes sentences down that every run says."""
+        self.guessed += sentences
+        self.notes += sentences
 
 
 @dataclass(frozen=True)
@@ -206,6 +222,17 @@ class VolumeDescription:
     """Pages that could not be read when `seen` was found."""
     made_as: str = ""
     """As `Volume.made_as`."""
+    notes: tuple[str, ...] = ()
+    """As `Volume.notes`."""
+    contents: tuple[dict[str, object], ...] = ()
+    """What a container holds: number, name, what it is, and whether it is shown."""
+    read_s: tuple[float, float] = (0.0, 0.0)
+    """Seconds of wall and of processor time that reading the headers took, and whatever was converted then."""
+
+    def say_notes(self, say: Callable[[str], None]) -> None:
+        """Says each of its notes, with the source that it is of."""
+        for note in self.notes:
+            say(f"{self.spec['path']}: {note}")
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -218,13 +245,18 @@ class VolumeDescription:
         return dict(self.spec.get("label_colors", {}))
 
     def counted(self, found: dict[str, Any]) -> dict[str, Any]:
-        """The result of a run, or its STATS, in which the chunks count that were never written before it was converted.
+        """The result of a run, or its STATS, with what was done before the extension opened the volume: chunks that were never
+        written before it was converted, and the time that its headers took. Beside them stand `notes`: what was assumed.
 
-        >>> VolumeDescription({}, [], never_written=2).counted({"stats": {"pages": {"never_written": 1}}})["stats"]["pages"]
-        {'never_written': 3}
+        >>> stats = {"wall_s": 2.0, "cpu_s": 1.0, "pages": {"never_written": 1}}
+        >>> VolumeDescription({}, [], never_written=2, read_s=(0.5, 0.25)).counted({"stats": stats})["stats"]
+        {'wall_s': 2.5, 'cpu_s': 1.25, 'pages': {'never_written': 3}}
         """
-        pages = found.get("stats", found)["pages"]
-        pages["never_written"] += self.never_written
+        stats = found.get("stats", found)
+        stats["pages"]["never_written"] += self.never_written
+        for key, seconds in zip(("wall_s", "cpu_s"), self.read_s, strict=True):
+            stats[key] += seconds
+        found["notes"] = [*self.spec.get("guessed", ()), *once.remarks()]
         return found
 
 
@@ -293,6 +325,8 @@ def describe(volume: Volume) -> VolumeDescription:
         volume.bytes_disk,
         lacking,
         made_as=volume.made_as,
+        notes=tuple(volume.notes),
+        contents=tuple(contents.spec(volume.contents, volume.shown)) if len(volume.contents) > 1 else (),
     )
 
 

@@ -115,8 +115,11 @@ def refuse(path: str, start: bytes) -> None:
             f"{path}: this is a legacy VTK file, and of VTK the XML formats are read; save it as .vti, .vtr or .vts "
             "(in ParaView: File, Save Data)"
         )
+    if name == "info" and _is_precomputed(path):
+        raise _precomputed(os.path.dirname(path) or ".")
     if start.startswith(b"\x93NUMPY"):
         raise DataError(f"{path}: this is a NumPy array, which is not read{_as_raw(path, start)}")
+    _refuse_grids(path, start)
     if name in _OF_STORES and start.lstrip().startswith(b"{"):
         folder = os.path.dirname(path) or "."
         raise DataError(
@@ -134,6 +137,64 @@ def refuse(path: str, start: bytes) -> None:
             f"{path}: this is named like a {ours} file, and does not begin like one ({_shown(start)}): it was cut off, or is "
             f"something else; copy it again{hint}"
         )
+
+
+_EBCDIC_CARD, _ASCII_CARD = b"\xc3\x40\xf1", b"C 1"
+"""How the text before a SEG-Y file's traces begins: its first line is named 'C 1'."""
+
+
+def _refuse_grids(path: str, start: bytes) -> None:
+    """Raises for formats of seismics, weather and astronomy.
+
+    Raises:
+        DataError: naming what to do.
+    """
+    name = os.path.basename(path)
+    if start.startswith(_EBCDIC_CARD) or (
+        path.lower().endswith((".sgy", ".segy")) and start.startswith((_ASCII_CARD, b"\xc3\xf0\xf1", b"C01"))
+    ):
+        raise DataError(
+            f"{path}: this is SEG-Y (seismic traces), which is not read; convert it to Zarr (mdio segy import {name} out.mdio) "
+            "or to NetCDF (segysak)"
+        )
+    if start.startswith(b"GRIB"):
+        raise DataError(
+            f"{path}: this is GRIB (fields of weather models), which is not read; convert it to NetCDF (cdo -f nc4 copy {name} "
+            "out.nc, or xarray with cfgrib)"
+        )
+    if start.startswith(b"SIMPLE  ="):
+        raise DataError(f"{path}: this is FITS, which is not read{_fits_as_raw(path)}")
+
+
+_FITS_TYPES = {8: "uint8", 16: "int16", 32: "int32", 64: "int64", -32: "float32", -64: "float64"}
+_FITS_BLOCK, _FITS_MOST = 2880, 64
+
+
+def _fits_as_raw(path: str) -> str:
+    """How the numbers of the first image of a FITS file are opened where they lie, by its header."""
+    hint = "; write its image as Zarr or NRRD (astropy.io.fits)"
+    said: dict[str, str] = {}
+    for block in range(_FITS_MOST):
+        text = head(path, _FITS_BLOCK, block * _FITS_BLOCK).decode("latin-1")
+        for at in range(0, len(text), 80):
+            card = text[at : at + 80]
+            if card.startswith("END "):
+                try:
+                    sizes = [int(said[f"NAXIS{n + 1}"]) for n in range(int(said["NAXIS"]))]
+                    kind = _FITS_TYPES[int(said["BITPIX"])]
+                except (KeyError, ValueError):  # its images lie further on
+                    return hint
+                while len(sizes) > 2 and sizes[-1] == 1:
+                    sizes.pop()
+                if not 2 <= len(sizes) <= 3 or min(sizes) < 1:
+                    return hint
+                raw = f"shape={'x'.join(map(str, [*sizes, 1][:3]))} dtype={kind} byte-order=big"
+                raw += f" header-bytes={(block + 1) * _FITS_BLOCK}"
+                scaled = "; its BSCALE and BZERO are not applied then" if {"BSCALE", "BZERO"} & said.keys() else ""
+                return f" by itself, but as the numbers in it: --raw '{raw}'{scaled}"
+            key, _, value = card.partition("=")
+            said[key.strip()] = value.partition("/")[0].strip()
+    return hint
 
 
 def _as_raw(path: str, start: bytes) -> str:
@@ -190,12 +251,32 @@ def refuse_folder(path: str) -> None:
         raise DataError(
             f"{path}: this is N5 by its attributes.json, which is not read; copy it to Zarr (with tensorstore, or n5-copy)"
         )
+    document = os.path.join(path, "info")
+    if os.path.isfile(document) and _is_precomputed(document):
+        raise _precomputed(path)
     header = os.path.join(path, "Header")
     if os.path.isfile(header) and head(header, 64).startswith(_PLOTFILE):
         raise DataError(
             f"{path}: this is a plotfile of AMReX (nested grids), which is not read; resample it to a regular grid and write "
             "that as Zarr, NRRD or .vti (yt: covering_grid; or in ParaView: Resample To Image, saved as .vti)"
         )
+
+
+def _is_precomputed(document: str) -> bool:
+    """Whether a file is the `info` of Neuroglancer's precomputed volumes."""
+    start = head(document, _HEAD)
+    return (
+        start.lstrip().startswith(b"{")
+        and b'"scales"' in head(document, 1 << 20)
+        and b'"data_type"' in head(document, 1 << 20)
+    )
+
+
+def _precomputed(path: str) -> DataError:
+    return DataError(
+        f"{path}: this is a precomputed volume of Neuroglancer, which is not read; copy it to Zarr (with tensorstore: "
+        "neuroglancer_precomputed to zarr3, or with cloud-volume)"
+    )
 
 
 def _shown(start: bytes) -> str:

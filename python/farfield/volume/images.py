@@ -7,12 +7,13 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from farfield.errors import DataError, UsageError
 from farfield.sources import natural, numbers_of
-from farfield.volume import patterns, tiff, tiff_set
+from farfield.volume import exif, headers, image_series, patterns, tiff, tiff_set, tiff_slices
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
     Array,
@@ -27,11 +28,14 @@ from farfield.volume.description import (
 from farfield.volume.files import head, stem, unreadable
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
+from farfield.volume.tiff_placed import UPRIGHT, Turn
 
 _SUFFIXES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".tif": "TIFF", ".tiff": "TIFF"}
 _OTHERS = (".bmp", ".gif", ".webp", ".jp2", ".j2k", ".tga", ".ppm", ".pgm")
 _MOST = 1 << 20
 _HEAD = 1 << 16
+_EXIF = 0xE1
+"""The marker of a JPEG's Exif."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,15 @@ class _Slice:
     height: int
     samples: int
     dtype: str
+    orientation: int = UPRIGHT
+    """As Exif has it."""
     plain: bool = True
     """Whether its pixels are what the extension makes of it; otherwise it is converted."""
 
     def __str__(self) -> str:
         bits = np.dtype(self.dtype).itemsize * 8
-        return f"{self.width} x {self.height} pixels of {self.samples} x {bits} bits"
+        turned = "" if self.orientation == UPRIGHT else f" with Orientation {self.orientation}"
+        return f"{self.width} x {self.height} pixels of {self.samples} x {bits} bits{turned}"
 
 
 def images_in(path: str) -> list[str]:
@@ -136,36 +143,39 @@ def read(path: str, options: Options, means: Means) -> Volume:
         volume.path, volume.reads = path, [path, *volume.reads]
         volume.guessed += _left_out(path, kind, len(files))
         return volume
+    group, files, held, shown = image_series.chosen(path, files, options.variable)
+    name = group or name_of(path)
     guessed = ["how far its images are apart is not said: as far as their pixels; --spacing X,Y,Z says otherwise"]
     guessed += _left_out(path, kind, len(files))
+    notes: list[str] = []
     if len(files) > 1 and numbers_of(files) is None:
-        guessed.append(
+        sentence = (
             f"its images are not numbered in one place of their names: they are taken in the order {_order(files)}"
         )
+        # Names without numbers follow no series; where several numbers count, two series may lie in one another.
+        (notes if any(map(str.isdigit, "".join(map(os.path.basename, files)))) else guessed).append(sentence)
     elif len(files) > 1:
         numbers = numbers_of(files) or []
         step = numbers[1] - numbers[0]
         gap = next((n for n in range(1, len(numbers)) if numbers[n] - numbers[n - 1] != step), None)
         if gap is not None:
-            guessed.append(
-                f"after {os.path.basename(files[gap - 1])} comes {os.path.basename(files[gap])}: a number is "
-                "missing, or they are not evenly numbered"
+            notes.append(
+                f"after {os.path.basename(files[gap - 1])} comes {os.path.basename(files[gap])}: a number is missing, or they are "
+                "not evenly numbered; they are shown as if nothing lay between them"
             )
-            # A picture of what is left looks whole, so every run says it.
-            if means.say is not None:
-                means.say(f"{path}: {guessed[-1]}; they are shown as if nothing lay between them")
     if kind == "TIFF":
-        return tiff.read_slices(path, name_of(path), files, options.kind, means, guessed)
+        volume = tiff_slices.read(path, name, files, options.kind, means, guessed)
+        volume.contents, volume.shown = held, shown
+        volume.note(*notes)
+        return volume
     first = _header(kind, files[0])
-    for file in files[1:]:
-        found = _header(kind, file)
+    for file, found in zip(files[1:], headers.each(files[1:], partial(_header, kind), means.progress), strict=True):
         if found != first:
             raise DataError(
                 f"{file}: this image has {found}, and {os.path.basename(files[0])} has {first}; take it out of the "
                 "folder, or bring it to the same size and kind"
             )
     shape = (len(files), first.height, first.width) + ((first.samples,) if first.samples > 1 else ())
-    name = name_of(path)
     array = Array(name, first.dtype, shape, "zyxc" if first.samples > 1 else "zyx", {}, list(range(first.samples)))
     tables: list[bytes] = []
     reads = [path]
@@ -190,16 +200,24 @@ def read(path: str, options: Options, means: Means) -> Volume:
         )
         array.place = contiguous(made.path, 0)
         reads.append(made.path)
-    return Volume(
+    turn = Turn.of(first.orientation)
+    levels = [Level([array])]
+    turn.place(levels)
+    volume = Volume(
         path=path,
         format=f"{kind} images",
-        levels=[Level([array])],
+        levels=levels,
         channels=_kind(first.samples, name)[1],
         kind=_kind(first.samples, name)[0],
         guessed=guessed,
+        direction=turn.direction,
         tables=tables,
         reads=reads,
+        contents=held,
+        shown=shown,
     )
+    volume.note(*notes, *turn.said())
+    return volume
 
 
 def name_of(path: str) -> str:
@@ -246,17 +264,19 @@ def _png(file: str, raw: bytes) -> _Slice:
             f"{file}: its header has {width} x {height} pixels of kind {color} with {bits} bits; it is damaged: copy it again"
         )
     # A transparent colour stands before the pixels; it makes opacity a sample of its own.
-    at, transparent = 33, False
+    at, transparent, turned = 33, False, UPRIGHT
     while at + 8 <= len(raw) and raw[at + 4 : at + 8] != b"IDAT":
         transparent |= raw[at + 4 : at + 8] == b"tRNS"
+        if raw[at + 4 : at + 8] == b"eXIf":
+            turned = exif.orientation(raw[at + 8 :])
         at += 12 + int.from_bytes(raw[at : at + 4], "big")
-    return _Slice(width, height, samples + transparent, "uint16" if bits == 16 else "uint8")
+    return _Slice(width, height, samples + transparent, "uint16" if bits == 16 else "uint8", turned)
 
 
 def _jpeg(file: str, raw: bytes) -> _Slice:
     if not raw.startswith(b"\xff\xd8"):
         raise DataError(f"{file}: this is no JPEG image, or was cut off; copy it again")
-    at, size = 2, os.path.getsize(file)
+    at, size, turned = 2, os.path.getsize(file), UPRIGHT
     while at + 10 <= size:
         # Thumbnails and colour profiles may stand before the header: each marker is read where it is.
         part = raw[at : at + 10] if at + 10 <= len(raw) else head(file, 10, at)
@@ -266,10 +286,14 @@ def _jpeg(file: str, raw: bytes) -> _Slice:
         if marker == 0xFF or marker == 0x01 or 0xD0 <= marker <= 0xD7:
             at += 1 if marker == 0xFF else 2
             continue
+        if marker == _EXIF:
+            about = raw[at + 4 : at + _HEAD] if at + 4 + _HEAD <= len(raw) else head(file, _HEAD, at + 4)
+            if about.startswith(b"Exif\0\0"):
+                turned = exif.orientation(about[6:])
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             bits, height, width, samples = struct.unpack(">BHHB", part[4:10])
             plain = bits == 8 and marker in (0xC0, 0xC1, 0xC2) and samples in (1, 3)
-            return _Slice(width, height, samples if samples in (1, 3) else 3, "uint8", plain)
+            return _Slice(width, height, samples if samples in (1, 3) else 3, "uint8", turned, plain)
         at += 2 + int.from_bytes(part[2:4], "big")
     raise DataError(f"{file}: its JPEG header is not found; it was cut off or is damaged: copy it again")
 

@@ -1,8 +1,9 @@
-"""What libraries log while they read a file: heard, and not printed."""
+"""What libraries log while they read a file: heard, and not printed. Several threads may listen, each to what it does itself."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,21 +18,42 @@ def heard(name: str) -> Iterator[list[str]]:
     >>> said
     ['invalid page offset']
     """
-    found: list[str] = []
+    with quiet(name), overheard(name) as found:
+        yield found
 
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.levelno >= logging.ERROR:
-                found.append(record.getMessage())
 
-    logger, listener = logging.getLogger(name), Listener()
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """What that logger gets goes no further, and warnings of Python are not shown: of the whole process."""
+    logger = logging.getLogger(name)
     before = logger.propagate
-    logger.addHandler(listener)
     logger.propagate = False
+    # What nobody handles goes to stderr.
+    silent = logging.NullHandler()
+    logger.addHandler(silent)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield found
+            yield
+    finally:
+        logger.removeHandler(silent)
+        logger.propagate = before
+
+
+@contextmanager
+def overheard(name: str) -> Iterator[list[str]]:
+    """Errors that the logger of that name gets from this thread meanwhile, where some thread holds it `quiet`."""
+    found: list[str] = []
+    own = threading.get_ident()
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.ERROR and record.thread == own:
+                found.append(record.getMessage())
+
+    logger, listener = logging.getLogger(name), Listener()
+    logger.addHandler(listener)
+    try:
+        yield found
     finally:
         logger.removeHandler(listener)
-        logger.propagate = before

@@ -1,24 +1,28 @@
-"""OME-Zarr 0.4 and 0.5: levels, what they measure, channels and their colours."""
+"""OME-Zarr 0.4, 0.5 and 0.6: levels, what they measure, channels and their colours."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from farfield.errors import DataError, UsageError
+from farfield.volume import contents
 from farfield.volume.axes import by_name
-from farfield.volume.description import Array, Channel, Level, Volume, colour_channels
+from farfield.volume.contents import Content
+from farfield.volume.description import INVERTED, Array, Channel, Level, Volume, colour_channels
 from farfield.volume.files import json_object
+from farfield.volume.ome_placed import agree, anatomy_of, by_size, is_number, placed
 from farfield.volume.options import Means
 from farfield.volume.units import factor, unit
-from farfield.volume.zarr_decoded import settle
+from farfield.volume.zarr_decoded import settle, tables_of
 from farfield.volume.zarr_nodes import Group, Node, children, filled, kind_of, open_node
 
-_VERSIONS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.5.1", "0.5.2")
+_VERSIONS = re.compile(r"0\.[1-6](\.?(dev)?\d+)*")
 _FULL = {"red": "FF0000", "green": "00FF00", "blue": "0000FF"}
 
 
@@ -104,22 +108,29 @@ def image_of(node: Node) -> tuple[Group, str] | None:
     return None
 
 
-def read(group: Group, path: str, label: str, means: Means, level: str | None = None) -> Volume:
-    """The image of a group, or one level of it alone; `path` is what the user named.
+def read(
+    group: Group, path: str, label: str, means: Means, level: str | None = None, wanted: str | None = None
+) -> Volume:
+    """The image of a group, or one level of it alone; `path` is what the user named, `wanted` which of its images is meant.
 
     Raises:
         DataError: if a level is missing or its metadata makes no sense.
+        UnknownName: if there is no image of the name that is wanted.
         UsageError: if the group holds several images.
     """
     group, found = image_in(group)
     where = group.path
     scales = found["multiscales"]
-    if not isinstance(scales, list) or not scales or not isinstance(scales[0], Mapping):
+    if not isinstance(scales, list) or not scales or not all(isinstance(scale, Mapping) for scale in scales):
         raise DataError(f"{where}: its 'multiscales' hold no image; write it again with an OME-Zarr writer")
-    image = scales[0]
-    guessed = [f"of its {len(scales)} multiscales the first is shown"] if len(scales) > 1 else []
+    guessed: list[str] = []
+    held = [_content(scale) for scale in scales]
+    number = 0 if wanted is None else contents.chosen(path, "image", held, wanted)
+    image = scales[number]
+    if len(scales) > 1 and wanted is None:
+        guessed.append(f"of its {len(scales)} multiscales the first is shown; {path}::NAME shows another")
     version = str(found.get("version") or image.get("version") or ("0.5" if group.version == 3 else "0.4"))
-    if version not in _VERSIONS:
+    if _VERSIONS.fullmatch(version) is None:
         guessed.append(
             f"it is of version {version} of OME-Zarr, which is not known here: it is read like the one before"
         )
@@ -141,52 +152,93 @@ def read(group: Group, path: str, label: str, means: Means, level: str | None = 
         guessed.append("its levels are not listed from the finest to the coarsest: they are taken in that order")
         order = sorted(range(len(nodes)), key=lambda n: -math.prod(nodes[n].shape))
         nodes, datasets = [nodes[n] for n in order], [datasets[n] for n in order]
-    letters, units = _axes(where, image.get("axes"), len(nodes[0].shape), guessed)
+    axes = _system_of(where, image, datasets[0], guessed)
+    letters, units = _axes(where, axes, len(nodes[0].shape), guessed)
     lengths, length_unit = _lengths(letters, units, guessed)
-    placed = []
+    names = [str(axis.get("name", "")) if isinstance(axis, Mapping) else str(axis) for axis in _list(axes) or letters]
+    found_at = []
     for dataset, node in zip(datasets, nodes, strict=True):
         if len(node.shape) != len(letters):
             raise DataError(
                 f"{node.path}: it has {len(node.shape)} dimensions, and the image {len(letters)}: it is no level of it"
             )
-        placed.append(_placed(where, letters, dataset, image))
+        found_at.append(placed(where, letters, dataset, image, names))
     if not any(_list(d.get("coordinateTransformations")) for d in [*datasets, image]):
         guessed.append("nothing says how large a voxel is: levels are taken to cover the first one's extent")
-        placed = [_by_size(letters, nodes[0].shape, node.shape) for node in nodes]
-    _agree(where, letters, nodes, placed, guessed)
+        found_at = [found_at[0].coarser(*by_size(letters, nodes[0].shape, node.shape)) for node in nodes]
+    agree(where, letters, nodes, found_at, guessed)
     levels = []
-    for node, (scale, move) in zip(nodes, placed, strict=True):
+    directions = []
+    for node, at in zip(nodes, found_at, strict=True):
         array = node.array
         array.axes = letters
         array.channels = list(range(array.length("c")))
-        at = [letters.index(a) if a in letters else None for a in "xyz"]
-        spacing = [1.0 if n is None else scale[n] * lengths[a] for n, a in zip(at, "xyz", strict=True)]
-        origin = [0.0 if n is None else move[n] * lengths[a] for n, a in zip(at, "xyz", strict=True)]
-        levels.append(Level([array], (origin[0], origin[1], origin[2]), (spacing[0], spacing[1], spacing[2])))
+        origin, spacing, direction = at.in_space(letters, lengths)
+        levels.append(Level([array], origin, spacing))
+        directions.append(direction)
     first = levels[0].arrays[0]
     _check_levels(where, [level.arrays[0] for level in levels])
     guessed += filled(nodes)
     made = [file for node in nodes for file in settle(node, means)]
     times: list[float] = []
     if first.length("t") > 1:
-        scale, move = placed[0]
         n = letters.index("t")
-        times = [move[n] + scale[n] * step for step in range(first.length("t"))]
+        begin, step = float(found_at[0].move[n]), float(found_at[0].steps[n, n])
+        times = [begin + step * count for count in range(first.length("t"))]
     kind, channels = _channels(found, first, label, guessed)
-    return Volume(
+    volume = Volume(
         path=path,
+        tables=tables_of(nodes),
         format=f"OME-Zarr {version}",
         levels=levels,
         channels=channels,
         kind=kind,
         guessed=guessed,
         length_unit=length_unit,
+        anatomy=anatomy_of([a if isinstance(a, Mapping) else {} for a in _list(axes) or letters], letters, guessed),
+        direction=directions[0],
         times=times,
         time_units=units.get("t") or "1",
         reads=[where, *made],
         labels=labels_of(where),
         label_colors=_label_colors(found) if kind == "labels" else {},
+        contents=held,
+        shown=number,
     )
+    turned = [c.name for c in channels if c.inverted]
+    if turned:
+        volume.note(INVERTED.format("omero" if len(channels) == 1 else f"omero, of {_few(turned)}"))
+    return volume
+
+
+def _content(scale: Mapping[str, Any]) -> Content:
+    """What `info` lists of an image of a group that has several."""
+    levels = [str(d.get("path")) for d in _list(scale.get("datasets")) if isinstance(d, Mapping)]
+    return Content(str(scale.get("name") or ""), f"levels {_few(levels)}")
+
+
+def names_in(group: Group) -> list[str]:
+    """The names of the images of a group that has several in one place; empty for others."""
+    scales = _list((attributes_of(group) or {}).get("multiscales"))
+    return [_content(s).name for s in scales if isinstance(s, Mapping)] if len(scales) > 1 else []
+
+
+def _system_of(where: str, image: Mapping[str, Any], dataset: Mapping[str, Any], guessed: list[str]) -> Any:
+    """The axes of an image: in 0.6 those of the system that its levels lead to, of which there may be several."""
+    systems = [s for s in _list(image.get("coordinateSystems")) if isinstance(s, Mapping)]
+    if not systems:
+        return image.get("axes")
+    steps = [s for s in _list(dataset.get("coordinateTransformations")) if isinstance(s, Mapping)]
+    said = steps[-1].get("output") if steps else None
+    name = said.get("name") if isinstance(said, Mapping) else said
+    found = next((s for s in systems if s.get("name") == name), systems[0])
+    others = [str(s.get("name")) for s in systems if s is not found]
+    if others:
+        guessed.append(f"positions are in its coordinate system '{found.get('name')}'; it also has {_few(others)}")
+    axes = found.get("axes")
+    if not isinstance(axes, list):
+        raise DataError(f"{where}: its coordinate system '{found.get('name')}' has no axes; correct the metadata")
+    return axes
 
 
 def _level(where: str, name: str) -> Node:
@@ -235,83 +287,6 @@ def _lengths(letters: str, units: Mapping[str, str | None], guessed: list[str]) 
     return found, main
 
 
-def _placed(
-    where: str, letters: str, dataset: Mapping[str, Any], image: Mapping[str, Any]
-) -> tuple[list[float], list[float]]:
-    """Scale and translation of a level: its own transformations, then those of the image."""
-    rank = len(letters)
-    scale, move = [1.0] * rank, [0.0] * rank
-    for step in _list(dataset.get("coordinateTransformations")) + _list(image.get("coordinateTransformations")):
-        kind = step.get("type") if isinstance(step, Mapping) else None
-        if kind == "identity":
-            continue
-        if kind not in ("scale", "translation"):
-            raise DataError(
-                f"{where}: its transformation '{kind}' is neither scale nor translation; take it out of the metadata"
-            )
-        values = step.get(kind)
-        if not isinstance(values, list) or len(values) != rank or not all(_is_number(v) for v in values):
-            raise DataError(f"{where}: its {kind} {values!r} is not {rank} numbers, one an axis; correct the metadata")
-        if kind == "scale":
-            scale = [a * b for a, b in zip(scale, values, strict=True)]
-            move = [a * b for a, b in zip(move, values, strict=True)]
-        else:
-            move = [a + b for a, b in zip(move, values, strict=True)]
-    for letter, value in zip(letters, scale, strict=True):
-        if letter in "zyx" and not value > 0:
-            raise DataError(
-                f"{where}: its scale along {letter} is {value:g}, and should be positive; correct the metadata"
-            )
-    return scale, move
-
-
-def _by_size(letters: str, first: Sequence[int], own: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Scale and translation of a level that covers what the first one covers."""
-    spatial = [a in "zyx" for a in letters]
-    scale = [round(f / o) if s else 1.0 for f, o, s in zip(first, own, spatial, strict=True)]
-    scale = [float(max(1, v)) for v in scale]
-    return scale, [(v - 1) / 2 for v in scale]
-
-
-def _agree(
-    where: str, letters: str, nodes: Sequence[Node], placed: list[tuple[list[float], list[float]]], guessed: list[str]
-) -> None:
-    """Holds what levels say of their voxels against the first one. Those that have its scale, though they have fewer voxels, are
-    placed by their sizes: writers forget to say it.
-
-    Raises:
-        DataError: if a level is another part of space than the first.
-    """
-    (scale, move), first = placed[0], nodes[0]
-    for n, node in enumerate(nodes[1:], 1):
-        own = placed[n][0]
-        off = [a for a, letter in enumerate(letters) if letter in "zyx" and _apart(first, scale, node, own, a)]
-        if not off:
-            continue
-        if any(own[a] != scale[a] for a in off):
-            a = off[0]
-            raise DataError(
-                f"{where}: by its coordinateTransformations the level '{os.path.relpath(node.path, where)}' is "
-                f"{node.shape[a] * own[a]:g} long along {letters[a]}, and the first {first.shape[a] * scale[a]:g}: one of them is "
-                f"wrong; correct them, or open a level alone ({first.path})"
-            )
-        ratio, shift = _by_size(letters, first.shape, node.shape)
-        placed[n] = (
-            [s * r for s, r in zip(scale, ratio, strict=True)],
-            [m + s * by for m, s, by in zip(move, scale, shift, strict=True)],
-        )
-        guessed.append(
-            f"its level '{os.path.relpath(node.path, where)}' says that its voxels are as large as the first one's, though they "
-            "are fewer: it is taken to cover the first one's extent"
-        )
-
-
-def _apart(first: Node, scale: Sequence[float], node: Node, own: Sequence[float], axis: int) -> bool:
-    """Whether two levels are not of the same length: by more than what rounding and padding make of it."""
-    a, b = first.shape[axis] * scale[axis], node.shape[axis] * own[axis]
-    return max(a, b) > 1.5 * min(a, b) and abs(a - b) > 2 * max(scale[axis], own[axis])
-
-
 def _check_levels(where: str, arrays: Sequence[Array]) -> None:
     for array in arrays[1:]:
         for axis in "tc":
@@ -345,11 +320,12 @@ def _channels(found: Mapping[str, Any], array: Array, label: str, guessed: list[
         limits = None
         if isinstance(window, Mapping):
             pair = [window.get("start", window.get("min")), window.get("end", window.get("max"))]
-            if all(_is_number(v) for v in pair):
+            if all(is_number(v) for v in pair):
                 limits = (float(pair[0]), float(pair[1]))
         name = str(said.get("label") or (label if count == 1 else f"channel {n}"))
         off = said.get("active") is False
-        channels.append(Channel(name, color=_color(said.get("color")), limits=limits, hidden=off))
+        turned = said.get("inverted") is True
+        channels.append(Channel(name, color=_color(said.get("color")), limits=limits, hidden=off, inverted=turned))
     # Where none is on, all are.
     if all(c.hidden for c in channels):
         channels = [replace(c, hidden=False) for c in channels]
@@ -370,7 +346,7 @@ def _label_colors(found: Mapping[str, Any]) -> dict[str, str]:
         number, rgb = said.get("label-value"), _list(said.get("rgba"))[:3]
         if not isinstance(number, int) or number < 1 or len(rgb) != 3:
             continue
-        if all(_is_number(v) and 0 <= v <= 255 for v in rgb):
+        if all(is_number(v) and 0 <= v <= 255 for v in rgb):
             colors[str(number)] = "#" + "".join(f"{int(v):02x}" for v in rgb)
     return colors
 
@@ -381,10 +357,6 @@ def _color(said: Any) -> str | None:
     if len(text) in (6, 8) and all(c in "0123456789abcdefABCDEF" for c in text):
         return "#" + text[:6].lower()
     return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -110,11 +109,6 @@ class Means:
     """Gets a line when something is converted; None says nothing."""
     memory_limit: int | None = None
     """Bytes that what is decoded while it is converted may take; None: as much as it takes."""
-
-
-def to_stderr(text: str) -> None:
-    """A note on stderr."""
-    print(f"farfield: note: {text}", file=sys.stderr, flush=True)
 
 
 def sparing(path: str, files: int, say: Callable[[str], None] | None) -> Callable[[str], None] | None:

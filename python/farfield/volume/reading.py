@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
-from farfield.errors import DataError, UsageError
+from farfield.errors import DataError, UnknownName, UsageError
+from farfield.once import once
 from farfield.outputs import not_there
 from farfield.volume import patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
@@ -26,6 +29,16 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         UsageError: if options make no sense, or do not say enough.
         UnknownName: if there is no variable of that name.
     """
+    described = once(
+        ("volume", os.path.abspath(source), options, means.cache_dir), lambda: _read(source, options, means)
+    )
+    # Ranges may have been found since.
+    return with_ranges(described, means)
+
+
+def _read(source: str, options: Options, means: Means) -> VolumeDescription:
+    """As `read`, without what is known of ranges; with the time that it took."""
+    begun, computed = time.perf_counter(), time.process_time()
     path, variable = split_variable(os.fspath(source))
     path = patterns.expanded(path)
     if variable is not None:
@@ -45,14 +58,20 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
-    if kind in _SAY_NO_LABELS and options.kind is None and _is_named_as_labels(path, volume):
+    if options.variable is not None and kind not in _CONTAINERS:
+        raise UnknownName(
+            f"{path}: this is one volume ({volume.format}), and holds none named '{options.variable}'; leave "
+            f"::{options.variable} away"
+        )
+    if kind in _SAY_NO_LABELS and options.kind is None and _is_named_as_labels(path, options.variable, volume):
         volume.kind = "labels"
         volume.guessed.append(
             "its numbers are labels, as its name says: --kind scalar (of pictures: --raw kind=scalar) takes them as values"
         )
     if files:
         volume.reads = [*files, *(name for name in volume.reads if name != path)]
-    return with_ranges(describe(_as_said(volume, options)), means)
+    described = describe(_as_said(volume, options))
+    return replace(described, read_s=(time.perf_counter() - begun, time.process_time() - computed))
 
 
 READERS = {
@@ -63,7 +82,14 @@ READERS = {
 """The module of each format."""
 
 
-_SAY_NO_LABELS = frozenset(("raw", "nrrd", "nifti", "vtk", "tiff", "metaimage"))
+_CONTAINERS = frozenset((
+    "zarr", "vtk", "tiff", "hdf5", "netcdf3", "dicom", "images", "farfield", "vtk_steps",
+))  # fmt: skip
+"""Formats that may hold several volumes, each with a name."""
+
+_SAY_NO_LABELS = frozenset((
+    "raw", "nrrd", "nifti", "vtk", "tiff", "metaimage", "zarr", "hdf5", "netcdf3", "images", "vtk_steps",
+))  # fmt: skip
 """Formats in which label volumes are kept that do not say so, or seldom."""
 
 _LABELS = frozenset((
@@ -71,12 +97,17 @@ _LABELS = frozenset((
 ))  # fmt: skip
 
 
-def _is_named_as_labels(path: str, volume: Volume) -> bool:
-    """Whether a word of a file's name says so of a volume of one integer a voxel."""
+def _is_named_as_labels(path: str, variable: str | None, volume: Volume) -> bool:
+    """Whether a word of a file's name, or of what is shown of it, says so of a volume of one integer a voxel."""
     if volume.kind != "scalar" or len(volume.channels) != 1 or not volume.levels:
         return False
     integers = all(array.dtype.lstrip("u").startswith("int") for array in volume.levels[0].arrays)
-    return integers and not _LABELS.isdisjoint(re.split(r"[^a-z0-9]+", os.path.basename(path).lower()))
+    names = [
+        os.path.basename(os.path.abspath(path)),
+        variable or "",
+        *(array.name for array in volume.levels[0].arrays),
+    ]
+    return integers and not _LABELS.isdisjoint(re.split(r"[^a-z0-9]+", " ".join(names).lower()))
 
 
 _SHOWN = {"rgb": "colours", "rgba": "colours", "labels": "labels, each of a colour of its own"}
@@ -103,6 +134,9 @@ def _as_said(volume: Volume, options: Options) -> Volume:
             )
         for channel in volume.channels:
             channel.inverted = options.invert
+        # Who says it need not be told what the file says.
+        volume.guessed = [g for g in volume.guessed if "--no-invert" not in g]
+        volume.notes = [g for g in volume.notes if "--no-invert" not in g]
     if not volume.levels:
         return volume
     first = volume.levels[0]

@@ -6,6 +6,7 @@ import os
 import re
 
 from farfield.errors import DataError
+from farfield.once import once
 from farfield.volume import foreign, packed, patterns, tiff_set, vtk_collection, vtk_legacy, vtk_multiblock
 from farfield.volume.compressed import beginning, codec_of, plain_name
 from farfield.volume.dicom_bare import is_dicom_start
@@ -81,6 +82,10 @@ def format_of(path: str, options: Options | None = None) -> str | None:
     """
     options = options or Options()
     path = patterns.expanded(path)
+    return once(("format", os.path.abspath(path), options), lambda: _format_of(path, options))
+
+
+def _format_of(path: str, options: Options) -> str | None:
     if os.path.isdir(path):
         return _format_of_folder(path)
     if not os.path.isfile(path):
@@ -111,12 +116,13 @@ def format_of(path: str, options: Options | None = None) -> str | None:
         return "nifti"
     if start.startswith(_PICTURES):
         return "images"
+    if start.startswith(b"PK\x03\x04"):
+        from farfield.volume import zarr_zip
+
+        if zarr_zip.is_zarr(path):
+            return "zarr"
     if packed.holds_volume(path, start, options):
         return "packed"
-    if path.lower().endswith(".zarr.zip"):
-        raise DataError(
-            f"{path}: a store in a zip file is not read; unpack it (unzip {os.path.basename(path)} -d FOLDER)"
-        )
     if suffix in _OTHERS:
         raise DataError(
             f"{path}: {_OTHERS[suffix]} files are not read; convert it to OME-Zarr, which is (bioformats2raw "

@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import tiff_about, tiff_decoded, tiff_mixed, tiff_pages, tiff_set, tiff_whole
+from farfield.volume import (
+    tiff_about,
+    tiff_decoded,
+    tiff_images,
+    tiff_mixed,
+    tiff_pages,
+    tiff_placed,
+    tiff_set,
+    tiff_whole,
+)
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
+    IDENTITY,
+    INVERTED,
     Array,
     Channel,
     Level,
@@ -39,6 +50,8 @@ if TYPE_CHECKING:
 
 LARGEST_CHUNK = 64 << 20
 """A compressed strip that is longer is converted: a page of memory would be as large."""
+_WHITE_IS_ZERO = 0
+"""The photometric interpretation of numbers whose lowest is white."""
 _ROWS_BYTES = 256 << 10
 """About so many bytes of rows are a chunk of numbers that are not compressed."""
 # A JPEG stream that says nothing of its colours is taken as YCbCr: an Adobe marker with transform 0 says that it is RGB.
@@ -55,13 +68,16 @@ def read(path: str, options: Options, means: Means) -> Volume:
     tifffile = need("tifffile", f"{path}: TIFF files")
     main, about = tiff_set.of_companion(path)
     try:
+        if about is None:
+            with heard("tifffile"), tifffile.TiffFile(main) as file:
+                about = tiff_set.completed(main, file)
         with heard("tifffile") as complaints, tifffile.TiffFile(main, omexml=about) as file:
             other = None if about else tiff_set.described_by(path, file)
             if other is None:
                 tiff_whole.check_chain(main, file)
                 if file.series and file.pages:
                     tiff_whole.check(main, file, complaints)
-                volume = _volume(path, file, options.kind, means)
+                volume = _volume(path, file, options, means)
     except FarfieldError:
         raise
     except (MemoryError, RecursionError):
@@ -71,7 +87,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise DataError(
-            f"{path}: its TIFF directories cannot be read ({_short(error)}): it was cut off or changed; copy it again"
+            f"{path}: its TIFF directories cannot be read ({short_of(error)}): it was cut off or changed; copy it again"
         ) from error
     if other is not None:
         volume = read(other, options, means)
@@ -85,21 +101,19 @@ def read(path: str, options: Options, means: Means) -> Volume:
     return volume
 
 
-def _short(error: Exception) -> str:
+def short_of(error: Exception) -> str:
+    """What a library says of a damaged file, in a line."""
     return f"{type(error).__name__}: {str(error)[:160]}"
 
 
-def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
+def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     if not file.series or not file.pages:
         raise DataError(f"{path}: it holds no image; it was cut off: copy it again")
-    largest = max(file.series, key=lambda s: math.prod(s.shape))
-    series = tiff_pages.stacked(path, file, largest)
     guessed: list[str] = []
+    series, images, shown = tiff_images.chosen(path, file, options.variable, guessed)
     coloured = tiff_pages.coloured_of(
-        series.keyframe, asked, guessed, measured=bool(file.is_imagej), leading=series.axes
+        series.keyframe, options.kind, guessed, measured=bool(file.is_imagej), leading=series.axes
     )
-    if len(file.series) > 1 and (series is largest or len(series.pages) < len(file.pages)):
-        guessed.append(_left_out(file.series, largest))
     about = tiff_about.of(path, file, series, guessed)
     levels: list[Level] = []
     tables: list[bytes] = []
@@ -109,12 +123,15 @@ def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
         levels.append(Level([array]))
     first = levels[0].arrays[0]
     levels = [level for level in levels if _is_level(first, level.arrays[0])]
-    _place_levels(levels, about)
-    kind, channels = _channels(stem(path), first, series.keyframe, about)
-    if not coloured:
-        _note_missing(channels, series.keyframe)
+    turn, ground = tiff_placed.Turn.of(tiff_placed.orientation_of(series.keyframe)), None
+    if about.format in ("TIFF", "BigTIFF"):
+        ground = tiff_placed.ground_of(series.keyframe, guessed)
+    direction = turn.direction if ground is None else ground.settle(about)
+    _place_levels(levels, about, IDENTITY if ground is None else direction)
+    kind, channels = channels_of(stem(path), first, series.keyframe, about)
+    looks = [] if coloured else note_look(channels, kind, series.keyframe)
     steps = first.length("t")
-    return Volume(
+    volume = Volume(
         path=path,
         format=about.format,
         levels=levels,
@@ -122,26 +139,30 @@ def _volume(path: str, file: Any, asked: str | None, means: Means) -> Volume:
         kind=kind,
         guessed=guessed,
         length_unit=about.length_unit,
+        direction=direction,
         times=[about.time_step * t for t in range(steps)] if steps > 1 and about.time_step else [],
         time_units=about.time_units if steps > 1 and about.time_step else "1",
         tables=tables,
         reads=list(dict.fromkeys(reads)),
+        contents=images,
+        shown=shown,
     )
+    if ground is None:
+        turn.place(levels)
+        volume.note(*turn.said())
+    volume.note(*looks, *tiff_images.masked(path, file, series, images))
+    return volume
 
 
-def _note_missing(channels: list[Channel], page: TiffPage) -> None:
-    none = tiff_pages.no_data(page)
+def note_look(channels: list[Channel], kind: str, page: TiffPage) -> list[str]:
+    """Gives channels the number that stands for a missing value, and what is white; what every run says of that is given back."""
+    none, inverted = (
+        tiff_pages.no_data(page),
+        int(page.photometric) == _WHITE_IS_ZERO and kind in ("scalar", "channels"),
+    )
     for channel in channels:
-        channel.missing = none
-
-
-def _left_out(series: Sequence[TiffPageSeries], shown: TiffPageSeries) -> str:
-    """What is said of the other series of a file than the one that is shown."""
-    types = len({str(s.dtype) for s in series}) > 1
-    sizes = ", ".join(text_of(s.shape) + (f" of {s.dtype}" if types else "") for s in series[:6])
-    equal = sum(math.prod(s.shape) == math.prod(shown.shape) for s in series) > 1
-    which = "the first of the largest" if equal else "the largest"
-    return f"of its {len(series)} series of pages ({sizes}) {which} is shown"
+        channel.missing, channel.inverted = none, inverted
+    return [INVERTED.format("WhiteIsZero")] if inverted else []
 
 
 def _is_level(first: Array, other: Array) -> bool:
@@ -150,16 +171,19 @@ def _is_level(first: Array, other: Array) -> bool:
     return same and all(1 <= o <= f for f, o in zip(first.dims, other.dims, strict=True))
 
 
-def _place_levels(levels: list[Level], about: tiff_about.About) -> None:
+def _place_levels(levels: list[Level], about: tiff_about.About, direction: Sequence[Sequence[float]]) -> None:
+    """Levels by their sizes: the first voxel of one covers several of the finest."""
     first = levels[0].arrays[0].dims
     for level in levels:
         ratio = [max(1.0, float(round(f / o))) for f, o in zip(first, level.arrays[0].dims, strict=True)]
         a, b, c = (s * r for s, r in zip(about.spacing, ratio, strict=True))
-        x, y, z = (o + s * (r - 1) / 2 for o, s, r in zip(about.origin, about.spacing, ratio, strict=True))
+        off = [s * (r - 1) / 2 for s, r in zip(about.spacing, ratio, strict=True)]
+        x, y, z = (o + sum(off[n] * direction[n][row] for n in range(3)) for row, o in enumerate(about.origin))
         level.spacing, level.origin = (a, b, c), (x, y, z)
 
 
-def _channels(name: str, array: Array, page: Any, about: tiff_about.About) -> tuple[str, list[Channel]]:
+def channels_of(name: str, array: Array, page: Any, about: tiff_about.About) -> tuple[str, list[Channel]]:
+    """Kind and channels of an array of pages like this one."""
     count = array.length("c")
     if int(page.samplesperpixel) == 1 and array.axes.endswith("c"):
         return colour_channels(count)
@@ -198,7 +222,7 @@ def _array(
     start = level.dataoffset if whole else None
     several = several and start is None
     kinds = list({id(p.keyframe): p.keyframe for p in pages}.values())
-    odd = next(filter(None, (_why(kind, coloured=coloured) for kind in kinds)), None)
+    odd = next(filter(None, (why_converted(kind, coloured=coloured) for kind in kinds)), None)
     why = "has pages that are stored in several ways" if several else odd
     for kind in kinds:
         tiff_pages.check(path, kind, converted=why is not None)
@@ -244,11 +268,12 @@ def _array(
         array.place = contiguous(parts[0].file, int(start))
         reads.append(parts[0].file)
         return array
-    _chunked(path, array, page, parts, means, tables, reads)
+    chunked(path, array, page, parts, means, tables, reads)
     return array
 
 
-def _why(page: TiffPage, *, coloured: bool) -> str | None:
+def why_converted(page: TiffPage, *, coloured: bool) -> str | None:
+    """Why pages like this one are converted; None for those that are read where they lie."""
     return tiff_decoded.reason(page, [*tiff_pages.CODECS, tiff_pages.JPEG], coloured=coloured)
 
 
@@ -266,7 +291,7 @@ def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means
         way = Way(Array(name, array.dtype, shape, axes, {}, list(array.channels)), numbers)
         way.array.fill = array.fill
         way.array.big_endian = key.parent.byteorder == ">" and array.item > 1
-        _chunked(path, way.array, key, [Part.of(pages[n]) for n in numbers], means, way.tables, [])
+        chunked(path, way.array, key, [Part.of(pages[n]) for n in numbers], means, way.tables, [])
         made_of.append(way)
     made = converted(
         path,
@@ -352,7 +377,7 @@ def _need_bytes(path: str, file: str, start: int, array: Array) -> None:
         )
 
 
-def _chunked(
+def chunked(
     path: str,
     array: Array,
     page: TiffPage,
@@ -503,92 +528,3 @@ def _jpeg_tables(page: TiffPage) -> str:
         shared = shared or "ffd8ffd9"
         shared = shared[:4] + _ADOBE_RGB + shared[4:]
     return shared
-
-
-def read_slices(
-    path: str, name: str, files: Sequence[str], asked: str | None, means: Means, guessed: list[str]
-) -> Volume:
-    """The volume of TIFF files of one page each, in a folder or of a pattern.
-
-    Raises:
-        DataError: naming the file that is unlike the others.
-    """
-    tifffile = need("tifffile", f"{path}: TIFF files")
-    first: Any = None
-    why: str | None = None
-    alike: tuple[Any, ...] = ()
-    parts: list[Part] = []
-    coloured = False
-    for file in files:
-        try:
-            with heard("tifffile") as complaints, tifffile.TiffFile(file) as opened:
-                pages, page = len(opened.pages), opened.pages[0]
-                if pages > 1 or complaints:
-                    what = f"has {pages} pages" if pages > 1 else f"is not whole ({complaints[0][:120]})"
-                    raise DataError(
-                        f"{file}: this image {what}, and a folder of slices has one a file; open it by itself"
-                    )
-                if first is None:
-                    coloured = tiff_pages.coloured_of(page, asked, guessed, measured=bool(opened.is_imagej))
-                why = why or _why(page, coloured=coloured)
-                tiff_pages.check(file, page, converted=why is not None)
-                if int(page.imagedepth) > 1:
-                    raise DataError(
-                        f"{file}: this image has {page.imagedepth} slices, and a folder of slices has one a file; open it by itself"
-                    )
-                own = tiff_pages.alike(page)
-                parts.append(Part.of(page))
-                first, alike = (page, own) if first is None else (first, alike)
-        except FarfieldError:
-            raise
-        except (OSError, MemoryError, RecursionError):
-            raise
-        except Exception as error:  # as in `read`
-            raise DataError(f"{file}: this TIFF image cannot be read ({_short(error)}); copy it again") from error
-        if own[:6] != alike[:6]:
-            raise DataError(
-                f"{file}: this image is {tiff_pages.said(own)}, and {os.path.basename(files[0])} {tiff_pages.said(alike)}; take "
-                "it out of the folder, or bring it to the same size and kind"
-            )
-        if own != alike:
-            why = why or "has images that are stored in several ways"
-    samples = int(first.samplesperpixel)
-    separate = int(first.planarconfig) == 2 and samples > 1
-    size = (int(first.imagelength), int(first.imagewidth))
-    if coloured:
-        samples = 3
-    inner = size if samples == 1 else ((samples, *size) if separate else (*size, samples))
-    axes = "zyx" if samples == 1 else ("zcyx" if separate else "zyxc")
-    dtype, big = dtype_of(np.dtype(first.dtype).newbyteorder(alike[-1]), files[0])
-    dtype = "uint8" if coloured else dtype
-    array = Array(name, dtype, (len(files), *inner), axes, {}, list(range(samples)))
-    array.big_endian = big and array.item > 1
-    tables: list[bytes] = []
-    reads = [path]
-    for file, one in zip(files, parts, strict=True):
-        one.check(file, "it")
-    lacking = sum(one.never_written for one in parts)
-    array.fill = tiff_pages.fill_of(first, array.dtype) if lacking else None
-    if why is None:
-        _chunked(path, array, first, parts, means, tables, reads)
-    else:
-        for file, one in zip(files, parts, strict=True):
-            tiff_whole.check_ends(file, [one])
-        array.never_written = lacking
-        made = converted(
-            path,
-            means,
-            count=array.bytes,
-            why=why,
-            how="slices, colours" if coloured else "slices",
-            pieces=lambda: tiff_decoded.slices(tifffile, files, array, coloured=coloured),
-            files=files,
-            at_once=array.bytes // len(files),
-        )
-        array.big_endian, array.place = False, contiguous(made.path, 0)
-        reads += [*files, made.path]
-    about = tiff_about.About("TIFF images")
-    kind, channels = _channels(name, array, first, about)
-    if not coloured:
-        _note_missing(channels, first)
-    return Volume(path, about.format, [Level([array])], channels, kind, guessed, tables=tables, reads=reads)

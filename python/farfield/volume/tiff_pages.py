@@ -11,6 +11,7 @@ import numpy as np
 
 from farfield.errors import DataError
 from farfield.volume import tiff_decoded
+from farfield.volume.tiff_placed import orientation_of
 
 if TYPE_CHECKING:
     from tifffile import TiffPage
@@ -28,9 +29,10 @@ JPEG = 7
 YCBCR = 6
 _REDUCED_OR_MASK = 5
 """Bits of NewSubfileType of a page that is a thumbnail or a mask of another one."""
-_ALIKE = ("width", "height", "samples", "type", "planar configuration", "photometric interpretation")
-"""What the first six of `alike` are."""
-_OF_STORAGE = frozenset((256, 257, 258, 259, 262, 266, 277, 278, 284, 317, 322, 323, 339, 32997, 32998))
+_ALIKE = ("width", "height", "samples", "type", "planar configuration", "photometric interpretation", "orientation")
+"""What the first of `alike` are, that must be."""
+MUST = len(_ALIKE)
+_OF_STORAGE = frozenset((256, 257, 258, 259, 262, 266, 274, 277, 278, 284, 317, 322, 323, 339, 32997, 32998))
 """Tags that say how the numbers of a page are stored."""
 _GDAL_NODATA = 42113
 
@@ -152,19 +154,20 @@ def check(path: str, page: TiffPage, *, converted: bool = False) -> None:
 
 
 def alike(page: Any) -> tuple[Any, ...]:
-    """What pages of one volume have alike: six that must be, and how the numbers are stored."""
+    """What pages of one volume have alike: `MUST` that must be, and how the numbers are stored."""
     tile = (page.tilewidth, page.tilelength) if page.is_tiled else (0, page.rowsperstrip)
     return (
         page.imagewidth, page.imagelength, page.samplesperpixel, str(page.dtype), int(page.planarconfig), int(page.photometric),
-        int(page.compression), int(page.predictor), tile, page.parent.byteorder,
+        orientation_of(page), int(page.compression), int(page.predictor), tile, page.parent.byteorder,
     )  # fmt: skip
 
 
 def said(found: tuple[Any, ...]) -> str:
     """What `alike` found, for errors."""
-    width, height, samples, dtype, planar, photometric, *_ = found
+    width, height, samples, dtype, planar, photometric, orientation, *_ = found
     return (
-        f"{width} x {height} pixels of {samples} x {dtype} (planar configuration {planar}, photometric {photometric})"
+        f"{width} x {height} pixels of {samples} x {dtype} (planar configuration {planar}, photometric {photometric}, "
+        f"orientation {orientation})"
     )
 
 
@@ -200,7 +203,7 @@ def _check_alike(path: str, pages: Sequence[Any]) -> None:
     first = alike(pages[0].keyframe)
     for page in pages:
         found = alike(page.keyframe)
-        if found[:6] != first[:6]:
+        if found[:MUST] != first[:MUST]:
             differ = ", ".join(f"{w} {a} and not {b}" for w, a, b in zip(_ALIKE, found, first, strict=False) if a != b)
             raise DataError(
                 f"{path}: its page {page.index} is of another kind than page {pages[0].index} ({differ}), and they are no "
@@ -217,7 +220,7 @@ def as_stored(path: str, pages: Sequence[Any]) -> tuple[list[Any], bool]:
         DataError: if they are no slices of one volume.
     """
     found: list[Any] = []
-    ways: dict[int, Any] = {}
+    ways: dict[tuple[int, int], Any] = {}
     raw: dict[int, list[tuple[bytes, ...]]] = {}
     for page in pages:
         own = page
@@ -229,11 +232,11 @@ def as_stored(path: str, pages: Sequence[Any]) -> tuple[list[Any], bool]:
                     raw[id(key)] = [_storage(key)]
                 if _storage(own) not in raw[id(key)]:
                     own = page.aspage()
-                    if own.hash == key.hash:
+                    if own.hash == key.hash and orientation_of(own) == orientation_of(key):
                         raw[id(key)].append(_storage(own))
                         own = page
         found.append(own)
-        ways.setdefault(own.hash, own)
+        ways.setdefault((own.hash, orientation_of(own)), own)
     if len(ways) > 1:
         _check_alike(path, list(ways.values()))
     return found, len(ways) > 1

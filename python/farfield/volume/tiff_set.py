@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from farfield.errors import DataError
-from farfield.volume.files import document, head, local_name, xml
+from farfield.volume.files import document, head, local_name, unreadable, xml
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.patterns import is_pattern
@@ -76,6 +76,50 @@ def described_by(path: str, file: Any) -> str | None:
     return found
 
 
+def completed(path: str, file: Any) -> str | None:
+    """The OME-XML of an open TIFF with the names of its files, where it names them by their UUIDs alone; None where it needs none.
+
+    Each file says in its own XML which UUID it has.
+
+    Raises:
+        DataError: if files of some UUIDs are not there.
+    """
+    if not file.is_ome or "UUID" not in (file.ome_metadata or ""):
+        return None
+    root = xml(path, file.ome_metadata)
+    nameless = [e for e in root.iter() if local_name(e.tag) == "UUID" and e.text and not e.get("FileName")]
+    if not nameless:
+        return None
+    own = {root.get("UUID", ""): os.path.basename(path)}
+    wanted = {str(e.text).strip() for e in nameless}
+    if not wanted <= own.keys():
+        own |= _by_uuid(os.path.dirname(path) or ".", os.path.basename(path))
+    lost = sorted(wanted - own.keys())
+    if lost:
+        few = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        raise DataError(
+            f"{path}: this file is one of an OME-TIFF of several, which it names by their UUIDs alone, and no TIFF beside it says "
+            f"that it is {few}; copy all files of the set into one folder"
+        )
+    for element in nameless:
+        element.set("FileName", own[str(element.text).strip()])
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _by_uuid(folder: str, but: str) -> dict[str, str]:
+    """Names of the OME-TIFFs of a folder by the UUIDs that they say they have."""
+    found: dict[str, str] = {}
+    try:
+        names = sorted(n for n in os.listdir(folder) if n != but and n.lower().endswith((".tif", ".tiff")))
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    for name in names:
+        root = _about(os.path.join(folder, name))
+        if root is not None and root.get("UUID"):
+            found.setdefault(str(root.get("UUID")), name)
+    return found
+
+
 def _sends_on(file: str) -> bool:
     root = None if is_companion(head(file, _HEAD)) else _about(file)
     return root is not None and _metadata_file(root) is not None
@@ -129,11 +173,21 @@ def main_file(path: str, files: Sequence[str]) -> str | None:
         root = xml(main, document(main)) if is_companion(head(main, _HEAD)) else _about(main)
     if root is None:
         return None
-    named = set(_named(root))
+    named = set(_named(root)) or _named_by_uuid(root, files)
     here = {os.path.basename(f) for f in files}
     # Who names some of the files with a pattern wants those.
     whole = here == named if is_pattern(path) else here <= named
     return main if whole and len(named) > 1 else None
+
+
+def _named_by_uuid(root: ElementTree.Element, files: Sequence[str]) -> set[str]:
+    """Files of a set that are named by their UUIDs alone, among those that are there."""
+    wanted = {str(e.text).strip() for e in root.iter() if local_name(e.tag) == "UUID" and e.text}
+    if len(wanted) < 2:
+        return set()
+    abouts = {os.path.basename(f): _about(f) for f in files}
+    own = {name: about.get("UUID") for name, about in abouts.items() if about is not None}
+    return {name for name, uuid in own.items() if uuid in wanted} if wanted <= set(own.values()) else set()
 
 
 def _about(file: str) -> ElementTree.Element | None:

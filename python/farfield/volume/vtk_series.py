@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from farfield.errors import DataError
+from farfield.once import to_stderr
 from farfield.progress import reporting
 from farfield.settings import Settings
-from farfield.volume.options import Means, sparing, to_stderr
+from farfield.volume.options import Means, sparing
 from farfield.volume.vtk_collection import Step, are_rising
 from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, is_flow_image
 

@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from farfield.errors import DataError, UnknownName
-from farfield.volume import vtk_blocks
+from farfield.errors import DataError
+from farfield.volume import contents, vtk_blocks
+from farfield.volume.contents import Content
 from farfield.volume.conversion import converted
 from farfield.volume.description import Array, Channel, Level, Volume, colour_channels, contiguous, from_affine
 from farfield.volume.files import stem, unreadable
@@ -67,6 +68,7 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
     whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
     guessed: list[str] = []
     where, names = _chosen(found, options, guessed)
+    held = _held(found)
     dims = dims_of(whole, cells=where == "CellData")
     if where == "CellData":
         guessed.append("its numbers are of cells: each is taken to stand at its cell's centre")
@@ -97,6 +99,10 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
         times=[] if time is None else [time],
         tables=tables,
         reads=[*files_of(found), *reads],
+        contents=held,
+        shown=next(
+            n for n, c in enumerate(held) if c.name == names[0] and c.about.startswith("cells") == (where == "CellData")
+        ),
     )
 
 
@@ -104,6 +110,17 @@ def _format_of(found: Outline) -> str:
     if is_legacy(found):
         return f"legacy VTK {found.kind}"
     return f"VTK XML {'P' if found.pieces[0].file is not None else ''}{found.kind}"
+
+
+def _held(found: Outline) -> list[Content]:
+    """What `info` lists of its arrays."""
+    first = found.pieces[0]
+    return [
+        Content(a.name, f"{'cells' if where == 'CellData' else 'points'}, {a.dtype}")
+        for where in ("PointData", "CellData")
+        for a in first.arrays.get(where, [])
+        if a.dtype in TYPES.values() and a.name != GHOSTS
+    ]
 
 
 def _refuse_others(found: Outline) -> None:
@@ -128,9 +145,10 @@ def _chosen(found: Outline, options: Options, guessed: list[str]) -> tuple[str, 
         if others:
             guessed.append(f"of its arrays '{best}' is shown; {found.path}::NAME shows another: {', '.join(others)}")
         return where, [best]
-    there = [a.name for arrays in first.arrays.values() for a in arrays]
+    held = _held(found)
     if options.variable is not None:
-        raise UnknownName(f"{found.path}: no array named '{options.variable}'; there are: {', '.join(there) or 'none'}")
+        number = contents.chosen(found.path, "array", held, options.variable)
+        return ("CellData" if held[number].about.startswith("cells") else "PointData"), [held[number].name]
     raise DataError(f"{found.path}: it holds no array of numbers of points or cells; write it again with its data")
 
 

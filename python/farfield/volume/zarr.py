@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from farfield.errors import DataError, UnknownName, UsageError
+from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.volume import axes as naming
-from farfield.volume import cf, ome
-from farfield.volume.description import Channel, Level, Volume, colour_channels
+from farfield.volume import cf, contents, ome, zarr_zip
+from farfield.volume.contents import Content
+from farfield.volume.description import Channel, Level, Volume, colour_channels, text_of
 from farfield.volume.lines import LONGEST, line_of
 from farfield.volume.options import Means, Options
-from farfield.volume.zarr_decoded import settle
+from farfield.volume.zarr_decoded import placing, settle, tables_of
 from farfield.volume.zarr_nodes import (
     Group,
     Node,
@@ -38,6 +39,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
         DataError: if the store is damaged, or lies in a way that is not read here.
         UnknownName: if there is no such array.
     """
+    if os.path.isfile(path):
+        return _read_zipped(path, options, means)
     node = open_node(path)
     if node is None:
         raise DataError(
@@ -47,15 +50,63 @@ def read(path: str, options: Options, means: Means) -> Volume:
         raise UnknownName(
             f"{path}: this is an array, and holds none named '{options.variable}'; leave ::{options.variable} away"
         )
-    if options.variable is not None:
-        found = open_node(os.path.join(path, options.variable.strip("/")))
-        if found is None:
-            names = [os.path.relpath(a, path) for a in arrays_below(path)]
-            raise UnknownName(
-                f"{path}: no array named '{options.variable}'; there are: {', '.join(names[:20]) or 'none'}"
-            )
-        return read_node(found, path, means)
+    if options.variable is not None and isinstance(node, Group):
+        return _read_named(node, path, options.variable, means)
     return read_node(node, path, means)
+
+
+def _read_zipped(path: str, options: Options, means: Means) -> Volume:
+    """The volume in a store in a zip file."""
+    mounted = zarr_zip.mount(path, means.cache_dir)
+    try:
+        with placing(mounted):
+            volume = read(mounted.folder, options, means)
+    except FarfieldError as error:
+        raise type(error)(zarr_zip.beneath(mounted, path, str(error))) from error
+    volume.path = path
+    volume.guessed = [zarr_zip.beneath(mounted, path, sentence) for sentence in volume.guessed]
+    # What was copied is the zip file's.
+    volume.reads = [path, *(name for name in volume.reads if not name.startswith(mounted.folder))]
+    volume.format += " in a zip file"
+    volume.labels = [f"{path}::{os.path.relpath(label, mounted.folder)}" for label in volume.labels]
+    return volume
+
+
+def _read_named(group: Group, path: str, asked: str, means: Means) -> Volume:
+    """What of a group is asked for: one of its images that are in one place, a node by its path, else one by its name or number.
+
+    Raises:
+        UnknownName: if there is none; the message lists what there is.
+    """
+    label = os.path.basename(os.path.normpath(group.path))
+    if asked in ome.names_in(group):
+        return ome.read(group, path, label, means, wanted=asked)
+    found = open_node(os.path.join(path, asked.strip("/")))
+    if found is not None:
+        return read_node(found, path, means)
+    if ome.names_in(group):
+        return ome.read(group, path, label, means, wanted=asked)
+    images = _images_in(group)
+    folders = images or [node.path for node in _fields(group)[0]] or arrays_below(group.path)
+    about = [_content(group, folder) for folder in folders]
+    inner = open_node(folders[contents.chosen(path, "image" if images else "array", about, asked)])
+    if inner is None:  # it was listed a moment ago
+        raise DataError(f"{path}: '{asked}' is not there any more; name it again")
+    volume = read_node(inner, path, means)
+    volume.contents, volume.shown = about, folders.index(inner.path)
+    return volume
+
+
+def _content(group: Group, folder: str) -> Content:
+    """What `info` lists of a node of a group."""
+    name = os.path.relpath(folder, group.path)
+    try:
+        node = open_node(folder)
+    except DataError:  # it says why when it is opened
+        return Content(name)
+    if isinstance(node, Node):
+        return Content(name, f"{text_of(node.shape)} {node.array.dtype}")
+    return Content(name, "image")
 
 
 def read_node(node: Group | Node, path: str, means: Means) -> Volume:
@@ -109,7 +160,8 @@ def _images_in(group: Group) -> list[str]:
     return found
 
 
-def _read_arrays(group: Group, path: str, means: Means) -> Volume:
+def _fields(group: Group) -> tuple[list[Node], DataError | None]:
+    """Arrays of a group that are no coordinates, and why one of them is not read."""
     fields: list[Node] = []
     refused: DataError | None = None
     for folder in arrays_below(group.path):
@@ -122,6 +174,11 @@ def _read_arrays(group: Group, path: str, means: Means) -> Volume:
             node.name, node.attributes, node.names or [None] * len(node.shape)
         ):
             fields.append(node)
+    return fields, refused
+
+
+def _read_arrays(group: Group, path: str, means: Means) -> Volume:
+    fields, refused = _fields(group)
     images = [n for n in fields if len(n.shape) >= 3] or [n for n in fields if len(n.shape) == 2]
     lost = lost_arrays(group)
     few = f"{', '.join(lost[:8])}{', ...' if len(lost) > 8 else ''}"
@@ -147,7 +204,9 @@ def _read_arrays(group: Group, path: str, means: Means) -> Volume:
             f"of its {len(images)} arrays ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) the largest, "
             f"{os.path.relpath(best.path, group.path)}, is shown; {path}::NAME shows another"
         )
-    return _read_array(best, path, guessed, means)
+    volume = _read_array(best, path, guessed, means)
+    volume.contents, volume.shown = [_content(group, n.path) for n in fields], fields.index(best)
+    return volume
 
 
 def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volume:
@@ -177,6 +236,7 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     geometry = located.geometry
     return Volume(
         path=path,
+        tables=tables_of([node]),
         format=f"Zarr v{node.version}",
         levels=[Level([array], geometry.origin, geometry.spacing)],
         channels=channels,

@@ -6,6 +6,9 @@ import hashlib
 import importlib
 import math
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from farfield.errors import DataError, FarfieldError
@@ -14,16 +17,44 @@ from farfield.volume.description import contiguous
 from farfield.volume.hdf5 import boxes
 from farfield.volume.options import Means
 from farfield.volume.zarr_nodes import Node
+from farfield.volume.zarr_zip import Mount
+
+_MOUNTED: ContextVar[Mount | None] = ContextVar("farfield_zip", default=None)
+
+
+@contextmanager
+def placing(mounted: Mount) -> Iterator[None]:
+    """Nodes that are settled meanwhile are of a store in a zip file."""
+    token = _MOUNTED.set(mounted)
+    try:
+        yield
+    finally:
+        _MOUNTED.reset(token)
+
+
+def tables_of(nodes: Sequence[Node]) -> list[bytes]:
+    """Tables of where chunks lie, numbered anew for a volume of these arrays."""
+    tables: list[bytes] = []
+    for node in nodes:
+        if node.table is not None:
+            node.array.place["table"]["table"] = len(tables)
+            tables.append(node.table)
+    return tables
 
 
 def settle(node: Node, means: Means) -> list[str]:
-    """Converts an array that is not decoded in place, and gives the files that were made; nothing for others.
+    """Converts an array that is not decoded in place, and gives the files that were made; nothing for others. What is in a zip file
+    is placed there.
 
     Raises:
         DataError: if zarr-python is not there, or does not decode it either.
     """
     why = node.undecoded
+    mounted = _MOUNTED.get()
+    if mounted is not None and why is not None:
+        raise DataError(f"{why}; unpack the zip file: then it is converted with zarr-python")
     if why is None:
+        node.table = mounted.place(node.path, node.array) if mounted is not None else None
         return []
     try:
         opened = importlib.import_module("zarr").open_array(node.path, mode="r")

@@ -51,6 +51,8 @@ class Node:
     """Names of its dimensions, where it has them."""
     undecoded: zarr_codecs.UndecodedError | None = None
     """Why it is not read where it lies: then its array has no place yet."""
+    table: bytes | None = None
+    """Where its chunks lie in a file that holds all of them."""
     no_fill: bool = False
     """Its document says that nothing is known of chunks that are not there."""
 
@@ -124,7 +126,7 @@ def _opaque(
     names = found.get("dimension_names") if version == 3 else attributes.get("_ARRAY_DIMENSIONS")
     array = Array(name=_name(path), dtype=dtype, shape=shape, axes="", place={})
     array.fill = _fill(document, found.get("fill_value"), dtype)
-    return Node(path, version, attributes, shape, array, _names(names, shape), why, _no_fill(version, found))
+    return Node(path, version, attributes, shape, array, _names(names, shape), why, no_fill=_no_fill(version, found))
 
 
 def _no_fill(version: int, found: Mapping[str, Any]) -> bool:

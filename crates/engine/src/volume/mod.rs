@@ -36,23 +36,34 @@ pub(crate) fn goes_past_cache(volume: &Volume) -> bool {
 }
 
 impl VolumeSession {
-    /// Opens what a reader said; `tables` are those that it counts. Reads no page.
+    /// Opens what a reader said; `tables` are those that it counts. Reads no page, and asks for no memory that only pages take:
+    /// [`Self::check_limit`].
     ///
     /// # Errors
-    /// As [`Volume::open`]; [`FieldError::LimitTooSmall`].
+    /// As [`Volume::open`]; [`FieldError::LimitTooSmall`] where what is kept of it does not fit.
     pub fn open(spec: VolumeSpec, tables: Vec<Vec<u8>>, means: Means) -> Result<Self, FieldError> {
         let bare = Bare::new(&means)?;
         let unseen = Unseen::new(&bare.pager, "opening a volume")?;
         let volume = Volume::open(spec, tables, &bare.pager)?;
         bare.pager.set_direct(goes_past_cache(&volume));
         let pager = bare.pager.clone();
-        let session = Self { volume, pager, bare, means, waited: Waited::default(), unseen };
-        let least = session.least_limit();
-        let limit = session.pager.ledger().limit();
-        if limit < least {
-            return Err(FieldError::LimitTooSmall { limit, needs: least, what: "one page of the volume".into() });
+        Ok(Self { volume, pager, bare, means, waited: Waited::default(), unseen })
+    }
+
+    /// Looks whether the limit holds a page, which whatever reads one asks first. What a volume is can be said under any limit.
+    ///
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`].
+    pub fn check_limit(&self) -> Result<(), FieldError> {
+        self.limit_holds(self.pager.ledger().limit())
+    }
+
+    fn limit_holds(&self, limit: u64) -> Result<(), FieldError> {
+        let needs = self.least_limit();
+        if limit < needs {
+            return Err(FieldError::LimitTooSmall { limit, needs, what: "one page of the volume".into() });
         }
-        Ok(session)
+        Ok(())
     }
 
     /// Threads.
@@ -77,10 +88,7 @@ impl VolumeSession {
     /// # Errors
     /// [`FieldError::LimitTooSmall`].
     pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
-        let least = self.least_limit();
-        if limit < least {
-            return Err(FieldError::LimitTooSmall { limit, needs: least, what: "one page of the volume".into() });
-        }
+        self.limit_holds(limit)?;
         self.unseen.set_limit(&self.pager, limit);
         Ok(())
     }

@@ -10,6 +10,9 @@ const PAGE_BYTES: u64 = 64 << 10;
 /// 1024, 1536, 3072 and 6144, within all of it 3.1, 2.4, 2.7, 2.9 and 3.0 s: of shorter ones a disk reads much beside them, and of longer
 /// ones less is of use.
 const ROW_BYTES: u64 = 1024;
+/// Planes of a volume up to which it is one of planes: pages are whole rows of one plane, which are one piece of the file. Of a picture
+/// of 12000 x 7000 pixels a slice read each byte of it seven times where pages were 1024 pixels wide.
+const FEW_PLANES: u64 = 8;
 /// Voxels along each axis of what rays copy out of pages.
 const BRICK: u64 = 32;
 /// Chunks that are not compressed are read in parts from this size on.
@@ -37,6 +40,19 @@ pub(super) fn row_box(shape: &Shape, components: u64) -> [u32; 3] {
     };
     let element = shape.stored.size() as u64 * together;
     let mut page = [1u64; 3];
+    // Rows and planes by how far they are apart in the file.
+    let [rows, planes] = {
+        let mut d: Vec<usize> = (0..3).filter(|d| *d != fast).collect();
+        d.sort_by_key(|d| (limit[*d] == 1, shape.strides[*d]));
+        [d[0], d[1]]
+    };
+    let one_piece = shape.grid[fast] == 1 && shape.grid[rows] == 1;
+    if one_piece && limit[planes] <= FEW_PLANES && element * limit[fast] * limit[rows] > PAGE_BYTES {
+        page[fast] = fit(fast, (PAGE_BYTES / element).max(BRICK));
+        let left = PAGE_BYTES / (element * page[fast]);
+        page[rows] = if page[fast] == limit[fast] { left.clamp(1, limit[rows]) } else { 1 };
+        return page.map(|n| n as u32);
+    }
     page[fast] = fit(fast, (ROW_BYTES / element).max(BRICK));
     // What is left is shared by the other two, the thinner first.
     let mut others: Vec<usize> = (0..3).filter(|d| *d != fast).collect();

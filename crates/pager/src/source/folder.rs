@@ -29,6 +29,8 @@ pub trait Names: Send + Sync {
 pub const ABOUT_BYTES: usize = 16;
 /// From here on lie what is known of files.
 const ABOUTS: u64 = 1 << 63;
+/// A file has room for so many bytes at least, as a power of two: of very many files each has little, and a longer one is an error.
+const LEAST_SHIFT: u32 = 12;
 /// Files that one helper looks at, one after the other: on a local disk a look takes less than handing it over does.
 const LOOKS: usize = 4;
 
@@ -104,7 +106,7 @@ impl Folder {
         // Numbers go up to `count`, which is where there is no file any more.
         let bits = u64::BITS - count.leading_zeros();
         let shift = (ABOUTS.trailing_zeros()).saturating_sub(bits);
-        if shift < 32 {
+        if shift < LEAST_SHIFT {
             return Err(io::Error::other(format!("{}: {count} files are too many", names.describe())));
         }
         Ok(Self { files, names, serial, shift })
@@ -243,7 +245,7 @@ impl Source for Folder {
         }
         let mut ops: Vec<Op> = Vec::new();
         for (number, reads) in by_file {
-            let (serial, base) = (self.serial + number, self.place(number));
+            let (serial, base) = (self.serial.wrapping_add(number), self.place(number));
             if let Some(file) = self.files.opened(serial, false) {
                 let path = self.names.path(number);
                 ops.extend(self.files.ops(At { file: &file, serial, path: &path, base }, reads, done));
