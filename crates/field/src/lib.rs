@@ -18,6 +18,7 @@ pub mod flatseries;
 mod held;
 pub mod inplace;
 pub mod interleave;
+pub mod kept;
 mod known;
 pub mod lattice;
 mod loaded;

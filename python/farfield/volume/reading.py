@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from collections.abc import Callable
 
 from farfield.errors import DataError, UsageError
@@ -12,6 +11,7 @@ from farfield.outputs import not_there
 from farfield.volume import patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.known import with_ranges
+from farfield.volume.labels import are_labels
 from farfield.volume.options import Means, Options
 from farfield.volume.sniffing import DEMO, format_of, split_variable
 
@@ -45,7 +45,7 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
-    if kind in _SAY_NO_LABELS and options.kind is None and _is_named_as_labels(path, volume):
+    if kind not in _SAY_LABELS and options.kind is None and are_labels(path, volume):
         volume.kind = "labels"
         volume.guessed.append(
             "its numbers are labels, as its name says: --kind scalar (of pictures: --raw kind=scalar) takes them as values"
@@ -63,20 +63,8 @@ _READERS = {
 """The module of each format."""
 
 
-_SAY_NO_LABELS = frozenset(("raw", "nrrd", "nifti", "vtk", "tiff", "metaimage"))
-"""Formats in which label volumes are kept that do not say so, or seldom."""
-
-_LABELS = frozenset((
-    "label", "labels", "labelmap", "seg", "segmentation", "segmentations", "tissue", "tissues", "atlas", "parcellation",
-))  # fmt: skip
-
-
-def _is_named_as_labels(path: str, volume: Volume) -> bool:
-    """Whether a word of a file's name says so of a volume of one integer a voxel."""
-    if volume.kind != "scalar" or len(volume.channels) != 1 or not volume.levels:
-        return False
-    integers = all(array.dtype.lstrip("u").startswith("int") for array in volume.levels[0].arrays)
-    return integers and not _LABELS.isdisjoint(re.split(r"[^a-z0-9]+", os.path.basename(path).lower()))
+_SAY_LABELS = frozenset(("farfield", "dicom"))
+"""Formats that always say whether their numbers are labels. All others seldom do."""
 
 
 def _as_said(volume: Volume, options: Options) -> Volume:

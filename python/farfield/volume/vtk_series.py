@@ -46,7 +46,7 @@ def series_of(files: list[str], *, quiet: bool = False) -> Series:
         Interrupted: if the report function says so.
     """
     with reporting(False if quiet else None) as report:
-        means = Means(Settings()["cache_dir"], report, None if quiet else to_stderr)
+        means = Means(Settings()["cache_dir"], report, None if quiet else to_stderr, None, Settings().cache_limit())
         made = [as_plot3d(name, means) for name in files]
     first = made[0]
     for name, zone in zip(files, made, strict=True):

@@ -2,7 +2,7 @@
 
 use super::pieces::{floats, positions, Arena, Range};
 use crate::output::ByteLog;
-use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, Wanted};
+use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, SeenFrom, Wanted};
 use field::error::FieldError;
 use glam::DVec3;
 
@@ -28,6 +28,8 @@ pub(crate) struct FaceStore {
     pub(crate) range: Range,
     /// Quads without a hole.
     pub(crate) quads: u64,
+    /// From which side it is seen.
+    pub(crate) seen_from: SeenFrom,
 }
 
 /// Takes a surface row by row.
@@ -60,6 +62,7 @@ impl<'a> FaceBuilder<'a> {
             bounds: Aabb::EMPTY,
             range: Range::EMPTY,
             quads: 0,
+            seen_from: SeenFrom::Both,
         };
         Ok(Self { arena, store, rows: 0, row: Vec::new(), below: Vec::new() })
     }
