@@ -296,9 +296,9 @@ impl Seeds {
                 let (sine, cosine) = (std::f64::consts::TAU * (index as f64 / *count as f64)).sin_cos();
                 [centre[0] + radius * cosine, centre[1] + radius * sine, centre[2]]
             }
-            Self::Scatter { low, high, .. } => std::array::from_fn(|axis| {
-                low[axis] + (high[axis] - low[axis]) * halton(index + 1, [2, 3, 5][axis])
-            }),
+            Self::Scatter { low, high, .. } => {
+                std::array::from_fn(|axis| low[axis] + (high[axis] - low[axis]) * halton(index + 1, [2, 3, 5][axis]))
+            }
             Self::Random { seed, .. } => return Ok(SeedPoint::Random(SeedStream::new(*seed, index))),
             Self::Ijk { zone, axes } => {
                 let at = split(index, std::array::from_fn(|axis| axes[axis].count));
