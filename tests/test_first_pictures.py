@@ -79,8 +79,9 @@ def test_bodies_stay_whole(tmp_path: Path, half: bool) -> None:
     document["objects"][0]["cut"] = True
     ff.render(document, cut)
     if not half:
-        # The back of a body is hidden anyway.
-        assert np.array_equal(np.asarray(Image.open(whole)), np.asarray(Image.open(cut)))
+        # The back of a body is hidden anyway, but for quads at its very edge.
+        differ = (np.asarray(Image.open(whole)) != np.asarray(Image.open(cut))).any(axis=-1)
+        assert differ.mean() < 0.01
 
 
 def test_seeds_of_interest_lie_where_the_flow_changes(tmp_path: Path) -> None:
