@@ -18,7 +18,7 @@ PEERS := h5py tensorstore vtk zarr zarrs
 ENVIRONMENTS := .peers
 CARGO := cargo
 SOAK_S ?= 3600
-DEMO_DIR ?= demo-data
+DEMO_DIR ?= farfield-demo
 
 # The first Python that is new enough; version managers leave names behind that do not run.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from farfield import _core, definitions, outputs, sources
+from farfield import _core, cache, definitions, outputs, sources
 from farfield.contours import Surfaces
 from farfield.cores import VortexCores
 from farfield.definitions import Definitions, added
@@ -157,6 +157,7 @@ def open_source(
             events=None if events is None else os.fspath(events),
             progress=report,
         )
+    cache.use(settings["cache_dir"], settings.cache_limit())
     dataset = Dataset(native, source)
     dataset._known.given = settings.flags
     dataset._known.events = None if events is None else os.path.abspath(events)

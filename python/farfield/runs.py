@@ -12,6 +12,7 @@ from farfield import once, outputs, sources
 from farfield.definitions import Definitions, added, beneath
 from farfield.errors import UsageError
 from farfield.names import field_names
+from farfield.otherpictures import ENDINGS, drawn_as_png, is_other
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 Notice = Callable[[Mapping[str, Any]], None]
-PICTURES = (".png",)
+PICTURES = ENDINGS
 LINES = (".vtp", ".npz", ".parquet", ".pvd")
 
 
@@ -467,6 +468,8 @@ def draw(
     document: dict[str, Any] = {}
     with contextlib.nullcontext() if film is None else film.in_folder(), placed(scene, scene_file, of_flags=of_flags):
         outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)
+        if scene.views and is_other(target):
+            raise UsageError(f"{target}: pictures of several views are PNG; end the name in .png")
         if save_as is not None:
             save_scene(scene, save_as)
         tables: list[bytes] = []
@@ -491,15 +494,19 @@ def draw(
             notice(info)
         document |= to_native(scene, settings, info, files, None if described is None else described.spec, **how)
         with reporting(progress) as report:
-            text = _core.render(
-                json.dumps(document),
-                target,
-                tables=tables,
-                **settings.means(),
-                events=_events(events),
-                progress=report,
-            )
+            is_one = film is None and not scene.views
+            with drawn_as_png(target, settings.memory_limit()) if is_one else contextlib.nullcontext(target) as png:
+                text = _core.render(
+                    json.dumps(document),
+                    png,
+                    tables=tables,
+                    **settings.means(),
+                    events=_events(events),
+                    progress=report,
+                )
     found = _object(text)
+    if is_one:
+        found["output"] = target
     if described is not None:
         found = described.counted(found)
     if film is None and len(scene.path) > 1:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-_KINDS = ("point:", "line:", "plane:", "box:", "sphere:", "random:", "ijk:")
+_KINDS = ("point:", "line:", "plane:", "box:", "sphere:", "scatter:", "random:", "interest:", "ijk:")
 _FILES = (".csv", ".npy", ".vtp")
 
 

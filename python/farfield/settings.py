@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,11 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 def _limit(text: str) -> str:
     resolve_limit(text, available=1 << 40)
+    return text
+
+
+def _cache_size(text: str) -> str:
+    resolve_limit(text, available=1 << 50)
     return text
 
 
@@ -117,6 +123,9 @@ SETTINGS = {
         Setting("replacement", _one_of(*REPLACEMENT), REPLACEMENT[0], f"which page goes: {', '.join(REPLACEMENT)}"),
         Setting("progress", _yes, "yes", "show progress on a terminal"),
         Setting("cache_dir", lambda text: Path(text).expanduser(), None, "where converted and generated data is kept"),
+        Setting(
+            "cache_size", _cache_size, "20%", "what is kept takes at most: bytes (50GiB) or a share of its disk (20%)"
+        ),
         Setting("page", _page, None, "page edge of converted stores: 4, 8, 16, 32 or 64"),
         Setting("layout", _one_of("cubed", "flat"), None, "layout of converted stores: cubed or flat"),
         Setting("codec", _one_of("none", "zstd", "lz4"), None, "codec of converted stores: none, zstd or lz4"),
@@ -254,6 +263,12 @@ class Settings:
     def memory_limit(self) -> int:
         """The memory limit in bytes."""
         return resolve_limit(self["memory_limit"])
+
+    def cache_limit(self) -> int:
+        """How many bytes the cache may take."""
+        folder = Path(self["cache_dir"]).absolute()
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        return resolve_limit(self["cache_size"], available=shutil.disk_usage(there).total)
 
     def means(self, *, replacement: bool = True) -> dict[str, Any]:
         """What a run may use, as the extension's calls take it. `replacement` False: for a run that replaces no pages."""

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from farfield import outputs
 from farfield.errors import UsageError
 from farfield.names import field_names
+from farfield.otherpictures import ENDINGS as PICTURES
+from farfield.otherpictures import beside, drawn_as_png, is_tiff, write_grey
 from farfield.progress import Report, reporting
 from farfield.upright import rightward, upward, way
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from farfield.volumedata import VolumeDataset
 
 Path = str | os.PathLike[str]
-ENDINGS = (".png", ".npy", ".npz")
+ENDINGS = (*PICTURES, ".npy", ".npz")
 """Of what is sampled at pixels; surfaces have others."""
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
@@ -252,7 +254,8 @@ def write_slice(
     letters: bool = True,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Samples a plane at pixels and writes it: a picture (`.png`), or its numbers (`.npy`, `.npz`); returns what `--json` prints.
+    """Samples a plane at pixels and writes it: a picture (`.png`, `.jpg`, `.tif`), or its numbers (`.npy`, `.npz`); returns what
+    `--json` prints. A `.tif` of a volume's numbers is grey of 16 bits, unless a colour map is named.
 
     Where the slice lies is said as in `slice_image` of datasets and of volumes. Colours (RGB, RGBA), labels and several channels at
     once have colours of their own where no colour map, range or grey is asked for.
@@ -292,7 +295,7 @@ def write_slice(
     from farfield.volumedata import VolumeDataset
 
     target = output_path(output, ENDINGS, "slices as pictures or arrays")
-    is_picture = target.lower().endswith(".png")
+    is_picture = target.lower().endswith(PICTURES)
     if is_picture and not field_names(field) and isinstance(data, VolumeDataset):
         field = shown_names(data)
     options = _options(data, normal, origin, up, extent, size, resolution, field, level, nearest, convention)
@@ -308,8 +311,15 @@ def write_slice(
     read = data._description.reads if isinstance(data, VolumeDataset) else data._source.reads()
     outputs.check([target], read)
     native: Any = data._native
-    with reporting(progress) as report:
-        done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), target, progress=report))
+    of_numbers = isinstance(data, VolumeDataset) and data.kind == "scalar" and cmap is None
+    is_grey = is_tiff(target) and len(options["fields"]) == 1 and (grey16 or of_numbers)
+    with beside(target, ".npy") if is_grey else drawn_as_png(target, data.memory_limit) as name:
+        look = options.pop("look", None) if is_grey else None
+        with reporting(progress) as report:
+            done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), name, progress=report))
+        if is_grey:
+            done["ranges"] = [write_grey(name, target, (look or {}).get("range"))]
+    done["output"] = target
     if not (done["pixels"]["values"] or done["pixels"]["failed"]):
         # A picture that is all clear looks like one that went wrong.
         width, height = done["size"]

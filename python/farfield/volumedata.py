@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield import _core, outputs
+from farfield import _core, cache, outputs
 from farfield.contours import Surfaces
 from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.indexing import Index, bounds_of
@@ -88,7 +88,9 @@ def open_volume(
     """
     chosen = options if isinstance(options, Options) else Options.of(options)
     with reporting(progress) as report:
-        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
+        room = settings.cache_limit()
+        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), room)
+        cache.use(settings["cache_dir"], room)
         described = read(os.path.expanduser(os.fspath(source)), chosen, means)
         outputs.check([events], described.reads)
         if tell and not quiet:

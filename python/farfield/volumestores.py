@@ -165,4 +165,6 @@ def validate_volume(
 
 
 def _means(settings: Settings, report: Report | None, quiet: bool) -> Means:
-    return Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
+    return Means(
+        settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), settings.cache_limit()
+    )

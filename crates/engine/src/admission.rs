@@ -82,7 +82,7 @@ impl<'a> SeedRule<'a> {
     }
 
     /// A random place in computational space: zone and 0-based ijk.
-    fn draw(&self, stream: &mut SeedStream) -> (u32, [f64; 3]) {
+    pub(crate) fn draw(&self, stream: &mut SeedStream) -> (u32, [f64; 3]) {
         let total = self.cells.last().copied().unwrap_or(0);
         let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
         let zone = self.cells.partition_point(|c| *c <= n).min(self.zones.len() - 1);

@@ -19,6 +19,7 @@ mod handover;
 mod hatch;
 mod identity;
 pub mod info;
+mod interest;
 mod leaving;
 mod likely;
 pub mod limits;

@@ -29,12 +29,19 @@ use std::collections::BinaryHeap;
 const OF_SEED: u64 = 16 + 32;
 
 impl Session {
-    /// The trace with its seeds found, where a condition says where they are. The condition is that of the first time step of
+    /// The trace with its seeds found, where a condition says where they are, or the flow. The condition is that of the first time step of
     /// streamlines; of particles, of the one at which they are let go, or the last before that.
     ///
     /// # Errors
     /// [`FieldError::Usage`] for what is no condition, or holds nowhere; [`FieldError::LimitTooSmall`]; a page that cannot be had.
     pub(crate) fn seeded(&self, spec: &TraceSpec, watch: &mut Watch<'_>) -> Result<Option<TraceSpec>, FieldError> {
+        if let Seeds::Interest { count, seed } = spec.seeds {
+            let dataset = self.located(watch)?;
+            let step = step_of(&dataset, spec);
+            dataset.check_step(step)?;
+            let seeds = self.of_interest(&dataset, &spec.field, step, [count, seed], watch)?;
+            return Ok(Some(TraceSpec { seeds, ..spec.clone() }));
+        }
         let Seeds::Where { count, seed, condition } = &spec.seeds else { return Ok(None) };
         let asked = self.condition(condition)?;
         let dataset = self.located(watch)?;

@@ -7,6 +7,7 @@ use field::dataset::{Dataset, Origin};
 use field::derive::Definitions;
 use field::error::FieldError;
 use field::file::{self, Digest};
+use field::kept::note_use;
 use field::nodes::Zone;
 use field::paging::Paging;
 use field::plot3d::{Given, Plot3d, Plot3dOptions};
@@ -259,6 +260,9 @@ impl Session {
         let at = at.join(index_name(files, sources.iter().fold(Digest::default(), Digest::state)));
         let of_these = |index: &Store| index.root.source.as_ref() == Some(&Digest::of(&sources).to_string());
         let known = Store::open(&at).ok().filter(of_these);
+        if known.is_some() {
+            note_use(&at, &sources);
+        }
         Ok(Some((at, known)))
     }
 

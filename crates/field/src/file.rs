@@ -91,6 +91,11 @@ impl FileIdentity {
         &self.path
     }
 
+    /// Its size in bytes, and when its content changed, in nanoseconds since 1970.
+    pub fn size_and_time(&self) -> (u64, i128) {
+        (self.size, i128::from(self.changed[0]) * 1_000_000_000 + i128::from(self.changed[1]))
+    }
+
     fn new(path: &Path, about: &Metadata) -> io::Result<Self> {
         Ok(Self {
             path: std::fs::canonicalize(path)?,

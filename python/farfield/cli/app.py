@@ -52,6 +52,60 @@ def invoke(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
+_INSTEAD = {
+    ("render", "--missing"): "--raw missing=N",
+    ("render", "--shape"): "--raw 'shape=XxYxZ dtype=TYPE'",
+    ("render", "--dtype"): "--raw 'shape=XxYxZ dtype=TYPE'",
+    ("render", "--spacing"): "--raw spacing=X,Y,Z",
+    ("render", "--origin"): "--raw origin=X,Y,Z",
+    ("render", "--byte-order"): "--raw byte-order=little|big",
+    ("render", "--header-bytes"): "--raw header-bytes=N",
+    ("render", "--length-unit"): "--raw length-unit=UNIT",
+    ("render", "--components"): "--raw components=N",
+    ("render", "--mip"): "--projection maximum",
+    ("render", "--maximum"): "--projection maximum",
+    ("render", "--mean"): "--projection mean",
+    ("render", "--isosurface"): "--contour FIELD=VALUE",
+    ("render", "--iso"): "--contour FIELD=VALUE",
+    ("render", "--isovalue"): "--contour FIELD=VALUE",
+    ("render", "--field"): "--color FIELD",
+    ("render", "--scalars"): "--color FIELD",
+    ("render", "--colormap"): "--cmap NAME",
+    ("render", "--clim"): "--range A:B",
+    ("render", "--camera"): "--view DIR",
+    ("render", "--normal"): "--slice z=0.1",
+    ("render", "--plane"): "--slice z=0.1",
+    ("render", "--streamlines"): "--seeds SPEC",
+    ("render", "--vortex-cores"): "--cores",
+    ("render", "--steps"): "--frames A:B:S (one picture: --step N)",
+    ("extract slice", "--color"): "--field FIELD",
+    ("extract slice", "--scalars"): "--field FIELD",
+    ("extract slice", "--colormap"): "--cmap NAME",
+    ("extract slice", "--clim"): "--range A:B",
+    ("extract isosurface", "--contour"): "--field FIELD --value V",
+    ("extract isosurface", "--isovalue"): "--value V",
+    ("extract isosurface", "--level"): "--value V",
+    ("trace", "--color"): "--scalars FIELD, and then 'farfield render SRC --lines FILE --color FIELD'",
+    ("trace", "--fields"): "--scalars FIELD",
+    ("info", "--stats"): "--ranges",
+    ("info", "--range"): "--ranges",
+}
+"""Options that people guess, by command, and what they are called."""
+
+
+def instead_of(path: str, option: str) -> str | None:
+    """What to give instead of an option that a command does not have.
+
+    >>> instead_of("farfield render", "--missing"), instead_of("farfield render", "--colour")
+    ('--raw missing=N', '--color')
+    """
+    command = path.partition(" ")[2]
+    found = _INSTEAD.get((command, option.lower().replace("_", "-")))
+    if found is None and "colour" in option:
+        found = option.replace("colour", "color")
+    return found
+
+
 def _usage(error: Exception) -> UsageError | None:
     """A parser's complaint as ours. The parser's classes are typer's private affair: they are known by what they do."""
     format_message = getattr(error, "format_message", None)
@@ -65,4 +119,7 @@ def _usage(error: Exception) -> UsageError | None:
         text = (
             f"{text}: a pattern of files goes in quotes, such as 'name_*{kind}', so that the shell leaves it as it is"
         )
+    name = getattr(error, "option_name", None)
+    if name is not None and (instead := instead_of(path, str(name))) is not None:
+        text = f"no such option: {name}; it is: {instead}"
     return UsageError(f"{text[:1].lower() + text[1:]}; see '{path} --help'")

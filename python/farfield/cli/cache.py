@@ -20,16 +20,21 @@ def register(app: typer.Typer) -> None:
         from farfield import cache
         from farfield.sizes import format_bytes
 
-        folder = common.settings()["cache_dir"]
+        settings = common.settings()
+        folder, limit = settings["cache_dir"], settings.cache_limit()
         found = cache.entries(folder)
         total = sum(e.bytes for e in found)
-        lines = [f"{folder}: {format_bytes(total)}"]
-        lines += [f"  {e.part}/{e.name}  {format_bytes(e.bytes)}" for e in found]
+        lines = [f"{folder}: {format_bytes(total)} of {format_bytes(limit)} at most (cache_size)"]
+        lines += [
+            f"  {e.part}/{e.name}  {format_bytes(e.bytes)}" + (", its source has changed" if e.stale else "")
+            for e in found
+        ]
         common.show(
             {
                 "cache_dir": str(folder),
                 "bytes": total,
-                "entries": [{"part": e.part, "name": e.name, "bytes": e.bytes} for e in found],
+                "limit_bytes": limit,
+                "entries": [{"part": e.part, "name": e.name, "bytes": e.bytes, "stale": e.stale} for e in found],
             },
             lines,
         )

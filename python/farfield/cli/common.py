@@ -175,6 +175,10 @@ _RUN: dict[str, Any] = {
         str | None,
         _option("--replacement", metavar="POLICY", help=f"{', '.join(REPLACEMENT)} (default: {REPLACEMENT[0]})"),
     ],
+    "cache_size": Annotated[
+        str | None,
+        _option("--cache-size", metavar="SIZE", help="the cache takes at most: 50GiB, or a share of its disk (20%)"),
+    ],
     "events": Annotated[
         str | None,
         _option(
@@ -353,7 +357,7 @@ def _common(shared: Mapping[str, Any]) -> Common:
                 raise UsageError(f"--raw says {key}, and so does --{key.replace('_', '-')}: give one of them")
             volume[key] = value
     return Common(
-        flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement")},
+        flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement", "cache_size")},
         plot3d=plot3d,
         zone_order=names(order) if order else None,
         volume=volume,

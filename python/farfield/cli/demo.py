@@ -18,9 +18,11 @@ def register(app: typer.Typer) -> None:
         common: Common,
         name: Annotated[str, typer.Argument(metavar="[NAME]", help="which one: taper")] = "taper",
         folder: Annotated[
-            str | None, typer.Option("--dir", metavar="DIR", help="where its files go; otherwise the cache")
+            str | None, typer.Option("--dir", metavar="DIR", help="where its files go; otherwise ./farfield-demo")
         ] = None,
-        small: Annotated[bool, typer.Option("--small", help="with a hundredth of the data")] = False,
+        small: Annotated[
+            bool, typer.Option("--small", help="with a hundredth of the data, which the limit holds")
+        ] = False,
     ) -> None:
         """Show it all on a flow made here.
 
@@ -34,7 +36,8 @@ def register(app: typer.Typer) -> None:
         if name != "taper":
             raise UnknownName(f"no demo named '{name}'; there is: taper (demo:box is a source for trying commands)")
         settings = common.settings()
-        where = Path(folder).expanduser() if folder else settings["cache_dir"] / "demo"
+        # Beside the user: what it makes is there to be looked at, and removed, by a short name.
+        where = Path(folder).expanduser() if folder else Path("farfield-demo")
         silent = common.json or common.quiet
         story = Story(where, (lambda text: None) if silent else _say, common.progress(settings), quick=small)
         common.show(story.tell(), [])

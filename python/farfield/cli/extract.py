@@ -89,7 +89,7 @@ def register(app: typer.Typer) -> None:
                 "--output",
                 "-o",
                 metavar="OUT",
-                help="a picture (.png), an array (.npy, .npz), or triangles (.vtp, .ply, .glb)",
+                help="a picture (.png, .tif, .jpg), an array (.npy, .npz), or triangles (.vtp, .ply, .glb)",
             ),
         ],
         normal: Annotated[

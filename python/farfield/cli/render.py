@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
                 "--output",
                 "-o",
                 metavar="OUT",
-                help="the .png; of many time steps out_%04d.png, a folder, or a .mp4 (with ffmpeg)",
+                help="the .png, .tif or .jpg; of many time steps out_%04d.png, a folder, or a .mp4 (with ffmpeg)",
             ),
         ] = "",
         size: Annotated[
@@ -54,12 +54,28 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             _picture("--surface", metavar="ZONE:k=N[,i=A:B]", help="a grid surface, or 'walls'; again for more"),
         ] = None,
+        contour: Annotated[
+            list[str] | None,
+            _picture("--contour", metavar="FIELD=VALUE", help="an isosurface, as in mach=1; again for more"),
+        ] = None,
+        slice_: Annotated[
+            list[str] | None,
+            _picture(
+                "--slice",
+                metavar="AXIS=VALUE",
+                help="a plane, as in z=0.1 or z (the middle), or NX,NY,NZ=X,Y,Z; again for more",
+            ),
+        ] = None,
+        cores: Annotated[bool, _picture("--cores", help="vortex cores")] = False,
+        walls: Annotated[
+            bool | None, _picture("--walls/--no-walls", help="the body, or the walls around the flow")
+        ] = None,
         color: Annotated[
             str | None,
             _picture(
                 "--color",
                 metavar="FIELD",
-                help="what colours the lines, or the surfaces where there are none; or a colour",
+                help="what colours lines, contours, slices and cores, or the surfaces where there are none; or a colour",
             ),
         ] = None,
         surface_color: Annotated[
@@ -196,6 +212,10 @@ def register(app: typer.Typer) -> None:
             lines=tuple(lines or ()),
             seeds=seeds,
             surfaces=tuple(surface or ()),
+            contours=tuple(contour or ()),
+            slices=tuple(slice_ or ()),
+            cores=cores,
+            walls=walls,
             color=color,
             surface_color=surface_color,
             range=range_,

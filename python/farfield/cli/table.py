@@ -27,6 +27,64 @@ COMMANDS = {
 """Each has a module of its name beside this one, with `register(app)`."""
 
 
+INSTEAD = {
+    "slice": "farfield extract slice SRC --normal z -o cut.png (numbers: .npy; triangles: .vtp)",
+    "isosurface": "farfield extract isosurface SRC --field FIELD --value V -o surface.vtp",
+    "iso": "farfield extract isosurface SRC --field FIELD --value V -o surface.vtp",
+    "contour": "farfield extract isosurface SRC --field FIELD --value V -o surface.vtp; "
+    "a picture: farfield render SRC --contour FIELD=V -o out.png",
+    "surface": "farfield extract grid-surface SRC -o body.vtp",
+    "walls": "farfield extract grid-surface SRC -o body.vtp",
+    "cores": "farfield extract vortex-cores SRC -o cores.vtp; a picture: farfield render SRC --cores -o out.png",
+    "vortex-cores": "farfield extract vortex-cores SRC -o cores.vtp",
+    "streamlines": "farfield trace SRC --seeds random:500:1 -o lines.vtp",
+    "streamline": "farfield trace SRC --seeds random:500:1 -o lines.vtp",
+    "pathlines": "farfield trace SRC --kind pathline --seeds random:500:1 -o paths.vtp",
+    "streaklines": "farfield trace SRC --kind streakline --seeds random:500:1 -o streaks.vtp",
+    "mip": "farfield render SRC --projection maximum -o mip.png",
+    "maximum": "farfield render SRC --projection maximum -o mip.png",
+    "volume": "farfield render SRC -o out.png",
+    "view": "farfield render SRC -o out.png",
+    "show": "farfield render SRC -o out.png",
+    "plot": "farfield render SRC -o out.png",
+    "draw": "farfield render SRC -o out.png",
+    "picture": "farfield render SRC -o out.png",
+    "image": "farfield render SRC -o out.png",
+    "thumbnail": "farfield render SRC --size 400x300 -o out.png",
+    "movie": "farfield render SRC -o out.mp4 --fps 24",
+    "video": "farfield render SRC -o out.mp4 --fps 24",
+    "animate": "farfield render SRC -o out.mp4 --fps 24",
+    "stats": "farfield info SRC --ranges",
+    "statistics": "farfield info SRC --ranges",
+    "ranges": "farfield info SRC --ranges",
+    "range": "farfield info SRC --ranges",
+    "histogram": "farfield info SRC --ranges (ranges of values; Farfield makes no histograms)",
+    "ls": "farfield info SRC",
+    "list": "farfield info SRC",
+    "dump": "farfield info SRC --json",
+    "header": "farfield info SRC",
+    "describe": "farfield info SRC",
+    "open": "farfield info SRC, or farfield render SRC -o out.png",
+    "load": "farfield info SRC, or in Python farfield.open(SRC)",
+    "read": "farfield info SRC, or in Python farfield.open(SRC)",
+    "sample": "farfield probe SRC X Y Z",
+    "value": "farfield probe SRC X Y Z",
+    "get": "farfield probe SRC X Y Z; of a setting: farfield config get NAME",
+    "set": "farfield config set NAME VALUE",
+    "settings": "farfield config list",
+    "import": "farfield convert SRC STORE.zarr",
+    "export": "farfield convert SRC STORE.zarr, or farfield extract for a part of it",
+    "pyramid": "farfield convert SRC STORE.zarr",
+    "check": "farfield validate SRC",
+    "verify": "farfield validate SRC",
+    "ftle": "farfield flowmap SRC --quantity ftle --seeds-grid X0:X1:N,Y0:Y1:N,Z -o map.zarr",
+    "benchmark": "farfield bench list",
+    "help": "farfield --help, or farfield COMMAND --help",
+    "version": "farfield --version",
+}
+"""What to say instead of words that people guess."""
+
+
 def help_text() -> str:
     """What `farfield --help` prints."""
     width = max(map(len, COMMANDS))
@@ -68,6 +126,10 @@ def check_command(word: str) -> None:
         raise UsageError(f"no such option: {word}; options come after the command: see 'farfield --help'")
     import difflib
 
-    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    if (instead := INSTEAD.get(word.lower().replace("_", "-"))) is not None:
+        raise UnknownName(f"no command '{word}'; it is: {instead}")
+    near = difflib.get_close_matches(word.lower(), [*COMMANDS, *INSTEAD], n=1)
+    if near and near[0] in INSTEAD:
+        raise UnknownName(f"no command '{word}'; did you mean this: {INSTEAD[near[0]]}")
     like = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(COMMANDS)}"
     raise UnknownName(f"no command '{word}'; {like}")

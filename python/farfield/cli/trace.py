@@ -23,7 +23,8 @@ def register(app: typer.Typer) -> None:
                 "--seeds",
                 metavar="SPEC",
                 help="point:x,y,z | line:x,y,z:x,y,z:n | plane:corner:corner:corner:n:m | box:... | sphere:... | "
-                "random:n:seed[:CONDITION] | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE (.npy, .csv, .vtp)",
+                "scatter:LOW:HIGH:n | "
+                "random:n:seed[:CONDITION] | interest:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE (.npy, .csv, .vtp)",
             ),
         ],
         output: Annotated[

@@ -25,11 +25,13 @@ def source_of(name: str) -> Source:
         UnknownName: if there is no such demo.
         DataError: if it cannot be written.
     """
+    from farfield.cache import note_use
     from farfield.settings import Settings
     from farfield.sources import Source
 
     folder = Settings()["cache_dir"] / "demo"
     grid, solution = make(name, folder, scale=1)
+    note_use(grid.parent)
     return Source(str(grid), (str(solution),), (), {}, f"demo:{name}")
 
 
@@ -41,13 +43,19 @@ def make(name: str, folder: Path, *, scale: int, progress: bool | Report | None 
         DataError: if it cannot be written.
     """
     from farfield.demo.datasets import KINDS
+
+    if name not in KINDS:
+        raise UnknownName(f"no demo named '{name}'; there are: {', '.join([*KINDS, 'phantom'])}")
+    return make_in(folder / f"{name}-{scale}-v{_LAYOUT}", name, scale=scale, progress=progress)
+
+
+def make_in(home: Path, name: str, *, scale: int, progress: bool | Report | None = None) -> tuple[Path, Path]:
+    """As `make`, in a folder of a name of its own."""
+    from farfield.demo.datasets import KINDS
     from farfield.demo.plot3d import write
     from farfield.progress import reporting
 
-    kind = KINDS.get(name)
-    if kind is None:
-        raise UnknownName(f"no demo named '{name}'; there are: {', '.join([*KINDS, 'phantom'])}")
-    home = folder / f"{name}-{scale}-v{_LAYOUT}"
+    kind, folder = KINDS[name], home.parent
     grid, solution = home / f"{name}.xyz", home / f"{name}.q"
     if home.is_dir():
         return grid, solution

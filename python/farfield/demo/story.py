@@ -64,10 +64,13 @@ class Story:
         begun = time.monotonic()
         self._room(450_000_000 if not self.quick else 10_000_000)
         self.say("A tapered cylinder sheds vortices, faster at its thin end: six zones, as PLOT3D files.")
-        grid, solution = demo.make("taper", self.folder, scale=scale, progress=self.progress)
+        files = self.folder / ("taper-small" if self.quick else "taper")
+        was_there = files.is_dir()
+        grid, solution = demo.make_in(files, "taper", scale=scale, progress=self.progress)
         size = grid.stat().st_size + solution.stat().st_size
-        self.say(f"   {grid}\n   {solution}\n   {format_bytes(size)}, generated in {time.monotonic() - begun:.1f} s")
-        self.say(f"\nEverything from here on runs within {limit}: {size / _bytes(limit):.1f} times less than the data.")
+        made = "made before" if was_there else f"generated in {time.monotonic() - begun:.1f} s"
+        self.say(f"   {grid}\n   {solution}\n   {format_bytes(size)}, {made}")
+        self.say(f"\nEverything from here on runs within {limit}{_compared(size, _bytes(limit))}.")
         store = self.folder / "taper.zarr"
         lines, picture = self.folder / "taper.vtp", self.folder / "taper.png"
         common = ["--memory-limit", limit]
@@ -77,7 +80,7 @@ class Story:
             f"   {format_bytes(converted['bytes_out'])} in {converted['wall_s']:.1f} s, holding "
             f"{format_bytes(converted['peak_bytes'])} at most"
         )
-        self.say("\n2. Trace a rake of three ribbons through it: only the pages on their way are read")
+        self.say("\n2. Trace a rake of three ribbons through it: the pages on their way are read, and no others")
         traced = self._run("trace", store, "--seeds", RAKE, "--scalars", SCALARS, "-o", lines, *common)
         pages = traced["pages"]
         share = 100.0 * pages["touched"] / max(1, pages["total"])
@@ -138,6 +141,19 @@ class Story:
             raise _failure(done.returncode, arguments)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
+
+
+def _compared(size: int, limit: int) -> str:
+    """How much larger the data are than the limit, where they are.
+
+    >>> _compared(400, 64), _compared(60, 80)
+    (', a sixth of the data', '; without --small the data are several times larger than the limit')
+    """
+    parts = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth", 6: "a sixth", 7: "a seventh", 8: "an eighth"}
+    times = round(size / limit)
+    if times < 2:
+        return "; without --small the data are several times larger than the limit"
+    return f", {parts[times]} of the data" if times in parts else f", {times} times less than the data"
 
 
 def _failure(code: int, arguments: Sequence[str]) -> FarfieldError:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from farfield import outputs
 from farfield.errors import Interrupted
+from farfield.otherpictures import PNG
 from farfield.progress import Report, reporting
 from farfield.replays import unsound
-from farfield.runs import PICTURES, output_path
+from farfield.runs import output_path
 
 if TYPE_CHECKING:
     from farfield.report.verdict import Verdict
@@ -80,7 +81,7 @@ def write(
         FarfieldError: as `report` does.
     """
     target = output_path(default_output(events) if output is None else output, PAGES, "reports")
-    picture = None if png is None else output_path(png, PICTURES, "pictures")
+    picture = None if png is None else output_path(png, PNG, "pictures")
     outputs.check([target, picture], [events])
     with reporting(progress) as told:
         return _write(_summary(events, told or False), target, picture, told)

@@ -102,6 +102,7 @@ def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> 
     return info | {
         "zones": [zone | {"box": boxes.get(zone["name"])} for zone in info["zones"]],
         "walls": found["walls"],
+        "encloses": found.get("encloses", False),
         "focus": found.get("focus"),
     }
 
@@ -112,7 +113,7 @@ def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool 
     objects: list[Drawn]
     if is_flat(info):
         return _flat(info, names, source, step, lines)
-    objects = [Walls()] if info.get("walls") else []
+    objects = [Walls(cut=bool(info.get("encloses")))] if info.get("walls") else []
     if "velocity" in names:
         if _is_near(info):
             objects.append(Outline())
@@ -149,7 +150,7 @@ def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int,
     camera, shown = _face_on(info)
     if lines and "velocity" in names:
         if shown is None:
-            drawn.append(Lines(trace=Trace(seeds=f"random:{SEEDS // 2}:{_RANDOM_SEED}")))
+            drawn.append(Lines(trace=Trace(seeds=f"interest:{SEEDS // 2}:{_RANDOM_SEED}")))
         else:
             # Thin, so that the field can be seen between them.
             seeds = _scatter(*shown, count=SEEDS // 3)
@@ -202,14 +203,14 @@ def _planes(zones: Sequence[Mapping[str, Any]], *, middle: bool) -> list[str]:
 
 
 def _traces(info: Mapping[str, Any]) -> list[Trace]:
-    """Lines through the surroundings of the body, on into its wake and some way back; where there is no body, lines through
-    seeds in the whole domain."""
-    anywhere = f"random:{SEEDS}:{_RANDOM_SEED}"
+    """Lines through the surroundings of the body, on into its wake and some way back; where there is no body, or it is a room
+    around the flow, lines from where the flow changes."""
+    anywhere = f"interest:{SEEDS}:{_RANDOM_SEED}"
     domain, body = _boxes(info, "zones"), _boxes(info, "walls")
     if domain is None:
         return [Trace(seeds=anywhere)]
     whole = _diagonal(domain) or None
-    if body is None:
+    if body is None or info.get("encloses"):
         return [Trace(seeds=anywhere, max_length=whole)]
     seeds = _scatter(*_near(body, _margin(body), domain), count=SEEDS)
     if _is_near(info):
@@ -260,18 +261,7 @@ def _near(body: Box, margin: float, domain: Box) -> Box:
     return low, high
 
 
-def _scatter(low: Sequence[float], high: Sequence[float], *, count: int) -> list[Vector]:
-    """Points that fill a box evenly (Halton's sequence, bases 2, 3 and 5), the same ones every time."""
-    return [
-        tuple(a + (b - a) * _halton(n + 1, base) for a, b, base in zip(low, high, (2, 3, 5), strict=True))  # type: ignore[misc]
-        for n in range(count)
-    ]
-
-
-def _halton(n: int, base: int) -> float:
-    value, part = 0.0, 1.0
-    while n:
-        part /= base
-        value += part * (n % base)
-        n //= base
-    return value
+def _scatter(low: Sequence[float], high: Sequence[float], *, count: int) -> str:
+    """The rule of points that fill a box evenly."""
+    corners = (",".join(map(repr, map(float, corner))) for corner in (low, high))
+    return f"scatter:{':'.join(corners)}:{count}"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from farfield.errors import DataError, UsageError
+from farfield.otherpictures import ENDINGS, is_other
 from farfield.scene.directions import moderate_camera
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Film:
             UsageError: for options that do not go with the name, and for a video where the system has no `ffmpeg`.
         """
         text = os.fspath(output)
-        is_named = text.lower().endswith((".png", VIDEO))
+        is_named = text.lower().endswith((*ENDINGS, VIDEO))
         new = text.endswith(os.sep) and not os.path.exists(text)
         folder = text.rstrip(os.sep) if new else None
         if text.endswith(os.sep) or (os.path.isdir(text) and not is_named):
@@ -85,6 +86,8 @@ class Film:
             raise UsageError(
                 f"{text}: this system has no ffmpeg, which makes videos; install it, or write numbered pictures: -o {numbered}"
             )
+        if is_other(text):
+            raise UsageError(f"{text}: pictures of many time steps are PNG: name them {os.path.splitext(text)[0]}.png")
         if not is_video and fps is not None:
             raise UsageError(f"{text}: fps is for videos; numbered pictures have no speed")
         if fps is not None and not 0 < fps < float("inf"):

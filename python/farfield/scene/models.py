@@ -188,6 +188,8 @@ class Walls(_Part):
     """A map's name, a field's, or one colour."""
     mesh: bool = False
     """Whether lines of the grid are drawn."""
+    cut: bool = False
+    """Leaves away those between the eye and the flow: of a pipe its near half."""
 
 
 class Outline(_Part):

@@ -51,6 +51,7 @@ from farfield.scene.models import (
     Volume,
     Walls,
 )
+from farfield.scene.signs import has_sign
 from farfield.settings import Settings
 from farfield.surfaces import parse_surface
 
@@ -101,7 +102,11 @@ def to_native(
         "source": _source(scene, settings, source, options) if volume is None else {"volume": dict(volume)},
         "step": scene.step,
         "objects": objects,
-        "maps": {name: _map(name, maps[name], fields.get(maps[name].field), chosen) for name in used},
+        "maps": {
+            # Of volumes it is settled already, by their values.
+            name: _map(name, maps[name], fields.get(maps[name].field), chosen, may_be_signed=volume is None)
+            for name in used
+        },
         "camera": moderate_camera(scene.camera.model_dump(mode="json")),
         "size": list(scene.size),
         "background": {"top": rgb(top, "background"), "bottom": rgb(bottom, "background")},
@@ -201,7 +206,8 @@ def _object(drawn: Drawn, number: int, maps: dict[str, ColorMap], fields: Mappin
         origin = {"file": drawn.file} if drawn.trace is None else {"trace": _trace(drawn.trace)}
         return {"kind": "lines", **origin, **paint, "radius": drawn.radius, "tail": drawn.tail}
     if isinstance(drawn, Walls):
-        return {"kind": "surface", "walls": True, **paint, "mesh": drawn.mesh}
+        cut = {"cut": True} if drawn.cut else {}
+        return {"kind": "surface", "walls": True, **paint, "mesh": drawn.mesh, **cut}
     if isinstance(drawn, Contour):
         field = drawn.field or _first(fields, f"objects.{number}.field")
         what = {"field": field, "values": drawn.values, "near": drawn.near}
@@ -335,7 +341,9 @@ def _no_map_as_field(name: str, fields: Mapping[str, Any], place: str) -> None:
         raise UnknownName(f"{place}: no field named '{name}'; {how_to_color(name, next(iter(fields)))}")
 
 
-def _map(key: str, chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None) -> dict[str, Any]:
+def _map(
+    key: str, chosen: ColorMap, field: Mapping[str, Any] | None, preferred: str | None, *, may_be_signed: bool
+) -> dict[str, Any]:
     known = CENTERS.get(chosen.field) if field is None else field.get("center")
     if chosen.cmap is not None and not diverges(chosen.cmap):
         known = None  # no colour of it stands for a middle
@@ -349,12 +357,16 @@ def _map(key: str, chosen: ColorMap, field: Mapping[str, Any] | None, preferred:
     if label and chosen.units and not chosen.label and (field or {}).get("units") == "1":
         # Whoever names a unit says that the numbers have it, and not what they are divided by.
         label = label.split(" / ")[0]
+    units = chosen.units or (field or {}).get("units") or None
+    may_be_signed &= center is None and chosen.cmap is None and preferred is None
+    signed = {"signed": lut(DIVERGING)} if may_be_signed and has_sign(chosen.field, units) else {}
     return {
         "field": chosen.field,
+        **signed,
         "range": None if chosen.range is None else list(chosen.range),
         "center": center,
         "lut": colors,
         # What `info` does not list, components and expressions, the extension has words for.
         "label": label,
-        "units": chosen.units or (field or {}).get("units") or None,
+        "units": units,
     }

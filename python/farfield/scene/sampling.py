@@ -169,9 +169,9 @@ def _as_held(wanted: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.array([n for n in wanted if known.min <= n <= known.max], dtype=dtype)
 
 
-def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int]) -> tuple[float, float]:
-    """The range in some time steps of the means along rays, which are far below the largest values: of some columns of boxes,
-    along the axis on which there are fewest voxels.
+def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int], *, largest: bool = False) -> tuple[float, float]:
+    """The range in some time steps of the means along rays, which are far below the largest values, or of the `largest` along
+    them, which are far above most: of some columns of boxes, along the axis on which there are fewest voxels.
 
     Pages that cannot be read are left out, as `sample` does."""
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
@@ -191,13 +191,20 @@ def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int]) -> tuple[
         for box in boxes:
             found = _with_gaps(volume, at, number, box, step)
             there = np.isfinite(found)
+            if largest:
+                most = np.where(there, found, -np.inf).max(axis=2 - axis)
+                sums = np.maximum(sums, most) if have.ndim else most
+                have = have + there.any(axis=2 - axis)
+                continue
             sums = sums + np.where(there, found, 0.0).sum(axis=2 - axis)
             have = have + there.sum(axis=2 - axis)
-        means.append(sums[have > 0] / have[have > 0])
+        means.append(sums[have > 0] if largest else sums[have > 0] / have[have > 0])
     all_means = np.concatenate(means)
     if not all_means.size:
         return (0.0, 1.0)
     low, high = (float(v) for v in np.percentile(all_means, (2.0, 99.9)))
+    if largest:
+        high = float(all_means.max())
     return rising(low, high) or around(low)
 
 

@@ -18,12 +18,14 @@ from farfield.errors import UsageError
 from farfield.progress import Report
 from farfield.runs import is_scene_file
 from farfield.scene.colors import is_color
-from farfield.scene.defaults import THREE_QUARTER_VIEW, scene_and_info
+from farfield.scene.cuts import cuts
+from farfield.scene.defaults import THREE_QUARTER_VIEW, is_flat, scene_and_info
 from farfield.scene.files import load_scene
 from farfield.scene.models import (
     Camera,
     ColorMap,
     Contour,
+    Cores,
     Labels,
     Lines,
     Outline,
@@ -62,6 +64,10 @@ class Shorthand:
     lines: tuple[str, ...] = ()
     seeds: str | None = None
     surfaces: tuple[str, ...] = ()
+    contours: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
+    cores: bool = False
+    walls: bool | None = None
     color: str | None = None
     surface_color: str | None = None
     range: str | None = None
@@ -118,29 +124,48 @@ class Shorthand:
             base = load_scene(what)
         elif what is not None and is_volume(what, volume):
             base, info = _of_volume(
-                what, settings or Settings(), volume, self.step or 0, film, progress, of_all_steps=of_all_steps
+                what,
+                settings or Settings(),
+                volume,
+                self.step or 0,
+                film,
+                progress,
+                of_all_steps=of_all_steps,
+                windowed=self.window is not None,
             )
+            if self._cuts() and self.projection is None and self.window is None:
+                # Colours of rays are not those of planes.
+                kept: list[Drawn] = [o for o in base.objects if isinstance(o, Outline)]
+                base = base.model_copy(update={"objects": kept, "maps": {}})
         elif what is not None:
-            given = bool(self.lines or self.seeds or self.surfaces)
+            given = bool(self.lines or self.seeds or self.surfaces or self._cuts())
             base, info = scene_and_info(
                 what, settings, plot3d=plot3d, zone_order=zone_order, progress=progress, lines=not given
             )
             if self.surfaces:
-                base = base.model_copy(update={"objects": [o for o in base.objects if isinstance(o, Outline)]})
-        elif self.lines:
+                kept = [o for o in base.objects if isinstance(o, Outline)]
+                if "walls" in self.surfaces:
+                    # As the first picture has them: cut away where they stand around the flow.
+                    kept += [o for o in base.objects if isinstance(o, Walls)] or [Walls()]
+                base = base.model_copy(update={"objects": kept})
+            elif self._cuts() and not is_flat(info or {"dimension": 3, "zones": []}):
+                kept = [o for o in base.objects if isinstance(o, Outline | Walls)]
+                base = base.model_copy(update={"objects": kept})
+        elif self.lines and not self._cuts():
             base = Scene(camera=Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0)))
         else:
             raise UsageError("there is nothing to draw; give a scene, a dataset or --lines FILE")
         objects = self._objects(list(base.objects))
         own_look = what is not None and not is_scene_file(what)
-        if own_look and (self.projection or "").partition(":")[0] in ("mean", "surface"):
-            # Ranges that were found for rays that composite are not those of means, and a surface has one colour.
+        if own_look and (self.projection or "").partition(":")[0] in ("maximum", "mean", "surface"):
+            # Ranges that were found for rays that composite are not those of maxima and means, and a surface has one colour.
             base = base.model_copy(update={"maps": {}})
         # A map that somebody names stays as it is, unless its turn is asked for, too.
         turned = bool(volume is not None and volume.invert)
         maps = self._maps(base, objects, turned=turned)
         inverted = {c["name"] for c in (info or {}).get("channels", ()) if c.get("inverted")}
-        objects, maps = self._volumes(objects, maps, own_look=own_look, inverted=inverted)
+        air = own_look and bool((info or {}).get("hounsfield"))
+        objects, maps = self._volumes(objects, maps, own_look=own_look, inverted=inverted, air=air)
         define = {**base.define, **mapping((plot3d or {}).get("define"))}
         changes: dict[str, Any] = {
             "objects": objects,
@@ -162,12 +187,21 @@ class Shorthand:
         changes |= {key: value for key, value in plain.items() if value is not None}
         return Scene.model_validate({**dict(base), **changes}), info
 
+    def _cuts(self) -> bool:
+        """Whether surfaces or cores within the data are asked for."""
+        return bool(self.contours or self.slices or self.cores)
+
     def _objects(self, objects: list[Drawn]) -> list[Drawn]:
         if self.radius is not None and not 0 < self.radius < math.inf:
             raise UsageError(f"--radius: {self.radius:g} is no length above 0")
-        for text in self.surfaces:
-            made: Drawn = Walls() if text == "walls" else Surface(surface=text)
-            objects.append(made)
+        if self.walls is False:
+            objects = [o for o in objects if not isinstance(o, Walls)]
+        if (self.walls or "walls" in self.surfaces) and not any(isinstance(o, Walls) for o in objects):
+            objects.append(Walls())
+        objects += [Surface(surface=text) for text in self.surfaces if text != "walls"]
+        objects += cuts(self.contours, self.slices)
+        if self.cores:
+            objects.append(Cores())
         objects += [Lines(file=os.path.expanduser(name)) for name in self.lines]
         if self.seeds is not None:
             trace = Trace.model_validate({"seeds": _seeds(self.seeds), "kind": self.kind or "streamline"})
@@ -185,13 +219,13 @@ class Shorthand:
             unseen = volumes[0].model_copy(update={"field": self.color, "opacity": None})
             objects = [o for o in objects if not isinstance(o, Volume)]
             objects.append(next((o for o in volumes if o.field == self.color), unseen))
-        has_lines = any(isinstance(o, Lines) for o in objects)
+        has_lines = any(isinstance(o, Lines | Contour | Slice | Cores) for o in objects)
         changed: list[Drawn] = []
         for o in objects:
             change: dict[str, Any] = {}
             if isinstance(o, Lines):
                 change = {"color": self.color, "radius": self.radius}
-            elif isinstance(o, Volume | Contour | Slice):
+            elif isinstance(o, Volume | Contour | Slice | Cores):
                 change = {"color": self.color}
             elif isinstance(o, Surface | Walls):
                 change = {"color": self.surface_color or (None if has_lines else self.color), "mesh": self.mesh or None}
@@ -199,9 +233,16 @@ class Shorthand:
         return changed
 
     def _volumes(
-        self, objects: list[Drawn], maps: dict[str, ColorMap], *, own_look: bool, inverted: Set[str] = frozenset()
+        self,
+        objects: list[Drawn],
+        maps: dict[str, ColorMap],
+        *,
+        own_look: bool,
+        air: bool,
+        inverted: Set[str] = frozenset(),
     ) -> tuple[list[Drawn], dict[str, ColorMap]]:
-        """What the flags say of volumes: how they are projected, lit, windowed, and at which resolution."""
+        """What the flags say of volumes: how they are projected, lit, windowed, and at which resolution. `air`: they are of a CT,
+        whose air is clear in any window."""
         flags = {
             "--projection": self.projection,
             "--window": self.window,
@@ -265,9 +306,10 @@ class Shorthand:
                 # One value of a ray is shown as grey as the window has it; what light is gathered of is clear where that is black.
                 alone = change.get("projection") in ("maximum", "mean")
                 ends = (1.0, 1.0) if alone else (0.0, WINDOW_OPACITY)
+                clear = NEARLY_AIR if air and not alone and low < NEARLY_AIR < high else low
                 if turned:
-                    ends = (ends[1], ends[0])
-                own |= {"opacity": [(low, ends[0]), (high, ends[1])], "color": name}
+                    clear, ends = low, (ends[1], ends[0])
+                own |= {"opacity": [(clear, ends[0]), (high, ends[1])], "color": name}
             changed.append(Volume.model_validate({**dict(o), **own}))
         return changed, maps
 
@@ -282,7 +324,7 @@ class Shorthand:
         maps = dict(base.maps)
         if not change:
             return maps
-        lines = [o.color for o in objects if isinstance(o, Lines) and o.color]
+        lines = [o.color for o in objects if isinstance(o, Lines | Cores) and o.color]
         others = [o.color or o.field for o in objects if isinstance(o, Volume)]
         others += [o.color for o in objects if isinstance(o, Surface | Walls | Contour | Slice)]
         target = next(iter([*lines, *(name for name in others if name)]), None)
@@ -313,15 +355,23 @@ def _of_volume(
     progress: bool | Report | None,
     *,
     of_all_steps: bool,
+    windowed: bool,
 ) -> tuple[Scene, dict[str, Any]]:
     from farfield.scene.films import ends_and_middle, looked_at
+    from farfield.scene.sampling import sample
+    from farfield.scene.signs import is_hounsfield
     from farfield.scene.volumes import first_scene, to_look_at
 
     with to_look_at(what, settings, options, progress) as opened:
         steps = None if film is None else looked_at(opened, film)
         if steps is None and of_all_steps:
             steps = ends_and_middle(opened._selected_steps())
-        return first_scene(opened, what, step, steps=steps), opened.info()
+        scene, info = first_scene(opened, what, step, steps=steps), opened.info()
+        if windowed and opened.kind == "scalar":
+            # Where a window reaches down to air, which is not to be seen, only the values tell that there is any.
+            values = sample(opened, opened.channels[opened._channel or 0].name, steps or [step])
+            info = {**info, "hounsfield": is_hounsfield(values)}
+        return scene, info
 
 
 def _range(text: str | None) -> tuple[float, float] | None:
@@ -336,6 +386,8 @@ def _range(text: str | None) -> tuple[float, float] | None:
 
 SURFACE_COLOR = "#e2d6c2"
 """Of the first place that has a value, which the range of a map may not even hold."""
+NEARLY_AIR = -950.0
+"""Hounsfield units of what is a little more than air."""
 WINDOW_OPACITY = 0.3
 """At the upper end of a window."""
 

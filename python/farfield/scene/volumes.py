@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farfield import once
 from farfield.errors import AccessError, DataError, MemoryLimitError, UnknownName, UsageError
-from farfield.scene.colors import SEQUENTIAL, find_color, how_to_color
+from farfield.scene.colors import DIVERGING, SEQUENTIAL, find_color, how_to_color
 from farfield.scene.directions import FAR
 from farfield.scene.fills import SATURATED, cleared, fills, said, without
 from farfield.scene.models import (
@@ -30,6 +30,7 @@ from farfield.scene.models import (
     Walls,
 )
 from farfield.scene.sampling import LARGEST, PIECE, Values, around, mean_range, read_box, rising, sample
+from farfield.scene.signs import OVERSHOOT, has_sign, is_hounsfield, is_signed
 
 if TYPE_CHECKING:
     from farfield.progress import Report
@@ -197,6 +198,14 @@ def settled(
             continue
         known = maps.get(color, ColorMap(field=color, cmap=None if isinstance(drawn, Slice) else CMAP))
         name = known.field
+        projection = drawn.projection if isinstance(drawn, Volume) else None
+        if projection == "maximum" and (color not in maps or known.cmap is None):
+            # Maxima are looked at as scans are, over what they are themselves.
+            known = known.model_copy(update={"cmap": "gray"})
+        elif name in names and color not in maps and projection in (None, "composite"):
+            reach = reach_of_signed(volume, name, values(name))
+            if reach is not None:
+                known = known.model_copy(update={"cmap": DIVERGING, "range": (-reach, reach)})
         # Of a map with a range it would be of no use to know, and values would be looked at.
         is_open = (color not in maps or known.range is None) and name in names
         dips = is_open and isinstance(drawn, Volume) and drawn.projection == "composite" and is_dip(name)
@@ -209,8 +218,10 @@ def settled(
                 known_names += f"; {how_to_color(name, volume.channels[0].name)}"
             raise UnknownName(f"{place}: no {what} named '{name}' in {volume.path}; the channels are: {known_names}")
         if known.range is None:
-            if isinstance(drawn, Volume) and drawn.projection == "mean":
+            if projection == "mean":
                 found = mean_range(volume, name, steps)
+            elif projection == "maximum":
+                found = mean_range(volume, name, steps, largest=True)
             else:
                 found = extent(volume, name, values(name), wide=isinstance(drawn, Slice), dips=dips)
             known = known.model_copy(update={"range": found})
@@ -305,7 +316,11 @@ def _shown(
         low, high = (float(v) for v in np.percentile(known, (50, 99.99))) if known.size else (0.0, 1.0)
         nodes = [(low, 0.0), (high if high > low else low + 1.0, 1.0)]
         return drawn.model_copy(update={"opacity": nodes})
-    if drawn.projection == "composite" and is_dip(name):
+    if drawn.projection == "composite" and reach_of_signed(volume, name, known) is not None:
+        # What is far from zero, on either side.
+        upper = _far_from_zero(np.abs(known))
+        nodes = [*((-v, a) for v, a in reversed(upper)), *upper]
+    elif drawn.projection == "composite" and is_dip(name):
         nodes = [(-v, a) for v, a in reversed(opacities(-known))]
     else:
         nodes = opacities(known)
@@ -420,6 +435,38 @@ class _Sparing:
             # What is wrong with all of it is said of the limit that was given.
             self._native.set_memory_limit(self._whole)
             return self._native.read_box(*asked)
+
+
+def reach_of_signed(volume: VolumeDataset, name: str, values: Values) -> float | None:
+    """How far values reach from zero where they lie on both sides of it and zero means something; None elsewhere."""
+    channel = next(c for c in volume.channels if c.name == name)
+    limits = channel.limits is not None and channel.limits[0] < channel.limits[1]
+    if limits or not values.size or not has_sign(name, channel.units) or is_hounsfield(values):
+        return None
+    low, high = (float(v) for v in np.percentile(values, (0.5, 99.5)))
+    if not is_signed(low, high):
+        # Of a map of effects nearly all may be zero.
+        low, high = float(values.min()), float(values.max())
+        middle = float(np.median(values))
+        if not is_signed(low, high) or abs(middle) > OVERSHOOT * max(-low, high) or (values != middle).mean() > 0.5:
+            return None
+        seen = values[values != middle]
+        low, high = (float(v) for v in np.percentile(seen, (0.5, 99.5)))
+        if not is_signed(low, high):
+            return None
+    return max(-low, high)
+
+
+def _far_from_zero(sizes: Values) -> list[tuple[float, float]]:
+    """Nodes of an opacity of how far values are from zero: most of them are noise around it."""
+    some = sizes[sizes > 0]
+    low, high = (float(v) for v in np.percentile(some, (100 - SHOWN, 99.9)))
+    low = max(low, min(threshold(some), float(np.percentile(some, 99.0))))
+    return [(low, 0.0), (low + 0.25 * (high - low), 0.3), (high, 0.9)] if low < high else [(0.0, 0.0), (low, 0.5)]
+
+
+SHOWN = 15.0
+"""Percent of the values on both sides of zero that are seen at most, of those that are not zero."""
 
 
 def is_whole(channel: VolumeChannel) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from farfield.cache import keep_within, note_use
 from farfield.errors import DataError, Interrupted, MemoryLimitError
 from farfield.sizes import format_bytes
 from farfield.volume.files import stem, unreadable
@@ -87,7 +88,8 @@ def converted(
         MemoryLimitError: if what is decoded whole does not fit.
         Interrupted: if the report function says so.
     """
-    digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, files or [source])]).encode())
+    made_of = list(files) or [source]
+    digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, made_of)]).encode())
     name = re.sub(r"[^A-Za-z0-9._-]", "", stem(source))[:40] or "volume"
     folder = means.cache_dir / "data"
     target = folder / f"{name}-{digest.hexdigest()[:20]}{suffix}"
@@ -96,6 +98,7 @@ def converted(
         return target.is_file() and count in (None, target.stat().st_size)
 
     if is_made():
+        note_use(target, made_of)
         return Converted(str(target), target.stat().st_size)
     if means.memory_limit is not None and at_once * _DECODING > means.memory_limit:
         needs = at_once * _DECODING
@@ -105,6 +108,7 @@ def converted(
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        keep_within(means.cache_dir, means.cache_size, room=count)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise DataError(
@@ -148,6 +152,7 @@ def converted(
         raise DataError(
             f"{place}: cannot convert {source}: {error.strerror or error}; make room, or set cache_dir"
         ) from error
+    note_use(target, made_of)
     return Converted(str(target), target.stat().st_size)
 
 

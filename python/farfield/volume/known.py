@@ -13,6 +13,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from farfield.cache import note_use
 from farfield.volume.description import VolumeDescription
 from farfield.volume.files import stem
 from farfield.volume.options import Means
@@ -42,6 +43,7 @@ def with_ranges(described: VolumeDescription, means: Means) -> VolumeDescription
     found = _core.known_ranges(json.dumps(described.spec), described.tables, str(folder), progress=means.progress)
     if found is None:
         return described
+    note_use(folder, described.reads)
     spec = {**described.spec, "ranges": str(folder / "_farfield")}
     return replace(described, spec=spec, seen=seen_of(found), ranges_failed=failed_of(found))
 

@@ -109,6 +109,8 @@ class Means:
     """Gets a line when something is converted; None says nothing."""
     memory_limit: int | None = None
     """Bytes that what is decoded while it is converted may take; None: as much as it takes."""
+    cache_size: int | None = None
+    """Bytes that the cache may take; None: as much as it takes."""
 
 
 def sparing(path: str, files: int, say: Callable[[str], None] | None) -> Callable[[str], None] | None:

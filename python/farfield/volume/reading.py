@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from farfield.outputs import not_there
 from farfield.volume import patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.known import with_ranges
+from farfield.volume.labels import are_labels
 from farfield.volume.options import Means, Options
 from farfield.volume.sniffing import DEMO, format_of, split_variable
 
@@ -63,7 +63,8 @@ def _read(source: str, options: Options, means: Means) -> VolumeDescription:
             f"{path}: this is one volume ({volume.format}), and holds none named '{options.variable}'; leave "
             f"::{options.variable} away"
         )
-    if kind in _SAY_NO_LABELS and options.kind is None and _is_named_as_labels(path, options.variable, volume):
+    named = path if options.variable is None else f"{path}::{options.variable}"
+    if kind not in _SAY_LABELS and options.kind is None and are_labels(named, volume):
         volume.kind = "labels"
         volume.guessed.append(
             "its numbers are labels, as its name says: --kind scalar (of pictures: --raw kind=scalar) takes them as values"
@@ -87,28 +88,8 @@ _CONTAINERS = frozenset((
 ))  # fmt: skip
 """Formats that may hold several volumes, each with a name."""
 
-_SAY_NO_LABELS = frozenset((
-    "raw", "nrrd", "nifti", "vtk", "tiff", "metaimage", "zarr", "hdf5", "netcdf3", "images", "vtk_steps",
-))  # fmt: skip
-"""Formats in which label volumes are kept that do not say so, or seldom."""
-
-_LABELS = frozenset((
-    "label", "labels", "labelmap", "seg", "segmentation", "segmentations", "tissue", "tissues", "atlas", "parcellation",
-))  # fmt: skip
-
-
-def _is_named_as_labels(path: str, variable: str | None, volume: Volume) -> bool:
-    """Whether a word of a file's name, or of what is shown of it, says so of a volume of one integer a voxel."""
-    if volume.kind != "scalar" or len(volume.channels) != 1 or not volume.levels:
-        return False
-    integers = all(array.dtype.lstrip("u").startswith("int") for array in volume.levels[0].arrays)
-    names = [
-        os.path.basename(os.path.abspath(path)),
-        variable or "",
-        *(array.name for array in volume.levels[0].arrays),
-    ]
-    return integers and not _LABELS.isdisjoint(re.split(r"[^a-z0-9]+", " ".join(names).lower()))
-
+_SAY_LABELS = frozenset(("farfield", "dicom"))
+"""Formats that always say whether their numbers are labels. All others seldom do."""
 
 _SHOWN = {"rgb": "colours", "rgba": "colours", "labels": "labels, each of a colour of its own"}
 

@@ -144,7 +144,7 @@ def content_of(name: str, start: bytes) -> str | None:
     """The reader of a file by what it begins with (4096 bytes) and its name alone; None where these do not say it."""
     if _is_nrrd(start):
         return "nrrd"
-    if _is_vtk(start):
+    if is_vtk_grid(start):
         return "vtk"
     if start[:4] in _TIFF or tiff_set.is_companion(start):
         return "tiff"

@@ -48,7 +48,8 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         say: Callable[[str], None] | None = None if quiet else to_stderr
         if len(steps) > 1:
             say = sparing(steps[0].file, len(steps), say)
-        means = Means(Settings()["cache_dir"], report, say)
+        settings = Settings()
+        means = Means(settings["cache_dir"], report, say, None, settings.cache_limit())
         made = [as_plot3d(step.parts, means) for step in steps]
     _check(steps, made)
     times, order, notes = _times(steps, made)

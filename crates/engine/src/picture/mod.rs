@@ -27,7 +27,8 @@ pub use kernels::draw::{
     bounds_of, fit_all, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour,
     ColourMap, ColourMapError, Counts, Depths, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Haze,
     HazeRows, Layer, Lens, Light, Lighting, Mesh, Note, Place, Polyline, Positions, QuadGrid, Radius, Samples,
-    ScalarBar, ScaleBar, Setting, Spheres, Stage, StageError, Style, View, Wanted, MOST_PIXELS_A_SIDE, MOST_SAMPLES,
+    ScalarBar, ScaleBar, SeenFrom, Setting, Spheres, Stage, StageError, Style, View, Wanted, MOST_PIXELS_A_SIDE,
+    MOST_SAMPLES,
 };
 
 use std::any::Any;

@@ -170,6 +170,8 @@ pub struct MapSpec {
     pub center: Option<f64>,
     /// Colours from low to high.
     pub lut: Vec<Rgb>,
+    /// Colours with zero in their middle, which take their place where values lie on both sides of it.
+    pub signed: Option<Vec<Rgb>>,
     /// Title of the bar.
     pub label: Option<String>,
     /// Unit.
@@ -454,7 +456,7 @@ fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
 }
 
 fn check_map(map: &MapSpec, place: &str) -> Result<(), FieldError> {
-    if map.lut.is_empty() {
+    if map.lut.is_empty() || map.signed.as_ref().is_some_and(Vec::is_empty) {
         return Err(usage(format!("{place}: 'lut' has no colours")));
     }
     if let Some([low, high]) = map.range {

@@ -2,7 +2,7 @@
 
 use super::pieces::{floats, positions, Arena, Range};
 use crate::output::ByteLog;
-use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, Wanted};
+use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, SeenFrom, Wanted};
 use field::error::FieldError;
 use glam::DVec3;
 
@@ -30,6 +30,8 @@ pub(crate) struct FaceStore {
     pub(crate) quads: u64,
     /// Whether quads are left out whose corners are all there.
     hidden: bool,
+    /// From which side it is seen.
+    pub(crate) seen_from: SeenFrom,
 }
 
 /// Takes a surface row by row.
@@ -65,6 +67,7 @@ impl<'a> FaceBuilder<'a> {
             range: Range::EMPTY,
             quads: 0,
             hidden: false,
+            seen_from: SeenFrom::Both,
         };
         Ok(Self { arena, store, rows: 0, row: Vec::new(), below: Vec::new(), hidden: Vec::new() })
     }

@@ -7,6 +7,7 @@ use super::faces::{FaceBuilder, FaceStore};
 use super::meshes::MeshStore;
 use super::objects::{LinesFrom, MeshFrom, Object, Paint};
 use super::pieces::{Arena, LineBuilder, LineStore, Range};
+use super::sides::flow_side;
 use super::target::ScratchFile;
 use super::volumes;
 use super::Reader;
@@ -155,7 +156,7 @@ impl<'a> Gatherer<'a> {
                 Ok(Gathered { kind: "volume", name: "volume".into(), failed: None, shape })
             }
             Object::Outline { .. } if self.volume.is_some() => self.box_of_volume(),
-            Object::Surface { face, paint, .. } => {
+            Object::Surface { face, paint, cut, .. } => {
                 let session = self.session()?;
                 let dataset = session.dataset();
                 let (name, faces) = match face {
@@ -166,8 +167,15 @@ impl<'a> Gatherer<'a> {
                     None => ("walls".to_owned(), walls(session, &dataset, self.step..self.step + 1, watch)?),
                 };
                 let field = self.map(paint).map(|m| m.field.clone());
-                let faces = faces.iter().map(|f| self.face(session, &dataset, f, field.as_deref(), watch));
-                let faces = faces.collect::<Result<Vec<_>, _>>()?;
+                let mut stores = Vec::with_capacity(faces.len());
+                for face in &faces {
+                    let mut store = self.face(session, &dataset, face, field.as_deref(), watch)?;
+                    if *cut {
+                        store.seen_from = flow_side(session, &dataset, face, self.step, watch)?;
+                    }
+                    stores.push(store);
+                }
+                let faces = stores;
                 Ok(Gathered { kind: "surface", name, failed: None, shape: Shape::Faces(faces) })
             }
             Object::Outline { zone, .. } => {

@@ -1,13 +1,13 @@
 //! What a first look at a dataset has to know: where its zones lie, and where its body.
 
+use super::sides::{flow_side, Enclosure};
 use crate::blocking::{blocking_flow, until_here};
 use crate::gridface::AXES;
 use crate::session::{Session, Watch};
-use crate::values::visit_box;
+use crate::surfaces::face_rows;
 use crate::walls::walls;
 use field::error::FieldError;
 use field::nodes::Nodes;
-use field::quantity::Quantity;
 use serde_json::{json, Value};
 
 /// Lower and upper corner.
@@ -51,8 +51,8 @@ pub(crate) fn middle(session: &Session, step: usize, watch: &mut Watch<'_>) -> R
     Ok(core::array::from_fn(|a| 0.5 * (bounds[0][a] + bounds[1][a])))
 }
 
-/// `{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "focus"}`: boxes of the usable cells of each zone, out of the boxes
-/// that location needs, and the faces that are all wall or all at rest; and where most cells lie, which is where there is something to see. Unlike `info` with ranges it reads no field as a whole.
+/// `{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "encloses", "focus"}`: boxes of the usable cells of each zone, out of the boxes
+/// that location needs, and the faces that are all wall or all at rest; whether these stand around the flow, as those of a pipe do; and where most cells lie, which is where there is something to see. Unlike `info` with ranges it reads no field as a whole.
 ///
 /// # Errors
 /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
@@ -85,17 +85,21 @@ pub fn look(session: &Session, step: usize, watch: &mut Watch<'_>) -> Result<Val
         zones.push(json!({"name": z.name, "box": found(&bounds)}));
     }
     let mut faces = Vec::new();
+    let mut enclosure = Enclosure::default();
     for face in walls(session, &dataset, step..step + 1, watch)? {
         let z = &dataset.zones[face.zone];
-        let position = [Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
         let mut bounds = NOWHERE;
-        visit_box(session, &dataset, face.nodes(step), &position, watch, &mut |_, v| {
-            include(&mut bounds, [v[0], v[1], if v.len() > 2 { v[2] } else { 0.0 }]);
-            true
+        let mut side = enclosure.side(flow_side(session, &dataset, &face, step, watch)?);
+        face_rows(session, &dataset, &face, step, &[], watch, &mut |_, points, _, _| {
+            points.iter().for_each(|p| include(&mut bounds, *p));
+            side.row(points);
+            Ok(())
         })?;
         faces.push(json!({"zone": z.name, "axis": AXES[face.axis], "index": face.index + 1, "box": found(&bounds)}));
     }
-    Ok(json!({"zones": zones, "walls": faces, "focus": found(&crowd(&mut places))}))
+    Ok(json!({
+        "zones": zones, "walls": faces, "encloses": enclosure.encloses(), "focus": found(&crowd(&mut places)),
+    }))
 }
 
 /// Blocks that are looked at in all zones together: two megabytes.

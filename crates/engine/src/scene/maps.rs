@@ -65,15 +65,21 @@ pub(crate) fn settle_maps(
                 found = found.union(*range);
             }
         }
+        let signed = map.signed.as_ref().filter(|_| map.center.is_none());
         let range = match (map.range, found.ends(), map.center) {
             _ if known.is_some_and(|k| k.len() > settled.len()) => known.map_or([0.0; 2], |k| k[settled.len()]),
             (Some(r), _, _) => r,
             (None, Some(r), Some(c)) => readable(around(r, c)),
+            (None, Some(r), None) if signed.is_some() && is_signed(r) => readable(around(r, 0.0)),
             (None, Some(r), None) => readable(r),
             // No value, so no range either: all of it takes the colour of what is no number.
             (None, None, c) => [c.unwrap_or(0.0); 2],
         };
-        let lut = map.center.map_or_else(|| map.lut.clone(), |c| centred(&map.lut, range, c));
+        let lut = match (map.center, signed) {
+            (Some(c), _) => centred(&map.lut, range, c),
+            (None, Some(colours)) if is_signed(range) => centred(colours, range, 0.0),
+            _ => map.lut.clone(),
+        };
         let units = map.units.clone().or_else(|| session.map(|s| unit_of(document, s, name, &map.field)));
         let label = map.label.clone().unwrap_or_else(|| label_of(session, &map.field));
         let colours =
@@ -164,6 +170,14 @@ pub(crate) fn around([low, high]: [f64; 2], c: f64) -> [f64; 2] {
     }
 }
 
+/// Whether values lie on both sides of zero, and not on one by some overshoot alone.
+fn is_signed([low, high]: [f64; 2]) -> bool {
+    low < 0.0 && high > 0.0 && (-low).min(high) >= OVERSHOOT * (-low).max(high)
+}
+
+/// Part of the reach to the farther side that is none.
+const OVERSHOOT: f64 = 0.05;
+
 /// Share of the distance to the farthest value below which nothing lies when all values are far from the reference value.
 const FAR: f64 = 0.5;
 
@@ -206,6 +220,14 @@ const NOISE: f64 = 1e-6;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_on_both_sides_of_zero_is_signed() {
+        assert!(is_signed([-1.0, 2.0]) && is_signed([-0.1, 1.0]));
+        assert!(
+            !is_signed([0.0, 2.0]) && !is_signed([-0.01, 1.0]) && !is_signed([-3.0, 0.0]) && !is_signed([1.0, 2.0])
+        );
+    }
 
     #[test]
     fn powers_are_raised() {

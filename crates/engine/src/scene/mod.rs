@@ -27,6 +27,7 @@ mod path;
 mod pieces;
 mod places;
 mod shot;
+mod sides;
 mod target;
 #[cfg(test)]
 mod tests;

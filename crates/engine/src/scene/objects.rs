@@ -30,6 +30,8 @@ pub enum Object {
         paint: Paint,
         /// Whether the grid's lines are drawn on it.
         mesh: bool,
+        /// Of walls: whether those are left away that lie between the eye and the flow.
+        cut: bool,
     },
     /// Surfaces within zones or volumes.
     Mesh {
@@ -200,6 +202,7 @@ struct RawSurface {
     map: Option<String>,
     rgb: Option<Rgb>,
     mesh: Option<bool>,
+    cut: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -403,8 +406,13 @@ pub(super) fn object(mut fields: Map<String, Value>, place: &str) -> Result<Obje
                     )))
                 }
             };
+            let cut = raw.cut.unwrap_or(false);
+            if cut && face.is_some() {
+                return Err(usage(format!("{place}: 'cut' is for walls")));
+            }
             Ok(Object::Surface {
                 face,
+                cut,
                 paint: Paint { map: raw.map, rgb: raw.rgb.unwrap_or(PLAIN) },
                 mesh: raw.mesh.unwrap_or(false),
             })

@@ -98,10 +98,11 @@ fn layers<'a>(
                 let radius = radius.map_or(Radius::Pixels(line_pixels(segments) as f32 * scale), Radius::Physical);
                 all.push((Source::Lines(LineLayer { log, lines }), Style::tubes(colour(paint), radius), false));
             }
-            (Object::Surface { face: named, paint, mesh }, Shape::Faces(faces)) => {
+            (Object::Surface { face: named, paint, mesh, .. }, Shape::Faces(faces)) => {
                 for face in faces {
                     if face.is_area() {
-                        all.push((Source::Face(FaceLayer { log, face }), Style::surface(colour(paint)), false));
+                        let style = Style { seen_from: face.seen_from, ..Style::surface(colour(paint)) };
+                        all.push((Source::Face(FaceLayer { log, face }), style, false));
                     }
                     if *mesh || !face.is_area() {
                         let most = (size[0].max(size[1]) / MESH_PIXELS).max(8) as usize;

@@ -145,7 +145,24 @@ pub enum Seeds {
         /// How many.
         count: u64,
     },
-    /// `count` random points in the domain of the dataset.
+    /// `count` points that fill a box along the axes evenly, however many are taken: Halton's sequence of the bases 2, 3 and 5 (1960).
+    Scatter {
+        /// Lowest corner.
+        low: [f64; 3],
+        /// Highest corner.
+        high: [f64; 3],
+        /// How many.
+        count: u64,
+    },
+    /// `count` random points of the domain, more of them where the flow changes: they are to be found before there are any
+    /// ([`Seeds::Found`]).
+    Interest {
+        /// How many.
+        count: u64,
+        /// The seed of the generator.
+        seed: u64,
+    },
+    /// `count` random points in the domain of the dataset, even over its cells.
     Random {
         /// How many.
         count: u64,
@@ -222,6 +239,8 @@ impl Seeds {
             Self::Line { count, .. }
             | Self::Sphere { count, .. }
             | Self::Circle { count, .. }
+            | Self::Scatter { count, .. }
+            | Self::Interest { count, .. }
             | Self::Random { count, .. }
             | Self::Where { count, .. } => *count,
             Self::Found(found) => found.len(),
@@ -277,6 +296,9 @@ impl Seeds {
                 let (sine, cosine) = (std::f64::consts::TAU * (index as f64 / *count as f64)).sin_cos();
                 [centre[0] + radius * cosine, centre[1] + radius * sine, centre[2]]
             }
+            Self::Scatter { low, high, .. } => {
+                std::array::from_fn(|axis| low[axis] + (high[axis] - low[axis]) * halton(index + 1, [2, 3, 5][axis]))
+            }
             Self::Random { seed, .. } => return Ok(SeedPoint::Random(SeedStream::new(*seed, index))),
             Self::Ijk { zone, axes } => {
                 let at = split(index, std::array::from_fn(|axis| axes[axis].count));
@@ -287,7 +309,7 @@ impl Seeds {
             }
             Self::Found(found) => return found.get(index).ok_or(SeedError::Index { index, len: self.len() }),
             // Whoever traces them looks for them first.
-            Self::Where { .. } => return Err(SeedError::Index { index, len: 0 }),
+            Self::Where { .. } | Self::Interest { .. } => return Err(SeedError::Index { index, len: 0 }),
             Self::List(points) => points.get(index)?,
         };
         Ok(SeedPoint::Physical(physical))
@@ -320,6 +342,17 @@ fn mix(from: f64, to: f64, t: f64) -> f64 {
     } else {
         from + (to - from) * t
     }
+}
+
+/// Number `n` of Halton's sequence: its digits to a base, mirrored at the point.
+fn halton(mut n: u64, base: u64) -> f64 {
+    let (mut value, mut part) = (0.0, 1.0);
+    while n > 0 {
+        part /= base as f64;
+        value += part * (n % base) as f64;
+        n /= base;
+    }
+    value
 }
 
 /// An index as three, the first fastest.

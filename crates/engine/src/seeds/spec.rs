@@ -6,15 +6,17 @@ use std::path::Path;
 /// All forms, for help texts and messages.
 pub const FORMS: &str =
     "point:x,y,z | line:x,y,z:x,y,z:n | plane:ORIGIN:CORNER:CORNER:n1:n2 | box:LOW:HIGH:n1:n2:n3 | \
-     sphere:CENTRE:RADIUS:n | random:n:seed[:CONDITION] | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE.csv | FILE.npy | FILE.vtp";
+     sphere:CENTRE:RADIUS:n | scatter:LOW:HIGH:n | random:n:seed[:CONDITION] | interest:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE.csv | FILE.npy | FILE.vtp";
 
 /// The forms of the shapes in 3-D and 2-D.
-const SHAPES: [(&str, &str, &str); 7] = [
+const SHAPES: [(&str, &str, &str); 9] = [
     ("point", "point:x,y,z", "point:x,y"),
     ("line", "line:x,y,z:x,y,z:n", "line:x,y:x,y:n"),
     ("plane", "plane:x,y,z:x,y,z:x,y,z:n1:n2 (a corner, and the two corners next to it)", "plane:x,y:x,y:x,y:n1:n2"),
     ("box", "box:x,y,z:x,y,z:n1:n2:n3 (the lowest and the highest corner)", "box:x,y:x,y:n1:n2"),
     ("sphere", "sphere:x,y,z:radius:n", "sphere:x,y:radius:n"),
+    ("scatter", "scatter:x,y,z:x,y,z:n (the lowest and the highest corner)", "scatter:x,y:x,y:n"),
+    ("interest", "interest:n:seed", "interest:n:seed"),
     ("random", "random:n:seed or random:n:seed:CONDITION", "random:n:seed or random:n:seed:CONDITION"),
     (
         "ijk",
@@ -82,7 +84,7 @@ fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> 
     let axes = if dimension == Dimension::Two { 2 } else { 3 };
     let due = match word {
         "point" => 1,
-        "line" | "sphere" => 3,
+        "line" | "sphere" | "scatter" => 3,
         "plane" => 5,
         "box" => 2 + axes,
         _ => 2,
@@ -119,10 +121,18 @@ fn shape(word: &str, rest: &str, dimension: Dimension) -> Result<Seeds, String> 
                 Dimension::Three => Seeds::Sphere { centre, radius, count },
             }
         }
+        "scatter" => {
+            let (low, high) = (position(0)?, position(1)?);
+            if low.iter().zip(&high).any(|(low, high)| low > high) {
+                return Err("its second corner is not the highest".into());
+            }
+            Seeds::Scatter { low, high, count: count(2)? }
+        }
         _ => {
             let seed = parts[1].trim().parse();
             let seed = seed.map_err(|_| format!("'{}' is not a whole number from 0 on", shown(parts[1])))?;
             match condition.map(str::trim) {
+                None if word == "interest" => Seeds::Interest { count: count(0)?, seed },
                 None => Seeds::Random { count: count(0)?, seed },
                 Some("") => return Err("its condition is missing".into()),
                 Some(text) => Seeds::Where { count: count(0)?, seed, condition: text.to_owned() },

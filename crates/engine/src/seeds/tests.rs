@@ -394,6 +394,29 @@ proptest! {
 }
 
 #[test]
+fn scattered_seeds_fill_a_box() {
+    let seeds = three("scatter:0,-1,2:1,1,2:6");
+    let found: Vec<SeedPoint<'_>> = (0..6).map(|n| seeds.get(n).unwrap()).collect();
+    let x = [0.5, 0.25, 0.75, 0.125, 0.625, 0.375];
+    for (n, point) in found.iter().enumerate() {
+        let SeedPoint::Physical(at) = point else { panic!() };
+        assert_eq!((at[0], at[2]), (x[n], 2.0));
+        assert!(at[1] > -1.0 && at[1] < 1.0);
+    }
+    assert_eq!(two("scatter:0,0:2,2:1").get(0).unwrap(), SeedPoint::Physical([1.0, 2.0 / 3.0, 0.0]));
+    assert!(refused("scatter:0,0,0:1,-1,1:5", Dimension::Three).contains("not the highest"));
+    assert!(refused("scatter:0,0,0:5", Dimension::Three).contains("scatter:x,y,z:x,y,z:n"));
+}
+
+#[test]
+fn seeds_of_interest_are_found_before_they_are_had() {
+    let seeds = three("interest:7:3");
+    assert!(matches!(seeds, Seeds::Interest { count: 7, seed: 3 }));
+    assert!(matches!(seeds.get(0), Err(SeedError::Index { .. })));
+    assert!(refused("interest:7:3:mach > 1", Dimension::Three).contains("interest:n:seed"));
+}
+
+#[test]
 fn random_seeds_may_have_a_condition() {
     let Seeds::Where { count, seed, condition } = three("random:7:3: mach > 1 or \"odd:name\" < 2") else { panic!() };
     assert_eq!((count, seed, condition.as_str()), (7, 3, "mach > 1 or \"odd:name\" < 2"));

@@ -10,7 +10,8 @@ use super::bytes::ByteSource;
 use super::options::{Dimension, Format, Kind, Order, Plot3dOptions, ZoneCount};
 use super::reading::{converted, Asked, Encoding, Header, Reading};
 use crate::error::FieldError;
-use crate::file::{Digest, FileBytes};
+use crate::file::{Digest, FileBytes, FileIdentity};
+use crate::kept::note_use;
 use serde_json::{json, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub(super) struct Shelf {
     stem: String,
     /// Of the file as it was before anything of it was read.
     digest: Digest,
+    identity: FileIdentity,
 }
 
 impl Shelf {
@@ -42,7 +44,7 @@ impl Shelf {
             .take(64)
             .collect();
         let digest = Digest::default().text(&format!("{VERSION}|")).state(&identity);
-        Ok(Self { dir: cache_dir.to_owned(), stem, digest })
+        Ok(Self { dir: cache_dir.to_owned(), stem, digest, identity })
     }
 
     fn file(&self, digest: Digest, suffix: &str) -> PathBuf {
@@ -95,6 +97,7 @@ impl Shelf {
         let words = format!("|{}|{:?}|{}", e.kind.word(), e.options().words(), e.overflow);
         let data = self.file(self.digest.text(&words), "bin");
         if fs::metadata(&data).map(|m| m.len()).ok() == Some(bytes) {
+            note_use(&data, std::slice::from_ref(&self.identity));
             return Ok((data, binary));
         }
         fs::create_dir_all(&self.dir).map_err(|e| FieldError::io(&self.dir, e))?;
@@ -107,6 +110,7 @@ impl Shelf {
         if written != bytes {
             return Err(FieldError::format(&data, format!("holds {written} bytes instead of {bytes}: remove it")));
         }
+        note_use(&data, std::slice::from_ref(&self.identity));
         Ok((data, binary))
     }
 }

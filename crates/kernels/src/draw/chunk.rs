@@ -3,7 +3,7 @@
 use super::band::Target;
 use super::geometry::{Chunk, Mesh, Polyline, Positions, QuadGrid, Spheres};
 use super::projector::Projector;
-use super::style::{Radius, Style};
+use super::style::{Radius, SeenFrom, Style};
 use super::triangle::{draw_triangle, Corner};
 use super::tube::{draw_piece, draw_sphere, Node, Paint};
 use glam::{DVec3, Vec3};
@@ -215,6 +215,9 @@ impl Brush<'_> {
                     continue;
                 }
                 counts.triangles += 2;
+                if !self.is_seen(&q) {
+                    continue;
+                }
                 // The shorter diagonal folds a warped quad less.
                 let first = q[0].at.distance_squared(q[2].at) <= q[1].at.distance_squared(q[3].at);
                 let split = if first { [[0, 1, 2], [0, 2, 3]] } else { [[0, 1, 3], [1, 2, 3]] };
@@ -224,6 +227,20 @@ impl Brush<'_> {
             }
         }
         counts
+    }
+
+    /// Whether a quad, its corners around it from the first along the first direction, is seen from its side of the surface.
+    fn is_seen(&self, q: &[Corner; 4]) -> bool {
+        let sign = match self.style.seen_from {
+            SeenFrom::Both => return true,
+            SeenFrom::Front => 1.0,
+            SeenFrom::Back => -1.0,
+        };
+        // View space is left-handed: a cross product there points to the other side.
+        let behind = (q[2].at - q[0].at).cross(q[3].at - q[1].at) * sign;
+        let middle = (q[0].at + q[1].at + q[2].at + q[3].at) * 0.25;
+        let sight = middle * self.projector.central + Vec3::Z * self.projector.parallel;
+        behind.dot(sight) >= 0.0
     }
 }
 

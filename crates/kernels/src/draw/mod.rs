@@ -54,5 +54,5 @@ pub use marks::Marks;
 pub use stage::{
     bounds_of, fit_all, fit_layers, pixel_scale, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE,
 };
-pub use style::{Finish, Radius, Style};
+pub use style::{Finish, Radius, SeenFrom, Style};
 pub use ticks::{superscript, ticks, Ticks};

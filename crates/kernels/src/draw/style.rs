@@ -26,6 +26,18 @@ pub enum Finish {
     Flat,
 }
 
+/// From which side the quads of structured surfaces are seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SeenFrom {
+    /// From both.
+    #[default]
+    Both,
+    /// From where the cross product of the first and the second direction points; from behind a quad is not there.
+    Front,
+    /// From the other side alone.
+    Back,
+}
+
 /// Look of a layer; each kind of piece takes from it what it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Style {
@@ -41,12 +53,22 @@ pub struct Style {
     pub opacity: f32,
     /// Lifts tubes and spheres towards the eye by this many pixels, so that a line on a surface is not half buried in it.
     pub lift_pixels: f32,
+    /// From which side its quads are seen.
+    pub seen_from: SeenFrom,
 }
 
 impl Style {
     /// Lit tubes of a radius.
     pub fn tubes(colour: Colour, radius: Radius) -> Style {
-        Style { colour, radius, min_pixels: 0.7, finish: Finish::Satin, opacity: 1.0, lift_pixels: 0.0 }
+        Style {
+            colour,
+            radius,
+            min_pixels: 0.7,
+            finish: Finish::Satin,
+            opacity: 1.0,
+            lift_pixels: 0.0,
+            seen_from: SeenFrom::Both,
+        }
     }
 
     /// An opaque surface.
@@ -58,6 +80,7 @@ impl Style {
             finish: Finish::Matte,
             opacity: 1.0,
             lift_pixels: 0.0,
+            seen_from: SeenFrom::Both,
         }
     }
 
@@ -70,11 +93,20 @@ impl Style {
             finish: Finish::Flat,
             opacity: 1.0,
             lift_pixels: 1.0,
+            seen_from: SeenFrom::Both,
         }
     }
 
     /// Small spheres, for seeds.
     pub fn points(colour: Colour, radius: Radius) -> Style {
-        Style { colour, radius, min_pixels: 1.5, finish: Finish::Satin, opacity: 1.0, lift_pixels: 0.0 }
+        Style {
+            colour,
+            radius,
+            min_pixels: 1.5,
+            finish: Finish::Satin,
+            opacity: 1.0,
+            lift_pixels: 0.0,
+            seen_from: SeenFrom::Both,
+        }
     }
 }

@@ -1,0 +1,97 @@
+"""Pictures as TIFF and JPEG, and the answers to commands and options that people guess."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+import farfield as ff
+from farfield.cli import run
+from farfield.cli.table import COMMANDS, INSTEAD
+
+
+@pytest.mark.parametrize("ending", ["tif", "jpg", "TIFF", "jpeg"])
+def test_a_picture_is_the_same_in_every_format(tmp_path: Path, ending: str) -> None:
+    for name in ("out.png", f"out.{ending}"):
+        assert run(["render", "demo:box", "--size", "160x100", "-o", str(tmp_path / name), "-q"]) == 0
+    png, other = (np.asarray(Image.open(tmp_path / n).convert("RGB"), float) for n in ("out.png", f"out.{ending}"))
+    assert np.abs(png - other).mean() < (4 if ending[0] == "j" else 1e-9)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["out.png", f"out.{ending}"])
+
+
+def test_a_slice_of_a_volume_is_grey_of_16_bits(tmp_path: Path) -> None:
+    values = np.arange(8 * 6 * 5, dtype="<i2").reshape(8, 6, 5) * 100
+    source = tmp_path / "v.nrrd"
+    source.write_bytes(
+        b"NRRD0004\ntype: int16\ndimension: 3\nsizes: 5 6 8\nendian: little\nencoding: raw\n\n" + values.tobytes()
+    )
+    words = ["extract", "slice", str(source), "--normal", "z", "--resolution", "1", "--nearest", "-q", "-o"]
+    assert run([*words, str(tmp_path / "a.tif")]) == 0
+    assert run([*words, str(tmp_path / "a.npy")]) == 0
+    grey, numbers = tifffile.imread(tmp_path / "a.tif"), np.load(tmp_path / "a.npy")
+    assert grey.dtype == np.uint16 and grey.shape == numbers.shape
+    low, high = np.nanmin(numbers), np.nanmax(numbers)
+    assert np.array_equal(grey, np.rint((numbers - low) / (high - low) * 65535))
+    assert run([*words, str(tmp_path / "b.tif"), "--cmap", "viridis"]) == 0
+    assert tifffile.imread(tmp_path / "b.tif").dtype == np.uint8
+    assert run([*words, str(tmp_path / "c.jpg")]) == 0
+    assert Image.open(tmp_path / "c.jpg").mode == "RGB"
+
+
+def test_what_cannot_be_held_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["render", "demo:box", "--outline", "--no-walls", "--slice", "z", "--samples", "1"]
+    big = ["--size", "4000x3000", "--memory-limit", "48MiB", "-q", "-o"]
+    assert run([*words, *big, str(tmp_path / "a.jpg")]) == 4
+    assert "write a .png" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert run([*words, "-o", str(tmp_path / "a_%04d.jpg")]) == 2
+    assert "a_%04d.png" in capsys.readouterr().err
+    assert run([*words, "-o", str(tmp_path / "a.gif")]) == 2
+
+
+@pytest.mark.parametrize("word", sorted(INSTEAD))
+def test_guessed_commands_are_answered_with_the_right_one(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert word not in COMMANDS
+    assert run([word, "scan.nii"]) == 2
+    said = capsys.readouterr().err
+    assert f"no command '{word}'; it is: farfield" in said
+    assert said.split("it is: farfield ")[1].split()[0] in [*COMMANDS, "--help,", "--version"]
+
+
+def test_guessed_options_are_answered_with_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, right in (
+        (["render", "a.nii", "--missing", "3"], "--raw missing=N"),
+        (["render", "a.nii", "--mip"], "--projection maximum"),
+        (["render", "a.nii", "--colour", "red"], "--color"),
+        (["extract", "slice", "a.nii", "--color", "mach"], "--field FIELD"),
+    ):
+        assert run(words) == 2
+        assert right in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["h.h5", "z.zarr", "n.npy"])
+def test_words_for_labels_are_looked_for_in_every_format(tmp_path: Path, name: str) -> None:
+    values = np.arange(5 * 6 * 7, dtype=np.uint8).reshape(5, 6, 7)
+    if name == "h.h5":
+        import h5py
+
+        with h5py.File(tmp_path / name, "w") as file:
+            file["brain/segmentation"], file["brain/scan"] = values, values
+        sources = {"h.h5::/brain/segmentation": "labels", "h.h5::/brain/scan": "scalar"}
+    elif name == "z.zarr":
+        import zarr
+
+        for stem in ("labels", "scan"):
+            zarr.save_array(str(tmp_path / f"{stem}.zarr"), values)
+        sources = {"labels.zarr": "labels", "scan.zarr": "scalar"}
+    else:
+        for stem in ("atlas", "scan"):
+            tifffile.imwrite(tmp_path / f"{stem}.tif", values, photometric="minisblack")
+        sources = {"atlas.tif": "labels", "scan.tif": "scalar"}
+    for source, kind in sources.items():
+        with ff.open(str(tmp_path / source)) as volume:
+            assert volume.kind == kind, source
