@@ -60,6 +60,19 @@ def test_what_was_written_is_found_among_what_was_not(
     assert pictures[0] == pictures[1]
 
 
+def test_half_of_a_store_is_no_less_than_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where most was written what was not has its range, too."""
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
+    array = store(tmp_path / "a.zarr", (64, 64, 64), 9, chunks=(16, 16, 16))
+    array[:, :, :48] = 20
+    with ff.open(tmp_path / "a.zarr", memory_limit="32MiB") as volume:
+        assert volume.info(ranges=True)["channels"][0]["range"] == [9, 20]
+    with ff.open(tmp_path / "a.zarr", memory_limit="32MiB") as volume:
+        # A face where 20 and 9 meet, and none elsewhere.
+        points = volume.contour([15]).points
+    assert len(points) and np.all((points[:, 0] > 47) & (points[:, 0] < 48))
+
+
 @pytest.mark.parametrize("fill", [-9999.9, float("nan"), 0.0])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_ranges_know_the_fill_value(fill: float, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

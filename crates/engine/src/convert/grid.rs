@@ -79,6 +79,11 @@ impl Grid {
         Self { dims, components, order, place: Place::Rows(HashMap::new(), background) }
     }
 
+    /// Whether rows are kept that were put, and no others.
+    pub fn is_sparse(&self) -> bool {
+        matches!(self.place, Place::Rows(..))
+    }
+
     /// Whether a row was put, of a grid in which most were not.
     fn was_put(&self, j: usize, k: usize) -> bool {
         match &self.place {

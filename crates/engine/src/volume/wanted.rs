@@ -83,6 +83,23 @@ impl Wanted {
         Ok(())
     }
 
+    /// Gives the entries of pages whose cells lie in pages that were never written, too, what these hold.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
+    pub(crate) fn lay(&self, disk: &Disk, grid: &mut Grid, entry: &[f64]) -> Result<(), FieldError> {
+        let Some((written, _)) = &self.some else { return Ok(()) };
+        let [ni, nj, _] = self.along.map(u64::from);
+        for n in 0..self.count {
+            let at = [n % ni, n / ni % nj, n / ni / nj];
+            if !written.around(at.map(|n| n as u32)) {
+                let [i, j, k] = at.map(|n| n as usize);
+                grid.put(disk, j, k, i, entry)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Counts the pages that were not looked at as never written.
     pub(crate) fn answered(&self, session: &VolumeSession, array: &VolumeArray) {
         if let (Some(vacant), Some((written, _))) = (&array.vacant, &self.some) {

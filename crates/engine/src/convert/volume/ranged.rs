@@ -140,15 +140,19 @@ fn make(
             let dims = ranged.pages.map(|n| n as usize);
             let scratch = |n: usize| units.join(format!("ranges.{n}"));
             let written = Wanted::of(session, array, step as u32);
-            let mut entries = match &array.vacant {
-                Some(vacant) if written.few(2 * ranged.components, most) => {
-                    let entry = vacant.range().map(f64::from).repeat(ranged.components);
-                    let mut grid = Grid::sparse(dims, Order::Pairs, entry);
+            // What is joined to an entry that holds the fill value keeps it.
+            let nothing = array.vacant.as_ref().map(|v| v.range().map(f64::from).repeat(ranged.components));
+            let mut entries = match &nothing {
+                Some(entry) if written.few(2 * ranged.components, most) => {
+                    let mut grid = Grid::sparse(dims, Order::Pairs, entry.clone());
                     written.clear(disk, &mut grid)?;
                     grid
                 }
                 _ => Grid::new(disk, &scratch(0), dims, 2 * ranged.components, Order::Pairs, most)?,
             };
+            if let (Some(entry), false) = (&nothing, entries.is_sparse()) {
+                written.lay(disk, &mut entries, entry)?;
+            }
             let pass = Pass { session, array, step: step as u32, disk, written: &written };
             known.failed += pass.run(&mut entries, (done, total), watch)?;
             done += written.count();
