@@ -72,6 +72,12 @@ impl Drop for Mapping {
     }
 }
 
+/// Says what is exhausted where the system grants no more addresses.
+pub(crate) fn no_addresses(error: io::Error) -> io::Error {
+    let what = "the process has no addresses left for another mapping; close datasets, or raise its limits (ulimit -v, vm.max_map_count)";
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
 /// Gives the memory under `ptr..ptr + len` back to the system; it reads as zeros afterwards.
 ///
 /// # Safety

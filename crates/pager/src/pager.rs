@@ -428,6 +428,11 @@ impl Pager {
         Some(Full { needs, used: self.ledger.used(), limit: self.ledger.limit() })
     }
 
+    /// Counts pages as never written that were answered for without being asked for one by one.
+    pub fn answered_fills(&self, pages: u64) {
+        self.lock().tally.fills += pages;
+    }
+
     /// A snapshot of the counters.
     pub fn counters(&self) -> Counters {
         let mut st = self.lock();

@@ -1,4 +1,4 @@
-//! Memory for frames, encoded bytes and scratch: size classes in one anonymous mapping.
+//! Memory for frames, encoded bytes and scratch: size classes in a few anonymous mappings.
 //!
 //! A slot that is freed stays in its class and keeps its memory (*cached*) so that the next page of that size costs no
 //! system call; it is given back to the system when another class needs the room. The pool knows addresses, not charges: its
@@ -9,9 +9,11 @@ use crate::table::PageHash;
 use std::collections::HashMap;
 use std::io;
 
-/// Address space asked for first. Only touched pages take memory, so the size costs nothing; it is halved until the system
-/// grants it (address-space limits, strict overcommit).
-const RESERVATION: usize = if usize::BITS == 64 { 1 << 40 } else { 256 << 20 };
+/// Address space that a pool begins with: a dataset that reads little takes no more. A tebibyte each exhausted a process's addresses with
+/// some 128 open datasets, and then NumPy, threads and subprocesses failed, too.
+const FIRST: usize = 64 << 20;
+/// Each further mapping is as large as all before it together, so that there are few, and at most this.
+const LARGEST: usize = if usize::BITS == 64 { 64 << 30 } else { 256 << 20 };
 
 /// Slots are carved from the mapping in runs of about this size, so that those of one class lie together.
 const RUN_BYTES: usize = 4 << 20;
@@ -73,17 +75,9 @@ pub(crate) struct Given {
 unsafe impl Send for Pool {}
 
 impl Pool {
-    pub(crate) fn new(at_least: usize) -> io::Result<Self> {
-        let mut len = RESERVATION;
-        let floor = os::round_up(at_least).unwrap_or(RUN_BYTES).max(RUN_BYTES);
-        let mapping = loop {
-            match Mapping::reserve(len) {
-                Ok(m) => break m,
-                Err(e) if len / 2 < floor => return Err(e),
-                Err(_) => len /= 2,
-            }
-        };
-        let mappings = vec![mapping];
+    pub(crate) fn new(limit: usize) -> io::Result<Self> {
+        let len = os::round_up(limit).unwrap_or(FIRST).clamp(RUN_BYTES, FIRST);
+        let mappings = vec![Mapping::reserve(len).map_err(os::no_addresses)?];
         Ok(Self {
             mappings,
             carved: 0,
@@ -202,9 +196,13 @@ impl Pool {
         self.mappings.last().map_or(0, |m| m.len() - self.carved)
     }
 
-    /// A small reservation ran out of addresses: another mapping, of which again only touched pages count.
+    /// What is mapped is carved: another mapping, of which again only touched pages take memory. Where addresses are scarce it is as small as
+    /// will do.
     fn map_more(&mut self, bytes: usize) -> io::Result<()> {
-        self.mappings.push(Mapping::reserve(bytes.max(64 << 20))?);
+        let all: usize = self.mappings.iter().map(Mapping::len).sum();
+        let len = all.clamp(FIRST, LARGEST).max(bytes);
+        let mapping = Mapping::reserve(len).or_else(|_| Mapping::reserve(os::round_up(bytes).unwrap_or(bytes)));
+        self.mappings.push(mapping.map_err(os::no_addresses)?);
         self.carved = 0;
         Ok(())
     }

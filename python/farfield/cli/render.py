@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from farfield.cli.advice import conversion_pays
 from farfield.cli.common import Common, command, failure_lines, names_them, stats_lines
 from farfield.cli.common import flat as as_flat
 from farfield.errors import UsageError
@@ -310,6 +311,7 @@ def register(app: typer.Typer) -> None:
             if "failure" in drawn:
                 text.append(f"partial  {drawn['name']}: pages failed, and lines stop where their data does")
                 text.append(f"failure  {drawn['failure']}")
+        text += conversion_pays(result["stats"], info or {}, scene.source)
         common.show(as_flat(result), [*text, *stats_lines(result["stats"]), f"wrote    {_written(result, target)}"])
         return PARTIAL if result["partial"] else 0
 

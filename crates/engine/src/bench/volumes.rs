@@ -153,6 +153,7 @@ impl Formula {
             ranges: ranges.into_iter().collect(),
             missing: Vec::new(),
             valued: None,
+            vacant: None,
         };
         let axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         VolumeLevel { dims: self.dims, placement: Placement { origin: [0.0; 3], axes }, arrays: vec![array] }

@@ -17,14 +17,14 @@ const SYNC_THREADS: usize = 8;
 
 /// The file system, through which tests can cut the power.
 #[derive(Default)]
-pub(super) struct Disk {
+pub(crate) struct Disk {
     /// Operations until nothing works any more.
     #[cfg(test)]
     pub fuse: Option<std::sync::atomic::AtomicI64>,
 }
 
 /// An error about `path`; a full disk gets words that say what to do.
-pub(super) fn failed(path: &Path, e: io::Error) -> FieldError {
+pub(crate) fn failed(path: &Path, e: io::Error) -> FieldError {
     match e.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => FieldError::io(
             path,
@@ -210,7 +210,7 @@ impl Disk {
 }
 
 /// Free bytes for this user on the file system of `path`; `None` where that cannot be told.
-pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let c = CString::new(path.as_os_str().as_bytes()).ok()?;
     let mut s = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: a C string, and room for the answer.
@@ -230,7 +230,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The folder `DST.partial`, locked: at most one conversion into a target runs at a time. The lock goes with the
 /// process, however it ends.
-pub(super) struct Partial {
+pub(crate) struct Partial {
     pub path: PathBuf,
     _lock: File,
 }

@@ -7,13 +7,14 @@ use field::error::FieldError;
 use field::store::codec::Encoder;
 use field::store::layout::ArrayLayout;
 use field::store::metadata::ArraySeal;
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Which components of an entry are lower limits; the others are upper ones.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// The first half.
     Halves,
     /// Every other one, from the first on.
@@ -30,7 +31,7 @@ impl Order {
 }
 
 /// One level of one step, row by row: `[k][j]` rows of `[i][component]`, in memory or, where it is large, in a file.
-pub(super) struct Grid {
+pub(crate) struct Grid {
     pub dims: [usize; 3],
     pub components: usize,
     order: Order,
@@ -40,6 +41,8 @@ pub(super) struct Grid {
 enum Place {
     Memory(Vec<f64>),
     File(File, PathBuf),
+    /// Rows by their number; one that is not there is the background's entry again and again.
+    Rows(HashMap<usize, Vec<f64>>, Vec<f64>),
 }
 
 impl Grid {
@@ -70,6 +73,25 @@ impl Grid {
         Ok(grid)
     }
 
+    /// Most entries are `background`: rows are kept that are put. Who puts them sees to it that they are few.
+    pub fn sparse(dims: [usize; 3], order: Order, background: Vec<f64>) -> Self {
+        let components = background.len();
+        Self { dims, components, order, place: Place::Rows(HashMap::new(), background) }
+    }
+
+    /// Whether rows are kept that were put, and no others.
+    pub fn is_sparse(&self) -> bool {
+        matches!(self.place, Place::Rows(..))
+    }
+
+    /// Whether a row was put, of a grid in which most were not.
+    fn was_put(&self, j: usize, k: usize) -> bool {
+        match &self.place {
+            Place::Rows(rows, _) => rows.contains_key(&(k * self.dims[1] + j)),
+            _ => true,
+        }
+    }
+
     fn empty_row(&self) -> Vec<f64> {
         let lower = |n: usize| self.order.is_lower(n % self.components, self.components);
         let one = |n: usize| if lower(n) { f64::INFINITY } else { f64::NEG_INFINITY };
@@ -85,6 +107,10 @@ impl Grid {
     pub fn get(&self, j: usize, k: usize, i: usize, out: &mut [f64]) -> Result<(), FieldError> {
         let at = self.at(j, k, i);
         match &self.place {
+            Place::Rows(rows, background) => match rows.get(&(k * self.dims[1] + j)) {
+                Some(row) => out.copy_from_slice(&row[i * self.components..][..out.len()]),
+                None => out.chunks_exact_mut(background.len()).for_each(|e| e.copy_from_slice(background)),
+            },
             Place::Memory(v) => out.copy_from_slice(&v[at..at + out.len()]),
             Place::File(file, path) => {
                 let mut bytes = vec![0; out.len() * 8];
@@ -101,6 +127,11 @@ impl Grid {
     pub fn put(&mut self, disk: &Disk, j: usize, k: usize, i: usize, row: &[f64]) -> Result<(), FieldError> {
         let at = self.at(j, k, i);
         match &mut self.place {
+            Place::Rows(rows, background) => {
+                let whole = || background.repeat(self.dims[0]);
+                let to = rows.entry(k * self.dims[1] + j).or_insert_with(whole);
+                to[i * self.components..][..row.len()].copy_from_slice(row);
+            }
             Place::Memory(v) => v[at..at + row.len()].copy_from_slice(row),
             Place::File(file, path) => {
                 let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -129,6 +160,9 @@ impl Grid {
         by: usize,
         most: usize,
     ) -> Result<Self, FieldError> {
+        if let Place::Rows(_, background) = &self.place {
+            return self.coarser_sparse(disk, dims, by, background.clone());
+        }
         let mut next = Self::new(disk, path, dims, self.components, self.order, most)?;
         let mut row = vec![0.0; self.dims[0] * self.components];
         for k in 0..self.dims[2] {
@@ -145,6 +179,38 @@ impl Grid {
     }
 }
 
+impl Grid {
+    /// As [`Self::coarser`], of rows of which most are background: so are those that are made of such rows alone.
+    fn coarser_sparse(
+        &self,
+        disk: &Disk,
+        dims: [usize; 3],
+        by: usize,
+        background: Vec<f64>,
+    ) -> Result<Self, FieldError> {
+        let mut next = Self::sparse(dims, self.order, background);
+        let mut row = vec![0.0; self.dims[0] * self.components];
+        for k in 0..dims[2] {
+            for j in 0..dims[1] {
+                let rows = (k * by..((k + 1) * by).min(self.dims[2]))
+                    .flat_map(|k| (j * by..((j + 1) * by).min(self.dims[1])).map(move |j| (j, k)));
+                if !rows.clone().any(|(j, k)| self.was_put(j, k)) {
+                    continue;
+                }
+                let mut short = next.empty_row();
+                for (j, k) in rows {
+                    self.get(j, k, 0, &mut row)?;
+                    for (i, v) in row.chunks_exact(self.components).enumerate() {
+                        merge(&mut short[i / by * self.components..][..self.components], v, self.order);
+                    }
+                }
+                next.put(disk, j, k, 0, &short)?;
+            }
+        }
+        Ok(next)
+    }
+}
+
 /// Joins limits: lower ones least, upper ones greatest.
 fn merge(have: &mut [f64], more: &[f64], order: Order) {
     let components = have.len();
@@ -155,7 +221,7 @@ fn merge(have: &mut [f64], more: &[f64], order: Order) {
 }
 
 /// Writes one level of one step.
-pub(super) fn write_level(
+pub(crate) fn write_level(
     disk: &Disk,
     store: &Path,
     layout: &ArrayLayout,

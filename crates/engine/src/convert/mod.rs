@@ -14,9 +14,9 @@
 
 mod append;
 mod commit;
-mod disk;
+pub(crate) mod disk;
 mod estimate;
-mod grid;
+pub(crate) mod grid;
 mod levels;
 mod piece;
 mod pipeline;

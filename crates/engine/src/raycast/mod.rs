@@ -5,6 +5,7 @@ mod hurry;
 mod kept;
 mod next;
 mod order;
+mod sweep;
 
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::limits::would_do;
@@ -21,6 +22,7 @@ use pager::{Charge, ChargeKind, Pager, Worker};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+use sweep::Sweep;
 
 /// How a picture is cast.
 #[derive(Clone, Debug)]
@@ -210,6 +212,11 @@ pub fn cast_until(
     let (grid, filled, mut stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
         let load = means.load(&share, workers, pager);
         let work = Cast { scene, ends, share, own: &own, next: &next, means };
+        if options.deadline.is_none() && options.next.is_none() {
+            if let Some(sweep) = Sweep::of(&work, pager) {
+                return sweep.run(work, pager, load, told);
+            }
+        }
         executor::run(&work, pager, load, told)
     })?;
     stats.add(&before);
@@ -294,6 +301,18 @@ impl Drop for Under {
     }
 }
 
+impl Cast<'_> {
+    /// Tile number `n`, at its beginning.
+    fn tile(&self, n: u64) -> RayTile {
+        let tile = RayTile::of(self.scene, self.share.pixels(n));
+        match self.ends {
+            Some(Ends { stops: Some(stops), .. }) => tile.stopping(self.scene, stops.depths),
+            Some(Ends { depth, .. }) => tile.ending(self.scene, depth),
+            None => tile,
+        }
+    }
+}
+
 impl<'a> Work for Cast<'a> {
     type Task = Under;
     type Context = Lent<'a>;
@@ -321,13 +340,7 @@ impl<'a> Work for Cast<'a> {
         self.share.to.deadline
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
-        let tile = RayTile::of(self.scene, self.share.pixels(n));
-        let tile = match self.ends {
-            Some(Ends { stops: Some(stops), .. }) => tile.stopping(self.scene, stops.depths),
-            Some(Ends { depth, .. }) => tile.ending(self.scene, depth),
-            None => tile,
-        };
-        Ok(Under { tile: Some(tile), counts: Counts::default(), to: self.share.to.clone() })
+        Ok(Under { tile: Some(self.tile(n)), counts: Counts::default(), to: self.share.to.clone() })
     }
     fn steps(&self, lent: &mut Lent<'a>, tasks: [Option<&mut Self::Task>; LANES], outcomes: &mut [Outcome; LANES]) {
         let context = lent.context();

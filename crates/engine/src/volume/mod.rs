@@ -5,6 +5,7 @@
 //! array of the caller's.
 
 mod boxes;
+mod wanted;
 mod whole;
 
 use crate::limits::{least_limit, Unseen, SMALLEST_LIMIT};
@@ -15,6 +16,7 @@ use pager::Pager;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
+pub(crate) use wanted::Wanted;
 pub use whole::Checked;
 
 /// A volume with the pager that its pages go through.
@@ -111,7 +113,7 @@ impl VolumeSession {
                 let pages: u64 = l.arrays.iter().map(|a| a.translation.count()).sum();
                 json!({
                     "dims": l.dims, "page": first.translation.page, "pages": pages,
-                    "ranges": l.arrays.iter().all(|a| !a.ranges.is_empty()),
+                    "ranges": v.spec.ranges.is_some() && l.arrays.iter().all(|a| !a.ranges.is_empty()),
                 })
             })
             .collect();

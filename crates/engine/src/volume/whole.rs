@@ -1,6 +1,6 @@
 //! Every page of a volume once.
 
-use super::VolumeSession;
+use super::{VolumeSession, Wanted};
 use crate::limits::pager_error;
 use crate::session::Watch;
 use field::error::FieldError;
@@ -39,18 +39,21 @@ impl VolumeSession {
             let bytes = 2 * array.brick.bytes() as u64;
             let at_once = (self.pager.ledger().limit() / 4 / bytes).clamp(1, 1024);
             for step in 0..steps {
-                let count = array.translation.count();
+                let wanted = Wanted::of(self, array, step);
                 let mut from = 0;
-                while from < count {
+                while from < wanted.count() {
                     if !watch("checking", found.pages as f64, total) {
                         return Err(FieldError::Interrupted);
                     }
-                    let to = (from + at_once).min(count);
-                    let pages: Vec<PageId> = (from..to).map(|n| PageId::new(array.id, step, n)).collect();
+                    let to = (from + at_once).min(wanted.count());
+                    let numbers = wanted.numbers(from, to);
+                    let pages: Vec<PageId> = numbers.iter().map(|n| PageId::new(array.id, step, *n)).collect();
                     self.check_some(&pages, &mut found)?;
                     found.pages += to - from;
                     from = to;
                 }
+                wanted.answered(self, array);
+                found.pages += wanted.vacant();
             }
         }
         found.never_written = self.volume.fills() - before;

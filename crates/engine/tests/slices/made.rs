@@ -110,6 +110,7 @@ impl Made<'_> {
             ranges: Vec::new(),
             missing: Vec::new(),
             valued: None,
+            vacant: None,
         }
     }
 }

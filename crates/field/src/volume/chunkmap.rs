@@ -5,8 +5,9 @@ use super::place::{Chunks, Entry};
 use super::ranges::write_ranges;
 use super::shape::{C, T, X, Y, Z};
 use super::spread::{frame_strides, put_fill, repeat, spread, swap_all, Box4, Elements};
-use super::voxel::Brick;
+use super::voxel::{Brick, Voxel};
 use crate::translate::Translation;
+use crate::with_voxel;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{PageId, SourceId};
 use pager::map::{Located, PageMap, Segment, Target};
@@ -93,6 +94,13 @@ impl Common {
     pub(super) fn fill(&self, page: PageId, frame: &mut [u8]) {
         if let Some(element) = &self.fill {
             repeat(element, &mut frame[..self.brick.voxel_bytes()]);
+            // Blocks of a whole page that are all one number are not gone through for their ranges.
+            let whole = self.translation.extent(page.page).1 == self.brick.page;
+            let number = with_voxel!(self.brick.voxel, T => element.first_chunk().is_some_and(|b| is_number(T::from_ne_bytes(*b))));
+            if self.ranges && whole && number {
+                repeat(element, &mut frame[self.brick.ranges_at()..self.brick.bytes()]);
+                return;
+            }
         }
         self.finish(page, frame);
     }
@@ -100,6 +108,11 @@ impl Common {
     pub(super) fn count_fill(&self, chunks: u64) {
         self.fills.fetch_add(chunks, Relaxed);
     }
+}
+
+/// Whether ranges do not pass over it.
+fn is_number<T: Voxel>(x: T) -> bool {
+    x.partial_cmp(&x).is_some()
 }
 
 /// See the module. A page is a box of whole chunks; most often one.

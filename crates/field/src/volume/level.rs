@@ -1,8 +1,10 @@
 //! What kernels know of a volume: its arrays of pages at each level, and where voxels lie in space.
 
+use super::vacant::Vacant;
 use super::voxel::Brick;
 use crate::translate::Translation;
 use pager::id::ArrayId;
+use std::sync::Arc;
 
 /// From voxel indices to positions: `origin + i axes[0] + j axes[1] + k axes[2]`; whole numbers are the centres of voxels.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -60,6 +62,8 @@ pub struct VolumeArray {
     /// The same array with NaN where a stored number stands for a missing value, cut in the same pages; `None` where none does. Its numbers
     /// are floats that hold all stored ones of up to 53 bits.
     pub valued: Option<Box<Self>>,
+    /// What is known of its pages that were never written; `None` where nothing is known without reading, or all were written.
+    pub vacant: Option<Arc<Vacant>>,
 }
 
 impl VolumeArray {

@@ -26,11 +26,14 @@ mod spread;
 mod state;
 pub mod store;
 mod streams;
+mod vacant;
 mod voxel;
+mod written;
 
 pub use level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 pub use open::Volume;
 pub use ranges::{typed, typed_mut, write_ranges, Extremes};
 pub use spec::{rgb_of, ArraySpec, ChannelSpec, CodecSpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 pub use state::VolumeFiles;
+pub use vacant::{Vacant, Written};
 pub use voxel::{Brick, Voxel, VoxelType, BLOCK};

@@ -7,14 +7,14 @@ use super::missing::{stored_missing, ValuePages};
 use super::pages::{chunk_box, row_box, LARGE};
 use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
 use super::rowmap::RowMap;
-use super::shape::{Shape, Stored, C, T, X, Y, Z};
-use super::spec::{ArraySpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
+use super::shape::{element, Shape, C, T, X, Y, Z};
+use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 use super::store::{range_spec, Known, RangedArray};
-use super::voxel::{Brick, Voxel, VoxelType};
+use super::vacant::Vacant;
+use super::voxel::Brick;
 use crate::error::FieldError;
 use crate::held;
 use crate::translate::Translation;
-use crate::with_voxel;
 use pager::id::{ArrayId, SourceId};
 use pager::source::told::Told;
 use pager::source::Source;
@@ -27,6 +27,9 @@ use std::sync::Arc;
 const ROW: u64 = 24;
 /// Voxels of a level at most along each axis.
 const MOST: u64 = 1 << 31;
+/// Names of files that are listed at most to know which chunks were never written: some tens of milliseconds on a disk. Of stores of more
+/// files each is looked at when it is wanted.
+const LISTED: usize = 1 << 16;
 /// Largest frame.
 const MOST_PAGE: u64 = 1 << 31;
 
@@ -110,6 +113,7 @@ impl Volume {
         if let Some(folder) = &spec.ranges {
             opening.ranges(folder, &mut levels)?;
         }
+        opening.vacant_ranges(&mut levels);
         kept += opening.kept;
         let (fills, checked, file_bytes) = (opening.fills, opening.checked, opening.file_bytes);
         let pages_beside = opening.pages_beside;
@@ -279,6 +283,20 @@ impl Opening<'_> {
         Ok(())
     }
 
+    /// Where no ranges are kept, those of what was never written, which cost nothing.
+    fn vacant_ranges(&mut self, levels: &mut [VolumeLevel]) {
+        for array in levels.iter_mut().flat_map(|l| &mut l.arrays).filter(|a| a.ranges.is_empty()) {
+            let Some(vacant) = &array.vacant else { continue };
+            for (translation, map) in vacant.ranges(&array.name) {
+                self.kept += 1024;
+                array.ranges.push(RangeLevel { id: self.beside(map), translation });
+            }
+            if let Some(valued) = &mut array.valued {
+                valued.ranges.clone_from(&array.ranges);
+            }
+        }
+    }
+
     /// Arrays of pages of an array of a level of `dims` voxels; with ranges of blocks behind the voxels or without.
     fn array(&mut self, dims: [u64; 3], spec: &ArraySpec, blocks: bool) -> Result<Vec<VolumeArray>, FieldError> {
         let shape = Shape::new(spec).map_err(FieldError::Usage)?;
@@ -353,6 +371,7 @@ impl Opening<'_> {
             // Of pages of ranges nothing is missing.
             let missing = channels.iter().filter(|_| blocks).map(|c| self.spec.channels[*c].missing);
             let missing: Vec<_> = missing.map(|m| stored_missing(m, brick.voxel)).collect();
+            let vacant = fill.as_ref().filter(|_| blocks).and_then(|f| Vacant::new(&common, by_rows, f));
             let mut array = VolumeArray {
                 name,
                 id: self.pager.add_array(map(common.clone())),
@@ -363,6 +382,7 @@ impl Opening<'_> {
                 ranges: Vec::new(),
                 missing,
                 valued: None,
+                vacant,
             };
             if array.missing.iter().any(Option::is_some) {
                 let brick = ValuePages::brick(brick);
@@ -398,6 +418,10 @@ impl Opening<'_> {
         let folder = self.pager.folder(names(&spec.place, dims(grid)));
         let folder = folder.map_err(|e| usage(e.to_string()))?;
         let source = self.add_source(&folder);
+        let keyed = matches!(spec.place, PlaceSpec::Keys { .. } | PlaceSpec::Shards { .. });
+        let there =
+            (keyed && spec.fill.is_some()).then(|| folder.names().there(LISTED)).flatten().map(Arc::<[u64]>::from);
+        self.kept += there.as_ref().map_or(0, |t| 8 * t.len() as u64);
         let place = match &spec.place {
             PlaceSpec::Contiguous { file, offset } => {
                 self.long_enough(file, *offset, shape.chunk_bytes())?;
@@ -448,7 +472,7 @@ impl Opening<'_> {
                 Place::Shards { index, grid }
             }
         };
-        Ok(Chunks { shape, place, folder, source })
+        Ok(Chunks { shape, place, folder, source, there })
     }
 
     /// Registers an array that says where voxels are.
@@ -557,19 +581,4 @@ fn check_page(brick: &Brick) -> Result<(), FieldError> {
         return Err(usage(format!("a page of {:?} voxels of {} numbers is too large", brick.page, brick.components)));
     }
     Ok(())
-}
-
-/// A number as an element in memory.
-fn element(stored: Stored, value: Fill) -> Result<Vec<u8>, String> {
-    with_voxel!(stored.voxel, T => {
-        let float = matches!(T::TYPE, VoxelType::Float32 | VoxelType::Float64);
-        let (number, fits, said) = match value {
-            Fill::Whole(v) => (v as T, (v as T) as i128 == v, v.to_string()),
-            Fill::Number(v) => (v as T, (v as T).to_f64() == v, v.to_string()),
-        };
-        if !(fits || float) {
-            return Err(format!("a fill value of {said} is no {}", T::TYPE.name()));
-        }
-        Ok(number.to_ne_bytes().to_vec())
-    })
 }

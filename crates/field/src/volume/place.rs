@@ -52,6 +52,9 @@ impl Names for Keyed {
         let at: Vec<String> = indices(number, &self.grid).iter().map(u64::to_string).collect();
         format!("{}{}", self.prefix, at.join(&self.separator)).into()
     }
+    fn there(&self, most: usize) -> Option<Vec<u64>> {
+        super::written::listed(&self.prefix, &self.separator, &self.grid, most)
+    }
 }
 
 /// Where one chunk lies.
@@ -97,9 +100,42 @@ pub(super) struct Chunks {
     pub(super) place: Place,
     pub(super) folder: Arc<Folder>,
     pub(super) source: SourceId,
+    /// The numbers of all files that there are, in order, where a listing of their folders has told: chunks of others were never written.
+    pub(super) there: Option<Arc<[u64]>>,
 }
 
 impl Chunks {
+    /// Whether it is known without reading anything that a chunk was never written.
+    pub(super) fn never(&self, at: [u64; 5]) -> bool {
+        match (&self.place, &self.there) {
+            (Place::Table { rows }, _) => row(rows, self.shape.number(at)).is_some_and(|r| r[2] == 0),
+            (_, Some(there)) => there.binary_search(&self.file(at)).is_err(),
+            _ => false,
+        }
+    }
+
+    /// Chunks along x, y, z, c, t that a file of the grid of files holds.
+    pub(super) fn per_file(&self) -> [u64; 5] {
+        match &self.place {
+            Place::Shards { grid, .. } => grid.per,
+            _ => [1; 5],
+        }
+    }
+
+    /// The place of a file in the grid of files, along x, y, z, c, t.
+    pub(super) fn file_at(&self, number: u64) -> [u64; 5] {
+        let grid = match &self.place {
+            Place::Shards { grid, .. } => grid.shards,
+            _ => self.shape.grid,
+        };
+        let (mut rest, mut at) = (number, [0; 5]);
+        for d in self.shape.dims.iter().rev() {
+            at[*d] = rest % grid[*d];
+            rest /= grid[*d];
+        }
+        at
+    }
+
     /// The number of the file that holds a chunk, where that is known without reading anything.
     fn file(&self, at: [u64; 5]) -> u64 {
         match &self.place {
@@ -125,6 +161,9 @@ impl Chunks {
     /// Where a chunk lies.
     pub(super) fn entry(&self, at: [u64; 5], index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Entry {
         let number = self.shape.number(at);
+        if self.there.is_some() && self.never(at) {
+            return Entry::Absent;
+        }
         match &self.place {
             Place::Contiguous { offset } => Entry::At { offset: *offset, len: self.shape.chunk_bytes() },
             Place::Planes { offset, offsets } => {

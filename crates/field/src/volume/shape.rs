@@ -2,8 +2,9 @@
 
 use super::chain::Element;
 use super::images::ImageShape;
-use super::spec::{ArraySpec, PlaceSpec};
-use super::voxel::VoxelType;
+use super::spec::{ArraySpec, Fill, PlaceSpec};
+use super::voxel::{Voxel, VoxelType};
+use crate::with_voxel;
 
 /// Places of x, y, z, c and t in all that follows.
 pub(super) const X: usize = 0;
@@ -52,6 +53,21 @@ impl Stored {
         let float = self.half || matches!(self.voxel, VoxelType::Float32 | VoxelType::Float64);
         Element { size: self.size(), float, big: self.big }
     }
+}
+
+/// A number as an element in memory.
+pub(super) fn element(stored: Stored, value: Fill) -> Result<Vec<u8>, String> {
+    with_voxel!(stored.voxel, T => {
+        let float = matches!(T::TYPE, VoxelType::Float32 | VoxelType::Float64);
+        let (number, fits, said) = match value {
+            Fill::Whole(v) => (v as T, (v as T) as i128 == v, v.to_string()),
+            Fill::Number(v) => (v as T, (v as T).to_f64() == v, v.to_string()),
+        };
+        if !(fits || float) {
+            return Err(format!("a fill value of {said} is no {}", T::TYPE.name()));
+        }
+        Ok(number.to_ne_bytes().to_vec())
+    })
 }
 
 /// See the module.

@@ -28,7 +28,7 @@ pub use pages::{Context, Counts, Rooms};
 pub use ray::LONGEST_STEP;
 pub use scene::{Scene, SceneError, Setting, MOST_SOURCES};
 pub use stops::{Gathered, MOST_STOPS};
-pub use tile::{Pixels, RayTile, TILE};
+pub use tile::{Bound, Layers, Pixels, RayTile, TILE};
 pub use tint::{colour_of, full_range};
 pub use transfer::{TransferError, TransferFunction};
 

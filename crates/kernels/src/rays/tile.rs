@@ -48,6 +48,40 @@ pub struct RayTile {
     stops: Option<Stops>,
     /// Some ray went on in the last step.
     moved: bool,
+    /// Of each ray the sample at which it waits, where it does: see [`RayTile::bound`].
+    caps: Vec<i64>,
+}
+
+/// Where rays wait for each other: the end of a slab of the volume, whose pages are then those of all of them.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// The axis that slabs are cut across.
+    pub axis: usize,
+    /// Where the slab ends, in voxels.
+    pub plane: f64,
+    /// Whether rays go on that come to larger numbers along the axis, or those that come to smaller ones. Those along the slab go with the
+    /// former.
+    pub upward: bool,
+}
+
+impl Bound {
+    /// The first sample of a ray that does not lie before the plane.
+    fn cap(&self, ray: &Ray) -> i64 {
+        let (origin, step) = (ray.origin[self.axis], ray.step[self.axis]);
+        let before = if self.upward { origin < self.plane } else { origin > self.plane };
+        match (step == 0.0, (step > 0.0) == self.upward) {
+            (true, _) => {
+                if self.upward && before {
+                    i64::MAX
+                } else {
+                    i64::MIN
+                }
+            }
+            (_, false) => i64::MIN,
+            // Sample n stands at n + 1/2 steps. What is too large for a number of samples is clamped.
+            (_, true) => ((self.plane - origin) / step - 0.5).ceil() as i64,
+        }
+    }
 }
 
 /// What all rays lie between: the least and the most of their origins and of their steps along each axis.
@@ -125,8 +159,18 @@ impl RayTile {
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
         let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
-        let mut tile =
-            Self { pixels, size, rays, lanes: Vec::new(), tallies, until: 0, beam: None, stops: None, moved: false };
+        let mut tile = Self {
+            pixels,
+            size,
+            rays,
+            lanes: Vec::new(),
+            tallies,
+            until: 0,
+            beam: None,
+            stops: None,
+            moved: false,
+            caps: Vec::new(),
+        };
         tile.begin(sources.len());
         tile
     }
@@ -181,7 +225,9 @@ impl RayTile {
         let Some(stops) = &mut self.stops else { return false };
         let sources = self.rays.len() / self.lanes.len().max(1);
         let mut any = false;
-        for (n, (lane, rays)) in self.lanes.iter_mut().zip(self.rays.chunks_exact_mut(sources.max(1))).enumerate() {
+        let lanes = self.lanes.iter_mut().zip(self.rays.chunks_exact_mut(sources.max(1)));
+        // Those that wait at the end of a slab are at no stop.
+        for (n, (lane, rays)) in lanes.enumerate().filter(|(_, (lane, _))| lane.done) {
             any |= stops.go_on(n, lane, rays);
         }
         if any {
@@ -196,7 +242,33 @@ impl RayTile {
         let of_source = size_of::<Ray>() + if scene.projects() { size_of::<Tally>() } else { 0 };
         let pixels = (TILE * TILE) as usize;
         let stops = if stops > 0 { Stops::bytes(pixels, stops, pixels * sources) } else { 0 };
-        size_of::<Self>() + pixels * (sources * of_source + size_of::<Lane>()) + stops
+        size_of::<Self>() + pixels * (sources * of_source + size_of::<Lane>() + size_of::<i64>()) + stops
+    }
+
+    /// From now on rays wait where they come to the end of a slab of the volume; those that do not go its way wait where they are. What comes
+    /// of a ray does not depend on where it has waited.
+    pub fn bound(&mut self, bound: Bound) {
+        // Of rays that stop before they come into the volume.
+        self.go_on();
+        let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);
+        self.caps.clear();
+        self.caps.extend(self.rays.iter().step_by(sources).map(|ray| bound.cap(ray)));
+    }
+
+    /// Whether a ray has samples before it comes to the end of the slab.
+    pub fn is_within(&self) -> bool {
+        self.lanes.iter().zip(&self.caps).any(|(lane, cap)| !lane.done && lane.n < *cap)
+    }
+
+    /// Whether all rays are at their ends.
+    pub fn is_done(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.done)
+    }
+
+    /// The sample up to which a ray goes now.
+    #[inline(always)]
+    fn cap(&self, n: usize) -> i64 {
+        self.caps.get(n).copied().unwrap_or(i64::MAX)
     }
 
     /// Of each pixel that was not cast before what its ray has gathered at its stops, in the order in which they were named.
@@ -281,6 +353,7 @@ impl RayTile {
                 self.rounds(cx, (pin_bytes, 1), |_, _| false, |tile, lanes, until, cx| {
                     let n = lanes.start;
                     let (ray, tally, lane) = (&tile.rays[n], &mut tile.tallies[n], &mut tile.lanes[n]);
+                    let until = until.min(tile.caps.get(n).copied().unwrap_or(i64::MAX));
                     projected::march::<T>(scene, ray, tally, lane, until, cx, cells.as_mut());
                 })
             });
@@ -295,6 +368,7 @@ impl RayTile {
                     let of = n * scene.sources.len()..(n + 1) * scene.sources.len();
                     let (x, y) = tile.pixels.place(tile.size, n as u32);
                     let tallies = tile.tallies.get_mut(of.clone()).unwrap_or(&mut []);
+                    let until = until.min(tile.caps.get(n).copied().unwrap_or(i64::MAX));
                     let lane = &mut tile.lanes[n];
                     mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
                 },
@@ -308,8 +382,10 @@ impl RayTile {
         with_voxel!(source.array.brick.voxel, T => {
             let dark = |tile: &Self, cx: &mut Context| bricks && tile.dark::<T>(source, cx);
             self.rounds(cx, (pin_bytes, together), dark, |tile, lanes, until, cx| {
+                let base = lanes.start;
                 let (rays, lanes) = (&tile.rays[lanes.clone()], &mut tile.lanes[lanes]);
                 for (n, (ray, lane)) in rays.iter().zip(lanes.iter_mut()).enumerate() {
+                    let until = until.min(tile.caps.get(base + n).copied().unwrap_or(i64::MAX));
                     if !lane.done && lane.n < until {
                         march::<T>(source, ray, lane, until, cx, queues.as_mut().map(|all| (all, n)));
                     }
@@ -350,7 +426,7 @@ impl RayTile {
     ) -> Progress {
         let asked = (pin_bytes / cx.largest_page()).max(1);
         loop {
-            let mut left = false;
+            let (mut left, mut within) = (false, false);
             if dark(self, cx) {
                 for (lane, ray) in self.lanes.iter_mut().zip(&self.rays).filter(|(l, _)| !l.done) {
                     lane.n = lane.n.max(self.until);
@@ -359,9 +435,11 @@ impl RayTile {
             }
             for first in (0..self.lanes.len()).step_by(together) {
                 let lanes = first..(first + together).min(self.lanes.len());
-                let live = || self.lanes[lanes.clone()].iter().filter(|l| !l.done);
+                let this = &*self;
+                let live = || lanes.clone().map(move |n| (&this.lanes[n], this.cap(n))).filter(|(l, _)| !l.done);
                 left |= live().count() > 0;
-                if live().any(|l| l.n < self.until) {
+                within |= live().any(|(l, cap)| l.n < cap);
+                if live().any(|(l, cap)| l.n < this.until.min(cap)) {
                     let far = |tile: &Self| -> i64 {
                         tile.lanes[lanes.clone()].iter().map(|l| l.n + i64::from(l.done)).sum()
                     };
@@ -377,7 +455,8 @@ impl RayTile {
             if !cx.missing.is_empty() {
                 return Progress::Need;
             }
-            if !left {
+            // Rays that wait at the end of a slab are done as far as that goes.
+            if !left || !within {
                 return Progress::Done;
             }
             self.until += SLAB;
@@ -385,7 +464,30 @@ impl RayTile {
     }
 }
 
+/// A volume's pages in layers, of which one after the other may be gone through.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Layers {
+    /// The axis along which they follow each other: the last along which there are several, which in most files is the slowest.
+    pub axis: usize,
+    /// How many there are.
+    pub count: u32,
+    /// Voxels of each along the axis.
+    pub edge: u32,
+    /// Bytes of all pages of one.
+    pub bytes: u64,
+}
+
 impl Scene {
+    /// The layers of the one volume that is shown, if there is one of several layers.
+    pub fn layers(&self) -> Option<Layers> {
+        let [source] = &self.sources[..] else { return None };
+        let t = &source.array.translation;
+        let axis = (0..3).rev().find(|a| t.pages[*a] > 1)?;
+        let (count, edge) = (t.pages[axis], t.page[axis]);
+        let bytes = t.count() / u64::from(count) * source.array.brick.bytes() as u64;
+        Some(Layers { axis, count, edge, bytes })
+    }
+
     /// A thread's context, with what was kept of one before it.
     pub fn context(self: &Arc<Self>, worker: Worker, rooms: Rooms, kept: Option<Kept>) -> Context {
         let bricks = kept.map(|kept| kept.bricks(self, rooms));

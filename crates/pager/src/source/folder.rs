@@ -23,6 +23,12 @@ pub trait Names: Send + Sync {
     fn count(&self) -> u64;
     /// The path of the file of that number, which is below [`Self::count`].
     fn path(&self, number: u64) -> PathBuf;
+    /// The numbers of all files that there may be, in order, where listing folders tells it: no other file is there. `None` where that
+    /// takes a look at more than `most` names, or cannot be told.
+    fn there(&self, most: usize) -> Option<Vec<u64>> {
+        let _ = most;
+        None
+    }
 }
 
 /// Bytes of an [`About`].

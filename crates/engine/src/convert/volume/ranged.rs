@@ -11,7 +11,7 @@ use crate::convert::disk::{Disk, Partial};
 use crate::convert::grid::{write_level, Grid, Order};
 use crate::limits::{charge_other, fetch_error};
 use crate::session::Watch;
-use crate::volume::VolumeSession;
+use crate::volume::{VolumeSession, Wanted};
 use field::error::FieldError;
 use field::file::Digest;
 use field::store::layout::ArrayLayout;
@@ -119,7 +119,8 @@ fn make(
     };
     let bytes = arrays.iter().map(strip).max().unwrap_or(0);
     let _charged = charge_other(&session.pager, bytes, "making the ranges of pages")?;
-    let total = session.volume.page_count();
+    let total = session.volume.levels.iter().flat_map(|l| &l.arrays);
+    let total = total.map(|a| a.translation.count() * if a.steady { 1 } else { u64::from(session.volume.steps) }).sum();
     let mut known = Known { state, arrays: arrays.to_vec(), seen: Vec::new(), failed: 0 };
     let mut done = 0;
     known.seen = vec![[f64::INFINITY, f64::NEG_INFINITY]; session.volume.spec.channels.len()];
@@ -138,10 +139,24 @@ fn make(
         for step in 0..ranged.steps {
             let dims = ranged.pages.map(|n| n as usize);
             let scratch = |n: usize| units.join(format!("ranges.{n}"));
-            let mut entries = Grid::new(disk, &scratch(0), dims, 2 * ranged.components, Order::Pairs, most)?;
-            let pass = Pass { session, array, step: step as u32, disk };
+            let written = Wanted::of(session, array, step as u32);
+            // What is joined to an entry that holds the fill value keeps it.
+            let nothing = array.vacant.as_ref().map(|v| v.range().map(f64::from).repeat(ranged.components));
+            let mut entries = match &nothing {
+                Some(entry) if written.few(2 * ranged.components, most) => {
+                    let mut grid = Grid::sparse(dims, Order::Pairs, entry.clone());
+                    written.clear(disk, &mut grid)?;
+                    grid
+                }
+                _ => Grid::new(disk, &scratch(0), dims, 2 * ranged.components, Order::Pairs, most)?,
+            };
+            if let (Some(entry), false) = (&nothing, entries.is_sparse()) {
+                written.lay(disk, &mut entries, entry)?;
+            }
+            let pass = Pass { session, array, step: step as u32, disk, written: &written };
             known.failed += pass.run(&mut entries, (done, total), watch)?;
-            done += array.translation.count();
+            done += written.count();
+            written.answered(session, array);
             for (n, layout) in layouts.iter().enumerate() {
                 if n > 0 {
                     entries = entries.coarser(disk, &scratch(n), layout.grid.paging.dims, RANGE_STEP, most)?;
@@ -174,6 +189,8 @@ struct Pass<'p> {
     array: &'p VolumeArray,
     step: u32,
     disk: &'p Disk,
+    /// The pages that are looked at: what was never written is known.
+    written: &'p Wanted,
 }
 
 /// What threads have in common.
@@ -187,9 +204,9 @@ struct Shared<'g> {
 impl Pass<'_> {
     /// Looks at all pages on all threads; how many cannot be read.
     fn run(&self, entries: &mut Grid, (before, total): (u64, u64), watch: &mut Watch<'_>) -> Result<u64, FieldError> {
-        let count = self.array.translation.count();
+        let count = self.written.count();
         let limit = self.session.pager.ledger().limit();
-        let workers = (self.session.threads() as u64).clamp(1, count.min(64)) as usize;
+        let workers = (self.session.threads() as u64).clamp(1, count.clamp(1, 64)) as usize;
         let each = 2 * self.array.brick.bytes() as u64;
         let at_once = (limit / SHARE / workers as u64 / each).clamp(1, AT_ONCE);
         let shared = Mutex::new(Shared { entries, error: None, failed: 0, alive: workers });
@@ -201,7 +218,7 @@ impl Pass<'_> {
                 return;
             }
             let to = (from + at_once).min(count);
-            if let Err(e) = self.some(from..to, &shared) {
+            if let Err(e) = self.some(&self.written.numbers(from, to), &shared) {
                 stop.store(true, Relaxed);
                 lock(&shared).error.get_or_insert(e);
             }
@@ -234,10 +251,10 @@ impl Pass<'_> {
     }
 
     /// Looks at pages together, and one by one where one of them cannot be had.
-    fn some(&self, numbers: std::ops::Range<u64>, shared: &Mutex<Shared<'_>>) -> Result<(), FieldError> {
+    fn some(&self, numbers: &[u64], shared: &Mutex<Shared<'_>>) -> Result<(), FieldError> {
         let pager = &self.session.pager;
-        let ids: Vec<PageId> = numbers.clone().map(|n| PageId::new(self.array.id, self.step, n)).collect();
-        let one = numbers.end - numbers.start == 1;
+        let ids: Vec<PageId> = numbers.iter().map(|n| PageId::new(self.array.id, self.step, *n)).collect();
+        let one = numbers.len() == 1;
         let nc = self.array.brick.components;
         match pager.fetch(&ids) {
             Ok(hold) => {
@@ -256,26 +273,24 @@ impl Pass<'_> {
             }
             Err(PagerError::Page(e)) if !matches!(e.kind, PageErrorKind::TooLarge { .. }) => {
                 if !one {
-                    return numbers.into_iter().try_for_each(|n| self.some(n..n + 1, shared));
+                    return numbers.chunks(1).try_for_each(|n| self.some(n, shared));
                 }
                 lock(shared).failed += 1;
                 self.join(numbers, &[f64::NEG_INFINITY, f64::INFINITY].repeat(SETS * nc), shared)
             }
             Err(e) => match fetch_error(pager, e, (ids.len() * self.array.brick.bytes()) as u64, 0) {
-                FieldError::LimitTooSmall { .. } if !one => {
-                    numbers.into_iter().try_for_each(|n| self.some(n..n + 1, shared))
-                }
+                FieldError::LimitTooSmall { .. } if !one => numbers.chunks(1).try_for_each(|n| self.some(n, shared)),
                 e => Err(e),
             },
         }
     }
 
     /// Gives what was found in pages to those that it belongs to.
-    fn join(&self, numbers: std::ops::Range<u64>, found: &[f64], shared: &Mutex<Shared<'_>>) -> Result<(), FieldError> {
+    fn join(&self, numbers: &[u64], found: &[f64], shared: &Mutex<Shared<'_>>) -> Result<(), FieldError> {
         let [ni, nj, _] = self.array.translation.pages.map(u64::from);
         let one = 2 * self.array.brick.components;
         let mut shared = lock(shared);
-        for (n, sets) in numbers.zip(found.chunks_exact(SETS * one)) {
+        for (n, sets) in numbers.iter().copied().zip(found.chunks_exact(SETS * one)) {
             let at = [n % ni, n / ni % nj, n / ni / nj];
             for (set, row) in sets.chunks_exact(one).enumerate() {
                 let before = |a: usize| at[a].checked_sub((set >> a & 1) as u64).map(|n| n as usize);

@@ -148,6 +148,7 @@ impl Ball {
             ranges: Vec::new(),
             missing: vec![None],
             valued: None,
+            vacant: None,
         };
         let placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] };
         let opacities = vec![(0.0, 0.0), (SEEN - 1.0, 0.0), (SEEN, 0.5), (255.0, 0.5)];
