@@ -146,7 +146,7 @@ impl Ball {
             channels: vec![0],
             steady: true,
             ranges: Vec::new(),
-            missing: vec![None],
+            missing: vec![field::volume::Missing::none()],
             valued: None,
         };
         let placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] };
