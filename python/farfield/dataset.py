@@ -216,7 +216,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         if self._known.info is None or ranges:
             with reporting(progress if ranges else False) as report:
                 found = json.loads(self._native.info(ranges=ranges, progress=report))
-            self._known.info = found | self._source.described()
+            self._known.info = found | self._source.described(found)
         return self._known.info
 
     @property

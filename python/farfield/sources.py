@@ -49,6 +49,15 @@ class Source:
     """What was taken for granted then."""
     made_steps: int = field(default=1, repr=False)
     """Time steps that they are."""
+    made_zones: int = field(default=1, repr=False)
+    """Zones of each step."""
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    """Those of the remarks that whoever uses the data should hear."""
+    made_format: str = field(default="VTK XML", repr=False)
+    places: tuple[str, ...] = field(default=(), repr=False)
+    """What every command that gives positions says of them."""
+    main_field: str | None = field(default=None, repr=False)
+    """The field that is meant where none is named."""
 
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
@@ -69,13 +78,25 @@ class Source:
         ]
         return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside, *self.made_of]
 
-    def described(self) -> dict[str, Any]:
-        """What `info` says of files that others in the cache were made of; nothing of others."""
+    def described(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What `info` says of files that others in the cache were made of, over what was `found` in those; nothing of others."""
         if not self.made_of:
             return {}
-        steps = f" ({self.made_steps:,} files, a time step each)" if self.made_steps > 1 else ""
-        made = f"VTK XML{steps}, converted into the cache"
-        return {"source": self.text, "format": made, "guessed": list(self.remarks)}
+        steps = f"{self.made_steps:,} files, a time step each" if self.made_steps > 1 else ""
+        if self.made_zones > 1:
+            each = f"{self.made_steps:,} time steps of " if self.made_steps > 1 else ""
+            steps = f"{each}{self.made_zones:,} blocks"
+        made = f"{self.made_format}{f' ({steps})' if steps else ''}, converted into the cache"
+        # How the files in the cache are read is no guess, and of no interest.
+        cached = [os.path.basename(name) for name in (self.path, *self.options.get("grids", ()), *self.function)]
+        rest = [said for said in found.get("guessed", ()) if not any(name in said for name in cached)]
+        guessed = [*self.remarks, *rest]
+        return {
+            "source": self.text,
+            "format": made,
+            "guessed": guessed,
+            "notes": [*self.notes, *self.places, *found.get("notes", ())],
+        }
 
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
@@ -201,6 +222,10 @@ def parse(
     paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
     if not head:
         raise UsageError(f"{whole}: the grid file is missing before '+'")
+    if check and (made := uneven_zone(head, quiet=quiet)) is not None:
+        if parts or q or function:
+            raise UsageError(f"{whole}: {head} holds its fields itself: leave +q= and +function= away")
+        return made
     grid, *grids = expand(head, check=check) or [head]
     if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
         if parts or q or function:
@@ -280,6 +305,57 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
                 "Its times are not evenly apart from 0 on: steps are numbered, and --dt says how far apart they are."
             )
     return Source(made.grids[0], (), made.functions, more, text, made.made_of, tuple(remarks), len(files))
+
+
+def uneven_zone(source: str, *, quiet: bool) -> Source | None:
+    """An array of NetCDF, HDF5 or Zarr on uneven coordinates, as what is made of it in the cache; None of others.
+
+    Raises:
+        DataError: if it is damaged, or the disk is full.
+        Interrupted: if the report function says so.
+    """
+    from farfield.volume.options import Options
+    from farfield.volume.sniffing import of_coordinates, split_variable
+
+    path, variable = split_variable(os.path.expanduser(source))
+    kind = of_coordinates(path) if os.path.exists(path) else None
+    if kind is None:
+        return None
+    from farfield.volume.rectilinear import as_plot3d, is_zone
+
+    if not is_zone(path, Options(variable=variable), kind):
+        return None
+    from farfield.progress import reporting
+    from farfield.settings import Settings
+    from farfield.volume.options import Means, to_stderr
+    from farfield.volume.vtk_series import dt_of
+
+    with reporting(False if quiet else None) as report:
+        settings = Settings()
+        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
+        made = as_plot3d(path, variable, kind, means)
+    more: dict[str, Any] = {}
+    remarks = list(made.remarks)
+    if made.times and (dt := dt_of(made.times)) is not None:
+        more["dt"] = dt
+    elif made.times:
+        remarks.append("Its times are not evenly apart: steps are numbered, and --dt says how far apart they are.")
+    names = {"hdf5": "HDF5 or NetCDF-4", "netcdf3": "NetCDF classic", "zarr": "Zarr"}
+    return Source(
+        made.grid,
+        (),
+        made.functions,
+        more,
+        source,
+        made.made_of,
+        tuple(remarks),
+        1,
+        1,
+        (),
+        f"{names[kind]} on uneven coordinates",
+        tuple(made.places),
+        made.main_field,
+    )
 
 
 def _pair(

@@ -40,6 +40,10 @@ class Common:
     no_progress: bool = False
     verbose: int = 0
     quiet: bool = False
+    command: str = ""
+    """Which command runs, where that matters."""
+    told: set[str] = field(default_factory=set)
+    """Sentences that were said: each is said once."""
 
     def settings(self, **more: Any) -> Settings:
         """Settings under these flags; `more` are the command's own."""
@@ -72,6 +76,7 @@ class Common:
             )
         run = self.run(settings)
         found = sources.parse(source, quiet=self.quiet)
+        self.tell_places(found.places)
         # The file of events is made when the dataset is opened: whatever it must not be is known here.
         outputs.check([writes, self.events], [*found.reads(), *reads])
         return open_source(
@@ -98,9 +103,18 @@ class Common:
         from farfield.volumedata import open_volume
 
         run = self.run(settings)
-        return open_volume(
+        opened = open_volume(
             source, settings, options=options, events=run["events"], progress=run["progress"], quiet=self.quiet
         )
+        self.tell_places(opened._description.places)
+        return opened
+
+    def tell_places(self, sentences: Sequence[str]) -> None:
+        """Lines on stderr about where things lie, for every command that gives positions; `info` has them among its guesses."""
+        for sentence in sentences if self.command != "info" else ():
+            if sentence not in self.told:
+                self.told.add(sentence)
+                self.say(sentence)
 
     def _said_of_volumes(self) -> str:
         return f"--{next(iter(self.volume)).replace('_', '-')} (or --raw)"
@@ -125,7 +139,9 @@ class Common:
         """Lines on stderr about what was taken for granted: the order of numbers, and that of files."""
         self.tell_assumed(info["order_assumed"])
         for sentence in info["notes"]:
-            self.say(sentence)
+            if sentence not in self.told:
+                self.told.add(sentence)
+                self.say(sentence)
 
     def note(self, text: str) -> None:
         """A line on stderr, under -v."""
@@ -234,7 +250,9 @@ _VOLUME: dict[str, Any] = {
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
     "volume_missing": _volume_option(
-        "--missing", "N", "the stored number that stands for no value, such as -9999; it is seen nowhere"
+        "--missing",
+        "N,...",
+        "stored numbers that stand for no value, such as -9999 or 0,250..255; they are seen nowhere",
     ),
 }
 _RAW = Annotated[

@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
         if volume is not None:
             common.show(volume, describe_flow_map(volume))
             return 0
+        common.command = "info"
         opened = common.open_volume(source, settings)
         if opened is not None:
             from farfield.volumespace import describe_text
