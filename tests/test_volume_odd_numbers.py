@@ -141,13 +141,15 @@ def test_whole_numbers_without_sign_as_netcdf_says_it(tmp_path: Path) -> None:
         assert np.isnan(missing), "-1 stands for 65535"
 
 
-def test_what_a_netcdf_says_of_values_and_is_not_done_is_told(tmp_path: Path) -> None:
+def test_several_missing_values_and_what_is_beyond_a_valid_range_are_missing(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         made = file.create_dataset("v", data=cube("f4"))
         made.attrs.update({"missing_value": np.array([7, 8], "f4"), "valid_range": np.array([0, 0.5], "f4")})
-    said = " ".join(ff.open(str(tmp_path / "a.h5"))._spec["guessed"])
-    assert "2 missing values" in said and "valid range is 0.0 to 0.5" in said
+    found = ff.open(str(tmp_path / "a.h5"))
+    assert "valid range is 0 to 0.5: numbers beyond it are missing" in " ".join(found._spec["guessed"])
+    missing = found.channels[0].missing
+    assert isinstance(missing, tuple) and missing[:2] == (7, 8) and len(missing) == 4
 
 
 def test_dimensions_of_netcdf_without_coordinates_are_none(tmp_path: Path) -> None:

@@ -191,7 +191,8 @@ def _options(
             f"{data._source.text}: levels of resolution, nearest voxels and conventions of anatomy are of volumes, and this is a "
             "dataset of zones"
         )
-    options["fields"] = field_names(field)
+    main = data._source.main_field
+    options["fields"] = field_names(field) or ([main] if main is not None else [])
     if not options["fields"]:
         raise UsageError("a slice needs a field; 'farfield info' lists them")
     return options

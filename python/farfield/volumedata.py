@@ -23,6 +23,7 @@ from farfield import _core, cache, outputs
 from farfield.contours import Surfaces
 from farfield.errors import FarfieldError, UnknownName, UsageError
 from farfield.indexing import Index, bounds_of
+from farfield.missing import of_json
 from farfield.once import to_stderr
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
@@ -243,7 +244,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
                 c.get("color"),
                 pair(c.get("limits")),
                 pair(c.get("scale")),
-                float(c["missing"]) if c.get("missing") is not None else None,
+                of_json(c.get("missing")),
                 bool(c.get("inverted", False)),
             )
             for n, c in enumerate(self._spec["channels"])

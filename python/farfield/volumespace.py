@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.dates import date_of
+from farfield.missing import as_json, of_json, text_of
 from farfield.upright import OPPOSITE
 
 _STRAIGHT = 1e-4
@@ -146,7 +148,7 @@ def describe(
             {
                 "name": c.name, "units": c.units, "dtype": str(c.dtype), "color": c.color,
                 "limits": None if c.limits is None else list(c.limits), "scale": None if c.scale is None else list(c.scale),
-                "missing": c.missing, "inverted": c.inverted, "range": pair,
+                "missing": as_json(c.missing), "inverted": c.inverted, "range": pair,
             }
             for c, pair in zip(channels, ranges, strict=True)
         ],
@@ -167,6 +169,7 @@ def describe(
         ],
         "times": times,
         "time_units": spec["time_units"],
+        "dates": [date_of(t, spec["time_units"]) for t in times] if " since " in spec["time_units"] else None,
         "times_counted": counted,
         "times_gaps": [],
         "times_why": "its steps are only numbered: it does not say when they are;" if counted else None,
@@ -254,7 +257,7 @@ def _of_channel(c: Mapping[str, Any]) -> str:
     if c["color"] is not None:
         said += f"  {c['color']}"
     if c["missing"] is not None:
-        said += f"  missing: {c['missing']:.6g}"
+        said += f"  missing: {text_of(of_json(c['missing']))}"
     if c["inverted"]:
         said += "  shown inverted: the lowest value is white"
     return said
@@ -265,6 +268,10 @@ def _times(info: Mapping[str, Any]) -> str:
     if not times:
         return "one"
     unit = "" if info["time_units"] == "1" else f" [{info['time_units']}]"
+    dates = info.get("dates")
+    if dates and all(dates):
+        last = f" to {dates[-1]}" if len(dates) > 1 else ""
+        return f"{len(times)}: {dates[0]}{last} ({times[0]:g} to {times[-1]:g}{unit})"
     if len(times) == 1:
         return f"1: {times[0]:g}{unit}"
     if info["times_counted"]:

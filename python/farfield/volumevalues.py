@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.missing import Missing, is_missing
+
 
 @dataclass(frozen=True)
 class VolumeChannel:
@@ -27,8 +29,8 @@ class VolumeChannel:
     """Values that are shown as black and as full, where the format says them."""
     scale: tuple[float, float] | None = None
     """What stored numbers are multiplied by, and what is added then, to have values in `units`."""
-    missing: float | None = None
-    """The stored number that stands for a missing value."""
+    missing: Missing = None
+    """The stored number that stands for a missing value; a tuple where there are several numbers, or ranges (lowest, highest)."""
     inverted: bool = False
     """Whether the lowest value is shown as the highest is otherwise: white in grey. Values stay what they are."""
 
@@ -44,7 +46,7 @@ class VolumeChannel:
         if self.scale is not None:
             found = found * self.scale[0] + self.scale[1]
         if self.missing is not None:
-            found[stored == self.missing] = np.nan
+            found[is_missing(stored, self.missing)] = np.nan
         return found
 
 

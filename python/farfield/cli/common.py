@@ -41,6 +41,10 @@ class Common:
     no_progress: bool = False
     verbose: int = 0
     quiet: bool = False
+    command: str = ""
+    """Which command runs, where that matters."""
+    told: set[str] = field(default_factory=set)
+    """Sentences that were said: each is said once."""
 
     def settings(self, **more: Any) -> Settings:
         """Settings under these flags; `more` are the command's own."""
@@ -73,6 +77,7 @@ class Common:
             )
         run = self.run(settings)
         found = sources.parse(source, quiet=self.quiet)
+        self.tell_places(found.places)
         # The file of events is made when the dataset is opened: whatever it must not be is known here.
         outputs.check([writes, self.events], [*found.reads(), *reads])
         return open_source(
@@ -113,6 +118,13 @@ class Common:
             self.tell_guessed(opened.path, opened._spec["guessed"])
         return opened
 
+    def tell_places(self, sentences: Sequence[str]) -> None:
+        """Lines on stderr about where things lie, for every command that gives positions; `info` has them among its guesses."""
+        for sentence in sentences if self.command != "info" else ():
+            if sentence not in self.told:
+                self.told.add(sentence)
+                self.say(sentence)
+
     def _said_of_volumes(self) -> str:
         return f"--{next(iter(self.volume)).replace('_', '-')} (or --raw)"
 
@@ -144,7 +156,9 @@ class Common:
             return
         self.tell_assumed(info["order_assumed"])
         for sentence in info["notes"]:
-            self.say(sentence)
+            if sentence not in self.told:
+                self.told.add(sentence)
+                self.say(sentence)
 
     def note(self, text: str) -> None:
         """A line on stderr, under -v."""
@@ -260,7 +274,9 @@ _VOLUME: dict[str, Any] = {
         "--component", "PART", "of complex numbers: magnitude (default), real, imag or phase"
     ),
     "volume_missing": _volume_option(
-        "--missing", "N", "the stored number that stands for no value, such as -9999; it is seen nowhere"
+        "--missing",
+        "N,...",
+        "stored numbers that stand for no value, such as -9999 or 0,250..255; they are seen nowhere",
     ),
 }
 _RAW = Annotated[

@@ -70,6 +70,7 @@ def register(group: typer.Typer) -> None:
             if level:
                 raise UsageError(f"--level is of a volume's resolution; {source} is a dataset of zones")
             with common.open(source, settings, writes=output) as dataset:
+                field = field or dataset._source.main_field
                 if field is None:
                     raise UsageError("missing option '--field': the field; 'farfield info' lists them")
                 common.tell_assumed(dataset.info()["order_assumed"])
@@ -97,6 +98,8 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
             result = extract_plane(volume.isel(time=step) if step else volume, output, **how)
     else:
         with common.open(source, settings, writes=output) as dataset:
+            main = dataset._source.main_field
+            how["scalars"] = how["scalars"] or ([main] if main is not None else [])
             if not how["scalars"]:
                 raise UsageError("missing option '--field': what is sampled; 'farfield info' lists the fields")
             common.tell_assumed(dataset.info()["order_assumed"])

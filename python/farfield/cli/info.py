@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         if volume is not None:
             common.show(volume, describe_flow_map(volume))
             return 0
+        common.command = "info"
         opened = common.open_volume(source, settings, tells=False)
         if opened is not None:
             from farfield.volumespace import describe_text

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from farfield import once
 from farfield.errors import AccessError, DataError, MemoryLimitError, UnknownName, UsageError
+from farfield.missing import ranges_of
 from farfield.scene.colors import DIVERGING, SEQUENTIAL, find_color, how_to_color
 from farfield.scene.directions import FAR
 from farfield.scene.fills import SATURATED, cleared, fills, said, without
@@ -153,7 +154,8 @@ def settled(
         # A scene does not say with which options its source is opened: drawn without them it stays clear.
         if volume._options.missing is not None and channel.missing is not None:
             factor, offset = channel.scale or (1.0, 0.0)
-            none.append(factor * channel.missing + offset)
+            ends = {end for ends in ranges_of(channel.missing) for end in ends}
+            none += [factor * end + offset for end in sorted(ends)]
         return known, none
 
     def values(name: str) -> Values:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from farfield.missing import Missing, each, together
 from farfield.volume.axes import by_attributes
 from farfield.volume.description import Array, Channel, Geometry
 from farfield.volume.units import factor, unit
@@ -25,6 +28,21 @@ class Coordinate:
     """Reads them; they are as many as the dimension is long."""
 
 
+@dataclass(frozen=True)
+class Laid:
+    """How an array lies, before it is known where its numbers are."""
+
+    name: str
+    axes: str
+    """A letter a dimension."""
+    shape: tuple[int, ...]
+    coordinates: Mapping[str, Coordinate]
+    """By letter."""
+    beside: tuple[str, ...] = ()
+    """Other fields of the same dimensions."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass
 class Located:
     """Where an array lies, by its coordinates."""
@@ -34,10 +52,34 @@ class Located:
     times: list[float] = field(default_factory=list)
     time_units: str = "1"
     guessed: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    """Those of the sentences that make positions doubtful."""
 
 
-def locate(axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate]) -> Located:
-    """Geometry and times by the coordinates of axes (`coordinates` by letter); axes without one count voxels."""
+def uneven(laid: Laid) -> bool:
+    """Whether an array is one of a rectilinear grid: along an axis of space its coordinate goes one way, in unlike steps."""
+    space = [axis for axis in "xyz" if axis in laid.axes and laid.shape[laid.axes.index(axis)] > 1]
+    if len(space) < 2 or not {"x", "y"} <= set(laid.axes):
+        return False
+    return any(line_of(laid, axis)[1] for axis in space)
+
+
+def line_of(laid: Laid, axis: str) -> tuple[NDArray[np.float64] | None, bool]:
+    """Coordinates along an axis, and whether their steps are unlike; None where it has none, or they go back and forth."""
+    coordinate = laid.coordinates.get(axis)
+    if coordinate is None or axis not in laid.axes:
+        return None, False
+    length = laid.shape[laid.axes.index(axis)]
+    first, _, why = _even(coordinate, length)
+    return (None, False) if first is None else (_numbers(coordinate), why is not None)
+
+
+def locate(
+    axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate], about: Mapping[str, Any] | None = None
+) -> Located:
+    """Geometry and times by the coordinates of axes (`coordinates` by letter); axes without one count voxels. `about` are the
+    attributes of the array.
+    """
     origin, spacing, direction = [0.0] * 3, [1.0] * 3, np.eye(3)
     units: dict[str, str] = {}
     said: list[str] = []
@@ -50,6 +92,7 @@ def locate(axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate
         first, step, why = _even(coordinate, length)
         if why:
             said.append(why)
+            found.places.append(why)
         if first is None or step is None:
             continue
         if axis == "z" and (word := _downward(coordinate)) is not None:
@@ -62,7 +105,18 @@ def locate(axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate
         if step < 0:
             direction[n, n] = -1.0
         units[axis] = unit(coordinate.attributes.get("units")) or "1"
+    counted = [axis for axis in "xyz" if axis in axes and shape[axes.index(axis)] > 1 and axis not in units]
     _one_unit(units, origin, spacing, said, found)
+    if beyond := beyond_lines(about or {}, counted, coordinates):
+        said.append(beyond)
+        found.places.append(beyond)
+    if counted and found.length_unit != "voxel":
+        found.places.append(
+            f"{' and '.join(counted)} count{'s' if len(counted) == 1 else ''} voxels, and "
+            f"{', '.join(f'{axis} is in {units[axis]}' for axis in units)}: positions have no one unit"
+        )
+        said.append(found.places[-1])
+        found.length_unit = "1"
     found.geometry = Geometry(
         (origin[0], origin[1], origin[2]),
         (spacing[0], spacing[1], spacing[2]),
@@ -72,6 +126,41 @@ def locate(axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate
         _times(coordinates["t"], shape[axes.index("t")], found, said)
     found.guessed = said
     return found
+
+
+def beyond_lines(about: Mapping[str, Any], counted: Sequence[str], coordinates: Mapping[str, Coordinate]) -> str | None:
+    """A sentence about coordinates of more than one dimension, which an array names and which place nothing here."""
+    own = {coordinate.name for coordinate in coordinates.values()}
+    named = [name for name in str(about.get("coordinates", "")).split() if name not in own]
+    if not counted or not named:
+        return None
+    return (
+        f"its coordinates {', '.join(named)} are not one line for each axis and are not used: {' and '.join(counted)} "
+        f"count{'s' if len(counted) == 1 else ''} voxels from 0"
+    )
+
+
+def not_fields(variables: Iterable[tuple[str, Mapping[str, Any]]]) -> set[str]:
+    """Names of variables that others name as what belongs to them: bounds of cells, coordinates, areas, flags.
+
+    >>> sorted(not_fields([("lat", {"bounds": "corners"}), ("t", {"coordinates": "lat lon", "cell_measures": "area: dx"})]))
+    ['corners', 'dx', 'lat', 'lon']
+    """
+    found: set[str] = set()
+    for _, about in variables:
+        for key in ("bounds", "climatology", "coordinates", "cell_measures", "ancillary_variables", "grid_mapping"):
+            found |= {word for word in str(about.get(key, "")).split() if not word.endswith(":")}
+    return found
+
+
+def directions(coordinate: Coordinate, axis: str) -> tuple[float, str | None]:
+    """By which a coordinate's numbers are multiplied so that z goes up, and why.
+
+    >>> directions(Coordinate("depth", {"positive": "down"}, lambda: np.zeros(1)), "z")
+    (-1.0, 'positive: down')
+    """
+    word = _downward(coordinate) if axis == "z" else None
+    return (1.0 if word is None else -1.0), word
 
 
 _PRESSURE = frozenset((
@@ -178,6 +267,9 @@ def _times(coordinate: Coordinate, steps: int, found: Located, said: list[str]) 
         return
     found.times = [float(v) for v in values]
     found.time_units = unit(coordinate.attributes.get("units")) or "1"
+    calendar = str(coordinate.attributes.get("calendar", "")).lower()
+    if " since " in found.time_units and calendar not in ("", "standard", "gregorian", "proleptic_gregorian"):
+        found.time_units += f" ({calendar})"
 
 
 def scale_of(about: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list[str]]:
@@ -191,7 +283,7 @@ def scale_of(about: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list
     return pair, []
 
 
-def signed_as_said(array: Array, about: Mapping[str, Any], missing: float | None) -> float | None:
+def signed_as_said(array: Array, about: Mapping[str, Any], missing: Missing) -> Missing:
     """Gives an array's whole numbers the sign that `_Unsigned` says (NetCDF classic and others have no unsigned types), and what
     stands in chunks that were never written along with them. What stands for a missing value, as numbers are then.
     """
@@ -200,7 +292,7 @@ def signed_as_said(array: Array, about: Mapping[str, Any], missing: float | None
         return missing
     array.dtype = ("u" if said == "true" else "") + array.dtype.removeprefix("u")
     array.fill = None if array.fill is None else _resigned(array.fill, array.dtype)
-    return None if missing is None else _resigned(missing, array.dtype)
+    return each(missing, partial(_resigned, dtype=array.dtype))
 
 
 def _resigned(value: float, dtype: str) -> float:
@@ -216,26 +308,70 @@ def _resigned(value: float, dtype: str) -> float:
     return found if limits.min <= found <= limits.max else value
 
 
-def left_as_they_are(about: Mapping[str, Any]) -> list[str]:
-    """Sentences about values that an array's attributes say are none, and that are shown all the same."""
-    said = []
-    missing = np.asarray(about.get("missing_value", ())).reshape(-1)
-    if missing.size > 1:
-        said.append(f"it names {missing.size} missing values, of which one stands for no value here: {missing[0]}")
-    low, high = about.get("valid_min"), about.get("valid_max")
-    valid = np.asarray(about.get("valid_range", ())).reshape(-1)
-    if valid.size == 2:
-        low, high = valid
-    if low is not None or high is not None:
-        ends = f"{'' if low is None else low} to {'' if high is None else high}".strip()
-        said.append(f"its valid range is {ends} (as stored): values beyond it are shown as they are")
-    return said
+DEFAULT_FILLS: Mapping[str, float] = {
+    "int16": -32767, "uint16": 65535, "int32": -2147483647, "uint32": 4294967295, "int64": -9223372036854775806,
+    "uint64": 18446744073709551614, "float32": 9.969209968386869e36, "float64": 9.969209968386869e36,
+}  # fmt: skip
+"""What NetCDF's library writes where nobody has, by type (NetCDF User's Guide). Of bytes every number may be a value."""
 
 
-def channel_of(name: str, about: Mapping[str, Any], missing: float | None) -> tuple[Channel, list[str]]:
+def missing_of(array: Array, about: Mapping[str, Any], default: float | None = None) -> tuple[Missing, list[str]]:
+    """The stored numbers that stand for a missing value, by an array's attributes: `_FillValue`, all of `missing_value`, and what
+    lies beyond `valid_range`, `valid_min` and `valid_max`, as netCDF4-python has it. `default` is what the format's library
+    writes where nobody has, unless `_FillValue` names another number. A sentence says what is left out by a range.
+
+    The numbers are those of the type that the array has before `signed_as_said`.
+    """
+    fill = numbers(about.get("_FillValue"))
+    found = together(*fill, *numbers(about.get("missing_value")), None if fill else default)
+    beyond, said = _beyond(array, about)
+    return together(signed_as_said(array, about, found), beyond), said
+
+
+def _beyond(array: Array, about: Mapping[str, Any]) -> tuple[Missing, list[str]]:
+    """What lies beyond the valid range: of an array of whole numbers with a scale, a range of floats is one of values."""
+    ends = [numbers(about.get("valid_min"))[:1], numbers(about.get("valid_max"))[:1]]
+    both = numbers(about.get("valid_range"))
+    ends = [[v] for v in both] if len(both) == 2 else ends
+    if not any(ends) or array.dtype in ("bool",):
+        return None, []
+    low, high = (end[0] if end and not math.isnan(end[0]) else None for end in ends)
+    shown = f"{'' if low is None else f'{low:.6g}'} to {'' if high is None else f'{high:.6g}'}".strip()
+    whole = array.dtype.removeprefix("u").startswith("int")
+    scale, _ = scale_of(about)
+    of_values = whole and scale is not None and all(isinstance(v, float) for v in (low, high) if v is not None)
+    if of_values and scale is not None:
+        low, high = (None if v is None else (v - scale[1]) / scale[0] for v in (low, high))
+        low, high = (high, low) if scale[0] < 0 else (low, high)
+    unsigned = str(about.get("_Unsigned")).lower() == "true" and whole
+    dtype = ("u" if unsigned else "") + array.dtype.removeprefix("u") if unsigned else array.dtype
+    if unsigned and not of_values:
+        low, high = (None if v is None else _resigned(v, dtype) for v in (low, high))
+    if low is not None and high is not None and not low <= high:
+        return None, [f"its valid range {shown} holds no number: it is not used"]
+    under = () if low is None else ((-math.inf, _next(low, dtype, -math.inf)),)
+    over = () if high is None else ((_next(high, dtype, math.inf), math.inf),)
+    what = "" if of_values or scale is None else " as stored"
+    return together(under, over), [f"its valid range is {shown}{what}: numbers beyond it are missing"]
+
+
+def _next(end: float, dtype: str, towards: float) -> float:
+    """The first number of a type beyond an end of a range.
+
+    >>> _next(0, "int16", -math.inf), _next(2.5, "uint8", math.inf), _next(1.0, "float64", math.inf)
+    (-1, 3, 1.0000000000000002)
+    """
+    if dtype in ("float16", "float32"):
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.nextafter(np.dtype(dtype).type(end), np.dtype(dtype).type(towards)))
+    if dtype == "float64" or not math.isfinite(end):
+        return math.nextafter(end, towards)
+    return math.ceil(end) - 1 if towards < 0 else math.floor(end) + 1
+
+
+def channel_of(name: str, about: Mapping[str, Any], missing: Missing) -> tuple[Channel, list[str]]:
     """A channel by an array's attributes, and sentences about what makes no sense in them."""
     scale, said = scale_of(about)
-    said += left_as_they_are(about)
     limits = about.get("actual_range")
     pair = None
     if isinstance(limits, Sequence | np.ndarray) and not isinstance(limits, str) and len(limits) == 2:
@@ -251,7 +387,19 @@ def is_bound(name: str, about: Mapping[str, Any], names: Sequence[str | None]) -
         (len(names) == 1 and names[0] == name)
         or (len(names) <= 1 and by_attributes(about) is not None)
         or name.endswith(("_bnds", "_bounds"))
+        or re.fullmatch(r"latitude|longitude", str(about.get("standard_name", ""))) is not None
+        or re.fullmatch(r"degrees?_(north|east|N|E)", str(about.get("units", ""))) is not None
     )
+
+
+def numbers(value: Any) -> list[float]:
+    """All numbers of an attribute, whole ones with all their digits; none where it is text.
+
+    >>> numbers(np.array([7, 8], "i2")), numbers("7, 8"), numbers(None), numbers(1.5)
+    ([7, 8], [], [], [1.5])
+    """
+    found = np.asarray(() if value is None else value).reshape(-1)
+    return [v.item() for v in found] if found.dtype.kind in "iuf" else []
 
 
 def number(value: Any) -> float | None:

@@ -108,7 +108,7 @@ def converted(
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        keep_within(means.cache_dir, means.cache_size, room=count)
+        keep_within(means.cache_dir, means.cache_size, room=count or 0)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise DataError(

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from farfield import once
 from farfield.errors import DataError
+from farfield.missing import Missing, as_json, each, together
 from farfield.sizes import format_bytes
 from farfield.volume import contents
 from farfield.volume.contents import Content
@@ -50,7 +52,8 @@ class Channel:
     color: str | None = None
     limits: tuple[float, float] | None = None
     scale: tuple[float, float] | None = None
-    missing: float | None = None
+    missing: Missing = None
+    """Stored numbers that stand for a missing value: one, or a tuple of numbers and of ranges (lowest, highest)."""
     hidden: bool = False
     inverted: bool = False
     """Whether the lowest value is shown as the highest is otherwise: white in grey."""
@@ -66,8 +69,8 @@ class Channel:
         if self.scale is not None and self.scale != (1.0, 0.0):
             found["scale"] = [float(v) for v in self.scale]
         # NaN is a missing value everywhere.
-        if self.missing is not None and not math.isnan(self.missing):
-            found["missing"] = number(self.missing)
+        if together(self.missing) is not None:
+            found["missing"] = as_json(together(self.missing))
         if self.hidden:
             found["hidden"] = True
         if self.inverted:
@@ -203,6 +206,9 @@ class Volume:
         self.guessed += sentences
         self.notes += sentences
 
+    places: list[str] = field(default_factory=list)
+    """Those of what was guessed that make positions doubtful: every command that gives positions says them."""
+
 
 @dataclass(frozen=True)
 class VolumeDescription:
@@ -233,6 +239,9 @@ class VolumeDescription:
         """Says each of its notes, with the source that it is of."""
         for note in self.notes:
             say(f"{self.spec['path']}: {note}")
+
+    places: tuple[str, ...] = ()
+    """As `Volume.places`."""
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -287,7 +296,7 @@ def describe(volume: Volume) -> VolumeDescription:
         for array in volume.levels[0].arrays:
             for number_of in array.channels:
                 channel = volume.channels[number_of]
-                channel.missing = _as_stored(channel.missing, array.dtype)
+                channel.missing = each(channel.missing, partial(_as_stored, dtype=array.dtype))
     spec: dict[str, Any] = {
         "path": path,
         "format": volume.format,
@@ -327,16 +336,17 @@ def describe(volume: Volume) -> VolumeDescription:
         made_as=volume.made_as,
         notes=tuple(volume.notes),
         contents=tuple(contents.spec(volume.contents, volume.shown)) if len(volume.contents) > 1 else (),
+        places=tuple(volume.places),
     )
 
 
-def _as_stored(missing: float | None, dtype: str) -> float | None:
+def _as_stored(missing: float, dtype: str) -> float:
     """A number that stands for a missing value as a type has it: 1e20 in a text is another number than in 32 bits.
 
     >>> _as_stored(1e20, "float32"), _as_stored(1e20, "float64"), _as_stored(-1, "uint8")
     (1.0000000200408773e+20, 1e+20, -1)
     """
-    if missing is None or dtype not in ("float16", "float32") or not math.isfinite(missing):
+    if dtype not in ("float16", "float32") or not math.isfinite(missing):
         return missing
     with np.errstate(over="ignore"):
         stored = float(np.dtype(dtype).type(missing))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName
 from farfield.volume import axes as naming
-from farfield.volume import cf
+from farfield.volume import cf, meshes
 from farfield.volume.description import (
     Array,
     Channel,
@@ -62,6 +62,7 @@ class _Header:
     dimensions: list[tuple[str, int]] = field(default_factory=list)
     variables: list[_Variable] = field(default_factory=list)
     record_bytes: int = 0
+    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 class _Cursor:
@@ -121,7 +122,7 @@ def _parse(path: str) -> _Header:
     found = _Header(at.length())
     for _ in range(_list(path, at, 10)):
         found.dimensions.append((at.text(), at.length()))
-    _attributes(path, at)
+    found.attributes = _attributes(path, at)
     for _ in range(_list(path, at, 11)):
         name = at.text()
         dimensions = [at.count() for _ in range(at.count())]
@@ -196,22 +197,17 @@ def read(path: str, options: Options, means: Means) -> Volume:
     header = _parse(path)
     guessed: list[str] = []
     chosen = _chosen(path, header, options, guessed)
-    names: list[str | None] = [header.dimensions[d][0] for d in chosen.dimensions]
-    where = f"{path}::{chosen.name}"
     dtype, item = _TYPES[chosen.kind]
-    beside = _coordinates(path, header, names)
-    letters, said = naming.of_array(
-        where, chosen.shape, names, {n: c.attributes for n, c in beside.items()}, colours=dtype == "uint8"
-    )
+    letters, by_axis, said = _axes_of(path, header, chosen)
     array = Array(chosen.name, dtype, chosen.shape, letters, {}, big_endian=item > 1)
     array.channels = list(range(array.length("c")))
     _place(path, header, chosen, array)
     _refuse_short(path, header)
-    by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
-    located = cf.locate(letters, array.shape, by_axis)
     about = chosen.attributes
-    missing = cf.number(about.get("_FillValue", about.get("missing_value")))
-    channel, more = cf.channel_of(chosen.name, about, cf.signed_as_said(array, about, missing))
+    located = cf.locate(letters, array.shape, by_axis, about)
+    missing, beyond = cf.missing_of(array, about, cf.DEFAULT_FILLS.get(dtype))
+    channel, more = cf.channel_of(chosen.name, about, missing)
+    more += beyond
     count = array.length("c")
     kind, channels = "scalar", [channel]
     if letters.endswith("c") and count in (3, 4) and dtype == "uint8":
@@ -234,12 +230,53 @@ def read(path: str, options: Options, means: Means) -> Volume:
         direction=geometry.direction,
         times=located.times,
         time_units=located.time_units,
+        places=located.places,
         reads=[path],
     )
 
 
+def _axes_of(path: str, header: _Header, v: _Variable) -> tuple[str, dict[str, cf.Coordinate], list[str]]:
+    """A letter a dimension, coordinates by letter, and what was guessed."""
+    names: list[str | None] = [header.dimensions[d][0] for d in v.dimensions]
+    beside = _coordinates(path, header, names)
+    letters, said = naming.of_array(
+        f"{path}::{v.name}",
+        v.shape,
+        names,
+        {n: c.attributes for n, c in beside.items()},
+        colours=_TYPES[v.kind][0] == "uint8",
+    )
+    return letters, {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}, said
+
+
+def laid(path: str, options: Options) -> cf.Laid:
+    """How the variable lies that `read` takes.
+
+    Raises:
+        DataError: if the file is damaged.
+        UnknownName: if there is no such variable.
+    """
+    header = _parse(path)
+    v = _chosen(path, header, options, [])
+    letters, by_axis, _ = _axes_of(path, header, v)
+    others = tuple(o.name for o in _fields(header) if o.dimensions == v.dimensions and o is not v)
+    return cf.Laid(v.name, letters, v.shape, by_axis, others, v.attributes)
+
+
+def _fields(header: _Header) -> list[_Variable]:
+    """Variables of numbers that are no coordinates, and belong to no others."""
+    named = cf.not_fields((v.name, v.attributes) for v in header.variables)
+    numbers = [v for v in header.variables if _TYPES[v.kind][0] != "char"]
+    return [v for v in numbers if v.name not in named and not _is_bound(header, v)]
+
+
 def _chosen(path: str, header: _Header, options: Options, guessed: list[str]) -> _Variable:
-    fields = [v for v in header.variables if _TYPES[v.kind][0] != "char" and not _is_bound(header, v)]
+    if options.variable is None:
+        held = [(v.name, v.attributes) for v in header.variables]
+        kind = meshes.of_netcdf(header.attributes, [name for name, _ in header.dimensions], held)
+        if kind is not None:
+            raise meshes.refusal(path, kind)
+    fields = _fields(header) or [v for v in header.variables if _TYPES[v.kind][0] != "char"]
     if options.variable is not None:
         name = options.variable.strip("/")
         found = next((v for v in header.variables if v.name == name), None)

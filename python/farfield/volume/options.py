@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from farfield.errors import UsageError
+from farfield.missing import Missing, together
 from farfield.progress import Report
 from farfield.volume.description import DTYPES
 
@@ -41,8 +42,8 @@ class Options:
     origin: tuple[float, float, float] | None = None
     length_unit: str | None = None
     kind: str | None = None
-    missing: float | None = None
-    """The stored number that stands for a missing value."""
+    missing: Missing = None
+    """The stored numbers that stand for a missing value."""
     component: str | None = None
     """Which part of complex numbers."""
     invert: bool | None = None
@@ -198,6 +199,19 @@ def _count(option: str, least: int) -> Callable[[Any], int]:
     return parse
 
 
+def _missing(value: Any) -> Missing:
+    """Numbers that stand for none, as text with commas between them and `LOW..HIGH` for a range, or as Python has them."""
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+    found = []
+    for part in parts:
+        ends = part.split("..") if isinstance(part, str) else part if isinstance(part, (list, tuple)) else [part]
+        numbers = [_number(end) for end in ends]
+        if len(numbers) > 2 or numbers[0] > numbers[-1]:
+            raise UsageError(f"--missing: '{part}' is no range of numbers; write LOW..HIGH")
+        found.append(((numbers[0], numbers[-1]),))
+    return together(*found)
+
+
 def _number(value: Any) -> float:
     try:
         # Whole numbers keep all their digits.
@@ -228,7 +242,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "origin": _three("origin", positive=False),
     "length_unit": str,
     "kind": _one_of("kind", KINDS),
-    "missing": _number,
+    "missing": _missing,
     "component": _one_of("component", ("magnitude", "real", "imag", "phase")),
     "invert": _truth,
     "variable": str,

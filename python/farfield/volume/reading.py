@@ -140,4 +140,5 @@ def _as_said(volume: Volume, options: Options) -> Volume:
         level.spacing = (a, b, c)
     if options.spacing is not None:
         first.spacing = options.spacing
+        volume.places = []
     return volume

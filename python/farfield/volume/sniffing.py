@@ -7,7 +7,7 @@ import re
 
 from farfield.errors import DataError
 from farfield.once import once
-from farfield.volume import foreign, packed, patterns, tiff_set, vtk_collection, vtk_legacy, vtk_multiblock
+from farfield.volume import foreign, meshes, packed, patterns, tiff_set, vtk_collection, vtk_legacy, vtk_multiblock
 from farfield.volume.compressed import beginning, codec_of, plain_name
 from farfield.volume.dicom_bare import is_dicom_start
 from farfield.volume.files import head, json_object
@@ -19,7 +19,7 @@ DEMO = "demo:phantom"
 """The volume that is made here."""
 _OTHERS = {
     ".czi": "Zeiss CZI", ".lif": "Leica LIF", ".nd2": "Nikon ND2", ".oib": "Olympus OIB", ".oif": "Olympus OIF",
-    ".vsi": "Olympus VSI", ".ims": "Imaris", ".lsm5": "Zeiss LSM", ".zvi": "Zeiss ZVI", ".dv": "DeltaVision", ".mvd2": "Volocity",
+    ".vsi": "Olympus VSI", ".lsm5": "Zeiss LSM", ".zvi": "Zeiss ZVI", ".dv": "DeltaVision", ".mvd2": "Volocity",
     ".scn": "Leica SCN", ".mrxs": "3DHISTECH MRXS", ".bif": "Ventana BIF", ".sld": "SlideBook", ".ipl": "IPLab",
     ".dm3": "Gatan", ".dm4": "Gatan",
 }  # fmt: skip
@@ -87,7 +87,7 @@ def format_of(path: str, options: Options | None = None) -> str | None:
 
 def _format_of(path: str, options: Options) -> str | None:
     if os.path.isdir(path):
-        return _format_of_folder(path)
+        return _format_of_folder(path, options)
     if not os.path.isfile(path):
         return _format_of_pattern(path, options) if patterns.is_pattern(path) else None
     suffix = os.path.splitext(path.lower())[1]
@@ -104,10 +104,10 @@ def _format_of(path: str, options: Options) -> str | None:
     vtk_legacy.refuse_legacy(path, start)
     if start[:4] in _TIFF or tiff_set.is_companion(start):
         return "tiff"
-    if _is_hdf5(path, start):
-        return "hdf5"
-    if start[:4] in _NETCDF:
-        return "netcdf3"
+    if (kind := of_coordinates(path, start)) is not None:
+        from farfield.volume.rectilinear import is_zone as is_uneven
+
+        return None if is_uneven(path, options, kind) else kind
     if is_dicom_start(start):
         return "dicom"
     if _is_metaimage(path, start):
@@ -135,6 +135,7 @@ def _format_of(path: str, options: Options) -> str | None:
         return "nifti"
     if suffix in _RAW or (suffix in _RAW_WITH_SIZE and named_size(path) is not None):
         return "raw"
+    meshes.refuse(path, start)
     _refuse_known(path, start, suffix)
     foreign.refuse(path, start)
     return None
@@ -233,7 +234,7 @@ def is_volume(source: str | os.PathLike[str], options: Options | None = None) ->
     return format_of(path, options) is not None
 
 
-def _format_of_folder(path: str) -> str | None:
+def _format_of_folder(path: str, options: Options) -> str | None:
     stored = _stored(path)
     if stored == "zones" or flow_map(path) is not None:
         return None
@@ -244,7 +245,9 @@ def _format_of_folder(path: str) -> str | None:
     from farfield.volume.dicom_files import has_slices
 
     if zarr.is_zarr(path):
-        return "zarr"
+        from farfield.volume.rectilinear import is_zone
+
+        return None if is_zone(path, options, "zarr") else "zarr"
     if images.images_in(path):
         return "images"
     if has_slices(path):
@@ -255,6 +258,7 @@ def _format_of_folder(path: str) -> str | None:
             f"{path}: its images ({other}) are none that are read; convert them to PNG or TIFF (magick mogrify -format png)"
         )
     foreign.refuse_folder(path)
+    meshes.refuse_folder(path)
     return None
 
 
@@ -270,6 +274,18 @@ def _stored(path: str) -> str | None:
         except DataError:
             return "volume" if b'"kind":"volume"' in head(document, _HEAD) else "zones"
     return None
+
+
+def of_coordinates(path: str, start: bytes | None = None) -> str | None:
+    """The reader of a file or store whose arrays may have coordinates: `hdf5`, `netcdf3` or `zarr`; None of others."""
+    if os.path.isdir(path):
+        from farfield.volume import zarr
+
+        return "zarr" if zarr.is_zarr(path) and _stored(path) is None and flow_map(path) is None else None
+    start = head(path, _HEAD) if start is None else start
+    if _is_hdf5(path, start):
+        return "hdf5"
+    return "netcdf3" if start[:4] in _NETCDF else None
 
 
 def _is_nrrd(start: bytes) -> bool:

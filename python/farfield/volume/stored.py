@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from farfield.missing import of_json
 from farfield.volume.description import Array, Channel, Level, Volume
 from farfield.volume.ome import labels_of
 from farfield.volume.options import Means, Options
@@ -73,7 +74,7 @@ def _channel(channel: dict[str, Any]) -> Channel:
         channel["color"],
         None if limits is None else (limits[0], limits[1]),
         None if scale is None else (scale[0], scale[1]),
-        None if missing is None else float(missing),
+        of_json(missing),
         channel.get("hidden", False),
         channel.get("inverted", False),
     )

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError, Interrupted
+from farfield.missing import Missing, is_missing, of_json, ranges_of
 from farfield.progress import Report
 from farfield.volume.description import VolumeDescription
 from farfield.volume.known import Seen, folder_of
@@ -41,7 +42,7 @@ def unsettled(described: VolumeDescription) -> list[int]:
     """Channels whose lowest or highest stored number is the one that stands for no value, or a double that single precision cannot
     hold.
     """
-    missing = [_missing(channel) for channel in described.spec["channels"]]
+    missing = [of_json(channel.get("missing")) for channel in described.spec["channels"]]
     doubles = {c for a in described.spec["levels"][0]["arrays"] if a["dtype"] == "float64" for c in a["channels"]}
     return [
         n
@@ -50,18 +51,19 @@ def unsettled(described: VolumeDescription) -> list[int]:
     ]
 
 
-def _at_an_end(missing: float | None, seen: tuple[float, float]) -> bool:
-    """Whether a number may be the lowest or the highest of those seen, which are rounded outward to single precision.
+def _at_an_end(missing: Missing, seen: tuple[float, float]) -> bool:
+    """Whether such a number may be the lowest or the highest of those seen, which are rounded outward to single precision.
 
     >>> _at_an_end(-9999.9, (-9999.900390625, 8.0)), _at_an_end(-9999.9, (-9999.91, 8.0)), _at_an_end(0.0, (-1.0, 0.0))
     (True, False, True)
     """
-    if missing is None:
-        return False
     with np.errstate(over="ignore"):
-        low, high = np.array(seen, dtype=np.float32)
-        after, before = np.nextafter(low, np.float32("inf")), np.nextafter(high, np.float32("-inf"))
-    return seen[0] <= missing <= float(after) or float(before) <= missing <= seen[1]
+        ends = np.array(seen, dtype=np.float32)
+        after, before = np.nextafter(ends[0], np.float32("inf")), np.nextafter(ends[1], np.float32("-inf"))
+    return any(
+        (low <= float(after) and high >= seen[0]) or (low <= seen[1] and high >= float(before))
+        for low, high in ranges_of(missing)
+    )
 
 
 def are_known(described: VolumeDescription, cache_dir: Path) -> bool:
@@ -94,21 +96,16 @@ def find(described: VolumeDescription, native: Reads, cache_dir: Path, progress:
     done, total = 0, len(channels) * steps * math.prod(described.spec["levels"][0]["dims"])
     found: dict[int, Seen] = dict.fromkeys(channels)
     for channel in channels:
-        missing = _missing(described.spec["channels"][channel])
+        missing = of_json(described.spec["channels"][channel].get("missing"))
         for step in range(steps):
             for lo, hi in _boxes(native, described):
                 box = native.read_box(0, channel, lo, hi, step)
-                found[channel] = _wider(found[channel], box[(box != missing) & ~np.isnan(box)])
+                found[channel] = _wider(found[channel], box[~is_missing(box, missing) & ~np.isnan(box)])
                 done += box.size
                 if progress is not None and not progress("ranges", float(done), float(total)):
                     raise Interrupted("interrupted")
     _keep(described, cache_dir, found)
     return found
-
-
-def _missing(channel: dict[str, Any]) -> float | None:
-    found = channel.get("missing")
-    return None if found is None else float(found)
 
 
 def _wider(seen: Seen, values: NDArray[Any]) -> Seen:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
+from farfield.missing import Missing
 from farfield.volume import axes as naming
 from farfield.volume import cf, contents, ome, zarr_zip
 from farfield.volume.contents import Content
@@ -174,6 +174,8 @@ def _fields(group: Group) -> tuple[list[Node], DataError | None]:
             node.name, node.attributes, node.names or [None] * len(node.shape)
         ):
             fields.append(node)
+    named = cf.not_fields((node.name, node.attributes) for node in fields)
+    fields = [node for node in fields if node.name not in named] or fields
     return fields, refused
 
 
@@ -213,25 +215,17 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     array = node.array
     if not node.shape:
         raise DataError(f"{node.path}: this array holds one number, and no volume")
-    beside = _coordinates(node)
-    about = {name: c.attributes for name, c in beside.items()}
-    letters, said = naming.of_array(
-        node.path, node.shape, node.names, about, colours=array.dtype in ("uint8", "uint16")
-    )
+    letters, by_axis, said = _axes_of(node)
     array.axes = letters
     array.channels = list(range(array.length("c")))
-    by_axis = {
-        axis: beside[name]
-        for axis, name in zip(letters, node.names or [None] * len(letters), strict=True)
-        if name is not None and name in beside
-    }
-    located = cf.locate(letters, node.shape, by_axis)
-    missing = _missing(node)  # before its fill value goes into what is converted
+    located = cf.locate(letters, node.shape, by_axis, node.attributes)
+    missing, beyond = _missing(node)  # before its fill value goes into what is converted
     said += filled([node])
     made = settle(node, means)
     # What is converted keeps its bits.
-    missing = cf.signed_as_said(array, node.attributes, missing)
+    cf.signed_as_said(array, node.attributes, None)
     channel, more = cf.channel_of(node.name, node.attributes, missing)
+    more += beyond
     kind, channels = _kind(array.axes, array.dtype, array.length("c"), channel)
     geometry = located.geometry
     return Volume(
@@ -246,8 +240,69 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
         direction=geometry.direction,
         times=located.times,
         time_units=located.time_units,
+        places=located.places,
         reads=[node.path, *made],
     )
+
+
+def _axes_of(node: Node) -> tuple[str, dict[str, cf.Coordinate], list[str]]:
+    """A letter a dimension, coordinates by letter, and what was guessed."""
+    beside = _coordinates(node)
+    about = {name: c.attributes for name, c in beside.items()}
+    letters, said = naming.of_array(
+        node.path, node.shape, node.names, about, colours=node.array.dtype in ("uint8", "uint16")
+    )
+    names = node.names or [None] * len(letters)
+    return letters, {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}, said
+
+
+def laid(path: str, options: Options) -> cf.Laid | None:
+    """How the array lies that `read` takes; None where it is an image of OME-Zarr.
+
+    Raises:
+        DataError: if the store is damaged.
+    """
+    node = open_node(path if options.variable is None else os.path.join(path, options.variable.strip("/")))
+    beside: list[Node] = []
+    folder = path
+    if isinstance(node, Group):
+        if ome.attributes_of(node) is not None or _images_in(node):
+            return None
+        folder = node.path
+        inside = [inner for inner in map(_opened, arrays_below(folder)) if inner is not None]
+        named = cf.not_fields((inner.name, inner.attributes) for inner in inside)
+        fields = [
+            inner
+            for inner in inside
+            if inner.name not in named
+            and not cf.is_bound(inner.name, inner.attributes, inner.names or [None] * len(inner.shape))
+        ]
+        images = [n for n in fields if len(n.shape) >= 3] or [n for n in fields if len(n.shape) == 2]
+        if not images:
+            return None
+        node = max(images, key=lambda n: n.array.bytes)
+        beside = [n for n in fields if n is not node and n.names == node.names and n.shape == node.shape]
+    if not isinstance(node, Node) or not node.names or ome.image_of(node) is not None:
+        return None
+    letters, by_axis, _ = _axes_of(node)
+    others = tuple(os.path.relpath(n.path, folder) for n in beside)
+    return cf.Laid(
+        os.path.relpath(node.path, folder) if node.path != path else node.name,
+        letters,
+        node.shape,
+        by_axis,
+        others,
+        node.attributes,
+    )
+
+
+def _opened(folder: str) -> Node | None:
+    """An array; None of one that is not read."""
+    try:
+        node = open_node(folder)
+    except DataError:
+        return None
+    return node if isinstance(node, Node) else None
 
 
 def _kind(letters: str, dtype: str, components: int, channel: Channel) -> tuple[str, list[Channel]]:
@@ -261,14 +316,17 @@ def _kind(letters: str, dtype: str, components: int, channel: Channel) -> tuple[
     ]
 
 
-def _missing(node: Node) -> float | None:
-    """What stands for a missing value: CF's attribute, which xarray keeps in v2 stores as Zarr's own fill value."""
-    about: Mapping[str, Any] = node.attributes
+def _missing(node: Node) -> tuple[Missing, list[str]]:
+    """What stands for a missing value: by CF's attributes, of which xarray keeps one in v2 stores as Zarr's own fill value."""
+    about = dict(node.attributes)
     for key in ("_FillValue", "missing_value"):
-        found = decoded_fill(about.get(key), node.array.dtype)
-        if found is not None:
-            return found
-    return node.array.fill if node.version == 2 and "_ARRAY_DIMENSIONS" in about else None
+        said = about.pop(key, None)
+        parts = said if isinstance(said, list) else [said]
+        found = [v for part in parts if (v := decoded_fill(part, node.array.dtype)) is not None]
+        if found:
+            about[key] = found
+    default = node.array.fill if node.version == 2 and "_ARRAY_DIMENSIONS" in about else None
+    return cf.missing_of(replace(node.array), about, default)
 
 
 def _coordinates(node: Node) -> dict[str, cf.Coordinate]:

@@ -14,7 +14,7 @@ from typing import Any
 from farfield.errors import DataError, FarfieldError
 from farfield.volume.conversion import converted
 from farfield.volume.description import contiguous
-from farfield.volume.hdf5 import boxes
+from farfield.volume.hdf5_places import boxes
 from farfield.volume.options import Means
 from farfield.volume.zarr_nodes import Node
 from farfield.volume.zarr_zip import Mount

@@ -487,7 +487,7 @@ fn of_volume(volume: &Volume, document: &Document, step: usize, partial: bool) -
         let all: Vec<String> = letters.chars().map(String::from).collect();
         <[String; 3]>::try_from(all).ok()
     });
-    let length_unit = Some(spec.length_unit.clone()).filter(|u| u != "voxel");
+    let length_unit = Some(spec.length_unit.clone()).filter(|u| !["voxel", "1"].contains(&u.as_str()));
     Words { time, partial, length_unit, step, axes, next: None }
 }
 

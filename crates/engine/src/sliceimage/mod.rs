@@ -182,7 +182,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
             component,
             to,
             scale: spec.scale.unwrap_or([1.0, 0.0]),
-            missing: spec.missing.filter(|m| !m.is_nan()),
+            missing: spec.missing.clone(),
             names: numbers != Numbers::Doubles,
         };
         match arrays.iter_mut().find(|known| known.id == array.id) {

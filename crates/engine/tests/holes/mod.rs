@@ -120,7 +120,7 @@ impl Holed {
             place,
         };
         let channel = |n: usize| ChannelSpec {
-            missing: Some(stored.1).filter(|m| !m.is_nan()),
+            missing: field::volume::Missing::one(stored.1),
             ..ChannelSpec::named(format!("c{n}"))
         };
         let spec = VolumeSpec {

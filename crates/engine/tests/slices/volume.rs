@@ -214,7 +214,7 @@ fn what_is_missing_is_missing_and_no_more() {
     let rule = |at: [u32; 3], _: usize, _: u32| if at == [4, 4, 4] { -999.0 } else { f64::from(at[0]) };
     let array = Made::scalar(dims, 4, VoxelType::Float32, &rule).array(&pager, None);
     let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];
-    let scaled = ChannelSpec { missing: Some(-999.0), scale: Some([2.0, 10.0]), ..channel("a") };
+    let scaled = ChannelSpec { missing: field::volume::Missing::one(-999.0), scale: Some([2.0, 10.0]), ..channel("a") };
     let spec = |resolution, z| PlaneSpec {
         origin: Some([0.0, 0.0, z]),
         resolution: Some(resolution),

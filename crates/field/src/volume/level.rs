@@ -1,5 +1,6 @@
 //! What kernels know of a volume: its arrays of pages at each level, and where voxels lie in space.
 
+use super::nothing::Missing;
 use super::vacant::Vacant;
 use super::voxel::Brick;
 use crate::translate::Translation;
@@ -57,8 +58,8 @@ pub struct VolumeArray {
     /// Ranges of its pages, finest first; empty where none are known. They are of all stored numbers, those that stand for missing
     /// values among them.
     pub ranges: Vec<RangeLevel>,
-    /// The stored number that stands for a missing value, by component; never NaN.
-    pub missing: Vec<Option<f64>>,
+    /// The stored numbers that stand for a missing value, by component: those of its type.
+    pub missing: Vec<Missing>,
     /// The same array with NaN where a stored number stands for a missing value, cut in the same pages; `None` where none does. Its numbers
     /// are floats that hold all stored ones of up to 53 bits.
     pub valued: Option<Box<Self>>,
@@ -71,7 +72,7 @@ impl VolumeArray {
     #[inline]
     pub fn value_range(&self, component: usize, [low, high]: [f64; 2]) -> [f64; 2] {
         match self.missing.get(component) {
-            Some(Some(missing)) if low == *missing && high == *missing => [f64::INFINITY, f64::NEG_INFINITY],
+            Some(missing) if missing.holds_all([low, high]) => [f64::INFINITY, f64::NEG_INFINITY],
             _ => [low, high],
         }
     }

@@ -12,6 +12,7 @@
 //! and decoded into the frame's end, and spread over the frame from its beginning on, so that it takes no memory beside it. Ranges
 //! of blocks are those of values, then.
 
+use super::nothing::Missing;
 use super::ranges::{typed, typed_mut, write_ranges, Extremes};
 use super::voxel::{Brick, Voxel, VoxelType};
 use crate::translate::Translation;
@@ -33,11 +34,6 @@ const fn with_nan(voxel: VoxelType) -> VoxelType {
     }
 }
 
-/// What stands for a missing value among the numbers of a type: not NaN, which is none anyhow, and none that the type does not have.
-pub(super) fn stored_missing(missing: Option<f64>, voxel: VoxelType) -> Option<f64> {
-    missing.filter(|m| !m.is_nan() && with_voxel!(voxel, T => (*m as T).to_f64() == *m))
-}
-
 /// Pages of values: see the module.
 pub(super) struct ValuePages {
     /// Pages of the stored numbers, without ranges behind them.
@@ -46,15 +42,14 @@ pub(super) struct ValuePages {
     of: Brick,
     brick: Brick,
     translation: Translation,
-    /// What stands for a missing value, by component; NaN where nothing does.
-    missing: Vec<f64>,
+    /// What stands for a missing value, by component.
+    missing: Vec<Missing>,
 }
 
 impl ValuePages {
-    /// Of pages of stored numbers that hold `of`, a component of which has a number that stands for a missing value.
-    pub(super) fn new(stored: Arc<dyn PageMap>, of: Brick, translation: Translation, missing: &[Option<f64>]) -> Self {
-        let missing = missing.iter().map(|m| m.unwrap_or(f64::NAN)).collect();
-        Self { stored, of, brick: Self::brick(of), translation, missing }
+    /// Of pages of stored numbers that hold `of`, a component of which has numbers that stand for a missing value.
+    pub(super) fn new(stored: Arc<dyn PageMap>, of: Brick, translation: Translation, missing: &[Missing]) -> Self {
+        Self { stored, of, brick: Self::brick(of), translation, missing: missing.to_vec() }
     }
 
     /// What a frame holds.
@@ -115,18 +110,24 @@ impl Value for f64 {
 const PIECE: usize = 256;
 
 /// Makes the values at the beginning of a frame of the `count` numbers that are stored from byte `at` of it on.
-fn turned<S: Voxel, D: Value>(frame: &mut [u8], at: usize, count: usize, missing: &[f64]) {
+fn turned<S: Voxel, D: Value>(frame: &mut [u8], at: usize, count: usize, missing: &[Missing]) {
     let mut values = [D::NONE; PIECE];
     for first in (0..count).step_by(PIECE) {
         let n = PIECE.min(count - first);
         let stored: &[S] = typed(&frame[at + first * size_of::<S>()..][..n * size_of::<S>()]);
-        // Equal to what is no number is nothing.
-        let value = |v: S, none: f64| if v.to_f64() == none { D::NONE } else { D::of(v) };
+        let value = |v: S, none: &Missing| if none.holds(v.to_f64()) { D::NONE } else { D::of(v) };
         match missing {
-            [none] => stored.iter().zip(&mut values).for_each(|(v, to)| *to = value(*v, *none)),
+            [none] => match none.ranges() {
+                // One number is what most files name: a loop without a branch.
+                [[one, last]] if one == last => {
+                    let value = |v: S| if v.to_f64() == *one { D::NONE } else { D::of(v) };
+                    stored.iter().zip(&mut values).for_each(|(v, to)| *to = value(*v));
+                }
+                _ => stored.iter().zip(&mut values).for_each(|(v, to)| *to = value(*v, none)),
+            },
             all => {
                 let each = all.iter().cycle().skip(first % all.len());
-                stored.iter().zip(&mut values).zip(each).for_each(|((v, to), none)| *to = value(*v, *none));
+                stored.iter().zip(&mut values).zip(each).for_each(|((v, to), none)| *to = value(*v, none));
             }
         }
         typed_mut(&mut frame[first * size_of::<D>()..][..n * size_of::<D>()]).copy_from_slice(&values[..n]);
@@ -218,7 +219,7 @@ mod tests {
         }
     }
 
-    fn check<T: Voxel>(page: [u32; 3], missing: &[Option<f64>], number: impl Fn(usize) -> T) {
+    fn check<T: Voxel>(page: [u32; 3], missing: &[Missing], number: impl Fn(usize) -> T) {
         let of = Brick { page, components: missing.len(), voxel: T::TYPE };
         let numbers: Vec<T> = (0..of.voxels() * of.components).map(number).collect();
         let translation = Translation::new(page.map(|n| n as usize), page.map(|n| n as usize));
@@ -253,7 +254,7 @@ mod tests {
             };
             for (n, (v, stored)) in values.iter().zip(&numbers).enumerate() {
                 let stored = stored.to_f64();
-                if missing[n % missing.len()] == Some(stored) || stored.is_nan() {
+                if missing[n % missing.len()].holds(stored) || stored.is_nan() {
                     assert!(v.is_nan(), "{page:?} {n}: {v} for {stored}");
                 } else {
                     assert_eq!(*v, stored, "{page:?} {n}");
@@ -272,30 +273,25 @@ mod tests {
 
     #[test]
     fn values_are_the_stored_numbers_but_for_those_that_stand_for_none() {
-        check([32, 16, 9], &[Some(255.0)], |n| (n * 7) as u8);
-        check([1, 1, 1], &[Some(3.0)], |_| 3u8);
-        check([1, 2, 1], &[Some(3.0)], |n| n as i8 + 3);
-        check([33, 5, 7], &[Some(-32768.0)], |n| if n % 3 == 0 { i16::MIN } else { n as i16 });
-        check([9, 10, 11], &[Some(0.0)], |n| n as u16 % 5);
-        check([7, 8, 9], &[Some(-9999.0)], |n| if n % 4 == 0 { -9999i32 } else { n as i32 * 1_000_003 });
-        check([7, 8, 9], &[Some(f64::from(u32::MAX))], |n| u32::MAX - n as u32 % 3);
-        check([5, 4, 3], &[Some(i64::MIN as f64)], |n| if n % 2 == 0 { i64::MIN } else { n as i64 - 40 });
-        check([5, 4, 3], &[Some(7.0)], |n| n as u64 % 9);
-        check([40, 9, 3], &[Some(1e20f32.into())], |n| if n % 5 == 0 { 1e20f32 } else { n as f32 });
-        check([20, 9, 3], &[Some(f64::INFINITY)], |n| [f64::INFINITY, f64::NAN, n as f64][n % 3]);
+        check([32, 16, 9], &[Missing::one(255.0)], |n| (n * 7) as u8);
+        check([1, 1, 1], &[Missing::one(3.0)], |_| 3u8);
+        check([1, 2, 1], &[Missing::one(3.0)], |n| n as i8 + 3);
+        check([33, 5, 7], &[Missing::one(-32768.0)], |n| if n % 3 == 0 { i16::MIN } else { n as i16 });
+        check([9, 10, 11], &[Missing::one(0.0)], |n| n as u16 % 5);
+        check([7, 8, 9], &[Missing::one(-9999.0)], |n| if n % 4 == 0 { -9999i32 } else { n as i32 * 1_000_003 });
+        check([7, 8, 9], &[Missing::one(f64::from(u32::MAX))], |n| u32::MAX - n as u32 % 3);
+        check([5, 4, 3], &[Missing::one(i64::MIN as f64)], |n| if n % 2 == 0 { i64::MIN } else { n as i64 - 40 });
+        check([5, 4, 3], &[Missing::one(7.0)], |n| n as u64 % 9);
+        check([40, 9, 3], &[Missing::one(1e20f32.into())], |n| if n % 5 == 0 { 1e20f32 } else { n as f32 });
+        check([20, 9, 3], &[Missing::one(f64::INFINITY)], |n| [f64::INFINITY, f64::NAN, n as f64][n % 3]);
         // Each component has its own, or none.
-        check([13, 7, 30], &[Some(5.0), None, Some(6.0)], |n| (n % 11) as u8);
-        check([13, 7, 30], &[None, Some(-1.0)], |n| if n % 7 == 0 { -1.0 } else { n as f32 });
-    }
-
-    #[test]
-    fn only_numbers_of_the_type_stand_for_anything() {
-        assert_eq!(stored_missing(Some(-9999.0), VoxelType::Uint8), None);
-        assert_eq!(stored_missing(Some(-9999.0), VoxelType::Int16), Some(-9999.0));
-        assert_eq!(stored_missing(Some(0.5), VoxelType::Int32), None);
-        assert_eq!(stored_missing(Some(1e20), VoxelType::Float32), None);
-        assert_eq!(stored_missing(Some(f64::from(1e20f32)), VoxelType::Float32), Some(f64::from(1e20f32)));
-        assert_eq!(stored_missing(Some(f64::NAN), VoxelType::Float64), None);
-        assert_eq!(stored_missing(None, VoxelType::Float64), None);
+        check([13, 7, 30], &[Missing::one(5.0), Missing::none(), Missing::one(6.0)], |n| (n % 11) as u8);
+        check([13, 7, 30], &[Missing::none(), Missing::one(-1.0)], |n| if n % 7 == 0 { -1.0 } else { n as f32 });
+        // Several, and a range.
+        let several = Missing::of([[1e20f32.into(), 1e20f32.into()], [-999.0, -999.0], [-888.0, -888.0]]);
+        check([9, 10, 11], &[several.clone()], |n| [1e20f32, -999.0, -888.0, f32::NAN, n as f32][n % 5]);
+        check([9, 10, 11], &[several, Missing::none()], |n| [1e20f32, -999.0, -888.0, n as f32][n % 4]);
+        check([9, 10, 11], &[Missing::of([[-2000.0, -1990.0], [7.0, 7.0]])], |n| (n % 40) as i16 - 2010);
+        check([9, 10, 11], &[Missing::of([[f64::NEG_INFINITY, -0.5]])], |n| n as f64 - 400.0);
     }
 }

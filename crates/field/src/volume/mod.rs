@@ -15,6 +15,7 @@ mod filters;
 mod images;
 mod level;
 mod missing;
+mod nothing;
 mod open;
 mod pages;
 mod place;
@@ -31,6 +32,7 @@ mod voxel;
 mod written;
 
 pub use level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
+pub use nothing::Missing;
 pub use open::Volume;
 pub use ranges::{typed, typed_mut, write_ranges, Extremes};
 pub use spec::{rgb_of, ArraySpec, ChannelSpec, CodecSpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};

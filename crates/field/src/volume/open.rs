@@ -3,7 +3,8 @@
 use super::chain::Chain;
 use super::chunkmap::{ChunkMap, Common};
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
-use super::missing::{stored_missing, ValuePages};
+use super::missing::ValuePages;
+use super::nothing::Missing;
 use super::pages::{chunk_box, row_box, LARGE};
 use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
 use super::rowmap::RowMap;
@@ -369,8 +370,8 @@ impl Opening<'_> {
             self.kept += 1024;
             let channels = spec.channels[first..first + each].to_vec();
             // Of pages of ranges nothing is missing.
-            let missing = channels.iter().filter(|_| blocks).map(|c| self.spec.channels[*c].missing);
-            let missing: Vec<_> = missing.map(|m| stored_missing(m, brick.voxel)).collect();
+            let missing = channels.iter().filter(|_| blocks).map(|c| &self.spec.channels[*c].missing);
+            let missing: Vec<_> = missing.map(|m| m.stored(brick.voxel)).collect();
             let vacant = fill.as_ref().filter(|_| blocks).and_then(|f| Vacant::new(&common, by_rows, f));
             let mut array = VolumeArray {
                 name,
@@ -384,7 +385,7 @@ impl Opening<'_> {
                 valued: None,
                 vacant,
             };
-            if array.missing.iter().any(Option::is_some) {
+            if !array.missing.iter().all(Missing::is_none) {
                 let brick = ValuePages::brick(brick);
                 check_page(&brick)?;
                 let stored = map(Common { ranges: false, ..common });

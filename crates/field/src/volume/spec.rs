@@ -1,6 +1,7 @@
 //! What a reader of a format says of a volume: what it is, and by which rule its bytes lie where. Readers of formats for which there
 //! is a well-kept library in Python are written there and hand this over as JSON; pages are read and decoded here.
 
+use super::nothing::Missing;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -39,9 +40,9 @@ pub struct ChannelSpec {
     /// DICOM, `scale_factor` and `add_offset` of CF). Stored numbers stay what they are; labels, windows and probes speak of values.
     #[serde(default)]
     pub scale: Option<[f64; 2]>,
-    /// The stored number that stands for a missing value, where there is one.
-    #[serde(default, with = "number")]
-    pub missing: Option<f64>,
+    /// The stored numbers that stand for a missing value.
+    #[serde(default)]
+    pub missing: Missing,
     /// The format says that it is not shown until somebody asks for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
@@ -60,7 +61,7 @@ impl ChannelSpec {
             color: None,
             limits: None,
             scale: None,
-            missing: None,
+            missing: Missing::none(),
             hidden: false,
             inverted: false,
         }
@@ -308,37 +309,45 @@ pub enum PlaceSpec {
 }
 
 /// Numbers that JSON has no spelling for are written as Zarr does: `"NaN"`, `"Infinity"`, `"-Infinity"`.
-mod number {
+pub(super) mod number {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Serialize, Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    pub(in super::super) enum Written {
         Number(f64),
         Word(String),
     }
 
+    impl Written {
+        pub(in super::super) fn of(v: f64) -> Self {
+            match v {
+                v if v.is_nan() => Self::Word("NaN".into()),
+                f64::INFINITY => Self::Word("Infinity".into()),
+                f64::NEG_INFINITY => Self::Word("-Infinity".into()),
+                v => Self::Number(v),
+            }
+        }
+
+        pub(in super::super) fn read(self) -> Result<f64, String> {
+            match self {
+                Self::Number(v) => Ok(v),
+                Self::Word(w) => match w.as_str() {
+                    "NaN" => Ok(f64::NAN),
+                    "Infinity" => Ok(f64::INFINITY),
+                    "-Infinity" => Ok(f64::NEG_INFINITY),
+                    _ => Err(format!("'{w}' is no number")),
+                },
+            }
+        }
+    }
+
     pub(super) fn serialize<S: Serializer>(value: &Option<f64>, s: S) -> Result<S::Ok, S::Error> {
-        let written = value.map(|v| match v {
-            v if v.is_nan() => Written::Word("NaN".into()),
-            f64::INFINITY => Written::Word("Infinity".into()),
-            f64::NEG_INFINITY => Written::Word("-Infinity".into()),
-            v => Written::Number(v),
-        });
-        written.serialize(s)
+        value.map(Written::of).serialize(s)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<f64>, D::Error> {
-        Ok(match Option::<Written>::deserialize(d)? {
-            None => None,
-            Some(Written::Number(v)) => Some(v),
-            Some(Written::Word(w)) => Some(match w.as_str() {
-                "NaN" => f64::NAN,
-                "Infinity" => f64::INFINITY,
-                "-Infinity" => f64::NEG_INFINITY,
-                _ => return Err(D::Error::custom(format!("'{w}' is no number"))),
-            }),
-        })
+        Option::<Written>::deserialize(d)?.map(|w| w.read().map_err(D::Error::custom)).transpose()
     }
 }

@@ -4,7 +4,7 @@ use super::look::{ColourOpacity, Look, Paint, Projection};
 use super::scene::SceneError;
 use super::transfer::{Entry, Table, TransferFunction};
 use crate::draw::srgb_to_linear;
-use field::volume::{VolumeArray, VoxelType};
+use field::volume::{Missing, VolumeArray, VoxelType};
 use std::sync::OnceLock;
 
 /// How the numbers of a source become light.
@@ -148,15 +148,18 @@ pub(crate) struct Labels {
     own: Vec<(u64, [f32; 3])>,
     /// Sorted; empty: all but 0.
     only: Vec<u64>,
-    /// What stands for a missing value.
-    none: Option<u64>,
+    /// What stands for a missing value: lowest and highest of each range, as the bits of numbers with a sign have an order of
+    /// their own.
+    none: Vec<Nameless>,
     component: usize,
 }
 
 impl Labels {
     #[inline(always)]
     fn is_shown(&self, name: u64) -> bool {
-        name != 0 && self.none != Some(name) && (self.only.is_empty() || self.only.binary_search(&name).is_ok())
+        name != 0
+            && !self.none.iter().any(|none| none.holds(name))
+            && (self.only.is_empty() || self.only.binary_search(&name).is_ok())
     }
 
     /// Light of a sample.
@@ -187,12 +190,30 @@ impl Labels {
     }
 }
 
-/// The name that a number is, in a type that has it: what is below 0 as it is stored.
-fn name_of_value(voxel: VoxelType, value: f64) -> u64 {
-    match voxel {
-        VoxelType::Uint64 => value as u64,
-        _ => value as i64 as u64,
+/// Names that stand for a missing value, from one to another; what is below 0 has the name of its bits.
+#[derive(Copy, Clone)]
+enum Nameless {
+    Plain(u64, u64),
+    Signed(i64, i64),
+}
+
+impl Nameless {
+    #[inline(always)]
+    fn holds(self, name: u64) -> bool {
+        match self {
+            Self::Plain(low, high) => low <= name && name <= high,
+            Self::Signed(low, high) => low <= name as i64 && name as i64 <= high,
+        }
     }
+}
+
+/// The names of the whole numbers in ranges.
+fn names_of(voxel: VoxelType, missing: &Missing) -> Vec<Nameless> {
+    let name = |[low, high]: &[f64; 2]| match voxel {
+        VoxelType::Uint64 => Nameless::Plain(low.ceil() as u64, high.floor() as u64),
+        _ => Nameless::Signed(low.ceil() as i64, high.floor() as i64),
+    };
+    missing.ranges().iter().map(name).collect()
 }
 
 /// A colour (sRGB) for a name that has none: hues far apart for names that follow each other, since they go round by the golden
@@ -247,7 +268,7 @@ pub(crate) fn tint(look: &Look) -> Result<Made<'_>, SceneError> {
         Paint::Labels { channel, colours, only, opacity } => {
             // Names are compared as they are stored: floats do not hold all of them.
             let (array, component) = look.level.channel(*channel).ok_or(SceneError::Channel(*channel))?;
-            let none = array.missing.get(component).copied().flatten().map(|m| name_of_value(array.brick.voxel, m));
+            let none = array.missing.get(component).map(|m| names_of(array.brick.voxel, m)).unwrap_or_default();
             let mut own: Vec<(u64, [f32; 3])> = colours.iter().map(|(n, c)| (*n, c.map(srgb_to_linear))).collect();
             own.sort_by_key(|o| o.0);
             own.dedup_by_key(|o| o.0);

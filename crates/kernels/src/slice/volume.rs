@@ -4,7 +4,7 @@ use super::plane::PixelPlane;
 use super::tile::{Pixel, Tile};
 use crate::streamline::Progress;
 use field::translate::Translation;
-use field::volume::{Brick, Voxel, VoxelType};
+use field::volume::{Brick, Missing, Voxel, VoxelType};
 use pager::error::PageError;
 use pager::id::ArrayId;
 use pager::{Lookup, PageId, Worker};
@@ -25,7 +25,7 @@ pub const SNAP: f64 = 1e-9;
 const ASK_BYTES: usize = 256 << 10;
 
 /// A number of a voxel, and where it goes.
-#[derive(Copy, Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pick {
     /// Which component of the array.
     pub component: usize,
@@ -33,8 +33,8 @@ pub struct Pick {
     pub to: usize,
     /// What stored numbers are multiplied by, and what is added then.
     pub scale: [f64; 2],
-    /// The stored number that stands for a missing value.
-    pub missing: Option<f64>,
+    /// The stored numbers that stand for a missing value.
+    pub missing: Missing,
     /// Stored are whole numbers of 64 bits that are names, such as labels: the pixel has their bits as those of a double, which does not
     /// hold all of them. Only of the nearest voxel.
     pub names: bool,
@@ -220,7 +220,7 @@ impl VolumeSlice {
                         continue;
                     }
                     let stored = number(array.brick.voxel, bytes, element);
-                    let stored = if pick.missing == Some(stored) { f64::NAN } else { stored };
+                    let stored = if pick.missing.holds(stored) { f64::NAN } else { stored };
                     numbers[pick.to] += corner.weight * stored;
                     if let Some(to) = colours[n].get_mut(c) {
                         *to = stored;

@@ -5,6 +5,7 @@
 
 use super::number::Number;
 use field::volume::store::Downsample;
+use field::volume::Missing;
 use std::ops::Range;
 
 /// Voxels of a box, `[k][j][i][component]`.
@@ -33,12 +34,12 @@ impl<'a, T> Box3<'a, T> {
 
 /// How voxels become one.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Halving<T> {
+pub(super) struct Halving<'a> {
     pub how: Downsample,
     /// Voxels along i, j, k that become one: 1 or 2.
     pub step: [usize; 3],
-    /// The number that stands for a missing value: means pass over it.
-    pub missing: Option<T>,
+    /// The numbers that stand for a missing value: means pass over them.
+    pub missing: &'a Missing,
 }
 
 /// What a thread keeps from row to row.
@@ -50,10 +51,10 @@ impl<T: Number> Default for Sums<T> {
     }
 }
 
-impl<T: Number> Halving<T> {
+impl Halving<'_> {
     /// Fills `out` with the row (j, k) of the coarser level over `columns`. The finer box must have all voxels that these are made
     /// of, as far as there are.
-    pub fn row(
+    pub fn row<T: Number>(
         &self,
         fine: &Box3<'_, T>,
         columns: &Range<usize>,
@@ -81,7 +82,7 @@ impl<T: Number> Halving<T> {
         }
     }
 
-    fn first(&self, row: &[T], components: usize, out: &mut [T]) {
+    fn first<T: Number>(&self, row: &[T], components: usize, out: &mut [T]) {
         if self.step[0] == 1 {
             return out.copy_from_slice(row);
         }
@@ -90,7 +91,7 @@ impl<T: Number> Halving<T> {
         }
     }
 
-    fn most(&self, rows: &[&[T]], components: usize, out: &mut [T]) {
+    fn most<T: Number>(&self, rows: &[&[T]], components: usize, out: &mut [T]) {
         let mut found = [T::LARGEST; 8];
         for (n, out) in out.iter_mut().enumerate() {
             let (first, at) = self.places(n, components);
@@ -118,7 +119,7 @@ impl<T: Number> Halving<T> {
         (first, (first..first + self.step[0] * components).step_by(components))
     }
 
-    fn mean(&self, rows: &[&[T]], components: usize, sums: &mut Sums<T>, out: &mut [T]) {
+    fn mean<T: Number>(&self, rows: &[&[T]], components: usize, sums: &mut Sums<T>, out: &mut [T]) {
         let sums = &mut sums.0;
         sums.clear();
         sums.reserve(rows[0].len());
@@ -141,15 +142,16 @@ impl<T: Number> Halving<T> {
             (_, 2) => pairs::<T, 1, 2>(sums, components, out),
             (_, _) => pairs::<T, 2, 3>(sums, components, out),
         }
-        let holes = self.missing.is_some_and(|x| rows.iter().any(|row| row.contains(&x)));
+        let holes =
+            !self.missing.is_none() && rows.iter().any(|row| row.iter().any(|v| self.missing.holds(v.to_f64())));
         if holes || !out.iter().all(|x| x.is_plain()) {
             self.mend(rows, components, out);
         }
     }
 
     /// Makes anew, of those voxels that have a value, the means of which some have none, and those that are no numbers.
-    fn mend(&self, rows: &[&[T]], components: usize, out: &mut [T]) {
-        let there = |v: T| !v.is_nothing() && self.missing != Some(v);
+    fn mend<T: Number>(&self, rows: &[&[T]], components: usize, out: &mut [T]) {
+        let there = |v: T| !v.is_nothing() && !self.missing.holds(v.to_f64());
         for (n, out) in out.iter_mut().enumerate() {
             let (first, at) = self.places(n, components);
             let values = || rows.iter().flat_map(|row| at.clone().filter_map(|i| row.get(i)));

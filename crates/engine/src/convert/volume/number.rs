@@ -25,8 +25,6 @@ pub(super) trait Number: Voxel + PartialEq {
     fn eighth(self) -> Self::Sum;
     /// The mean out of [`Self::eighth`]s.
     fn mean_of_eighths(sum: Self::Sum, count: u32) -> Self;
-    /// The number `x`, if it is one of this type (of single precision the nearest).
-    fn of(x: f64) -> Option<Self>;
     /// The largest number in single precision that is not above it.
     fn below(self) -> f32;
     /// The smallest that is not below it.
@@ -63,9 +61,6 @@ macro_rules! whole {
             fn is_plain(self) -> bool { true }
             fn eighth(self) -> $sum { self as $sum }
             fn mean_of_eighths(sum: $sum, count: u32) -> Self { Self::mean(sum, count) }
-            fn of(x: f64) -> Option<Self> {
-                (x.fract() == 0.0 && x.abs() < 1e30).then(|| Self::try_from(x as i128).ok()).flatten()
-            }
             fn below(self) -> f32 {
                 let near = self as f32;
                 if near as i128 > self as i128 { near.next_down() } else { near }
@@ -98,7 +93,6 @@ macro_rules! real {
             fn is_plain(self) -> bool { self.is_finite() }
             fn eighth(self) -> f64 { f64::from(self) * 0.125 }
             fn mean_of_eighths(sum: f64, count: u32) -> Self { (sum * (8.0 / f64::from(count))) as Self }
-            fn of(x: f64) -> Option<Self> { (!x.is_nan()).then_some(x as Self) }
             fn below(self) -> f32 {
                 let near = self as f32;
                 if f64::from(near) > f64::from(self) { near.next_down() } else { near }
@@ -155,7 +149,5 @@ mod tests {
         assert_eq!(((-1e300f64).below(), (-1e300f64).above()), (f32::NEG_INFINITY, f32::MIN));
         assert_eq!((0.1f64.below() as f64 <= 0.1, 0.1f64.above() as f64 >= 0.1), (true, true));
         assert_eq!(7.25f32.below(), 7.25);
-        assert_eq!((u8::of(5.0), u8::of(5.5), u8::of(-1.0), u64::of(2f64.powi(64))), (Some(5), None, None, None));
-        assert_eq!((i64::of(-2f64.powi(63)), f32::of(0.1), f32::of(f64::NAN)), (Some(i64::MIN), Some(0.1), None));
     }
 }

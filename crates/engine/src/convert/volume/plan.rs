@@ -1,6 +1,5 @@
 //! What is to be done for a volume: units (one shard each), step by step and level by level, and the memory for them.
 
-use super::number::Number;
 use super::rows::VolumeInput;
 use super::VolumeOptions;
 use crate::convert::plan::{cut, number, Piece, BUFFERS, CONTEXT, MAX_SLAB, RECORDS};
@@ -9,6 +8,7 @@ use field::error::FieldError;
 use field::paging::choose;
 use field::store::codec::{Codec, CRC_BYTES};
 use field::volume::store::{grouped, kept, pyramid, Downsample, VolumeLayout, VolumeRoot};
+use field::volume::Missing;
 use std::ops::Range;
 use std::path::Path;
 
@@ -155,12 +155,17 @@ impl<'a> VolumePlan<'a> {
         }))
     }
 
-    /// The number that stands for a missing value in a group, where all its channels have the same.
-    pub fn missing<T: Number>(&self, group: usize) -> Option<T> {
+    /// The numbers that stand for a missing value in a group, where all its channels have the same.
+    pub fn missing(&self, group: usize) -> &Missing {
+        const NONE: &Missing = &Missing::none();
         let channels = &self.root.about.channels;
-        let of = |n: usize| channels.get(group * self.layout.components + n).and_then(|c| c.missing);
-        let first = of(0)?;
-        (1..self.layout.components).all(|n| of(n) == Some(first)).then(|| T::of(first)).flatten()
+        let of = |n: usize| channels.get(group * self.layout.components + n).map_or(NONE, |c| &c.missing);
+        let first = of(0);
+        if (1..self.layout.components).all(|n| of(n) == first) {
+            first
+        } else {
+            NONE
+        }
     }
 
     /// The pieces of a unit.

@@ -152,14 +152,11 @@ pub fn kept(spec: &VolumeSpec) -> Result<VolumeSpec, FieldError> {
     let mut about = VolumeSpec { path: String::new(), ranges: None, ..spec.clone() };
     about.levels.truncate(1);
     about.levels.iter_mut().for_each(|l| l.arrays.clear());
-    for channel in &mut about.channels {
-        // NaN is a missing value anyhow.
-        channel.missing = channel.missing.filter(|x| !x.is_nan());
-        let numbers =
-            channel.missing.iter().chain(channel.limits.iter().flatten()).chain(channel.scale.iter().flatten());
+    for channel in &about.channels {
+        let numbers = channel.limits.iter().flatten().chain(channel.scale.iter().flatten());
         if let Some(odd) = numbers.copied().find(|x| !x.is_finite()) {
             return Err(FieldError::Usage(format!(
-                "{}: channel '{}': {odd} as a missing value, limit or scale cannot be kept; leave it out",
+                "{}: channel '{}': {odd} as a limit or scale cannot be kept; leave it out",
                 spec.path, channel.name
             )));
         }

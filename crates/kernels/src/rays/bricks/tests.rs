@@ -146,7 +146,7 @@ impl Ball {
             channels: vec![0],
             steady: true,
             ranges: Vec::new(),
-            missing: vec![None],
+            missing: vec![field::volume::Missing::none()],
             valued: None,
             vacant: None,
         };

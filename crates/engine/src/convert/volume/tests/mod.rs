@@ -8,7 +8,7 @@ use field::catalog::Tally;
 use field::store::layout::ENTRY_BYTES;
 use field::store::{Buffers, Validation};
 use field::volume::store::{VolumeLayout, VolumeRoot, VolumeStore};
-use field::volume::{ChannelSpec, LevelSpec, VolumeKind, VolumeSpec, VoxelType};
+use field::volume::{ChannelSpec, LevelSpec, Missing, VolumeKind, VolumeSpec, VoxelType};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -137,7 +137,7 @@ impl Case {
         }
         let channel = |n: usize| ChannelSpec {
             scale: (n == 0).then_some([0.5, -3.0]),
-            missing: self.missing,
+            missing: self.missing.map_or(Missing::none(), Missing::one),
             ..ChannelSpec::named(format!("c{n}"))
         };
         let spec = VolumeSpec {

@@ -1,0 +1,110 @@
+"""Stored numbers that stand for a missing value: one, several, and ranges of them. NaN is missing anyhow, and never among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Missing = float | tuple[float | tuple[float, float], ...] | None
+"""A number, several numbers and ranges (lowest, highest) of them, or None where no number stands for a missing value."""
+
+
+def ranges_of(missing: Missing) -> list[tuple[float, float]]:
+    """Lowest and highest number of each range; a number alone is both.
+
+    >>> ranges_of(None), ranges_of(-999.0), ranges_of((-999.0, (7.0, 9.0)))
+    ([], [(-999.0, -999.0)], [(-999.0, -999.0), (7.0, 9.0)])
+    """
+    if missing is None:
+        return []
+    parts = missing if isinstance(missing, tuple) else (missing,)
+    return [part if isinstance(part, tuple) else (part, part) for part in parts]
+
+
+def together(*several: Missing) -> Missing:
+    """All of them, each once; what holds no number is left out.
+
+    >>> together(1e20, None, (-999.0, 1e20)), together(None), together(5.0, 5.0), together(float("nan"))
+    ((1e+20, -999.0), None, 5.0, None)
+    """
+    found: dict[float | tuple[float, float], None] = {}
+    for missing in several:
+        for low, high in ranges_of(missing):
+            if low == high:
+                found[low] = None
+            elif low < high:
+                found[low, high] = None
+    kept = tuple(found)
+    if not kept:
+        return None
+    return kept[0] if len(kept) == 1 and not isinstance(kept[0], tuple) else kept
+
+
+def each(missing: Missing, change: Callable[[float], float]) -> Missing:
+    """The same with every number, and both ends of every range, changed.
+
+    >>> each((1.0, (2.0, 3.0)), lambda x: 10 * x)
+    (10.0, (20.0, 30.0))
+    """
+    return together(*(change(a) if a == b else ((change(a), change(b)),) for a, b in ranges_of(missing)))
+
+
+def is_missing(stored: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
+    """Where stored numbers stand for a missing value.
+
+    >>> is_missing(np.array([1, 2, 3, 8]), (2.0, (5.0, 9.0))).tolist()
+    [False, True, False, True]
+    """
+    found = np.zeros(np.shape(stored), dtype=bool)
+    for low, high in ranges_of(missing):
+        found |= (stored == low) if low == high else (stored >= low) & (stored <= high)
+    return found
+
+
+def as_json(missing: Missing) -> Any:
+    """As JSON has it: null, a number, or a list of numbers and pairs; words for what is infinite.
+
+    >>> as_json(None), as_json(-1), as_json((-1.0, (float("-inf"), -5.0)))
+    (None, -1, [-1.0, ['-Infinity', -5.0]])
+    """
+    parts = [_word(low) if low == high else [_word(low), _word(high)] for low, high in ranges_of(missing)]
+    return parts[0] if isinstance(missing, (int, float)) and parts else parts or None
+
+
+def of_json(found: Any) -> Missing:
+    """What `as_json` has written.
+
+    >>> of_json(None), of_json(-1.0), of_json([-1.0, ["-Infinity", -5.0]])
+    (None, -1.0, (-1.0, (-inf, -5.0)))
+    """
+    if found is None:
+        return None
+    parts = found if isinstance(found, list) else [found]
+    return together(*((((float(p[0]), float(p[1])),)) if isinstance(p, list) else float(p) for p in parts))
+
+
+def text_of(missing: Missing) -> str:
+    """For people.
+
+    >>> text_of((1e20, -999.0, (float("-inf"), 0.0), (5.0, float("inf")), (7.0, 9.0)))
+    '1e+20, -999, up to 0, from 5 on, 7 to 9'
+    """
+    return ", ".join(_text(low, high) for low, high in ranges_of(missing))
+
+
+def _text(low: float, high: float) -> str:
+    if low == high:
+        return f"{low:.6g}"
+    if math.isinf(low):
+        return f"up to {high:.6g}"
+    return f"from {low:.6g} on" if math.isinf(high) else f"{low:.6g} to {high:.6g}"
+
+
+def _word(value: float) -> float | str:
+    if isinstance(value, int):
+        return value
+    return ("Infinity" if value > 0 else "-Infinity") if math.isinf(value) else float(value)
