@@ -37,7 +37,8 @@ def shrunk(seen: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8
 def test_the_picture_is_the_slice(axis: int, ff: Command, ff_json: Json, tmp_path: Path) -> None:
     plane = np.random.default_rng(6).integers(0, 256, (9, 12)).astype(np.uint8)
     said = raw(tmp_path / "a.raw", np.expand_dims(plane, axis))
-    ff("render", tmp_path / "a.raw", *said, "-o", tmp_path / "a.png", "--nearest", "--range", "0:256", "--cmap", "gray")
+    plain = ("--nearest", "--range", "0:256", "--cmap", "gray", "--no-bar")
+    ff("render", tmp_path / "a.raw", *said, "-o", tmp_path / "a.png", *plain)
     seen, _ = picture(tmp_path / "a.png")
     assert seen.shape == (900, 1200, 4) and (seen[..., 3] == 255).all()
     # Rows of an image run downward; k is up where it is seen.
@@ -101,13 +102,13 @@ def test_lines_and_points(ff_json: Json, tmp_path: Path) -> None:
     row = np.arange(0, 250, 10, dtype=np.uint8)
     for n, shape in enumerate([(1, 1, 25), (1, 25, 1), (25, 1, 1)]):
         said = raw(tmp_path / f"{n}.raw", row.reshape(shape))
-        words = ("--nearest", "--range", "0:256", "--cmap", "gray", "-o", tmp_path / f"{n}.png")
+        words = ("--nearest", "--range", "0:256", "--cmap", "gray", "--no-bar", "-o", tmp_path / f"{n}.png")
         assert ff_json("render", tmp_path / f"{n}.raw", *said, *words)["size"] == [1600, 200]
         seen, _ = picture(tmp_path / f"{n}.png")
         assert sorted(shrunk(seen, 1, 25)[0, :, 0].tolist()) == row.tolist()
         assert (seen[0] == seen[-1]).all() and (seen[..., 3] == 255).all()
     said = raw(tmp_path / "p.raw", row[7:8].reshape(1, 1, 1))
-    words = ("--range", "0:256", "--cmap", "gray", "-o", tmp_path / "p.png")
+    words = ("--range", "0:256", "--cmap", "gray", "--no-bar", "-o", tmp_path / "p.png")
     assert ff_json("render", tmp_path / "p.raw", *said, *words)["pixels"]["outside"] == 0
     assert (picture(tmp_path / "p.png")[0][..., 0] == 70).all()
 
@@ -153,7 +154,7 @@ def test_maps_have_north_on_top(ff_json: Json, tmp_path: Path) -> None:
         data = np.repeat(rows[:, None], 8, axis=1)
         # 0 is a value, and not the fill value, which xarray takes for a missing one.
         group.create_array("t", data=data, fill_value=np.nan).attrs["_ARRAY_DIMENSIONS"] = ["lat", "lon"]
-        words = ("--nearest", "--range=-80:80", "--cmap", "gray", "-o", tmp_path / f"{name}.png")
+        words = ("--nearest", "--range=-80:80", "--cmap", "gray", "--no-bar", "-o", tmp_path / f"{name}.png")
         assert ff_json("render", tmp_path / f"{name}.zarr::t", *words)["up"] == [0, 1, 0]
         seen = shrunk(picture(tmp_path / f"{name}.png")[0], 5, 8)[:, 0, 0]
         assert (np.diff(seen.astype(int)) < 0).all(), name

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import farfield
+from pngs import picture
 from running import Command, Json
 
 
@@ -61,6 +62,58 @@ def test_slices_of_anatomy_stand_upright(ff: Command, ff_json: Json, tmp_path: P
     assert done["anatomy"] == {"right": "R to L", "up": "P to A"}
     said = ff("extract", "slice", source, "--normal", "z", "-o", tmp_path / "a.png").stdout
     assert "along 1, 0, 0 (R to L)" in said and "along 0, -1, 0 (P to A) [mm]" in said
+
+
+def test_the_left_of_anatomy_is_on_the_right(ff: Command, tmp_path: Path) -> None:
+    data = noise()
+    lps = nrrd(tmp_path / "l.nrrd", data, "left-posterior-superior", "(1,0,0) (0,1,0) (0,0,1)", "(0,0,0)")
+    ras = nrrd(tmp_path / "r.nrrd", data, "right-anterior-superior", "(-1,0,0) (0,-1,0) (0,0,1)", "(0,0,0)")
+    for normal, edges in (("z", "RLAP"), ("y", "RLSI"), ("x", "APSI")):
+        one, other = cut(lps, normal), cut(ras, normal)
+        assert np.array_equal(one.values, other.values, equal_nan=True)
+        assert one.edges == other.edges == dict(zip(("left", "right", "top", "bottom"), edges, strict=True))
+        mirrored = cut(ras, normal, convention="neurological")
+        assert np.array_equal(mirrored.values, one.values[:, ::-1]) and mirrored.edges is not None
+        assert mirrored.edges["left"] == edges[1]
+    oblique = cut(ras, "1,1,0")
+    assert oblique.edges == {"left": "RP", "right": "LA", "top": "S", "bottom": "I"}
+    assert cut(lps, "1,1,0").edges == oblique.edges
+    # Other formats have no anatomy, and no letters.
+    data.tofile(tmp_path / "a.raw")
+    with farfield.open(tmp_path / "a.raw", volume={"shape": "6x5x4", "dtype": "uint8"}) as volume:
+        assert volume.slice_image(normal="z", size=(6, 5)).edges is None
+
+
+def test_letters_and_bars_stand_on_pictures_alone(ff: Command, tmp_path: Path) -> None:
+    source = nrrd(tmp_path / "a.nrrd", noise(), "left-posterior-superior", "(1,0,0) (0,1,0) (0,0,1)", "(0,0,0)")
+    made = {}
+    for name, words in (
+        ("plain", ("--no-bar", "--no-letters")),
+        ("all", ()),
+        ("bar", ("--no-letters",)),
+        ("deep", ("--grey16",)),
+    ):
+        ff("extract", "slice", source, "--normal", "z", "--size", "300x240", *words, "-o", tmp_path / f"{name}.png")
+        made[name] = picture(tmp_path / f"{name}.png")[0]
+    differs = (made["all"] != made["plain"]).any(axis=-1)
+    assert 0.005 < differs.mean() < 0.3 and differs[:, :40].any() and differs[:30].any()
+    # The bar stands at the right, and shows black and white.
+    bar = (made["bar"] != made["plain"]).any(axis=-1)
+    assert bar.any() and not bar[:, :150].any()
+    ff(
+        "extract",
+        "slice",
+        source,
+        "--normal",
+        "z",
+        "--size",
+        "300x240",
+        "--grey16",
+        "--no-bar",
+        "-o",
+        tmp_path / "d.png",
+    )
+    assert np.array_equal(made["deep"], picture(tmp_path / "d.png")[0])
 
 
 def test_left_handed_spaces_are_not_seen_in_a_mirror(tmp_path: Path) -> None:
