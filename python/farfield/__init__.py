@@ -18,7 +18,7 @@ from farfield._version import __version__
 
 if TYPE_CHECKING:
     from farfield.cores import extract_cores
-    from farfield.dataset import Dataset, Probe, open
+    from farfield.dataset import Dataset, open
     from farfield.errors import (
         AccessError,
         AmbiguousError,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from farfield.lines import Lines
     from farfield.mesh import Mesh
+    from farfield.probes import Probe
     from farfield.runs import convert, extract_surface, render, validate
     from farfield.scene import Scene
     from farfield.seeds import rake
@@ -49,7 +50,7 @@ _HOME = {
     "Lines": "lines",
     "MemoryLimitError": "errors",
     "Mesh": "mesh",
-    "Probe": "dataset",
+    "Probe": "probes",
     "Scene": "scene",
     "UnknownName": "errors",
     "UsageError": "errors",

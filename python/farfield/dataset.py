@@ -7,7 +7,6 @@ Indices of arrays in Python count from 0 and run [k, j, i], as the arrays are st
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from farfield.errors import FarfieldError, UsageError
 from farfield.flowmaps import FlowMaps
 from farfield.lines import MOST_STEPS, Lines
 from farfield.pathlines import OverTime, options_text, step_numbers
+from farfield.probes import Probe, probe_of
 from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
@@ -39,26 +39,6 @@ if TYPE_CHECKING:
     from farfield.sliceimages import SliceImage
 
 Path = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class Probe:
-    """What is at one place.
-
-    >>> import farfield as ff
-    >>> found = ff.open("demo:box").probe_ijk("zone1", (3, 4.5, 5), fields=["density"])
-    >>> found.zone, found.ijk, found.units["density"], found.note
-    ('zone1', (3.0, 4.5, 5.0), '1', None)
-    """
-
-    zone: str
-    ijk: tuple[float, float, float]
-    """1-based, with fractions."""
-    position: tuple[float, float, float]
-    values: dict[str, Any]
-    units: dict[str, str]
-    note: str | None = None
-    """What makes the values doubtful: the cell is blanked out, or a corner of it is interpolated from another zone."""
 
 
 def open(
@@ -336,7 +316,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
             raise UsageError(f"a position is two or three finite numbers, not {position!r}")
         self._need_all_three(where, "X Y Z")
         x, y, z = (*where.tolist(), 0.0)[:3]
-        return _probe(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
+        return probe_of(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
 
     def probe_ijk(self, zone: str, ijk: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
         """As `probe`, at a 1-based place of a zone's computational space; fractions are fine.
@@ -353,7 +333,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
             raise UsageError(f"ijk are two or three finite numbers, not {ijk!r}")
         self._need_all_three(where, "I J K")
         i, j, k = (*where.tolist(), 1.0)[:3]
-        return _probe(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
+        return probe_of(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
 
     def slice_image(
         self,
@@ -599,20 +579,3 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
             # Of two errors the first one says what went wrong.
             if error is None:
                 raise
-
-
-def _floats(value: Any) -> Any:
-    """Numbers, or lists of them, as JSON has them: null stands for what is no number, a word for what is infinite."""
-    if isinstance(value, list):
-        return [_floats(v) for v in value]
-    return math.nan if value is None else float(value)
-
-
-def _probe(text: str) -> Probe | None:
-    found: dict[str, Any] = json.loads(text)
-    if found.get("outside"):
-        return None
-    i, j, k = found["ijk"]
-    x, y, z = _floats(found["position"])
-    values = {name: _floats(value) for name, value in found["values"].items()}
-    return Probe(found["zone"], (i, j, k), (x, y, z), values, found["units"], found["note"])

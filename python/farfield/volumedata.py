@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from farfield.sources import elsewhere
 from farfield.timesteps import TimeSteps
 from farfield.volume import Means, Options, VolumeDescription, known, read, valued
 from farfield.volume.files import bytes_of_chunks
+from farfield.volumenative import Native
 from farfield.volumeslices import VolumeSlices
 from farfield.volumespace import Space
 from farfield.volumevalues import VolumeChannel, VolumeProbe, between, in_memory, pair
@@ -46,28 +47,6 @@ _SLAB = 64 << 20
 
 _VIEW = ("_level", "_channel", "_steps", "_one")
 """What a view is of."""
-
-
-class Native(Protocol):
-    """What is asked of the extension's volume."""
-
-    def info(self) -> str:
-        """Pages, their sizes, and what it costs."""
-
-    def read_box(self, level: int, channel: int, lo: Triple, hi: Triple, step: int) -> NDArray[Any]:
-        """[k, j, i] of a box of voxels, as they are in memory; `lo` and `hi` are i, j, k from 0 on, half open."""
-
-    def build_ranges(self, tables: list[bytes], folder: str, *, progress: Report | None = None) -> str:
-        """Makes the ranges of all pages in a folder of the cache, if they are not there."""
-
-    def stats(self) -> str:
-        """STATS of `farfield/_native.pyi`."""
-
-    def set_memory_limit(self, memory_limit: int) -> None:
-        """Changes the memory limit."""
-
-    def close(self) -> None:
-        """Gives memory back."""
 
 
 def open_volume(

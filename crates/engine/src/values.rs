@@ -94,7 +94,7 @@ pub fn visit_box(
     let page_bytes: u64 =
         reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
     // Enough at once to keep the readers busy, as far as they can be held together.
-    let making = reader.arrays.iter().map(|a| z.arrays[*a].making as u64).max().unwrap_or(0);
+    let making = reader.arrays.iter().map(|a| z.arrays[*a].making).max().unwrap_or(0);
     let together = held_together(&session.pager, making + page_bytes).min(session.held_most());
     let mut batch = (together / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
     let mut values = vec![0.0; fields.iter().map(|q| q.components()).sum()];

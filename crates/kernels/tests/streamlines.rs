@@ -341,7 +341,8 @@ fn a_line_does_not_depend_on_the_unit_of_speed() {
     fn corner(x: [f64; 3]) -> [f64; 3] {
         [-x[0] * x[1], 0.5 * x[0] * x[1], 0.0]
     }
-    let flows: [(fn([f64; 3]) -> [f64; 3], [f64; 3], Reason); 3] = [
+    type Velocity = fn([f64; 3]) -> [f64; 3];
+    let flows: [(Velocity, [f64; 3], Reason); 3] = [
         (stagnation, [0.0, 0.9, 0.4], Reason::Speed),
         (stagnation, [0.1, 0.9, 0.4], Reason::Left),
         (corner, [0.62, 0.33, 0.4], Reason::Wall),

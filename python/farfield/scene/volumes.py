@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from farfield.scene.models import Drawn
     from farfield.settings import Settings
     from farfield.volume.options import Options
-    from farfield.volumedata import Native, VolumeDataset
+    from farfield.volumedata import VolumeDataset
+    from farfield.volumenative import Native
     from farfield.volumevalues import VolumeChannel
 
 CMAP = "inferno"

@@ -320,7 +320,8 @@ impl<'a> Growing<'a> {
             let key = self.key(node);
             let [is_in, bad, hidden] = self.tiles.get(&key).ok_or(key)?.get(node);
             inside |= usize::from(is_in) << c;
-            usable &= !bad && !(c == 0 && hidden);
+            let begins_hidden = c == 0 && hidden;
+            usable &= !(bad || begins_hidden);
         }
         Ok(usable.then_some(inside))
     }

@@ -290,9 +290,9 @@ impl Geometry for FaceLayer<'_> {
                 return Ok(());
             }
             // What is left of each row of quads.
-            for j in draw_j[0]..draw_j[1] {
+            for (j, row) in (draw_j[0]..draw_j[1]).zip(&rows[draw_j[0]..draw_j[1]]) {
                 hidden.clear();
-                f.left_out(self.log, rows[j], [columns[draw_i[0]], columns[draw_i[1] - 1] + 1], &mut hidden)?;
+                f.left_out(self.log, *row, [columns[draw_i[0]], columns[draw_i[1] - 1] + 1], &mut hidden)?;
                 let mut i = draw_i[0];
                 for run in hidden.chunk_by(|a, b| a == b) {
                     if run[0] == 0 {

@@ -76,7 +76,7 @@ impl Planes<'_> {
                 let at = self.row(1, 0, rows.lo[1], k) + done;
                 for (to, m) in self.usable[at..][..n].iter_mut().zip(marks) {
                     // A node that may be used, and the edges from it on that go through cells that are blanked out.
-                    *to = u8::from(m != 0.0) | (bits(m) & 7 * EDGE) as u8;
+                    *to = u8::from(m != 0.0) | (bits(m) & (7 * EDGE)) as u8;
                 }
             }
         }

@@ -223,7 +223,8 @@ pub(super) fn open(
     let steps = plan.steps()?;
     let said = given.times;
     let rises = said.windows(2).all(|w| w[0] < w[1]) && said.iter().all(|t| t.is_finite());
-    if !said.is_empty() && !(said.len() == steps && rises) {
+    let usable = said.len() == steps && rises;
+    if !(said.is_empty() || usable) {
         let message = format!("{} times for {steps} steps, and they should rise from one to the next", said.len());
         return Err(FieldError::Usage(message));
     }

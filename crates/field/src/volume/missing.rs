@@ -289,7 +289,7 @@ mod tests {
         check([13, 7, 30], &[Missing::none(), Missing::one(-1.0)], |n| if n % 7 == 0 { -1.0 } else { n as f32 });
         // Several, and a range.
         let several = Missing::of([[1e20f32.into(), 1e20f32.into()], [-999.0, -999.0], [-888.0, -888.0]]);
-        check([9, 10, 11], &[several.clone()], |n| [1e20f32, -999.0, -888.0, f32::NAN, n as f32][n % 5]);
+        check([9, 10, 11], std::slice::from_ref(&several), |n| [1e20f32, -999.0, -888.0, f32::NAN, n as f32][n % 5]);
         check([9, 10, 11], &[several, Missing::none()], |n| [1e20f32, -999.0, -888.0, n as f32][n % 4]);
         check([9, 10, 11], &[Missing::of([[-2000.0, -1990.0], [7.0, 7.0]])], |n| (n % 40) as i16 - 2010);
         check([9, 10, 11], &[Missing::of([[f64::NEG_INFINITY, -0.5]])], |n| n as f64 - 400.0);
