@@ -582,20 +582,18 @@ def replay_events(path: str, *, options: str = "{}", progress: _Progress | None 
     "coarser": [pages along each axis that become one], "latencies_s": [seconds], "readers": [int], "workers": [int]}, all optional.
 
     Result: {"file", "policy", "limit_bytes", "uses", "touched", "touched_bytes", "whole": bool, "damaged": bool, "lost_bytes",
-             "run": {"faults", "evictions", "published"},
-             "mirror": {"faults", "evictions", "again"}: the same of the run done again under its own means,
+             "run": {"faults", "evictions", "published"}, "mirror": the same when it is run again, and "again",
              "curves": [{"policy", "limit_bytes", "frame_bytes", "uses", "misses", "again", "evictions", "bytes"}],
              "optimum": bool, false where the log is too long for it,
              "page_sizes": [{"coarser", "touched", "touched_bytes", "rows": [curves' rows without policy]}],
-             "times": [{"of": "latency_s" | "memory_limit" | "readers" | "workers", "to", "predicted_s"}], limits only where pages
-                      were dropped,
+             "times": [{"of": "latency_s" | "memory_limit" | "readers" | "workers", "to", "predicted_s"}], limits where pages went,
              "model": {"measured_s", "predicted_s", "covers"}, "estimate": how far it is one}
     """
 
 def export_events(path: str, output: str, *, progress: _Progress | None = None) -> str:
     """Writes a log as a Chrome trace (.json), a Parquet table (.parquet), or in its own form (any other ending).
 
-    Result: {"output", "events", "unknown", "lost_bytes", "whole"}
+    Result: {"output", "events", "unknown", "lost_bytes", "whole", "damaged"}
     """
 
 def resident_bytes() -> int:

@@ -6,7 +6,6 @@ Arrays run [z, y, x], as xarray shows them, after time and channel where there a
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import os
@@ -31,7 +30,7 @@ from farfield.sources import elsewhere
 from farfield.timesteps import TimeSteps
 from farfield.volume import Means, Options, VolumeDescription, known, read, valued
 from farfield.volume.files import bytes_of_chunks
-from farfield.volumenative import Native
+from farfield.volumenative import Native, Triple
 from farfield.volumeslices import VolumeSlices
 from farfield.volumespace import Space
 from farfield.volumevalues import VolumeChannel, VolumeProbe, between, in_memory, pair
@@ -40,11 +39,8 @@ if TYPE_CHECKING:
     from farfield.dataset import Dataset
 
 Path = str | os.PathLike[str]
-Triple = tuple[int, int, int]
 _SLAB = 64 << 20
 """Bytes that are read at a time into an array of the caller."""
-
-
 _VIEW = ("_level", "_channel", "_steps", "_one")
 """What a view is of."""
 
@@ -133,11 +129,10 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
         return view
 
     def __reduce__(self) -> tuple[Any, ...]:
-        view = {name: vars(self)[name] for name in _VIEW if name in vars(self)}
+        view = {name: value for name, value in vars(self).items() if name in _VIEW}
         return _reopened, (elsewhere(self._source), self._given, self._options, view)
 
-    def _view(self) -> Self:
-        return copy.copy(self)
+    _view = __copy__
 
     @property
     def _levels(self) -> list[dict[str, Any]]:
