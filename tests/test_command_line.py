@@ -80,7 +80,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         ("render", "--output"),
         ("render -o a.png", "nothing to draw"),
         ("render g.xyz g.xyz -o a.png", "in quotes, such as 'name_*.xyz'"),
-        ("render g.xyz -o a.jpg", "a.jpg"),
+        ("render g.xyz -o a.gif", "a.gif"),
         ("render --lines l.vtp -o a.png --size 3", "--size"),
         ("render --lines l.vtp -o a.png --samples 9", "--samples"),
         ("render --lines l.vtp -o a.png --range 2:1 --color mach", "range"),

@@ -105,22 +105,17 @@ def test_a_probe_is_in_no_zone_where_the_cell_is_hidden(some: tuple[Path, NDArra
         assert ds.info(ranges=True)["zones"][0]["hidden_cells"] <= (ghosts == 32).sum()
         for k, j, i in itertools.product(*map(range, ghosts.shape)):
             centre = (i + 0.5 + 0.04 * np.sin(j + 0.5), j + 0.5, k + 0.5)
-            try:
-                ds.probe(centre)
-                found = True
-            except ff.FarfieldError:
-                found = False
-            assert found == (ghosts[k, j, i] != 32), (i, j, k)
+            assert (ds.probe(centre) is not None) == (ghosts[k, j, i] != 32), (i, j, k)
 
 
-@pytest.mark.parametrize("page", [3, 4, 16])
+@pytest.mark.parametrize("page", [4, 8, 16])
 def test_stores_hide_the_same(some: tuple[Path, NDArray[np.uint8]], page: int, tmp_path: Path, ff: Any) -> None:
     """Lines, isosurfaces and faces of a store in small pages are those of the file, to the last bit."""
     path, ghosts = some
     ff("convert", path, tmp_path / "s.zarr", "--page", page)
     made: dict[str, list[bytes]] = {}
     for name, source in (("file", path), ("store", tmp_path / "s.zarr")):
-        seeds = "box:0.1,0.1,0.1,7.9,6.9,5.9,6,6,6"
+        seeds = "box:0.1,0.1,0.1:7.9,6.9,5.9:6:6:6"
         ff("trace", source, "--seeds", seeds, "-o", tmp_path / "l.npz")
         ff("extract", "isosurface", source, "--field", "s", "--value", "2.5", "-o", tmp_path / "i.npz")
         ff("extract", "grid-surface", source, "--surface", "zone1:k=3", "-o", tmp_path / "g.npz")
@@ -172,5 +167,4 @@ def test_of_duplicates_the_owner_is_taken(tmp_path: Path) -> None:
         values = ds["p"][...]
         assert values.min() >= 0 and values.max() <= truth.max()
         assert ds.probe((2.5, 0.5, 0.5)) is not None
-        with pytest.raises(ff.FarfieldError):
-            ds.probe((4.5 + 0.04 * np.sin(1.5), 1.5, 1.5))
+        assert ds.probe((4.5 + 0.04 * np.sin(1.5), 1.5, 1.5)) is None

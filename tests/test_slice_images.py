@@ -120,7 +120,7 @@ def test_what_makes_no_slice_is_said(linear: str, ff: Command, tmp_path: Path) -
     assert "does not meet the data" in says(*good, "--origin", "0,0,7")
     assert "1024x768" in says(*good, "--size", "12")
     assert "velocity_x" in says("--normal", "z", "--field", "velocity")
-    assert ".npz" in says(*good, out="a.jpg")
+    assert ".npz" in says(*good, out="a.gif")
     assert "numbers themselves" in says(*good, "--cmap", "viridis", out="a.npy")
     assert "one of them" in says(*good, "--cmap", "viridis", "--grey16")
     assert "lower first" in says(*good, "--range", "3:1")
