@@ -205,7 +205,7 @@ def test_a_source_is_opened_no_more_often_than_needed(
             made = [name for name, _ in fake.made]
             assert made.count("open") == made.count("close") == opened and made[-1] == "render", (what, made)
     fake.made.clear()
-    assert cli.run(["render", "g.xyz", "-o", "p.jpg", "-q"]) == 2 and not fake.made
+    assert cli.run(["render", "g.xyz", "-o", "p.gif", "-q"]) == 2 and not fake.made
 
 
 def test_no_bound_on_steps_in_a_scene(fake: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,9 +132,11 @@ def test_default_of_a_flow_with_a_body() -> None:
     scene = compose(INFO, "g")
     assert [o.kind for o in scene.objects] == ["walls", "outline", "lines"]
     trace = next(o.trace for o in scene.objects if isinstance(o, Lines))
-    assert trace is not None and isinstance(trace.seeds, list)
-    for x, y, z in trace.seeds:
-        assert 0 <= x <= 4 and 0 <= y <= 3 and 0 <= z <= 2
+    assert trace is not None and isinstance(trace.seeds, str)
+    rule, low, high, count = trace.seeds.split(":")
+    assert rule == "scatter" and int(count) > 0
+    for at in (low, high):
+        assert all(0 <= float(v) <= most for v, most in zip(at.split(","), (4, 3, 2), strict=True))
     assert compose(INFO, "g") == scene
 
 

@@ -68,7 +68,7 @@ def test_two_runs_on_one_file_make_its_index_once(tmp_path: Path, ff: Command) -
         list(pool.map(run, range(3)))
     points = [np.load(tmp_path / f"{n}.npz")["points"].tobytes() for n in range(3)]
     assert points[0] == points[1] == points[2] != b""
-    made = [p.name for p in (tmp_path / "cache" / "data").iterdir()]
+    made = [p.name for p in (tmp_path / "cache" / "data").iterdir() if p.name != ".records"]
     assert len(made) == 1 and made[0].endswith(".index"), made
 
 

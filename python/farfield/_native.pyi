@@ -242,9 +242,9 @@ class Dataset:
         """As `streamlines`, streamed into `output` (.vtp, .npz, .parquet or .pvd by its suffix). SUMMARY."""
 
     def look(self, *, step: int = 0, progress: _Progress | None = None) -> str:
-        """{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "focus": box of most cells}: where the zones
-        and the body lie, without reading any field as a whole. A box is [[x0, y0, z0], [x1, y1, z1]], or null where there is
-        no usable cell."""
+        """{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "encloses": whether these enclose the flow,
+        "focus": box of most cells}, without reading any field as a whole. A box is [[x0, y0, z0], [x1, y1, z1]], or null where
+        there is no usable cell."""
 
     def flow_map(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """Writes a flow map to a Zarr v3 volume (a folder), which appears under its name when it is whole.

@@ -145,9 +145,11 @@ class Common:
             once.to_stderr(text)
 
     def tell_guessed(self, source: str, sentences: Sequence[str]) -> None:
-        """Notes on stderr about what was taken for granted of a volume."""
+        """Notes on stderr about what was taken for granted of a volume. What a file merely leaves open, such as how large a voxel
+        is, stands in `info`: every second file does."""
         for sentence in sentences:
-            self.say(f"{source}: {sentence}")
+            if not sentence.startswith("it does not say "):
+                self.say(f"{source}: {sentence}")
 
     def tell(self, info: Mapping[str, Any]) -> None:
         """Lines on stderr about what was taken for granted: the order of numbers, and that of files; of a volume, what it is."""

@@ -359,8 +359,8 @@ impl Geometry for MeshLayer<'_> {
                 f.points(self.log, j, [i0, i1 + 1], &mut grid)?;
             }
             // Of the quads beside its lines, those that are left out.
-            let (near_i, near_j) =
-                (i0.saturating_sub(1)..i1.min(f.size[0] - 2) + 1, j0.saturating_sub(1)..j1.min(f.size[1] - 2) + 1);
+            let near = |first: usize, last: usize, n: usize| first.saturating_sub(1)..(last + 1).min(n - 1);
+            let (near_i, near_j) = (near(i0, i1, f.size[0]), near(j0, j1, f.size[1]));
             hidden.clear();
             for j in near_j.clone().filter(|_| f.hidden) {
                 f.left_out(self.log, j, [near_i.start, near_i.end], &mut hidden)?;
