@@ -108,7 +108,7 @@ def test_pairs(tmp_path: Path, there: Look) -> None:
         ("dim", [9, 4, 5, 6, 1, 1, 1, 1], r"dim\[0\] says 9"),
         ("dim", [3, 4, -5, 6, 1, 1, 1, 1], r"dim\[2\] is -5"),
         ("dim", [3, 400, 500, 600, 1, 1, 1, 1], "it was cut off, or its header is wrong"),
-        ("datatype", 32, "complex64"),
+        ("datatype", 32, "needs 960 bytes"),
         ("datatype", 77, "datatype 77"),
         ("vox_offset", np.nan, "vox_offset is nan"),
         ("srow_x", [np.nan, 0, 0, 0], "not three directions"),
@@ -324,7 +324,7 @@ def test_real_ct(there: Look) -> None:
         ("a.zip", b"PK\x03\x04" + bytes(90), r"a zip archive.*unzip a\.zip"),
         ("a.tar", bytes(257) + b"ustar" + bytes(400), r"a tar archive.*tar -xf a\.tar"),
         ("a.xyz.gz", b"\x1f\x8b" + bytes(90), "packed with gzip.*unpack it first"),
-        ("a.vtk", b"# vtk DataFile Version 3.0\n" + bytes(90), "a legacy VTK file.*save it as .vti"),
+        ("a.vtk", b"# vtk DataFile Version 3.0\n" + bytes(90), "a legacy VTK file.*saved as .vti"),
         ("zarr.json", b'{"zarr_format": 3}', "a document of a Zarr store; name the folder that is the store"),
     ],
 )
@@ -356,7 +356,6 @@ def test_plotfiles_of_nested_grids_are_named(tmp_path: Path) -> None:
         ),
         ("a.pvtu", b'<VTKFile type="PUnstructuredGrid">', "an unstructured grid"),
         ("a.vtp", b'<VTKFile type="PolyData" version="0.1">', "surfaces or lines"),
-        ("a.vtm", b'<VTKFile type="vtkMultiBlockDataSet">', "no structured grid"),
         ("a.stl", b"solid cube", r"a surface \(STL\)"),
         ("a.OBJ", b"v 0 0 0", r"a surface \(OBJ\)"),
         ("a.ply", b"ply\n", "a surface or a cloud"),
@@ -368,7 +367,9 @@ def test_grids_of_cells_and_surfaces_are_no_sources(name: str, content: bytes, s
 
     (tmp_path / name).write_bytes(content)
     for take in (ff.open, sources.parse):
-        with pytest.raises(DataError, match=f"{said}.*a source is a volume or a structured grid: PLOT3D"):
+        with pytest.raises(
+            DataError, match=f"{said}.*(a source is a volume or a structured grid: PLOT3D|saved? (that )?as .vti)"
+        ):
             take(tmp_path / name)
     # Elsewhere than as a source they are nobody's business here.
     assert format_of(str(tmp_path / name)) is None

@@ -70,7 +70,7 @@ def test_voxels_of_impossible_sizes_are_told_with_the_file(spacing: str, tmp_pat
     said = farfield(*words, ok=(1,)).stderr
     assert said.startswith(f"farfield: error: {source}: its voxels are ") and "--raw 'spacing=1,1,1'" in said
     words = ("render", source, "--raw", "dtype=uint8 spacing=1,1,1", "-o", tmp_path / "a.png", "--size", "64x48")
-    assert farfield(*words).stderr == ""
+    assert "warning" not in farfield(*words).stderr
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ class Common:
         """Notes on stderr about what was taken for granted of a volume. What a file merely leaves open, such as how large a voxel
         is, stands in `info`: every second file does."""
         for sentence in sentences:
-            if not sentence.startswith("it does not say "):
+            if not sentence.startswith(("it does not say ", "nothing names ")):
                 self.say(f"{source}: {sentence}")
 
     def tell(self, info: Mapping[str, Any]) -> None:

@@ -135,7 +135,8 @@ _TEXTS: list[tuple[bytes, Kind]] = [
     (rb"(?i)\A\$\$|\A\s*BEGIN BULK|\A\s*GRID\s+\d+|\A\s*GRID\*", ("a Nastran mesh", RESAMPLE)),
     (rb"(?i)\A\s*(\*\*[^\n]*\n\s*)*\*(HEADING|NODE)\b", ("an Abaqus input file", RESAMPLE)),
     (rb"\A\s*MeshVersionFormatted", ("a mesh of Medit (MMG, INRIA)", RESAMPLE)),
-    (rb"\A\s*<VTKFile[^>]*type=\"(P?UnstructuredGrid|P?PolyData)\"", ("an unstructured grid of VTK", RESAMPLE)),
+    (rb"\A\s*(<\?xml[^>]*>\s*)?<VTKFile[^>]*type=\"P?UnstructuredGrid\"", ("an unstructured grid of VTK", RESAMPLE)),
+    (rb"\A\s*(<\?xml[^>]*>\s*)?<VTKFile[^>]*type=\"P?PolyData\"", ("surfaces or lines of VTK", RESAMPLE)),
     (rb"\A\s*(object\s+\S+\s+class|#\s*Data Explorer)", ("an OpenDX file", RESAMPLE)),
 ]  # fmt: skip
 _COMPILED = [(re.compile(pattern), kind) for pattern, kind in _TEXTS]

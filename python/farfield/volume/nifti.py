@@ -80,6 +80,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
     raw = beginning(header_file, 540)
     known = nifti_version(raw)
     if known is None:
+        if not raw and (codec := codec_of(head(header_file, 16))) is not None:
+            next(unpacked(header_file, codec), None)  # says what is wrong with it
         raise DataError(
             f"{header_file}: this is no NIfTI header (its first number is neither 348 nor 540); the file was cut off "
             "or changed: copy it again"
