@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UsageError
-from farfield.volume import format_of
 from running import Command
 from volume_files import Read
 
@@ -371,8 +370,6 @@ def test_grids_of_cells_and_surfaces_are_no_sources(name: str, content: bytes, s
             DataError, match=f"{said}.*(a source is a volume or a structured grid: PLOT3D|saved? (that )?as .vti)"
         ):
             take(tmp_path / name)
-    # Elsewhere than as a source they are nobody's business here.
-    assert format_of(str(tmp_path / name)) is None
 
 
 def test_collections_of_lines_are_no_source(tmp_path: Path) -> None:

@@ -72,13 +72,17 @@ def test_found_once_and_used(kind: str, ff: Command, ff_json: Json, env: dict[st
     first = ff_json("info", source, "--ranges", *more, env=env)
     assert first["ranges_known"] and first["channels"][0]["range"] == [0.0, 200.0] == first["fields"][0]["range"]
     pages = first["pages"]
-    assert pages["faults"] + (pages["never_written"] or 0) >= pages["total"], "all pages that were written are read"
+    assert pages["faults"] + (pages["never_written"] or 0) >= first["levels"][0]["pages"], (
+        "all that were written are read"
+    )
     again = ff_json("info", source, "--ranges", *more, env=env)
     assert again["channels"] == first["channels"] and again["reads"] == 0
     assert ff_json("info", source, *more, env=env)["channels"] == first["channels"]
     after, drawn_after = surface("after"), picture("after")
     # What cannot hold the value is not read any more, and the result is the same.
-    assert after["pages"]["touched"] < before["pages"]["touched"] / 2
+    # What a store never wrote is passed over before, too.
+    share = 1 if kind in ("zarr", "shards") else 2
+    assert after["pages"]["touched"] < before["pages"]["touched"] / share
     assert after["bytes_read"] < before["bytes_read"]
     # Ranges are read, too.
     assert drawn_after["bytes_read"] <= drawn_before["bytes_read"] + 4096

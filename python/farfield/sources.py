@@ -384,7 +384,7 @@ def uneven_zone(source: str, *, quiet: bool) -> Source | None:
     from farfield.volume.sniffing import of_coordinates, split_variable
 
     path, variable = split_variable(os.path.expanduser(source))
-    kind = of_coordinates(path) if os.path.exists(path) else None
+    kind = of_coordinates(path) if os.path.isfile(path) or os.path.isdir(path) else None
     if kind is None:
         return None
     from farfield.volume.rectilinear import as_plot3d, is_zone
