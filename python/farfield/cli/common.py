@@ -43,8 +43,6 @@ class Common:
     quiet: bool = False
     command: str = ""
     """Which command runs, where that matters."""
-    told: set[str] = field(default_factory=set)
-    """Sentences that were said: each is said once."""
 
     def settings(self, **more: Any) -> Settings:
         """Settings under these flags; `more` are the command's own."""
@@ -121,9 +119,7 @@ class Common:
     def tell_places(self, sentences: Sequence[str]) -> None:
         """Lines on stderr about where things lie, for every command that gives positions; `info` has them among its guesses."""
         for sentence in sentences if self.command != "info" else ():
-            if sentence not in self.told:
-                self.told.add(sentence)
-                self.say(sentence)
+            self.say(sentence)
 
     def _said_of_volumes(self) -> str:
         return f"--{next(iter(self.volume)).replace('_', '-')} (or --raw)"
@@ -158,9 +154,7 @@ class Common:
             return
         self.tell_assumed(info["order_assumed"])
         for sentence in info["notes"]:
-            if sentence not in self.told:
-                self.told.add(sentence)
-                self.say(sentence)
+            self.say(sentence)
 
     def note(self, text: str) -> None:
         """A line on stderr, under -v."""
