@@ -59,7 +59,7 @@ pub fn dry_run(
     let padded = plan.padded_bytes();
     let levels = || plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes));
     let level_values: u64 = levels().map(|a| a.page_count() * a.page_bytes() as u64).sum();
-    let index = |a: &ArrayLayout| a.shard_count() * a.grid.index_bytes() as u64;
+    let index = |a: &ArrayLayout| a.shard_count() * a.grid.head_bytes() as u64;
     let document_bytes = 2048 + documents(&plan.zones, true).map(|(_, bytes)| bytes.len() as u64 + 16).sum::<u64>();
     let overhead_bytes = (level_values as f64 * LEVEL_SHARE) as u64
         + arrays().map(index).sum::<u64>()

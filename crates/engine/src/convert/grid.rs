@@ -238,7 +238,7 @@ pub(crate) fn write_level(
     let (mut scratch, mut out, mut lens) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..layout.grid.count() {
         let pages = layout.grid.pages_of(number);
-        let mut shard = ShardWriter::new(disk, store.join(layout.shard_path(step, number)), &layout.grid, number)?;
+        let mut shard = ShardWriter::new(disk, store, &layout.shard_path(step, number), &layout.grid, number)?;
         for pk in pages[2].clone() {
             for pj in pages[1].clone() {
                 // Rows of this row of pages; past the end the last one goes on.

@@ -13,7 +13,7 @@ use super::words::Words;
 use super::Spans;
 use field::error::FieldError;
 use field::store::layout::ShardGrid;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,7 +59,7 @@ pub(super) trait Job: Sync {
     fn encode(&self, piece: &Piece, bytes: &[u8], record: &mut Record, out: &mut Output) -> Result<(), FieldError>;
     /// The pages and shards that a unit's is one of, its number among them, and its file below the store; `None` where no shards are
     /// written.
-    fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, PathBuf)>;
+    fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, String)>;
     /// Keeps what a piece leaves beside its pages.
     fn keep(&self, _disk: &Disk, _piece: &Piece, _aside: &[u8]) -> Result<(), FieldError> {
         Ok(())
@@ -229,7 +229,7 @@ fn write_all<J: Job>(
         let of = plan.shard(piece.unit);
         if let Some((grid, number, path)) = &of {
             if piece.first {
-                let new = ShardWriter::new(disk, places.store.join(path), grid, *number);
+                let new = ShardWriter::new(disk, &places.store, path, grid, *number);
                 let Some(new) = failure.check(new) else { return };
                 shard = Some(new);
             }

@@ -1,11 +1,11 @@
-//! Writes one shard: room for the index, the pages one behind the other, then the index.
+//! Writes one shard: room for the index and the checksum of its name, the pages one behind the other, then what the room is for.
 
 use super::disk::Disk;
 use field::error::FieldError;
 use field::store::codec::CRC_BYTES;
-use field::store::layout::{ShardGrid, ABSENT, ENTRY_BYTES};
+use field::store::layout::{name_checksum, ShardGrid, ABSENT, ENTRY_BYTES, NAME_BYTES};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes after which the system is asked to begin writing.
 const PUSH_BYTES: u64 = 8 << 20;
@@ -21,16 +21,18 @@ pub(super) struct ShardWriter {
     slot: usize,
     pushed: u64,
     index: Vec<u8>,
+    name: [u8; NAME_BYTES],
     seal: u32,
 }
 
 impl ShardWriter {
-    /// Creates the file.
-    pub fn new(disk: &Disk, path: PathBuf, grid: &ShardGrid, shard: u64) -> Result<Self, FieldError> {
+    /// Creates the file `name` below the root of a store.
+    pub fn new(disk: &Disk, root: &Path, name: &str, grid: &ShardGrid, shard: u64) -> Result<Self, FieldError> {
+        let path = root.join(name);
         let file = disk.create(&path)?;
-        let at = grid.index_bytes() as u64;
-        let index = Vec::with_capacity(grid.index_bytes());
-        Ok(Self { path, file, shard, slots: grid.slots(), at, slot: 0, pushed: at, index, seal: 0 })
+        let at = grid.head_bytes() as u64;
+        let (index, name) = (Vec::with_capacity(grid.head_bytes()), name_checksum(name));
+        Ok(Self { path, file, shard, slots: grid.slots(), at, slot: 0, pushed: at, index, name, seal: 0 })
     }
 
     fn entry(&mut self, offset: u64, len: u64) {
@@ -73,6 +75,7 @@ impl ShardWriter {
         }
         let index_crc = crc32c::crc32c(&self.index);
         self.index.extend_from_slice(&index_crc.to_le_bytes());
+        self.index.extend_from_slice(&self.name);
         disk.write_at(&self.file, &self.path, &self.index, 0)?;
         let seal = crc32c::crc32c_append(self.seal, &index_crc.to_le_bytes());
         Ok(Finished { file: self.file, path: self.path, bytes: self.at, index_crc, seal })

@@ -7,7 +7,6 @@ use super::record::Record;
 use super::Spans;
 use field::error::FieldError;
 use field::store::layout::ShardGrid;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::scope;
@@ -52,10 +51,10 @@ impl Job for Plan<'_> {
         Work { plan: self, unit: piece.unit, pages, slab, bytes }.run(record, &mut out.pages)
     }
 
-    fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, PathBuf)> {
+    fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, String)> {
         let u = &self.units[unit];
         let layout = self.layout(u);
-        self.data.then(|| (&layout.grid, u.shard, layout.shard_path(u.step, u.shard).into()))
+        self.data.then(|| (&layout.grid, u.shard, layout.shard_path(u.step, u.shard)))
     }
 
     fn spans(&self) -> &Spans {

@@ -107,7 +107,7 @@ pub fn cast_cells(
         let work = Cast { source, scene, depth, share, pin_bytes, at_once };
         executor::run(&work, pager, load, told).map_err(|e| more_than(e, enough))
     })?;
-    let Grid { rgba, gaps, strides: marks, counts, .. } = grid;
+    let Grid { rgba, gaps, marks, counts, .. } = grid;
     Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
 }
 

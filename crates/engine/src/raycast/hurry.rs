@@ -31,8 +31,13 @@ fn stages(coarsest: Option<u32>) -> Vec<Stage> {
 const NOT_CAST: u8 = u8::MAX;
 /// Of one that nothing is known of at all.
 pub(super) const UNKNOWN: u8 = u8::MAX - 1;
-/// Added to the stride of a pixel through which a ray was cast of the coarser level only.
+/// Added to the mark of a pixel through which a ray was cast of the coarser level only.
 const COARSE: u8 = 0x40;
+
+/// The mark of a pixel that was cast with a grid of this stride: its binary logarithm.
+fn mark_of(stride: u32) -> u8 {
+    stride.ilog2() as u8
+}
 
 /// Pixels as they come.
 pub(super) struct Grid {
@@ -48,9 +53,9 @@ pub(super) struct Grid {
     coarsest: Option<u32>,
     /// That of the first that was cast.
     widest: u32,
-    /// Of each pixel, the stride of the grid with which it was cast, [`COARSE`] or not, or [`NOT_CAST`], and in the end [`UNKNOWN`] where no
-    /// pixel near it was. Empty where all are cast.
-    pub(super) strides: Vec<u8>,
+    /// Of each pixel, the [mark](mark_of) of the grid with which it was cast, [`COARSE`] or not, or [`NOT_CAST`], and in the end [`UNKNOWN`]
+    /// where no pixel near it was. Empty where all are cast.
+    pub(super) marks: Vec<u8>,
 }
 
 /// Tiles of one grid to be cast: its share of the picture's work.
@@ -106,7 +111,7 @@ impl To {
 
     /// What is kept of how a pixel was cast.
     fn mark(&self) -> u8 {
-        self.stage.stride as u8 + if self.coarse { COARSE } else { 0 }
+        mark_of(self.stage.stride) + if self.coarse { COARSE } else { 0 }
     }
 
     /// Whether it is time.
@@ -128,7 +133,7 @@ impl Grid {
             parts: 0,
             coarsest,
             widest: coarsest.unwrap_or(1),
-            strides: if coarsest.is_some() { vec![NOT_CAST; pixels] } else { Vec::new() },
+            marks: if coarsest.is_some() { vec![NOT_CAST; pixels] } else { Vec::new() },
         }
     }
 
@@ -227,14 +232,14 @@ impl Grid {
 
     /// How a pixel was cast, where that is kept.
     fn mark(&self, at: [u32; 2]) -> Option<u8> {
-        self.strides.get(self.number(at)).copied()
+        self.marks.get(self.number(at)).copied()
     }
 
     /// Takes a pixel.
     fn put(&mut self, at: [u32; 2], rgba: [f32; 4], gap: bool, mark: u8) {
         let n = self.number(at);
         (self.rgba[n], self.gaps[n]) = (rgba, gap);
-        if let Some(to) = self.strides.get_mut(n) {
+        if let Some(to) = self.marks.get_mut(n) {
             *to = mark;
         }
     }
@@ -245,19 +250,19 @@ impl Grid {
     fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
         let mut filled = 0;
         // Of a megapixel each look at a grid of which there is nothing costs some hundredths of a second.
-        let least = |is: fn(u8) -> bool| self.strides.iter().filter(|s| is(**s)).map(|s| u32::from(s & !COARSE)).min();
+        let least = |is: fn(u8) -> bool| self.marks.iter().filter(|m| is(**m)).map(|m| 1u32 << (m & !COARSE)).min();
         let Some(finest) = least(|s| s != NOT_CAST) else {
-            self.strides.fill(UNKNOWN);
-            return self.strides.len() as u64;
+            self.marks.fill(UNKNOWN);
+            return self.marks.len() as u64;
         };
         let exact = least(|s| s < COARSE).unwrap_or(self.widest * 2);
-        let is_coarse = self.strides.iter().any(|s| *s != NOT_CAST && *s >= COARSE);
+        let is_coarse = self.marks.iter().any(|s| *s != NOT_CAST && *s >= COARSE);
         let between = |from: u32, to: u32| (from.ilog2()..=to.ilog2()).map(|n| 1 << n);
         let strides = |from| between(from, self.widest);
         // Over what a coarser level shows no grid is laid that is coarser than those that were cast: all of its pixels may lie beside it.
         let laid = between(exact, if is_coarse { self.coarsest.unwrap_or(1) } else { self.widest });
-        for n in 0..self.strides.len() {
-            if self.strides[n] < COARSE {
+        for n in 0..self.marks.len() {
+            if self.marks[n] < COARSE {
                 continue;
             }
             filled += 1;
@@ -265,7 +270,7 @@ impl Grid {
             let own = depth.map(|d| d(x, y));
             let ended = |x, y| depth.zip(own).is_some_and(|(d, own)| d(x, y) < own * (1.0 - SAME_DEPTH));
             let found = laid.clone().find_map(|s| self.between(x, y, s, |s| s < COARSE, true, &ended));
-            if found.is_none() && self.strides[n] != NOT_CAST {
+            if found.is_none() && self.marks[n] != NOT_CAST {
                 continue;
             }
             let any = |s| s != NOT_CAST && s != UNKNOWN;
@@ -277,7 +282,7 @@ impl Grid {
                 found.or_else(|| strides(finest).find_map(|s| self.between(x, y, s, any, false, &|_, _| false)));
             match found {
                 Some(found) => (self.rgba[n], self.gaps[n]) = found,
-                None => self.strides[n] = UNKNOWN,
+                None => self.marks[n] = UNKNOWN,
             }
         }
         filled
@@ -308,7 +313,7 @@ impl Grid {
             }
             let n = self.number([x, y]);
             // Those that were filled are no pixels of a grid.
-            if !is(self.strides[n]) {
+            if !is(self.marks[n]) {
                 if all {
                     return None;
                 }
@@ -348,7 +353,7 @@ mod tests {
     #[test]
     fn what_lies_behind_is_not_filled_with_what_is_in_front() {
         let mut grid = Grid::new(9, 0..1, Some(8));
-        (grid.rgba[8], grid.strides[0], grid.strides[8]) = ([1.0; 4], 8, 8);
+        (grid.rgba[8], grid.marks[0], grid.marks[8]) = ([1.0; 4], mark_of(8), mark_of(8));
         // The first ray ended at an edge that the others do not meet.
         assert_eq!(grid.fill(Some(&|x, _| if x == 0 { 1.0 } else { 100.0 })), 7);
         assert!(grid.rgba[1..].iter().all(|p| *p == [1.0; 4]), "{:?}", grid.rgba);
@@ -359,10 +364,10 @@ mod tests {
     fn a_coarser_level_lies_under_what_is_cast() {
         let mut grid = Grid::new(17, 0..9, Some(8));
         for (y, x) in (0..9).step_by(2).flat_map(|y| (0..17).step_by(2).map(move |x| (y, x))) {
-            grid.put([x, y], [0.5; 4], false, COARSE + 2);
+            grid.put([x, y], [0.5; 4], false, COARSE + mark_of(2));
         }
         for (y, x) in [(0, 0), (0, 8), (8, 0), (8, 8), (0, 16)] {
-            grid.put([x, y], [1.0; 4], false, 8);
+            grid.put([x, y], [1.0; 4], false, mark_of(8));
         }
         assert_eq!(grid.fill(None), 17 * 9 - 5);
         let at = |x, y| grid.rgba[grid.number([x, y])][0];
@@ -377,7 +382,7 @@ mod tests {
         let mut grid = Grid::new(17, 0..9, Some(8));
         for (x, y) in [(0, 0), (8, 0), (16, 0), (0, 8), (8, 8), (16, 8)] {
             let n = y * 17 + x;
-            (grid.rgba[n], grid.strides[n]) = ([x as f32, y as f32, 1.0, 1.0], 8);
+            (grid.rgba[n], grid.marks[n]) = ([x as f32, y as f32, 1.0, 1.0], mark_of(8));
         }
         assert_eq!(grid.fill(None), 17 * 9 - 6);
         for (n, p) in grid.rgba.iter().enumerate() {

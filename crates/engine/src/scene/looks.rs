@@ -61,33 +61,46 @@ fn level_of([nearest, middle]: [f64; 2], voxels: impl DoubleEndedIterator<Item =
 const COARSE_PIXELS: f64 = 8.0;
 const COARSER: usize = 2;
 
-/// A coarser level of what an object shows, which is there much sooner, and the length of its voxels in pixels in the middle; none where
-/// there is none of two voxels or more each way.
-pub(super) fn coarser(volume: &Volume, object: &VolumeLook, camera: &Camera, height: u32) -> Option<(usize, f64)> {
+/// A coarser level of what an object shows, or samples of the coarsest, which is there much sooner, and the length of its voxels in pixels
+/// in the middle; none where there is none of two voxels or more each way.
+pub(super) fn coarser<'v>(
+    volume: &'v Volume,
+    object: &VolumeLook,
+    camera: &Camera,
+    height: u32,
+) -> Option<(AtLevel<'v>, f64)> {
     let shown = object.level.unwrap_or_else(|| level_for(volume, camera, height));
     let [nearest, middle] = pixels(volume, camera, height);
-    let by_pixels = level_of([nearest, middle].map(|p| COARSE_PIXELS * p), volume.levels.iter().map(largest));
-    let rays = |level: &VolumeLevel| level.dims.iter().all(|n| *n > 1);
-    let last = volume.levels.iter().rposition(rays)?;
+    let all: Vec<&VolumeLevel> = volume.levels.iter().chain(&volume.samples).collect();
+    let by_pixels = level_of([nearest, middle].map(|p| COARSE_PIXELS * p), all.iter().map(|level| largest(level)));
+    let last = all.iter().rposition(|level| level.dims.iter().all(|n| *n > 1))?;
     let number = by_pixels.max(shown + COARSER).min(last);
-    (number > shown).then(|| (number, largest(&volume.levels[number]) / middle))
+    let level = all[number];
+    (number > shown).then(|| (AtLevel { level, number }, largest(level) / middle))
+}
+
+/// A level that is shown, or samples, and what messages call it.
+#[derive(Copy, Clone)]
+pub(super) struct AtLevel<'v> {
+    level: &'v VolumeLevel,
+    number: usize,
 }
 
 /// The level of which rays are given an object.
 ///
 /// # Errors
 /// [`FieldError::Usage`] for one that there is not.
-pub(super) fn level_shown(
-    volume: &Volume,
+pub(super) fn level_shown<'v>(
+    volume: &'v Volume,
     object: &VolumeLook,
     camera: &Camera,
     height: u32,
-) -> Result<usize, FieldError> {
-    match object.level {
-        None => Ok(level_for(volume, camera, height)),
-        Some(n) if n < volume.levels.len() => Ok(n),
-        Some(n) => Err(FieldError::Usage(format!(
-            "there is no level {n}; {} has {}, counted from 0",
+) -> Result<AtLevel<'v>, FieldError> {
+    let number = object.level.unwrap_or_else(|| level_for(volume, camera, height));
+    match volume.levels.get(number) {
+        Some(level) => Ok(AtLevel { level, number }),
+        None => Err(FieldError::Usage(format!(
+            "there is no level {number}; {} has {}, counted from 0",
             volume.spec.path,
             volume.levels.len()
         ))),
@@ -101,13 +114,13 @@ pub(super) fn level_shown(
 pub(super) fn look(
     volume: &Volume,
     object: &VolumeLook,
-    number: usize,
+    AtLevel { level, number }: AtLevel<'_>,
     maps: &[Settled],
     lighting: &Lighting,
     step: usize,
     camera: &Camera,
 ) -> Result<(Look, f64), FieldError> {
-    let level = volume.levels[number].clone();
+    let level = level.clone();
     if let Some(axis) = level.dims.iter().position(|n| *n < 2) {
         return Err(FieldError::Usage(format!(
             "{}: at level {number} it is one voxel thick along {}, and rays need two; 'farfield extract slice' makes a picture of it, and so \

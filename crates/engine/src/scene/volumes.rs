@@ -114,7 +114,7 @@ impl<'a> Fog<'a> {
         let shown = Shown::of(&all, finest)?;
         let budget = Budget::of(document);
         let levels = || objects.iter().map(|object| coarser(volume, object, camera, height)).collect();
-        let levels: Option<Vec<(usize, f64)>> = if budget.is_some() { levels() } else { None };
+        let levels: Option<Vec<_>> = if budget.is_some() { levels() } else { None };
         let coarse = match levels {
             Some(levels) => {
                 let least = levels.iter().map(|(_, pixels)| *pixels).fold(f64::INFINITY, f64::min);

@@ -1,7 +1,7 @@
 //! Page maps of the store: from a page to its bytes by way of the shard's index, which is a page like any other.
 
 use super::codec::{check_crc, checked_body, to_native, Codec, CRC_BYTES};
-use super::layout::{ArrayLayout, ShardForm, ABSENT, ENTRY_BYTES};
+use super::layout::{name_checksum, ArrayLayout, ShardForm, ABSENT, ENTRY_BYTES, NAME_BYTES};
 use crate::interleave::interleave;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
@@ -43,6 +43,9 @@ impl Files {
     }
 }
 
+/// Bytes beside the entries of an index.
+const BESIDE: usize = CRC_BYTES + NAME_BYTES;
+
 /// The shard indexes of one array: page number is shard number. A page is its entries, offset and length of each slot
 /// as native 64-bit words.
 pub struct ShardIndex {
@@ -70,13 +73,15 @@ impl PageMap for ShardIndex {
         let bytes = self.page_bytes(page);
         let segments = vec![
             Segment { source, offset: 0, len: bytes, to: Target::Frame(0) },
-            Segment { source, offset: bytes as u64, len: CRC_BYTES, to: Target::Encoded(0) },
+            Segment { source, offset: bytes as u64, len: BESIDE, to: Target::Encoded(0) },
         ];
-        Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0 }
+        Located::Extents { segments, encoded_len: BESIDE, scratch_len: 0 }
     }
 
     fn decode(&self, page: PageId, encoded: &[u8], _scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        check_index(&self.files.layout.form(), page.page, frame, encoded)
+        let layout = &self.files.layout;
+        let name = layout.shard_path(page.step as usize, page.page);
+        check_index(&layout.form(), page.page, &name, frame, encoded)
             .map(drop)
             .map_err(|kind| self.files.index_error(page, kind))?;
         to_native(8, frame);
@@ -94,21 +99,28 @@ impl PageMap for ShardIndex {
 }
 
 /// Checks a shard's index against its checksum and against what a shard can be: all pages of the zone that belong to it,
-/// one behind the other in the order of their slots, each of a length that the codec allows. Answers where the shard
-/// must end.
+/// one behind the other in the order of their slots, each of a length that the codec allows. `beside` are the checksums that follow the
+/// entries, of the index and of the shard's `name`: a file that changed places with another of like shape is noticed. Answers where the
+/// shard must end.
 ///
 /// # Errors
 /// [`PageErrorKind::Checksum`] or [`PageErrorKind::Decode`].
-pub fn check_index(form: &ShardForm<'_>, shard: u64, entries: &[u8], crc: &[u8]) -> Result<u64, PageErrorKind> {
+pub fn check_index(
+    form: &ShardForm<'_>,
+    shard: u64,
+    name: &str,
+    entries: &[u8],
+    beside: &[u8],
+) -> Result<u64, PageErrorKind> {
     let bad = |m: String| PageErrorKind::Decode(m);
     let grid = form.grid;
-    if entries.len() != grid.slots() * ENTRY_BYTES || crc.len() != CRC_BYTES {
+    if entries.len() != grid.slots() * ENTRY_BYTES || beside.len() != BESIDE {
         return Err(bad(format!("{} bytes for an index of {} pages", entries.len(), grid.slots())));
     }
-    check_crc(entries, u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]))?;
+    check_crc(entries, u32::from_le_bytes([beside[0], beside[1], beside[2], beside[3]]))?;
+    let mut next = check_name(name, entries, &beside[CRC_BYTES..])?;
     let (least, most) =
         (form.codec.min_encoded(form.page_bytes) as u64, form.codec.max_encoded(form.page_bytes) as u64);
-    let mut next = grid.index_bytes() as u64;
     for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
         let (offset, len) = words(entry, u64::from_le_bytes);
         if grid.page_at(shard, slot).is_none() {
@@ -126,6 +138,25 @@ pub fn check_index(form: &ShardForm<'_>, shard: u64, entries: &[u8], crc: &[u8])
         next += len;
     }
     Ok(next)
+}
+
+/// Checks a shard's name against the checksum that the shard says, and answers where the first page begins. Stores of version 2 have no
+/// such checksums: their first page begins where the index ends.
+///
+/// # Errors
+/// [`PageErrorKind::Decode`].
+pub(crate) fn check_name(name: &str, entries: &[u8], said: &[u8]) -> Result<u64, PageErrorKind> {
+    let bare = (entries.len() + CRC_BYTES) as u64;
+    let offsets = || entries.chunks_exact(ENTRY_BYTES).map(|e| words(e, u64::from_le_bytes).0);
+    if offsets().find(|offset| *offset != ABSENT) == Some(bare) {
+        return Ok(bare);
+    }
+    if said == name_checksum(name) {
+        return Ok(bare + NAME_BYTES as u64);
+    }
+    let m = "the file was written under another name: files of the store changed places; copy the store again, or convert its \
+             source again";
+    Err(PageErrorKind::Decode(m.into()))
 }
 
 /// Offset and length of an entry.
@@ -249,6 +280,8 @@ mod tests {
     use crate::store::layout::ShardGrid;
     use proptest::prelude::*;
 
+    const NAME: &str = "zone1/density/c.0.0.0.0";
+
     fn layout(codec: Codec) -> ArrayLayout {
         let grid = ShardGrid::new(Paging::new([21, 9, 6], [5, 4, 3]), 240);
         ArrayLayout::plain("zone1/density", DType::Float32, grid, codec)
@@ -256,7 +289,7 @@ mod tests {
 
     /// An index of pages of the given lengths.
     fn index(layout: &ArrayLayout, lens: impl Fn(usize) -> u64) -> Vec<u8> {
-        let mut at = layout.grid.index_bytes() as u64;
+        let mut at = layout.grid.head_bytes() as u64;
         let mut out = Vec::new();
         for slot in 0..layout.grid.slots() {
             let (offset, len) =
@@ -276,15 +309,16 @@ mod tests {
         fn forged_indexes_are_refused(codec in prop::sample::select(vec![Codec::None, Codec::Zstd { level: 1 }, Codec::Lz4]), at in 0usize..10_000, to: u64, small: bool) {
             let l = layout(codec);
             let good = index(&l, |_| l.codec.max_encoded(l.page_bytes()) as u64);
-            let crc = |b: &[u8]| crc32c::crc32c(b).to_le_bytes();
-            prop_assert!(check_index(&l.form(), 0, &good, &crc(&good)).is_ok());
+            let crc = |b: &[u8]| [crc32c::crc32c(b).to_le_bytes(), name_checksum(NAME)].concat();
+            prop_assert!(check_index(&l.form(), 0, NAME, &good, &crc(&good)).is_ok());
             let mut bad = good.clone();
             let word = at % (good.len() / 8);
             let value = if small { to % 2000 } else { to };
             bad[word * 8..word * 8 + 8].copy_from_slice(&value.to_le_bytes());
-            prop_assert_eq!(check_index(&l.form(), 0, &bad, &crc(&bad)).is_ok(), bad == good || word == good.len() / 8 - 1 && value >= l.codec.min_encoded(l.page_bytes()) as u64 && value <= l.codec.max_encoded(l.page_bytes()) as u64);
-            prop_assert!(check_index(&l.form(), 0, &bad, &crc(&good)).is_err() || bad == good);
-            prop_assert!(check_index(&l.form(), 0, &good[..good.len() - 1], &crc(&good)).is_err());
+            prop_assert_eq!(check_index(&l.form(), 0, NAME, &bad, &crc(&bad)).is_ok(), bad == good || word == good.len() / 8 - 1 && value >= l.codec.min_encoded(l.page_bytes()) as u64 && value <= l.codec.max_encoded(l.page_bytes()) as u64);
+            prop_assert!(check_index(&l.form(), 0, NAME, &bad, &crc(&good)).is_err() || bad == good);
+            prop_assert!(check_index(&l.form(), 0, NAME, &good[..good.len() - 1], &crc(&good)).is_err());
+            prop_assert!(check_index(&l.form(), 0, "zone1/momentum/c.0.0.0.0", &good, &crc(&good)).is_err());
         }
     }
 }

@@ -23,6 +23,9 @@ pub const MAX_SHARD_PAGES: usize = 4096;
 const SHARD_BYTES: usize = 64 << 20;
 /// Bytes of an index entry: offset and length.
 pub const ENTRY_BYTES: usize = 16;
+/// Bytes of the checksum of a shard's name, which lies between its index and its first page. By it a file in another's place is noticed, and
+/// to other readers of Zarr it is a gap.
+pub const NAME_BYTES: usize = 4;
 /// The entry of a page that is not there.
 pub const ABSENT: u64 = u64::MAX;
 /// Most bytes of a zone, generously counted: four exabytes. Keeps all arithmetic below within 64 bits.
@@ -108,10 +111,15 @@ impl ShardGrid {
         std::array::from_fn(|a| c[a] * self.shard[a]..((c[a] + 1) * self.shard[a]).min(self.paging.pages[a]))
     }
 
-    /// Bytes of a shard's index: the entries and their checksum.
-    pub const fn index_bytes(&self) -> usize {
-        self.slots() * ENTRY_BYTES + CRC_BYTES
+    /// Bytes of a shard before its first page: the entries of its index, their checksum, and that of its name.
+    pub const fn head_bytes(&self) -> usize {
+        self.slots() * ENTRY_BYTES + CRC_BYTES + NAME_BYTES
     }
+}
+
+/// The checksum of a shard's name, which is its file below the root of the store.
+pub fn name_checksum(name: &str) -> [u8; NAME_BYTES] {
+    crc32c::crc32c(name.as_bytes()).to_le_bytes()
 }
 
 /// How the shards of an array hold its pages: all that writing or checking one needs.

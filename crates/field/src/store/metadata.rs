@@ -13,7 +13,9 @@ use serde_json::{json, Map, Value};
 use std::path::Path;
 
 /// Version of what stands under the `farfield` key.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
+/// The earliest that is read.
+const FIRST_READ: u64 = 2;
 /// How the document begins; the checksum's digits follow.
 const PREFIX: &[u8] = br#"{"zarr_format":3,"node_type":"group","attributes":{"farfield":{"crc32c":""#;
 const DIGITS: usize = 8;
@@ -180,8 +182,9 @@ pub(crate) fn unseal(path: &Path, bytes: &[u8]) -> Result<Value, FieldError> {
     }
     let value: Value = serde_json::from_slice(bytes).map_err(|e| bad(&format!("not JSON: {e}")))?;
     match value["attributes"]["farfield"]["version"].as_u64() {
-        Some(VERSION) => Ok(value),
-        v => Err(bad(&format!("store version {v:?}; this Farfield reads version {VERSION}"))),
+        Some(FIRST_READ..=VERSION) => Ok(value),
+        Some(v) => Err(bad(&format!("store version {v}; this Farfield reads versions {FIRST_READ} to {VERSION}"))),
+        None => Err(bad("no store version")),
     }
 }
 

@@ -27,6 +27,7 @@ mod rows;
 mod time;
 mod validate;
 
+pub(crate) use array::check_name;
 pub use array::{check_index, ShardIndex, StoreArray};
 pub use codec::check_crc;
 pub use rows::StoreRows;

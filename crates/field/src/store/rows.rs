@@ -134,18 +134,19 @@ impl StoreRows {
                 let oldest = kept.shards.iter().min_by_key(|(_, s)| s.0).map(|(k, _)| *k);
                 oldest.and_then(|k| kept.shards.remove(&k));
             }
-            let path = self.root.join(self.layout.shard_path(step, number));
+            let name = self.layout.shard_path(step, number);
+            let path = self.root.join(&name);
             let failed = |kind| FieldError::Page(PageError::new(format!("{}, index", path.display()), kind));
             let file = File::open(&path).map_err(|e| match e.kind() {
                 std::io::ErrorKind::NotFound => failed(PageErrorKind::Missing),
                 _ => FieldError::io(&path, e),
             })?;
             let mut shard = Shard { file, path: path.clone(), entries: Vec::new() };
-            let mut entries = vec![0; self.layout.grid.index_bytes()];
+            let mut entries = vec![0; self.layout.grid.head_bytes()];
             shard.read(&mut entries, 0, || "index".into())?;
             self.tally.add(entries.len() as u64);
-            let crc = entries.split_off(self.layout.grid.slots() * ENTRY_BYTES);
-            check_index(&self.layout.form(), number, &entries, &crc).map_err(failed)?;
+            let beside = entries.split_off(self.layout.grid.slots() * ENTRY_BYTES);
+            check_index(&self.layout.form(), number, &name, &entries, &beside).map_err(failed)?;
             shard.entries = entries;
             kept.shards.insert(key, (clock, shard));
         }

@@ -205,7 +205,7 @@ impl Checked<'_> {
     pub fn buffer_bytes(&self, read_bytes: usize) -> usize {
         let of = |a: &dyn Sharded| {
             let form = a.form();
-            form.grid.index_bytes() + read_bytes.max(form.codec.max_encoded(form.page_bytes)) + form.page_bytes
+            form.grid.head_bytes() + read_bytes.max(form.codec.max_encoded(form.page_bytes)) + form.page_bytes
         };
         self.arrays().map(of).max().unwrap_or(0)
     }
@@ -223,10 +223,12 @@ impl Checked<'_> {
     ) -> Result<(Validation, ShardSeal), FieldError> {
         let (mut found, mut seal) = (Validation { files: 1, ..Validation::default() }, ShardSeal::default());
         let Some(array) = self.arrays.get(id.array) else { return Ok((found, seal)) };
-        let path = self.path.join(array.shard_path(id.step, id.shard));
+        let name = array.shard_path(id.step, id.shard);
+        let path = self.path.join(&name);
         told(Event::Source { source: SourceId(id.number), name: path.to_string_lossy().into() });
         let uniform = self.uniform.get(&id.array).copied();
-        let mut check = Check { form: array.form(), uniform, id, path: &path, found: &mut found, told, stopped: false };
+        let mut check =
+            Check { form: array.form(), uniform, id, name: &name, path: &path, found: &mut found, told, stopped: false };
         if let Err(e) = check.shard(buffers, &mut seal) {
             check.found.problem(path.display(), e);
         }
@@ -277,6 +279,7 @@ struct Check<'a> {
     form: ShardForm<'a>,
     uniform: Option<(&'a Uniform, DType)>,
     id: ShardId,
+    name: &'a str,
     path: &'a Path,
     found: &'a mut Validation,
     told: &'a mut dyn FnMut(Event) -> bool,
@@ -303,15 +306,15 @@ impl Check<'_> {
         let have = file.metadata().map_err(io)?.len();
         sealed.bytes = have;
         let short = |end: u64| PageErrorKind::Short { offset: 0, end, have };
-        let index_bytes = grid.index_bytes();
-        if have < index_bytes as u64 {
-            return Err(short(index_bytes as u64));
+        let head_bytes = grid.head_bytes();
+        if have < head_bytes as u64 {
+            return Err(short(head_bytes as u64));
         }
         let Buffers { read_bytes, index, encoded, frame } = buffers;
-        index.resize(index_bytes, 0);
+        index.resize(head_bytes, 0);
         self.read(&file, index, 0)?;
-        let (entries, crc) = index.split_at(grid.slots() * ENTRY_BYTES);
-        let end = check_index(&form, self.id.shard, entries, crc)?;
+        let (entries, beside) = index.split_at(grid.slots() * ENTRY_BYTES);
+        let end = check_index(&form, self.id.shard, self.name, entries, beside)?;
         if have < end {
             return Err(short(end));
         }
@@ -320,7 +323,7 @@ impl Check<'_> {
         }
         frame.resize(form.page_bytes, 0);
         // Pages follow each other, so they are read many at a time.
-        let mut at = index_bytes as u64;
+        let mut at = head_bytes as u64;
         let mut held = 0u64..0u64;
         let mut pages_seal = 0;
         for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
@@ -365,7 +368,7 @@ impl Check<'_> {
             at += len;
         }
         // What is wrong here need not be said once more of the whole array.
-        sealed.seal = self.found.is_ok().then(|| crc32c::crc32c_append(pages_seal, crc));
+        sealed.seal = self.found.is_ok().then(|| crc32c::crc32c_append(pages_seal, &beside[..CRC_BYTES]));
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod pages;
 mod place;
 mod ranges;
 mod rowmap;
+mod samples;
 mod shape;
 mod spec;
 mod spread;

@@ -8,6 +8,7 @@ use super::nothing::Missing;
 use super::pages::{chunk_box, row_box, LARGE};
 use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
 use super::rowmap::RowMap;
+use super::samples::{samples, InRows};
 use super::shape::{element, Shape, C, T, X, Y, Z};
 use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 use super::store::{range_spec, Known, RangedArray};
@@ -20,7 +21,7 @@ use pager::id::{ArrayId, SourceId};
 use pager::source::told::Told;
 use pager::source::Source;
 use pager::{Charge, Folder, PageMap, Pager};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -41,6 +42,9 @@ pub struct Volume {
     pub spec: Arc<VolumeSpec>,
     /// Levels, finest first.
     pub levels: Vec<VolumeLevel>,
+    /// Every so many-th voxel of the coarsest level, finest first, where that is large and such voxels can be read alone: for pictures by a
+    /// time, and for nothing else.
+    pub samples: Vec<VolumeLevel>,
     /// Time steps, at least 1.
     pub steps: u32,
     /// Whether all pages carry checksums.
@@ -66,6 +70,8 @@ struct Opening<'a> {
     file_bytes: u64,
     pages_beside: u64,
     kept: u64,
+    /// Arrays of the last level that is opened which are read by rows.
+    in_rows: Vec<InRows>,
 }
 
 impl Volume {
@@ -105,12 +111,15 @@ impl Volume {
             file_bytes: 0,
             pages_beside: 0,
             kept: 0,
+            in_rows: Vec::new(),
         };
         check_whole(&spec)?;
         let mut levels = Vec::with_capacity(spec.levels.len());
         for (n, level) in spec.levels.iter().enumerate() {
             levels.push(opening.level(n, level)?);
         }
+        let (samples, arrays) = levels.last().map(|l| samples(l, &opening.in_rows, pager)).unwrap_or_default();
+        kept += 1024 * arrays;
         if let Some(folder) = &spec.ranges {
             opening.ranges(folder, &mut levels)?;
         }
@@ -121,7 +130,7 @@ impl Volume {
         let mut charge = charge;
         charge.grow(kept).map_err(held::too_small)?;
         let spec = Arc::new(spec);
-        Ok(Self { spec, levels, steps, checked, file_bytes, pages_beside, fills, _held: Arc::new(charge) })
+        Ok(Self { spec, levels, samples, steps, checked, file_bytes, pages_beside, fills, _held: Arc::new(charge) })
     }
 
     /// Chunks found never written so far, each time one was looked for.
@@ -232,6 +241,7 @@ fn check_whole(spec: &VolumeSpec) -> Result<(), FieldError> {
 impl Opening<'_> {
     fn level(&mut self, n: usize, level: &LevelSpec) -> Result<VolumeLevel, FieldError> {
         let mut arrays = Vec::new();
+        self.in_rows.clear();
         for array in &level.arrays {
             let made = self.array(level.dims, array, true);
             arrays.extend(made.map_err(|e| match e {
@@ -388,11 +398,14 @@ impl Opening<'_> {
             if !array.missing.iter().all(Missing::is_none) {
                 let brick = ValuePages::brick(brick);
                 check_page(&brick)?;
-                let stored = map(Common { ranges: false, ..common });
+                let stored = map(Common { ranges: false, ..common.clone() });
                 let pages = ValuePages::new(stored, array.brick, translation, &array.missing);
                 self.kept += 1024;
                 let id = self.pager.add_array(Arc::new(pages));
                 array.valued = Some(Box::new(VolumeArray { id, brick, ..array.clone() }));
+            }
+            if one && blocks {
+                self.in_rows.push(InRows { common, array: array.clone() });
             }
             made.push(array);
         }
@@ -453,7 +466,7 @@ impl Opening<'_> {
                 let about = self.beside(Abouts { name, folder: folder.clone(), source });
                 Place::Keys { about }
             }
-            PlaceSpec::Shards { prefix, index_crc32c, index_at_end, .. } => {
+            PlaceSpec::Shards { prefix, index_crc32c, index_at_end, root, .. } => {
                 self.folder_there(prefix, spec.fill.is_some())?;
                 let name = format!("{} sizes of shards", spec.name);
                 let about = self.beside(Abouts { name, folder: folder.clone(), source });
@@ -468,6 +481,7 @@ impl Opening<'_> {
                     slots: slots as usize,
                     crc: *index_crc32c,
                     at_end: *index_at_end,
+                    root: root.as_ref().map(PathBuf::from),
                     may_miss: spec.fill.is_some(),
                 });
                 Place::Shards { index, grid }

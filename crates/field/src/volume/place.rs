@@ -2,7 +2,8 @@
 
 use super::shape::{indices, Shape};
 use super::spec::PlaceSpec;
-use crate::store::check_crc;
+use crate::store::layout::NAME_BYTES;
+use crate::store::{check_crc, check_name};
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Located, PageMap, Segment, Target};
@@ -287,6 +288,8 @@ pub(super) struct ShardIndexes {
     pub(super) slots: usize,
     pub(super) crc: bool,
     pub(super) at_end: bool,
+    /// The root of a store of Farfield's own, whose shards have a checksum of their name below it.
+    pub(super) root: Option<PathBuf>,
     /// Whether a shard that is not there is one without chunks.
     pub(super) may_miss: bool,
 }
@@ -338,7 +341,8 @@ impl PageMap for ShardIndexes {
         let source = self.source;
         let entries = self.slots * ENTRY;
         // What is decoded knows from its length whether there is a shard.
-        let (from, beside) = if self.crc { (offset + entries as u64, CRC) } else { (offset, 1) };
+        let own = if self.root.is_some() { NAME_BYTES } else { 0 };
+        let (from, beside) = if self.crc { (offset + entries as u64, CRC + own) } else { (offset, 1) };
         let segments = vec![
             Segment { source, offset, len: entries, to: Target::Frame(0) },
             Segment { source, offset: from, len: beside, to: Target::Encoded(0) },
@@ -348,8 +352,12 @@ impl PageMap for ShardIndexes {
     fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         match (encoded, self.crc) {
             ([], _) => frame.fill(0xff),
-            (&[a, b, c, d], true) => {
+            (&[a, b, c, d, ref said @ ..], true) => {
                 check_crc(frame, u32::from_le_bytes([a, b, c, d])).map_err(|kind| self.error(page, kind))?;
+                let path = self.folder.names().path(page.page);
+                if let Some(name) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) {
+                    check_name(&name.to_string_lossy(), frame, said).map_err(|kind| self.error(page, kind))?;
+                }
             }
             _ => {}
         }

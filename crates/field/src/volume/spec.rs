@@ -305,6 +305,9 @@ pub enum PlaceSpec {
         index_crc32c: bool,
         /// Whether it stands at the end of the file.
         index_at_end: bool,
+        /// The root of a store of Farfield's own: behind the index stands the checksum of the shard's name below it.
+        #[serde(default)]
+        root: Option<String>,
     },
 }
 

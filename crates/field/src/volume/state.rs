@@ -113,7 +113,7 @@ fn of_place(place: &PlaceSpec) -> String {
         PlaceSpec::Planes { offset, offsets, .. } => format!("planes {offset} {offsets:?}"),
         PlaceSpec::Table { files, table } => format!("table {table} {}", files.len()),
         PlaceSpec::Keys { prefix, separator } => format!("keys {prefix} {separator}"),
-        PlaceSpec::Shards { prefix, separator, shard, index_crc32c, index_at_end } => {
+        PlaceSpec::Shards { prefix, separator, shard, index_crc32c, index_at_end, root: _ } => {
             format!("shards {prefix} {separator} {shard:?} {index_crc32c} {index_at_end}")
         }
     }

@@ -1,7 +1,7 @@
 //! Every place, type, order and codec gives what was written, block ranges included.
 
 use super::making::{Made, Scratch, Where};
-use field::volume::{typed, CodecSpec, Extremes, Volume, VolumeKind, VolumeSpec, BLOCK};
+use field::volume::{typed, CodecSpec, Extremes, Missing, Volume, VolumeKind, VolumeLevel, VolumeSpec, BLOCK};
 use field::with_voxel;
 use pager::{Lookup, PageId, Pager, PagerConfig};
 use proptest::prelude::*;
@@ -13,7 +13,11 @@ pub fn pager(limit: u64) -> Arc<Pager> {
 
 /// Reads all of a volume of one array and compares it with the truth.
 pub fn compare(made: &Made, volume: &Volume, pager: &Arc<Pager>) {
-    let level = &volume.levels[0];
+    compare_every(made, volume, &volume.levels[0], [1; 3], pager);
+}
+
+/// Reads every so many-th voxel and compares them with the truth.
+fn compare_every(made: &Made, volume: &Volume, level: &VolumeLevel, every: [u64; 3], pager: &Arc<Pager>) {
     let axis = |a: char| made.axes.find(a);
     let worker = pager.worker();
     for array in &level.arrays {
@@ -36,7 +40,8 @@ pub fn compare(made: &Made, volume: &Volume, pager: &Arc<Pager>) {
                     let [ni, nj, nk] = inside.map(|n| n as usize);
                     for k in 0..nk { for j in 0..nj { for i in 0..ni { for c in 0..nc {
                         let mut place = vec![0; made.shape.len()];
-                        for (a, v) in [('x', first[0] as u64 + i as u64), ('y', first[1] as u64 + j as u64), ('z', first[2] as u64 + k as u64), ('c', array.channels[c] as u64), ('t', step.into())] {
+                        let [x, y, z] = [(0, i), (1, j), (2, k)].map(|(a, n)| (u64::from(first[a]) + n as u64) * every[a]);
+                        for (a, v) in [('x', x), ('y', y), ('z', z), ('c', array.channels[c] as u64), ('t', step.into())] {
                             if let Some(d) = axis(a) { place[d] = v; }
                         }
                         let want = made.truth(&place) as T;
@@ -117,6 +122,47 @@ fn every_type_in_both_byte_orders() {
             }
         }
     }
+}
+
+/// Samples of what is read by rows are the voxels that they say they are, at their places.
+#[test]
+fn every_so_many_th_voxel() {
+    let large = |axes: &str, shape: &[u64], place| {
+        let chunk = if place == Where::Planes { [&[1], &shape[1..]].concat() } else { shape.to_vec() };
+        Made { axes: axes.into(), shape: shape.into(), chunk, place, ..made() }
+    };
+    let zyx = [129, 131, 133];
+    let all = [
+        (large("zyx", &zyx, Where::Contiguous), VolumeKind::Scalar),
+        (Made { dtype: "int16".into(), big: true, ..large("zyx", &zyx, Where::Planes) }, VolumeKind::Scalar),
+        (Made { dtype: "float16".into(), ..large("xyz", &[200, 9, 1200], Where::Contiguous) }, VolumeKind::Scalar),
+        (large("zyxc", &[129, 131, 133, 3], Where::Contiguous), VolumeKind::Rgb),
+        (Made { dtype: "float32".into(), ..large("tczyx", &[2, 2, 129, 131, 133], Where::Contiguous) }, VolumeKind::Channels),
+    ];
+    for (made, kind) in all {
+        let scratch = Scratch::new();
+        let (mut spec, tables) = open(&made, kind, &scratch, None);
+        spec.channels[0].missing = if made.dtype == "int16" { Missing::one(-30_000.0) } else { Missing::none() };
+        let pager = pager(16 << 20);
+        let volume = Volume::open(spec, tables, &pager).unwrap();
+        let level = &volume.levels[0];
+        assert_eq!(volume.samples.len(), 4);
+        for (samples, every) in volume.samples.iter().zip([8, 16, 32, 64]) {
+            let every = level.dims.map(|n| u64::from(n - 1).min(every));
+            compare_every(&made, &volume, samples, every, &pager);
+            for corner in 0..8 {
+                let at = std::array::from_fn(|a| if corner >> a & 1 == 1 { f64::from(samples.dims[a] - 1) } else { 0.0 });
+                let of = std::array::from_fn(|a| at[a] * every[a] as f64);
+                assert_eq!(samples.placement.position(at), level.placement.position(of));
+            }
+            assert_eq!(samples.arrays[0].valued.is_some(), made.dtype == "int16");
+        }
+    }
+    // Chunks are read whole: there is nothing to gain.
+    let scratch = Scratch::new();
+    let keys = Made { chunk: vec![64; 3], ..large("zyx", &zyx, Where::Keys) };
+    let (spec, tables) = open(&keys, VolumeKind::Scalar, &scratch, None);
+    assert!(Volume::open(spec, tables, &pager(16 << 20)).unwrap().samples.is_empty());
 }
 
 #[test]

@@ -253,6 +253,7 @@ impl RayTile {
         let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);
         self.caps.clear();
         self.caps.extend(self.rays.iter().step_by(sources).map(|ray| bound.cap(ray)));
+        self.set_out(sources);
     }
 
     /// Whether a ray has samples before it comes to the end of the slab.
@@ -428,7 +429,9 @@ impl RayTile {
         loop {
             let (mut left, mut within) = (false, false);
             if dark(self, cx) {
-                for (lane, ray) in self.lanes.iter_mut().zip(&self.rays).filter(|(l, _)| !l.done) {
+                // Nothing is known of what lies before the slab, where rays may wait.
+                let from = self.until - SLAB;
+                for (lane, ray) in self.lanes.iter_mut().zip(&self.rays).filter(|(l, _)| !l.done && l.n >= from) {
                     lane.n = lane.n.max(self.until);
                     lane.done = lane.n >= ray.last;
                 }

@@ -20,9 +20,9 @@ pub(super) fn estimate(plan: &VolumePlan<'_>) -> Result<VolumeReport, FieldError
     let layout = &plan.layout;
     let mut report = VolumeReport::of(plan);
     let levels = 0..layout.levels.len();
-    let indexes = levels.clone().map(|n| layout.shard_count(n) * layout.levels[n].grid.index_bytes() as u64);
+    let indexes = levels.clone().map(|n| layout.shard_count(n) * layout.levels[n].grid.head_bytes() as u64);
     let ranges = layout.ranges().map(|a| a.page_count() * a.page_bytes() as u64).sum::<u64>();
-    let range_indexes = layout.ranges().map(|a| a.shard_count() * a.grid.index_bytes() as u64).sum::<u64>();
+    let range_indexes = layout.ranges().map(|a| a.shard_count() * a.grid.head_bytes() as u64).sum::<u64>();
     let documents = layout.documents().map(|(_, bytes)| bytes.len() as u64 + 48).sum::<u64>();
     let overhead = indexes.sum::<u64>()
         + (ranges as f64 * LEVEL_SHARE) as u64

@@ -60,10 +60,10 @@ impl Job for VolumeJob<'_> {
         with_voxel!(self.plan.layout.voxel, T => Work::<T>::new(self.plan, piece, bytes).run(record, out))
     }
 
-    fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, PathBuf)> {
+    fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, String)> {
         let u = self.plan.unit(unit);
         let path = self.plan.layout.shard_path(u.level, u.step, u.group, u.shard);
-        Some((&self.plan.layout.levels[u.level].grid, u.shard, path.into()))
+        Some((&self.plan.layout.levels[u.level].grid, u.shard, path))
     }
 
     fn keep(&self, disk: &Disk, piece: &Piece, aside: &[u8]) -> Result<(), FieldError> {

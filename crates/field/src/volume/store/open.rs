@@ -170,8 +170,16 @@ pub fn range_spec(root: &Path, layout: &ArrayLayout) -> ArraySpec {
 }
 
 fn shards(root: &Path, folder: &str, shard: Vec<u64>) -> PlaceSpec {
-    let prefix = format!("{}/{folder}/c.", root.to_string_lossy());
-    PlaceSpec::Shards { prefix, separator: ".".into(), shard, index_crc32c: true, index_at_end: false }
+    let root = root.to_string_lossy().into_owned();
+    let prefix = format!("{root}/{folder}/c.");
+    PlaceSpec::Shards {
+        prefix,
+        separator: ".".into(),
+        shard,
+        index_crc32c: true,
+        index_at_end: false,
+        root: Some(root),
+    }
 }
 
 /// In Zarr's order.
