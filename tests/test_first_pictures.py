@@ -239,3 +239,17 @@ def test_maxima_are_grey_over_their_own_range(tmp_path: Path) -> None:
     pixels = np.asarray(Image.open(out).convert("HSV"))
     assert json.loads((tmp_path / "m.json").read_text())["objects"][-1]["projection"] == "maximum"
     assert pixels[20:130, 20:130, 1].mean() < 80
+
+
+@pytest.mark.parametrize(("downwards", "surface"), [(True, "zone1:k=1"), (False, "zone1:k=end")])
+def test_a_needle_is_seen_from_its_upper_end(downwards: bool, surface: str, tmp_path: Path) -> None:
+    """An ocean of 12 x 9 degrees and 4000 m: planes along its depth are lines."""
+    z = np.linspace(0, -4000, 7) if downwards else np.linspace(-4000, 0, 7)
+    points = np.stack(np.meshgrid(np.linspace(0, 12, 13), np.linspace(30, 39, 10), z, indexing="ij"), axis=-1)
+    points = points.transpose(2, 1, 0, 3).astype("<f4")
+    dims = np.array([13, 10, 7], "<i4")
+    (tmp_path / "o.xyz").write_bytes(dims.tobytes() + np.moveaxis(points, -1, 0).tobytes())
+    (tmp_path / "o.f").write_bytes(dims.tobytes() + np.array([1], "<i4").tobytes() + points[..., 0].tobytes())
+    scene = default_scene(f"{tmp_path}/o.xyz+f={tmp_path}/o.f")
+    assert [getattr(drawn, "surface", None) for drawn in scene.objects] == [surface]
+    assert scene.camera.direction == (0, 0, 1) and scene.camera.up == (0, 1, 0)

@@ -3,6 +3,7 @@
 //! One of them, the leader, sleeps on the ring of the file reader and completes what arrives, without another thread in
 //! between; the others sleep on a condition variable. When the leader leaves, another takes its place.
 
+use crate::os::{no_files, Opened};
 use crate::source::file::Files;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -33,15 +34,17 @@ pub(crate) struct Idlers {
     leader: AtomicBool,
     /// An eventfd that ends the leader's sleep.
     alarm: File,
+    _opened: Opened,
 }
 
 impl Idlers {
     pub(crate) fn new() -> io::Result<Self> {
+        let opened = Opened::new();
         // SAFETY: makes a new descriptor, which `File` then owns.
         let alarm = unsafe {
             let fd = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
             if fd < 0 {
-                return Err(io::Error::last_os_error());
+                return Err(no_files(io::Error::last_os_error()));
             }
             File::from_raw_fd(fd)
         };
@@ -52,6 +55,7 @@ impl Idlers {
             work: AtomicUsize::new(0),
             leader: AtomicBool::new(false),
             alarm,
+            _opened: opened,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Granularity of frames. Smaller than this nothing can be given back to the system.
 pub(crate) fn os_page() -> usize {
@@ -75,6 +76,52 @@ impl Drop for Mapping {
 /// Says what is exhausted where the system grants no more addresses.
 pub(crate) fn no_addresses(error: io::Error) -> io::Error {
     let what = "the process has no addresses left for another mapping; close datasets, or raise its limits (ulimit -v, vm.max_map_count)";
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Pagers that are open.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// Files that each keeps open: its ring, and what wakes who sleeps on it.
+const FILES: usize = 2;
+/// Files that are left to everybody else.
+const SPARE_FILES: usize = 256;
+
+/// That a pager is open. Where the files that all of them keep come near what the process may have, the soft limit is raised, as far as
+/// the hard one goes: most systems begin with 1024, and a thousand open datasets are twice as many.
+#[derive(Debug)]
+pub(crate) struct Opened(());
+
+impl Opened {
+    pub(crate) fn new() -> Self {
+        let files = (OPEN.fetch_add(1, Relaxed) + 1) * FILES + SPARE_FILES;
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both calls read or write the one struct that is given to them.
+        unsafe {
+            if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0
+                && (files as libc::rlim_t) > limit.rlim_cur
+                && limit.rlim_cur < limit.rlim_max
+            {
+                limit.rlim_cur = limit.rlim_max.min(2 * files as libc::rlim_t);
+                // Where that is refused, what opens next says so.
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+            }
+        }
+        Self(())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Says what to do where the process may have no more files open.
+pub(crate) fn no_files(error: io::Error) -> io::Error {
+    if error.raw_os_error() != Some(libc::EMFILE) {
+        return error;
+    }
+    let what = "the process may have no more files open; close datasets, or raise its limit (ulimit -n)";
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 

@@ -40,6 +40,9 @@ ASPECT = 16 / 9
 FOCUS_MARGIN = 3.0
 """How much more than that part is then shown."""
 SPEED = "velocity_magnitude"
+NEEDLE = 20.0
+"""A zone that is so many times longer one way than the others, such as an ocean in degrees and metres, is shown from its end: its planes
+along that way are lines."""
 _RANDOM_SEED = 1
 
 Box = tuple[list[float], list[float]]
@@ -95,7 +98,7 @@ def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> 
     info = dict(dataset.info())
     has_flow = any(f["name"] in ("velocity", "momentum") for f in info["fields"])
     if not has_flow and info["dimension"] == 3 and not any(z["iblank"] for z in info["zones"]):
-        return info
+        return info | {"end": _end(dataset, info, step)}
     with reporting(progress) as report:
         found = json.loads(dataset._native.look(step=step, progress=report))
     boxes = {z["name"]: z["box"] for z in found["zones"]}
@@ -105,6 +108,30 @@ def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> 
         "encloses": found.get("encloses", False),
         "focus": found.get("focus"),
     }
+
+
+def _end(dataset: Dataset, info: Mapping[str, Any], step: int) -> tuple[str, Vector] | None:
+    """Of a dataset of one zone that is a needle: the surface at its end, and the direction from there to the eye. Of two ends it is the one
+    that lies farther along its axis: the upper one."""
+    if len(info["zones"]) != 1 or min(info["zones"][0]["dims"]) < 2:
+        return None
+    zone = info["zones"][0]
+
+    def node(*at: int) -> list[float]:
+        found = json.loads(dataset._native.probe_ijk(zone["name"], *map(float, at), fields=[], step=step))
+        return [float(x) for x in found.get("position") or (math.nan,) * 3]
+
+    first, dims = node(1, 1, 1), zone["dims"]
+    last = [node(*(dims[a] if a == n else 1 for a in range(3))) for n in range(3)]
+    lengths = [math.dist(first, place) for place in last]
+    along = max(range(3), key=lengths.__getitem__)
+    if not lengths[along] > NEEDLE * max(length for n, length in enumerate(lengths) if n != along) > 0:
+        return None
+    way = [b - a for a, b in zip(first, last[along], strict=True)]
+    axis = max(range(3), key=lambda a: abs(way[a]))
+    at = "end" if way[axis] > 0 else "1"
+    x, y, z = (float(n == axis) for n in range(3))
+    return f"{zone['name']}:{'ijk'[along]}={at}", (x, y, z)
 
 
 def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool = True) -> Scene:
@@ -120,6 +147,12 @@ def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool 
         if lines:
             color = SPEED if SPEED in names else None
             objects += [Lines(trace=trace, color=color) for trace in _traces(info)]
+    elif names and info.get("end"):
+        surface, direction = info["end"]
+        up = (0.0, 1.0, 0.0) if direction[2] else (0.0, 0.0, 1.0)
+        camera = Camera(direction=direction, up=up, projection="orthographic")
+        shown = [*objects, Surface(surface=surface, color=first_scalar(info))]
+        return Scene(source=source, step=step, objects=shown, camera=camera)
     elif names:
         objects += [Surface(surface=s, color=first_scalar(info)) for s in _planes(info["zones"], middle=True)]
     elif not objects:

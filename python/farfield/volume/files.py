@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -36,6 +37,9 @@ def unreadable(path: str, error: OSError) -> DataError | AccessError:
         return AccessError(f"{path}: permission denied; ask its owner for the right to read it")
     if isinstance(error, FileNotFoundError):
         return DataError(f"{path}: there is no such file; it is part of the volume: copy it here too")
+    if error.errno == errno.EMFILE:
+        what = "the process may have no more files open; close datasets, or raise its limit (ulimit -n)"
+        return DataError(f"{path}: cannot read it: {what}")
     return DataError(f"{path}: cannot read it: {error.strerror or error}")
 
 

@@ -8,18 +8,19 @@
 //! once, in the order of the file.
 //!
 //! # Practice
-//! A ray does not depend on where it waits, so a picture is the same as without, bit for bit. Rays under way are charged. Where those of all pixels do
-//! not fit, the picture is cast in bands of rows, one after the other: rays of neighbouring rows share their pages, and others few.
+//! A ray does not depend on where it waits, so a picture is the same as without, bit for bit. Rays under way are charged. Where tiles of all
+//! pixels do not fit, those that wait are laid to rest in a tenth of the memory, which costs making their rays again in each slab. Where these
+//! do not fit either, the picture is cast in bands of rows, one after the other: rays of neighbouring rows share their pages, and others few.
 
 use super::{Cast, Lent, Means};
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use field::error::FieldError;
 use field::space::LANES;
-use kernels::rays::{Bound, Counts, Layers, RayTile, TILE};
+use kernels::rays::{Bound, Counts, Front, Layers, RayTile, RestingTile};
 use kernels::streamline::Progress;
 use pager::{ChargeKind, Pager, Worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rays under way take this share of what a picture leaves of the limit.
 const SHARE: u64 = 3;
@@ -29,21 +30,13 @@ const SLAB_SHARE: u64 = 2;
 /// How a picture is cast in slabs.
 pub(super) struct Sweep {
     layers: Layers,
-    /// Tiles whose rays are under way together.
-    band: usize,
 }
 
 impl Sweep {
     /// For what is to be cast, if its pages do not all fit.
     pub(super) fn of(cast: &Cast<'_>, pager: &Pager) -> Option<Self> {
         let layers = cast.scene.layers()?;
-        let limit = pager.ledger().limit();
-        if cast.scene.page_bytes() <= limit / 4 * 3 {
-            return None;
-        }
-        let across = u64::from(cast.scene.size()[0].div_ceil(TILE)).max(1);
-        let band = cast.means.room / SHARE / cast.means.tile_bytes as u64 / across * across;
-        (band > 0).then_some(Self { layers, band: band as usize })
+        (cast.scene.page_bytes() > pager.ledger().limit() / 4 * 3).then_some(Self { layers })
     }
 
     /// Casts the tiles of `cast`.
@@ -57,29 +50,45 @@ impl Sweep {
         let mut order: Vec<usize> = (0..cast.share.tiles.len()).collect();
         // Rows of tiles, in bands of equal size.
         order.sort_by_key(|n| (cast.share.tiles[*n][1], *n));
-        let bands = order.len().div_ceil(self.band.max(1)).max(1);
-        let each = order.len().div_ceil(bands).max(1);
+        let room = cast.means.room / SHARE;
+        let rests = (order.len() * cast.means.tile_bytes) as u64 > room;
+        let begin = |n: &usize| {
+            let tile = cast.tile(*n as u64);
+            (*n, tile.front(self.layers.axis), if rests { tile.resting_bytes() } else { cast.means.tile_bytes })
+        };
+        let order: Vec<(usize, Front, usize)> = order.iter().map(begin).collect();
+        let all: u64 = order.iter().map(|(.., bytes)| *bytes as u64).sum();
+        let each = (all / all.div_ceil(room.max(1)).max(1)).max(1);
         let mut stats = RunStats::default();
         let ended = AtomicU64::new(0);
-        for band in order.chunks_mut(each) {
+        let mut left = &order[..];
+        while !left.is_empty() {
+            let mut bytes = 0;
+            let fits = left.iter().take_while(|(.., own)| {
+                let fits = bytes < each;
+                bytes += if fits { *own as u64 } else { 0 };
+                fits
+            });
+            let (band, rest) = left.split_at(fits.count());
+            left = rest;
+            let mut band = band.to_vec();
             // Within a band neighbours follow each other as they do elsewhere.
-            band.sort_unstable();
-            let bytes = (band.len() * cast.means.tile_bytes) as u64;
+            band.sort_unstable_by_key(|(n, ..)| *n);
+            let store = Store::new(&band, self.layers.axis, rests);
             let Ok(_charge) = pager.charge(ChargeKind::Tiles, bytes) else {
                 // What else is under way has taken the room: these tiles go to their ends one by one.
-                let store = Store::new(&cast, band);
-                let all: Vec<usize> = (0..band.len()).collect();
-                stats.add(&Pass { cast: &cast, list: &all, store, bound: None, ended: &ended }.run(pager, load, told)?);
+                let list: Vec<usize> = (0..band.len()).collect();
+                stats
+                    .add(&Pass { cast: &cast, list: &list, store, bound: None, ended: &ended }.run(pager, load, told)?);
                 continue;
             };
             let means = Means { room: cast.means.room.saturating_sub(bytes), ..cast.means };
             let thick =
                 (means.room / SLAB_SHARE / self.layers.bytes.max(1)).clamp(1, u64::from(self.layers.count)) as u32;
-            let store = Store::new(&cast, band);
             let slabs = self.layers.count.div_ceil(thick);
             for pass in 0..2 * slabs {
                 let bound = self.bound(pass, slabs, thick);
-                let list = store.within(bound);
+                let list = store.within(&bound);
                 if list.is_empty() {
                     continue;
                 }
@@ -108,28 +117,66 @@ impl Sweep {
 
 /// Tiles of a band between passes.
 struct Store {
-    tiles: Vec<Mutex<Option<RayTile>>>,
+    axis: usize,
+    /// Whether tiles are laid to rest.
+    rests: bool,
+    tiles: Vec<Mutex<Waiting>>,
+}
+
+/// A tile of a band.
+struct Waiting {
+    /// Its number in the picture.
+    number: usize,
+    /// Where its rays are; `None` where all are at their ends.
+    front: Option<Front>,
+    state: State,
+}
+
+/// What there is of it.
+enum State {
+    /// Nothing: it is at its beginning, under way, or done.
+    None,
+    Whole(RayTile),
+    Resting(RestingTile),
 }
 
 impl Store {
-    fn new(cast: &Cast<'_>, band: &[usize]) -> Arc<Self> {
-        let tiles = band.iter().map(|n| Mutex::new(Some(cast.tile(*n as u64)))).collect();
-        Arc::new(Self { tiles })
+    fn new(band: &[(usize, Front, usize)], axis: usize, rests: bool) -> Arc<Self> {
+        let of = |(number, front, _): &(usize, Front, usize)| {
+            Mutex::new(Waiting { number: *number, front: Some(*front), state: State::None })
+        };
+        Arc::new(Self { axis, rests, tiles: band.iter().map(of).collect() })
     }
 
-    fn at(&self, n: usize) -> std::sync::MutexGuard<'_, Option<RayTile>> {
+    fn at(&self, n: usize) -> MutexGuard<'_, Waiting> {
         self.tiles[n].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bounds all tiles, and says which have rays that go on.
-    fn within(&self, bound: Bound) -> Vec<usize> {
-        let goes = |n: &usize| {
-            self.at(*n).as_mut().is_some_and(|tile| {
-                tile.bound(bound);
-                tile.is_within()
-            })
-        };
-        (0..self.tiles.len()).filter(goes).collect()
+    /// Which tiles have rays that go on before the end of a slab.
+    fn within(&self, bound: &Bound) -> Vec<usize> {
+        (0..self.tiles.len()).filter(|n| self.at(*n).front.is_some_and(|front| front.is_within(bound))).collect()
+    }
+
+    /// Takes out a tile, as it is now.
+    fn take(&self, n: usize, cast: &Cast<'_>) -> RayTile {
+        let mut waiting = self.at(n);
+        match core::mem::replace(&mut waiting.state, State::None) {
+            State::Whole(tile) => tile,
+            State::Resting(resting) => cast.tile(waiting.number as u64).wake(resting),
+            State::None => cast.tile(waiting.number as u64),
+        }
+    }
+
+    /// Keeps a tile until it goes on.
+    fn put(&self, n: usize, tile: RayTile) {
+        let mut waiting = self.at(n);
+        waiting.front = Some(tile.front(self.axis));
+        waiting.state = if self.rests { State::Resting(tile.rest()) } else { State::Whole(tile) };
+    }
+
+    /// A tile is at its end.
+    fn end(&self, n: usize) {
+        self.at(n).front = None;
     }
 }
 
@@ -155,7 +202,9 @@ struct Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        *self.store.at(self.n) = self.tile.take();
+        if let Some(tile) = self.tile.take() {
+            self.store.put(self.n, tile);
+        }
     }
 }
 
@@ -187,8 +236,11 @@ impl<'a> Work for Pass<'_, 'a> {
     }
     fn admit(&self, n: u64) -> Result<Visit, FieldError> {
         let n = self.list[n as usize];
-        let tile = self.store.at(n).take();
-        Ok(Visit { n, tile, counts: Counts::default(), store: self.store.clone() })
+        let mut tile = self.store.take(n, self.cast);
+        if let Some(bound) = self.bound {
+            tile.bound(bound);
+        }
+        Ok(Visit { n, tile: Some(tile), counts: Counts::default(), store: self.store.clone() })
     }
     fn steps(&self, lent: &mut Lent<'a>, tasks: [Option<&mut Visit>; LANES], outcomes: &mut [Outcome; LANES]) {
         let context = lent.context();
@@ -203,8 +255,8 @@ impl<'a> Work for Pass<'_, 'a> {
         }
     }
     fn bytes(&self, _task: &Visit) -> usize {
-        // What tiles take between passes is charged; one that is gone through takes no more.
-        if self.bound.is_some() {
+        // What whole tiles take between passes is charged; one that is gone through takes no more.
+        if self.bound.is_some() && !self.store.rests {
             0
         } else {
             self.cast.means.tile_bytes
@@ -218,6 +270,7 @@ impl<'a> Work for Pass<'_, 'a> {
                 tile.stops().for_each(|(at, light)| (stops.take)(at, light));
             }
             self.cast.share.to.take(tile.pixels(), &counts);
+            self.store.end(task.n);
             self.ended.fetch_add(1, Relaxed);
         } else {
             self.cast.share.to.take(core::iter::empty(), &counts);

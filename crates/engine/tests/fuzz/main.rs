@@ -468,7 +468,8 @@ fn converted_text_notes() {
     let grid = folder.file("t.xyz", &text);
     open_plot3d(&folder, &grid, &[], &[]);
     // Not those of the cache itself, which say what its files were made of.
-    let of_text = |p: &PathBuf| p.extension().is_some_and(|e| e == "json") && !p.parent().unwrap().ends_with(".records");
+    let of_text =
+        |p: &PathBuf| p.extension().is_some_and(|e| e == "json") && !p.parent().unwrap().ends_with(".records");
     for path in files_below(&folder.path("cache")).into_iter().filter(of_text) {
         notes.push((path.clone(), std::fs::read(&path).unwrap()));
     }

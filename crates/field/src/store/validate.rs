@@ -227,8 +227,16 @@ impl Checked<'_> {
         let path = self.path.join(&name);
         told(Event::Source { source: SourceId(id.number), name: path.to_string_lossy().into() });
         let uniform = self.uniform.get(&id.array).copied();
-        let mut check =
-            Check { form: array.form(), uniform, id, name: &name, path: &path, found: &mut found, told, stopped: false };
+        let mut check = Check {
+            form: array.form(),
+            uniform,
+            id,
+            name: &name,
+            path: &path,
+            found: &mut found,
+            told,
+            stopped: false,
+        };
         if let Err(e) = check.shard(buffers, &mut seal) {
             check.found.problem(path.display(), e);
         }

@@ -286,7 +286,14 @@ impl Made {
                     std::fs::write(path, bytes).unwrap();
                 }
                 let prefix = format!("{}/", text("s"));
-                PlaceSpec::Shards { prefix, separator: "/".into(), shard, index_crc32c: crc, index_at_end: at_end, root: None }
+                PlaceSpec::Shards {
+                    prefix,
+                    separator: "/".into(),
+                    shard,
+                    index_crc32c: crc,
+                    index_at_end: at_end,
+                    root: None,
+                }
             }
         };
         let whole = matches!(self.place, Where::Contiguous | Where::Planes);

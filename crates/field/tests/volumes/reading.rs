@@ -137,7 +137,10 @@ fn every_so_many_th_voxel() {
         (Made { dtype: "int16".into(), big: true, ..large("zyx", &zyx, Where::Planes) }, VolumeKind::Scalar),
         (Made { dtype: "float16".into(), ..large("xyz", &[200, 9, 1200], Where::Contiguous) }, VolumeKind::Scalar),
         (large("zyxc", &[129, 131, 133, 3], Where::Contiguous), VolumeKind::Rgb),
-        (Made { dtype: "float32".into(), ..large("tczyx", &[2, 2, 129, 131, 133], Where::Contiguous) }, VolumeKind::Channels),
+        (
+            Made { dtype: "float32".into(), ..large("tczyx", &[2, 2, 129, 131, 133], Where::Contiguous) },
+            VolumeKind::Channels,
+        ),
     ];
     for (made, kind) in all {
         let scratch = Scratch::new();
@@ -151,7 +154,8 @@ fn every_so_many_th_voxel() {
             let every = level.dims.map(|n| u64::from(n - 1).min(every));
             compare_every(&made, &volume, samples, every, &pager);
             for corner in 0..8 {
-                let at = std::array::from_fn(|a| if corner >> a & 1 == 1 { f64::from(samples.dims[a] - 1) } else { 0.0 });
+                let at =
+                    std::array::from_fn(|a| if corner >> a & 1 == 1 { f64::from(samples.dims[a] - 1) } else { 0.0 });
                 let of = std::array::from_fn(|a| at[a] * every[a] as f64);
                 assert_eq!(samples.placement.position(at), level.placement.position(of));
             }

@@ -104,6 +104,40 @@ impl Stops {
         false
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.at.len()
+    }
+
+    /// How many stops the ray of each pixel has come to, and what was gathered there.
+    pub(super) fn rest(self) -> (Vec<u8>, Vec<(u32, Gathered)>) {
+        let begins = self.first.iter().zip(&self.past);
+        let come_to = begins.flat_map(|(first, past)| (*first..*first + u32::from(*past)).map(move |n| (*first, n)));
+        let light = come_to.map(|(first, n)| {
+            let at = first + u32::from(self.at[n as usize].1);
+            (at, self.light[at as usize])
+        });
+        let light = light.collect();
+        (self.past, light)
+    }
+
+    /// From the beginning to where [`Self::rest`] was: rays end at their next stop.
+    pub(super) fn wake(&mut self, past: Vec<u8>, light: Vec<(u32, Gathered)>, rays: &mut [Ray], sources: usize) {
+        for (n, gathered) in light {
+            self.light[n as usize] = gathered;
+        }
+        for (pixel, past) in past.iter().enumerate().filter(|(_, past)| **past > 0) {
+            // At the last they stay.
+            let next = (self.first[pixel] + u32::from(*past)).min(self.first[pixel + 1] - 1);
+            let all = pixel * sources..(pixel + 1) * sources;
+            for (ray, last) in rays[all.clone()].iter_mut().zip(&self.last[all]) {
+                let whole = Ray { last: last.n, ends: [ray.ends[0], last.beyond], ..*ray };
+                *ray = self.at[next as usize].0.end(whole);
+            }
+        }
+        self.past = past;
+    }
+
     /// What a pixel has gathered at its depths.
     pub(super) fn of(&self, pixel: usize) -> &[Gathered] {
         &self.light[self.first[pixel] as usize..self.first[pixel + 1] as usize]

@@ -36,16 +36,16 @@ pub struct RayTile {
     pixels: Pixels,
     size: [u32; 2],
     /// Of each pixel one ray through each source.
-    rays: Vec<Ray>,
-    lanes: Vec<Lane>,
+    pub(super) rays: Vec<Ray>,
+    pub(super) lanes: Vec<Lane>,
     /// Of each ray what its projection has come to, where the scene has any.
-    tallies: Vec<Tally>,
+    pub(super) tallies: Vec<Tally>,
     /// Samples before this one come first.
     until: i64,
     /// Where rays of the first source are.
     beam: Option<Beam>,
     /// Where rays stop on their way, if they do.
-    stops: Option<Stops>,
+    pub(super) stops: Option<Stops>,
     /// Some ray went on in the last step.
     moved: bool,
     /// Of each ray the sample at which it waits, where it does: see [`RayTile::bound`].
@@ -182,7 +182,7 @@ impl RayTile {
     }
 
     /// Slabs from the first sample that is to be taken on.
-    fn set_out(&mut self, sources: usize) {
+    pub(super) fn set_out(&mut self, sources: usize) {
         let first = self.lanes.iter().filter(|l| !l.done).map(|l| l.n).min().unwrap_or(0);
         self.until = (first.div_euclid(SLAB) + 1) * SLAB;
         self.beam = Beam::of(self.rays.iter().step_by(sources.max(1)));
@@ -254,11 +254,6 @@ impl RayTile {
         self.caps.clear();
         self.caps.extend(self.rays.iter().step_by(sources).map(|ray| bound.cap(ray)));
         self.set_out(sources);
-    }
-
-    /// Whether a ray has samples before it comes to the end of the slab.
-    pub fn is_within(&self) -> bool {
-        self.lanes.iter().zip(&self.caps).any(|(lane, cap)| !lane.done && lane.n < *cap)
     }
 
     /// Whether all rays are at their ends.
