@@ -41,8 +41,8 @@ FOCUS_MARGIN = 3.0
 """How much more than that part is then shown."""
 SPEED = "velocity_magnitude"
 NEEDLE = 20.0
-"""A zone that is so many times longer one way than the others, such as an ocean in degrees and metres, is shown from its end: its planes
-along that way are lines."""
+"""A zone that is so many times longer one way than the others, such as an ocean in degrees and metres, is shown from its end: its
+planes along that way are lines."""
 _RANDOM_SEED = 1
 
 Box = tuple[list[float], list[float]]
@@ -111,8 +111,8 @@ def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> 
 
 
 def _end(dataset: Dataset, info: Mapping[str, Any], step: int) -> tuple[str, Vector] | None:
-    """Of a dataset of one zone that is a needle: the surface at its end, and the direction from there to the eye. Of two ends it is the one
-    that lies farther along its axis: the upper one."""
+    """Of a dataset of one zone that is a needle: the surface at its end, and the direction from there to the eye. Of two ends it is
+    the one that lies farther along its axis: the upper one."""
     if len(info["zones"]) != 1 or min(info["zones"][0]["dims"]) < 2:
         return None
     zone = info["zones"][0]
