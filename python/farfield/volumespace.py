@@ -235,13 +235,14 @@ def _of_contents(contents: Sequence[Mapping[str, Any]]) -> list[str]:
     """What a container holds, each with what opens it."""
     if not contents:
         return []
-    lines = [f"holds    {len(contents)}: SRC::NAME or SRC::NUMBER opens one of them"]
+    numbered = contents[0]["number"] is not None
+    lines = [f"holds    {len(contents)}: SRC::NAME{' or SRC::NUMBER' if numbered else ''} opens one of them"]
     most = 40
     width = max(len(c["name"]) for c in contents[:most])
-    lines += [
-        f"  {c['number']}  {c['name']:<{width}}  {c['about']}{'  (shown)' if c['shown'] else ''}".rstrip()
-        for c in contents[:most]
-    ]
+    for c in contents[:most]:
+        number = f"{c['number']}  " if numbered else ""
+        shown = "  (shown)" if c["shown"] else ""
+        lines.append(f"  {number}{c['name']:<{width}}  {c['about']}{shown}".rstrip())
     return lines + [f"  ... and {len(contents) - most:,} more"] * (len(contents) > most)
 
 

@@ -24,7 +24,8 @@ from farfield.volume.dicom_order import settled, slack
 from farfield.volume.dicom_pixels import alone, array_of, convert, in_place, of_frames, why_converted
 from farfield.volume.dicom_series import series_of
 from farfield.volume.dicom_tiles import is_tiled, of_tiles
-from farfield.volume.dicom_values import channels_of, values_of, window_shown
+from farfield.volume.dicom_times import Order, key_of, order_of, sorter
+from farfield.volume.dicom_values import channels_of, look_shown, values_of
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
@@ -46,10 +47,14 @@ def read(path: str, options: Options, means: Means) -> Volume:
     """
     need("pydicom", f"{path}: DICOM files")
     guessed: list[str] = []
-    found = slices_in(path)
-    chosen = series_of(path, found, options, guessed)
-    if chosen[0].assumed:
-        guessed.append(chosen[0].assumed)
+    found = series_of(path, slices_in(path, means.progress), options, guessed)
+    volume = _of_series(path, found.slices, options, means, guessed)
+    volume.contents, volume.shown = found.contents, found.shown
+    return volume
+
+
+def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
+    guessed += dict.fromkeys(itertools.chain.from_iterable(s.assumed for s in chosen))
     if len(chosen) == 1 and chosen[0].frames > 1:
         if is_tiled(chosen[0]):
             return of_tiles(path, chosen[0], options, means, guessed)
@@ -63,9 +68,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
         )
     chosen = settled(path, chosen, guessed, spaced=options.spacing is not None)
     _alike(path, chosen, spaced=options.spacing is None)
-    steps = _steps(path, _turned(chosen, guessed), guessed)
+    steps, order = _steps(path, _turned(chosen, guessed), guessed)
     geometry = _geometry(path, steps[0], options, guessed)
-    return _volume(path, chosen[0], steps, geometry, options, means, guessed)
+    return _volume(path, chosen[0], steps, order, geometry, options, means, guessed)
 
 
 def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
@@ -126,8 +131,8 @@ def _along(s: Slice, normal: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     return float(np.dot(np.array(s.position), normal)) if s.position is not None else 0.0
 
 
-def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[Slice]]:
-    """Slices in order along the normal, for each time step."""
+def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> tuple[list[list[Slice]], Order]:
+    """Slices in order along the normal, for each time step; and what the order of the steps is."""
     first = chosen[0]
     if first.orientation is None or any(s.position is None for s in chosen):
         locations = {s.location for s in chosen}
@@ -135,15 +140,15 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[
             guessed.append(
                 f"its slices do not say where they lie (each {_unsaid(first)}): they stand in the order of SliceLocation"
             )
-            return [sorted(chosen, key=lambda s: s.location or 0.0)]
+            return [sorted(chosen, key=lambda s: s.location or 0.0)], Order(None)
         if len(chosen) > 1:
             guessed.append(
                 f"its slices do not say where they lie (each {_unsaid(first)}): they stand in the order of their instance numbers"
             )
-        return [sorted(chosen, key=lambda s: (s.instance, s.file))]
+        return [sorted(chosen, key=lambda s: (s.instance, s.file))], Order(None)
     normal = np.cross(first.orientation[:3], first.orientation[3:])
     places: dict[float, list[Slice]] = {}
-    for s in sorted(chosen, key=lambda s: (_along(s, normal), s.time, s.instance, s.file)):
+    for s in sorted(chosen, key=lambda s: (_along(s, normal), s.instance, s.file)):
         places.setdefault(round(_along(s, normal), 3), []).append(s)
     counts = {len(group) for group in places.values()}
     if len(counts) > 1:
@@ -154,11 +159,13 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[
             f"{most if len(odd) == least else least}; take what is there twice out of {path}, or copy what is missing"
         )
     (steps,) = counts
+    key = key_of([s.moments for s in group] for group in places.values()) if steps > 1 else None
+    moment = sorter(key)
+    groups = [sorted(group, key=lambda s: moment(s.moments)) for group in places.values()]
+    order = order_of(key, [s.moments for s in groups[0]], first.resolution)
     if steps > 1:
-        guessed.append(
-            f"each position has {steps} slices: they are taken as time steps, in the order of their times and numbers"
-        )
-    return [[group[n] for group in places.values()] for n in range(steps)]
+        guessed.append(order.said(steps, "slices"))
+    return [[group[n] for group in groups] for n in range(steps)], order
 
 
 def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> Geometry:
@@ -227,6 +234,7 @@ def _volume(
     path: str,
     first: Slice,
     steps: list[list[Slice]],
+    order: Order,
     geometry: Geometry,
     options: Options,
     means: Means,
@@ -242,11 +250,9 @@ def _volume(
         convert(path, listed, array, means, why or "", reads, values=values)
     else:
         in_place(listed, array, len(steps), tables)
-    window = window_shown([s.window for s in steps[0]], "slice", guessed)
-    kind, channels = channels_of(listed[0], array, values, window, guessed)
-    times = [s[0].time for s in steps] if len(steps) > 1 and all(math.isfinite(s[0].time) for s in steps) else []
-    if len(set(times)) != len(times):
-        times = []
+    look = look_shown([s.look for s in steps[0]], "slice", guessed)
+    kind, channels = channels_of(listed[0], array, values, look, guessed)
+    times = order.times if len(steps) > 1 else []
     return Volume(
         path=path,
         format="DICOM",
@@ -258,7 +264,7 @@ def _volume(
         anatomy="LPS" if steps[0][0].orientation is not None and steps[0][0].position is not None else None,
         direction=geometry.direction,
         times=times,
-        time_units="s" if times else "1",
+        time_units=order.units if times else "1",
         tables=tables,
         reads=reads,
     )
@@ -266,12 +272,10 @@ def _volume(
 
 def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
     """A file of many frames."""
-    found = frames_of(only)
-    if found.steps > 1:
-        guessed.append(f"each position has {found.steps} frames: they are taken as time steps")
+    found = frames_of(only, spaced=options.spacing is not None)
     scales = found.scales if len(found.scales) > 1 else found.scales * only.frames
     only = alone(only, found.scales[0], found.units)
-    array = array_of(only, found.steps, only.frames // found.steps)
+    array = array_of(only, 1, only.frames)
     values = values_of(of_frames(only), scales, options, guessed)
     tables: list[bytes] = []
     reads = [path]
@@ -280,20 +284,25 @@ def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: 
     if why is not None or values.meanings is not None or start is None:
         convert(path, [only], array, means, why or "", reads, values=values)
         file, start = reads[-1], 0
+    each = array.bytes // only.frames
+    inner = array.shape[1:]
+    if found.steps > 1:
+        array.axes, array.shape = "t" + array.axes, (found.steps, only.count // found.steps, *inner)
+    else:
+        array.shape = (only.count, *inner)
     if found.order is not None:
-        each = array.bytes // only.frames
         offsets = [start + each * n for n in found.order]
         rows = np.zeros((len(offsets), 3), dtype=np.uint64)
         rows[:, 1], rows[:, 2] = offsets, each
-        array.chunk = (*([1] * (1 + (found.steps > 1))), *array.shape[1 + (found.steps > 1) :])
+        array.chunk = (*([1] * (1 + (found.steps > 1))), *inner)
         array.place = in_table([file])
         tables.append(table_of(rows))
     else:
         array.place = contiguous(file, start)
     guessed += found.guessed
     geometry = found.geometry
-    window = window_shown(found.windows, "frame", guessed)
-    kind, channels = channels_of(only, array, values, window, guessed)
+    look = look_shown(found.looks, "frame", guessed)
+    kind, channels = channels_of(only, array, values, look, guessed)
     return Volume(
         path=path,
         format="DICOM, many frames",
@@ -304,6 +313,8 @@ def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: 
         length_unit="mm",
         anatomy="LPS" if found.placed else None,
         direction=geometry.direction,
+        times=found.times,
+        time_units=found.time_units,
         tables=tables,
         reads=reads,
     )

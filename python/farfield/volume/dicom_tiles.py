@@ -8,10 +8,11 @@ import numpy as np
 
 from farfield.errors import DataError
 from farfield.volume.description import Level, Volume, from_affine, in_table, table_of
-from farfield.volume.dicom_files import Slice, number_of
+from farfield.volume.dicom_files import Slice
 from farfield.volume.dicom_frames import measured
+from farfield.volume.dicom_numbers import number_of
 from farfield.volume.dicom_pixels import array_of, convert, of_frames, why_converted
-from farfield.volume.dicom_values import channels_of, values_of, window_shown
+from farfield.volume.dicom_values import channels_of, look_shown, values_of
 from farfield.volume.options import Means, Options
 
 
@@ -57,8 +58,8 @@ def of_tiles(path: str, only: Slice, options: Options, means: Means, guessed: li
     if not table[:, 2].all():
         array.fill = 255 if only.samples > 1 else 0
         guessed.append(f"{int((table[:, 2] == 0).sum()):,} of its tiles are not there: they are {array.fill}")
-    window = window_shown([only.window], "frame", guessed)
-    kind, channels = channels_of(only, array, values, window, guessed)
+    look = look_shown([only.look], "frame", guessed)
+    kind, channels = channels_of(only, array, values, look, guessed)
     across, down, step = _apart(only, options, guessed)
     geometry = from_affine(only.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
     return Volume(

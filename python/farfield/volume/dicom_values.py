@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
-from farfield.volume.description import Array, Channel, colour_channels
+from farfield.missing import Missing
+from farfield.volume.description import INVERTED, Array, Channel, colour_channels
 from farfield.volume.dicom_files import Slice
+from farfield.volume.dicom_looks import Look
 from farfield.volume.options import Options
 
 Meaning = Callable[[NDArray[Any]], NDArray[Any]]
@@ -34,8 +36,8 @@ class Values:
     why: str = ""
     scaled: bool = False
     """They are values of their unit: no slope is left."""
-    missing: int | None = None
-    """The stored number that is no value."""
+    missing: Missing = None
+    """The stored numbers that are no values."""
 
 
 def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options, guessed: list[str]) -> Values:
@@ -78,10 +80,10 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
         return Values()
     low, high = padding
     if low == high:
-        guessed.append(f"its number {low} only fills it up (PixelPaddingValue): it is no value")
+        guessed.append(f"its number {low:.9g} only fills it up (PixelPaddingValue): it is no value")
         return Values(missing=low)
-    guessed.append(f"its numbers {low} to {high} only fill it up (PixelPaddingRangeLimit): they are no values")
-    return Values([_merged(low, high)] * len(slices), first.dtype, why="has a range of padding", missing=low)
+    guessed.append(f"its numbers {low:.9g} to {high:.9g} only fill it up (PixelPaddingRangeLimit): they are no values")
+    return Values(missing=((low, high),))
 
 
 def _by_table(table: tuple[int, NDArray[Any]] | None) -> Meaning:
@@ -109,39 +111,33 @@ def _valued(s: Slice, scale: Scale) -> Meaning:
     return value
 
 
-def _merged(low: int, high: int) -> Meaning:
-    def merge(stored: NDArray[Any]) -> NDArray[Any]:
-        return np.where((stored >= low) & (stored <= high), stored.dtype.type(low), stored)
-
-    return merge
-
-
 def channels_of(
-    first: Slice, array: Array, values: Values, window: tuple[float, float] | None, guessed: list[str]
+    first: Slice, array: Array, values: Values, look: Look, guessed: list[str]
 ) -> tuple[str, list[Channel]]:
     """The kind of a volume, and its channels."""
     if values.colours:
         return colour_channels(3)
     if first.samples in (3, 4):
         return colour_channels(first.samples)
-    inverted = first.photometric == "MONOCHROME1"
-    if inverted:
-        guessed.append("its low values are shown white (MONOCHROME1); --no-invert shows them black")
+    if look.inverted:
+        guessed.append(INVERTED.format(look.inverted))
+    if look.left_out:
+        guessed.append(look.left_out)
     if first.modality == "RTDOSE" and first.scale is None and not values.scaled:
         guessed.append("its DoseGridScaling is missing or 0: its values are those that are stored, of no unit")
     scale = None if values.scaled else first.scale
-    missing = None if values.missing is None else float(values.missing)
     units = first.table_units if first.table is not None else first.units
-    return "scalar", [Channel(array.name, units, limits=window, scale=scale, missing=missing, inverted=inverted)]
+    channel = Channel(array.name, units, limits=look.window, scale=scale, missing=values.missing)
+    channel.inverted = bool(look.inverted)
+    return "scalar", [channel]
 
 
-def window_shown(
-    windows: Sequence[tuple[float, float] | None], what: str, guessed: list[str]
-) -> tuple[float, float] | None:
-    """The window that all slices are shown with: of several that of the middle one that has any."""
+def look_shown(looks: Sequence[Look], what: str, guessed: list[str]) -> Look:
+    """How all slices are shown: of several windows that of the middle slice that has any."""
+    windows = [look.window for look in looks]
     said = [w for w in windows if w is not None]
     if not said:
-        return None
+        return looks[0]
     middle = min(
         (n for n, w in enumerate(windows) if w is not None), key=lambda n: (abs(2 * n - (len(windows) - 1)), n)
     )
@@ -153,4 +149,4 @@ def window_shown(
             f"its {what}s have {len(set(said))} different windows: shown is that of the middle one, {chosen[0]:.6g} to "
             f"{chosen[1]:.6g} (--range {low:.6g}:{high:.6g} holds them all)"
         )
-    return chosen
+    return looks[middle]
