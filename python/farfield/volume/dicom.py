@@ -23,7 +23,8 @@ from farfield.volume.dicom_mosaic import of_mosaics
 from farfield.volume.dicom_order import settled, slack
 from farfield.volume.dicom_pixels import alone, array_of, convert, in_place, of_frames, why_converted
 from farfield.volume.dicom_series import series_of
-from farfield.volume.dicom_tiles import is_tiled, of_tiles
+from farfield.volume.dicom_stacks import is_of_slide
+from farfield.volume.dicom_tiles import of_slide
 from farfield.volume.dicom_times import Order, key_of, order_of, sorter
 from farfield.volume.dicom_values import channels_of, look_shown, values_of
 from farfield.volume.optional import need
@@ -55,9 +56,9 @@ def read(path: str, options: Options, means: Means) -> Volume:
 
 def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
     guessed += dict.fromkeys(itertools.chain.from_iterable(s.assumed for s in chosen))
+    if all(map(is_of_slide, chosen)):
+        return of_slide(path, chosen, options, means, guessed)
     if len(chosen) == 1 and chosen[0].frames > 1:
-        if is_tiled(chosen[0]):
-            return of_tiles(path, chosen[0], options, means, guessed)
         return _of_frames(path, chosen[0], options, means, guessed)
     if any(s.mosaic is not None for s in chosen):
         return of_mosaics(path, chosen, options, means, guessed)

@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from farfield.errors import UnknownName
 from farfield.volume.contents import Content
 from farfield.volume.dicom_files import Slice
-from farfield.volume.dicom_stacks import stacks_in, turn_of
+from farfield.volume.dicom_stacks import is_of_slide, stacks_in, turn_of
 from farfield.volume.options import Options
 
 
@@ -73,10 +73,11 @@ def series_of(path: str, found: Sequence[Slice], options: Options, guessed: list
 
 def _about(stack: Sequence[Slice], turn: str) -> str:
     first = stack[0]
+    size = max(s.whole for s in stack) if all(map(is_of_slide, stack)) else first.size
     what = f"{len(stack)} {'file' if len(stack) == 1 else 'files'}"
-    if len(stack) == 1 and first.frames > 1:
+    if len(stack) == 1 and first.frames > 1 and size == first.size:
         what = f"{first.count} frames"
-    return f"{first.label}, {turn + ', ' if turn else ''}{what} of {first.size[1]} x {first.size[0]}"
+    return f"{first.label}, {turn + ', ' if turn else ''}{what} of {size[1]} x {size[0]}"
 
 
 def _names(ordered: Sequence[Sequence[Slice]]) -> list[str]:

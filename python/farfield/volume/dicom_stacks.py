@@ -18,6 +18,9 @@ _STRAIGHT = 0.9
 
 def stacks_in(series: Sequence[Slice]) -> list[list[Slice]]:
     """The images of a series by how they are turned, localizers by themselves; all in one where no stack has two of them."""
+    if any(map(is_of_slide, series)):
+        levels = [s for s in series if _beside(s) is None]
+        return [part for part in (levels, *([s] for s in series if _beside(s) is not None)) if part]
     if len(series) == 1 and series[0].frames > 1:
         return [[part] for part in _of_frames(series[0])]
     by_turn: list[tuple[Slice, list[Slice]]] = []
@@ -37,6 +40,16 @@ def stacks_in(series: Sequence[Slice]) -> list[list[Slice]]:
     # An image that does not say how it is turned is placed among the most.
     max(stacks, key=len).extend(unsaid)
     return stacks
+
+
+def is_of_slide(s: Slice) -> bool:
+    """Whether a file is of a whole slide, or of what was taken beside it."""
+    return min(s.whole) > 0
+
+
+def _beside(s: Slice) -> str | None:
+    """What a picture of a slide shows that is no level of it: its label, or all of the glass."""
+    return next((word.lower() for word in ("LABEL", "OVERVIEW", "THUMBNAIL") if word in s.kinds), None)
 
 
 def _is_localizer(s: Slice) -> bool:
@@ -74,6 +87,9 @@ def turn_of(stack: Sequence[Slice]) -> str:
     >>> turn_of([])
     ''
     """
+    beside = _beside(stack[0]) if stack and is_of_slide(stack[0]) else None
+    if beside is not None:
+        return beside
     first = next((s for s in stack if s.orientation is not None), None)
     if first is None or first.orientation is None:
         return ""
