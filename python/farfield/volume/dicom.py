@@ -22,6 +22,7 @@ from farfield.volume.dicom_frames import frames_of
 from farfield.volume.dicom_mosaic import of_mosaics
 from farfield.volume.dicom_order import settled, slack
 from farfield.volume.dicom_pixels import alone, array_of, convert, in_place, of_frames, why_converted
+from farfield.volume.dicom_segments import of_segments, segments_of
 from farfield.volume.dicom_series import series_of
 from farfield.volume.dicom_stacks import is_of_slide
 from farfield.volume.dicom_tiles import of_slide
@@ -58,6 +59,8 @@ def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, g
     guessed += dict.fromkeys(itertools.chain.from_iterable(s.assumed for s in chosen))
     if all(map(is_of_slide, chosen)):
         return of_slide(path, chosen, options, means, guessed)
+    if len(chosen) == 1 and segments_of(chosen[0]):
+        return of_segments(path, chosen[0], options, means, guessed)
     if len(chosen) == 1 and chosen[0].frames > 1:
         return _of_frames(path, chosen[0], options, means, guessed)
     if any(s.mosaic is not None for s in chosen):
@@ -304,6 +307,8 @@ def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: 
     geometry = found.geometry
     look = look_shown(found.looks, "frame", guessed)
     kind, channels = channels_of(only, array, values, look, guessed)
+    if str(only.header.get("SegmentationType") or "") == "LABELMAP":
+        kind = "labels"
     return Volume(
         path=path,
         format="DICOM, many frames",

@@ -85,6 +85,8 @@ class Slice:
     syntax_name: str
     plain_offset: int | None
     """First byte of pixels that are not compressed."""
+    bits: int
+    """Of a pixel, as it is stored: 1 where eight of them are in a byte."""
     orientation: tuple[float, ...] | None
     position: tuple[float, ...] | None
     flaws: tuple[str, str]
@@ -318,7 +320,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
                 f"{file}: its {rows} x {columns} pixels need {needed:,} bytes from byte {start:,} on, and there are "
                 f"{min(length or needed, size - start):,}: it was cut off; copy it again"
             )
-        offset = start if bits > 1 else None
+        offset = start
     orientation = numbers_of(header.get("ImageOrientationPatient"), 6)
     if orientation is not None:
         check_orientation(file, orientation)
@@ -345,6 +347,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         big_endian=big,
         syntax_name=str(syntax.name),
         plain_offset=offset,
+        bits=bits,
         orientation=orientation,
         position=numbers_of(header.get("ImagePositionPatient"), 3),
         flaws=(_flaw(header, "ImagePositionPatient", 3), _flaw(header, "ImageOrientationPatient", 6)),
@@ -366,7 +369,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         moments=dicom_times.moments_of(header),
         resolution=(number_of(header.get("TemporalResolution")) or 0.0) / 1000 or None,
         modality=modality,
-        header=header if frames > 1 or "TotalPixelMatrixColumns" in header else None,
+        header=header if frames > 1 or "TotalPixelMatrixColumns" in header or "SegmentSequence" in header else None,
     )
 
 

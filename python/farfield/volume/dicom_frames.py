@@ -81,7 +81,7 @@ def measured(only: Slice) -> tuple[tuple[float, float] | None, float | None]:
     shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]
     first = (only.header.get("PerFrameFunctionalGroupsSequence") or [None])[0]
     groups = [g for g in (shared, first) if g is not None]
-    apart = [_group(g, "PixelMeasuresSequence", "PixelSpacing", 2) for g in groups]
+    apart = [group_numbers(g, "PixelMeasuresSequence", "PixelSpacing", 2) for g in groups]
     thick = [
         number_of(g["PixelMeasuresSequence"][0].get("SliceThickness")) for g in groups if g.get("PixelMeasuresSequence")
     ]
@@ -97,7 +97,7 @@ def _kept(only: Slice) -> list[int]:
 def orientations(only: Slice) -> list[tuple[float, ...] | None]:
     """How each frame of a file is turned; nothing where its groups do not say it frame by frame."""
     per_frame = only.header.get("PerFrameFunctionalGroupsSequence") or []
-    return [_group(item, "PlaneOrientationSequence", "ImageOrientationPatient", 6) for item in per_frame]
+    return [group_numbers(item, "PlaneOrientationSequence", "ImageOrientationPatient", 6) for item in per_frame]
 
 
 def _placed(only: Slice, spaced: bool) -> Frames:
@@ -106,18 +106,18 @@ def _placed(only: Slice, spaced: bool) -> Frames:
     per_frame = header.get("PerFrameFunctionalGroupsSequence") or []
     groups = [per_frame[n] for n in kept] if len(per_frame) else []
     shared = (header.get("SharedFunctionalGroupsSequence") or [None])[0]
-    said = [_group(item, "PlanePositionSequence", "ImagePositionPatient", 3) for item in groups]
+    said = [group_numbers(item, "PlanePositionSequence", "ImagePositionPatient", 3) for item in groups]
     positions = [found for found in said if found is not None]
     first = groups[0] if groups else None
     orientation = (
-        _group(shared, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
-        or _group(first, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
+        group_numbers(shared, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
+        or group_numbers(first, "PlaneOrientationSequence", "ImageOrientationPatient", 6)
         or only.orientation
         or _of_detector(header, "ImageOrientationPatient", 6)
     )
     spacing = (
-        _group(shared, "PixelMeasuresSequence", "PixelSpacing", 2)
-        or _group(first, "PixelMeasuresSequence", "PixelSpacing", 2)
+        group_numbers(shared, "PixelMeasuresSequence", "PixelSpacing", 2)
+        or group_numbers(first, "PixelMeasuresSequence", "PixelSpacing", 2)
         or only.spacing
     )
     _, thickness = measured(only)
@@ -253,7 +253,7 @@ def _by_offsets(only: Slice, header: Any, orientation: tuple[float, ...] | None)
     return [tuple((np.array(only.position) + normal * (float(offsets[n]) - first)).tolist()) for n in _kept(only)]
 
 
-def _group(item: Any, sequence: str, tag: str, count: int) -> tuple[float, ...] | None:
+def group_numbers(item: Any, sequence: str, tag: str, count: int) -> tuple[float, ...] | None:
     """A value in a functional group."""
     found = item.get(sequence) if item is not None else None
     return numbers_of(found[0].get(tag), count) if found else None
