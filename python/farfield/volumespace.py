@@ -71,16 +71,31 @@ class Space:
         if self.anatomy is None:
             return None
         letters = []
-        for row in self.direction:
-            axis = int(np.argmax(np.abs(row)))
+        for row, axis in zip(self.direction, self.nearest_axes(), strict=True):
             letter = self.anatomy[axis]
             letters.append(letter if row[axis] > 0 else OPPOSITE[letter])
         return "".join(letters)
 
+    def nearest_axes(self) -> list[int]:
+        """The coordinate axis that each of i, j and k goes along, each once, however they are tilted: as nibabel's io_orientation.
+
+        >>> turned = ((0.7, 0.1, 0.7), (0.6, 0.5, -0.6), (-0.4, 0.85, 0.3))
+        >>> Space((4, 5, 6), (0, 0, 0), (1, 1, 1), turned).nearest_axes()
+        [2, 0, 1]
+        """
+        # The rotation that is nearest to directions that may be sheared.
+        left, _, right = np.linalg.svd(np.array(self.direction))
+        rotation = np.abs(left @ right)
+        chosen: list[int] = []
+        for row in rotation:
+            row[chosen] = -1.0
+            chosen.append(int(np.argmax(row)))
+        return chosen
+
     def tilt_degrees(self) -> float:
-        """Largest angle of an axis to the coordinate axis that it is nearest to."""
-        cosines = [min(1.0, float(np.max(np.abs(row)))) for row in self.direction]
-        return math.degrees(max(math.acos(c) for c in cosines))
+        """Largest angle of an axis to the coordinate axis that it goes along."""
+        along = zip(self.direction, self.nearest_axes(), strict=True)
+        return math.degrees(max(math.acos(min(1.0, abs(row[axis]))) for row, axis in along))
 
     def dims_text(self) -> str:
         """`512 x 512 x 40`."""
@@ -99,8 +114,7 @@ class Space:
             parts.append(", ".join(f"{a} to {letter}" for a, letter in zip("ijk", letters, strict=True)))
         elif not np.allclose(self.direction, np.eye(3), atol=_STRAIGHT):
             ways = []
-            for a, row in zip("ijk", self.direction, strict=True):
-                axis = int(np.argmax(np.abs(row)))
+            for a, row, axis in zip("ijk", self.direction, self.nearest_axes(), strict=True):
                 ways.append(f"{a} to {'+' if row[axis] > 0 else '-'}{'xyz'[axis]}")
             parts.append(", ".join(ways))
         if math.radians(self.tilt_degrees()) > _STRAIGHT:

@@ -116,6 +116,8 @@ class Slice:
     mosaic: Mosaic | None = None
     assumed: tuple[str, ...] = ()
     """What was taken for granted of how it is written."""
+    unapplied: str = ""
+    """What its numbers mean by a mapping that is not applied."""
     kinds: tuple[str, ...] = ()
     """Words of its ImageType."""
     whole: tuple[int, int] = (0, 0)
@@ -362,6 +364,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         location=number_of(header.get("SliceLocation")),
         mosaic=mosaic_of(header, (rows, columns)) if frames == 1 and samples == 1 else None,
         assumed=tuple(filter(None, (assumed, measured, said))),
+        unapplied=_unapplied(header, scale),
         kinds=tuple(str(word).upper() for word in _several(header.get("ImageType"))),
         whole=(whole(header.get("TotalPixelMatrixRows")) or 0, whole(header.get("TotalPixelMatrixColumns")) or 0),
         look=look_of(header, processing),
@@ -387,6 +390,22 @@ def _scale(header: Any) -> tuple[tuple[float, float] | None, str]:
     elif slope == 0:
         return None, "its RescaleSlope is 0, which would leave nothing: its values are the stored numbers"
     return (None if not slope else (slope, intercept or 0.0)), ""
+
+
+def _unapplied(header: Any, scale: tuple[float, float] | None) -> str:
+    """What real values are by the header (PS3.3 C.7.6.16.2.11), where they are others than what is shown."""
+    found = header.get("RealWorldValueMappingSequence")
+    slope, intercept = (
+        number_of(found[0].get(f"RealWorldValue{tag}")) if found else None for tag in ("Slope", "Intercept")
+    )
+    if slope is None or (slope, intercept or 0.0) == (scale or (1.0, 0.0)):
+        return ""
+    unit = found[0].get("MeasurementUnitsCodeSequence")
+    named = f" [{unit[0].get('CodeValue')}]" if unit and unit[0].get("CodeValue") else ""
+    return (
+        f"its RealWorldValueMappingSequence gives another meaning of its stored numbers, {slope:g} times them "
+        f"{'-' if (intercept or 0) < 0 else '+'} {abs(intercept or 0):g}{named}: it is not applied"
+    )
 
 
 def _padding(header: Any, dtype: str) -> tuple[float | None, float | None]:

@@ -121,6 +121,8 @@ def channels_of(
         return colour_channels(first.samples)
     if look.inverted:
         guessed.append(INVERTED.format(look.inverted))
+    if first.unapplied:
+        guessed.append(first.unapplied)
     if look.left_out:
         guessed.append(look.left_out)
     if first.modality == "RTDOSE" and first.scale is None and not values.scaled:
