@@ -71,31 +71,33 @@ class Space:
         if self.anatomy is None:
             return None
         letters = []
-        for row, axis in zip(self.direction, self.nearest_axes(), strict=True):
+        for axis, sign in self.nearest_axes():
             letter = self.anatomy[axis]
-            letters.append(letter if row[axis] > 0 else OPPOSITE[letter])
+            letters.append(letter if sign > 0 else OPPOSITE[letter])
         return "".join(letters)
 
-    def nearest_axes(self) -> list[int]:
-        """The coordinate axis that each of i, j and k goes along, each once, however they are tilted: as nibabel's io_orientation.
+    def nearest_axes(self) -> list[tuple[int, int]]:
+        """The coordinate axis that each of i, j and k goes along, and -1 where it falls; each axis once, however they are tilted.
+
+        As nibabel's io_orientation has it: by the rotation that is nearest to the directions, the straightest one first.
 
         >>> turned = ((0.7, 0.1, 0.7), (0.6, 0.5, -0.6), (-0.4, 0.85, 0.3))
         >>> Space((4, 5, 6), (0, 0, 0), (1, 1, 1), turned).nearest_axes()
-        [2, 0, 1]
+        [(2, 1), (0, 1), (1, 1)]
         """
-        # The rotation that is nearest to directions that may be sheared.
         left, _, right = np.linalg.svd(np.array(self.direction))
-        rotation = np.abs(left @ right)
-        chosen: list[int] = []
-        for row in rotation:
-            row[chosen] = -1.0
-            chosen.append(int(np.argmax(row)))
-        return chosen
+        rotation = left @ right
+        found: dict[int, tuple[int, int]] = {}
+        for n in np.argsort(-(rotation**2).max(axis=1), kind="stable").tolist():
+            free = [axis for axis in range(3) if axis not in [used for used, _ in found.values()]]
+            axis = max(free, key=lambda axis: abs(rotation[n, axis]))
+            found[n] = (axis, 1 if rotation[n, axis] >= 0 else -1)
+        return [found[n] for n in range(3)]
 
     def tilt_degrees(self) -> float:
         """Largest angle of an axis to the coordinate axis that it goes along."""
         along = zip(self.direction, self.nearest_axes(), strict=True)
-        return math.degrees(max(math.acos(min(1.0, abs(row[axis]))) for row, axis in along))
+        return math.degrees(max(math.acos(min(1.0, abs(row[axis]))) for row, (axis, _) in along))
 
     def dims_text(self) -> str:
         """`512 x 512 x 40`."""
@@ -114,8 +116,8 @@ class Space:
             parts.append(", ".join(f"{a} to {letter}" for a, letter in zip("ijk", letters, strict=True)))
         elif not np.allclose(self.direction, np.eye(3), atol=_STRAIGHT):
             ways = []
-            for a, row, axis in zip("ijk", self.direction, self.nearest_axes(), strict=True):
-                ways.append(f"{a} to {'+' if row[axis] > 0 else '-'}{'xyz'[axis]}")
+            for a, (axis, sign) in zip("ijk", self.nearest_axes(), strict=True):
+                ways.append(f"{a} to {'+' if sign > 0 else '-'}{'xyz'[axis]}")
             parts.append(", ".join(ways))
         if math.radians(self.tilt_degrees()) > _STRAIGHT:
             parts.append(f"tilted by {self.tilt_degrees():.3g} degrees")
