@@ -58,6 +58,8 @@ _IMPLICIT = "1.2.840.10008.1.2"
 DEFLATED = "1.2.840.10008.1.2.1.99"
 _WORDS = (*_PLAIN, DEFLATED, "1.2.840.10008.1.2.5")
 """Transfer syntaxes that keep words as they are; the others keep numbers, and know no bits beside them."""
+_UNREAD = ("ARGB", "CMYK", "HSV")
+"""Colours that the standard has given up, and that are no red, green and blue in this order."""
 _IMAGES = ("Enhanced US Volume Storage", "Parametric Map Storage", "Segmentation Storage")
 """Classes of images whose names do not say so."""
 
@@ -302,7 +304,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
             f"{file}: it has {rows} x {columns} pixels of {samples} samples in {frames} frames; the header is "
             "damaged: copy it again"
         )
-    start, length, tag = _pixel_data(file, opened, at, str(syntax), big)
+    start, length, tag, paired = _pixel_data(file, opened, at, str(syntax), big)
     if start is None and str(syntax) != DEFLATED:
         raise DataError(f"{file}: it holds no pixels; take it out of the folder, or copy it again")
     if tag in (0x0008, 0x0009):
@@ -314,6 +316,8 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
     else:
         raise DataError(f"{file}: its numbers have {bits} bits, and 1, 8, 16 or 32 are read; convert it first")
     photometric = str(header.get("PhotometricInterpretation", "MONOCHROME2"))
+    if photometric in _UNREAD:
+        raise DataError(f"{file}: its colours are {photometric}, which are not read; write it as RGB first")
     if start is not None and str(syntax) in _PLAIN and not photometric.startswith("YBR"):
         needed = -(-rows * columns * samples * frames * bits // 8)
         size = os.path.getsize(file)
@@ -322,7 +326,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
                 f"{file}: its {rows} x {columns} pixels need {needed:,} bytes from byte {start:,} on, and there are "
                 f"{min(length or needed, size - start):,}: it was cut off; copy it again"
             )
-        offset = start
+        offset = None if paired and bits <= 8 else start
     orientation = numbers_of(header.get("ImageOrientationPatient"), 6)
     if orientation is not None:
         check_orientation(file, orientation)
@@ -452,16 +456,18 @@ def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
     return high + 1 - stored
 
 
-def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tuple[int | None, int | None, int]:
-    """First byte and length of the pixels, and the element of group 7FE0 that holds them. Reading stopped before it."""
+def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tuple[int | None, int | None, int, bool]:
+    """First byte and length of the pixels, the element of group 7FE0 that holds them, and whether bytes are turned in pairs, as
+    those of words (OW) are with the highest byte first. Reading stopped before it.
+    """
     opened.seek(at)
     raw = opened.read(12)
     order = ">" if big else "<"
     if len(raw) < 8:
-        return None, None, 0
+        return None, None, 0, False
     group, element = struct.unpack(order + "HH", raw[:4])
     if group != 0x7FE0 or element not in (0x0008, 0x0009, 0x0010):
-        return None, None, 0
+        return None, None, 0, False
     if syntax == _IMPLICIT:
         length = struct.unpack("<I", raw[4:8])[0]
         start = at + 8
@@ -470,7 +476,7 @@ def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tupl
             raise DataError(f"{file}: it ends where its pixels begin: it was cut off; copy it again")
         length = struct.unpack(order + "I", raw[8:12])[0]
         start = at + 12
-    return start, None if length == 0xFFFFFFFF else length, element
+    return start, None if length == 0xFFFFFFFF else length, element, big and raw[4:6] == b"OW"
 
 
 def _flaw(header: Any, tag: str, count: int) -> str:

@@ -54,12 +54,13 @@ def look_of(header: Any, processing: Any) -> Look:
 def _of_table(header: Any, processing: Any) -> tuple[tuple[float, float] | None, bool]:
     """Values that a table of grey values tells apart, and whether it falls."""
     described = header.VOILUTSequence[0].get("LUTDescriptor")
-    count, first = (int(described[n]) for n in range(2))
+    count, said = (int(described[n]) for n in range(2))
     count = count or 1 << 16
     # Values may be negative, whatever the header calls the type of the table's first one.
     signed = int(header.get("PixelRepresentation", 0)) == 1 or (number_of(header.get("RescaleIntercept")) or 0.0) < 0
-    first -= 1 << 16 if signed and first >= 1 << 15 else 0
-    entries = np.asarray(processing.apply_voi(np.arange(count) + first, header)).astype(np.int64)
+    first = said - (1 << 16) if signed and said >= 1 << 15 else said
+    # The table is read with its first value as it stands: that is shifted afterwards.
+    entries = np.asarray(processing.apply_voi(np.arange(count) + said, header)).astype(np.int64)
     changes = np.flatnonzero(np.diff(entries))
     if not len(changes):
         return None, False

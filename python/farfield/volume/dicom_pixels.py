@@ -19,6 +19,8 @@ from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means
 
+_BIG = "Explicit VR Big Endian"
+
 
 def array_of(first: Slice, steps: int, slices: int) -> Array:
     """The array of so many slices in so many time steps, without a place."""
@@ -56,8 +58,11 @@ def why_converted(listed: Sequence[Slice], array: Array) -> str | None:
     first = listed[0]
     if first.photometric.startswith("YBR") and first.syntax_name.endswith(("Endian", "Endian (Retired)")):
         return "has colours as luminance and chrominance"
-    if any(s.plain_offset is None for s in listed):
-        return f"is compressed ({first.syntax_name})"
+    if len({s.big_endian for s in listed}) > 1 and array.item > 1:
+        return "has slices of either byte order"
+    closed = next((s for s in listed if s.plain_offset is None), None)
+    if closed is not None:
+        return f"has bytes in pairs ({_BIG})" if closed.syntax_name == _BIG else f"is compressed ({closed.syntax_name})"
     if any(s.bits == 1 for s in listed):
         return "has pixels of one bit"
     if any(s.low_bit for s in listed):
