@@ -27,7 +27,7 @@ from farfield.volume.dicom_series import series_of
 from farfield.volume.dicom_stacks import is_of_slide
 from farfield.volume.dicom_tiles import of_slide
 from farfield.volume.dicom_times import Order, key_of, order_of, sorter
-from farfield.volume.dicom_values import channels_of, look_shown, values_of
+from farfield.volume.dicom_values import channels_of, look_shown, values_of, with_blanks
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
@@ -73,8 +73,9 @@ def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, g
     chosen = settled(path, chosen, guessed, spaced=options.spacing is not None)
     _alike(path, chosen, spaced=options.spacing is None)
     steps, order = _steps(path, _turned(chosen, guessed), guessed)
-    geometry = _geometry(path, steps[0], options, guessed)
-    return _volume(path, chosen[0], steps, order, geometry, options, means, guessed)
+    blanks = _missing(path, steps[0], guessed) if options.spacing is None else [0] * len(steps[0])
+    geometry = _geometry(path, steps[0], blanks, options, guessed)
+    return _volume(path, chosen[0], steps, blanks, order, geometry, options, means, guessed)
 
 
 def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
@@ -171,7 +172,9 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> tuple[list
     return [[group[n] for group in groups] for n in range(steps)], order
 
 
-def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> Geometry:
+def _geometry(
+    path: str, slices: Sequence[Slice], blanks: Sequence[int], options: Options, guessed: list[str]
+) -> Geometry:
     first, last = slices[0], slices[-1]
     if first.spacing is None:
         guessed.append("it does not say how large a pixel is: 1 mm")
@@ -191,10 +194,8 @@ def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: lis
     if len(slices) == 1:
         k = normal * (first.thickness or 1.0)
     else:
-        k = (np.array(last.position) - np.array(first.position)) / (len(slices) - 1)
-        if options.spacing is None:
-            _check_even(path, slices, normal)
-        else:
+        k = (np.array(last.position) - np.array(first.position)) / (len(slices) + sum(blanks) - 1)
+        if options.spacing is not None:
             guessed.append("distances between its slices were not compared, since a spacing was given")
     return from_affine(
         first.file,
@@ -221,9 +222,36 @@ def _by_location(path: str, slices: Sequence[Slice], options: Options, guessed: 
     return usual
 
 
-def _check_even(path: str, slices: Sequence[Slice], normal: Any) -> None:
+def _missing(path: str, slices: Sequence[Slice], guessed: list[str]) -> list[int]:
+    """How many slices are not there after each of them, by their positions.
+
+    Raises:
+        DataError: if slices lie neither evenly nor as if some of an even stack were missing.
+    """
+    first = slices[0]
+    none = [0] * len(slices)
+    if first.orientation is None or first.position is None or len(slices) < 2:
+        return none
+    normal = np.cross(first.orientation[:3], first.orientation[3:])
     gaps = [_along(b, normal) - _along(a, normal) for a, b in itertools.pairwise(slices)]
     usual = sorted(gaps)[len(gaps) // 2]
+    counts = [round(gap / usual) for gap in gaps]
+    whole = all(n >= 1 and abs(gap - n * usual) <= slack(usual) for n, gap in zip(counts, gaps, strict=True))
+    lacking = sum(counts) + 1 - len(slices)
+    if whole and 0 < lacking < len(slices) and counts.count(1) > 1:
+        at = [
+            f"{f'{n - 1} ' if lacking > 1 else ''}between {os.path.basename(before.file)} and {os.path.basename(after.file)}"
+            for n, (before, after) in zip(counts, itertools.pairwise(slices), strict=True)
+            if n > 1
+        ]
+        more = f", and {len(at) - 4} times more" if len(at) > 4 else ""
+        shown = "black" if first.samples > 1 or first.palette is not None else "without values"
+        what = "a slice is missing" if lacking == 1 else f"{lacking} slices are missing,"
+        guessed.append(
+            f"{what} {', '.join(at[:4])}{more}: what lay there is {shown}; --spacing X,Y,Z shows the others as if nothing lay "
+            "between them"
+        )
+        return [*(n - 1 for n in counts), 0]
     for (before, after), gap in zip(itertools.pairwise(slices), gaps, strict=True):
         if abs(gap - usual) > slack(usual):
             raise DataError(
@@ -231,12 +259,14 @@ def _check_even(path: str, slices: Sequence[Slice], normal: Any) -> None:
                 f"others {usual:.4g} mm apart: slices are missing or were made unevenly; copy all of them into {path}, or "
                 "give --spacing X,Y,Z to show them evenly all the same"
             )
+    return none
 
 
 def _volume(
     path: str,
     first: Slice,
     steps: list[list[Slice]],
+    blanks: list[int],
     order: Order,
     geometry: Geometry,
     options: Options,
@@ -244,13 +274,15 @@ def _volume(
     guessed: list[str],
 ) -> Volume:
     listed = [s for step in steps for s in step]
-    array = array_of(first, len(steps), len(steps[0]))
+    array = array_of(first, len(steps), len(steps[0]) + sum(blanks))
     tables: list[bytes] = []
     reads = [path]
     values = values_of(listed, [s.scale for s in listed], options, guessed)
     why = why_converted(listed, array)
+    if any(blanks):
+        values, why = with_blanks(values, listed), why or "lacks slices"
     if why is not None or values.meanings is not None:
-        convert(path, listed, array, means, why or "", reads, values=values)
+        convert(path, listed, array, means, why or "", reads, values=values, blanks=blanks * len(steps))
     else:
         in_place(listed, array, len(steps), tables)
     look = look_shown([s.look for s in steps[0]], "slice", guessed)

@@ -97,8 +97,11 @@ def convert(
     *,
     values: Values | None = None,
     tiles: int = 0,
+    blanks: Sequence[int] = (),
 ) -> None:
-    """Decodes slices one after the other into the cache, as `values` says; of mosaics so many `tiles` of each."""
+    """Decodes slices one after the other into the cache, as `values` says; of mosaics so many `tiles` of each. `blanks`: how many
+    slices are not there after each of them.
+    """
     values = values or Values()
     changed = values.meanings is not None
     if changed:
@@ -117,8 +120,9 @@ def convert(
         how=f"slices of {listed[0].series} as {array.dtype}"
         + (f", each what it {values.why}" if changed else "")
         + (f", {tiles} tiles of {array.length('y')} x {array.length('x')}" if tiles else "")
-        + (" above other bits" if any(s.low_bit for s in listed) else ""),
-        pieces=lambda: _pixels(listed, array, values, tiles),
+        + (" above other bits" if any(s.low_bit for s in listed) else "")
+        + (f", {list(blanks)} missing after them" if any(blanks) else ""),
+        pieces=lambda: _pixels(listed, array, values, tiles, blanks),
         files=[s.file for s in listed],
         at_once=array.bytes // max(1, math.prod(array.shape[: array.axes.index("y")])) * max(1, tiles),
     )
@@ -126,12 +130,15 @@ def convert(
     reads.append(made.path)
 
 
-def _pixels(listed: Sequence[Slice], array: Array, values: Values, tiles: int) -> Iterator[bytes]:
+def _pixels(
+    listed: Sequence[Slice], array: Array, values: Values, tiles: int, blanks: Sequence[int]
+) -> Iterator[bytes]:
     pydicom = need("pydicom", "DICOM files")
     pixels = need("pydicom.pixels", "DICOM files")
 
     each = iter(values.meanings or ())
-    for s in listed:
+    kind = np.dtype(array.dtype).newbyteorder("<")
+    for s, blank in zip(listed, blanks or [0] * len(listed), strict=True):
         try:
             for frame in frames_in(pixels, s):
                 found = np.asarray(frame)
@@ -143,7 +150,9 @@ def _pixels(listed: Sequence[Slice], array: Array, values: Values, tiles: int) -
                     found = meaning(found)
                 if tiles:
                     found = unfolded(found, tiles, array.length("y"), array.length("x"))
-                yield np.ascontiguousarray(found, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
+                yield np.ascontiguousarray(found, dtype=kind).tobytes()
+                for _ in range(blank):
+                    yield np.full(found.shape, np.nan if kind.kind == "f" else 0, kind).tobytes()
         except FarfieldError:
             raise
         except MemoryError:

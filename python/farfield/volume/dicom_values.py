@@ -6,7 +6,7 @@ A `Meaning` makes values of stored numbers where a slope and an intercept do not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,29 @@ def _valued(s: Slice, scale: Scale) -> Meaning:
             return found
         low, high = s.padding
         return np.where((stored >= low) & (stored <= high), np.float32(np.nan), found.astype(np.float32))
+
+    return value
+
+
+def with_blanks(values: Values, slices: Sequence[Slice]) -> Values:
+    """The same, of a type that has numbers for no value, since some slices are not there; colours are black there."""
+    first = slices[0]
+    if values.colours or first.samples > 1:
+        return values
+    if values.meanings is not None:
+        return replace(values, dtype="float32")
+    wide = np.dtype(first.dtype).itemsize > 2 and first.dtype != "float32"
+    dtype = "float64" if wide else "float32"
+    meanings = [_as_it_is(s, dtype) for s in slices]
+    return Values(meanings, dtype, why="lacks slices, which have no values")
+
+
+def _as_it_is(s: Slice, dtype: str) -> Meaning:
+    def value(stored: NDArray[Any]) -> NDArray[Any]:
+        found = stored.astype(dtype)
+        if s.padding is not None:
+            found[(stored >= s.padding[0]) & (stored <= s.padding[1])] = np.nan
+        return found
 
     return value
 
