@@ -248,3 +248,30 @@ def test_headers_are_opened_once(tmp_path: Path, there: Look, monkeypatch: pytes
     there(tmp_path / "ct")
     # One of them says what the folder holds.
     assert len(set(opened)) == 40 and len(opened) <= 42
+
+
+def test_pictures_beside_a_series_are_not_the_volume(tmp_path: Path, there: Look) -> None:
+    from PIL import Image
+
+    data = noise((3, 6, 8), "u2")
+    series(tmp_path / "ct", data)
+    Image.fromarray(data[0].astype("u1")).save(tmp_path / "ct" / "thumb.png")
+    assert np.array_equal(there(tmp_path / "ct").numbers(), data)
+    for n in range(4):
+        Image.fromarray(data[0].astype("u1")).save(tmp_path / "ct" / f"s{n}.png")
+    assert there(tmp_path / "ct").spec["format"].startswith("PNG")
+
+
+def test_a_slice_beside_the_others_is_said(tmp_path: Path, there: Look) -> None:
+    data = noise((4, 6, 8), "u2")
+    for n in range(4):
+        put(tmp_path / f"{n}.dcm", header(InstanceNumber=n, ImagePositionPatient=[5 * (n == 2), 2, 1.5 * n]), data[n])
+    assert "2.dcm lies 5 mm beside where" in there(tmp_path).guessed
+
+
+def test_slopes_of_long_numbers_keep_their_digits(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 6, 8), "i4") * 100_003
+    for n in range(3):
+        made = header(InstanceNumber=n, ImagePositionPatient=[1, 2, 1.5 * n], RescaleSlope=n + 1, RescaleIntercept=1)
+        put(tmp_path / f"{n}.dcm", made, data[n])
+    assert np.array_equal(there(tmp_path).numbers(), np.stack([data[n] * (n + 1.0) + 1 for n in range(3)]))

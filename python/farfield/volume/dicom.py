@@ -197,12 +197,34 @@ def _geometry(
         k = (np.array(last.position) - np.array(first.position)) / (len(slices) + sum(blanks) - 1)
         if options.spacing is not None:
             guessed.append("distances between its slices were not compared, since a spacing was given")
+    if options.spacing is None:
+        _say_aside(slices, blanks, k, min(across, down), guessed)
     return from_affine(
         first.file,
         [(i * across).tolist(), (j * down).tolist(), k.tolist()],
         first.position,
         "PixelSpacing with ImageOrientationPatient",
     )
+
+
+_ASIDE = 0.1
+"""Parts of a pixel by which a slice may lie beside the line of the others: positions are rounded when they are written."""
+
+
+def _say_aside(slices: Sequence[Slice], blanks: Sequence[int], k: Any, pixel: float, guessed: list[str]) -> None:
+    """Says of slices that lie beside the line from the first one to the last one."""
+    start = np.array(slices[0].position)
+    places = np.cumsum([0, *(1 + n for n in blanks[:-1])])
+    away = [
+        float(np.linalg.norm(np.array(s.position) - start - n * k))
+        for s, n in zip(slices, places.tolist(), strict=True)
+    ]
+    worst = int(np.argmax(away))
+    if away[worst] > _ASIDE * pixel + 2 * slack(float(np.linalg.norm(k))):
+        guessed.append(
+            f"{os.path.basename(slices[worst].file)} lies {away[worst]:.4g} mm beside where the first and the last slice would "
+            "have it: slices are shown straight above each other"
+        )
 
 
 def _by_location(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> float | None:

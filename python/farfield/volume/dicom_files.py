@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from farfield.volume.dicom_mosaic import Mosaic
 
 _MOST_FILES = 1 << 17
+_LOOKS = 40
+"""Files by which a folder is known."""
 _BEGINNING = 4096
 """Bytes by which a file is known."""
 _TAGS: list[str | tuple[int, int]] = [
@@ -191,10 +193,29 @@ def _named(path: str) -> Iterable[str]:
 def has_slices(path: str) -> bool:
     """Whether a folder holds DICOM files, by a look at some of them."""
     for n, file in enumerate(_files(path)):
-        if n >= 40:
+        if n >= _LOOKS:
             return False
         if is_dicom_start(head(file, _BEGINNING)):
             return True
+    return False
+
+
+def outnumber(path: str, pictures: Sequence[str]) -> bool:
+    """Whether a folder holds more DICOM files than it has pictures, which are of something beside a series then, by a look at
+    some of the other files.
+    """
+    suffixes = {os.path.splitext(name)[1].lower() for name in pictures}
+    count = looked = 0
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(n for n in folders if not n.startswith("."))
+        for name in sorted(names):
+            if name.startswith(".") or os.path.splitext(name)[1].lower() in suffixes:
+                continue
+            full = os.path.join(folder, name)
+            looked += 1
+            count += os.path.isfile(full) and is_dicom_start(head(full, _BEGINNING))
+            if count > len(pictures) or looked >= max(_LOOKS, 2 * len(pictures)):
+                return count > len(pictures)
     return False
 
 

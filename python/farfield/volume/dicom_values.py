@@ -61,20 +61,21 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
     if first.photometric.startswith("PALETTE"):
         guessed.append("its values are numbers of colours in a palette")
     paddings = [s.padding for s in slices]
+    made = _made(first)
     if any(s.table is not None for s in slices):
         guessed.append("its values are those of a table of its own (ModalityLUTSequence)")
         plain = all(s.table is not None for s in slices) and not any(paddings)
         meanings = [_valued(s, scale) for s, scale in zip(slices, scales, strict=True)]
         integers = plain and all(s.table is not None and s.table[1].dtype.kind == "u" for s in slices)
-        return Values(meanings, "uint16" if integers else "float32", why="has values in a table", scaled=True)
+        return Values(meanings, "uint16" if integers else made, why="has values in a table", scaled=True)
     what = "frame" if len(slices) > 1 and first.frames > 1 else "slice"
     if len(set(scales)) > 1 or (len(set(paddings)) > 1 and all(scales)):
         guessed.append(f"its {what}s have different rescale slopes: values were computed {what} by {what}")
         meanings = [_valued(s, scale) for s, scale in zip(slices, scales, strict=True)]
-        return Values(meanings, "float32", why=f"has a rescale slope of its own in each {what}", scaled=True)
+        return Values(meanings, made, why=f"has a rescale slope of its own in each {what}", scaled=True)
     if len(set(paddings)) > 1:
         guessed.append("its slices have different PixelPaddingValues, each of which is no value in its slice")
-        return Values([_valued(s, None) for s in slices], "float32", why="has a padding of its own in each slice")
+        return Values([_valued(s, None) for s in slices], made, why="has a padding of its own in each slice")
     padding = paddings[0]
     if padding is None:
         return Values()
@@ -84,6 +85,11 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
         return Values(missing=low)
     guessed.append(f"its numbers {low:.9g} to {high:.9g} only fill it up (PixelPaddingRangeLimit): they are no values")
     return Values(missing=((low, high),))
+
+
+def _made(first: Slice) -> str:
+    """The type of values that are computed: numbers of 32 bits are not all in a float of as many."""
+    return "float64" if np.dtype(first.dtype).itemsize > 2 and first.dtype != "float32" else "float32"
 
 
 def _by_table(table: tuple[int, NDArray[Any]] | None) -> Meaning:
@@ -102,11 +108,11 @@ def _valued(s: Slice, scale: Scale) -> Meaning:
             found = _by_table(s.table)(stored)
         else:
             slope, intercept = scale or (1.0, 0.0)
-            found = stored * np.float32(slope) + np.float32(intercept)
+            found = stored * float(slope) + float(intercept)
         if s.padding is None:
             return found
         low, high = s.padding
-        return np.where((stored >= low) & (stored <= high), np.float32(np.nan), found.astype(np.float32))
+        return np.where((stored >= low) & (stored <= high), np.nan, found)
 
     return value
 
@@ -117,9 +123,8 @@ def with_blanks(values: Values, slices: Sequence[Slice]) -> Values:
     if values.colours or first.samples > 1:
         return values
     if values.meanings is not None:
-        return replace(values, dtype="float32")
-    wide = np.dtype(first.dtype).itemsize > 2 and first.dtype != "float32"
-    dtype = "float64" if wide else "float32"
+        return replace(values, dtype=_made(first))
+    dtype = _made(first)
     meanings = [_as_it_is(s, dtype) for s in slices]
     return Values(meanings, dtype, why="lacks slices, which have no values")
 
