@@ -85,8 +85,7 @@ class Space:
         >>> Space((4, 5, 6), (0, 0, 0), (1, 1, 1), turned).nearest_axes()
         [(2, 1), (0, 1), (1, 1)]
         """
-        left, _, right = np.linalg.svd(np.array(self.direction))
-        rotation = left @ right
+        rotation = _nearest_rotation(self.direction)
         found: dict[int, tuple[int, int]] = {}
         for n in np.argsort(-(rotation**2).max(axis=1), kind="stable").tolist():
             free = [axis for axis in range(3) if axis not in [used for used, _ in found.values()]]
@@ -132,6 +131,28 @@ class Space:
         if self.anatomy is None:
             return ["x", "y", "z"]
         return [f"{a} ({OPPOSITE[to]} to {to})" for a, to in zip("xyz", self.anatomy, strict=True)]
+
+
+def _nearest_rotation(direction: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """The rotation (or reflection) that is nearest to directions, by Newton's iteration for polar factors (Higham 1986).
+
+    A decomposition of NumPy's would do, but its library takes memory that no limit knows of.
+    """
+    found = np.array(direction, dtype=np.float64)
+    for _ in range(_ITERATIONS):
+        a, b, c = found
+        across = np.array([np.cross(b, c), np.cross(c, a), np.cross(a, b)])
+        turned = across / float(a @ across[0])
+        change = 0.5 * (turned - found)
+        found = found + change
+        if float(np.abs(change).max()) < _STILL:
+            break
+    return found
+
+
+_ITERATIONS = 100
+"""Far more than directions need that do not lie in one plane: each of the last ones doubles the digits that are right."""
+_STILL = 1e-12
 
 
 def describe(
