@@ -66,6 +66,14 @@ def _tiles(folder: Path) -> None:
     assert np.array_equal(np.load(folder / "w.npy"), truth)
 
 
+def _levels(folder: Path) -> None:
+    import pydicom
+
+    frames = pydicom.dcmread(folder / "small.dcm").pixel_array
+    truth = frames.reshape(1, 2, 8, 8, 3).transpose(0, 2, 1, 3, 4).reshape(8, 16, 3)[:, :12]
+    assert np.array_equal(np.load(folder.parent / "p.npy"), truth)
+
+
 def _mosaic(folder: Path) -> None:
     import pydicom
 
@@ -146,6 +154,62 @@ CASES: Cases = {
     "volumes/dicom_wsi_tiled": [
         Try("info w.dcm", json={"dims": [24, 16, 1], "kind": "rgb", "spacing": [0.001, 0.001, 0.001]}),
         Try(_FIRST.format("w.dcm", 0, 0.001, "w.npy"), check=_tiles),
+    ],
+    "volumes/dicom_wsi_pyramid": [
+        Try(
+            "info .",
+            json={"levels.0.dims": [24, 16, 1], "levels.1.dims": [12, 8, 1], "levels.1.origin": [0.0005, 0.0005, 0.0]},
+        ),
+        Try("info .", says=("4b .*label, 1 file of 8 x 8",), json={"contents.0.name": "4a", "contents.0.shown": True}),
+        Try("info .::4b", json={"dims": [8, 8, 1]}),
+        Try("extract slice . --normal z --level 1 --nearest --resolution 0.002 -o ../p.npy", check=_levels),
+    ],
+    "volumes/dicom_dated": [
+        Try(
+            "info .",
+            json={"times": [0, 5, 11], "dates.2": "2020-01-02T00:00:01"},
+            says=("order of their AcquisitionTime",),
+        ),
+        Try("probe . --ijk 1 1 2 --step 2", json={"values.ser": 220.0, "time": 11.0, "date": "2020-01-02T00:00:01"}),
+        Try("probe . --ijk 1 1 2 --step 1", says=("step 1, at 2020-01-01T23:59:55",)),
+        Try("extract slice . --normal z --step 1 -o ../a.png", json={"step": 1, "date": "2020-01-01T23:59:55"}),
+        Try("render . --step 1 -o ../b.png --size 64x48", json={"step": 1, "date": "2020-01-01T23:59:55"}),
+    ],
+    "volumes/dicom_localizer": [
+        Try(
+            "info .",
+            json={"dims": [5, 4, 3]},
+            says=(r"4a \(ser, axial, 3 files", "4b .*coronal localizer, 1 file of 7 x 6"),
+        ),
+        Try("info .::4b", json={"dims": [7, 6, 1]}),
+        Try("info .::4", exit=2, says=("2 series are '4': name one of 4a",)),
+    ],
+    "volumes/dicom_voi_lut": [
+        # The table falls over its 16 values, of which the first is that of -8.
+        Try("info v.dcm", json={"channels.0.limits": [-8.0, 7.0], "channels.0.inverted": True}),
+        Try(
+            "extract slice v.dcm --normal z -o a.png",
+            says=("VOILUTSequence. is not followed", "from -8 to 7.*inverted"),
+        ),
+    ],
+    "volumes/dicom_segments": [
+        Try(
+            "info s.dcm",
+            json={"dims": [7, 5, 2], "kind": "labels", "spacing": [0.7, 0.5, 3.0]},
+            says=("1 liver, 2 spleen",),
+        ),
+        # Both segments are there: the second one is kept.
+        Try("probe s.dcm --ijk 1 2 1", json={"values.ser": 2}),
+        Try("probe s.dcm --ijk 1 1 1", json={"values.ser": 1}),
+        Try("probe s.dcm --ijk 7 5 2", json={"values.ser": 2}),
+    ],
+    "volumes/dicom_film": [
+        Try(
+            "info f.dcm",
+            json={"dims": [5, 4, 1], "times": [0, 0.04, 0.08], "spacing.0": 0.3},
+            says=("at the detector",),
+        ),
+        Try("probe f.dcm --ijk 1 1 1 --step 2", json={"values.ser": 40.0}),
     ],
     "volumes/dicom_mosaic": [
         # The picture's corner is at 0, 0: a tile's is half of what is around it further.

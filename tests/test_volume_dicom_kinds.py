@@ -26,13 +26,13 @@ def item(**tags: Any) -> Any:
     return made
 
 
-def test_a_range_of_padding_is_one_missing_number(tmp_path: Path, there: Look) -> None:
+def test_a_range_of_padding_is_missing_where_it_lies(tmp_path: Path, there: Look) -> None:
     data = noise((5, 6, 8), "i2")
     data[:, 0], data[:, 1] = -2000, -1500
     series(tmp_path / "ct", data, PixelPaddingValue=-2000, PixelPaddingRangeLimit=-1500)
     found = there(tmp_path / "ct")
-    assert found.spec["channels"][0]["missing"] == -2000
-    assert (found.numbers()[:, :2] == -2000).all() and np.array_equal(found.numbers()[:, 2:], data[:, 2:])
+    assert found.spec["channels"][0]["missing"] == [[-2000, -1500]]
+    assert list(found.array["where"]) == ["planes"] and np.array_equal(found.numbers(), data)
 
 
 def test_padding_that_differs_is_no_value_in_its_slice(tmp_path: Path, there: Look) -> None:

@@ -408,3 +408,15 @@ def test_netcdf_with_a_name_that_is_none(tmp_path: Path, there: Look) -> None:
     ) as caught:
         there(tmp_path / "a.nc")
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(("dtype", "word"), [("i2", "MET_SHORT"), ("f4", "MET_FLOAT")])
+def test_metaimage_in_text(dtype: str, word: str, tmp_path: Path, there: Look) -> None:
+    data = noise((4, 5, 6), dtype)
+    text = " ".join(map(str, data.ravel().tolist())).encode()
+    fields = f"NDims = 3\nDimSize = 6 5 4\nElementType = {word}\nBinaryData = False\nElementDataFile = "
+    (tmp_path / "a.mha").write_bytes(fields.encode() + b"LOCAL\n" + text)
+    assert np.array_equal(there(tmp_path / "a.mha").numbers(), data)
+    (tmp_path / "b.mhd").write_bytes(fields.encode() + b"b.txt\n")
+    (tmp_path / "b.txt").write_bytes(text)
+    assert np.array_equal(there(tmp_path / "b.mhd").numbers(), data)

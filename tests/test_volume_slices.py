@@ -89,8 +89,14 @@ def test_gaps_and_odd_slices(tmp_path: Path, there: Look) -> None:
     data = noise((6, 6, 8), "u2")
     series(tmp_path / "ct", data)
     (tmp_path / "ct" / "im97.dcm").unlink()
-    with pytest.raises(DataError, match=r"im96\.dcm: this slice lies 3 mm from im98\.dcm, and others 1\.5 mm apart"):
+    found = there(tmp_path / "ct")
+    assert found.level["dims"] == [8, 6, 6] and "a slice is missing between im98.dcm and im96.dcm" in found.guessed
+    assert np.isnan(found.numbers()[2]).all() and np.array_equal(found.numbers()[3:], data[3:])
+    assert found.spec["channels"][0]["scale"] == [2, -1024] and found.level["spacing"][2] == 1.5
+    put(tmp_path / "ct" / "im97.dcm", header(ImagePositionPatient=[1, 2, 6.4]), data[2])
+    with pytest.raises(DataError, match=r"im97\.dcm: this slice lies 1\.9 mm from im98\.dcm, and others 1\.5 mm apart"):
         there(tmp_path / "ct")
+    (tmp_path / "ct" / "im97.dcm").unlink()
     found = there(tmp_path / "ct", spacing="0.25,0.5,1.5")
     assert found.level["dims"] == [8, 6, 5] and "were not compared" in found.guessed
     series(tmp_path / "ct", data)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "millisecond": 1e-3, "ms": 1e-3, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
@@ -43,6 +45,38 @@ def date_of(time: float, units: str) -> str | None:
     y, m, d = _date(whole // 86400, kind)
     rest = whole % 86400
     return f"{y:04d}-{m:02d}-{d:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def moment_of(info: Mapping[str, Any], step: int) -> dict[str, Any]:
+    """Which of several time steps that is, by what `info` says of a source: its number, its time, and its date where times count
+    from one. Nothing where there is one step.
+
+    >>> moment_of({"times": [0.0, 5.0], "time_units": "seconds since 2020-01-31 23:59:58"}, 1)["date"]
+    '2020-02-01T00:00:03'
+    """
+    times = info.get("times") or []
+    if len(times) < 2:
+        return {}
+    units = info.get("time_units") or "1"
+    counted = bool(info.get("times_counted"))
+    found: dict[str, Any] = {"step": step, "time": None if counted else times[step], "time_units": units}
+    date = None if counted else date_of(times[step], units)
+    return found if date is None else {**found, "date": date}
+
+
+def moment_text(found: Mapping[str, Any]) -> str:
+    """The same for people; nothing where there is one step.
+
+    >>> moment_text({"step": 1, "time": 0.5, "time_units": "s"}), moment_text({"step": 2, "time": None, "time_units": "1"})
+    ('step 1, at 0.5 s', 'step 2')
+    """
+    if "step" not in found:
+        return ""
+    if found["time"] is None:
+        return f"step {found['step']}"
+    unit = "" if found["time_units"] == "1" else f" {found['time_units']}"
+    date = f"{found['date']}, " if "date" in found else ""
+    return f"step {found['step']}, at {date}{found['time']:.9g}{unit}"
 
 
 def _offset(zone: str | None) -> int:

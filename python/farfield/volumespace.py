@@ -71,16 +71,32 @@ class Space:
         if self.anatomy is None:
             return None
         letters = []
-        for row in self.direction:
-            axis = int(np.argmax(np.abs(row)))
+        for axis, sign in self.nearest_axes():
             letter = self.anatomy[axis]
-            letters.append(letter if row[axis] > 0 else OPPOSITE[letter])
+            letters.append(letter if sign > 0 else OPPOSITE[letter])
         return "".join(letters)
 
+    def nearest_axes(self) -> list[tuple[int, int]]:
+        """The coordinate axis that each of i, j and k goes along, and -1 where it falls; each axis once, however they are tilted.
+
+        As nibabel's io_orientation has it: by the rotation that is nearest to the directions, the straightest one first.
+
+        >>> turned = ((0.7, 0.1, 0.7), (0.6, 0.5, -0.6), (-0.4, 0.85, 0.3))
+        >>> Space((4, 5, 6), (0, 0, 0), (1, 1, 1), turned).nearest_axes()
+        [(2, 1), (0, 1), (1, 1)]
+        """
+        rotation = _nearest_rotation(self.direction)
+        found: dict[int, tuple[int, int]] = {}
+        for n in np.argsort(-(rotation**2).max(axis=1), kind="stable").tolist():
+            free = [axis for axis in range(3) if axis not in [used for used, _ in found.values()]]
+            axis = max(free, key=lambda axis: abs(rotation[n, axis]))
+            found[n] = (axis, 1 if rotation[n, axis] >= 0 else -1)
+        return [found[n] for n in range(3)]
+
     def tilt_degrees(self) -> float:
-        """Largest angle of an axis to the coordinate axis that it is nearest to."""
-        cosines = [min(1.0, float(np.max(np.abs(row)))) for row in self.direction]
-        return math.degrees(max(math.acos(c) for c in cosines))
+        """Largest angle of an axis to the coordinate axis that it goes along."""
+        along = zip(self.direction, self.nearest_axes(), strict=True)
+        return math.degrees(max(math.acos(min(1.0, abs(row[axis]))) for row, (axis, _) in along))
 
     def dims_text(self) -> str:
         """`512 x 512 x 40`."""
@@ -99,9 +115,8 @@ class Space:
             parts.append(", ".join(f"{a} to {letter}" for a, letter in zip("ijk", letters, strict=True)))
         elif not np.allclose(self.direction, np.eye(3), atol=_STRAIGHT):
             ways = []
-            for a, row in zip("ijk", self.direction, strict=True):
-                axis = int(np.argmax(np.abs(row)))
-                ways.append(f"{a} to {'+' if row[axis] > 0 else '-'}{'xyz'[axis]}")
+            for a, (axis, sign) in zip("ijk", self.nearest_axes(), strict=True):
+                ways.append(f"{a} to {'+' if sign > 0 else '-'}{'xyz'[axis]}")
             parts.append(", ".join(ways))
         if math.radians(self.tilt_degrees()) > _STRAIGHT:
             parts.append(f"tilted by {self.tilt_degrees():.3g} degrees")
@@ -116,6 +131,28 @@ class Space:
         if self.anatomy is None:
             return ["x", "y", "z"]
         return [f"{a} ({OPPOSITE[to]} to {to})" for a, to in zip("xyz", self.anatomy, strict=True)]
+
+
+def _nearest_rotation(direction: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """The rotation (or reflection) that is nearest to directions, by Newton's iteration for polar factors (Higham 1986).
+
+    A decomposition of NumPy's would do, but its library takes memory that no limit knows of.
+    """
+    found = np.array(direction, dtype=np.float64)
+    for _ in range(_ITERATIONS):
+        a, b, c = found
+        across = np.array([np.cross(b, c), np.cross(c, a), np.cross(a, b)])
+        turned = across / float(a @ across[0])
+        change = 0.5 * (turned - found)
+        found = found + change
+        if float(np.abs(change).max()) < _STILL:
+            break
+    return found
+
+
+_ITERATIONS = 100
+"""Far more than directions need that do not lie in one plane: each of the last ones doubles the digits that are right."""
+_STILL = 1e-12
 
 
 def describe(
@@ -235,13 +272,14 @@ def _of_contents(contents: Sequence[Mapping[str, Any]]) -> list[str]:
     """What a container holds, each with what opens it."""
     if not contents:
         return []
-    lines = [f"holds    {len(contents)}: SRC::NAME or SRC::NUMBER opens one of them"]
+    numbered = contents[0]["number"] is not None
+    lines = [f"holds    {len(contents)}: SRC::NAME{' or SRC::NUMBER' if numbered else ''} opens one of them"]
     most = 40
     width = max(len(c["name"]) for c in contents[:most])
-    lines += [
-        f"  {c['number']}  {c['name']:<{width}}  {c['about']}{'  (shown)' if c['shown'] else ''}".rstrip()
-        for c in contents[:most]
-    ]
+    for c in contents[:most]:
+        number = f"{c['number']}  " if numbered else ""
+        shown = "  (shown)" if c["shown"] else ""
+        lines.append(f"  {number}{c['name']:<{width}}  {c['about']}{shown}".rstrip())
     return lines + [f"  ... and {len(contents) - most:,} more"] * (len(contents) > most)
 
 

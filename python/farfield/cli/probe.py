@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from farfield.cli.common import Common, command, fill_lines, flat, names
+from farfield.dates import moment_of, moment_text
 from farfield.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,10 +98,12 @@ def _of_volume(
     values = {name: value for f in found if f is not None for name, value in f.values.items()}
     units = {name: unit for f in found if f is not None for name, unit in f.units.items()}
     notes = "; ".join(f.note for f in found if f is not None and f.note) or None
+    moment = moment_of(volume.info(), step)
     result = {
         "ijk": list(first.ijk),
         "position": list(first.position),
         "orientation": volume.space.orientation(),
+        **moment,
         "note": notes,
         "values": values,
         "units": units,
@@ -112,6 +115,8 @@ def _of_volume(
         f"position  {' '.join(_number(v) for v in first.position)} [{volume.length_unit}]"
         + (f"  {axes}" if axes else ""),
     ]
+    if moment:
+        lines.append(f"when      {moment_text(moment)}")
     if notes is not None:
         lines.append(f"note      {notes}")
     lines += [line.replace("fill ", "fill  ", 1) for line in fill_lines(stats)]

@@ -9,6 +9,7 @@ import typer
 from farfield.cli.advice import conversion_pays
 from farfield.cli.common import Common, command, failure_lines, names_them, stats_lines
 from farfield.cli.common import flat as as_flat
+from farfield.dates import moment_of, moment_text
 from farfield.errors import UsageError
 
 PANEL = "Picture"
@@ -277,7 +278,10 @@ def register(app: typer.Typer) -> None:
             volume=common.volume,
             **how,
         )
+        moment = moment_of(info or {}, scene.step or 0) if (info or {}).get("what") == "volume" and film is None else {}
+        result.update(moment)
         text = [f"{_words(result)} {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
+        text += [f"when     {moment_text(moment)}"] * bool(moment)
         for found in result["maps"].values():
             if found["range"] is None:
                 text.append(

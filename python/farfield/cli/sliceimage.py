@@ -7,6 +7,7 @@ from typing import Any
 
 from farfield import outputs
 from farfield.cli.common import Common, flat, names, stats_lines
+from farfield.dates import moment_of, moment_text
 from farfield.names import field_names
 
 
@@ -49,6 +50,7 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
         with volume:
             now = volume.isel(time=step) if step else volume
             result = write_slice(now, output, progress=common.progress(settings), **more)
+            result.update(moment_of(volume.info(), step))
     else:
         with common.open(source, settings, writes=output) as dataset:
             common.tell_assumed(dataset.info()["order_assumed"])
@@ -85,6 +87,8 @@ def lines_of(result: Mapping[str, Any]) -> list[str]:
     if (edges := result.get("edges")) is not None:
         told = ", ".join(f"{letters} {side}" for side, letters in edges.items())
         lines.append(f"edges    {told}")
+    if "time_units" in result:
+        lines.append(f"when     {moment_text(result)}")
     if "level" in result:
         lines.append(f"level    {result['level']}")
     for field, (low, high) in zip(result["fields"], result.get("ranges", []), strict=False):

@@ -19,6 +19,8 @@ class Content:
     """What it is called; nothing where only its number says which it is."""
     about: str = ""
     """Its size and type, for people."""
+    numbered: bool = True
+    """Whether its place in the list opens it, too: names that are numbers themselves mean something else."""
 
 
 def spec(contents: Sequence[Content], shown: int | None) -> list[dict[str, object]]:
@@ -27,7 +29,10 @@ def spec(contents: Sequence[Content], shown: int | None) -> list[dict[str, objec
     >>> spec([Content("label", "5 x 4 uint8")], None)
     [{'number': 0, 'name': 'label', 'about': '5 x 4 uint8', 'shown': False}]
     """
-    return [{"number": n, "name": c.name, "about": c.about, "shown": n == shown} for n, c in enumerate(contents)]
+    return [
+        {"number": n if c.numbered else None, "name": c.name, "about": c.about, "shown": n == shown}
+        for n, c in enumerate(contents)
+    ]
 
 
 def listed(contents: Sequence[Content]) -> str:

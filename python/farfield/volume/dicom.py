@@ -22,9 +22,12 @@ from farfield.volume.dicom_frames import frames_of
 from farfield.volume.dicom_mosaic import of_mosaics
 from farfield.volume.dicom_order import settled, slack
 from farfield.volume.dicom_pixels import alone, array_of, convert, in_place, of_frames, why_converted
+from farfield.volume.dicom_segments import of_segments, segments_of
 from farfield.volume.dicom_series import series_of
-from farfield.volume.dicom_tiles import is_tiled, of_tiles
-from farfield.volume.dicom_values import channels_of, values_of, window_shown
+from farfield.volume.dicom_stacks import is_of_slide
+from farfield.volume.dicom_tiles import of_slide
+from farfield.volume.dicom_times import Order, key_of, order_of, sorter
+from farfield.volume.dicom_values import channels_of, look_shown, values_of, with_blanks
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
@@ -46,13 +49,19 @@ def read(path: str, options: Options, means: Means) -> Volume:
     """
     need("pydicom", f"{path}: DICOM files")
     guessed: list[str] = []
-    found = slices_in(path)
-    chosen = series_of(path, found, options, guessed)
-    if chosen[0].assumed:
-        guessed.append(chosen[0].assumed)
+    found = series_of(path, slices_in(path, means.progress), options, guessed)
+    volume = _of_series(path, found.slices, options, means, guessed)
+    volume.contents, volume.shown = found.contents, found.shown
+    return volume
+
+
+def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
+    guessed += dict.fromkeys(itertools.chain.from_iterable(s.assumed for s in chosen))
+    if all(map(is_of_slide, chosen)):
+        return of_slide(path, chosen, options, means, guessed)
+    if len(chosen) == 1 and segments_of(chosen[0]):
+        return of_segments(path, chosen[0], options, means, guessed)
     if len(chosen) == 1 and chosen[0].frames > 1:
-        if is_tiled(chosen[0]):
-            return of_tiles(path, chosen[0], options, means, guessed)
         return _of_frames(path, chosen[0], options, means, guessed)
     if any(s.mosaic is not None for s in chosen):
         return of_mosaics(path, chosen, options, means, guessed)
@@ -63,9 +72,10 @@ def read(path: str, options: Options, means: Means) -> Volume:
         )
     chosen = settled(path, chosen, guessed, spaced=options.spacing is not None)
     _alike(path, chosen, spaced=options.spacing is None)
-    steps = _steps(path, _turned(chosen, guessed), guessed)
-    geometry = _geometry(path, steps[0], options, guessed)
-    return _volume(path, chosen[0], steps, geometry, options, means, guessed)
+    steps, order = _steps(path, _turned(chosen, guessed), guessed)
+    blanks = _missing(path, steps[0], guessed) if options.spacing is None else [0] * len(steps[0])
+    geometry = _geometry(path, steps[0], blanks, options, guessed)
+    return _volume(path, chosen[0], steps, blanks, order, geometry, options, means, guessed)
 
 
 def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
@@ -75,7 +85,6 @@ def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
         for what, mine, other in (
             ("size", s.size, first.size),
             ("pixels", s.pixel, first.pixel),
-            ("transfer syntax", s.syntax_name, first.syntax_name),
         ):
             if mine != other:
                 raise DataError(
@@ -126,8 +135,8 @@ def _along(s: Slice, normal: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     return float(np.dot(np.array(s.position), normal)) if s.position is not None else 0.0
 
 
-def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[Slice]]:
-    """Slices in order along the normal, for each time step."""
+def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> tuple[list[list[Slice]], Order]:
+    """Slices in order along the normal, for each time step; and what the order of the steps is."""
     first = chosen[0]
     if first.orientation is None or any(s.position is None for s in chosen):
         locations = {s.location for s in chosen}
@@ -135,15 +144,15 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[
             guessed.append(
                 f"its slices do not say where they lie (each {_unsaid(first)}): they stand in the order of SliceLocation"
             )
-            return [sorted(chosen, key=lambda s: s.location or 0.0)]
+            return [sorted(chosen, key=lambda s: s.location or 0.0)], Order(None)
         if len(chosen) > 1:
             guessed.append(
                 f"its slices do not say where they lie (each {_unsaid(first)}): they stand in the order of their instance numbers"
             )
-        return [sorted(chosen, key=lambda s: (s.instance, s.file))]
+        return [sorted(chosen, key=lambda s: (s.instance, s.file))], Order(None)
     normal = np.cross(first.orientation[:3], first.orientation[3:])
     places: dict[float, list[Slice]] = {}
-    for s in sorted(chosen, key=lambda s: (_along(s, normal), s.time, s.instance, s.file)):
+    for s in sorted(chosen, key=lambda s: (_along(s, normal), s.instance, s.file)):
         places.setdefault(round(_along(s, normal), 3), []).append(s)
     counts = {len(group) for group in places.values()}
     if len(counts) > 1:
@@ -154,14 +163,18 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> list[list[
             f"{most if len(odd) == least else least}; take what is there twice out of {path}, or copy what is missing"
         )
     (steps,) = counts
+    key = key_of([s.moments for s in group] for group in places.values()) if steps > 1 else None
+    moment = sorter(key)
+    groups = [sorted(group, key=lambda s: moment(s.moments)) for group in places.values()]
+    order = order_of(key, [s.moments for s in groups[0]], first.resolution)
     if steps > 1:
-        guessed.append(
-            f"each position has {steps} slices: they are taken as time steps, in the order of their times and numbers"
-        )
-    return [[group[n] for group in places.values()] for n in range(steps)]
+        guessed.append(order.said(steps, "slices"))
+    return [[group[n] for group in groups] for n in range(steps)], order
 
 
-def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> Geometry:
+def _geometry(
+    path: str, slices: Sequence[Slice], blanks: Sequence[int], options: Options, guessed: list[str]
+) -> Geometry:
     first, last = slices[0], slices[-1]
     if first.spacing is None:
         guessed.append("it does not say how large a pixel is: 1 mm")
@@ -181,17 +194,37 @@ def _geometry(path: str, slices: Sequence[Slice], options: Options, guessed: lis
     if len(slices) == 1:
         k = normal * (first.thickness or 1.0)
     else:
-        k = (np.array(last.position) - np.array(first.position)) / (len(slices) - 1)
-        if options.spacing is None:
-            _check_even(path, slices, normal)
-        else:
+        k = (np.array(last.position) - np.array(first.position)) / (len(slices) + sum(blanks) - 1)
+        if options.spacing is not None:
             guessed.append("distances between its slices were not compared, since a spacing was given")
+    if options.spacing is None:
+        _say_aside(slices, blanks, k, min(across, down), guessed)
     return from_affine(
         first.file,
         [(i * across).tolist(), (j * down).tolist(), k.tolist()],
         first.position,
         "PixelSpacing with ImageOrientationPatient",
     )
+
+
+_ASIDE = 0.1
+"""Parts of a pixel by which a slice may lie beside the line of the others: positions are rounded when they are written."""
+
+
+def _say_aside(slices: Sequence[Slice], blanks: Sequence[int], k: Any, pixel: float, guessed: list[str]) -> None:
+    """Says of slices that lie beside the line from the first one to the last one."""
+    start = np.array(slices[0].position)
+    places = np.cumsum([0, *(1 + n for n in blanks[:-1])])
+    away = [
+        float(np.linalg.norm(np.array(s.position) - start - n * k))
+        for s, n in zip(slices, places.tolist(), strict=True)
+    ]
+    worst = int(np.argmax(away))
+    if away[worst] > _ASIDE * pixel + 2 * slack(float(np.linalg.norm(k))):
+        guessed.append(
+            f"{os.path.basename(slices[worst].file)} lies {away[worst]:.4g} mm beside where the first and the last slice would "
+            "have it: slices are shown straight above each other"
+        )
 
 
 def _by_location(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> float | None:
@@ -211,9 +244,36 @@ def _by_location(path: str, slices: Sequence[Slice], options: Options, guessed: 
     return usual
 
 
-def _check_even(path: str, slices: Sequence[Slice], normal: Any) -> None:
+def _missing(path: str, slices: Sequence[Slice], guessed: list[str]) -> list[int]:
+    """How many slices are not there after each of them, by their positions.
+
+    Raises:
+        DataError: if slices lie neither evenly nor as if some of an even stack were missing.
+    """
+    first = slices[0]
+    none = [0] * len(slices)
+    if first.orientation is None or first.position is None or len(slices) < 2:
+        return none
+    normal = np.cross(first.orientation[:3], first.orientation[3:])
     gaps = [_along(b, normal) - _along(a, normal) for a, b in itertools.pairwise(slices)]
     usual = sorted(gaps)[len(gaps) // 2]
+    counts = [round(gap / usual) for gap in gaps]
+    whole = all(n >= 1 and abs(gap - n * usual) <= slack(usual) for n, gap in zip(counts, gaps, strict=True))
+    lacking = sum(counts) + 1 - len(slices)
+    if whole and 0 < lacking < len(slices) and counts.count(1) > 1:
+        at = [
+            f"{f'{n - 1} ' if lacking > 1 else ''}between {os.path.basename(before.file)} and {os.path.basename(after.file)}"
+            for n, (before, after) in zip(counts, itertools.pairwise(slices), strict=True)
+            if n > 1
+        ]
+        more = f", and {len(at) - 4} times more" if len(at) > 4 else ""
+        shown = "black" if first.samples > 1 or first.palette is not None else "without values"
+        what = "a slice is missing" if lacking == 1 else f"{lacking} slices are missing,"
+        guessed.append(
+            f"{what} {', '.join(at[:4])}{more}: what lay there is {shown}; --spacing X,Y,Z shows the others as if nothing lay "
+            "between them"
+        )
+        return [*(n - 1 for n in counts), 0]
     for (before, after), gap in zip(itertools.pairwise(slices), gaps, strict=True):
         if abs(gap - usual) > slack(usual):
             raise DataError(
@@ -221,32 +281,35 @@ def _check_even(path: str, slices: Sequence[Slice], normal: Any) -> None:
                 f"others {usual:.4g} mm apart: slices are missing or were made unevenly; copy all of them into {path}, or "
                 "give --spacing X,Y,Z to show them evenly all the same"
             )
+    return none
 
 
 def _volume(
     path: str,
     first: Slice,
     steps: list[list[Slice]],
+    blanks: list[int],
+    order: Order,
     geometry: Geometry,
     options: Options,
     means: Means,
     guessed: list[str],
 ) -> Volume:
     listed = [s for step in steps for s in step]
-    array = array_of(first, len(steps), len(steps[0]))
+    array = array_of(first, len(steps), len(steps[0]) + sum(blanks))
     tables: list[bytes] = []
     reads = [path]
     values = values_of(listed, [s.scale for s in listed], options, guessed)
     why = why_converted(listed, array)
+    if any(blanks):
+        values, why = with_blanks(values, listed), why or "lacks slices"
     if why is not None or values.meanings is not None:
-        convert(path, listed, array, means, why or "", reads, values=values)
+        convert(path, listed, array, means, why or "", reads, values=values, blanks=blanks * len(steps))
     else:
         in_place(listed, array, len(steps), tables)
-    window = window_shown([s.window for s in steps[0]], "slice", guessed)
-    kind, channels = channels_of(listed[0], array, values, window, guessed)
-    times = [s[0].time for s in steps] if len(steps) > 1 and all(math.isfinite(s[0].time) for s in steps) else []
-    if len(set(times)) != len(times):
-        times = []
+    look = look_shown([s.look for s in steps[0]], "slice", guessed)
+    kind, channels = channels_of(listed[0], array, values, look, guessed)
+    times = order.times if len(steps) > 1 else []
     return Volume(
         path=path,
         format="DICOM",
@@ -258,7 +321,7 @@ def _volume(
         anatomy="LPS" if steps[0][0].orientation is not None and steps[0][0].position is not None else None,
         direction=geometry.direction,
         times=times,
-        time_units="s" if times else "1",
+        time_units=order.units if times else "1",
         tables=tables,
         reads=reads,
     )
@@ -266,12 +329,10 @@ def _volume(
 
 def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
     """A file of many frames."""
-    found = frames_of(only)
-    if found.steps > 1:
-        guessed.append(f"each position has {found.steps} frames: they are taken as time steps")
+    found = frames_of(only, spaced=options.spacing is not None)
     scales = found.scales if len(found.scales) > 1 else found.scales * only.frames
     only = alone(only, found.scales[0], found.units)
-    array = array_of(only, found.steps, only.frames // found.steps)
+    array = array_of(only, 1, only.frames)
     values = values_of(of_frames(only), scales, options, guessed)
     tables: list[bytes] = []
     reads = [path]
@@ -280,20 +341,27 @@ def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: 
     if why is not None or values.meanings is not None or start is None:
         convert(path, [only], array, means, why or "", reads, values=values)
         file, start = reads[-1], 0
+    each = array.bytes // only.frames
+    inner = array.shape[1:]
+    if found.steps > 1:
+        array.axes, array.shape = "t" + array.axes, (found.steps, only.count // found.steps, *inner)
+    else:
+        array.shape = (only.count, *inner)
     if found.order is not None:
-        each = array.bytes // only.frames
         offsets = [start + each * n for n in found.order]
         rows = np.zeros((len(offsets), 3), dtype=np.uint64)
         rows[:, 1], rows[:, 2] = offsets, each
-        array.chunk = (*([1] * (1 + (found.steps > 1))), *array.shape[1 + (found.steps > 1) :])
+        array.chunk = (*([1] * (1 + (found.steps > 1))), *inner)
         array.place = in_table([file])
         tables.append(table_of(rows))
     else:
         array.place = contiguous(file, start)
     guessed += found.guessed
     geometry = found.geometry
-    window = window_shown(found.windows, "frame", guessed)
-    kind, channels = channels_of(only, array, values, window, guessed)
+    look = look_shown(found.looks, "frame", guessed)
+    kind, channels = channels_of(only, array, values, look, guessed)
+    if str(only.header.get("SegmentationType") or "") == "LABELMAP":
+        kind = "labels"
     return Volume(
         path=path,
         format="DICOM, many frames",
@@ -304,6 +372,8 @@ def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: 
         length_unit="mm",
         anatomy="LPS" if found.placed else None,
         direction=geometry.direction,
+        times=found.times,
+        time_units=found.time_units,
         tables=tables,
         reads=reads,
     )

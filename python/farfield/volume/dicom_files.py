@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import patterns
+from farfield.progress import Report
+from farfield.volume import dicom_times, headers, patterns
 from farfield.volume.dicom_bare import is_dicom_start
-from farfield.volume.dicom_tables import linear_window, modality_table_of, padding_of, palette_of
+from farfield.volume.dicom_looks import Look, look_of
+from farfield.volume.dicom_numbers import number_of, numbers_of, whole
+from farfield.volume.dicom_sizes import spacing_of
+from farfield.volume.dicom_tables import modality_table_of, padding_of, palette_of
 from farfield.volume.files import head, unreadable
-from farfield.volume.listening import heard
+from farfield.volume.listening import quiet
 from farfield.volume.optional import need
 
 if TYPE_CHECKING:
     from farfield.volume.dicom_mosaic import Mosaic
 
 _MOST_FILES = 1 << 17
+_LOOKS = 40
+"""Files by which a folder is known."""
 _BEGINNING = 4096
 """Bytes by which a file is known."""
 _TAGS: list[str | tuple[int, int]] = [
@@ -31,24 +36,32 @@ _TAGS: list[str | tuple[int, int]] = [
     "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing", "SliceThickness",
     "SpacingBetweenSlices", "Rows", "Columns", "SamplesPerPixel", "BitsAllocated", "BitsStored", "HighBit",
     "PixelRepresentation", "PlanarConfiguration", "PhotometricInterpretation", "RescaleSlope", "RescaleIntercept",
-    "ModalityLUTSequence", "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "TriggerTime",
-    "TemporalPositionIdentifier", "ContentTime", "AcquisitionTime", "Units", "GridFrameOffsetVector", "DoseGridScaling",
+    "ModalityLUTSequence", "RescaleType", "WindowCenter", "WindowWidth", "NumberOfFrames", "Units", "GridFrameOffsetVector",
+    "DoseGridScaling",
     "DoseUnits", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence", "PixelPaddingValue",
     "PixelPaddingRangeLimit", "SOPInstanceUID", "ImageType", "SliceLocation", "VOILUTFunction", "AcquisitionMatrix",
     "RedPaletteColorLookupTableDescriptor", "GreenPaletteColorLookupTableDescriptor", "BluePaletteColorLookupTableDescriptor",
     "RedPaletteColorLookupTableData", "GreenPaletteColorLookupTableData", "BluePaletteColorLookupTableData",
     "SegmentedRedPaletteColorLookupTableData", "SegmentedGreenPaletteColorLookupTableData",
     "SegmentedBluePaletteColorLookupTableData", "TotalPixelMatrixRows", "TotalPixelMatrixColumns", "TotalPixelMatrixFocalPlanes",
-    "NumberOfOpticalPaths", "OpticalPathSequence", "DimensionOrganizationType", (0x0019, 0x100A), (0x0029, 0x1010),
+    "NumberOfOpticalPaths", "OpticalPathSequence", "DimensionOrganizationType", "VOILUTSequence", "PresentationLUTShape",
+    "FloatPixelPaddingValue", "FloatPixelPaddingRangeLimit", "DoubleFloatPixelPaddingValue", "DoubleFloatPixelPaddingRangeLimit",
+    "NominalScannedPixelSpacing", "PixelAspectRatio", "SequenceOfUltrasoundRegions", "FrameTime", "FrameTimeVector",
+    "FrameIncrementPointer", "DetectorInformationSequence", "RealWorldValueMappingSequence", "SegmentSequence",
+    "SegmentationType", *dicom_times.TAGS, (0x0019, 0x100A), (0x0029, 0x1010),
 ]  # fmt: skip
 _LONGEST_ELEMENT = 64 << 20
 """Bytes of an element of a header, at most."""
+_DIRECTORY = "1.2.840.10008.1.3.10"
+"""Class of what lists the files of a medium (DICOMDIR)."""
 _PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
 _BIG = "1.2.840.10008.1.2.2"
 _IMPLICIT = "1.2.840.10008.1.2"
 DEFLATED = "1.2.840.10008.1.2.1.99"
 _WORDS = (*_PLAIN, DEFLATED, "1.2.840.10008.1.2.5")
 """Transfer syntaxes that keep words as they are; the others keep numbers, and know no bits beside them."""
+_UNREAD = ("ARGB", "CMYK", "HSV")
+"""Colours that the standard has given up, and that are no red, green and blue in this order."""
 _IMAGES = ("Enhanced US Volume Storage", "Parametric Map Storage", "Segmentation Storage")
 """Classes of images whose names do not say so."""
 
@@ -76,6 +89,8 @@ class Slice:
     syntax_name: str
     plain_offset: int | None
     """First byte of pixels that are not compressed."""
+    bits: int
+    """Of a pixel, as it is stored: 1 where eight of them are in a byte."""
     orientation: tuple[float, ...] | None
     position: tuple[float, ...] | None
     flaws: tuple[str, str]
@@ -84,26 +99,42 @@ class Slice:
     """Between rows, between columns."""
     thickness: float | None
     scale: tuple[float, float] | None
-    window: tuple[float, float] | None
+    look: Look
+    """Between which values it is shown, and how."""
     units: str
-    time: float
-    """In seconds, of whatever tells steps apart; NaN where nothing does."""
     modality: str
+    moments: dict[str, float] = field(default_factory=dict, compare=False)
+    """What tells it from others of its place, by the name of the element."""
+    resolution: float | None = None
+    """Seconds between counted time steps."""
     table: tuple[int, Any] | None = field(default=None, compare=False, repr=False)
     """The first stored number of a modality table, and its values from there on."""
     table_units: str = "1"
     palette: tuple[int, Any] | None = field(default=None, compare=False, repr=False)
     """The first stored number of a palette, and its colours from there on."""
-    padding: tuple[int, int] | None = None
+    padding: tuple[float, float] | None = None
     """The lowest and the highest number that is no pixel of the image (PixelPaddingValue)."""
     uid: str = ""
     location: float | None = None
     """Where it lies along something that nobody says (SliceLocation)."""
     mosaic: Mosaic | None = None
-    assumed: str = ""
+    assumed: tuple[str, ...] = ()
     """What was taken for granted of how it is written."""
+    unapplied: str = ""
+    """What its numbers mean by a mapping that is not applied."""
+    kinds: tuple[str, ...] = ()
+    """Words of its ImageType."""
+    whole: tuple[int, int] = (0, 0)
+    """Rows and columns of the picture of which its frames are tiles."""
+    kept: tuple[int, ...] | None = field(compare=False, default=None)
+    """Those of its frames that are meant; None for all."""
     header: Any = field(compare=False, repr=False, default=None)
     """Kept for files of many frames only."""
+
+    @property
+    def count(self) -> int:
+        """Frames that are meant."""
+        return self.frames if self.kept is None else len(self.kept)
 
     @property
     def pixel(self) -> str:
@@ -111,19 +142,24 @@ class Slice:
         return f"{self.samples} x {self.dtype} ({self.photometric})"
 
 
-def slices_in(path: str) -> list[Slice]:
-    """The slices of a folder and of the folders in it, of a pattern's files, or of a file.
+def slices_in(path: str, progress: Report | None = None) -> list[Slice]:
+    """The slices of a folder and of the folders in it, of a pattern's files, or of a file; of a DICOMDIR those of its folder.
 
     Raises:
         DataError: if there are none, or one is damaged.
+        Interrupted: if the report function says so.
     """
     found: list[Slice] = []
     others: list[str] = []
-    for file in _named(path):
-        if not _is_dicom(file):
-            others.append(file)
-        elif (s := _slice(file)) is not None:
-            found.append(s)
+    with quiet("pydicom"):
+        files = list(_named(path))
+        for file, read in zip(files, headers.each(files, _read, progress), strict=True):
+            if isinstance(read, Slice):
+                found.append(read)
+            elif read is None:
+                others.append(file)
+            elif read == _DIRECTORY and files == [path]:
+                return slices_in(os.path.dirname(path) or ".", progress)
     if not found:
         raise DataError(f"{path}: it holds no DICOM image with pixels; name the folder of the series")
     # A file that lost its beginning is known by its name only.
@@ -157,10 +193,29 @@ def _named(path: str) -> Iterable[str]:
 def has_slices(path: str) -> bool:
     """Whether a folder holds DICOM files, by a look at some of them."""
     for n, file in enumerate(_files(path)):
-        if n >= 40:
+        if n >= _LOOKS:
             return False
         if is_dicom_start(head(file, _BEGINNING)):
             return True
+    return False
+
+
+def outnumber(path: str, pictures: Sequence[str]) -> bool:
+    """Whether a folder holds more DICOM files than it has pictures, which are of something beside a series then, by a look at
+    some of the other files.
+    """
+    suffixes = {os.path.splitext(name)[1].lower() for name in pictures}
+    count = looked = 0
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(n for n in folders if not n.startswith("."))
+        for name in sorted(names):
+            if name.startswith(".") or os.path.splitext(name)[1].lower() in suffixes:
+                continue
+            full = os.path.join(folder, name)
+            looked += 1
+            count += os.path.isfile(full) and is_dicom_start(head(full, _BEGINNING))
+            if count > len(pictures) or looked >= max(_LOOKS, 2 * len(pictures)):
+                return count > len(pictures)
     return False
 
 
@@ -199,42 +254,37 @@ class _Bounded:
         return self._file.read(left if count is None or count < 0 else min(count, left))
 
 
-def _is_dicom(file: str) -> bool:
-    """Whether a file begins like one.
+def _read(file: str) -> Slice | str | None:
+    """The slice in a file, which is opened once; a word for DICOM that is no image, None for what is no DICOM.
 
     Raises:
-        DataError: if it is named like one that it is not.
-    """
-    if is_dicom_start(head(file, _BEGINNING)):
-        return True
-    if not file.lower().endswith((".dcm", ".dicom")):
-        return False
-    raise DataError(
-        f"{file}: this is no DICOM file, though its name says so: it was cut off, or has no preamble; copy it again, write it "
-        "with one (dcmconv), or take it out of the folder"
-    )
-
-
-def _slice(file: str) -> Slice | None:
-    """The slice in a DICOM file; None for what is no image.
-
-    Raises:
-        DataError: if it is damaged.
+        DataError: if it is damaged, or named like a DICOM file that it is not.
     """
     pydicom = need("pydicom", f"{file}: DICOM files")
     try:
-        with heard("pydicom"), open(file, "rb") as whole:
-            opened = _Bounded(whole, os.path.getsize(file))
+        with open(file, "rb") as all_of_it:
+            if not is_dicom_start(all_of_it.read(_BEGINNING)):
+                if not file.lower().endswith((".dcm", ".dicom")):
+                    return None
+                raise DataError(
+                    f"{file}: this is no DICOM file, though its name says so: it was cut off, or has no preamble; copy it again, "
+                    "write it with one (dcmconv), or take it out of the folder"
+                )
+            all_of_it.seek(0)
+            opened = _Bounded(all_of_it, os.fstat(all_of_it.fileno()).st_size)
             header = pydicom.dcmread(opened, stop_before_pixels=True, specific_tags=_TAGS, force=True)
             at = opened.tell()
-            if "Rows" not in header or "Columns" not in header:
-                if _was_image(header, short=opened.short):
-                    raise DataError(
-                        f"{file}: its DICOM header ends before it says how large the image is: it was cut off; copy it again, "
-                        "or take it out of the folder"
-                    )
-                return None
-            return _of_header(file, header, opened, at)
+            if "Rows" in header and "Columns" in header:
+                return _of_header(file, header, opened, at)
+            kind = getattr(header, "file_meta", {}).get("MediaStorageSOPClassUID")
+            if kind == _DIRECTORY:
+                return _DIRECTORY
+            if _was_image(header, short=opened.short):
+                raise DataError(
+                    f"{file}: its DICOM header ends before it says how large the image is: it was cut off; copy it again, "
+                    "or take it out of the folder"
+                )
+            return ""
     except FarfieldError:
         raise
     except MemoryError:
@@ -275,43 +325,44 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
             f"{file}: it has {rows} x {columns} pixels of {samples} samples in {frames} frames; the header is "
             "damaged: copy it again"
         )
-    start, length, tag = _pixel_data(file, opened, at, str(syntax), big)
+    start, length, tag, paired = _pixel_data(file, opened, at, str(syntax), big)
     if start is None and str(syntax) != DEFLATED:
         raise DataError(f"{file}: it holds no pixels; take it out of the folder, or copy it again")
     if tag in (0x0008, 0x0009):
         dtype, bits = ("float32", 32) if tag == 0x0008 else ("float64", 64)
+    elif bits == 1 and samples == 1:
+        dtype = "uint8"
     elif bits in (8, 16, 32):
         dtype = f"{'int' if signed else 'uint'}{bits}"
     else:
-        raise DataError(f"{file}: its numbers have {bits} bits, and 8, 16 or 32 are read; convert it first")
+        raise DataError(f"{file}: its numbers have {bits} bits, and 1, 8, 16 or 32 are read; convert it first")
     photometric = str(header.get("PhotometricInterpretation", "MONOCHROME2"))
+    if photometric in _UNREAD:
+        raise DataError(f"{file}: its colours are {photometric}, which are not read; write it as RGB first")
     if start is not None and str(syntax) in _PLAIN and not photometric.startswith("YBR"):
-        needed = rows * columns * samples * frames * bits // 8
+        needed = -(-rows * columns * samples * frames * bits // 8)
         size = os.path.getsize(file)
         if (length is not None and length < needed) or start + needed > size:
             raise DataError(
                 f"{file}: its {rows} x {columns} pixels need {needed:,} bytes from byte {start:,} on, and there are "
                 f"{min(length or needed, size - start):,}: it was cut off; copy it again"
             )
-        offset = start
+        offset = None if paired and bits <= 8 else start
     orientation = numbers_of(header.get("ImageOrientationPatient"), 6)
     if orientation is not None:
         check_orientation(file, orientation)
-    spacing = numbers_of(header.get("PixelSpacing") or header.get("ImagerPixelSpacing"), 2)
+    spacing, measured = spacing_of(header)
     thickness = number_of(header.get("SpacingBetweenSlices")) or number_of(header.get("SliceThickness"))
     processing = need("pydicom.pixels.processing", f"{file}: DICOM files")
     is_palette = photometric.startswith("PALETTE") and samples == 1
-    slope, intercept = number_of(header.get("RescaleSlope")), number_of(header.get("RescaleIntercept"))
-    if slope is None:  # doses have one of their own, and no intercept
-        slope, intercept = number_of(header.get("DoseGridScaling")), 0.0
-    scale = None if slope is None or slope == 0 else (slope, intercept or 0.0)
+    scale, said = _scale(header)
     modality = str(header.get("Modality", ""))
     return Slice(
         file=file,
         series=str(header.get("SeriesInstanceUID", "")),
-        number=_whole(header.get("SeriesNumber")),
+        number=whole(header.get("SeriesNumber")),
         label=str(header.get("SeriesDescription") or modality or "slices"),
-        instance=_whole(header.get("InstanceNumber")) or 0,
+        instance=whole(header.get("InstanceNumber")) or 0,
         size=(rows, columns),
         frames=frames,
         samples=samples,
@@ -323,28 +374,69 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         big_endian=big,
         syntax_name=str(syntax.name),
         plain_offset=offset,
+        bits=bits,
         orientation=orientation,
         position=numbers_of(header.get("ImagePositionPatient"), 3),
         flaws=(_flaw(header, "ImagePositionPatient", 3), _flaw(header, "ImageOrientationPatient", 6)),
-        spacing=None if spacing is None else (spacing[0], spacing[1]),
+        spacing=spacing,
         thickness=abs(thickness) if thickness else None,
         scale=scale,
         table=modality_table_of(header, processing) if scale is None else None,
         table_units=_table_units(header),
         palette=palette_of(header, processing) if is_palette else None,
-        padding=padding_of(_whole(header.get("PixelPaddingValue")), _whole(header.get("PixelPaddingRangeLimit")), dtype)
-        if photometric.startswith("MONOCHROME")
-        else None,
+        padding=padding_of(*_padding(header, dtype), dtype) if photometric.startswith("MONOCHROME") else None,
         uid=str(header.get("SOPInstanceUID") or ""),
         location=number_of(header.get("SliceLocation")),
         mosaic=mosaic_of(header, (rows, columns)) if frames == 1 and samples == 1 else None,
-        assumed=assumed,
-        window=window_of(header),
+        assumed=tuple(filter(None, (assumed, measured, said))),
+        unapplied=_unapplied(header, scale),
+        kinds=tuple(str(word).upper() for word in _several(header.get("ImageType"))),
+        whole=(whole(header.get("TotalPixelMatrixRows")) or 0, whole(header.get("TotalPixelMatrixColumns")) or 0),
+        look=look_of(header, processing),
         units=_units(header, modality),
-        time=_time(header),
+        moments=dicom_times.moments_of(header),
+        resolution=(number_of(header.get("TemporalResolution")) or 0.0) / 1000 or None,
         modality=modality,
-        header=header if frames > 1 else None,
+        header=header if frames > 1 or "TotalPixelMatrixColumns" in header or "SegmentSequence" in header else None,
     )
+
+
+def _several(value: Any) -> list[Any]:
+    return [] if value is None else [value] if isinstance(value, str) else list(value)
+
+
+def _scale(header: Any) -> tuple[tuple[float, float] | None, str]:
+    """Slope and intercept, and a sentence where one of them is none."""
+    slope, intercept = number_of(header.get("RescaleSlope")), number_of(header.get("RescaleIntercept"))
+    if slope is None and intercept and not header.get("ModalityLUTSequence"):
+        return (1.0, intercept), f"it has a RescaleIntercept, {intercept:g}, and no RescaleSlope: that is taken as 1"
+    if slope is None:  # doses have one of their own, and no intercept
+        slope, intercept = number_of(header.get("DoseGridScaling")), 0.0
+    elif slope == 0:
+        return None, "its RescaleSlope is 0, which would leave nothing: its values are the stored numbers"
+    return (None if not slope else (slope, intercept or 0.0)), ""
+
+
+def _unapplied(header: Any, scale: tuple[float, float] | None) -> str:
+    """What real values are by the header (PS3.3 C.7.6.16.2.11), where they are others than what is shown."""
+    found = header.get("RealWorldValueMappingSequence")
+    slope, intercept = (
+        number_of(found[0].get(f"RealWorldValue{tag}")) if found else None for tag in ("Slope", "Intercept")
+    )
+    if slope is None or (slope, intercept or 0.0) == (scale or (1.0, 0.0)):
+        return ""
+    unit = found[0].get("MeasurementUnitsCodeSequence")
+    named = f" [{unit[0].get('CodeValue')}]" if unit and unit[0].get("CodeValue") else ""
+    return (
+        f"its RealWorldValueMappingSequence gives another meaning of its stored numbers, {slope:g} times them "
+        f"{'-' if (intercept or 0) < 0 else '+'} {abs(intercept or 0):g}{named}: it is not applied"
+    )
+
+
+def _padding(header: Any, dtype: str) -> tuple[float | None, float | None]:
+    kind = {"float32": "Float", "float64": "DoubleFloat"}.get(dtype, "")
+    low, limit = (header.get(f"{kind}PixelPadding{tag}") for tag in ("Value", "RangeLimit"))
+    return (number_of(low), number_of(limit)) if kind else (whole(low), whole(limit))
 
 
 def _syntax(file: str, header: Any) -> tuple[Any, str]:
@@ -369,7 +461,7 @@ def _table_units(header: Any) -> str:
 def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
     """Bits of a word below the number."""
     stored = int(header.get("BitsStored") or bits)
-    high = _whole(header.get("HighBit"))
+    high = whole(header.get("HighBit"))
     if high is None or high == stored - 1:
         return 0
     if not stored - 1 < high < bits:
@@ -385,16 +477,18 @@ def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
     return high + 1 - stored
 
 
-def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tuple[int | None, int | None, int]:
-    """First byte and length of the pixels, and the element of group 7FE0 that holds them. Reading stopped before it."""
+def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tuple[int | None, int | None, int, bool]:
+    """First byte and length of the pixels, the element of group 7FE0 that holds them, and whether bytes are turned in pairs, as
+    those of words (OW) are with the highest byte first. Reading stopped before it.
+    """
     opened.seek(at)
     raw = opened.read(12)
     order = ">" if big else "<"
     if len(raw) < 8:
-        return None, None, 0
+        return None, None, 0, False
     group, element = struct.unpack(order + "HH", raw[:4])
     if group != 0x7FE0 or element not in (0x0008, 0x0009, 0x0010):
-        return None, None, 0
+        return None, None, 0, False
     if syntax == _IMPLICIT:
         length = struct.unpack("<I", raw[4:8])[0]
         start = at + 8
@@ -403,16 +497,7 @@ def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tupl
             raise DataError(f"{file}: it ends where its pixels begin: it was cut off; copy it again")
         length = struct.unpack(order + "I", raw[8:12])[0]
         start = at + 12
-    return start, None if length == 0xFFFFFFFF else length, element
-
-
-def numbers_of(value: Any, count: int) -> tuple[float, ...] | None:
-    """So many finite numbers of an element; None where it has others."""
-    try:
-        found = tuple(float(v) for v in value)
-    except (TypeError, ValueError):  # not there, or text
-        return None
-    return found if len(found) == count and all(map(math.isfinite, found)) else None
+    return start, None if length == 0xFFFFFFFF else length, element, big and raw[4:6] == b"OW"
 
 
 def _flaw(header: Any, tag: str, count: int) -> str:
@@ -425,20 +510,6 @@ def _flaw(header: Any, tag: str, count: int) -> str:
     return f"has '{text[:80]}' as {tag}, which should be {count} numbers" if text else f"has no {tag}"
 
 
-def number_of(value: Any) -> float | None:
-    """The first number of an element; None where it has none."""
-    try:
-        found = float(value[0] if isinstance(value, list | tuple) or hasattr(value, "append") else value)
-    except (TypeError, ValueError, IndexError):  # not there, or text
-        return None
-    return found if math.isfinite(found) else None
-
-
-def _whole(value: Any) -> int | None:
-    found = number_of(value)
-    return None if found is None else int(found)
-
-
 def check_orientation(file: str, orientation: tuple[float, ...]) -> None:
     """Raises `DataError` for what is not two directions across each other."""
     i, j = np.array(orientation[:3]), np.array(orientation[3:])
@@ -449,12 +520,6 @@ def check_orientation(file: str, orientation: tuple[float, ...]) -> None:
         )
 
 
-def window_of(header: Any) -> tuple[float, float] | None:
-    """Values shown black and white."""
-    function = str(header.get("VOILUTFunction") or "LINEAR")
-    return linear_window(number_of(header.get("WindowCenter")), number_of(header.get("WindowWidth")), function)
-
-
 def _units(header: Any, modality: str) -> str:
     if modality == "RTDOSE" and "RescaleSlope" not in header:
         # Relative doses are parts of one that nobody says.
@@ -463,18 +528,3 @@ def _units(header: Any, modality: str) -> str:
     if said in ("", "US", "NONE"):
         return "HU" if modality == "CT" and "RescaleSlope" in header else "1"
     return said
-
-
-def _time(header: Any) -> float:
-    trigger = number_of(header.get("TriggerTime"))
-    if trigger is not None:
-        return trigger / 1000
-    for key in ("TemporalPositionIdentifier",):
-        found = number_of(header.get(key))
-        if found is not None:
-            return found
-    text = str(header.get("AcquisitionTime") or header.get("ContentTime") or "")
-    try:
-        return int(text[:2]) * 3600 + int(text[2:4]) * 60 + float(text[4:] or 0)
-    except ValueError:  # not there, or of a form of its own
-        return math.nan

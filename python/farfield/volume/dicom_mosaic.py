@@ -18,7 +18,8 @@ from farfield.errors import DataError
 from farfield.volume.description import Level, Volume, from_affine
 from farfield.volume.dicom_files import Slice
 from farfield.volume.dicom_pixels import array_of, convert
-from farfield.volume.dicom_values import channels_of, values_of, window_shown
+from farfield.volume.dicom_times import key_of, order_of, sorter
+from farfield.volume.dicom_values import channels_of, look_shown, values_of
 from farfield.volume.options import Means, Options
 
 COUNT = (0x0019, 0x100A)
@@ -99,7 +100,10 @@ def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Mean
     Raises:
         DataError: if mosaics differ.
     """
-    listed = sorted(chosen, key=lambda s: (s.time if math.isfinite(s.time) else 0.0, s.instance, s.file))
+    key = key_of([[s.moments for s in chosen]])
+    moment = sorter(key)
+    listed = sorted(chosen, key=lambda s: (moment(s.moments), s.instance, s.file))
+    order = order_of(key, [s.moments for s in listed], chosen[0].resolution)
     first = listed[0]
     mosaic = first.mosaic
     odd = next((s for s in listed if s.mosaic != mosaic or s.size != first.size or s.pixel != first.pixel), None)
@@ -112,8 +116,8 @@ def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Mean
     values = values_of(listed, [s.scale for s in listed], options, guessed)
     reads = [path]
     convert(path, listed, array, means, "has slices as tiles of a picture", reads, values=values, tiles=mosaic.count)
-    window = window_shown([s.window for s in listed], "picture", guessed)
-    kind, channels = channels_of(first, array, values, window, guessed)
+    look = look_shown([s.look for s in listed], "picture", guessed)
+    kind, channels = channels_of(first, array, values, look, guessed)
     down, across = first.spacing or (1.0, 1.0)
     if options.spacing is not None:
         across, down, _ = options.spacing
@@ -133,9 +137,7 @@ def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Mean
         geometry = from_affine(first.file, axes, corner.tolist(), "PixelSpacing with ImageOrientationPatient")
     else:
         geometry = from_affine(first.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
-    times = [s.time for s in listed] if len(listed) > 1 else []
-    if len(set(times)) < len(times) or not all(map(math.isfinite, times)):
-        times = []
+    times = order.times if len(listed) > 1 else []
     return Volume(
         path=path,
         format="DICOM, mosaic",
@@ -147,6 +149,6 @@ def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Mean
         anatomy="LPS" if placed else None,
         direction=geometry.direction,
         times=times,
-        time_units="s" if times else "1",
+        time_units=order.units if times else "1",
         reads=reads,
     )

@@ -19,6 +19,8 @@ from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means
 
+_BIG = "Explicit VR Big Endian"
+
 
 def array_of(first: Slice, steps: int, slices: int) -> Array:
     """The array of so many slices in so many time steps, without a place."""
@@ -54,8 +56,15 @@ def in_place(listed: Sequence[Slice], array: Array, steps: int, tables: list[byt
 def why_converted(listed: Sequence[Slice], array: Array) -> str | None:
     """Why pixels are not paged where they lie, whatever their numbers mean; None where they are."""
     first = listed[0]
-    if any(s.plain_offset is None for s in listed):
-        return f"is compressed ({first.syntax_name})"
+    if first.photometric.startswith("YBR") and first.syntax_name.endswith(("Endian", "Endian (Retired)")):
+        return "has colours as luminance and chrominance"
+    if len({s.big_endian for s in listed}) > 1 and array.item > 1:
+        return "has slices of either byte order"
+    closed = next((s for s in listed if s.plain_offset is None), None)
+    if closed is not None:
+        return f"has bytes in pairs ({_BIG})" if closed.syntax_name == _BIG else f"is compressed ({closed.syntax_name})"
+    if any(s.bits == 1 for s in listed):
+        return "has pixels of one bit"
     if any(s.low_bit for s in listed):
         return "has numbers with other bits below them"
     if first.frames == 1 and _spills(first, listed[len(listed) // 2], array):
@@ -88,8 +97,11 @@ def convert(
     *,
     values: Values | None = None,
     tiles: int = 0,
+    blanks: Sequence[int] = (),
 ) -> None:
-    """Decodes slices one after the other into the cache, as `values` says; of mosaics so many `tiles` of each."""
+    """Decodes slices one after the other into the cache, as `values` says; of mosaics so many `tiles` of each. `blanks`: how many
+    slices are not there after each of them.
+    """
     values = values or Values()
     changed = values.meanings is not None
     if changed:
@@ -108,8 +120,9 @@ def convert(
         how=f"slices of {listed[0].series} as {array.dtype}"
         + (f", each what it {values.why}" if changed else "")
         + (f", {tiles} tiles of {array.length('y')} x {array.length('x')}" if tiles else "")
-        + (" above other bits" if any(s.low_bit for s in listed) else ""),
-        pieces=lambda: _pixels(listed, array, values, tiles),
+        + (" above other bits" if any(s.low_bit for s in listed) else "")
+        + (f", {list(blanks)} missing after them" if any(blanks) else ""),
+        pieces=lambda: _pixels(listed, array, values, tiles, blanks),
         files=[s.file for s in listed],
         at_once=array.bytes // max(1, math.prod(array.shape[: array.axes.index("y")])) * max(1, tiles),
     )
@@ -117,14 +130,17 @@ def convert(
     reads.append(made.path)
 
 
-def _pixels(listed: Sequence[Slice], array: Array, values: Values, tiles: int) -> Iterator[bytes]:
+def _pixels(
+    listed: Sequence[Slice], array: Array, values: Values, tiles: int, blanks: Sequence[int]
+) -> Iterator[bytes]:
     pydicom = need("pydicom", "DICOM files")
     pixels = need("pydicom.pixels", "DICOM files")
 
     each = iter(values.meanings or ())
-    for s in listed:
+    kind = np.dtype(array.dtype).newbyteorder("<")
+    for s, blank in zip(listed, blanks or [0] * len(listed), strict=True):
         try:
-            for frame in _frames(pixels, s):
+            for frame in frames_in(pixels, s):
                 found = np.asarray(frame)
                 if s.low_bit:
                     unused = found.dtype.itemsize * 8 - s.stored_bits
@@ -134,7 +150,9 @@ def _pixels(listed: Sequence[Slice], array: Array, values: Values, tiles: int) -
                     found = meaning(found)
                 if tiles:
                     found = unfolded(found, tiles, array.length("y"), array.length("x"))
-                yield np.ascontiguousarray(found, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
+                yield np.ascontiguousarray(found, dtype=kind).tobytes()
+                for _ in range(blank):
+                    yield np.full(found.shape, np.nan if kind.kind == "f" else 0, kind).tobytes()
         except FarfieldError:
             raise
         except MemoryError:
@@ -159,13 +177,15 @@ def unfolded(mosaic: Any, tiles: int, rows: int, columns: int) -> Any:
     return cut.transpose(0, 2, 1, 3).reshape(down * across, rows, columns)[:tiles]
 
 
-def _frames(pixels: Any, s: Slice) -> Iterator[Any]:
-    """Frames of a file, without what pydicom prints of decoders that it tries."""
+def frames_in(pixels: Any, s: Slice, order: Sequence[int] | None = None) -> Iterator[Any]:
+    """Frames of a file, all or those of `order`, without what pydicom prints of decoders that it tries."""
     if s.plain_offset is not None and s.samples == 1:
-        yield from _plain(s)
+        yield from _plain(s, range(s.frames) if order is None else order)
         return
     # pydicom takes the lowest bits of a word for the number, whatever HighBit says.
-    how = {"correct_unused_bits": False} if s.low_bit else {}
+    how: dict[str, Any] = {"correct_unused_bits": False} if s.low_bit else {}
+    if order is not None:
+        how["indices"] = order
     with heard("pydicom"):
         try:
             yield from pixels.iter_pixels(s.file, **how)
@@ -177,12 +197,18 @@ def _frames(pixels: Any, s: Slice) -> Iterator[Any]:
             yield from pixels.iter_pixels(whole, **how)
 
 
-def _plain(s: Slice) -> Iterator[Any]:
+def _plain(s: Slice, order: Sequence[int]) -> Iterator[Any]:
     """Frames that lie open in a file, with the bits that are no part of the numbers gone."""
     dtype = np.dtype(s.dtype).newbyteorder(">" if s.big_endian else "<")
     count = math.prod(s.size)
     unused = dtype.itemsize * 8 - s.stored_bits
-    for n in range(s.frames):
+    for n in order:
+        if s.bits == 1:
+            # Frames follow each other without a gap, and may begin within a byte.
+            byte, bit = divmod(n * count, 8)
+            packed = np.fromfile(s.file, np.uint8, -(-(bit + count) // 8), offset=(s.plain_offset or 0) + byte)
+            yield np.unpackbits(packed, bitorder="little")[bit : bit + count].reshape(s.size)
+            continue
         found = np.fromfile(s.file, dtype, count, offset=(s.plain_offset or 0) + n * count * dtype.itemsize)
         found = found.astype(dtype.newbyteorder("=")).reshape(s.size)
         if unused > 0 and not s.low_bit and dtype.kind in "iu":

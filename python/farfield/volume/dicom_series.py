@@ -1,19 +1,33 @@
-"""Which series of a folder is meant, and files that are there twice."""
+"""Which series of a folder is meant, or which stack of one; and files that are there twice."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from string import ascii_lowercase
 
 from farfield.errors import UnknownName
+from farfield.volume.contents import Content
 from farfield.volume.dicom_files import Slice
+from farfield.volume.dicom_stacks import is_of_slide, stacks_in, turn_of
 from farfield.volume.options import Options
 
 
-def series_of(path: str, found: Sequence[Slice], options: Options, guessed: list[str]) -> list[Slice]:
+@dataclass(frozen=True)
+class Chosen:
+    """The series that is shown, among all that are there."""
+
+    slices: list[Slice]
+    contents: list[Content]
+    """All of them."""
+    shown: int
+    """Which it is."""
+
+
+def series_of(path: str, found: Sequence[Slice], options: Options, guessed: list[str]) -> Chosen:
     """The slices of the series that `options.variable` names (by number, by number and letter where several have it, by description
-    or by UID), or of the largest one; files that are there twice once.
+    or by UID), or of the largest one; files that are there twice once. Images of one series that are turned otherwise are another.
 
     Raises:
         UnknownName: if there is no such series, or several.
@@ -21,46 +35,59 @@ def series_of(path: str, found: Sequence[Slice], options: Options, guessed: list
     by_uid: dict[str, list[Slice]] = {}
     for s in found:
         by_uid.setdefault(s.series, []).append(s)
-    ordered = sorted(by_uid.values(), key=lambda s: (s[0].number if s[0].number is not None else 1 << 30, s[0].series))
+    of_series = sorted(
+        by_uid.values(), key=lambda s: (s[0].number if s[0].number is not None else 1 << 30, s[0].series)
+    )
+    ordered: list[list[Slice]] = []
+    turns: list[str] = []
+    for series in of_series:
+        stacks = stacks_in(series)
+        ordered += stacks
+        turns += [turn_of(stack) if len(stacks) > 1 else "" for stack in stacks]
     names = _names(ordered)
-    listed = [
-        f"{name} ({s[0].label}, {len(s)} {'file' if len(s) == 1 else 'files'} of {s[0].size[1]} x {s[0].size[0]})"
-        for name, s in zip(names, ordered, strict=True)
-    ]
+    about = [_about(stack, turn) for stack, turn in zip(ordered, turns, strict=True)]
+    listed = [f"{name} ({text})" for name, text in zip(names, about, strict=True)]
+    contents = [Content(name, text, numbered=False) for name, text in zip(names, about, strict=True)]
     wanted = options.variable
     if wanted is None:
-        best = max(ordered, key=lambda s: sum(x.frames for x in s))
+        at = max(range(len(ordered)), key=lambda n: (sum(x.count for x in ordered[n]), -n))
         if len(ordered) > 1:
             more = f" and {len(listed) - 6} more" if len(listed) > 6 else ""
-            other = next(name for name, s in zip(names, ordered, strict=True) if s is not best)
+            other = names[0 if at else 1]
+            what = "series" if len(ordered) == len(of_series) else "series and stacks"
             guessed.append(
-                f"of its series {', '.join(listed[:6])}{more} the largest is shown; {path}::{other} shows another"
+                f"of its {what} {', '.join(listed[:6])}{more} the largest is shown; {path}::{other} shows another"
             )
-        return once(best, guessed)
-    exact = [s for name, s in zip(names, ordered, strict=True) if wanted in (name, s[0].series)]
-    chosen = exact or [s for s in ordered if wanted in (str(s[0].number), s[0].label)]
-    if not chosen:
+        return Chosen(once(ordered[at], guessed), contents, at)
+    exact = [n for n, s in enumerate(ordered) if wanted == names[n]] or [
+        n for n, s in enumerate(ordered) if wanted == s[0].series
+    ]
+    matches = exact or [n for n, s in enumerate(ordered) if wanted in (str(s[0].number), s[0].label)]
+    if not matches:
         raise UnknownName(f"{path}: no series '{wanted}'; there are: {', '.join(listed)}")
-    if len(chosen) > 1:
-        which = [text for text, s in zip(listed, ordered, strict=True) if s in chosen]
-        raise UnknownName(f"{path}: {len(chosen)} series are '{wanted}': name one of {', '.join(which)}")
-    return once(chosen[0], guessed)
+    if len(matches) > 1:
+        which = ", ".join(listed[n] for n in matches)
+        raise UnknownName(f"{path}: {len(matches)} series are '{wanted}': name one of {which}")
+    return Chosen(once(ordered[matches[0]], guessed), contents, matches[0])
+
+
+def _about(stack: Sequence[Slice], turn: str) -> str:
+    first = stack[0]
+    size = max(s.whole for s in stack) if all(map(is_of_slide, stack)) else first.size
+    what = f"{len(stack)} {'file' if len(stack) == 1 else 'files'}"
+    if len(stack) == 1 and first.frames > 1 and size == first.size:
+        what = f"{first.count} frames"
+    return f"{first.label}, {turn + ', ' if turn else ''}{what} of {size[1]} x {size[0]}"
 
 
 def _names(ordered: Sequence[Sequence[Slice]]) -> list[str]:
     """A name of its own for each series: its number, with a letter where several have it; its UID where it has none."""
-    numbers = [s[0].number for s in ordered]
+    bases = [str(s[0].number) if s[0].number is not None else s[0].series for s in ordered]
     names = []
-    for n, series in enumerate(ordered):
-        number = numbers[n]
-        same = numbers.count(number)
-        if number is None:
-            names.append(series[0].series)
-        elif same == 1:
-            names.append(str(number))
-        else:
-            before = numbers[:n].count(number)
-            names.append(f"{number}{ascii_lowercase[before]}" if same <= len(ascii_lowercase) else series[0].series)
+    for n, base in enumerate(bases):
+        same, before = bases.count(base), bases[:n].count(base)
+        letter = ascii_lowercase[before] if same <= len(ascii_lowercase) else f".{before + 1}"
+        names.append(f"{base}{letter}" if same > 1 else base)
     return names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -41,34 +40,25 @@ def _described(descriptor: Any, header: Any) -> tuple[int, int]:
     return count or 1 << 16, first
 
 
-def padding_of(low: int | None, limit: int | None, dtype: str) -> tuple[int, int] | None:
+def padding_of(low: float | None, limit: float | None, dtype: str) -> tuple[float, float] | None:
     """The range of stored numbers that only fill an image; one that was written without its sign has it again.
 
     >>> padding_of(-2000, None, "int16"), padding_of(63536, None, "int16"), padding_of(70000, None, "uint16")
     ((-2000, -2000), (-2000, -2000), None)
     """
-    if low is None or dtype.startswith("float"):
+    if low is None:
         return None
+    last = low if limit is None else limit
+    if dtype.startswith("float"):
+        return min(low, last), max(low, last)
     known = np.iinfo(dtype)
 
-    def within(value: int) -> int | None:
+    def within(value: float) -> int | None:
+        value = int(value)
         if known.min <= value <= known.max:
             return value
         turned = value - (1 << known.bits) if value > 0 else value + (1 << known.bits)
         return turned if known.min <= turned <= known.max and abs(value) < 1 << known.bits else None
 
-    ends = [v for v in (within(low), within(low if limit is None else limit)) if v is not None]
+    ends = [v for v in (within(low), within(last)) if v is not None]
     return (min(ends), max(ends)) if len(ends) == 2 else None
-
-
-def linear_window(center: float | None, width: float | None, function: str) -> tuple[float, float] | None:
-    """Values shown black and white (PS3.3 C.11.2.1.2).
-
-    >>> linear_window(40, 400, "LINEAR"), linear_window(40, 400, "LINEAR_EXACT")
-    ((-160.0, 239.0), (-160.0, 240.0))
-    """
-    if center is None or width is None or not math.isfinite(center) or not math.isfinite(width):
-        return None
-    if function == "LINEAR_EXACT":
-        return (center - width / 2, center + width / 2) if width > 0 else None
-    return (center - 0.5 - (width - 1) / 2, center - 0.5 + (width - 1) / 2) if width > 1 else None

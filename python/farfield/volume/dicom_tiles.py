@@ -2,77 +2,114 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from farfield.errors import DataError
-from farfield.volume.description import Level, Volume, from_affine, in_table, table_of
-from farfield.volume.dicom_files import Slice, number_of
+from farfield.volume.description import Array, Level, Volume, from_affine, in_table, table_of
+from farfield.volume.dicom_files import Slice
 from farfield.volume.dicom_frames import measured
+from farfield.volume.dicom_numbers import number_of
 from farfield.volume.dicom_pixels import array_of, convert, of_frames, why_converted
-from farfield.volume.dicom_values import channels_of, values_of, window_shown
+from farfield.volume.dicom_values import Values, channels_of, look_shown, values_of
 from farfield.volume.options import Means, Options
 
 
-def is_tiled(only: Slice) -> bool:
-    """Whether the frames of a file are tiles of a larger picture."""
-    rows, columns = _whole_size(only.header)
-    return rows > only.size[0] or columns > only.size[1]
-
-
-def _whole_size(header: Any) -> tuple[int, int]:
-    found = [number_of(header.get(tag)) or 0 for tag in ("TotalPixelMatrixRows", "TotalPixelMatrixColumns")]
-    return int(found[0]), int(found[1])
-
-
-def of_tiles(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
-    """The picture that the tiles of a file make, with its focal planes.
+def of_slide(path: str, chosen: Sequence[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
+    """The picture that the tiles of a file make, with its focal planes; of several files each is a level of resolution.
 
     Raises:
-        DataError: if tiles do not lie beside each other, or there are several optical paths.
+        DataError: if tiles do not lie beside each other, there are several optical paths, or files are no levels.
     """
-    rows, columns = _whole_size(only.header)
-    grid = -(-rows // only.size[0]), -(-columns // only.size[1])
-    planes, places = _places(only, grid)
-    values = values_of(of_frames(only), [only.scale] * only.frames, options, guessed)
-    stored = array_of(only, 1, only.frames)
+    files = sorted(chosen, key=lambda s: (-s.whole[0] * s.whole[1], s.instance, s.file))
+    first = files[0]
+    _check_levels(path, files)
+    tables: list[bytes] = []
     reads = [path]
-    file, start = only.file, only.plain_offset
-    why = why_converted([only], stored)
-    if why is not None or values.meanings is not None:
-        convert(path, [only], stored, means, why or "", reads, values=values)
-        file, start = reads[-1], 0
-    each = stored.bytes // only.frames
-    table = np.zeros((planes * grid[0] * grid[1], 3), dtype=np.uint64)
-    for n, place in enumerate(places):
-        table[place] = (0, (start or 0) + n * each, each)
-    array = stored
-    inner = list(stored.shape[1:])
-    y = stored.axes.index("y") - 1
-    array.chunk = (1, *inner)
-    inner[y], inner[y + 1] = rows, columns
-    array.shape = (planes, *inner)
-    array.place = in_table([file])
-    if not table[:, 2].all():
-        array.fill = 255 if only.samples > 1 else 0
-        guessed.append(f"{int((table[:, 2] == 0).sum()):,} of its tiles are not there: they are {array.fill}")
-    window = window_shown([only.window], "frame", guessed)
-    kind, channels = channels_of(only, array, values, window, guessed)
-    across, down, step = _apart(only, options, guessed)
-    geometry = from_affine(only.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
+    across, down, step = _apart(first, options, guessed)
+    levels: list[Level] = []
+    values = Values()
+    for file in files:
+        array, values = _tiled(path, file, options, means, tables, reads, guessed if file is first else [])
+        array.name = first.label or "slices"
+        ratio = first.whole[1] / file.whole[1], first.whole[0] / file.whole[0]
+        # Levels begin at one corner: centres of larger voxels lie further in.
+        origin = (across * (ratio[0] - 1) / 2, down * (ratio[1] - 1) / 2, 0.0)
+        levels.append(Level([array], origin, (across * ratio[0], down * ratio[1], step)))
+    top = levels[0].arrays[0]
+    odd = next((n for n, level in enumerate(levels) if level.arrays[0].length("z") != top.length("z")), None)
+    if odd is not None:
+        raise DataError(f"{files[odd].file}: it has other focal planes than {first.file}; take it out of {path}")
+    look = look_shown([first.look], "frame", guessed)
+    kind, channels = channels_of(first, top, values, look, guessed)
+    geometry = from_affine(first.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
     return Volume(
         path=path,
         format="DICOM, tiles of a picture",
-        levels=[Level([array], geometry.origin, geometry.spacing)],
+        levels=levels,
         channels=channels,
         kind=kind,
         guessed=guessed,
         length_unit="mm",
         direction=geometry.direction,
-        tables=[table_of(table)],
+        tables=tables,
         reads=reads,
     )
+
+
+def _check_levels(path: str, files: Sequence[Slice]) -> None:
+    first = files[0]
+    for before, file in itertools.pairwise(files):
+        if file.pixel != first.pixel:
+            raise DataError(
+                f"{file.file}: its pixels are {file.pixel}, and those of {first.file} are {first.pixel}: they are no levels of one "
+                f"picture; take it out of {path}"
+            )
+        if file.whole == before.whole:
+            raise DataError(
+                f"{file.file}: its picture is as large as that of {before.file}, {file.whole[1]} x {file.whole[0]} pixels, as "
+                "those of several optical paths, focal planes or parts are; name one of the files"
+            )
+
+
+def _tiled(
+    path: str,
+    only: Slice,
+    options: Options,
+    means: Means,
+    tables: list[bytes],
+    reads: list[str],
+    guessed: list[str],
+) -> tuple[Array, Values]:
+    """The array of a file's tiles, and what its numbers mean."""
+    rows, columns = only.whole
+    grid = -(-rows // only.size[0]), -(-columns // only.size[1])
+    planes, places = _places(only, grid)
+    values = values_of(of_frames(only), [only.scale] * only.frames, options, guessed)
+    array = array_of(only, 1, only.frames)
+    file, start = only.file, only.plain_offset
+    why = why_converted([only], array)
+    if why is not None or values.meanings is not None:
+        convert(path, [only], array, means, why or "", reads, values=values)
+        file, start = reads[-1], 0
+    each = array.bytes // only.frames
+    table = np.zeros((planes * grid[0] * grid[1], 3), dtype=np.uint64)
+    for n, place in enumerate(places):
+        table[place] = (0, (start or 0) + n * each, each)
+    inner = list(array.shape[1:])
+    y = array.axes.index("y") - 1
+    array.chunk = (1, *inner)
+    inner[y], inner[y + 1] = rows, columns
+    array.shape = (planes, *inner)
+    array.place = in_table([file], len(tables))
+    tables.append(table_of(table))
+    if not table[:, 2].all():
+        array.fill = 255 if only.samples > 1 else 0
+        guessed.append(f"{int((table[:, 2] == 0).sum()):,} of its tiles are not there: they are {array.fill}")
+    return array, values
 
 
 def _apart(only: Slice, options: Options, guessed: list[str]) -> tuple[float, float, float]:

@@ -6,15 +6,17 @@ A `Meaning` makes values of stored numbers where a slope and an intercept do not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
-from farfield.volume.description import Array, Channel, colour_channels
+from farfield.missing import Missing
+from farfield.volume.description import INVERTED, Array, Channel, colour_channels
 from farfield.volume.dicom_files import Slice
+from farfield.volume.dicom_looks import Look
 from farfield.volume.options import Options
 
 Meaning = Callable[[NDArray[Any]], NDArray[Any]]
@@ -34,8 +36,8 @@ class Values:
     why: str = ""
     scaled: bool = False
     """They are values of their unit: no slope is left."""
-    missing: int | None = None
-    """The stored number that is no value."""
+    missing: Missing = None
+    """The stored numbers that are no values."""
 
 
 def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options, guessed: list[str]) -> Values:
@@ -59,29 +61,35 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
     if first.photometric.startswith("PALETTE"):
         guessed.append("its values are numbers of colours in a palette")
     paddings = [s.padding for s in slices]
+    made = _made(first)
     if any(s.table is not None for s in slices):
         guessed.append("its values are those of a table of its own (ModalityLUTSequence)")
         plain = all(s.table is not None for s in slices) and not any(paddings)
         meanings = [_valued(s, scale) for s, scale in zip(slices, scales, strict=True)]
         integers = plain and all(s.table is not None and s.table[1].dtype.kind == "u" for s in slices)
-        return Values(meanings, "uint16" if integers else "float32", why="has values in a table", scaled=True)
+        return Values(meanings, "uint16" if integers else made, why="has values in a table", scaled=True)
     what = "frame" if len(slices) > 1 and first.frames > 1 else "slice"
     if len(set(scales)) > 1 or (len(set(paddings)) > 1 and all(scales)):
         guessed.append(f"its {what}s have different rescale slopes: values were computed {what} by {what}")
         meanings = [_valued(s, scale) for s, scale in zip(slices, scales, strict=True)]
-        return Values(meanings, "float32", why=f"has a rescale slope of its own in each {what}", scaled=True)
+        return Values(meanings, made, why=f"has a rescale slope of its own in each {what}", scaled=True)
     if len(set(paddings)) > 1:
         guessed.append("its slices have different PixelPaddingValues, each of which is no value in its slice")
-        return Values([_valued(s, None) for s in slices], "float32", why="has a padding of its own in each slice")
+        return Values([_valued(s, None) for s in slices], made, why="has a padding of its own in each slice")
     padding = paddings[0]
     if padding is None:
         return Values()
     low, high = padding
     if low == high:
-        guessed.append(f"its number {low} only fills it up (PixelPaddingValue): it is no value")
+        guessed.append(f"its number {low:.9g} only fills it up (PixelPaddingValue): it is no value")
         return Values(missing=low)
-    guessed.append(f"its numbers {low} to {high} only fill it up (PixelPaddingRangeLimit): they are no values")
-    return Values([_merged(low, high)] * len(slices), first.dtype, why="has a range of padding", missing=low)
+    guessed.append(f"its numbers {low:.9g} to {high:.9g} only fill it up (PixelPaddingRangeLimit): they are no values")
+    return Values(missing=((low, high),))
+
+
+def _made(first: Slice) -> str:
+    """The type of values that are computed: numbers of 32 bits are not all in a float of as many."""
+    return "float64" if np.dtype(first.dtype).itemsize > 2 and first.dtype != "float32" else "float32"
 
 
 def _by_table(table: tuple[int, NDArray[Any]] | None) -> Meaning:
@@ -100,48 +108,66 @@ def _valued(s: Slice, scale: Scale) -> Meaning:
             found = _by_table(s.table)(stored)
         else:
             slope, intercept = scale or (1.0, 0.0)
-            found = stored * np.float32(slope) + np.float32(intercept)
+            found = stored * float(slope) + float(intercept)
         if s.padding is None:
             return found
         low, high = s.padding
-        return np.where((stored >= low) & (stored <= high), np.float32(np.nan), found.astype(np.float32))
+        return np.where((stored >= low) & (stored <= high), np.nan, found)
 
     return value
 
 
-def _merged(low: int, high: int) -> Meaning:
-    def merge(stored: NDArray[Any]) -> NDArray[Any]:
-        return np.where((stored >= low) & (stored <= high), stored.dtype.type(low), stored)
+def with_blanks(values: Values, slices: Sequence[Slice]) -> Values:
+    """The same, of a type that has numbers for no value, since some slices are not there; colours are black there."""
+    first = slices[0]
+    if values.colours or first.samples > 1:
+        return values
+    if values.meanings is not None:
+        return replace(values, dtype=_made(first))
+    dtype = _made(first)
+    meanings = [_as_it_is(s, dtype) for s in slices]
+    return Values(meanings, dtype, why="lacks slices, which have no values")
 
-    return merge
+
+def _as_it_is(s: Slice, dtype: str) -> Meaning:
+    def value(stored: NDArray[Any]) -> NDArray[Any]:
+        found = stored.astype(dtype)
+        if s.padding is not None:
+            found[(stored >= s.padding[0]) & (stored <= s.padding[1])] = np.nan
+        return found
+
+    return value
 
 
 def channels_of(
-    first: Slice, array: Array, values: Values, window: tuple[float, float] | None, guessed: list[str]
+    first: Slice, array: Array, values: Values, look: Look, guessed: list[str]
 ) -> tuple[str, list[Channel]]:
     """The kind of a volume, and its channels."""
     if values.colours:
         return colour_channels(3)
     if first.samples in (3, 4):
         return colour_channels(first.samples)
-    inverted = first.photometric == "MONOCHROME1"
-    if inverted:
-        guessed.append("its low values are shown white (MONOCHROME1); --no-invert shows them black")
+    if look.inverted:
+        guessed.append(INVERTED.format(look.inverted))
+    if first.unapplied:
+        guessed.append(first.unapplied)
+    if look.left_out:
+        guessed.append(look.left_out)
     if first.modality == "RTDOSE" and first.scale is None and not values.scaled:
         guessed.append("its DoseGridScaling is missing or 0: its values are those that are stored, of no unit")
     scale = None if values.scaled else first.scale
-    missing = None if values.missing is None else float(values.missing)
     units = first.table_units if first.table is not None else first.units
-    return "scalar", [Channel(array.name, units, limits=window, scale=scale, missing=missing, inverted=inverted)]
+    channel = Channel(array.name, units, limits=look.window, scale=scale, missing=values.missing)
+    channel.inverted = bool(look.inverted)
+    return "scalar", [channel]
 
 
-def window_shown(
-    windows: Sequence[tuple[float, float] | None], what: str, guessed: list[str]
-) -> tuple[float, float] | None:
-    """The window that all slices are shown with: of several that of the middle one that has any."""
+def look_shown(looks: Sequence[Look], what: str, guessed: list[str]) -> Look:
+    """How all slices are shown: of several windows that of the middle slice that has any."""
+    windows = [look.window for look in looks]
     said = [w for w in windows if w is not None]
     if not said:
-        return None
+        return looks[0]
     middle = min(
         (n for n, w in enumerate(windows) if w is not None), key=lambda n: (abs(2 * n - (len(windows) - 1)), n)
     )
@@ -153,4 +179,4 @@ def window_shown(
             f"its {what}s have {len(set(said))} different windows: shown is that of the middle one, {chosen[0]:.6g} to "
             f"{chosen[1]:.6g} (--range {low:.6g}:{high:.6g} holds them all)"
         )
-    return chosen
+    return looks[middle]

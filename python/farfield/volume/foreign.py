@@ -27,6 +27,7 @@ _TOOLS = {
     ".mnc": ("a MINC volume", "convert it to NIfTI (mnc2nii {0} out.nii)"),
     ".gipl": ("a GIPL volume", "convert it to NRRD (SimpleITK, or ITK-SNAP)"),
     ".mrc": ("an MRC volume", "convert it to TIFF (mrc2tif -s {0} out.tif), or give --shape, --dtype and --header-bytes 1024"),
+    ".gii": ("a GIFTI surface", "name the volume that it was made of (.nii, .mgz)"),
     ".am": ("an Amira mesh", "save it as NRRD from Amira"),
     ".vdb": ("an OpenVDB volume", "sample it to a regular grid and write that as Zarr or NRRD"),
 }  # fmt: skip

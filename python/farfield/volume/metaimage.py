@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 from farfield.errors import DataError
+from farfield.volume import nrrd_text
 from farfield.volume.compressed import unpacked
 from farfield.volume.conversion import converted
 from farfield.volume.description import (
@@ -52,7 +53,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
             f"{path}: its DimSize '{fields['DimSize']}' has {rank} numbers for NDims {fields['NDims']}; correct the header"
         )
     sizes = [int(n) for n in _numbers(path, fields, "DimSize", rank)]
-    dtype = _TYPES.get(fields.get("ElementType", ""))
+    # An array has several numbers an element, as ElementNumberOfChannels says anyhow.
+    dtype = _TYPES.get(fields.get("ElementType", "").removesuffix("_ARRAY"))
     if dtype is None:
         raise DataError(
             f"{path}: its ElementType '{fields.get('ElementType')}' is none of {', '.join(_TYPES)}; correct the header"
@@ -164,8 +166,7 @@ def _numbers(path: str, fields: dict[str, str], key: str, count: int | None) -> 
 
 
 def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Means, tables: list[bytes]) -> list[str]:
-    if fields.get("BinaryData", "True").lower() == "false":
-        raise DataError(f"{path}: its numbers are written as text, which is not read; write it again in binary")
+    is_text = fields.get("BinaryData", "True").lower() == "false"
     said = fields["ElementDataFile"]
     folder = os.path.dirname(path)
     compressed = fields.get("CompressedData", "False").lower() == "true"
@@ -173,11 +174,26 @@ def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Mea
     if said == "LOCAL":
         file, start = path, end
     elif _is_list(said) or "%" in said:
+        if is_text:
+            raise DataError(f"{path}: its slices are files of text, which are not read; write it again in binary")
         return _slices(path, said, folder, array, header, compressed, tables)
     else:
         file, start = os.path.join(folder, said), max(0, header)
         if not os.path.isfile(file):
             raise DataError(f"{path}: its numbers lie in {file}, which is not there; copy it here too")
+    if is_text:
+        array.big_endian = False
+        made = converted(
+            path,
+            means,
+            count=array.bytes,
+            why="is written as text, which cannot be read in part",
+            how=f"text from {start}",
+            pieces=lambda: nrrd_text.numbers_of(file, "ascii", array.dtype, start=start, skip=0, count=array.bytes),
+            files=dict.fromkeys([path, file]),
+        )
+        array.place = contiguous(made.path, 0)
+        return [file, made.path]
     if compressed:
         made = converted(
             path,

@@ -118,13 +118,15 @@ def read(path: str, options: Options, means: Means) -> Volume:
     kind, channels = _channels(path, header, array, scale, is_labels=is_labels)
     steps = array.length("t")
     times: list[float] = []
+    counted = False
     if steps > 1:
         apart, first = float(header.fields["pixdim"][4]), float(header.one("toffset"))
-        if not math.isfinite(apart) or apart <= 0:
+        counted = not math.isfinite(apart) or apart <= 0
+        if counted:
             apart = 1.0
             guessed.append("it does not say how far its time steps are apart: steps are counted")
         first = first if math.isfinite(first) else 0.0
-        times = [first + apart * n for n in range(steps)]
+        times = [float(n) if counted else first + apart * n for n in range(steps)]
     name = {0: "Analyze 7.5", 1: "NIfTI-1", 2: "NIfTI-2"}[header.version]
     return Volume(
         path=path,
@@ -137,7 +139,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         anatomy=anatomy,
         direction=geometry.direction,
         times=times,
-        time_units=_TIMES.get(code & 56, "1") if times else "1",
+        time_units=_TIMES.get(code & 56, "1") if times and not counted else "1",
         reads=[*reads, array.place["contiguous"]["file"]],
     )
 
@@ -188,15 +190,20 @@ def _array(path: str, header: _Header, guessed: list[str]) -> Array:
         )
     sizes = [int(n) for n in dim[1 : rank + 1]] + [1] * (7 - rank)
     for n, size in enumerate(sizes, 1):
-        if size < 1:
+        if size < 1 and n > 3:
+            guessed.append(f"its dim[{n}] is {size}, and should be at least 1: it is taken as 1")
+            sizes[n - 1] = 1
+        elif size < 1:
             raise DataError(
                 f"{path}: its dim[{n}] is {size}, and should be at least 1; the header is damaged: copy it again"
             )
-    x, y, z, t, c, *more = sizes
-    if any(n > 1 for n in more):
+    x, y, z, t, *more = sizes
+    several = [n for n in more if n > 1]
+    if len(several) > 1:
         raise DataError(
-            f"{path}: it has {rank} dimensions ({text_of(sizes[:rank])}); five may be more than 1: split it first"
+            f"{path}: it has {rank} dimensions ({text_of(sizes[:rank])}); one behind the fourth may be more than 1: split it first"
         )
+    c = several[0] if several else 1
     code = int(header.one("datatype"))
     colours = _COLOURS.get(code)
     if colours is None and code not in _TYPES and code not in _COMPLEX:

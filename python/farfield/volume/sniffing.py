@@ -242,14 +242,14 @@ def _format_of_folder(path: str, options: Options) -> str | None:
         return "farfield"
     # What looks into folders is imported where there is one.
     from farfield.volume import images, zarr
-    from farfield.volume.dicom_files import has_slices
+    from farfield.volume.dicom_files import has_slices, outnumber
 
     if zarr.is_zarr(path):
         from farfield.volume.rectilinear import is_zone
 
         return None if is_zone(path, options, "zarr") else "zarr"
-    if images.images_in(path):
-        return "images"
+    if pictures := images.images_in(path):
+        return "dicom" if outnumber(path, pictures) else "images"
     if has_slices(path):
         return "dicom"
     other = images.others_in(path)

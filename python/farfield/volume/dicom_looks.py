@@ -1,0 +1,86 @@
+"""How DICOM images are shown: windows, tables of grey values, and which end is white."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from farfield.volume.dicom_numbers import number_of
+
+_CURVED = "SIGMOID"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How an image is shown."""
+
+    window: tuple[float, float] | None = None
+    """Values shown black and white."""
+    inverted: str = ""
+    """What says that the lowest value is white; nothing where none does."""
+    left_out: str = ""
+    """What the header says, and a straight ramp does not show."""
+
+    def with_window(self, window: tuple[float, float] | None) -> Look:
+        """With another window, where there is one."""
+        return self if window is None else replace(self, window=window)
+
+
+def look_of(header: Any, processing: Any) -> Look:
+    """How the header says that an image is shown."""
+    inverted = "MONOCHROME1" if str(header.get("PhotometricInterpretation", "")) == "MONOCHROME1" else ""
+    if str(header.get("PresentationLUTShape") or "").strip() == "INVERSE":
+        inverted = inverted or "PresentationLUTShape INVERSE"
+    window = window_of(header)
+    if header.get("VOILUTSequence"):
+        found, falls = _of_table(header, processing)
+        ramp = window or found
+        which = "its window" if window is not None else "the values that it tells apart"
+        said = f"its table of grey values (VOILUTSequence) is not followed: shown is a straight ramp over {which}"
+        if window is None and falls:
+            # A table that falls turns black and white; where they are turned already, they are as without both.
+            inverted = "" if inverted else "a VOILUTSequence that falls"
+        return Look(ramp, inverted, said)
+    if window is not None and str(header.get("VOILUTFunction") or "").strip() == _CURVED:
+        return Look(
+            window, inverted, "its window is a curve (VOILUTFunction SIGMOID): shown is a straight ramp over it"
+        )
+    return Look(window, inverted)
+
+
+def _of_table(header: Any, processing: Any) -> tuple[tuple[float, float] | None, bool]:
+    """Values that a table of grey values tells apart, and whether it falls."""
+    described = header.VOILUTSequence[0].get("LUTDescriptor")
+    count, said = (int(described[n]) for n in range(2))
+    count = count or 1 << 16
+    # Values may be negative, whatever the header calls the type of the table's first one.
+    signed = int(header.get("PixelRepresentation", 0)) == 1 or (number_of(header.get("RescaleIntercept")) or 0.0) < 0
+    first = said - (1 << 16) if signed and said >= 1 << 15 else said
+    # The table is read with its first value as it stands: that is shifted afterwards.
+    entries = np.asarray(processing.apply_voi(np.arange(count) + said, header)).astype(np.int64)
+    changes = np.flatnonzero(np.diff(entries))
+    if not len(changes):
+        return None, False
+    return (float(first + changes[0]), float(first + changes[-1] + 1)), bool(entries[0] > entries[-1])
+
+
+def window_of(header: Any) -> tuple[float, float] | None:
+    """Values shown black and white."""
+    function = str(header.get("VOILUTFunction") or "LINEAR").strip()
+    return linear_window(number_of(header.get("WindowCenter")), number_of(header.get("WindowWidth")), function)
+
+
+def linear_window(center: float | None, width: float | None, function: str) -> tuple[float, float] | None:
+    """Values shown black and white (PS3.3 C.11.2.1.2).
+
+    >>> linear_window(40, 400, "LINEAR"), linear_window(40, 400, "LINEAR_EXACT")
+    ((-160.0, 239.0), (-160.0, 240.0))
+    """
+    if center is None or width is None or not math.isfinite(center) or not math.isfinite(width):
+        return None
+    if function in ("LINEAR_EXACT", _CURVED):
+        return (center - width / 2, center + width / 2) if width > 0 else None
+    return (center - 0.5 - (width - 1) / 2, center - 0.5 + (width - 1) / 2) if width > 1 else None

@@ -1,0 +1,277 @@
+"""DICOM that scanners and archives write beside plain series: steps by their groups, other measures, odd pixels; by pydicom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farfield.errors import DataError, UnknownName
+from farfield.volume.dicom_times import key_of, moment_of
+from test_volume_dicom_kinds import item, put_frames
+from test_volume_slices import BIG, IMPLICIT, header, noise, put, series
+from volume_files import Read
+
+pydicom = pytest.importorskip("pydicom")
+Look = Callable[..., Read]
+
+
+def frames(path: Path, data: np.ndarray[Any, Any], places: list[dict[str, Any]], **more: Any) -> Path:
+    """A file of frames, each with the sequences of its place."""
+    made = header(NumberOfFrames=len(data), Modality="MR", **more)
+    del made.PixelSpacing, made.ImageOrientationPatient, made.RescaleSlope, made.RescaleIntercept
+    shared = {"PixelMeasuresSequence": [item(PixelSpacing=[0.5, 0.25], SliceThickness=3)]}
+    if not any("PlaneOrientationSequence" in place for place in places):
+        shared["PlaneOrientationSequence"] = [item(ImageOrientationPatient=[1, 0, 0, 0, 1, 0])]
+    made.SharedFunctionalGroupsSequence = [item(**shared)]
+    made.PerFrameFunctionalGroupsSequence = [item(**place) for place in places]
+    put_frames(path, made, data)
+    return path
+
+
+def at(z: float, **more: Any) -> dict[str, Any]:
+    return {"PlanePositionSequence": [item(ImagePositionPatient=[1, 2, z])], **more}
+
+
+def test_frames_are_sorted_by_what_their_groups_say(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 3, 6, 8), "u2")
+    order = [(z, t) for z in (2, 0, 1) for t in (1, 0)]
+    places = [at(1.5 * z, TemporalPositionSequence=[item(TemporalPositionTimeOffset=2.5 * t)]) for z, t in order]
+    found = there(frames(tmp_path / "a.dcm", np.stack([data[t, z] for z, t in order]), places))
+    assert found.spec["times"] == [0, 2.5] and found.spec["time_units"] == "s"
+    assert all(np.array_equal(found.numbers(step=t), data[t]) for t in range(2))
+    places = [at(1.5 * z, MRDiffusionSequence=[item(DiffusionBValue=1000.0 * t)]) for z, t in order]
+    found = there(frames(tmp_path / "b.dcm", np.stack([data[t, z] for z, t in order]), places))
+    assert np.array_equal(found.numbers(step=1), data[1]) and found.spec["times"] == [0, 1]
+    assert "though they differ in DiffusionBValue: 0, 1000 s/mm2" in found.guessed
+
+
+def test_stacks_of_one_file_have_names(tmp_path: Path, there: Look) -> None:
+    data = noise((5, 6, 8), "u2")
+    turns = {False: [1, 0, 0, 0, 1, 0], True: [1, 0, 0, 0, 0, -1]}
+    places = [
+        {
+            "PlanePositionSequence": [item(ImagePositionPatient=[1, 2.0 * n, 3] if n > 2 else [1, 2, 2.0 * n])],
+            "PlaneOrientationSequence": [item(ImageOrientationPatient=turns[n > 2])],
+        }
+        for n in range(5)
+    ]
+    file = frames(tmp_path / "a.dcm", data, places)
+    assert np.array_equal(there(file).numbers(), data[:3]) and "4b (chest, coronal, 2 frames" in there(file).guessed
+    found = there(f"{file}::4b")
+    # The normal of rows to the left and columns down is to the back.
+    assert np.array_equal(found.numbers(), data[3:]) and found.spec["direction"][2] == [0, 1, 0]
+    with pytest.raises(UnknownName, match=r"2 series are '4': name one of 4a \(.*axial"):
+        there(f"{file}::4")
+
+
+def test_uneven_frames_are_shown_with_a_spacing(tmp_path: Path, there: Look) -> None:
+    data = noise((4, 6, 8), "u2")
+    file = frames(tmp_path / "a.dcm", data, [at(z) for z in (0, 1, 3, 4)])
+    with pytest.raises(DataError, match=r"1 to 2 mm apart.*--spacing X,Y,Z"):
+        there(file)
+    found = there(file, spacing="0.25,0.5,1")
+    assert np.array_equal(found.numbers(), data) and "were not compared" in found.guessed
+
+
+def test_slices_turned_otherwise_are_another_stack(tmp_path: Path, there: Look) -> None:
+    data = noise((4, 6, 8), "u2")
+    series(tmp_path / "mr", data, ImageOrientationPatient=[1, 0, 0, 0, 1, 0])
+    for n in range(2):
+        made = header(
+            InstanceNumber=80 + n, ImagePositionPatient=[n, 2, 1], ImageOrientationPatient=[0, 1, 0, 0, 0, -1]
+        )
+        put(tmp_path / "mr" / f"sag{n}", made, data[n])
+    assert np.array_equal(there(tmp_path / "mr").numbers(), data)
+    assert there(f"{tmp_path / 'mr'}::4b").level["dims"] == [8, 6, 2]
+    contents = there(tmp_path / "mr").description.contents
+    assert [c["name"] for c in contents] == ["4a", "4b"] and contents[0]["number"] is None
+
+
+@pytest.mark.parametrize(
+    ("tags", "times", "units"),
+    [
+        ([{"TriggerTime": t} for t in (0, 40, 90)], [0, 0.04, 0.09], "s"),
+        ([{"TemporalPositionIdentifier": n, "TemporalResolution": 2000} for n in (1, 2, 3)], [0, 2, 4], "s"),
+        ([{"TemporalPositionIdentifier": n} for n in (1, 2, 3)], [0, 1, 2], "1"),
+        ([{"FrameReferenceTime": t} for t in (5000, 15000, 35000)], [5, 15, 35], "s"),
+        (
+            [{"AcquisitionDate": "20200101", "AcquisitionTime": "235950"}, {"AcquisitionDate": "20200101", "AcquisitionTime": "2359"
+             "55.5"}, {"AcquisitionDate": "20200102", "AcquisitionTime": "000001"}],
+            [0, 5.5, 11],
+            "seconds since 2020-01-01 23:59:50",
+        ),
+        ([{"AcquisitionTime": t} for t in ("101010", "101011", "101013")], [36610, 36611, 36613], "s"),
+    ],
+)  # fmt: skip
+def test_steps_of_series(
+    tags: list[dict[str, Any]], times: list[float], units: str, tmp_path: Path, there: Look
+) -> None:
+    data = noise((3, 2, 6, 8), "u2")
+    for t, more in enumerate(tags):
+        for z in range(2):
+            made = header(InstanceNumber=9 - t, ImagePositionPatient=[1, 2, 3 + 1.5 * z], **more)
+            put(tmp_path / f"{t}{z}.dcm", made, data[t, z])
+    found = there(tmp_path)
+    assert found.spec["times"] == times and found.spec["time_units"] == units
+    assert all(np.array_equal(found.numbers(step=t), data[t]) for t in range(3))
+
+
+def test_what_tells_images_of_one_place_apart() -> None:
+    assert moment_of("20200230101010") is None and moment_of("10:10:10.5") == 36610.5
+    assert key_of([[{"EchoTime": 1.0}, {"EchoTime": 1.0}]]) is None
+    assert key_of([[{"TriggerTime": 1.0}, {"TriggerTime": 2.0}], [{"EchoTime": 1.0}, {"TriggerTime": 2.0}]]) is None
+
+
+def test_several_transfer_syntaxes_are_one_volume(tmp_path: Path, there: Look) -> None:
+    data = noise((4, 6, 8), "i2")
+    for n, syntax in enumerate((IMPLICIT, BIG, pydicom.uid.RLELossless, pydicom.uid.ExplicitVRLittleEndian)):
+        plain = pydicom.uid.ExplicitVRLittleEndian if n == 2 else syntax
+        made = header(plain, InstanceNumber=n, ImagePositionPatient=[1, 2, 1.5 * n])
+        put(tmp_path / f"{n}.dcm", made, data[n])
+        if n == 2:
+            made.compress(syntax)
+            made.save_as(tmp_path / f"{n}.dcm")
+    assert np.array_equal(there(tmp_path).numbers(), data)
+
+
+def test_bytes_in_words_with_the_highest_first(tmp_path: Path, there: Look) -> None:
+    made = header(BIG)
+    put(tmp_path / "a.dcm", made, noise((6, 8), "u1"))
+    made["PixelData"].VR = "OW"
+    made.save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    assert np.array_equal(there(tmp_path / "a.dcm").numbers()[0], pydicom.dcmread(tmp_path / "a.dcm").pixel_array)
+
+
+def test_pixels_of_one_bit_that_begin_within_a_byte(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 5, 7), "u1") % 2
+    made = header(NumberOfFrames=3, Rows=5, Columns=7, BitsAllocated=1, BitsStored=1, HighBit=0, PixelRepresentation=0)
+    made.PixelData = np.packbits(data.ravel(), bitorder="little").tobytes()
+    made["PixelData"].VR = "OB"
+    made.save_as(tmp_path / "a.dcm", enforce_file_format=True)
+    assert np.array_equal(there(tmp_path / "a.dcm").numbers(), data)
+
+
+def test_padding_of_floating_point_pixels(tmp_path: Path, there: Look) -> None:
+    data = noise((1, 6, 8), "f4")[0]
+    made = header(FloatPixelPaddingValue=-9999.0, FloatPixelPaddingRangeLimit=-9000.0)
+    put(tmp_path / "a.dcm", made, data)
+    made.FloatPixelData = made.PixelData
+    del made.PixelData, made.PixelRepresentation
+    made.save_as(tmp_path / "a.dcm")
+    found = there(tmp_path / "a.dcm")
+    assert found.spec["channels"][0]["missing"] == [[-9999, -9000]] and np.array_equal(found.numbers()[0], data)
+
+
+@pytest.mark.parametrize(
+    ("tags", "spacing", "said"),
+    [
+        ({"ImagerPixelSpacing": [0.2, 0.3]}, [0.3, 0.2], "at the detector"),
+        ({"NominalScannedPixelSpacing": [0.2, 0.3]}, [0.3, 0.2], "as scanned"),
+        ({"PixelAspectRatio": [2, 1]}, [1, 2], "PixelAspectRatio"),
+        (
+            {"SequenceOfUltrasoundRegions": [
+                item(PhysicalDeltaX=0.05, PhysicalDeltaY=-0.06, PhysicalUnitsXDirection=3, PhysicalUnitsYDirection=3)
+            ]},
+            [0.5, 0.6],
+            "SequenceOfUltrasoundRegions",
+        ),
+    ],
+)  # fmt: skip
+def test_other_measures_of_pixels(tags: Any, spacing: list[float], said: str, tmp_path: Path, there: Look) -> None:
+    made = header(ImagePositionPatient=[1, 2, 3], **tags)
+    del made.PixelSpacing
+    put(tmp_path / "a.dcm", made, noise((6, 8), "u2"))
+    found = there(tmp_path / "a.dcm")
+    assert found.level["spacing"][:2] == pytest.approx(spacing) and said in found.guessed
+
+
+@pytest.mark.parametrize(
+    ("tags", "channel", "said"),
+    [
+        ({"PresentationLUTShape": "INVERSE"}, {"inverted": True}, "PresentationLUTShape INVERSE"),
+        ({"VOILUTFunction": "SIGMOID"}, {"limits": [-160, 240]}, "straight ramp"),
+        ({"RescaleSlope": None}, {"scale": [1, -1024]}, "no RescaleSlope: that is taken as 1"),
+        ({"RescaleSlope": 0}, {"limits": [-160, 239]}, "RescaleSlope is 0"),
+        (
+            {"RealWorldValueMappingSequence": [item(RealWorldValueSlope=0.5, RealWorldValueIntercept=1.0)]},
+            {"scale": [2, -1024]},
+            "0.5 times them + 1: it is not applied",
+        ),
+    ],
+)
+def test_looks_and_scales(tags: Any, channel: dict[str, Any], said: str, tmp_path: Path, there: Look) -> None:
+    put(tmp_path / "a.dcm", header(ImagePositionPatient=[1, 2, 3], **tags), noise((6, 8), "u2"))
+    found = there(tmp_path / "a.dcm")
+    assert said in found.guessed
+    assert {key: found.spec["channels"][0][key] for key in channel} == channel
+
+
+def test_a_medium_is_read_by_its_directory(tmp_path: Path, there: Look) -> None:
+    from pydicom.fileset import FileSet
+
+    data = noise((3, 6, 8), "u2")
+    series(tmp_path / "ct", data)
+    medium = FileSet()
+    for file in (tmp_path / "ct").iterdir():
+        made = pydicom.dcmread(file)
+        made.PatientID = made.PatientName = made.StudyID = "1"
+        made.StudyInstanceUID, made.StudyDate, made.StudyTime = "1.2", "20200101", "120000"
+        medium.add(made)
+    medium.write(tmp_path / "medium")
+    assert np.array_equal(there(tmp_path / "medium" / "DICOMDIR").numbers(), data)
+
+
+@pytest.mark.parametrize("kind", ["ARGB", "CMYK"])
+def test_colours_that_are_given_up(kind: str, tmp_path: Path, there: Look) -> None:
+    put(tmp_path / "a.dcm", header(PhotometricInterpretation=kind), noise((6, 8), "u1"))
+    with pytest.raises(DataError, match=f"colours are {kind}"):
+        there(tmp_path / "a.dcm")
+
+
+def test_headers_are_opened_once(tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    import builtins
+
+    series(tmp_path / "ct", noise((40, 6, 8), "u2"))
+    opened: list[str] = []
+    plain = builtins.open
+
+    def count(file: Any, *args: Any, **more: Any) -> Any:
+        if str(file).endswith(".dcm"):
+            opened.append(str(file))
+        return plain(file, *args, **more)
+
+    monkeypatch.setattr(builtins, "open", count)
+    there(tmp_path / "ct")
+    # One of them says what the folder holds.
+    assert len(set(opened)) == 40 and len(opened) <= 42
+
+
+def test_pictures_beside_a_series_are_not_the_volume(tmp_path: Path, there: Look) -> None:
+    from PIL import Image
+
+    data = noise((3, 6, 8), "u2")
+    series(tmp_path / "ct", data)
+    Image.fromarray(data[0].astype("u1")).save(tmp_path / "ct" / "thumb.png")
+    assert np.array_equal(there(tmp_path / "ct").numbers(), data)
+    for n in range(4):
+        Image.fromarray(data[0].astype("u1")).save(tmp_path / "ct" / f"s{n}.png")
+    assert there(tmp_path / "ct").spec["format"].startswith("PNG")
+
+
+def test_a_slice_beside_the_others_is_said(tmp_path: Path, there: Look) -> None:
+    data = noise((4, 6, 8), "u2")
+    for n in range(4):
+        put(tmp_path / f"{n}.dcm", header(InstanceNumber=n, ImagePositionPatient=[5 * (n == 2), 2, 1.5 * n]), data[n])
+    assert "2.dcm lies 5 mm beside where" in there(tmp_path).guessed
+
+
+def test_slopes_of_long_numbers_keep_their_digits(tmp_path: Path, there: Look) -> None:
+    data = noise((3, 6, 8), "i4") * 100_003
+    for n in range(3):
+        made = header(InstanceNumber=n, ImagePositionPatient=[1, 2, 1.5 * n], RescaleSlope=n + 1, RescaleIntercept=1)
+        put(tmp_path / f"{n}.dcm", made, data[n])
+    assert np.array_equal(there(tmp_path).numbers(), np.stack([data[n] * (n + 1.0) + 1 for n in range(3)]))
