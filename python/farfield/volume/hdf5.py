@@ -7,16 +7,18 @@ into the cache through h5py, box by box.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
+from farfield.volume import auxiliary, cf, hdf5_kinds
 from farfield.volume import axes as naming
-from farfield.volume import cf, hdf5_kinds
 from farfield.volume.description import (
     Array,
     Channel,
@@ -34,6 +36,8 @@ from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
 _MOST_LINKS = 100
+_MOST_OTHERS = 1000
+"""Names of a group among which coordinates are looked for."""
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
@@ -126,7 +130,7 @@ def laid(path: str, options: Options) -> cf.Laid:
         if hdf5_kinds.is_known(file):
             raise DataError(f"{path}: it is a container of a kind with a name, and no array of coordinates")
         dataset = _chosen(h5py, file, path, options, [])
-        letters, by_axis, _ = _axes_of(dataset, path)
+        letters, by_axis, unplaced, _ = _axes_of(h5py, dataset, path)
         names = _dimension_names(dataset)
         folder = dataset.name.rsplit("/", 1)[0]
         others = [
@@ -135,7 +139,7 @@ def laid(path: str, options: Options) -> cf.Laid:
             if n != dataset.name and n.rsplit("/", 1)[0] == folder and d.shape == dataset.shape
             if any(names) and _dimension_names(d) == names
         ]
-        return cf.Laid(dataset.name, letters, tuple(dataset.shape), by_axis, tuple(others), attributes(dataset))
+        return cf.Laid(dataset.name, letters, tuple(dataset.shape), by_axis, tuple(others), unplaced)
 
 
 def _linked(h5py: Any, file: Any) -> list[str]:
@@ -201,14 +205,14 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
         raise DataError(f"{where}: this dataset holds one number or none, and no volume")
     dtype, big = dtype_of(dataset.dtype, where)
     about = attributes(dataset)
-    letters, by_axis, said = _axes_of(dataset, where)
+    letters, by_axis, unplaced, said = _axes_of(h5py, dataset, where)
     array = Array(dataset.name.rsplit("/", 1)[-1], dtype, tuple(int(n) for n in dataset.shape), letters, {})
     array.big_endian = big
     array.channels = list(range(array.length("c")))
     tables: list[bytes] = []
     reads = list(dict.fromkeys([path, at]))
     place(h5py, at, dataset, array, tables, means, reads, guessed)
-    located = cf.locate(letters, array.shape, by_axis, about)
+    located = cf.locate(letters, array.shape, by_axis, unplaced)
     _element_sizes(about, letters, located)
     is_netcdf = "_NCProperties" in dataset.file.attrs or "_Netcdf4Dimid" in dataset.attrs
     never_filled = dataset.id.get_create_plist().get_fill_time() == h5py.h5d.FILL_TIME_NEVER
@@ -245,8 +249,8 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     )
 
 
-def _axes_of(dataset: Any, where: str) -> tuple[str, dict[str, cf.Coordinate], list[str]]:
-    """A letter a dimension, coordinates by letter, and what was guessed."""
+def _axes_of(h5py: Any, dataset: Any, where: str) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
+    """A letter a dimension, coordinates by letter, those that place nothing, and what was guessed."""
     names = _dimension_names(dataset)
     beside: dict[str, cf.Coordinate] = {}
     for name, scale, length in zip(names, _scales(dataset), dataset.shape, strict=True):
@@ -254,6 +258,13 @@ def _axes_of(dataset: Any, where: str) -> tuple[str, dict[str, cf.Coordinate], l
             continue
         if scale.shape == (length,) and length <= LONGEST:
             beside[name] = cf.Coordinate(name, attributes(scale), _values(scale))
+    more = auxiliary.Found({}, (), [])
+    if any(names):
+        more = auxiliary.find(names, dataset.shape, attributes(dataset), beside, _others(h5py, dataset))
+        # They are read while the file is open.
+        beside |= {
+            n: cf.Coordinate(c.name, c.attributes, partial(np.asarray, c.values())) for n, c in more.lines.items()
+        }
     letters, said = naming.of_array(
         where,
         dataset.shape,
@@ -261,7 +272,25 @@ def _axes_of(dataset: Any, where: str) -> tuple[str, dict[str, cf.Coordinate], l
         {n: c.attributes for n, c in beside.items()},
         colours=str(dataset.dtype) in ("uint8", "uint16"),
     )
-    return letters, {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}, said
+    by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
+    return letters, by_axis, more.beyond, [*more.said, *said]
+
+
+def _others(h5py: Any, dataset: Any) -> Iterator[auxiliary.Other]:
+    """Datasets that may be coordinates of one: those of its group, and of the groups that this lies in."""
+    group = dataset.parent
+    while True:
+        for name in itertools.islice(group, _MOST_OTHERS):
+            other = group.get(name, getlink=True)
+            other = group.get(name) if isinstance(other, h5py.HardLink) else None
+            if not isinstance(other, h5py.Dataset) or other.shape is None or other == dataset:
+                continue
+            if 0 < other.ndim <= auxiliary.COORDINATE_RANK and other.dtype.kind in "iuf":
+                read = partial(other.__getitem__, ...)
+                yield auxiliary.Other(name, _dimension_names(other), other.shape, attributes(other), read)
+        if group.name == "/":
+            return
+        group = group.parent
 
 
 def _values(scale: Any) -> Any:

@@ -205,9 +205,9 @@ def _lines(found: cf.Laid, dims: Sequence[int], to_metres: bool, remarks: list[s
     counted = [axis for n, axis in enumerate("xyz") if axis not in units and dims[n] > 1]
     placed = [f"{axis} is in {units[axis] or 'no unit'} ('{found.coordinates[axis].name}')" for axis in units]
     remarks.append(f"Positions: {', '.join(placed)}{_counting(counted)}.")
-    beyond = cf.beyond_lines(found.about, counted, found.coordinates)
-    if beyond is not None:
-        remarks.append(beyond[0].upper() + beyond[1:] + ".")
+    unused = cf.beyond_lines(found.beyond, counted)
+    if unused is not None:
+        remarks.append(unused[0].upper() + unused[1:] + ".")
     return lines
 
 
@@ -323,11 +323,13 @@ def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
     word, _, since = said.partition(" since ")
     seconds = _SECONDS.get(unit(word) or "")
     first = times[0]
-    if seconds is None:
-        return tuple(t - first for t in times)
     from farfield.dates import date_of
 
     begin = date_of(first, said)
+    if seconds is None:
+        if begin is not None:
+            remarks.append(f"Times count {word} from {begin}.")
+        return tuple(t - first for t in times)
     if begin is not None:
         remarks.append(f"Times count seconds from {begin}.")
     elif since or first:
