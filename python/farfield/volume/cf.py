@@ -262,7 +262,7 @@ def _one_unit(
         return
     main = units.get("x") or units.get("y") or units["z"]
     degrees = ("degrees_east", "degrees_north", "degree", "degrees", "degree_east", "degree_north")
-    found.length_unit = "degree" if main in degrees else ("voxel" if main == "1" else main)
+    found.length_unit = "degree" if main in degrees else main
     for n, axis in enumerate("xyz"):
         own = units.get(axis, main)
         if own == main or (own in degrees and main in degrees):

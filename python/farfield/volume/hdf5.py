@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
-from farfield.volume import auxiliary, cf, hdf5_kinds
+from farfield.volume import auxiliary, cf, hdf5_kinds, parts
 from farfield.volume import axes as naming
 from farfield.volume.description import (
     Array,
@@ -158,7 +158,7 @@ def _linked(h5py: Any, file: Any) -> list[str]:
             isinstance(thing, h5py.Dataset)
             and thing.shape is not None
             and thing.ndim >= 2
-            and thing.dtype.kind in "iufb"
+            and thing.dtype.kind in "iufbc"
         ):
             found.append(name)
     return found
@@ -203,7 +203,8 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     where = f"{at}::{dataset.name}"
     if dataset.shape is None or not dataset.shape:
         raise DataError(f"{where}: this dataset holds one number or none, and no volume")
-    dtype, big = dtype_of(dataset.dtype, where)
+    real = parts.REAL.get(dataset.dtype.name)
+    dtype, big = dtype_of(real or dataset.dtype, where)
     about = attributes(dataset)
     letters, by_axis, unplaced, said = _axes_of(h5py, dataset, where)
     array = Array(dataset.name.rsplit("/", 1)[-1], dtype, tuple(int(n) for n in dataset.shape), letters, {})

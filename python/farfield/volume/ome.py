@@ -180,6 +180,7 @@ def read(
     _check_levels(where, [level.arrays[0] for level in levels])
     guessed += filled(nodes)
     made = [file for node in nodes for file in settle(node, means)]
+    guessed += nodes[0].said
     times: list[float] = []
     if first.length("t") > 1:
         n = letters.index("t")

@@ -41,6 +41,8 @@ from farfield.volume.files import stem
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
+from farfield.volume.parts import REAL
+from farfield.volume.parts import chosen as part_chosen
 from farfield.volume.tiff_mixed import Way
 from farfield.volume.tiff_pages import Part
 from farfield.volume.tiff_strips import strip_pieces
@@ -226,7 +228,8 @@ def _array(
     why = "has pages that are stored in several ways" if several else odd
     for kind in kinds:
         tiff_pages.check(path, kind, converted=why is not None)
-    dtype, big = dtype_of(np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
+    real = REAL.get(np.dtype(level.dtype).name)
+    dtype, big = dtype_of(real or np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
     separate = int(page.planarconfig) == 2 and page.samplesperpixel > 1
     samples = int(page.samplesperpixel)
     deep = int(page.imagedepth)
@@ -261,7 +264,8 @@ def _array(
         if odd is None and deep == 1:
             _mixed(path, array, pages, why, means, reads)
         else:
-            _decoded(path, array, pages, why, means, reads, coloured=coloured)
+            component = part_chosen(guessed) if real else None
+            _decoded(path, array, pages, why, means, reads, coloured=coloured, component=component)
         return array
     if start is not None and int(page.compression) == 1:
         _need_bytes(path, parts[0].file, int(start), array)
@@ -315,6 +319,7 @@ def _decoded(
     reads: list[str],
     *,
     coloured: bool = False,
+    component: str | None = None,
 ) -> None:
     """Pages that tifffile decodes, in the cache."""
     made = converted(
@@ -322,8 +327,8 @@ def _decoded(
         means,
         count=array.bytes,
         why=why,
-        how=f"{array.name}, colours" if coloured else array.name,
-        write=tiff_decoded.writer(path, array, pages, coloured=coloured),
+        how=f"{array.name}, {component or 'colours'}" if coloured or component else array.name,
+        write=tiff_decoded.writer(path, array, pages, coloured=coloured, component=component),
         at_once=max(math.prod(page.keyframe.chunks) for page in pages) * array.item,
         files=list(dict.fromkeys(Part.of(p).file for p in pages)),
     )

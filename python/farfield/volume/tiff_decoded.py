@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
+from farfield.volume import parts
 from farfield.volume.description import Array
 
 _PALETTE = 3
@@ -22,12 +23,19 @@ def reason(page: Any, known: Sequence[int], *, coloured: bool = False) -> str | 
     says that the colours of a palette are wanted, and not its numbers.
     """
     code = int(page.compression)
+    if is_complex(page):
+        return parts.WHY
     if coloured:
         return "has its colours in a palette"
     if code not in known:
         return f"is compressed as {getattr(page.compression, 'name', code)}, which is not read in place"
     bits = page.bitspersample
     return None if bits in (8, 16, 32, 64) else f"has {bits} bits a sample, which are not read in place"
+
+
+def is_complex(page: Any) -> bool:
+    """Whether a page's numbers are complex."""
+    return page.dtype is not None and np.dtype(page.dtype).name in parts.REAL
 
 
 def is_palette(page: Any) -> bool:
@@ -63,7 +71,7 @@ def _coloured(path: str, page: Any, values: np.ndarray[Any, Any]) -> np.ndarray[
 
 
 def writer(
-    path: str, array: Array, pages: Sequence[Any], *, coloured: bool = False
+    path: str, array: Array, pages: Sequence[Any], *, coloured: bool = False, component: str | None = None
 ) -> Callable[[BinaryIO, Callable[[int], None]], None]:
     """Writes the numbers of all pages in order, little-endian; or the colours that they are in a palette.
 
@@ -93,6 +101,7 @@ def writer(
             )
             part = np.asarray(data)[0, : high - top, : wide - left, :]
             part = _coloured(path, page, part[..., 0]) if coloured else part
+            part = part if component is None else parts.component(part, component)
             part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
             tall, broad = part.shape[:2]
             # Planes of colours, and slices of one page, follow one another; no page has both.
@@ -139,7 +148,9 @@ def opened(page: Any) -> Iterator[None]:
             handle.close()
 
 
-def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool = False) -> Iterator[bytes]:
+def slices(
+    tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool = False, component: str | None = None
+) -> Iterator[bytes]:
     """The numbers of files of one page each, a file at a time, little-endian; or the colours that they are in a palette.
 
     Raises:
@@ -160,6 +171,7 @@ def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool 
             except Exception as error:  # decoders raise whatever they like
                 raise failed(file, page, error) from error
             values = _coloured(file, page, values) if coloured else values
+            values = values if component is None else parts.component(values, component)
             yield np.ascontiguousarray(values, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
 
 

@@ -224,6 +224,7 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     missing, beyond = _missing(node)  # before its fill value goes into what is converted
     said += filled([node])
     made = settle(node, means)
+    said += node.said
     # What is converted keeps its bits.
     cf.signed_as_said(array, node.attributes, None)
     channel, more = cf.channel_of(node.name, node.attributes, missing)
