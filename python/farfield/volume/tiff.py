@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -15,6 +16,7 @@ from farfield.volume import (
     tiff_about,
     tiff_decoded,
     tiff_images,
+    tiff_masks,
     tiff_mixed,
     tiff_pages,
     tiff_placed,
@@ -132,7 +134,16 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     _place_levels(levels, about, IDENTITY if ground is None else direction)
     kind, channels = channels_of(stem(path), first, series.keyframe, about)
     looks = [] if coloured else note_look(channels, kind, series.keyframe)
+    bands = [] if coloured else tiff_about.of_bands(path, series.keyframe, channels, kind)
     steps = first.length("t")
+    with contextlib.ExitStack() as stack:
+        found = tiff_images.images(path, file)
+        names = [c.name if sum(o.name == c.name for o in images) == 1 else str(n) for n, c in enumerate(images)]
+        masks = tiff_masks.Masks.of(path, stack, found, series, names)
+        if masks is not None:
+            levels, kind, channels, said = masks.apply(levels, kind, channels, tables, means)
+            looks.append(said)
+            reads += [masks.beside] if masks.beside else []
     volume = Volume(
         path=path,
         format=about.format,
@@ -152,7 +163,8 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     if ground is None:
         turn.place(levels)
         volume.note(*turn.said())
-    volume.note(*looks, *tiff_images.masked(path, file, series, images))
+    volume.note(*looks)
+    volume.guessed += bands
     return volume
 
 

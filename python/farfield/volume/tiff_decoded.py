@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -94,7 +95,7 @@ def writer(
 
     def put(n: int, page: Any, file: BinaryIO, tell: Callable[[int], None]) -> int:
         done = 0
-        for data, (plane, slice_, top, left, _), shape in page.segments(maxworkers=1):
+        for data, (plane, slice_, top, left, _), shape in _segments(page):
             # One that was never written.
             data = (
                 np.full(shape, array.fill or 0, array.dtype if not coloured else page.dtype) if data is None else data
@@ -134,6 +135,61 @@ def writer(
     return write
 
 
+_NOT_PACKED, _DEFLATE = 1, (8, 32946)
+
+
+def _segments(page: Any) -> Iterator[Any]:
+    """Decoded strips or tiles, with where each begins and its shape. tifffile alone does not unpack numbers of odd bits."""
+    if not _is_packed(page):
+        yield from page.segments(maxworkers=1)
+        return
+    bits, code, handle = int(page.bitspersample), int(page.compression), page.parent.filehandle
+    for n, (offset, count) in enumerate(zip(page.dataoffsets, page.databytecounts, strict=True)):
+        _, where, shape = page.decode(None, n)
+        if not count:
+            yield None, where, shape
+            continue
+        handle.seek(offset)
+        raw = handle.read(count)
+        raw = zlib.decompress(raw) if code in _DEFLATE else raw
+        yield unpacked(raw, bits, shape), where, shape
+
+
+def _is_packed(page: Any) -> bool:
+    """Whether numbers of a page are of some bits each that are no whole bytes, and are unpacked here."""
+    bits, code = int(page.bitspersample), int(page.compression)
+    odd = 1 < bits < 16 and bits != 8 and not is_complex(page)
+    return odd and (code == _NOT_PACKED or code in _DEFLATE) and int(page.predictor) == 1
+
+
+def _values(page: Any) -> np.ndarray[Any, Any]:
+    """All numbers of a page."""
+    if not _is_packed(page) or int(page.planarconfig) == 2:
+        return np.asarray(page.asarray(maxworkers=1))
+    high, wide, samples = int(page.imagelength), int(page.imagewidth), int(page.samplesperpixel)
+    found = np.zeros((high, wide, samples), page.dtype)
+    for data, (_, _, top, left, _), _ in _segments(page):
+        if data is not None:
+            part = data[0, : high - top, : wide - left]
+            found[top : top + len(part), left : left + part.shape[1]] = part
+    return found.reshape(page.shape)
+
+
+def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Whole numbers of some bits each, highest bit first, whose rows begin at a byte: [depth, row, column, sample].
+
+    >>> unpacked(bytes([0x12, 0x30, 0x45, 0x60]), 4, (1, 2, 3, 1))[0, :, :, 0].tolist()
+    [[1, 2, 3], [4, 5, 6]]
+    """
+    deep, rows, columns, samples = shape
+    across = -(-columns * samples * bits // 8)
+    table = np.frombuffer(raw, np.uint8, deep * rows * across).reshape(deep * rows, across)
+    ones = np.unpackbits(table, axis=1, count=columns * samples * bits).reshape(-1, bits)
+    kind = np.uint8 if bits <= 8 else np.uint16
+    made = ones.astype(kind) @ (1 << np.arange(bits - 1, -1, -1, dtype=kind)).astype(kind)
+    return np.asarray(made, kind).reshape(deep, rows, columns, samples)
+
+
 @contextmanager
 def opened(page: Any) -> Iterator[None]:
     """The other files of an OME-TIFF are closed again by tifffile once their directories are read."""
@@ -165,7 +221,7 @@ def slices(
                     "write all of the folder in tiles of one codec (tiffcp -t -c zip)"
                 )
             try:
-                values = page.asarray(maxworkers=1)
+                values = _values(page)
             except (OSError, MemoryError):
                 raise
             except Exception as error:  # decoders raise whatever they like

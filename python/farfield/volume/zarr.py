@@ -265,10 +265,11 @@ def _axes_of(node: Node) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...]
 
 
 def _others(node: Node) -> Iterator[auxiliary.Other]:
-    """Arrays that may be coordinates of one: those beside it."""
-    own = os.path.normpath(node.path)
-    for folder in children(os.path.dirname(own)):
-        other = _opened(folder) if os.path.normpath(folder) != own else None
+    """Arrays that may be coordinates of one: those beside it in its group."""
+    own = os.path.abspath(node.path)
+    group = os.path.dirname(own)
+    for folder in children(group) if kind_of(group) is not None else ():
+        other = _opened(folder) if folder != own else None
         if other is None or other.names is None or other.undecoded is not None or other.table is not None:
             continue
         if 0 < len(other.shape) <= auxiliary.COORDINATE_RANK:

@@ -63,14 +63,7 @@ def settle(node: Node, means: Means) -> list[str]:
         opened = _opened(node, mounted)
     except ImportError as error:
         raise DataError(f"{why}; or pip install zarr, with which Farfield converts it into its cache") from error
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-        OSError,
-        NotImplementedError,
-    ) as error:  # a codec unknown to it
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:  # a codec that it does not know
         raise DataError(f"{why}; zarr-python does not read it, either ({_short(error)})") from error
     array, part = node.array, parts.chosen(node.said) if why.complex else None
     array.never_written = _missing(opened)
