@@ -143,9 +143,10 @@ def _segments(page: Any) -> Iterator[Any]:
     if not _is_packed(page):
         yield from page.segments(maxworkers=1)
         return
-    bits, code, handle = int(page.bitspersample), int(page.compression), page.parent.filehandle
+    key, handle = page.keyframe, page.parent.filehandle
+    bits, code = int(key.bitspersample), int(key.compression)
     for n, (offset, count) in enumerate(zip(page.dataoffsets, page.databytecounts, strict=True)):
-        _, where, shape = page.decode(None, n)
+        _, where, shape = key.decode(None, n)
         if not count:
             yield None, where, shape
             continue
@@ -157,9 +158,10 @@ def _segments(page: Any) -> Iterator[Any]:
 
 def _is_packed(page: Any) -> bool:
     """Whether numbers of a page are of some bits each that are no whole bytes, and are unpacked here."""
-    bits, code = int(page.bitspersample), int(page.compression)
-    odd = 1 < bits < 16 and bits != 8 and not is_complex(page)
-    return odd and (code == _NOT_PACKED or code in _DEFLATE) and int(page.predictor) == 1
+    key = page.keyframe
+    bits, code = int(key.bitspersample), int(key.compression)
+    odd = 1 < bits < 16 and bits != 8 and not is_complex(key)
+    return odd and (code == _NOT_PACKED or code in _DEFLATE) and int(key.predictor) == 1
 
 
 def _values(page: Any) -> np.ndarray[Any, Any]:
@@ -186,7 +188,7 @@ def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any
     table = np.frombuffer(raw, np.uint8, deep * rows * across).reshape(deep * rows, across)
     ones = np.unpackbits(table, axis=1, count=columns * samples * bits).reshape(-1, bits)
     kind = np.uint8 if bits <= 8 else np.uint16
-    made = ones.astype(kind) @ (1 << np.arange(bits - 1, -1, -1, dtype=kind)).astype(kind)
+    made = ones.astype(kind) @ np.left_shift(1, np.arange(bits - 1, -1, -1)).astype(kind)
     return np.asarray(made, kind).reshape(deep, rows, columns, samples)
 
 

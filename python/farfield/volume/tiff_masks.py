@@ -123,13 +123,15 @@ class Masks:
         return levels, kind, channels, f"{which}, and is not applied: its numbers are all that {wider} has{shows}"
 
     def _levels(self, levels: list[Level], dtype: str, none: Any, tables: Sequence[bytes], means: Means) -> list[Level]:
-        """Those that have a mask of their size, with what is masked as `none`: None makes colours transparent."""
+        """The levels with what is masked as `none`: None makes colours transparent. One without a mask of its size has the nearest
+        pixels of the first one's.
+        """
+        size = _extent(levels[0].arrays[0])
         made = []
         for level in levels:
             array = level.arrays[0]
-            page = self._pages.get((array.length("y"), array.length("x")))
-            if page is not None:
-                made.append(replace(level, arrays=[self._masked(array, page, dtype, none, tables, means)]))
+            page = self._pages.get(_extent(array), self._pages[size])
+            made.append(replace(level, arrays=[self._masked(array, page, dtype, none, tables, means)]))
         return made
 
     def _masked(self, array: Array, page: Any, dtype: str, none: Any, tables: Sequence[bytes], means: Means) -> Array:
@@ -155,7 +157,7 @@ class Masks:
             count=made.bytes,
             why="has a mask",
             how=f"{array.name} {high} x {wide} masked by {none!r}, as {dtype}",
-            pieces=lambda: _pieces(self._path, array, made, none, mask.path, tables, means.memory_limit),
+            pieces=lambda: _pieces(self._path, array, made, none, (mask.path, high, wide), tables, means.memory_limit),
             files=files,
         )
         made.place = contiguous(stored.path, 0)
@@ -182,12 +184,22 @@ def _holds(dtype: str, none: Any) -> bool:
     return float(none).is_integer() and np.iinfo(dtype).min <= none <= np.iinfo(dtype).max
 
 
+def _extent(array: Array) -> Size:
+    return array.length("y"), array.length("x")
+
+
 def _size(page: Any) -> Size:
     return int(page.imagelength), int(page.imagewidth)
 
 
 def _pieces(
-    path: str, array: Array, made: Array, none: Any, mask: str, tables: Sequence[bytes], memory_limit: int | None
+    path: str,
+    array: Array,
+    made: Array,
+    none: Any,
+    mask: tuple[str, int, int],
+    tables: Sequence[bytes],
+    memory_limit: int | None,
 ) -> Iterator[bytes]:
     """The numbers of an array in order, with those that are masked made missing, or transparent."""
     from farfield import _core
@@ -197,14 +209,16 @@ def _pieces(
     found = describe(Volume(path, "image", [Level([array])], channels, "channels" if len(channels) > 1 else "scalar"))
     native = _core.Volume.open(json.dumps(found.spec), list(tables), memory_limit=limit, workers=1, readers=0)
     wide, high, _ = array.dims
-    holds = np.memmap(mask, np.uint8, "r", shape=(high, wide))
+    name, mask_high, mask_wide = mask
+    holds = np.memmap(name, np.uint8, "r", shape=(mask_high, mask_wide))
+    columns = _nearest(0, wide, wide, mask_wide)
     within = made.axes.endswith("c")
     rows = max(1, _BAND // max(1, wide * made.item * (len(made.channels) if within else 1)))
     try:
         for group in [made.channels] if within else [[n] for n in made.channels]:
             for top in range(0, high, rows):
                 low = min(top + rows, high)
-                kept = np.asarray(holds[top:low]) != 0
+                kept = holds[_nearest(top, low, high, mask_high)][:, columns] != 0
                 read = {
                     n: np.asarray(native.read_box(0, n, (0, top, 0), (wide, low, 1), 0))[0]
                     for n in group
@@ -215,6 +229,15 @@ def _pieces(
                 yield np.ascontiguousarray(np.stack(rows_of, axis=-1), dtype=kind).tobytes()
     finally:
         native.close()
+
+
+def _nearest(first: int, end: int, count: int, mask_count: int) -> NDArray[np.intp]:
+    """Pixels of a mask that are nearest to some of the `count` along an axis of an image.
+
+    >>> _nearest(0, 3, 3, 6).tolist(), _nearest(1, 3, 4, 4).tolist()
+    ([1, 3, 5], [1, 2])
+    """
+    return ((np.arange(first, end) + 0.5) * mask_count / count).astype(np.intp)
 
 
 def _masked(values: NDArray[Any] | None, kept: NDArray[np.bool_], made: Array, none: Any, channel: int) -> NDArray[Any]:
