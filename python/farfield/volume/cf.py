@@ -138,8 +138,10 @@ def beyond_lines(beyond: Sequence[str], counted: Sequence[str]) -> str | None:
     """
     if not counted or not beyond:
         return None
+    one = len(beyond) == 1
+    which = f"its coordinate {beyond[0]} is" if one else f"its coordinates {', '.join(beyond)} are"
     return (
-        f"its coordinates {', '.join(beyond)} are not one line for each axis and are not used: {_and(counted)} "
+        f"{which} not one line for each axis and {'is' if one else 'are'} not used: {_and(counted)} "
         f"count{'s' if len(counted) == 1 else ''} voxels from 0"
     )
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
-from farfield.volume import auxiliary, cf, hdf5_kinds, parts
+from farfield.volume import auxiliary, cf, hdf5_kinds, nexus, parts
 from farfield.volume import axes as naming
+from farfield.volume.contents import Content
 from farfield.volume.description import (
     Array,
     Channel,
@@ -54,11 +55,16 @@ def read(path: str, options: Options, means: Means) -> Volume:
         kind = hdf5_kinds.read(h5py, file, path, options, means)
         if kind is not None:
             return kind
-        dataset = _chosen(h5py, file, path, options, guessed)
+        name, dataset, held = _chosen(h5py, file, path, options, guessed)
         # A link may lead into another file: offsets are those of that one.
         own = dataset.file.filename
         at = path if os.path.realpath(own) == os.path.realpath(path) else own
-        return _volume(h5py, path, at, dataset, means, guessed)
+        volume = _volume(h5py, path, at, dataset, _group_of(file, name), means, guessed)
+        names = [n for n, _ in held]
+        if 1 < len(held) <= _MOST_OTHERS and name in names:
+            volume.contents = [Content(n.lstrip("/"), f"{text_of(d.shape)} {d.dtype}") for n, d in held]
+            volume.shown = names.index(name)
+        return volume
 
 
 @contextlib.contextmanager
@@ -76,16 +82,40 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
         ) from error
 
 
-def _chosen(h5py: Any, file: Any, path: str, options: Options, guessed: list[str]) -> Any:
+def _group_of(file: Any, name: str) -> Any:
+    """The group in which a dataset is named, which may be a link."""
+    return file.get(name.rsplit("/", 1)[0] or "/")
+
+
+def _chosen(
+    h5py: Any, file: Any, path: str, options: Options, guessed: list[str]
+) -> tuple[str, Any, list[tuple[str, Any]]]:
+    """The dataset that is meant, by name, and all that could be."""
     found = datasets(h5py, file)
+    signals = nexus.signals(h5py, file) if nexus.is_nexus(file) else []
+    held = [(n, d) for n, d in _fields(found) if d.ndim]
+    held += [(n, d) for n, d in signals if n not in [n for n, _ in held] and d not in [d for _, d in held]]
     if options.variable is not None:
         name = "/" + options.variable.strip("/")
         known = dict(found)
         chosen = file.get(name) if name != "/" else None
+        if name[1:].isdecimal() and chosen is None and int(name[1:]) < len(held):
+            return *held[int(name[1:])], held
+        # Of a group of NeXus its signal is meant.
+        of_group = [(n, d) for n, d in signals if n.startswith(name + "/")]
+        if isinstance(chosen, h5py.Group) and of_group:
+            return *of_group[0], held
         if not isinstance(chosen, h5py.Dataset):
             inside = [n for n in known if n.startswith(name.rstrip("/") + "/")] or list(known)
             raise UnknownName(f"{path}: no dataset named '{options.variable}'; there are: {few(inside) or 'none'}")
-        return chosen
+        return name, chosen, held
+    shown = [(n, d) for n, d in signals if d.ndim >= 2]
+    if shown:
+        if len(signals) > 1:
+            guessed.append(
+                f"of its {len(signals)} signals ({few([n for n, _ in signals])}) {shown[0][0]} is shown; {path}::NAME shows another"
+            )
+        return *shown[0], held
     fields = _fields(found)
     images = _images(fields) or _images(found)
     if not images:
@@ -104,7 +134,7 @@ def _chosen(h5py: Any, file: Any, path: str, options: Options, guessed: list[str
             f"of its {len(images)} datasets ({few([n for n, _ in images])}) the largest, {name}, is shown; "
             f"{path}::NAME shows another"
         )
-    return best
+    return name, best, held
 
 
 def _fields(found: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -129,8 +159,8 @@ def laid(path: str, options: Options) -> cf.Laid:
     with _opened(h5py, path) as file:
         if hdf5_kinds.is_known(file):
             raise DataError(f"{path}: it is a container of a kind with a name, and no array of coordinates")
-        dataset = _chosen(h5py, file, path, options, [])
-        letters, by_axis, unplaced, _ = _axes_of(h5py, dataset, path)
+        name, dataset, _ = _chosen(h5py, file, path, options, [])
+        letters, by_axis, unplaced, _ = _axes_of(h5py, dataset, _group_of(file, name), path)
         names = _dimension_names(dataset)
         folder = dataset.name.rsplit("/", 1)[0]
         others = [
@@ -139,7 +169,7 @@ def laid(path: str, options: Options) -> cf.Laid:
             if n != dataset.name and n.rsplit("/", 1)[0] == folder and d.shape == dataset.shape
             if any(names) and _dimension_names(d) == names
         ]
-        return cf.Laid(dataset.name, letters, tuple(dataset.shape), by_axis, tuple(others), unplaced)
+        return cf.Laid(name, letters, tuple(dataset.shape), by_axis, tuple(others), unplaced)
 
 
 def _linked(h5py: Any, file: Any) -> list[str]:
@@ -198,15 +228,15 @@ def _dimension_names(dataset: Any) -> list[str | None]:
     return found
 
 
-def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: list[str]) -> Volume:
+def _volume(h5py: Any, path: str, at: str, dataset: Any, group: Any, means: Means, guessed: list[str]) -> Volume:
     """The volume that a dataset is; `at` is the file that holds it."""
     where = f"{at}::{dataset.name}"
     if dataset.shape is None or not dataset.shape:
         raise DataError(f"{where}: this dataset holds one number or none, and no volume")
     real = parts.REAL.get(dataset.dtype.name)
     dtype, big = dtype_of(real or dataset.dtype, where)
-    about = attributes(dataset)
-    letters, by_axis, unplaced, said = _axes_of(h5py, dataset, where)
+    about = {**attributes(dataset), **nexus.scaled(h5py, dataset, group)}
+    letters, by_axis, unplaced, said = _axes_of(h5py, dataset, group, where)
     array = Array(dataset.name.rsplit("/", 1)[-1], dtype, tuple(int(n) for n in dataset.shape), letters, {})
     array.big_endian = big
     array.channels = list(range(array.length("c")))
@@ -235,7 +265,7 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     geometry = located.geometry
     return Volume(
         path=path,
-        format="NetCDF-4" if is_netcdf else "HDF5",
+        format="NetCDF-4" if is_netcdf else "NeXus" if nexus.is_nexus(group.file) else "HDF5",
         levels=[Level([array], geometry.origin, geometry.spacing)],
         channels=channels,
         kind=kind,
@@ -250,10 +280,18 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     )
 
 
-def _axes_of(h5py: Any, dataset: Any, where: str) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
+def _axes_of(
+    h5py: Any, dataset: Any, group: Any, where: str
+) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
     """A letter a dimension, coordinates by letter, those that place nothing, and what was guessed."""
     names = _dimension_names(dataset)
     beside: dict[str, cf.Coordinate] = {}
+    own = nexus.axes_of(h5py, dataset, group)
+    if own is not None:
+        about = {n: c.attributes for n, c in own.lines.items()}
+        letters, said = naming.of_array(where, dataset.shape, own.names, about, colours=False)
+        lines = {a: own.lines[n] for a, n in zip(letters, own.names, strict=True) if n is not None and n in own.lines}
+        return letters, lines, own.beyond, said
     for name, scale, length in zip(names, _scales(dataset), dataset.shape, strict=True):
         if name is None or scale is None or _is_length(scale):
             continue

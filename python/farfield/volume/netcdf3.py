@@ -19,6 +19,7 @@ from farfield.errors import DataError, UnknownName
 from farfield.volume import auxiliary, cf, meshes
 from farfield.volume import axes as naming
 from farfield.volume.auxiliary import COORDINATE_RANK, Other
+from farfield.volume.contents import Content
 from farfield.volume.description import (
     Array,
     Channel,
@@ -219,6 +220,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
             for n in range(count)
         ]
     geometry = located.geometry
+    held = [v.name for v in _held(header)]
     return Volume(
         path=path,
         format="NetCDF classic",
@@ -232,6 +234,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
         time_units=located.time_units,
         places=located.places,
         reads=[path],
+        contents=[Content(v.name, f"{text_of(v.shape)} {_TYPES[v.kind][0]}") for v in _held(header)],
+        shown=held.index(chosen.name) if chosen.name in held else None,
     )
 
 
@@ -284,16 +288,24 @@ def _fields(header: _Header) -> list[_Variable]:
     return [v for v in numbers if v.name not in named and not _is_bound(header, v)]
 
 
+def _held(header: _Header) -> list[_Variable]:
+    """Variables that may be shown, in the order of the numbers that open them."""
+    return [v for v in _fields(header) if v.shape]
+
+
 def _chosen(path: str, header: _Header, options: Options, guessed: list[str]) -> _Variable:
     if options.variable is None:
-        held = [(v.name, v.attributes) for v in header.variables]
-        kind = meshes.of_netcdf(header.attributes, [name for name, _ in header.dimensions], held)
+        of_file = [(v.name, v.attributes) for v in header.variables]
+        kind = meshes.of_netcdf(header.attributes, [name for name, _ in header.dimensions], of_file)
         if kind is not None:
             raise meshes.refusal(path, kind)
     fields = _fields(header) or [v for v in header.variables if _TYPES[v.kind][0] != "char"]
     if options.variable is not None:
         name = options.variable.strip("/")
         found = next((v for v in header.variables if v.name == name), None)
+        held = _held(header)
+        if found is None and name.isdecimal() and int(name) < len(held):
+            return held[int(name)]
         if found is None or _TYPES[found.kind][0] == "char" or not found.shape:
             there = ", ".join(v.name for v in fields[:20])
             raise UnknownName(f"{path}: no variable of numbers named '{name}'; there are: {there or 'none'}")
