@@ -42,6 +42,8 @@ class Laid:
     """Other fields of the same dimensions."""
     beyond: tuple[str, ...] = ()
     """Coordinates that place nothing here, as they are of several dimensions."""
+    rest: tuple[str, ...] = ()
+    """Fields of other dimensions."""
 
 
 @dataclass

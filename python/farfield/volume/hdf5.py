@@ -159,7 +159,7 @@ def laid(path: str, options: Options) -> cf.Laid:
     with _opened(h5py, path) as file:
         if hdf5_kinds.is_known(file):
             raise DataError(f"{path}: it is a container of a kind with a name, and no array of coordinates")
-        name, dataset, _ = _chosen(h5py, file, path, options, [])
+        name, dataset, held = _chosen(h5py, file, path, options, [])
         letters, by_axis, unplaced, _ = _axes_of(h5py, dataset, _group_of(file, name), path)
         names = _dimension_names(dataset)
         folder = dataset.name.rsplit("/", 1)[0]
@@ -169,7 +169,8 @@ def laid(path: str, options: Options) -> cf.Laid:
             if n != dataset.name and n.rsplit("/", 1)[0] == folder and d.shape == dataset.shape
             if any(names) and _dimension_names(d) == names
         ]
-        return cf.Laid(name, letters, tuple(dataset.shape), by_axis, tuple(others), unplaced)
+        rest = tuple(n.lstrip("/") for n, _ in held[:_MOST_OTHERS] if n not in (name, *others))
+        return cf.Laid(name, letters, tuple(dataset.shape), by_axis, tuple(others), unplaced, rest)
 
 
 def _linked(h5py: Any, file: Any) -> list[str]:

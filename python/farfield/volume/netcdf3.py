@@ -278,7 +278,8 @@ def laid(path: str, options: Options) -> cf.Laid:
     v = _chosen(path, header, options, [])
     letters, by_axis, beyond, _ = _axes_of(path, header, v)
     others = tuple(o.name for o in _fields(header) if o.dimensions == v.dimensions and o is not v)
-    return cf.Laid(v.name, letters, v.shape, by_axis, others, beyond)
+    rest = tuple(o.name for o in _held(header) if o.name not in (v.name, *others))
+    return cf.Laid(v.name, letters, v.shape, by_axis, others, beyond, rest)
 
 
 def _fields(header: _Header) -> list[_Variable]:

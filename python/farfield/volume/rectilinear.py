@@ -31,6 +31,8 @@ from farfield.volume.units import factor, unit
 
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32", "float16", "bool")
 """Types whose numbers single precision holds."""
+_FEW = 20
+"""Names that a sentence lists."""
 _LIMIT = 64 << 20
 """Memory for reading where nobody has said how much there is."""
 _SPEEDS = ("m s-1", "m/s", "m s^-1", "m s**-1", "m.s-1", "meter second-1", "meters per second", "1")
@@ -179,6 +181,11 @@ def _converted(path: str, found: cf.Laid, fields: list[_Field], means: Means) ->
     units = [f"{f.name} {f.units}" for f in fields if f.units != "1"]
     if units:
         remarks.append(f"Units: {', '.join(units)}.")
+    if found.rest and len(fields) == 1 + len(found.beside):
+        more = f" and {len(found.rest) - _FEW} more" if len(found.rest) > _FEW else ""
+        remarks.append(
+            f"It also holds {', '.join(found.rest[:_FEW])}{more}, of other dimensions; {path}::NAME opens one."
+        )
     times = _times(fields[0].about, remarks) if steps > 1 else ()
     inside = [id(of) for of in vectors]
     main = "velocity" if id(fields[0]) in inside else columns[len(vectors)][0]

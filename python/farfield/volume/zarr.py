@@ -285,6 +285,7 @@ def laid(path: str, options: Options) -> cf.Laid | None:
     """
     node = open_node(path if options.variable is None else os.path.join(path, options.variable.strip("/")))
     beside: list[Node] = []
+    rest: list[Node] = []
     folder = path
     if isinstance(node, Group):
         if ome.attributes_of(node) is not None or _images_in(node):
@@ -303,6 +304,7 @@ def laid(path: str, options: Options) -> cf.Laid | None:
             return None
         node = max(images, key=lambda n: n.array.bytes)
         beside = [n for n in fields if n is not node and n.names == node.names and n.shape == node.shape]
+        rest = [n for n in fields if n is not node and n not in beside]
     if not isinstance(node, Node) or not node.names or ome.image_of(node) is not None:
         return None
     letters, by_axis, unplaced, _ = _axes_of(node)
@@ -314,6 +316,7 @@ def laid(path: str, options: Options) -> cf.Laid | None:
         by_axis,
         others,
         unplaced,
+        tuple(os.path.relpath(n.path, folder) for n in rest),
     )
 
 
