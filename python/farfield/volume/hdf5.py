@@ -71,7 +71,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
 def _opened(h5py: Any, path: str) -> Iterator[Any]:
     """The file while it is read; what h5py says of a damaged one becomes a sentence about it."""
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with _file(h5py, path) as file:
             yield file
     except FarfieldError:
         raise
@@ -80,6 +80,16 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
             f"{path}: this HDF5 file cannot be read ({str(error)[:200]}): it was cut off, changed, or is being "
             "written; copy it again"
         ) from error
+
+
+def _file(h5py: Any, path: str) -> Any:
+    """The file, without a lock; where this process has it open with one, as the library wants it, with one too."""
+    try:
+        return h5py.File(path, "r", locking=False)
+    except OSError as error:
+        if "locking flag" not in str(error):
+            raise
+        return h5py.File(path, "r")
 
 
 def _group_of(file: Any, name: str) -> Any:

@@ -351,6 +351,8 @@ def _decoded(
 def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str]) -> list[tuple[str, int]]:
     """What the pages of a level count, slowest first; without dimensions of length 1."""
     letters = {"T": "t", "C": "c", "Z": "z", "L": "t"}
+    if int(page.samplesperpixel) > 1:  # which are the channels
+        del letters["C"]
     inner = len(page.shape)
     axes, shape = level.axes, level.shape
     outer = len(shape) - inner
@@ -360,7 +362,8 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
         outer = next((n for n in range(len(shape)) if math.prod(shape[:n]) == len(level.pages)), len(shape))
     wide = [(a, int(n)) for a, n in zip(axes[:outer], shape[:outer], strict=True) if n > 1]
     within = [("z", int(page.imagedepth))] if int(page.imagedepth) > 1 else []
-    free = [a for a in ("z", "t", "c") if a not in [*(letters.get(w) for w, _ in wide), *(a for a, _ in within)]]
+    may_be = ("z", "t", "c") if int(page.samplesperpixel) == 1 else ("z", "t")
+    free = [a for a in may_be if a not in [*(letters.get(w) for w, _ in wide), *(a for a, _ in within)]]
     found = list(within)
     # Of those that have no name the fastest is z, as in arrays elsewhere.
     for letter, length in reversed(wide):
