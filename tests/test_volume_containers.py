@@ -356,6 +356,18 @@ TURN = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
             (0, 0, 1),
             (2, 1, 4),
         ),
+        ([{"type": "inverseOf", "transformation": {"type": "scale", "scale": [2, 4, 0.5]}}], (4, 8, 2), (8, 2, 1)),
+        (
+            [
+                {
+                    "type": "bijection",
+                    "forward": {"type": "scale", "scale": [2, 4, 0.5]},
+                    "inverse": {"type": "scale", "scale": [0.5, 0.25, 2]},
+                }
+            ],
+            (4, 2, 1),
+            (2, 8, 2),
+        ),
     ],
 )
 def test_systems_of_coordinates(
@@ -377,6 +389,15 @@ def test_transformations_that_are_none(step: dict[str, Any], tmp_path: Path, the
     ome(tmp_path / "a.zarr", image_06(step))
     with pytest.raises(DataError, match=r"its (transformation|scale|rotation)"):
         there(tmp_path / "a.zarr")
+
+
+def test_axes_of_other_types_are_counted(tmp_path: Path, there: Look) -> None:
+    axes = [{"name": "turn", "type": "angle"}, *AXES[1:]]
+    at = [{"type": "scale", "scale": [1, 1, 1]}]
+    ome(tmp_path / "a.zarr", [{"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": at}]}], "0.5")
+    found = there(tmp_path / "a.zarr")
+    assert found.level["dims"] == [6, 5, 1] and "its axis 'turn' (angle) is taken as t" in found.guessed
+    assert np.array_equal(found.numbers(step=3)[0], noise((4, 5, 6))[3])
 
 
 def test_images_in_one_place_have_names(tmp_path: Path, there: Look) -> None:

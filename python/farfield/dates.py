@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "millisecond": 1e-3, "ms": 1e-3, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
-    "day": 86400, "d": 86400, "week": 7 * 86400,
+    "day": 86400, "d": 86400, "week": 7 * 86400, "microsecond": 1e-6, "us": 1e-6, "nanosecond": 1e-9, "ns": 1e-9,
+    "common_year": 365 * 86400,
 }  # fmt: skip
+_IN_MONTHS = {"month": 1, "mon": 1, "year": 12, "yr": 12}
+"""Units that are counted by the calendar: months and years are as long as they are there."""
 _UNITS = re.compile(
-    r"\s*(\w+?)s?\s+since\s+([+-]?\d{1,6})-(\d{1,2})-(\d{1,2})(?:[T\s]+(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d+))?)?)?)?"
+    r"\s*(\w+?)s?\s+since\s+([+-]?\d{1,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
+    r"(?:(?:T|\s+)(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?"
     r"\s*(Z|UTC|GMT|[+-]\d{1,2}:?\d{0,2})?\s*(?:\((\w+)\))?\s*",
     re.IGNORECASE,
 )
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_STANDARD = ("standard", "gregorian", "proleptic_gregorian", "")
+_STANDARD = ("standard", "gregorian", "")
+"""Names of the calendar of everyday use: Julian up to 1582-10-04, Gregorian from the day after on, which is the 15th."""
+_PROLEPTIC, _JULIAN = "proleptic_gregorian", "julian"
+_REFORM = (1582, 10, 15)
 
 
 def date_of(time: float, units: str) -> str | None:
@@ -27,18 +35,26 @@ def date_of(time: float, units: str) -> str | None:
     ('1990-01-01T12:00:00', '2001-03-01T00:00:00', None)
     >>> date_of(59, "days since 2001-01-01 (360_day)"), date_of(1e9, "seconds since 1970-01-01 00:00:00")
     ('2001-02-30T00:00:00', '2001-09-09T01:46:40')
+    >>> date_of(13, "months since 2000-01-31"), date_of(1.5, "months since 2000-01-01 (360_day)")
+    ('2001-02-28T00:00:00', '2000-02-16T00:00:00')
+    >>> date_of(31, "days since 1582-10-01"), date_of(31, "days since 1582-10-01 (proleptic_gregorian)")
+    ('1582-11-11T00:00:00', '1582-11-01T00:00:00')
     """
     found = _UNITS.fullmatch(units)
     if found is None:
         return None
     word, year, month, day, hour, minute, second, part, zone, calendar = found.groups()
     word = word.lower()
-    each = _SECONDS.get(word) or _SECONDS.get(word + "s")
-    if each is None:
-        return None
     kind = (calendar or "").lower()
-    days = _day_number(int(year), int(month), int(day), kind)
-    if days is None:
+    start = int(year), int(month or 1), int(day or 1)
+    each = _SECONDS.get(word) or _SECONDS.get(word + "s")
+    if (months := _IN_MONTHS.get(word)) is not None:
+        days = _after_months(*start, time * months, kind)
+        each, time = 86400, 0.0 if days is None else days % 1
+        days = None if days is None else math.floor(days)
+    else:
+        days = _day_number(*start, kind)
+    if days is None or each is None:
         return None
     seconds = 3600 * int(hour or 0) + 60 * int(minute or 0) + int(second or 0) + float(f"0.{part or 0}") - _offset(zone)
     whole = days * 86400 + round(seconds + time * each)
@@ -92,7 +108,7 @@ def _is_leap(year: int, calendar: str) -> bool:
         return False
     if calendar in ("all_leap", "366_day"):
         return True
-    if calendar == "julian":
+    if calendar == _JULIAN or (calendar in _STANDARD and year < _REFORM[0]):
         return year % 4 == 0
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
@@ -101,6 +117,23 @@ def _lengths(year: int, calendar: str) -> list[int]:
     if calendar == "360_day":
         return [30] * 12
     return [n + (1 if m == 1 and _is_leap(year, calendar) else 0) for m, n in enumerate(_MONTHS)]
+
+
+def _after_months(year: int, month: int, day: int, months: float, calendar: str) -> float | None:
+    """The number of the day some months after a date: on the same day, or on the last one of a shorter month; parts of a month are
+    parts of how long it is.
+    """
+    if _day_number(year, month, day, calendar) is None:
+        return None
+    whole = math.floor(months)
+
+    def at(count: int) -> int:
+        y, m = divmod(12 * year + month - 1 + count, 12)
+        found = _day_number(y, m + 1, min(day, _lengths(y, calendar)[m]), calendar)
+        # Ten days of 1582 are none.
+        return found if found is not None else _number(*_REFORM, _PROLEPTIC)
+
+    return at(whole) + (months - whole) * (at(whole + 1) - at(whole))
 
 
 def _before(year: int, calendar: str) -> int:
@@ -113,22 +146,41 @@ def _before(year: int, calendar: str) -> int:
         return 366 * year
     # Leap years before it, of which year 0 is one.
     last = year - 1
-    leaps = last // 4 + 1 if calendar == "julian" else last // 4 - last // 100 + last // 400 + 1
+    leaps = last // 4 + 1 if calendar == _JULIAN else last // 4 - last // 100 + last // 400 + 1
     return 365 * year + leaps
 
 
 def _day_number(year: int, month: int, day: int, calendar: str) -> int | None:
-    known = (*_STANDARD, "noleap", "365_day", "all_leap", "366_day", "360_day", "julian")
+    known = (*_STANDARD, _PROLEPTIC, "noleap", "365_day", "all_leap", "366_day", "360_day", _JULIAN)
     if calendar not in known or not 1 <= month <= 12:
         return None
     lengths = _lengths(year, calendar)
     if not 1 <= day <= lengths[month - 1]:
         return None
-    return _before(year, calendar) + sum(lengths[: month - 1]) + day - 1
+    if calendar not in _STANDARD:
+        return _number(year, month, day, calendar)
+    if (year, month, day) >= _REFORM:
+        return _number(year, month, day, _PROLEPTIC)
+    # The last day of the Julian calendar is the one before the first of the Gregorian.
+    found = _number(year, month, day, _JULIAN) + _shift()
+    return found if found < _number(*_REFORM, _PROLEPTIC) else None
+
+
+def _shift() -> int:
+    """What the numbers of days of the Julian calendar are ahead of: the same day has one number in both."""
+    return _number(*_REFORM, _PROLEPTIC) - _number(1582, 10, 5, _JULIAN)
+
+
+def _number(year: int, month: int, day: int, calendar: str) -> int:
+    return _before(year, calendar) + sum(_lengths(year, calendar)[: month - 1]) + day - 1
 
 
 def _date(number: int, calendar: str) -> tuple[int, int, int]:
-    year = number // 366
+    if calendar in _STANDARD:
+        late = number >= _number(*_REFORM, _PROLEPTIC)
+        return _date(number, _PROLEPTIC) if late else _date(number - _shift(), _JULIAN)
+    # Years are 360 days long at least, and 366 at most: this one is not too late.
+    year = number // (366 if number >= 0 else 360) - 1
     while _before(year + 1, calendar) <= number:
         # Years are of one length but for a day: this ends after a few steps.
         year += max(1, (number - _before(year + 1, calendar)) // 366)

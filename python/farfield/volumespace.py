@@ -104,7 +104,7 @@ class Space:
 
     def spacing_text(self) -> str:
         """`0.5 x 0.5 x 2 mm`."""
-        unit = "" if self.unit == "voxel" else f" {self.unit}"
+        unit = "" if self.unit in ("voxel", "1") else f" {self.unit}"
         return " x ".join(f"{v:.6g}" for v in self.spacing) + unit
 
     def orientation_text(self) -> str:
@@ -234,6 +234,7 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
     low, high = info["box"]
     spans = "  ".join(f"{name} {a:.6g}..{b:.6g}" for name, a, b in zip(space.axis_names(), low, high, strict=True))
     unit = "voxels, from the first one's centre to the last one's" if space.unit == "voxel" else space.unit
+    unit = "no unit" if unit == "1" else unit
     lines.append(f"box      {spans}  [{unit}]")
     lines.append(f"channels {len(info['channels'])}")
     width = max(len(c["name"]) for c in info["channels"])

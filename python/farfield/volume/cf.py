@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.missing import Missing, each, together
+from farfield.missing import Missing, each, text_of, together
 from farfield.volume.axes import by_attributes
 from farfield.volume.description import Array, Channel, Geometry
 from farfield.volume.units import factor, unit
@@ -40,7 +40,10 @@ class Laid:
     """By letter."""
     beside: tuple[str, ...] = ()
     """Other fields of the same dimensions."""
-    about: Mapping[str, Any] = field(default_factory=dict)
+    beyond: tuple[str, ...] = ()
+    """Coordinates that place nothing here, as they are of several dimensions."""
+    rest: tuple[str, ...] = ()
+    """Fields of other dimensions."""
 
 
 @dataclass
@@ -75,10 +78,10 @@ def line_of(laid: Laid, axis: str) -> tuple[NDArray[np.float64] | None, bool]:
 
 
 def locate(
-    axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate], about: Mapping[str, Any] | None = None
+    axes: str, shape: Sequence[int], coordinates: Mapping[str, Coordinate], beyond: Sequence[str] = ()
 ) -> Located:
-    """Geometry and times by the coordinates of axes (`coordinates` by letter); axes without one count voxels. `about` are the
-    attributes of the array.
+    """Geometry and times by the coordinates of axes (`coordinates` by letter); axes without one count voxels. `beyond` are
+    coordinates that place nothing here.
     """
     origin, spacing, direction = [0.0] * 3, [1.0] * 3, np.eye(3)
     units: dict[str, str] = {}
@@ -106,14 +109,15 @@ def locate(
             direction[n, n] = -1.0
         units[axis] = unit(coordinate.attributes.get("units")) or "1"
     counted = [axis for axis in "xyz" if axis in axes and shape[axes.index(axis)] > 1 and axis not in units]
+    wide = [axis for axis in units if shape[axes.index(axis)] > 1]
     _one_unit(units, origin, spacing, said, found)
-    if beyond := beyond_lines(about or {}, counted, coordinates):
-        said.append(beyond)
-        found.places.append(beyond)
-    if counted and found.length_unit != "voxel":
+    if unused := beyond_lines(beyond, counted):
+        said.append(unused)
+        found.places.append(unused)
+    if counted and (wide or found.length_unit != "voxel"):
+        placed = ", ".join(f"{axis} is in {'no unit' if units[axis] == '1' else units[axis]}" for axis in units)
         found.places.append(
-            f"{' and '.join(counted)} count{'s' if len(counted) == 1 else ''} voxels, and "
-            f"{', '.join(f'{axis} is in {units[axis]}' for axis in units)}: positions have no one unit"
+            f"{_and(counted)} count{'s' if len(counted) == 1 else ''} voxels, and {placed}: positions have no one unit"
         )
         said.append(found.places[-1])
         found.length_unit = "1"
@@ -128,16 +132,29 @@ def locate(
     return found
 
 
-def beyond_lines(about: Mapping[str, Any], counted: Sequence[str], coordinates: Mapping[str, Coordinate]) -> str | None:
-    """A sentence about coordinates of more than one dimension, which an array names and which place nothing here."""
-    own = {coordinate.name for coordinate in coordinates.values()}
-    named = [name for name in str(about.get("coordinates", "")).split() if name not in own]
-    if not counted or not named:
+def beyond_lines(beyond: Sequence[str], counted: Sequence[str]) -> str | None:
+    """A sentence about coordinates of more than one dimension, which place nothing here.
+
+    >>> beyond_lines(["lat", "lon"], "xy")
+    'its coordinates lat, lon are not one line for each axis and are not used: x and y count voxels from 0'
+    """
+    if not counted or not beyond:
         return None
+    one = len(beyond) == 1
+    which = f"its coordinate {beyond[0]} is" if one else f"its coordinates {', '.join(beyond)} are"
     return (
-        f"its coordinates {', '.join(named)} are not one line for each axis and are not used: {' and '.join(counted)} "
+        f"{which} not one line for each axis and {'is' if one else 'are'} not used: {_and(counted)} "
         f"count{'s' if len(counted) == 1 else ''} voxels from 0"
     )
+
+
+def _and(words: Sequence[str]) -> str:
+    """Words as prose lists them.
+
+    >>> _and("xyz"), _and("x")
+    ('x, y and z', 'x')
+    """
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def not_fields(variables: Iterable[tuple[str, Mapping[str, Any]]]) -> set[str]:
@@ -238,24 +255,31 @@ def _tidy(values: NDArray[np.float64], step: float) -> float:
 
 
 def _one_unit(
-    units: dict[str, str], origin: list[float], spacing: list[float], said: list[str], found: Located
+    units: dict[str, str],
+    origin: list[float],
+    spacing: list[float],
+    said: list[str],
+    found: Located,
 ) -> None:
     """One unit for the three axes: that of x; z is brought to it where that is possible."""
     if not units:
         return
     main = units.get("x") or units.get("y") or units["z"]
     degrees = ("degrees_east", "degrees_north", "degree", "degrees", "degree_east", "degree_north")
-    found.length_unit = "degree" if main in degrees else ("voxel" if main == "1" else main)
+    found.length_unit = "degree" if main in degrees else main
     for n, axis in enumerate("xyz"):
         own = units.get(axis, main)
         if own == main or (own in degrees and main in degrees):
             continue
         ratio = factor(own, main)
         if ratio is None:
+            first = "x" if "x" in units else "y"
+            shown = [f"{a} is in {'no unit' if u == '1' else u}" for a, u in ((axis, own), (first, main))]
             said.append(
-                f"{axis} is in {own} and {'x' if 'x' in units else 'y'} in {main}: their numbers are taken as of one unit "
-                "(give a spacing of your own where that looks wrong)"
+                f"{' and '.join(shown)}: pictures take their numbers as of one unit (give a spacing of your own where that "
+                "looks wrong)"
             )
+            found.places.append(said[-1])
         else:
             origin[n], spacing[n] = origin[n] * ratio, spacing[n] * ratio
 
@@ -268,8 +292,15 @@ def _times(coordinate: Coordinate, steps: int, found: Located, said: list[str]) 
     found.times = [float(v) for v in values]
     found.time_units = unit(coordinate.attributes.get("units")) or "1"
     calendar = str(coordinate.attributes.get("calendar", "")).lower()
-    if " since " in found.time_units and calendar not in ("", "standard", "gregorian", "proleptic_gregorian"):
+    # Two calendars are the same from 1582 on.
+    since = re.search(r" since \+?0*(\d+)-", found.time_units)
+    alike = ("", "standard", "gregorian", *(["proleptic_gregorian"] if since and int(since[1]) > _REFORM else []))
+    if " since " in found.time_units and calendar not in alike:
         found.time_units += f" ({calendar})"
+
+
+_REFORM = 1582
+"""The year from which on the calendar of everyday use is the Gregorian one."""
 
 
 def scale_of(about: Mapping[str, Any]) -> tuple[tuple[float, float] | None, list[str]]:
@@ -336,7 +367,7 @@ def _beyond(array: Array, about: Mapping[str, Any]) -> tuple[Missing, list[str]]
     if not any(ends) or array.dtype in ("bool",):
         return None, []
     low, high = (end[0] if end and not math.isnan(end[0]) else None for end in ends)
-    shown = f"{'' if low is None else f'{low:.6g}'} to {'' if high is None else f'{high:.6g}'}".strip()
+    shown = text_of(((-math.inf if low is None else low, math.inf if high is None else high),))
     whole = array.dtype.removeprefix("u").startswith("int")
     scale, _ = scale_of(about)
     of_values = whole and scale is not None and all(isinstance(v, float) for v in (low, high) if v is not None)

@@ -7,16 +7,19 @@ into the cache through h5py, box by box.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
+from farfield.volume import auxiliary, cf, hdf5_kinds, nexus, parts
 from farfield.volume import axes as naming
-from farfield.volume import cf, hdf5_kinds
+from farfield.volume.contents import Content
 from farfield.volume.description import (
     Array,
     Channel,
@@ -34,6 +37,8 @@ from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
 _MOST_LINKS = 100
+_MOST_OTHERS = 1000
+"""Names of a group among which coordinates are looked for."""
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
@@ -50,18 +55,23 @@ def read(path: str, options: Options, means: Means) -> Volume:
         kind = hdf5_kinds.read(h5py, file, path, options, means)
         if kind is not None:
             return kind
-        dataset = _chosen(h5py, file, path, options, guessed)
+        name, dataset, held = _chosen(h5py, file, path, options, guessed)
         # A link may lead into another file: offsets are those of that one.
         own = dataset.file.filename
         at = path if os.path.realpath(own) == os.path.realpath(path) else own
-        return _volume(h5py, path, at, dataset, means, guessed)
+        volume = _volume(h5py, path, at, dataset, _group_of(file, name), means, guessed)
+        names = [n for n, _ in held]
+        if 1 < len(held) <= _MOST_OTHERS and name in names:
+            volume.contents = [Content(n.lstrip("/"), f"{text_of(d.shape)} {d.dtype}") for n, d in held]
+            volume.shown = names.index(name)
+        return volume
 
 
 @contextlib.contextmanager
 def _opened(h5py: Any, path: str) -> Iterator[Any]:
     """The file while it is read; what h5py says of a damaged one becomes a sentence about it."""
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with _file(h5py, path) as file:
             yield file
     except FarfieldError:
         raise
@@ -72,16 +82,50 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
         ) from error
 
 
-def _chosen(h5py: Any, file: Any, path: str, options: Options, guessed: list[str]) -> Any:
+def _file(h5py: Any, path: str) -> Any:
+    """The file, without a lock; where this process has it open with one, as the library wants it, with one too."""
+    try:
+        return h5py.File(path, "r", locking=False)
+    except OSError as error:
+        if "locking flag" not in str(error):
+            raise
+        return h5py.File(path, "r")
+
+
+def _group_of(file: Any, name: str) -> Any:
+    """The group in which a dataset is named, which may be a link."""
+    return file.get(name.rsplit("/", 1)[0] or "/")
+
+
+def _chosen(
+    h5py: Any, file: Any, path: str, options: Options, guessed: list[str]
+) -> tuple[str, Any, list[tuple[str, Any]]]:
+    """The dataset that is meant, by name, and all that could be."""
     found = datasets(h5py, file)
+    signals = nexus.signals(h5py, file) if nexus.is_nexus(file) else []
+    held = [(n, d) for n, d in _fields(found) if d.ndim]
+    held += [(n, d) for n, d in signals if n not in [n for n, _ in held] and d not in [d for _, d in held]]
     if options.variable is not None:
         name = "/" + options.variable.strip("/")
         known = dict(found)
         chosen = file.get(name) if name != "/" else None
+        if name[1:].isdecimal() and chosen is None and int(name[1:]) < len(held):
+            return *held[int(name[1:])], held
+        # Of a group of NeXus its signal is meant.
+        of_group = [(n, d) for n, d in signals if n.startswith(name + "/")]
+        if isinstance(chosen, h5py.Group) and of_group:
+            return *of_group[0], held
         if not isinstance(chosen, h5py.Dataset):
             inside = [n for n in known if n.startswith(name.rstrip("/") + "/")] or list(known)
             raise UnknownName(f"{path}: no dataset named '{options.variable}'; there are: {few(inside) or 'none'}")
-        return chosen
+        return name, chosen, held
+    shown = [(n, d) for n, d in signals if d.ndim >= 2]
+    if shown:
+        if len(signals) > 1:
+            guessed.append(
+                f"of its {len(signals)} signals ({few([n for n, _ in signals])}) {shown[0][0]} is shown; {path}::NAME shows another"
+            )
+        return *shown[0], held
     fields = _fields(found)
     images = _images(fields) or _images(found)
     if not images:
@@ -100,7 +144,7 @@ def _chosen(h5py: Any, file: Any, path: str, options: Options, guessed: list[str
             f"of its {len(images)} datasets ({few([n for n, _ in images])}) the largest, {name}, is shown; "
             f"{path}::NAME shows another"
         )
-    return best
+    return name, best, held
 
 
 def _fields(found: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -125,8 +169,8 @@ def laid(path: str, options: Options) -> cf.Laid:
     with _opened(h5py, path) as file:
         if hdf5_kinds.is_known(file):
             raise DataError(f"{path}: it is a container of a kind with a name, and no array of coordinates")
-        dataset = _chosen(h5py, file, path, options, [])
-        letters, by_axis, _ = _axes_of(dataset, path)
+        name, dataset, held = _chosen(h5py, file, path, options, [])
+        letters, by_axis, unplaced, _ = _axes_of(h5py, dataset, _group_of(file, name), path)
         names = _dimension_names(dataset)
         folder = dataset.name.rsplit("/", 1)[0]
         others = [
@@ -135,7 +179,8 @@ def laid(path: str, options: Options) -> cf.Laid:
             if n != dataset.name and n.rsplit("/", 1)[0] == folder and d.shape == dataset.shape
             if any(names) and _dimension_names(d) == names
         ]
-        return cf.Laid(dataset.name, letters, tuple(dataset.shape), by_axis, tuple(others), attributes(dataset))
+        rest = tuple(n.lstrip("/") for n, _ in held[:_MOST_OTHERS] if n not in (name, *others))
+        return cf.Laid(name, letters, tuple(dataset.shape), by_axis, tuple(others), unplaced, rest)
 
 
 def _linked(h5py: Any, file: Any) -> list[str]:
@@ -154,7 +199,7 @@ def _linked(h5py: Any, file: Any) -> list[str]:
             isinstance(thing, h5py.Dataset)
             and thing.shape is not None
             and thing.ndim >= 2
-            and thing.dtype.kind in "iufb"
+            and thing.dtype.kind in "iufbc"
         ):
             found.append(name)
     return found
@@ -194,21 +239,22 @@ def _dimension_names(dataset: Any) -> list[str | None]:
     return found
 
 
-def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: list[str]) -> Volume:
+def _volume(h5py: Any, path: str, at: str, dataset: Any, group: Any, means: Means, guessed: list[str]) -> Volume:
     """The volume that a dataset is; `at` is the file that holds it."""
     where = f"{at}::{dataset.name}"
     if dataset.shape is None or not dataset.shape:
         raise DataError(f"{where}: this dataset holds one number or none, and no volume")
-    dtype, big = dtype_of(dataset.dtype, where)
-    about = attributes(dataset)
-    letters, by_axis, said = _axes_of(dataset, where)
+    real = parts.REAL.get(dataset.dtype.name)
+    dtype, big = dtype_of(real or dataset.dtype, where)
+    about = {**attributes(dataset), **nexus.scaled(h5py, dataset, group)}
+    letters, by_axis, unplaced, said = _axes_of(h5py, dataset, group, where)
     array = Array(dataset.name.rsplit("/", 1)[-1], dtype, tuple(int(n) for n in dataset.shape), letters, {})
     array.big_endian = big
     array.channels = list(range(array.length("c")))
     tables: list[bytes] = []
     reads = list(dict.fromkeys([path, at]))
     place(h5py, at, dataset, array, tables, means, reads, guessed)
-    located = cf.locate(letters, array.shape, by_axis, about)
+    located = cf.locate(letters, array.shape, by_axis, unplaced)
     _element_sizes(about, letters, located)
     is_netcdf = "_NCProperties" in dataset.file.attrs or "_Netcdf4Dimid" in dataset.attrs
     never_filled = dataset.id.get_create_plist().get_fill_time() == h5py.h5d.FILL_TIME_NEVER
@@ -230,7 +276,7 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     geometry = located.geometry
     return Volume(
         path=path,
-        format="NetCDF-4" if is_netcdf else "HDF5",
+        format="NetCDF-4" if is_netcdf else "NeXus" if nexus.is_nexus(group.file) else "HDF5",
         levels=[Level([array], geometry.origin, geometry.spacing)],
         channels=channels,
         kind=kind,
@@ -245,15 +291,30 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, means: Means, guessed: 
     )
 
 
-def _axes_of(dataset: Any, where: str) -> tuple[str, dict[str, cf.Coordinate], list[str]]:
-    """A letter a dimension, coordinates by letter, and what was guessed."""
+def _axes_of(
+    h5py: Any, dataset: Any, group: Any, where: str
+) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
+    """A letter a dimension, coordinates by letter, those that place nothing, and what was guessed."""
     names = _dimension_names(dataset)
     beside: dict[str, cf.Coordinate] = {}
+    own = nexus.axes_of(h5py, dataset, group)
+    if own is not None:
+        about = {n: c.attributes for n, c in own.lines.items()}
+        letters, said = naming.of_array(where, dataset.shape, own.names, about, colours=False)
+        lines = {a: own.lines[n] for a, n in zip(letters, own.names, strict=True) if n is not None and n in own.lines}
+        return letters, lines, own.beyond, said
     for name, scale, length in zip(names, _scales(dataset), dataset.shape, strict=True):
         if name is None or scale is None or _is_length(scale):
             continue
         if scale.shape == (length,) and length <= LONGEST:
             beside[name] = cf.Coordinate(name, attributes(scale), _values(scale))
+    more = auxiliary.Found({}, (), [])
+    if any(names):
+        more = auxiliary.find(names, dataset.shape, attributes(dataset), beside, _others(h5py, dataset))
+        # They are read while the file is open.
+        beside |= {
+            n: cf.Coordinate(c.name, c.attributes, partial(np.asarray, c.values())) for n, c in more.lines.items()
+        }
     letters, said = naming.of_array(
         where,
         dataset.shape,
@@ -261,7 +322,25 @@ def _axes_of(dataset: Any, where: str) -> tuple[str, dict[str, cf.Coordinate], l
         {n: c.attributes for n, c in beside.items()},
         colours=str(dataset.dtype) in ("uint8", "uint16"),
     )
-    return letters, {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}, said
+    by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
+    return letters, by_axis, more.beyond, [*more.said, *said]
+
+
+def _others(h5py: Any, dataset: Any) -> Iterator[auxiliary.Other]:
+    """Datasets that may be coordinates of one: those of its group, and of the groups that this lies in."""
+    group = dataset.parent
+    while True:
+        for name in itertools.islice(group, _MOST_OTHERS):
+            other = group.get(name, getlink=True)
+            other = group.get(name) if isinstance(other, h5py.HardLink) else None
+            if not isinstance(other, h5py.Dataset) or other.shape is None or other == dataset:
+                continue
+            if 0 < other.ndim <= auxiliary.COORDINATE_RANK and other.dtype.kind in "iuf":
+                read = partial(other.__getitem__, ...)
+                yield auxiliary.Other(name, _dimension_names(other), other.shape, attributes(other), read)
+        if group.name == "/":
+            return
+        group = group.parent
 
 
 def _values(scale: Any) -> Any:

@@ -12,7 +12,8 @@ import numpy as np
 
 from farfield.errors import UnknownName
 from farfield.volume import imaris, meshes
-from farfield.volume.description import Array, Channel, Level, Volume, colour_channels, dtype_of
+from farfield.volume.contents import Content
+from farfield.volume.description import Array, Channel, Level, Volume, colour_channels, dtype_of, text_of
 from farfield.volume.hdf5_places import place
 from farfield.volume.hdf5_tree import attributes
 from farfield.volume.options import Means, Options
@@ -94,6 +95,8 @@ def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -
         raise UnknownName(f"{path}: this VTKHDF image holds no array of points or cells; write it again")
     scalars = text(attributes(group.get("PointData", group)).get("Scalars"))
     name = asked if asked is not None else (scalars if scalars in arrays else next(iter(arrays)))
+    if name not in arrays and name.isdecimal() and int(name) < len(arrays):
+        name = list(arrays)[int(name)]
     if name not in arrays:
         raise UnknownName(f"{path}: no array named '{name}'; there are: {', '.join(arrays)}")
     data, where = arrays[name]
@@ -123,7 +126,8 @@ def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -
     return Volume(
         path, "VTKHDF image", [Level([array], _three(origin), _three(spacing))], channels, kind, guessed,
         direction=[[float(v) for v in row] for row in direction.T], times=steps if "t" in letters else [], tables=tables,
-        reads=reads,
+        reads=reads, contents=[Content(n, f"{text_of(d.shape)} {d.dtype}, {w}") for n, (d, w) in arrays.items()],
+        shown=list(arrays).index(name),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+from farfield.volume import parts
 from farfield.volume.conversion import converted
 from farfield.volume.description import Array, contiguous, in_table, table_of, text_of
 from farfield.volume.options import Means
@@ -46,11 +47,12 @@ def place(
     plan = dataset.id.get_create_plist()
     layout = plan.get_layout()
     where = f"{path}::{dataset.name}"
-    as_stored = _as_stored(h5py, dataset)
+    part = parts.chosen(guessed) if dataset.dtype.kind == "c" else None
+    as_stored = part is None and _as_stored(h5py, dataset)
     if (
         layout == h5py.h5d.CONTIGUOUS
         and plan.get_external_count() == 0
-        and (as_stored or dataset.id.get_offset() is None)
+        and (as_stored or (part is None and dataset.id.get_offset() is None))
     ):
         offset = dataset.id.get_offset()
         if offset is not None:
@@ -67,11 +69,13 @@ def place(
         tables.append(table_of(np.zeros((math.prod(grid), 3), dtype=np.uint64)))
         return
     why = "is not in chunks that can be read by themselves" if as_stored else "has numbers with other bits beside them"
+    if part is not None:
+        why = parts.WHY
     if layout == h5py.h5d.CHUNKED:
         codecs, unknown = _codecs(h5py, where, plan)
         if unknown is None and as_stored and _chunks(where, path, dataset, array, codecs, plan, tables):
             return
-        if unknown:
+        if unknown and part is None:
             why = f"is compressed with {unknown}, which only the HDF5 library reads"
         elif as_stored:
             why = "has chunks without some of its filters"
@@ -82,8 +86,8 @@ def place(
         means,
         count=array.bytes,
         why=why,
-        how=f"{dataset.name} {array.dtype}",
-        write=boxes(dataset, array, means),
+        how=f"{dataset.name} {part or ''}{array.dtype}",
+        write=boxes(dataset if part is None else parts.Parted(dataset, part), array, means),
         files=[path, *others],
         at_once=math.prod(dataset.chunks or (1,)) * array.item,
     )

@@ -23,7 +23,7 @@ def datasets(h5py: Any, file: Any) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
 
     def visit(name: str, thing: Any) -> bool | None:
-        if isinstance(thing, h5py.Dataset) and thing.shape is not None and thing.dtype.kind in "iufb":
+        if isinstance(thing, h5py.Dataset) and thing.shape is not None and thing.dtype.kind in "iufbc":
             found.append(("/" + name, thing))
         return True if len(found) >= _MOST_FOUND else None
 

@@ -1,8 +1,9 @@
-"""Coordinates: arrays of one dimension that are read whole, since they are short."""
+"""Coordinates: arrays that are read whole, since they are short."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,8 +16,10 @@ from farfield.volume.description import Array, Channel, Level, Volume, describe
 
 LONGEST = 1 << 20
 """A coordinate with more numbers is none."""
+_MOST = LONGEST << 3
+"""Numbers of one of two or three dimensions."""
 _LIMIT = 32 << 20
-"""Memory for reading one."""
+"""Memory for reading one, at least."""
 
 
 def line_of(path: str, array: Array, tables: Sequence[bytes] = ()) -> NDArray[Any]:
@@ -27,14 +30,26 @@ def line_of(path: str, array: Array, tables: Sequence[bytes] = ()) -> NDArray[An
     """
     if len(array.shape) != 1 or array.shape[0] > LONGEST:
         raise DataError(f"{path}: '{array.name}' is no coordinate: it has {array.shape} numbers")
+    return numbers_of(path, array, tables)
+
+
+def numbers_of(path: str, array: Array, tables: Sequence[bytes] = ()) -> NDArray[Any]:
+    """The numbers of an array of up to three dimensions.
+
+    Raises:
+        DataError: if there are too many, or they cannot be read.
+    """
+    rank = len(array.shape)
+    if not 1 <= rank <= 3 or math.prod(array.shape) > _MOST:
+        raise DataError(f"{path}: '{array.name}' is no coordinate: it has {array.shape} numbers")
     from farfield import _core
 
-    line = replace(array, axes="x", channels=[0])
+    line = replace(array, axes="zyx"[-rank:], channels=[0])
     found = describe(Volume(path, "coordinate", [Level([line])], [Channel(array.name)]))
-    native = _core.Volume.open(json.dumps(found.spec), list(tables), memory_limit=_LIMIT, workers=1, readers=0)
+    room = max(_LIMIT, 8 * math.prod(array.chunk or (1,)) * array.item)
+    native = _core.Volume.open(json.dumps(found.spec), list(tables), memory_limit=room, workers=1, readers=0)
     try:
-        count = array.shape[0]
-        read = native.read_box(0, 0, (0, 0, 0), (count, 1, 1), 0)
-        return np.asarray(read).reshape(count)
+        read = native.read_box(0, 0, (0, 0, 0), line.dims, 0)
+        return np.asarray(read).reshape(array.shape)
     finally:
         native.close()

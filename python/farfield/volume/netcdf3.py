@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName
+from farfield.volume import auxiliary, cf, meshes
 from farfield.volume import axes as naming
-from farfield.volume import cf, meshes
+from farfield.volume.auxiliary import COORDINATE_RANK, Other
+from farfield.volume.contents import Content
 from farfield.volume.description import (
     Array,
     Channel,
@@ -198,13 +199,13 @@ def read(path: str, options: Options, means: Means) -> Volume:
     guessed: list[str] = []
     chosen = _chosen(path, header, options, guessed)
     dtype, item = _TYPES[chosen.kind]
-    letters, by_axis, said = _axes_of(path, header, chosen)
+    letters, by_axis, unplaced, said = _axes_of(path, header, chosen)
     array = Array(chosen.name, dtype, chosen.shape, letters, {}, big_endian=item > 1)
     array.channels = list(range(array.length("c")))
     _place(path, header, chosen, array)
     _refuse_short(path, header)
     about = chosen.attributes
-    located = cf.locate(letters, array.shape, by_axis, about)
+    located = cf.locate(letters, array.shape, by_axis, unplaced)
     missing, beyond = cf.missing_of(array, about, cf.DEFAULT_FILLS.get(dtype))
     channel, more = cf.channel_of(chosen.name, about, missing)
     more += beyond
@@ -219,6 +220,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
             for n in range(count)
         ]
     geometry = located.geometry
+    held = [v.name for v in _held(header)]
     return Volume(
         path=path,
         format="NetCDF classic",
@@ -232,13 +234,24 @@ def read(path: str, options: Options, means: Means) -> Volume:
         time_units=located.time_units,
         places=located.places,
         reads=[path],
+        contents=[Content(v.name, f"{text_of(v.shape)} {_TYPES[v.kind][0]}") for v in _held(header)],
+        shown=held.index(chosen.name) if chosen.name in held else None,
     )
 
 
-def _axes_of(path: str, header: _Header, v: _Variable) -> tuple[str, dict[str, cf.Coordinate], list[str]]:
-    """A letter a dimension, coordinates by letter, and what was guessed."""
-    names: list[str | None] = [header.dimensions[d][0] for d in v.dimensions]
+def _axes_of(
+    path: str, header: _Header, v: _Variable
+) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
+    """A letter a dimension, coordinates by letter, those that place nothing, and what was guessed."""
+    names = _names(header, v)
     beside = _coordinates(path, header, names)
+    others = (
+        Other(o.name, _names(header, o), o.shape, o.attributes, partial(_read_whole, path, header, o))
+        for o in header.variables
+        if o is not v and 0 < len(o.shape) <= COORDINATE_RANK and _TYPES[o.kind][0] != "char"
+    )
+    more = auxiliary.find(names, v.shape, v.attributes, beside, others)
+    beside |= more.lines
     letters, said = naming.of_array(
         f"{path}::{v.name}",
         v.shape,
@@ -246,7 +259,12 @@ def _axes_of(path: str, header: _Header, v: _Variable) -> tuple[str, dict[str, c
         {n: c.attributes for n, c in beside.items()},
         colours=_TYPES[v.kind][0] == "uint8",
     )
-    return letters, {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}, said
+    by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
+    return letters, by_axis, more.beyond, [*more.said, *said]
+
+
+def _names(header: _Header, v: _Variable) -> list[str | None]:
+    return [header.dimensions[d][0] for d in v.dimensions]
 
 
 def laid(path: str, options: Options) -> cf.Laid:
@@ -258,9 +276,10 @@ def laid(path: str, options: Options) -> cf.Laid:
     """
     header = _parse(path)
     v = _chosen(path, header, options, [])
-    letters, by_axis, _ = _axes_of(path, header, v)
+    letters, by_axis, beyond, _ = _axes_of(path, header, v)
     others = tuple(o.name for o in _fields(header) if o.dimensions == v.dimensions and o is not v)
-    return cf.Laid(v.name, letters, v.shape, by_axis, others, v.attributes)
+    rest = tuple(o.name for o in _held(header) if o.name not in (v.name, *others))
+    return cf.Laid(v.name, letters, v.shape, by_axis, others, beyond, rest)
 
 
 def _fields(header: _Header) -> list[_Variable]:
@@ -270,16 +289,24 @@ def _fields(header: _Header) -> list[_Variable]:
     return [v for v in numbers if v.name not in named and not _is_bound(header, v)]
 
 
+def _held(header: _Header) -> list[_Variable]:
+    """Variables that may be shown, in the order of the numbers that open them."""
+    return [v for v in _fields(header) if v.shape]
+
+
 def _chosen(path: str, header: _Header, options: Options, guessed: list[str]) -> _Variable:
     if options.variable is None:
-        held = [(v.name, v.attributes) for v in header.variables]
-        kind = meshes.of_netcdf(header.attributes, [name for name, _ in header.dimensions], held)
+        of_file = [(v.name, v.attributes) for v in header.variables]
+        kind = meshes.of_netcdf(header.attributes, [name for name, _ in header.dimensions], of_file)
         if kind is not None:
             raise meshes.refusal(path, kind)
     fields = _fields(header) or [v for v in header.variables if _TYPES[v.kind][0] != "char"]
     if options.variable is not None:
         name = options.variable.strip("/")
         found = next((v for v in header.variables if v.name == name), None)
+        held = _held(header)
+        if found is None and name.isdecimal() and int(name) < len(held):
+            return held[int(name)]
         if found is None or _TYPES[found.kind][0] == "char" or not found.shape:
             there = ", ".join(v.name for v in fields[:20])
             raise UnknownName(f"{path}: no variable of numbers named '{name}'; there are: {there or 'none'}")
@@ -300,7 +327,7 @@ def _chosen(path: str, header: _Header, options: Options, guessed: list[str]) ->
 
 
 def _is_bound(header: _Header, v: _Variable) -> bool:
-    return cf.is_bound(v.name, v.attributes, [header.dimensions[d][0] for d in v.dimensions])
+    return cf.is_bound(v.name, v.attributes, _names(header, v))
 
 
 def _place(path: str, header: _Header, v: _Variable, array: Array) -> None:
@@ -349,25 +376,23 @@ def _coordinates(path: str, header: _Header, names: list[str | None]) -> dict[st
             and header.dimensions[v.dimensions[0]][0] == v.name
             and v.shape[0] <= LONGEST
         ):
-            found[v.name] = cf.Coordinate(v.name, v.attributes, _line(path, header, v))
+            found[v.name] = cf.Coordinate(v.name, v.attributes, partial(_read_whole, path, header, v))
     return found
 
 
-def _line(path: str, header: _Header, v: _Variable) -> Callable[[], NDArray[Any]]:
-    return partial(_read_line, path, header, v)
-
-
-def _read_line(path: str, header: _Header, v: _Variable) -> NDArray[Any]:
+def _read_whole(path: str, header: _Header, v: _Variable) -> NDArray[Any]:
+    """All numbers of a variable that is short, one after the other."""
     name, item = _TYPES[v.kind]
     if name == "char":
         return np.empty(0, dtype=object)
     dtype = np.dtype(name).newbyteorder(">")
     if not v.record:
-        return np.frombuffer(head(path, v.shape[0] * item, max(0, v.begin)), dtype)
+        return np.frombuffer(head(path, math.prod(v.shape) * item, max(0, v.begin)), dtype)
+    each = math.prod(v.shape[1:]) * item
     with open(path, "rb") as file:
         parts = []
         for n in range(v.shape[0]):
             file.seek(v.begin + n * header.record_bytes)
-            parts.append(file.read(item))
+            parts.append(file.read(each))
     raw = b"".join(parts)
     return np.frombuffer(raw[: len(raw) // item * item], dtype)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from farfield.errors import DataError, UsageError
+from farfield.errors import DataError
 from farfield.volume import parts
 from farfield.volume.compressed import beginning, codec_of, plain_name, unpacked
 from farfield.volume.conversion import converted
@@ -102,10 +102,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
     stored = _COMPLEX.get(int(header.one("datatype")))
     if stored is not None:
         # A slope is of complex numbers: parts are made of values.
-        parts.take(data_file, array, stored, scale or (1.0, 0.0), options.component, means, guessed)
+        parts.take(data_file, array, stored, scale or (1.0, 0.0), means, guessed)
         scale = None
-    elif options.component is not None:
-        raise UsageError(f"{path}: --component is of complex numbers, and these are {array.dtype}; leave it away")
     is_labels = int(header.one("intent")) == _LABELS and array.axes.strip("t") == "zyx" and options.kind != "scalar"
     if is_labels and array.dtype.startswith("float"):
         is_labels = scale in (None, (1.0, 0.0)) and parts.whole(data_file, array, means, guessed)

@@ -180,6 +180,7 @@ def read(
     _check_levels(where, [level.arrays[0] for level in levels])
     guessed += filled(nodes)
     made = [file for node in nodes for file in settle(node, means)]
+    guessed += nodes[0].said
     times: list[float] = []
     if first.length("t") > 1:
         n = letters.index("t")
@@ -255,10 +256,15 @@ def _axes(where: str, listed: Any, rank: int, guessed: list[str]) -> tuple[str, 
         guessed.append("nothing names its dimensions: they are taken as t c z y x, from the last on")
         return "tczyx"[-rank:], {}
     letters, units = "", {}
-    for axis in _list(listed):
+    known = [_letter(axis) for axis in _list(listed)]
+    for n, axis in enumerate(_list(listed)):
         said = axis if isinstance(axis, Mapping) else {"name": axis}
         name, kind = str(said.get("name", "")), said.get("type")
-        letter = {"time": "t", "channel": "c"}.get(str(kind)) or by_name(name)
+        letter = known[n]
+        # Angles, lifetimes and the like are counted by what is free.
+        if letter is None and len(known) == rank and (free := [a for a in "tc" if a not in known and a not in letters]):
+            letter = free[0]
+            guessed.append(f"its axis '{name}' ({kind or 'of no type'}) is taken as {letter}")
         if letter is None or letter in letters:
             raise DataError(
                 f"{where}: its axis '{name}' is none of t, c, z, y and x, of which a volume is made; take it out first"
@@ -270,6 +276,12 @@ def _axes(where: str, listed: Any, rank: int, guessed: list[str]) -> tuple[str, 
             f"{where}: it names {len(letters)} axes, and its arrays have {rank} dimensions; the metadata is damaged"
         )
     return letters, units
+
+
+def _letter(axis: Any) -> str | None:
+    """The letter that an axis says it has; None where it is none of t, c, z, y and x."""
+    said = axis if isinstance(axis, Mapping) else {"name": axis}
+    return {"time": "t", "channel": "c"}.get(str(said.get("type"))) or by_name(str(said.get("name", "")))
 
 
 def _lengths(letters: str, units: Mapping[str, str | None], guessed: list[str]) -> tuple[dict[str, float], str]:

@@ -116,11 +116,19 @@ def _linear(where: str, step: Any, rank: int, axes: Sequence[str]) -> tuple[Numb
         for part in _list(step.get("transformations")):
             whole = whole.then(*_linear(where, part, rank, axes))
         return whole.steps, whole.move
+    if kind == "bijection":
+        return _linear(where, step.get("forward"), rank, axes)
+    if kind == "inverseOf":
+        linear, move = _linear(where, step.get("transformation"), rank, axes)
+        if not abs(np.linalg.det(linear)) > 0:
+            raise DataError(f"{where}: its inverseOf is of a transformation that has no inverse; correct the metadata")
+        back = np.asarray(np.linalg.inv(linear), dtype=np.float64)
+        return back, np.asarray(-back @ move)
     if kind == "byDimension":
         return _by_dimension(where, step, rank, axes)
     raise DataError(
         f"{where}: its transformation '{kind}' is none that is read (identity, scale, translation, rotation, affine, mapAxis, "
-        "sequence, byDimension); take it out of the metadata, or resample the image with it"
+        "sequence, byDimension, inverseOf, bijection); take it out of the metadata, or resample the image with it"
     )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +19,52 @@ from farfield.volume.options import Means
 
 COMPONENTS = ("magnitude", "real", "imag", "phase")
 """Of complex numbers, the first where nobody says which."""
+REAL = {"complex64": "float32", "complex128": "float64"}
+"""Types of complex numbers, and of what their parts are made of."""
+WHY = "holds complex numbers"
+
+
+@dataclass
+class _Choice:
+    name: str | None = None
+    taken: bool = False
+
+
+_CHOICE: ContextVar[_Choice] = ContextVar("farfield_component")
+
+
+@contextmanager
+def choosing(name: str | None) -> Iterator[Callable[[], bool]]:
+    """Readers that find complex numbers meanwhile take the part of this name. What is given back says whether one has."""
+    choice = _Choice(name)
+    token = _CHOICE.set(choice)
+    try:
+        yield lambda: choice.taken
+    finally:
+        _CHOICE.reset(token)
+
+
+def chosen(guessed: list[str]) -> str:
+    """The part of complex numbers that is asked for; what is taken where none is goes into `guessed`."""
+    choice = _CHOICE.get(_Choice())
+    choice.taken = True
+    if choice.name is not None:
+        return choice.name
+    said = f"its numbers are complex: {COMPONENTS[0]}s are shown; --component real, imag or phase shows another part"
+    if said not in guessed:
+        guessed.append(said)
+    return COMPONENTS[0]
+
+
+class Parted:
+    """An array of complex numbers, of which a part is read."""
+
+    def __init__(self, stored: Any, name: str) -> None:
+        self._stored, self._name = stored, name
+        self.chunks = stored.chunks
+
+    def __getitem__(self, place: Any) -> NDArray[np.floating]:
+        return component(self._stored[place], self._name)
 
 
 def component(numbers: NDArray[np.complexfloating], name: str) -> NDArray[np.floating]:
@@ -35,7 +85,6 @@ def take(
     array: Array,
     dtype: str,
     scale: tuple[float, float],
-    name: str | None,
     means: Means,
     guessed: list[str],
 ) -> None:
@@ -44,15 +93,11 @@ def take(
     Raises:
         DataError: if they cannot be read.
     """
-    chosen = name or COMPONENTS[0]
-    if name is None:
-        guessed.append(
-            f"its numbers are complex: {chosen}s are shown; --component real, imag or phase shows another part"
-        )
+    part = chosen(guessed)
     place = array.place["contiguous"]
     file, offset = str(place["file"]), int(place["offset"])
     stored = np.dtype(dtype).newbyteorder(">" if array.big_endian else "<")
-    made_of = "float32" if dtype == "complex64" else "float64"
+    made_of = REAL[dtype]
     count = int(np.prod(array.shape))
 
     def pieces() -> Iterator[bytes]:
@@ -60,13 +105,11 @@ def take(
             values = np.frombuffer(raw, stored).astype(dtype)
             if scale != (1.0, 0.0):
                 values = values * scale[0] + scale[1]
-            yield component(values, chosen).astype(np.dtype(made_of).newbyteorder("<")).tobytes()
+            yield component(values, part).astype(np.dtype(made_of).newbyteorder("<")).tobytes()
 
     array.dtype, array.big_endian = made_of, False
-    how = f"{chosen} of {dtype} times {scale[0]!r} plus {scale[1]!r} from {offset}"
-    made = converted(
-        source, means, count=array.bytes, why="holds complex numbers", how=how, pieces=pieces, files=[source, file]
-    )
+    how = f"{part} of {dtype} times {scale[0]!r} plus {scale[1]!r} from {offset}"
+    made = converted(source, means, count=array.bytes, why=WHY, how=how, pieces=pieces, files=[source, file])
     array.place = contiguous(made.path, 0)
 
 

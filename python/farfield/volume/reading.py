@@ -11,7 +11,7 @@ from dataclasses import replace
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.once import once
 from farfield.outputs import not_there
-from farfield.volume import patterns
+from farfield.volume import parts, patterns
 from farfield.volume.description import Volume, VolumeDescription, describe
 from farfield.volume.known import with_ranges
 from farfield.volume.labels import are_labels
@@ -55,9 +55,13 @@ def _read(source: str, options: Options, means: Means) -> VolumeDescription:
         raise UsageError(f"{path}: this is no volume of a format that is known; raw numbers need --shape and --dtype")
     try:
         reader: Reader = importlib.import_module(f"farfield.volume.{READERS[kind]}").read
-        volume = reader(path, options, means)
+        with parts.choosing(options.component) as is_taken:
+            volume = reader(path, options, means)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
+    if options.component is not None and not is_taken():
+        types = ", ".join(sorted({a.dtype for level in volume.levels for a in level.arrays}))
+        raise UsageError(f"{path}: --component is of complex numbers, and these are {types}; leave it away")
     if options.variable is not None and kind not in _CONTAINERS:
         raise UnknownName(
             f"{path}: this is one volume ({volume.format}), and holds none named '{options.variable}'; leave "

@@ -31,6 +31,8 @@ from farfield.volume.units import factor, unit
 
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32", "float16", "bool")
 """Types whose numbers single precision holds."""
+_FEW = 20
+"""Names that a sentence lists."""
 _LIMIT = 64 << 20
 """Memory for reading where nobody has said how much there is."""
 _SPEEDS = ("m s-1", "m/s", "m s^-1", "m s**-1", "m.s-1", "meter second-1", "meters per second", "1")
@@ -179,6 +181,11 @@ def _converted(path: str, found: cf.Laid, fields: list[_Field], means: Means) ->
     units = [f"{f.name} {f.units}" for f in fields if f.units != "1"]
     if units:
         remarks.append(f"Units: {', '.join(units)}.")
+    if found.rest and len(fields) == 1 + len(found.beside):
+        more = f" and {len(found.rest) - _FEW} more" if len(found.rest) > _FEW else ""
+        remarks.append(
+            f"It also holds {', '.join(found.rest[:_FEW])}{more}, of other dimensions; {path}::NAME opens one."
+        )
     times = _times(fields[0].about, remarks) if steps > 1 else ()
     inside = [id(of) for of in vectors]
     main = "velocity" if id(fields[0]) in inside else columns[len(vectors)][0]
@@ -205,9 +212,9 @@ def _lines(found: cf.Laid, dims: Sequence[int], to_metres: bool, remarks: list[s
     counted = [axis for n, axis in enumerate("xyz") if axis not in units and dims[n] > 1]
     placed = [f"{axis} is in {units[axis] or 'no unit'} ('{found.coordinates[axis].name}')" for axis in units]
     remarks.append(f"Positions: {', '.join(placed)}{_counting(counted)}.")
-    beyond = cf.beyond_lines(found.about, counted, found.coordinates)
-    if beyond is not None:
-        remarks.append(beyond[0].upper() + beyond[1:] + ".")
+    unused = cf.beyond_lines(found.beyond, counted)
+    if unused is not None:
+        remarks.append(unused[0].upper() + unused[1:] + ".")
     return lines
 
 
@@ -323,11 +330,13 @@ def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
     word, _, since = said.partition(" since ")
     seconds = _SECONDS.get(unit(word) or "")
     first = times[0]
-    if seconds is None:
-        return tuple(t - first for t in times)
     from farfield.dates import date_of
 
     begin = date_of(first, said)
+    if seconds is None:
+        if begin is not None:
+            remarks.append(f"Times count {word} from {begin}.")
+        return tuple(t - first for t in times)
     if begin is not None:
         remarks.append(f"Times count seconds from {begin}.")
     elif since or first:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -15,6 +16,7 @@ from farfield.volume import (
     tiff_about,
     tiff_decoded,
     tiff_images,
+    tiff_masks,
     tiff_mixed,
     tiff_pages,
     tiff_placed,
@@ -41,6 +43,8 @@ from farfield.volume.files import stem
 from farfield.volume.listening import heard
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
+from farfield.volume.parts import REAL
+from farfield.volume.parts import chosen as part_chosen
 from farfield.volume.tiff_mixed import Way
 from farfield.volume.tiff_pages import Part
 from farfield.volume.tiff_strips import strip_pieces
@@ -130,7 +134,16 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     _place_levels(levels, about, IDENTITY if ground is None else direction)
     kind, channels = channels_of(stem(path), first, series.keyframe, about)
     looks = [] if coloured else note_look(channels, kind, series.keyframe)
+    bands = [] if coloured else tiff_about.of_bands(path, series.keyframe, channels, kind)
     steps = first.length("t")
+    with contextlib.ExitStack() as stack:
+        found = tiff_images.images(path, file)
+        names = [c.name if sum(o.name == c.name for o in images) == 1 else str(n) for n, c in enumerate(images)]
+        masks = tiff_masks.Masks.of(path, stack, found, series, names)
+        if masks is not None:
+            levels, kind, channels, said = masks.apply(levels, kind, channels, tables, means)
+            looks.append(said)
+            reads += [masks.beside] if masks.beside else []
     volume = Volume(
         path=path,
         format=about.format,
@@ -150,7 +163,8 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     if ground is None:
         turn.place(levels)
         volume.note(*turn.said())
-    volume.note(*looks, *tiff_images.masked(path, file, series, images))
+    volume.note(*looks)
+    volume.guessed += bands
     return volume
 
 
@@ -226,7 +240,8 @@ def _array(
     why = "has pages that are stored in several ways" if several else odd
     for kind in kinds:
         tiff_pages.check(path, kind, converted=why is not None)
-    dtype, big = dtype_of(np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
+    real = REAL.get(np.dtype(level.dtype).name)
+    dtype, big = dtype_of(real or np.dtype(level.dtype).newbyteorder(page.parent.byteorder), path)
     separate = int(page.planarconfig) == 2 and page.samplesperpixel > 1
     samples = int(page.samplesperpixel)
     deep = int(page.imagedepth)
@@ -261,7 +276,8 @@ def _array(
         if odd is None and deep == 1:
             _mixed(path, array, pages, why, means, reads)
         else:
-            _decoded(path, array, pages, why, means, reads, coloured=coloured)
+            component = part_chosen(guessed) if real else None
+            _decoded(path, array, pages, why, means, reads, coloured=coloured, component=component)
         return array
     if start is not None and int(page.compression) == 1:
         _need_bytes(path, parts[0].file, int(start), array)
@@ -315,6 +331,7 @@ def _decoded(
     reads: list[str],
     *,
     coloured: bool = False,
+    component: str | None = None,
 ) -> None:
     """Pages that tifffile decodes, in the cache."""
     made = converted(
@@ -322,8 +339,8 @@ def _decoded(
         means,
         count=array.bytes,
         why=why,
-        how=f"{array.name}, colours" if coloured else array.name,
-        write=tiff_decoded.writer(path, array, pages, coloured=coloured),
+        how=f"{array.name}, {component or 'colours'}" if coloured or component else array.name,
+        write=tiff_decoded.writer(path, array, pages, coloured=coloured, component=component),
         at_once=max(math.prod(page.keyframe.chunks) for page in pages) * array.item,
         files=list(dict.fromkeys(Part.of(p).file for p in pages)),
     )
@@ -334,6 +351,8 @@ def _decoded(
 def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str]) -> list[tuple[str, int]]:
     """What the pages of a level count, slowest first; without dimensions of length 1."""
     letters = {"T": "t", "C": "c", "Z": "z", "L": "t"}
+    if int(page.samplesperpixel) > 1:  # which are the channels
+        del letters["C"]
     inner = len(page.shape)
     axes, shape = level.axes, level.shape
     outer = len(shape) - inner
@@ -343,7 +362,8 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
         outer = next((n for n in range(len(shape)) if math.prod(shape[:n]) == len(level.pages)), len(shape))
     wide = [(a, int(n)) for a, n in zip(axes[:outer], shape[:outer], strict=True) if n > 1]
     within = [("z", int(page.imagedepth))] if int(page.imagedepth) > 1 else []
-    free = [a for a in ("z", "t", "c") if a not in [*(letters.get(w) for w, _ in wide), *(a for a, _ in within)]]
+    may_be = ("z", "t", "c") if int(page.samplesperpixel) == 1 else ("z", "t")
+    free = [a for a in may_be if a not in [*(letters.get(w) for w, _ in wide), *(a for a, _ in within)]]
     found = list(within)
     # Of those that have no name the fastest is z, as in arrays elsewhere.
     for letter, length in reversed(wide):

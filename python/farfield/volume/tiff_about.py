@@ -43,6 +43,42 @@ def of(path: str, file: Any, series: Any, guessed: list[str]) -> About:
     return found
 
 
+_GDAL_METADATA = 42112
+
+
+def of_bands(path: str, page: Any, channels: list[Channel], kind: str) -> list[str]:
+    """Gives channels the names, units, scales and offsets that GDAL wrote of them, and says what makes no sense of that."""
+    tag = page.tags.get(_GDAL_METADATA)
+    if tag is None or kind not in ("scalar", "channels"):
+        return []
+    try:
+        items = [e for e in xml(path, str(tag.value)).iter() if local_name(e.tag) == "Item"]
+    except DataError:
+        return ["what GDAL says of its bands cannot be read, and is not used"]
+    said: list[str] = []
+    of_channel: dict[tuple[int, str], str] = {}
+    for item in items:
+        number, role = item.get("sample", ""), item.get("role", "")
+        if (
+            number.isdecimal()
+            and int(number) < len(channels)
+            and role in ("scale", "offset", "unittype", "description")
+        ):
+            of_channel[int(number), role] = str(item.text or "").strip()
+    for n, channel in enumerate(channels):
+        slope, offset = _number(of_channel.get((n, "scale"), 1)), _number(of_channel.get((n, "offset"), 0))
+        if slope is None or offset is None or slope == 0:
+            said.append(f"the scale and offset of its band {n + 1} make no sense and are not used")
+        elif (slope, offset) != (1.0, 0.0):
+            channel.scale = (slope, offset)
+        channel.units = unit(of_channel.get((n, "unittype"))) or channel.units
+        name = of_channel.get((n, "description"))
+        # Names open channels: two of one name would open the first.
+        if name and sum(of_channel.get((m, "description")) == name for m in range(len(channels))) == 1:
+            channel.name = name
+    return said
+
+
 def _number(value: Any) -> float | None:
     try:
         found = float(value)

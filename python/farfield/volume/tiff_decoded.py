@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -10,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
+from farfield.volume import parts
 from farfield.volume.description import Array
 
 _PALETTE = 3
@@ -22,12 +24,19 @@ def reason(page: Any, known: Sequence[int], *, coloured: bool = False) -> str | 
     says that the colours of a palette are wanted, and not its numbers.
     """
     code = int(page.compression)
+    if is_complex(page):
+        return parts.WHY
     if coloured:
         return "has its colours in a palette"
     if code not in known:
         return f"is compressed as {getattr(page.compression, 'name', code)}, which is not read in place"
     bits = page.bitspersample
     return None if bits in (8, 16, 32, 64) else f"has {bits} bits a sample, which are not read in place"
+
+
+def is_complex(page: Any) -> bool:
+    """Whether a page's numbers are complex."""
+    return page.dtype is not None and np.dtype(page.dtype).name in parts.REAL
 
 
 def is_palette(page: Any) -> bool:
@@ -63,7 +72,7 @@ def _coloured(path: str, page: Any, values: np.ndarray[Any, Any]) -> np.ndarray[
 
 
 def writer(
-    path: str, array: Array, pages: Sequence[Any], *, coloured: bool = False
+    path: str, array: Array, pages: Sequence[Any], *, coloured: bool = False, component: str | None = None
 ) -> Callable[[BinaryIO, Callable[[int], None]], None]:
     """Writes the numbers of all pages in order, little-endian; or the colours that they are in a palette.
 
@@ -86,13 +95,14 @@ def writer(
 
     def put(n: int, page: Any, file: BinaryIO, tell: Callable[[int], None]) -> int:
         done = 0
-        for data, (plane, slice_, top, left, _), shape in page.segments(maxworkers=1):
+        for data, (plane, slice_, top, left, _), shape in _segments(page):
             # One that was never written.
             data = (
                 np.full(shape, array.fill or 0, array.dtype if not coloured else page.dtype) if data is None else data
             )
             part = np.asarray(data)[0, : high - top, : wide - left, :]
             part = _coloured(path, page, part[..., 0]) if coloured else part
+            part = part if component is None else parts.component(part, component)
             part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
             tall, broad = part.shape[:2]
             # Planes of colours, and slices of one page, follow one another; no page has both.
@@ -125,6 +135,63 @@ def writer(
     return write
 
 
+_NOT_PACKED, _DEFLATE = 1, (8, 32946)
+
+
+def _segments(page: Any) -> Iterator[Any]:
+    """Decoded strips or tiles, with where each begins and its shape. tifffile alone does not unpack numbers of odd bits."""
+    if not _is_packed(page):
+        yield from page.segments(maxworkers=1)
+        return
+    key, handle = page.keyframe, page.parent.filehandle
+    bits, code = int(key.bitspersample), int(key.compression)
+    for n, (offset, count) in enumerate(zip(page.dataoffsets, page.databytecounts, strict=True)):
+        _, where, shape = key.decode(None, n)
+        if not count:
+            yield None, where, shape
+            continue
+        handle.seek(offset)
+        raw = handle.read(count)
+        raw = zlib.decompress(raw) if code in _DEFLATE else raw
+        yield unpacked(raw, bits, shape), where, shape
+
+
+def _is_packed(page: Any) -> bool:
+    """Whether numbers of a page are of some bits each that are no whole bytes, and are unpacked here."""
+    key = page.keyframe
+    bits, code = int(key.bitspersample), int(key.compression)
+    odd = 1 < bits < 16 and bits != 8 and not is_complex(key)
+    return odd and (code == _NOT_PACKED or code in _DEFLATE) and int(key.predictor) == 1
+
+
+def _values(page: Any) -> np.ndarray[Any, Any]:
+    """All numbers of a page."""
+    if not _is_packed(page) or int(page.planarconfig) == 2:
+        return np.asarray(page.asarray(maxworkers=1))
+    high, wide, samples = int(page.imagelength), int(page.imagewidth), int(page.samplesperpixel)
+    found = np.zeros((high, wide, samples), page.dtype)
+    for data, (_, _, top, left, _), _ in _segments(page):
+        if data is not None:
+            part = data[0, : high - top, : wide - left]
+            found[top : top + len(part), left : left + part.shape[1]] = part
+    return found.reshape(page.shape)
+
+
+def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Whole numbers of some bits each, highest bit first, whose rows begin at a byte: [depth, row, column, sample].
+
+    >>> unpacked(bytes([0x12, 0x30, 0x45, 0x60]), 4, (1, 2, 3, 1))[0, :, :, 0].tolist()
+    [[1, 2, 3], [4, 5, 6]]
+    """
+    deep, rows, columns, samples = shape
+    across = -(-columns * samples * bits // 8)
+    table = np.frombuffer(raw, np.uint8, deep * rows * across).reshape(deep * rows, across)
+    ones = np.unpackbits(table, axis=1, count=columns * samples * bits).reshape(-1, bits)
+    kind = np.uint8 if bits <= 8 else np.uint16
+    made = ones.astype(kind) @ np.left_shift(1, np.arange(bits - 1, -1, -1)).astype(kind)
+    return np.asarray(made, kind).reshape(deep, rows, columns, samples)
+
+
 @contextmanager
 def opened(page: Any) -> Iterator[None]:
     """The other files of an OME-TIFF are closed again by tifffile once their directories are read."""
@@ -139,7 +206,9 @@ def opened(page: Any) -> Iterator[None]:
             handle.close()
 
 
-def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool = False) -> Iterator[bytes]:
+def slices(
+    tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool = False, component: str | None = None
+) -> Iterator[bytes]:
     """The numbers of files of one page each, a file at a time, little-endian; or the colours that they are in a palette.
 
     Raises:
@@ -154,12 +223,13 @@ def slices(tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool 
                     "write all of the folder in tiles of one codec (tiffcp -t -c zip)"
                 )
             try:
-                values = page.asarray(maxworkers=1)
+                values = _values(page)
             except (OSError, MemoryError):
                 raise
             except Exception as error:  # decoders raise whatever they like
                 raise failed(file, page, error) from error
             values = _coloured(file, page, values) if coloured else values
+            values = values if component is None else parts.component(values, component)
             yield np.ascontiguousarray(values, dtype=np.dtype(array.dtype).newbyteorder("<")).tobytes()
 
 

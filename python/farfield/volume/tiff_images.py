@@ -7,15 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield.errors import DataError
-from farfield.volume import contents, tiff_pages
+from farfield.volume import contents, tiff_masks, tiff_pages
 from farfield.volume.contents import Content
 from farfield.volume.description import text_of
 
 if TYPE_CHECKING:
     from tifffile import TiffPageSeries
-
-_MASK = 4
-"""Of a transparency mask: its photometric interpretation, and a bit of its NewSubfileType."""
 
 
 def images(path: str, file: Any) -> list[Any]:
@@ -38,8 +35,7 @@ def images(path: str, file: Any) -> list[Any]:
 
 def is_mask(series: TiffPageSeries) -> bool:
     """Whether a series says which pixels of another one hold something."""
-    page = series.keyframe
-    return int(page.photometric) == _MASK or bool(int(page.subfiletype) & _MASK)
+    return tiff_masks.is_mask(series.keyframe)
 
 
 def of_images(found: Sequence[TiffPageSeries]) -> list[Content]:
@@ -70,22 +66,6 @@ def chosen(path: str, file: Any, asked: str | None, guessed: list[str]) -> tuple
     if len(found) > 1:
         guessed.append(_left_out(path, found, largest))
     return largest, about, found.index(largest)
-
-
-def masked(path: str, file: Any, shown: TiffPageSeries, about: Sequence[Content]) -> list[str]:
-    """What every run says of a mask that belongs to what is shown, and that is not applied."""
-    size = (shown.keyframe.imagelength, shown.keyframe.imagewidth)
-    for n, series in enumerate(images(path, file)):
-        page = series.keyframe
-        if (
-            series is not shown
-            and is_mask(series)
-            and not is_mask(shown)
-            and (page.imagelength, page.imagewidth) == size
-        ):
-            name = about[n].name if sum(c.name == about[n].name for c in about) == 1 else str(n)
-            return [f"a mask in it says which pixels hold something, and is not applied; {path}::{name} shows it"]
-    return []
 
 
 def _left_out(path: str, series: Sequence[TiffPageSeries], shown: TiffPageSeries) -> str:

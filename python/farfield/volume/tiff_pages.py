@@ -140,7 +140,7 @@ def check(path: str, page: TiffPage, *, converted: bool = False) -> None:
         raise DataError(f"{path}: its bits are in reverse order (FillOrder 2); write it again (tiffcp -f msb2lsb)")
     if int(page.photometric) == YCBCR and code in CODECS:
         raise DataError(f"{path}: its colours are YCbCr without JPEG; write it again as RGB")
-    if int(page.sampleformat) not in (1, 2, 3):
+    if int(page.sampleformat) not in (1, 2, 3) and not tiff_decoded.is_complex(page):
         raise DataError(
             f"{path}: its samples are of format {page.sampleformat}, which is none of numbers; convert it to float32"
         )

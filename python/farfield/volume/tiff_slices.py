@@ -18,6 +18,8 @@ from farfield.volume.description import Array, Level, Volume, contiguous, dtype_
 from farfield.volume.listening import overheard, quiet
 from farfield.volume.optional import need
 from farfield.volume.options import Means
+from farfield.volume.parts import REAL
+from farfield.volume.parts import chosen as part_chosen
 from farfield.volume.tiff_heads import Head, head_of
 from farfield.volume.tiff_pages import Part
 
@@ -52,7 +54,9 @@ def read(path: str, name: str, files: Sequence[str], asked: str | None, means: M
         samples = 3
     inner = size if samples == 1 else ((samples, *size) if separate else (*size, samples))
     axes = "zyx" if samples == 1 else ("zcyx" if separate else "zyxc")
-    dtype, big = dtype_of(np.dtype(first.dtype).newbyteorder(known.alike[-1]), files[0])
+    real = REAL.get(np.dtype(first.dtype).name)
+    dtype, big = dtype_of(real or np.dtype(first.dtype).newbyteorder(known.alike[-1]), files[0])
+    component = part_chosen(guessed) if real else None
     dtype = "uint8" if coloured else dtype
     array = Array(name, dtype, (len(files), *inner), axes, {}, list(range(samples)))
     array.big_endian = big and array.item > 1
@@ -73,8 +77,8 @@ def read(path: str, name: str, files: Sequence[str], asked: str | None, means: M
             means,
             count=array.bytes,
             why=why,
-            how="slices, colours" if coloured else "slices",
-            pieces=lambda: tiff_decoded.slices(tifffile, files, array, coloured=coloured),
+            how=f"slices, {component or 'colours'}" if coloured or component else "slices",
+            pieces=lambda: tiff_decoded.slices(tifffile, files, array, coloured=coloured, component=component),
             files=files,
             at_once=array.bytes // len(files),
         )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.missing import Missing
+from farfield.volume import auxiliary, cf, contents, ome, zarr_zip
 from farfield.volume import axes as naming
-from farfield.volume import cf, contents, ome, zarr_zip
 from farfield.volume.contents import Content
 from farfield.volume.description import Channel, Level, Volume, colour_channels, text_of
-from farfield.volume.lines import LONGEST, line_of
+from farfield.volume.lines import LONGEST, line_of, numbers_of
 from farfield.volume.options import Means, Options
 from farfield.volume.zarr_decoded import placing, settle, tables_of
 from farfield.volume.zarr_nodes import (
@@ -215,13 +217,14 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     array = node.array
     if not node.shape:
         raise DataError(f"{node.path}: this array holds one number, and no volume")
-    letters, by_axis, said = _axes_of(node)
+    letters, by_axis, unplaced, said = _axes_of(node)
     array.axes = letters
     array.channels = list(range(array.length("c")))
-    located = cf.locate(letters, node.shape, by_axis, node.attributes)
+    located = cf.locate(letters, node.shape, by_axis, unplaced)
     missing, beyond = _missing(node)  # before its fill value goes into what is converted
     said += filled([node])
     made = settle(node, means)
+    said += node.said
     # What is converted keeps its bits.
     cf.signed_as_said(array, node.attributes, None)
     channel, more = cf.channel_of(node.name, node.attributes, missing)
@@ -245,15 +248,33 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     )
 
 
-def _axes_of(node: Node) -> tuple[str, dict[str, cf.Coordinate], list[str]]:
-    """A letter a dimension, coordinates by letter, and what was guessed."""
+def _axes_of(node: Node) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
+    """A letter a dimension, coordinates by letter, those that place nothing, and what was guessed."""
     beside = _coordinates(node)
+    more = auxiliary.Found({}, (), [])
+    if node.names is not None and any(node.names):
+        more = auxiliary.find(node.names, node.shape, node.attributes, beside, _others(node))
+        beside |= more.lines
     about = {name: c.attributes for name, c in beside.items()}
     letters, said = naming.of_array(
         node.path, node.shape, node.names, about, colours=node.array.dtype in ("uint8", "uint16")
     )
     names = node.names or [None] * len(letters)
-    return letters, {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}, said
+    by_axis = {a: beside[n] for a, n in zip(letters, names, strict=True) if n is not None and n in beside}
+    return letters, by_axis, more.beyond, [*more.said, *said]
+
+
+def _others(node: Node) -> Iterator[auxiliary.Other]:
+    """Arrays that may be coordinates of one: those beside it in its group."""
+    own = os.path.abspath(node.path)
+    group = os.path.dirname(own)
+    for folder in children(group) if kind_of(group) is not None else ():
+        other = _opened(folder) if folder != own else None
+        if other is None or other.names is None or other.undecoded is not None or other.table is not None:
+            continue
+        if 0 < len(other.shape) <= auxiliary.COORDINATE_RANK:
+            read = partial(numbers_of, other.path, other.array)
+            yield auxiliary.Other(other.name, other.names, other.shape, other.attributes, read)
 
 
 def laid(path: str, options: Options) -> cf.Laid | None:
@@ -264,6 +285,7 @@ def laid(path: str, options: Options) -> cf.Laid | None:
     """
     node = open_node(path if options.variable is None else os.path.join(path, options.variable.strip("/")))
     beside: list[Node] = []
+    rest: list[Node] = []
     folder = path
     if isinstance(node, Group):
         if ome.attributes_of(node) is not None or _images_in(node):
@@ -282,9 +304,10 @@ def laid(path: str, options: Options) -> cf.Laid | None:
             return None
         node = max(images, key=lambda n: n.array.bytes)
         beside = [n for n in fields if n is not node and n.names == node.names and n.shape == node.shape]
+        rest = [n for n in fields if n is not node and n not in beside]
     if not isinstance(node, Node) or not node.names or ome.image_of(node) is not None:
         return None
-    letters, by_axis, _ = _axes_of(node)
+    letters, by_axis, unplaced, _ = _axes_of(node)
     others = tuple(os.path.relpath(n.path, folder) for n in beside)
     return cf.Laid(
         os.path.relpath(node.path, folder) if node.path != path else node.name,
@@ -292,7 +315,8 @@ def laid(path: str, options: Options) -> cf.Laid | None:
         node.shape,
         by_axis,
         others,
-        node.attributes,
+        unplaced,
+        tuple(os.path.relpath(n.path, folder) for n in rest),
     )
 
 

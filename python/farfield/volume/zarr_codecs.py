@@ -21,6 +21,8 @@ class UndecodedError(DataError):
     """An array has a codec that the extension does not decode."""
 
     codec = ""
+    complex = ""
+    """Of complex numbers their type."""
 
 
 def refuse(path: str, name: object, why: str = "") -> UndecodedError:

@@ -12,10 +12,12 @@ from contextvars import ContextVar
 from typing import Any
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume.conversion import converted
+from farfield.volume import parts
+from farfield.volume.conversion import converted, identity
 from farfield.volume.description import contiguous
 from farfield.volume.hdf5_places import boxes
 from farfield.volume.options import Means
+from farfield.volume.zarr_codecs import UndecodedError
 from farfield.volume.zarr_nodes import Node
 from farfield.volume.zarr_zip import Mount
 
@@ -51,18 +53,19 @@ def settle(node: Node, means: Means) -> list[str]:
     """
     why = node.undecoded
     mounted = _MOUNTED.get()
-    if mounted is not None and why is not None:
-        raise DataError(f"{why}; unpack the zip file: then it is converted with zarr-python")
     if why is None:
-        node.table = mounted.place(node.path, node.array) if mounted is not None else None
-        return []
+        try:
+            node.table = mounted.place(node.path, node.array) if mounted is not None else None
+            return []
+        except UndecodedError as error:
+            why = error
     try:
-        opened = importlib.import_module("zarr").open_array(node.path, mode="r")
+        opened = _opened(node, mounted)
     except ImportError as error:
         raise DataError(f"{why}; or pip install zarr, with which Farfield converts it into its cache") from error
     except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:  # a codec that it does not know
         raise DataError(f"{why}; zarr-python does not read it, either ({_short(error)})") from error
-    array = node.array
+    array, part = node.array, parts.chosen(node.said) if why.complex else None
     array.never_written = _missing(opened)
     if array.fill is None and array.never_written:
         raise DataError(
@@ -74,9 +77,9 @@ def settle(node: Node, means: Means) -> list[str]:
             node.path,
             means,
             count=array.bytes,
-            why=f"has a codec that is not decoded in place ({why.codec})",
-            how=f"{array.dtype} {_state(node.path)}",
-            write=boxes(_Whole(opened), array, means),
+            why=parts.WHY if part is not None else f"has a codec that is not decoded in place ({why.codec})",
+            how=f"{part or ''}{array.dtype} {_state(node.path) if mounted is None else identity(mounted.path)}",
+            write=boxes(_Whole(opened) if part is None else parts.Parted(_Whole(opened), part), array, means),
             at_once=math.prod(opened.shards or opened.chunks) * array.item,
         )
     except (FarfieldError, OSError, MemoryError):
@@ -88,6 +91,16 @@ def settle(node: Node, means: Means) -> list[str]:
     array.chunk, array.order, array.codecs, array.big_endian, array.fill = None, None, [], False, None
     array.place = contiguous(made.path, 0)
     return [made.path]
+
+
+def _opened(node: Node, mounted: Mount | None) -> Any:
+    """The array, as zarr-python has it: of a zip file within that."""
+    zarr = importlib.import_module("zarr")
+    if mounted is None:
+        return zarr.open_array(node.path, mode="r")
+    store = zarr.storage.ZipStore(mounted.path, mode="r")
+    inside = os.path.relpath(node.path, mounted.folder).replace(os.sep, "/")
+    return zarr.open_array(store, path=mounted.root + ("" if inside == "." else inside), mode="r")
 
 
 class _Whole:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import DataError
-from farfield.volume import zarr_codecs
+from farfield.volume import parts, zarr_codecs
 from farfield.volume.description import Array, dtype_of, text_of
 from farfield.volume.files import json_object, unreadable
 from farfield.volume.zarr_codecs import whole_numbers
@@ -53,6 +53,8 @@ class Node:
     """Why it is not read where it lies: then its array has no place yet."""
     table: bytes | None = None
     """Where its chunks lie in a file that holds all of them."""
+    said: list[str] = field(default_factory=list)
+    """What was guessed when its numbers were placed."""
     no_fill: bool = False
     """Its document says that nothing is known of chunks that are not there."""
 
@@ -122,10 +124,13 @@ def _opaque(
     """An array that is decoded by somebody else: its document was looked at before its codecs were."""
     version = int(found["zarr_format"])
     shape = whole_numbers(document, "shape", found.get("shape"), least=0)
-    dtype, _ = dtype_of(found["data_type"] if version == 3 else found["dtype"], document)
+    said = found["data_type"] if version == 3 else found["dtype"]
+    dtype, _ = dtype_of(parts.REAL.get(why.complex) or said, document)
     names = found.get("dimension_names") if version == 3 else attributes.get("_ARRAY_DIMENSIONS")
     array = Array(name=_name(path), dtype=dtype, shape=shape, axes="", place={})
-    array.fill = _fill(document, found.get("fill_value"), dtype)
+    fill = found.get("fill_value")
+    # Of complex numbers somebody else puts it in.
+    array.fill = (0.0 if fill is not None else None) if why.complex else _fill(document, fill, dtype)
     return Node(path, version, attributes, shape, array, _names(names, shape), why, no_fill=_no_fill(version, found))
 
 
@@ -210,7 +215,7 @@ def _array_v2(path: str, document: str, found: Mapping[str, Any], attributes: di
         )
     shape = whole_numbers(document, "shape", found.get("shape"), least=0)
     chunk = whole_numbers(document, "chunks", found.get("chunks"), least=1, length=len(shape))
-    dtype, big = dtype_of(_type_v2(document, found.get("dtype")), document)
+    dtype, big = _dtype_of(_type_v2(document, found.get("dtype")), document)
     separator = found.get("dimension_separator", ".")
     if separator not in (".", "/"):
         raise DataError(f"{document}: its 'dimension_separator' is {separator!r}; the metadata is damaged")
@@ -232,6 +237,16 @@ def _array_v2(path: str, document: str, found: Mapping[str, Any], attributes: di
     return Node(path, 2, attributes, shape, array, names, no_fill=_no_fill(2, found))
 
 
+def _dtype_of(said: str, document: str) -> tuple[str, bool]:
+    """As `dtype_of`. Complex numbers are not decoded here."""
+    name = {"<c8": "complex64", ">c8": "complex64", "<c16": "complex128", ">c16": "complex128"}.get(said, said)
+    if name in parts.REAL:
+        error = zarr_codecs.UndecodedError(f"{document}: it holds complex numbers ({name})")
+        error.complex = name
+        raise error
+    return dtype_of(said, document)
+
+
 def _type_v2(document: str, said: Any) -> str:
     if not isinstance(said, str):
         raise DataError(
@@ -251,7 +266,7 @@ def _array_v3(path: str, document: str, found: Mapping[str, Any], attributes: di
     said = found.get("data_type")
     if not isinstance(said, str):
         raise DataError(f"{document}: its data type {said} is none that a volume can have; convert it to float32 first")
-    dtype, _ = dtype_of(said, document)
+    dtype, _ = _dtype_of(said, document)
     if found.get("storage_transformers"):
         raise DataError(f"{document}: it has storage transformers, which are not read; copy the array with zarr-python")
     encoding, keys = _configured(found.get("chunk_key_encoding"))

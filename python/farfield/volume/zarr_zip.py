@@ -23,6 +23,7 @@ from farfield.errors import DataError
 from farfield.volume.conversion import identity
 from farfield.volume.description import Array, in_table, table_of
 from farfield.volume.files import LONGEST_DOCUMENT, head, stem, unreadable
+from farfield.volume.zarr_codecs import UndecodedError
 
 _DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 _ROOTS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
@@ -43,6 +44,8 @@ class Mount:
     folder: str
     entries: dict[str, zipfile.ZipInfo] = field(repr=False)
     """By their names in the store."""
+    root: str = ""
+    """The folder in the file that is the store, with a slash at its end."""
 
     def place(self, node: str, array: Array) -> bytes | None:
         """Says where the chunks of an array of this store lie, in a table that is given back; None if its chunks were copied.
@@ -71,18 +74,20 @@ class Mount:
             and (at := _indices(name[len(begin) :], about["separator"], len(grid))) is not None
         }
         methods = {info.compress_type for info in files.values()}
-        if not methods <= {_STORED, _DEFLATED} or len(methods) > 1 or any(i.flag_bits & 1 for i in files.values()):
+        if any(i.flag_bits & 1 for i in files.values()):
             raise DataError(
-                f"{self.path}: chunks of '{array.name}' are packed in several ways, by another one than deflate, or with a password"
-                "; pack them again without compression (zip -0 -r)"
+                f"{self.path}: chunks of '{array.name}' are packed with a password; pack them again without (zip -0 -r)"
             )
         deflated = methods == {_DEFLATED}
+        if not methods <= {_STORED, _DEFLATED} or len(methods) > 1 or (kind == "shards" and deflated):
+            what = "shards" if kind == "shards" else "chunks in several ways, or by another one than deflate"
+            error = UndecodedError(
+                f"{self.path}: chunks of '{array.name}' are packed in a way that cannot be read in part; pack them again without "
+                "compression (zip -0 -r)"
+            )
+            error.codec = f"a zip file of compressed {what}"
+            raise error
         if kind == "shards":
-            if deflated:
-                raise DataError(
-                    f"{self.path}: the shards of '{array.name}' are compressed once more, and cannot be read in part; pack them "
-                    "again without compression (zip -0 -r)"
-                )
             self._of_shards(array, about, grid, files, rows)
         else:
             starts = self._starts(list(files.values()))
@@ -173,7 +178,7 @@ def mount(path: str, cache_dir: Path) -> Mount:
             # What errors and channels are called after is the last part of it.
             name, digest = stem(path), hashlib.sha256(identity(path).encode()).hexdigest()[:20]
             folder = cache_dir / "data" / f"{name}-{digest}.zip" / name
-            made = Mount(os.path.abspath(path), str(folder), entries)
+            made = Mount(os.path.abspath(path), str(folder), entries, root)
             if not folder.is_dir():
                 _copy(archive, made, folder)
             return made

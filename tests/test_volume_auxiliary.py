@@ -1,0 +1,108 @@
+"""Coordinates of other names than their dimensions, of two dimensions, and times in all calendars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import farfield as ff
+from farfield.dates import date_of
+
+h5py = pytest.importorskip("h5py")
+VALUES = np.arange(60.0).reshape(3, 4, 5)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def stored(path: Path, kind: str, others: dict[str, tuple[tuple[str, ...], Any, dict[str, str]]], named: str) -> Path:
+    """A field `t` of the dimensions nz, ny and nx, with arrays beside it, of which its attribute `coordinates` names some."""
+    arrays = {"t": (("nz", "ny", "nx"), VALUES, {"coordinates": named} if named else {}), **others}
+    if kind == "zarr":
+        root = zarr.create_group(path / "a.zarr", zarr_format=3)
+        for name, (dims, values, about) in arrays.items():
+            root.create_array(name, data=np.asarray(values, float), dimension_names=list(dims)).attrs.update(about)
+        return path / "a.zarr"
+    with h5py.File(path / "a.nc", "w") as file:
+        sizes = {"nz": 3, "ny": 4, "nx": 5}
+        for name, length in sizes.items():
+            scale = file.create_dataset(name, data=np.zeros(length, ">f4"))
+            scale.make_scale(f"This is a netCDF dimension but not a netCDF variable.{length:10d}")
+        for name, (dims, values, about) in arrays.items():
+            dataset = file.create_dataset(name, data=np.asarray(values, float))
+            dataset.attrs.update(about)
+            for n, dim in enumerate(dims):
+                dataset.dims[n].attach_scale(file[dim])
+    return path / "a.nc"
+
+
+LAT = (("ny",), [10, 12, 14, 16], {"units": "degrees_north"})
+LON = (("nx",), [0, 3, 6, 9, 12], {"units": "degrees_east"})
+
+
+@pytest.mark.parametrize("kind", ["zarr", "hdf5"])
+def test_lines_of_other_names(tmp_path: Path, kind: str) -> None:
+    depth = (("nz",), [0, 5, 10], {"units": "m", "positive": "down"})
+    with ff.open(stored(tmp_path, kind, {"lat": LAT, "lon": LON, "deep": depth}, "deep lat lon")) as volume:
+        assert volume.spacing == (3, 2, 5) and volume.origin == (0, 10, 0)
+        assert volume.direction[2] == (0, 0, -1)
+        assert volume.probe((3, 12, -5)).values["t"] == VALUES[1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["zarr", "hdf5"])
+def test_uneven_lines_of_other_names_are_a_zone(tmp_path: Path, kind: str) -> None:
+    height = (("nz",), [0, 5, 100], {"units": "m", "positive": "up"})
+    with ff.open(stored(tmp_path, kind, {"lat": LAT, "lon": LON, "up": height}, "up lat lon")) as flow:
+        found = flow.probe((6, 14, 100))
+        assert found is not None and found.values["t"] == VALUES[2, 2, 2]
+
+
+def test_lines_that_nothing_names(tmp_path: Path) -> None:
+    with ff.open(stored(tmp_path, "hdf5", {"lat": LAT, "lon": LON}, "")) as volume:
+        assert volume.spacing[:2] == (3, 2)
+        said = " ".join(volume.notes)
+        assert "'lat', which lies along it, is taken" in said
+        assert "z counts voxels" in said
+
+
+@pytest.mark.parametrize("kind", ["zarr", "hdf5"])
+def test_two_dimensions_place_nothing(tmp_path: Path, kind: str) -> None:
+    lat, lon = np.meshgrid([10.0, 12, 14, 16], [0.0, 3, 6, 9, 12], indexing="ij")
+    two = {"lat": (("ny", "nx"), lat + 0.1 * lon, LAT[2]), "lon": (("ny", "nx"), lon, LON[2])}
+    one = {"time": ((), 3.0, {"units": "days since 2000-01-01"})} if kind == "hdf5" else {}
+    for named in ("lat lon time", ""):
+        folder = tmp_path / (named or "nothing")
+        folder.mkdir()
+        with ff.open(stored(folder, kind, {**two, **one}, named)) as volume:
+            said = " ".join(volume.notes)
+            assert volume.length_unit == "voxel"
+            assert "its coordinates lat, lon are not one line for each axis and are not used: x, y and z count" in said
+
+
+@pytest.mark.parametrize(
+    ("time", "units", "date"),
+    [
+        # What cftime 1.6 answers.
+        (14, "months since 2000-01-15 (360_day)", "2001-03-15T00:00:00"),
+        (2.5, "months since 2000-01-15 (360_day)", "2000-03-30T00:00:00"),
+        (30, "common_years since 2000-01-01 (noleap)", "2030-01-01T00:00:00"),
+        (14, "days since 1582-10-01", "1582-10-25T00:00:00"),
+        (30, "days since 1582-10-01 (proleptic_gregorian)", "1582-10-31T00:00:00"),
+        (1_000_000, "hours since 1-1-1 00:00:0.0", "0115-01-29T16:00:00"),
+        (30, "days since -4712-01-01 (julian)", "-4712-01-31T00:00:00"),
+        (60, "days since 2001-01-01 (all_leap)", "2001-03-01T00:00:00"),
+        # What a calendar on the wall says.
+        (13, "months since 2000-01-31", "2001-02-28T00:00:00"),
+        (1, "years since 1999-07-04", "2000-07-04T00:00:00"),
+        (1, "fortnights since 2000-01-01", None),
+        (1, "days since 1582-10-10", None),
+    ],
+)
+def test_dates(time: float, units: str, date: str | None) -> None:
+    assert date_of(time, units) == date
