@@ -80,6 +80,21 @@ def moment_of(info: Mapping[str, Any], step: int) -> dict[str, Any]:
     return found if date is None else {**found, "date": date}
 
 
+def moments_of(info: Mapping[str, Any]) -> list[str]:
+    """What a picture says of the time of each step, where that is a date, or steps are counted; else nothing.
+
+    >>> moments_of({"times": [0.0, 86400.0], "time_units": "seconds since 2020-01-31 12:00:00"})
+    ['2020-01-31 12:00:00', '2020-02-01 12:00:00']
+    >>> moments_of({"times": [0.0, 1.0], "time_units": "s"}), moments_of({"times": [0.0, 1.0], "times_counted": True})
+    ([], ['step 0', 'step 1'])
+    """
+    times = info.get("times") or []
+    if info.get("times_counted"):
+        return [f"step {n}" for n in range(len(times))]
+    dates = [date_of(time, info.get("time_units") or "1") for time in times]
+    return [date.replace("T", " ") for date in dates if date is not None] if all(dates) else []
+
+
 def moment_text(found: Mapping[str, Any]) -> str:
     """The same for people; nothing where there is one step.
 

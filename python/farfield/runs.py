@@ -461,6 +461,7 @@ def draw(
     from farfield.scene.volumes import fields_of, settled, to_look_at
     from farfield.volume.options import Options
     from farfield.volume.sniffing import is_volume
+    from farfield.volumespace import are_counted
 
     how: dict[str, Any] = {"plot3d": beneath(plot3d, scene.define), "zone_order": zone_order}
     film = None if film is None else film.of_scene(scene)
@@ -482,9 +483,11 @@ def draw(
                 asked, scene = scene, settled(scene, opened, steps, samples)
                 unseen, fields = of_volume(asked, opened, steps, samples), fields_of(opened)
                 described, tables = opened._description, opened._description.tables
+                spec = opened._spec
+                times = {"times": spec["times"], "time_units": spec["time_units"], "times_counted": are_counted(spec)}
                 if notice is not None:
                     notice({"what": "volume", "source": opened.path, "guessed": opened._spec["guessed"]})
-            info, notice = {"fields": list(fields.values())}, None
+            info, notice = {"fields": list(fields.values()), **times}, None
         elif volume:
             raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")
         if info is None and files is not None and is_colored(scene):

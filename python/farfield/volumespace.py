@@ -155,6 +155,11 @@ _ITERATIONS = 100
 _STILL = 1e-12
 
 
+def are_counted(spec: Mapping[str, Any]) -> bool:
+    """Whether a volume's steps are only numbered."""
+    return any("steps are counted" in sentence for sentence in spec["guessed"])
+
+
 def describe(
     spec: Mapping[str, Any],
     space: Space,
@@ -167,7 +172,7 @@ def describe(
     """
     ranges = [None if seen is None else _range(c, pair) for c, pair in zip(channels, seen or channels, strict=True)]
     times = list(spec["times"])
-    counted = any("steps are counted" in g for g in spec["guessed"])
+    counted = are_counted(spec)
     of_levels = native.get("levels") or [{}] * len(spec["levels"])
     return {
         "source": spec["path"],

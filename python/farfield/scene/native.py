@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farfield import sources
+from farfield.dates import moments_of
 from farfield.errors import UnknownName, UsageError
 from farfield.lines import MOST_STEPS
 from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, how_to_color, is_map, lut, rgb
@@ -116,6 +117,7 @@ def to_native(
         "axes": scene.axes,
         "title": scene.title,
         "time": scene.time,
+        "moments": moments_of(info or {}),
         "lighting": _lighting(scene),
         "scale_bar": scene.scale_bar,
         "budget_s": scene.budget_s,

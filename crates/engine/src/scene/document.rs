@@ -44,6 +44,8 @@ pub struct Document {
     pub title: Option<String>,
     /// Whether the time is written into the picture; `None`: where there are several time steps.
     pub time: Option<bool>,
+    /// What is written of the time of each step where that is no number: a date. Empty: the numbers.
+    pub moments: Vec<String>,
     /// What lights it.
     pub lighting: Lighting,
     /// Whether a rule is drawn; `None`: where it holds for the whole picture, in parallel views.
@@ -241,6 +243,8 @@ struct RawScene {
     axes: Option<bool>,
     title: Option<String>,
     time: Option<bool>,
+    #[serde(default)]
+    moments: Vec<String>,
     lighting: Option<RawLighting>,
     scale_bar: Option<bool>,
     budget_s: Option<f64>,
@@ -381,6 +385,7 @@ impl Document {
             axes: raw.axes.unwrap_or(true),
             title: raw.title.filter(|t| !t.is_empty()),
             time: raw.time,
+            moments: raw.moments,
             lighting,
             scale_bar: raw.scale_bar,
             budget_s: raw.budget_s,

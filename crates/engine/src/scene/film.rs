@@ -351,9 +351,11 @@ impl<'a> Film<'a> {
         if wanted {
             dataset.uses.note(field::uses::Use::Time);
         }
-        let time = wanted.then(|| match catalog.times_counted {
-            true => format!("step {}", frame.step),
-            false => {
+        let moment = self.studio.document.moments.get(frame.step);
+        let time = wanted.then(|| match (moment, catalog.times_counted) {
+            (Some(moment), _) => moment.clone(),
+            (None, true) => format!("step {}", frame.step),
+            (None, false) => {
                 let unit = Some(catalog.time_units.as_str()).filter(|u| !["", "1"].contains(u));
                 let t = fixed_point(catalog.times[frame.step], &catalog.times);
                 format!("t = {t}{}", unit.map(|u| format!(" {u}")).unwrap_or_default())
@@ -475,13 +477,13 @@ impl<'a> Film<'a> {
 fn of_volume(volume: &Volume, document: &Document, step: usize, partial: bool) -> Words {
     let spec = &volume.spec;
     let wanted = document.time.unwrap_or(spec.times.len() > 1) && !spec.times.is_empty();
-    let time = wanted.then(|| {
-        let unit = Some(spec.time_units.as_str()).filter(|u| !["", "1"].contains(u));
-        format!(
-            "t = {}{}",
-            fixed_point(spec.times[step], &spec.times),
-            unit.map(|u| format!(" {u}")).unwrap_or_default()
-        )
+    let time = wanted.then(|| match document.moments.get(step) {
+        Some(moment) => moment.clone(),
+        None => {
+            let unit = Some(spec.time_units.as_str()).filter(|u| !["", "1"].contains(u));
+            let unit = unit.map(|u| format!(" {u}")).unwrap_or_default();
+            format!("t = {}{unit}", fixed_point(spec.times[step], &spec.times))
+        }
     });
     let axes = spec.anatomy.as_ref().and_then(|letters| {
         let all: Vec<String> = letters.chars().map(String::from).collect();
