@@ -21,7 +21,7 @@ from farfield.volume.conversion import PIECE
 from farfield.volume.description import Array, planes, text_of
 from farfield.volume.files import unreadable
 from farfield.volume.vtk_arrays import TYPES, DataArray, Reader
-from farfield.volume.vtk_outline import GHOSTS, Outline, Piece, dims_of, encoding_of, extent_of, settle
+from farfield.volume.vtk_outline import GHOSTS, LEVELS, Outline, Piece, dims_of, encoding_of, extent_of, settle
 
 Part = tuple[Piece, DataArray]
 _LONGEST_LINE = 1 << 20
@@ -280,13 +280,14 @@ def scatter(
         """Row by row, what a piece has that is no duplicate of another's."""
         count = math.prod(dims_of(piece.extent, cells=cells))
         row = dims_of(piece.extent, cells=cells)[0]
+        mask = 255 if ghosts.name == LEVELS else 1
         kept = bytearray()
         with reader_of(piece, reader) as of:
             for data in of.pieces(ghosts, count):
                 kept += data
                 whole = len(kept) // row * row
                 for start in range(0, whole, row):
-                    yield np.frombuffer(bytes(kept[start : start + row]), np.uint8) & 1 == 0
+                    yield np.frombuffer(bytes(kept[start : start + row]), np.uint8) & mask == 0
                 del kept[:whole]
 
     def placed(piece: Piece, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -323,7 +324,7 @@ def scatter(
                     tell(done * array.bytes // total - told)
                     told = done * array.bytes // total
         for piece, part in parts:
-            ghosts = next((a for a in piece.arrays.get(where, []) if a.name == GHOSTS), None)
+            ghosts = next((a for a in piece.arrays.get(where, []) if a.name in (GHOSTS, LEVELS)), None)
             if ghosts is None or ghosts.dtype != "uint8" or ghosts.components != 1:
                 continue
             settle(found if piece.file is None else piece.file, ghosts)

@@ -64,10 +64,9 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         remarks.append(f"Of cells are {', '.join(first.of_cells)}: each point has the mean of the cells around it.")
     single = steps[0].parts[0].file
     if len(steps) == len(steps[0].parts) == 1 and is_flow_image(single):
-        name = os.path.basename(single)
-        remarks.append(
-            f"It holds a flow, and opens as one: {name}::NAME opens one of its arrays as a volume, where it lies."
-        )
+        has_vector = any(";" in line for line in first.names)
+        why = "It holds a flow, and opens as one" if has_vector else "Cells of it are hidden, and it opens as a zone"
+        remarks.append(f"{why}: {os.path.basename(single)}::NAME opens one of its arrays as a volume, where it lies.")
     functions = tuple(zone.function for zone in made if zone.function is not None)
     made_of = tuple(dict.fromkeys(file for zone in made for file in zone.made_of))
     return Series(

@@ -27,6 +27,7 @@ from farfield.volume.files import unreadable
 from farfield.volume.options import Means
 from farfield.volume.vtk_arrays import Reader
 from farfield.volume.vtk_grids import Column, Grid, blanks, grid_of, image_of, of_points, reading
+from farfield.volume.vtk_hidden import hides_any
 from farfield.volume.vtk_legacy import is_legacy, is_legacy_grid
 from farfield.volume.vtk_multiblock import Block, names_of
 from farfield.volume.vtk_names import Arrayed, is_flow, variables_of
@@ -68,8 +69,8 @@ class ZoneFiles:
 
 
 def is_zone(path: str, start: bytes | None = None) -> bool:
-    """Whether a file is a VTK grid that is a zone by itself: no volume, or a volume with a flow in it. `start` are its first bytes,
-    where they are known.
+    """Whether a file is a VTK grid that is a zone by itself: no volume, or one with a flow in it or with hidden cells. `start` are
+    its first bytes, where they are known.
 
     What is damaged is left to the reader of volumes, which says what is wrong.
     """
@@ -103,6 +104,8 @@ def _is_zone(path: str, _identity: str) -> bool:
                 reader = Reader(path, file, length, encoding_of(found))
                 if not all(map(is_even, coordinates_of(found, reader, whole))):
                     return True
+            if hides_any(found, Reader(path, file, length, encoding_of(found))):
+                return True
             held = [a for data in ("PointData", "CellData") for a in found.pieces[0].arrays.get(data, [])]
             return is_flow([(a.name, a.components, a.dtype) for a in held], planar=1 in dims_of(whole, cells=False))
     except (OSError, DataError):
