@@ -5,6 +5,8 @@ from __future__ import annotations
 import filecmp
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 
 from farfield.errors import DataError
@@ -13,7 +15,11 @@ from farfield.progress import reporting
 from farfield.settings import Settings
 from farfield.volume.options import Means, sparing
 from farfield.volume.vtk_collection import Step, are_rising
-from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, is_flow_image
+from farfield.volume.vtk_grids import Grid
+from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, form_of, grids_of, is_flow_image
+
+_AT_ONCE = 8
+"""So many files have their headers read at a time."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +56,17 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
             say = sparing(steps[0].file, len(steps), say)
         settings = Settings()
         means = Means(settings["cache_dir"], report, say, None, settings.cache_limit())
-        made = [as_plot3d(step.parts, means) for step in steps]
+        grids = _grids(steps, means)
+        form = form_of(grids)
+        made = [as_plot3d(of, step.parts, form, means) for of, step in zip(grids, steps, strict=True)]
     _check(steps, made)
     times, order, notes = _times(steps, made)
     made = [made[n] for n in order]
     first = made[0]
-    grids = [zone.grid for zone in made]
+    grid_files = [zone.grid for zone in made]
     # Files may have the same size and other points.
-    if all(filecmp.cmp(first.grid, grid, shallow=False) for grid in grids[1:]):
-        grids = grids[:1]
+    if all(filecmp.cmp(first.grid, grid, shallow=False) for grid in grid_files[1:]):
+        grid_files = grid_files[:1]
     remarks = [*notes, *first.remarks]
     if first.of_cells:
         remarks.append(f"Of cells are {', '.join(first.of_cells)}: each point has the mean of the cells around it.")
@@ -70,7 +78,7 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
     functions = tuple(zone.function for zone in made if zone.function is not None)
     made_of = tuple(dict.fromkeys(file for zone in made for file in zone.made_of))
     return Series(
-        tuple(grids),
+        tuple(grid_files),
         functions,
         tuple(remarks),
         made_of,
@@ -80,6 +88,20 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         tuple(notes),
         first.format,
     )
+
+
+def _grids(steps: Sequence[Step], means: Means) -> list[list[Grid]]:
+    """What the files of each step hold. Headers of a series are read some at a time, since each waits for its disk."""
+    if len(steps) == 1:
+        return [grids_of(steps[0].parts, means)]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(steps))) as pool:
+        # Each in a copy of its own: what this run has found is shared.
+        waiting = [pool.submit(copy_context().run, grids_of, step.parts, means) for step in steps]
+        try:
+            return [each.result() for each in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _check(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> None:
