@@ -27,7 +27,7 @@ from farfield.volume import cf
 from farfield.volume.conversion import PIECE, converted
 from farfield.volume.description import VolumeDescription, describe
 from farfield.volume.options import Means, Options
-from farfield.volume.units import factor, speed_factor, unit
+from farfield.volume.units import SECONDS, factor, speed_factor, unit
 
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32", "float16", "bool")
 """Types whose numbers single precision holds."""
@@ -322,16 +322,13 @@ def _blocks(dims: Sequence[int], of: _Field | None, channel: int, step: int) -> 
             yield values
 
 
-_SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0, "day": 86400.0}
-
-
 def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
     """When the steps are, from the first one on: in seconds where the unit is known."""
     times, said = [float(t) for t in about.spec["times"]], str(about.spec["time_units"])
     if any("steps are counted" in g for g in about.spec["guessed"]):
         return ()
     word, _, since = said.partition(" since ")
-    seconds = _SECONDS.get(unit(word) or "")
+    seconds = SECONDS.get(unit(word) or "")
     first = times[0]
     if seconds is None:
         return tuple(t - first for t in times)

@@ -85,7 +85,8 @@ def factor(from_unit: str, to_unit: str) -> float | None:
     return float(f"{ratio:.12g}")
 
 
-_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "day": 86400.0}
+"""How many seconds the units of time have."""
 _NAUTICAL_MILE = 1852.0
 _SPEED = re.compile(r"\s*([a-z]+)\s*(?:/|\s|\*|\.|per)\s*([a-z]+)\s*(?:(?:\^|\*\*)?\(?-1\)?)?\s*", re.IGNORECASE)
 
@@ -100,5 +101,5 @@ def speed_factor(name: str) -> float | None:
         return _NAUTICAL_MILE / 3600.0
     found = _SPEED.fullmatch(name)
     length = factor(unit(found[1]) or "", "m") if found else None
-    seconds = _SECONDS.get(unit(found[2]) or "") if found else None
+    seconds = SECONDS.get(unit(found[2]) or "") if found else None
     return None if length is None or seconds is None else float(f"{length / seconds:.12g}")
