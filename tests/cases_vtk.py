@@ -89,6 +89,15 @@ CASES: Cases = {
         ),
         Try("info m.vtm", json={"zones.0.dims": [4, 4, 4], "zones.1.dims": [4, 4, 4]}, says=()),
     ],
+    # As VTK 9 reads them: the list of blocks says the time.
+    "flows/vtm-times": [
+        Try("info run_0.vtm", json={"times": [2]}),
+        Try("info 'run_*.vtm'", json={"times": [0.5, 2]}, says=(r"run_1\.vtm \(0\.5\) comes before run_0\.vtm \(2\)",)),
+        Try(
+            "trace run_0.vtm --seeds point:0.5,0.5,0.5 --direction forward -o o.npz",
+            check=_from_to((0.5, 0.5, 0.5), (4, 0.5, 0.5)),
+        ),
+    ],
     # s = x + 10 y + 100 z.
     "flows/vtr-axes": [
         Try("probe decreasing.vtr 0.55 0.4 0.3", json={"values.s": 34.55}),

@@ -158,8 +158,8 @@ def _paces(source: str, parts: Sequence[_Part], remarks: list[str]) -> list[floa
     metres = factor("m", length)
     if metres is None:
         raise UsageError(
-            f"{source}: its positions are in {length}, and its vectors in {parts[0].about.units}, so that no line follows them; put "
-            "them on a grid in metres"
+            f"{source}: its positions are in {length}, and its vectors in {parts[0].about.units}, so that no line follows them; "
+            "put them on a grid in metres"
         )
     word = said.partition(" since ")[0] if len(first.times) > 1 else "s"
     seconds = SECONDS.get(unit(word) or "", 1.0)

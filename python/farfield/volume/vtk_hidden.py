@@ -21,12 +21,17 @@ OF_CELLS = 1 << 30
 """An ordinary point of which bits say what begins at it and is hidden: 1 the cell; 2, 4 and 8 the edges along i, j and k, around
 which all cells are; 16, 32 and 64 the faces across i, j and k, on both sides of which they are."""
 
+
 def hides_any(found: Outline, reader: Reader) -> bool:
     """Whether any point or cell of a file is hidden. Its numbers are read unless it says that the highest of them hides none."""
     for piece in found.pieces:
         for where in (BLANKING, *HIDDEN):
             for array in piece.arrays.get(where, []):
-                if (where != BLANKING and array.name != GHOSTS) or array.dtype != "uint8" or not _may_hide(where, array):
+                if (
+                    (where != BLANKING and array.name != GHOSTS)
+                    or array.dtype != "uint8"
+                    or not _may_hide(where, array)
+                ):
                     continue
                 settle(found if piece.file is None else piece.file, array)
                 count = math.prod(dims_of(piece.extent, cells=where == "CellData"))

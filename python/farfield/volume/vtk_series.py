@@ -16,6 +16,7 @@ from farfield.settings import Settings
 from farfield.volume.options import Means, sparing
 from farfield.volume.vtk_collection import Step, are_rising
 from farfield.volume.vtk_grids import Grid
+from farfield.volume.vtk_multiblock import time_of_blocks
 from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, form_of, grids_of, is_flow_image
 
 _AT_ONCE = 8
@@ -109,18 +110,18 @@ def _check(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> None:
     for step, zone in zip(steps, made, strict=True):
         if len(zone.dims) != len(first.dims):
             raise DataError(
-                f"{step.file}: its time step has {len(zone.dims)} blocks, and that of {steps[0].file} {len(first.dims)}; the steps "
-                "of a series have the same"
+                f"{step.named}: its time step has {len(zone.dims)} blocks, and that of {steps[0].named} {len(first.dims)}; the "
+                "steps of a series have the same"
             )
         if zone.names != first.names:
             here, there = (", ".join(of.names) or "none" for of in (zone, first))
             raise DataError(
-                f"{step.file}: its arrays are {here}, and those of {steps[0].file} {there}; the files of a series have the same"
+                f"{step.named}: its arrays are {here}, and those of {steps[0].named} {there}; the files of a series have the same"
             )
         if zone.dims != first.dims:
             raise DataError(
-                f"{step.file}: its zones have {_sizes(zone)} points, and those of {steps[0].file} {_sizes(first)}; the files of a "
-                "series are of one size"
+                f"{step.named}: its zones have {_sizes(zone)} points, and those of {steps[0].named} {_sizes(first)}; the files of "
+                "a series are of one size"
             )
 
 
@@ -135,25 +136,26 @@ def _times(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> tuple[tuple[floa
     said = [step.time for step in steps]
     if None not in said:
         return tuple(time for time in said if time is not None), order, []
-    times = [zone.time for zone in made]
+    listed = [time_of_blocks(step.listed_in) if step.listed_in else None for step in steps]
+    times = [zone.time if time is None else time for time, zone in zip(listed, made, strict=True)]
     known = [time for time in times if time is not None]
     if not known:
         return (), order, []
     if len(known) < len(steps):
-        without = next(step.file for step, time in zip(steps, times, strict=True) if time is None)
+        without = next(step.named for step, time in zip(steps, times, strict=True) if time is None)
         return (), order, [f"Not all files give a time (TimeValue): {without} gives none."]
     order.sort(key=lambda n: known[n])
     ordered = [known[n] for n in order]
     if not are_rising(ordered):
         n = next(n for n in range(len(ordered) - 1) if ordered[n] == ordered[n + 1])
-        one, other = steps[order[n]].file, steps[order[n + 1]].file
+        one, other = steps[order[n]].named, steps[order[n + 1]].named
         return (), list(range(len(steps))), [f"{one} and {other} both give the time {ordered[n]:g}."]
     notes = []
     if order != list(range(len(steps))):
         n = next(n for n in range(len(order) - 1) if order[n] > order[n + 1])
         a, b = order[n], order[n + 1]
         notes.append(
-            f"The steps are sorted by the times in the files, not by the names: {os.path.basename(steps[a].file)} ({known[a]:g}) "
-            f"comes before {os.path.basename(steps[b].file)} ({known[b]:g})."
+            f"The steps are sorted by the times in the files, not by the names: {os.path.basename(steps[a].named)} ({known[a]:g}) "
+            f"comes before {os.path.basename(steps[b].named)} ({known[b]:g})."
         )
     return tuple(ordered), order, notes

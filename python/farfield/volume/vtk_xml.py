@@ -136,7 +136,9 @@ def _chosen(found: Outline, options: Options, guessed: list[str]) -> tuple[str, 
     """Whether arrays of points or of cells are shown, and their names."""
     first = found.pieces[0]
     for where in ("PointData", "CellData"):
-        names = [a.name for a in first.arrays.get(where, []) if a.dtype in TYPES.values() and a.name not in (GHOSTS, LEVELS)]
+        names = [
+            a.name for a in first.arrays.get(where, []) if a.dtype in TYPES.values() and a.name not in (GHOSTS, LEVELS)
+        ]
         if options.variable is not None:
             if options.variable in names:
                 return where, [options.variable]
