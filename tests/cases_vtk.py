@@ -70,6 +70,8 @@ CASES: Cases = {
         Try("trace even.vtr --seeds point:0.1,0.5,0.5 -o o.npz", check=_EVEN),
         Try("trace v.vti::velocity --seeds point:0.1,0.5,0.5 --direction forward -o o.npz", check=_BENT),
         Try("probe v.vti 0.5 0.5 0.5", json={"values.velocity": [1.5, -0.1, 0]}),
+        # Its spacing along x is -0.5 from x = 1, and u = 1 - 2 (1 - x).
+        Try("probe backwards.vti 0.75 0.5 0.5", json={"values.velocity": [0.5, 0, 0]}),
         Try("info v.vti", says=("opens as one: v.vti::NAME opens one of its arrays as a volume",)),
         Try("info v.vti --ranges", says=(r"uniform: from \(0, 0, 0\) by \(0.2, 0.2, 0.2\)",)),
         Try("info v.vti::velocity", says=("volume   11 x 6 x 6 voxels",)),

@@ -142,7 +142,7 @@ def image_placed(
     makes sense.
 
     Raises:
-        DataError: if they are not finite numbers, or a spacing is not positive.
+        DataError: if they are not finite numbers, or a spacing is 0.
     """
     path = found.path
     whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
@@ -153,10 +153,15 @@ def image_placed(
         # An axis of one voxel has no distance between voxels, and some writers say 0.
         if said[n] == 0 and whole[2 * n] == whole[2 * n + 1]:
             said[n] = 1.0
+        # VTK has points run backwards then.
+        if said[n] < 0:
+            said[n] = -said[n]
+            for row in range(3):
+                matrix[3 * row + n] = 0.0 - matrix[3 * row + n]
     if spacing is not None and not all(0 < v < math.inf for v in said):
         said = list(spacing)
     if not all(0 < v < math.inf for v in said):
-        raise DataError(f"{path}: its Spacing is {said}, and should be positive; correct it, or give --spacing X,Y,Z")
+        raise DataError(f"{path}: its Spacing is {said}, and should not be 0; correct it, or give --spacing X,Y,Z")
     return origin, said, [matrix[0:3], matrix[3:6], matrix[6:9]]
 
 
