@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,19 @@ def _plane_is_missing(folder: Path) -> None:
     assert np.nanmax(np.abs(values)) < 1e3
 
 
+def _goes_to(metres: float) -> Callable[[Path], None]:
+    """The line ends where that flow takes it in an hour; `metres` is how long a metre is in the file."""
+    t = 3600.0
+    wanted = np.array([100 + 0.15 * t + 5e-6 * t**2, 100 + 0.05 * t + 0.05 * t**2 / 7200, 5 + 0.001 * t]) * metres
+
+    def check(folder: Path) -> None:
+        with np.load(folder / "o.npz") as lines:
+            assert np.allclose(lines["points"][-1], wanted, rtol=1e-5, atol=0), lines["points"][-1]
+
+    return check
+
+
+_HOUR = "--kind pathline --seeds point:{} --t0 0 --t1 {} -o o.npz"
 _NAN = float("nan")
 
 CASES: Cases = {
@@ -33,6 +47,15 @@ CASES: Cases = {
             check=_slice_is_100,
         ),
         Try("render ocean.nc -o o.png --size 160x120"),
+    ],
+    # u = 0.1 + 0.01 z, v = 0.05 (1 + t / 3600), w = 0.001, in m/s: where a particle is after an hour, in m.
+    "flows/netcdf-units": [
+        Try(f"trace hours.nc {_HOUR.format('100,100,5', 1)}", check=_goes_to(1.0)),
+        Try(f"trace kilometres.nc {_HOUR.format('0.1,0.1,0.005', 1)}", check=_goes_to(1e-3)),
+        Try(f"trace uneven.nc {_HOUR.format('100,100,5', 3600)}", check=_goes_to(1.0)),
+        Try(f"trace knots.nc {_HOUR.format('100,100,5', 3600)}", check=_goes_to(1.0)),
+        Try("info uneven.nc", says=(r"brought from cm/s to m/s",), never=("stay scalars",)),
+        Try(f"trace degrees.nc {_HOUR.format('0.1,0.1,5', 1)}", exit=2, says=("positions are in degree, .* m s-1",)),
     ],
     "flows/cgns-hdf5": [Try("info wing.cgns", exit=1, says=("CGNS", "PLOT3D", r"\.vts"), never=("spacing",))],
     "volumes/nc_missing_differ": [Try("probe a.nc --ijk 2 1 1", says=(r"has no value|nan",), never=("-999",))],

@@ -70,6 +70,8 @@ CASES: Cases = {
         Try("trace even.vtr --seeds point:0.1,0.5,0.5 -o o.npz", check=_EVEN),
         Try("trace v.vti::velocity --seeds point:0.1,0.5,0.5 --direction forward -o o.npz", check=_BENT),
         Try("probe v.vti 0.5 0.5 0.5", json={"values.velocity": [1.5, -0.1, 0]}),
+        # Its spacing along x is -0.5 from x = 1, and u = 1 - 2 (1 - x).
+        Try("probe backwards.vti 0.75 0.5 0.5", json={"values.velocity": [0.5, 0, 0]}),
         Try("info v.vti", says=("opens as one: v.vti::NAME opens one of its arrays as a volume",)),
         Try("info v.vti --ranges", says=(r"uniform: from \(0, 0, 0\) by \(0.2, 0.2, 0.2\)",)),
         Try("info v.vti::velocity", says=("volume   11 x 6 x 6 voxels",)),
@@ -88,6 +90,15 @@ CASES: Cases = {
             check=_from_to((0.1, 0.5, 0.5), (2, 0.5, 0.5)),
         ),
         Try("info m.vtm", json={"zones.0.dims": [4, 4, 4], "zones.1.dims": [4, 4, 4]}, says=()),
+    ],
+    # As VTK 9 reads them: the list of blocks says the time.
+    "flows/vtm-times": [
+        Try("info run_0.vtm", json={"times": [2]}),
+        Try("info 'run_*.vtm'", json={"times": [0.5, 2]}, says=(r"run_1\.vtm \(0\.5\) comes before run_0\.vtm \(2\)",)),
+        Try(
+            "trace run_0.vtm --seeds point:0.5,0.5,0.5 --direction forward -o o.npz",
+            check=_from_to((0.5, 0.5, 0.5), (4, 0.5, 0.5)),
+        ),
     ],
     # s = x + 10 y + 100 z.
     "flows/vtr-axes": [

@@ -97,7 +97,7 @@ def ome(folder: Path, spacing: str) -> Path:
         (nrrd_in_space, "0", "space directions"),
         (nrrd_in_space, "nan", "space directions"),
         *((metaimage, wrong, "ElementSpacing") for wrong in ("0", "nan")),
-        *((vti, wrong, "Spacing") for wrong in ("0", "-2", "nan", "inf")),
+        *((vti, wrong, "Spacing") for wrong in ("0", "nan", "inf")),
         *((nifti, wrong, r"pixdim\[2\]") for wrong in ("0", "nan", "inf")),
         *((nifti_affine, wrong, "srow_x, srow_y and srow_z") for wrong in ("0", "nan")),
         *((ome, wrong, "scale") for wrong in ("0", "nan")),

@@ -28,6 +28,7 @@ from farfield.volume.conversion import PIECE, converted
 from farfield.volume.options import Options
 from farfield.volume.patterns import is_pattern
 from farfield.volume.sniffing import split_variable
+from farfield.volume.units import SECONDS, factor, speed_factor, unit
 from farfield.volume.vtk_names import SPELLINGS, VELOCITY, components_of_velocity
 from farfield.volume.vtk_zones import put_text
 from farfield.volumedata import VolumeDataset, open_volume
@@ -143,8 +144,36 @@ def _size(volume: VolumeDataset) -> str:
     return " x ".join(map(str, volume.levels[0]))
 
 
+def _paces(source: str, parts: Sequence[_Part], remarks: list[str]) -> list[float]:
+    """What the numbers of each component are multiplied by, so that they are in the units of positions and times.
+
+    Raises:
+        UsageError: if they are speeds, and positions are no lengths.
+    """
+    first = parts[0].volume
+    length, said = first.space.unit, str(first._spec["time_units"])
+    known = [speed_factor(part.about.units) for part in parts]
+    if length == "voxel" or None in known:
+        return [1.0] * len(parts)
+    metres = factor("m", length)
+    if metres is None:
+        raise UsageError(
+            f"{source}: its positions are in {length}, and its vectors in {parts[0].about.units}, so that no line follows them; "
+            "put them on a grid in metres"
+        )
+    word = said.partition(" since ")[0] if len(first.times) > 1 else "s"
+    seconds = SECONDS.get(unit(word) or "", 1.0)
+    paces = [float(f"{(pace or 1.0) * metres * seconds:.12g}") for pace in known]
+    if any(pace != 1.0 for pace in paces):
+        given = ", ".join(dict.fromkeys(part.about.units for part in parts))
+        per = word if unit(word) in SECONDS else "s"
+        remarks.append(f"{VELOCITY} is brought from {given} to {length}/{unit(per)}, the units of positions and times.")
+    return paces
+
+
 def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> Source:
     first = parts[0].volume
+    remarks: list[str] = []
     dims = first.levels[0]
     space = first.space
     columns, origin = space.matrix.T, np.array(space.origin)
@@ -156,6 +185,7 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
         raise UsageError(
             f"{source}: its vectors have two components, and its voxels lie in no plane of one z; write three components"
         )
+    paces = _paces(source, parts, remarks)
     axes = 2 if planar else 3
     nodes = int(np.prod(dims))
     head = 4 * axes
@@ -178,9 +208,9 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
             means,
             count=head + 4 + axes * item * nodes,
             why=f"{why}, with its vectors" + (f" of step {step}" if steps > 1 else ""),
-            how=f"flow {step} {item} {axes} {[(p.volume._source, p.channel) for p in parts]}",
+            how=f"flow {step} {item} {axes} {[(p.volume._source, p.channel) for p in parts]} {paces}",
             files=files,
-            write=partial(_write_vectors, parts, step, item, dims, axes),
+            write=partial(_write_vectors, parts, paces, step, item, dims, axes),
         ).path
         for step in range(steps)
     ]
@@ -197,9 +227,9 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
         "names": names,
     }
     put_text(Path(grid.path + ".p3d.json"), json.dumps(form))
-    remarks = [
-        f"It is a volume, of which {said} are taken as the vector {VELOCITY}, along x, y and z of its positions."
-    ]
+    remarks.insert(
+        0, f"It is a volume, of which {said} are taken as the vector {VELOCITY}, along x, y and z of its positions."
+    )
     if planar:
         remarks.append("It is flat, and so two-dimensional: lines stay in its plane, and positions are x,y.")
     times = [float(t) for t in first.times]
@@ -244,6 +274,7 @@ def _layers(dims: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _write_vectors(
     parts: Sequence[_Part],
+    paces: Sequence[float],
     step: int,
     item: int,
     dims: Sequence[int],
@@ -254,10 +285,11 @@ def _write_vectors(
     head = np.array([*dims[:axes], len(parts)], "<i4").tobytes()
     file.write(head)
     tell(len(head))
-    for part in parts:
+    for part, pace in zip(parts, paces, strict=True):
         about = part.about
         for low, high in _layers(dims):
             box = np.asarray(part.volume._native.read_box(0, part.channel, (0, 0, low), (dims[0], dims[1], high), step))
-            block = np.asarray(about.values(box), dtype=f"<f{item}")
+            values = about.values(box) if pace == 1.0 else about.values(box) * pace
+            block = np.asarray(values, dtype=f"<f{item}")
             file.write(block.tobytes())
             tell(block.nbytes)

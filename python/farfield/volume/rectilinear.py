@@ -27,7 +27,7 @@ from farfield.volume import cf
 from farfield.volume.conversion import PIECE, converted
 from farfield.volume.description import VolumeDescription, describe
 from farfield.volume.options import Means, Options
-from farfield.volume.units import factor, unit
+from farfield.volume.units import SECONDS, factor, speed_factor, unit
 
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32", "float16", "bool")
 """Types whose numbers single precision holds."""
@@ -35,7 +35,6 @@ _FEW = 20
 """Names that a sentence lists."""
 _LIMIT = 64 << 20
 """Memory for reading where nobody has said how much there is."""
-_SPEEDS = ("m s-1", "m/s", "m s^-1", "m s**-1", "m.s-1", "meter second-1", "meters per second", "1")
 _COMPONENTS = {
     "x": r"u|uo|ua|vx|ux|velx|u_?velocity|velocity_?[ux]|x_?velocity|water_u|vozocrtx|eastward_\w+|\w*_x_velocity",
     "y": r"v|vo|va|vy|uy|vely|v_?velocity|velocity_?[vy]|y_?velocity|water_v|vomecrty|northward_\w+|\w*_y_velocity",
@@ -69,6 +68,8 @@ class _Field:
     about: VolumeDescription
     native: Any
     reversed_axes: tuple[bool, bool, bool] = (False, False, False)
+    ratio: float = 1.0
+    """What its numbers are multiplied by."""
 
     @property
     def channels(self) -> list[dict[str, Any]]:
@@ -238,20 +239,27 @@ def _velocity(found: cf.Laid, fields: list[_Field], remarks: list[str]) -> tuple
     }
     lengths = all(not u or factor(u, "m") is not None for u in own.values())
     speeds = {f.units for f in by_axis.values()}
-    if not lengths or len(own) < len(space) or len(speeds) > 1 or not (speeds <= set(_SPEEDS)):
+    ratios = {1.0 if s == "1" else speed_factor(s) for s in speeds}
+    is_known = len(speeds) == 1 and None not in ratios and (ratios == {1.0} or all(own.values()))
+    if not lengths or len(own) < len(space) or not is_known:
         where = ", ".join(
             sorted({u or "no unit" for u in own.values()} | ({"cells"} if len(own) < len(space) else set()))
         )
+        way = "give both in units that say so" if lengths and len(own) == len(space) else "put them on a grid in metres"
         remarks.append(
-            f"{names} stay scalars and are no velocity: positions are in {where}, and they in {', '.join(sorted(speeds))}; put "
-            "them on a grid in metres to trace lines."
+            f"{names} stay scalars and are no velocity: positions are in {where}, and they in {', '.join(sorted(speeds))}; {way} "
+            "to trace lines."
         )
         return [], False
     is_metric = bool(speeds - {"1"}) and all(own.values())
     if is_metric and set(own.values()) != {"m"}:
         remarks.append("Positions are brought to m, since velocities are in m/s.")
     third = by_axis.get("z")
-    remarks.append(f"velocity is made of {names}" + ("." if third is not None else ", and 0 along z."))
+    (ratio,) = ratios
+    for of in by_axis.values():
+        of.ratio = ratio or 1.0
+    brought = "" if ratio == 1.0 else f", brought from {min(speeds)} to m/s"
+    remarks.append(f"velocity is made of {names}{brought}" + ("." if third is not None else ", and 0 along z."))
     return [by_axis["x"], by_axis["y"], third], is_metric
 
 
@@ -315,11 +323,10 @@ def _blocks(dims: Sequence[int], of: _Field | None, channel: int, step: int) -> 
             values = stored.astype(np.float64)
             if about.get("scale") is not None:
                 values = values * about["scale"][0] + about["scale"][1]
+            if of.ratio != 1.0:
+                values = values * of.ratio
             values[is_missing(stored, of_json(about.get("missing")))] = np.nan
             yield values
-
-
-_SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0, "day": 86400.0}
 
 
 def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
@@ -328,7 +335,7 @@ def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
     if any("steps are counted" in g for g in about.spec["guessed"]):
         return ()
     word, _, since = said.partition(" since ")
-    seconds = _SECONDS.get(unit(word) or "")
+    seconds = SECONDS.get(unit(word) or "")
     first = times[0]
     from farfield.dates import date_of
 

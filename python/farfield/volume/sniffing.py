@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from farfield.errors import DataError
 from farfield.once import once
@@ -195,7 +196,7 @@ def _format_of_pattern(pattern: str, options: Options) -> str | None:
     if kind in ("images", "tiff"):
         return "images"
     if kind == "vtk":
-        return "vtk_steps"
+        return None if _any_zone(files[1:], options) else "vtk_steps"
     if kind in (None, "dicom"):
         return kind
     raise patterns.alone(pattern, files, str(kind))
@@ -203,10 +204,15 @@ def _format_of_pattern(pattern: str, options: Options) -> str | None:
 
 def _format_of_collection(path: str, options: Options) -> str | None:
     """Of a `.pvd`: a series of volumes; None for one of zones, and for one of lines or surfaces."""
-    first = vtk_collection.steps_of(path)[0]
-    if len(first.parts) > 1:
+    steps = vtk_collection.steps_of(path)
+    if len(steps[0].parts) > 1 or not is_vtk(steps[0].file):
         return None
-    return "vtk_steps" if is_vtk(first.file) and not _is_zone(first.file, options) else None
+    return None if _any_zone([step.file for step in steps], options) else "vtk_steps"
+
+
+def _any_zone(files: Sequence[str], options: Options) -> bool:
+    """Whether files of a series are zones: one of them is enough, since another step may hide cells."""
+    return any(is_vtk(file) and _is_zone(file, options) for file in files)
 
 
 def _is_zone(path: str, options: Options) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _NAMES = {
     "m": ("m", "meter", "metre", "meters", "metres"),
     "cm": ("cm", "centimeter", "centimetre", "centimeters", "centimetres"),
@@ -81,3 +83,23 @@ def factor(from_unit: str, to_unit: str) -> float | None:
     ratio = _LENGTHS[from_unit] / _LENGTHS[to_unit]
     # Powers of ten are meant exactly.
     return float(f"{ratio:.12g}")
+
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "day": 86400.0}
+"""How many seconds the units of time have."""
+_NAUTICAL_MILE = 1852.0
+_SPEED = re.compile(r"\s*([a-z]+)\s*(?:/|\s|\*|\.|per)\s*([a-z]+)\s*(?:(?:\^|\*\*)?\(?-1\)?)?\s*", re.IGNORECASE)
+
+
+def speed_factor(name: str) -> float | None:
+    """What speeds in a unit are multiplied by to be in m/s; None where that is not known.
+
+    >>> speed_factor("m s-1"), speed_factor("cm/s"), speed_factor("km h**-1"), speed_factor("Pa s-1")
+    (1.0, 0.01, 0.277777777778, None)
+    """
+    if name.strip().lower() in ("knot", "knots", "kt", "kts", "kn"):
+        return _NAUTICAL_MILE / 3600.0
+    found = _SPEED.fullmatch(name)
+    length = factor(unit(found[1]) or "", "m") if found else None
+    seconds = SECONDS.get(unit(found[2]) or "") if found else None
+    return None if length is None or seconds is None else float(f"{length / seconds:.12g}")

@@ -54,6 +54,8 @@ class DataArray:
     """First byte: of the text, or of the numbers' header."""
     end: int = 0
     """Behind the text, for those in their place."""
+    most: str = ""
+    """The highest number of it, as the file says it; empty where it does not."""
 
 
 @dataclass

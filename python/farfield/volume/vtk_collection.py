@@ -23,11 +23,18 @@ class Step:
 
     parts: tuple[Block, ...]
     time: float | None
+    listed_in: str = ""
+    """The file that lists its blocks, where it is one file of several blocks."""
 
     @property
     def file(self) -> str:
         """Its first file."""
         return self.parts[0].file
+
+    @property
+    def named(self) -> str:
+        """The file that messages name it by."""
+        return self.listed_in or self.file
 
 
 @dataclass(frozen=True)
@@ -156,7 +163,10 @@ def steps_named(files: Sequence[str], remarks: list[str]) -> list[Step]:
     if not all(os.path.isfile(part.file) for step in steps for part in step.parts):
         return steps
     whole = [[b for part in step.parts for b in blocks_of(part.file, part.name)] for step in steps]
-    return [Step(tuple(distinct(blocks)), step.time) for blocks, step in zip(whole, steps, strict=True)]
+    return [
+        Step(tuple(distinct(blocks)), step.time, step.file if blocks[0].file != step.file else "")
+        for blocks, step in zip(whole, steps, strict=True)
+    ]
 
 
 def are_rising(times: Sequence[float]) -> bool:

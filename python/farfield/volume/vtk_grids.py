@@ -18,8 +18,8 @@ from farfield.errors import DataError
 from farfield.volume.conversion import PIECE
 from farfield.volume.description import Array
 from farfield.volume.vtk_arrays import TYPES, Reader
-from farfield.volume.vtk_hidden import HIDDEN, of_cells
-from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
+from farfield.volume.vtk_hidden import is_hidden, of_cells
+from farfield.volume.vtk_outline import BLANKING, GHOSTS, LEVELS, Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import (
     Part,
@@ -104,10 +104,15 @@ def grid_of(path: str, scratch: Path) -> Grid:
         grid = Grid(path, found, reader, scratch, whole, dims, [_column(found, where, n) for n in range(len(first))])
         if where == "Coordinates":
             _refuse_folds(path, coordinates_of(found, reader, whole))
+        grid.ghosts = [_column(found, BLANKING, n) for n in range(len(found.pieces[0].arrays.get(BLANKING, [])))]
         taken: set[str] = set()
+        others: list[str] = []
         for data in ("PointData", "CellData"):
             for n, array in enumerate(found.pieces[0].arrays.get(data, [])):
+                if array.name == LEVELS:
+                    continue  # what is not a piece's own is seen
                 if array.dtype not in TYPES.values():
+                    others.append(f"{array.name} ({array.dtype})")
                     continue
                 column = _column(found, data, n)
                 if column.name == GHOSTS:
@@ -118,6 +123,8 @@ def grid_of(path: str, scratch: Path) -> Grid:
                 column.name = column.name if column.name not in taken else f"{column.name} of cells"
                 taken.add(column.name)
                 grid.fields.append(column)
+        if others:
+            grid.remarks.append(f"No numbers that are read, and left out, are {', '.join(others)}.")
         try:
             grid.time = time_of(found, reader)
         except DataError:  # its numbers are as good as without
@@ -174,20 +181,16 @@ def _column(found: Outline, where: str, number: int) -> Column:
     return Column(first.name, where, parts, first.dtype, first.components)
 
 
-def _is_hidden(bits: int, raw: NDArray[Any]) -> NDArray[np.bool_]:
-    return np.asarray(raw.astype(np.int64) & bits != 0)
-
-
 def blanks(grid: Grid, column: Column) -> Iterator[NDArray[np.int32]]:
     """What an array of ghosts makes of the points, as iblank, some at a time."""
-    is_hidden = partial(_is_hidden, HIDDEN[column.where])
-    if column.where == "PointData":
-        for hidden in of_points(grid, column, is_hidden):
+    hides = partial(is_hidden, column.where)
+    if column.where != "CellData":
+        for hidden in of_points(grid, column, hides):
             yield np.where(hidden[:, 0], 0, 1).astype(np.int32)
         return
     dims = dims_of(grid.whole, cells=True)
     with _scratch(grid, column) as take:
-        yield from of_cells(grid.dims, dims, partial(take, is_hidden), max(1, PIECE // (16 * dims[0])))
+        yield from of_cells(grid.dims, dims, partial(take, hides), max(1, PIECE // (16 * dims[0])))
 
 
 @contextmanager
@@ -222,7 +225,7 @@ def of_points(
             return
         # What stands in hidden cells is of no account, where there are others.
         with _scratch(grid, ghosts) as of_ghosts:
-            hidden = partial(of_ghosts, partial(_is_hidden, HIDDEN["CellData"]))
+            hidden = partial(of_ghosts, partial(is_hidden, "CellData"))
 
             def seen(start: int, count: int) -> NDArray[Any]:
                 return np.where(hidden(start, count), 0, take(start, count))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from farfield.volume.vtk_arrays import DataArray, Reader
+from farfield.volume.vtk_outline import BLANKING, GHOSTS, Outline, dims_of, settle
+from farfield.volume.vtk_pieces import reader_of
 
 HIDDEN = {"PointData": 2, "CellData": 32 | 8}
 """The bits of `vtkGhostType` that say that a point or a cell is not to be seen: hidden, and of cells also refined, in whose place
@@ -15,6 +20,43 @@ finer ones stand. Duplicates are seen."""
 OF_CELLS = 1 << 30
 """An ordinary point of which bits say what begins at it and is hidden: 1 the cell; 2, 4 and 8 the edges along i, j and k, around
 which all cells are; 16, 32 and 64 the faces across i, j and k, on both sides of which they are."""
+
+
+def hides_any(found: Outline, reader: Reader) -> bool:
+    """Whether any point or cell of a file is hidden. Its numbers are read unless it says that the highest of them hides none."""
+    for piece in found.pieces:
+        for where in (BLANKING, *HIDDEN):
+            for array in piece.arrays.get(where, []):
+                if (
+                    (where != BLANKING and array.name != GHOSTS)
+                    or array.dtype != "uint8"
+                    or not _may_hide(where, array)
+                ):
+                    continue
+                settle(found if piece.file is None else piece.file, array)
+                count = math.prod(dims_of(piece.extent, cells=where == "CellData"))
+                with reader_of(piece, reader) as of:
+                    for data in of.pieces(array, count):
+                        if is_hidden(where, np.frombuffer(data, np.uint8)).any():
+                            return True
+    return False
+
+
+def _may_hide(where: str, array: DataArray) -> bool:
+    """Whether the highest number of an array leaves it open that something is hidden."""
+    try:
+        most = int(float(array.most))
+    except (ValueError, OverflowError):
+        return True
+    return where == BLANKING or most >= HIDDEN[where] & -HIDDEN[where]
+
+
+def is_hidden(where: str, raw: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which points or cells are hidden; `where` is the group of an array of ghosts, or that of a legacy file's blanking."""
+    if where == BLANKING:
+        return np.asarray(raw == 0)
+    return np.asarray(raw.astype(np.int64) & HIDDEN[where] != 0)
+
 
 Marks = NDArray[np.bool_]
 

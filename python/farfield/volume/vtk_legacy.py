@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from farfield.errors import DataError
 from farfield.volume.conversion import PIECE
 from farfield.volume.vtk_arrays import DataArray
-from farfield.volume.vtk_outline import Outline, Piece
+from farfield.volume.vtk_outline import BLANKING, Outline, Piece
 
 _MARK = b"# vtk DataFile"
 _GRIDS = {
@@ -26,8 +26,9 @@ _DATASET = re.compile(rb"^\s*DATASET\s+(\w+)", re.MULTILINE | re.IGNORECASE)
 _TYPES = {
     "unsigned_char": "uint8", "char": "int8", "signed_char": "int8", "unsigned_short": "uint16", "short": "int16",
     "unsigned_int": "uint32", "int": "int32", "unsigned_long": "uint64", "long": "int64", "float": "float32", "double": "float64",
-    "vtktypeint64": "int64", "vtktypeuint64": "uint64", "vtkidtype": "int64",
+    "vtktypeint64": "int64", "vtktypeuint64": "uint64", "vtkidtype": "int32", "bit": "bit",
 }  # fmt: skip
+"""NumPy types of numbers. Ids are written as `int`, whatever VTK has in memory; eight bits lie in a byte."""
 _LONGEST_LINE = 1 << 12
 _MOST_LINES = 1 << 16
 
@@ -136,6 +137,8 @@ class _Walk:
                     self.at = table
                 piece.active.setdefault(where, unquote(words[1]))
                 self._put(piece, where, words[1], words[2], components, count)
+            elif key == "BLANKING" and len(words) == 3:
+                self._put(piece, BLANKING, key, words[2], 1, self._whole(words[1]))
             elif key in ("VECTORS", "NORMALS") and len(words) > 2:
                 self._put(piece, where, words[1], words[2], 3, count)
             elif key in ("TENSORS", "TENSORS6") and len(words) > 2:
@@ -222,12 +225,11 @@ class _Walk:
     def _skip(self, kind: str, count: int) -> None:
         """Passes over numbers."""
         if not self.text:
-            item = {"8": 1, "16": 2, "32": 4, "64": 8}[re.sub(r"\D", "", _TYPES[kind.lower()])]
-            if self.at + count * item > self.length:
-                raise self._wrong(
-                    f"it needs {count * item:,} bytes from byte {self.at:,} on, and ends at {self.length:,}"
-                )
-            self.at += count * item
+            bits = {"": 1, "8": 8, "16": 16, "32": 32, "64": 64}[re.sub(r"\D", "", _TYPES[kind.lower()])]
+            size = -(-count * bits // 8)
+            if self.at + size > self.length:
+                raise self._wrong(f"it needs {size:,} bytes from byte {self.at:,} on, and ends at {self.length:,}")
+            self.at += size
             return
         left = count
         self.file.seek(self.at)

@@ -10,6 +10,9 @@ from xml.etree.ElementTree import Element
 
 from farfield.errors import DataError
 from farfield.volume.files import document, head, local_name, xml
+from farfield.volume.vtk_arrays import Reader
+from farfield.volume.vtk_outline import encoding_of, outline
+from farfield.volume.vtk_pieces import time_of
 
 _KIND = re.compile(
     rb'<VTKFile[^>]*\btype\s*=\s*["\']vtk(?:MultiBlockDataSet|MultiPieceDataSet|PartitionedDataSet(?:Collection)?)["\']'
@@ -77,6 +80,17 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
     if not found:
         raise DataError(f"{path}: it lists no block with a file, and so no numbers; write it again")
     return distinct(found)
+
+
+def time_of_blocks(path: str) -> float | None:
+    """The time under `TimeValue` of a file that lists blocks; None where it says none that is one number."""
+    length = os.path.getsize(path)
+    with open(path, "rb") as file:
+        found = outline(path, file, length)
+        try:
+            return time_of(found, Reader(path, file, length, encoding_of(found)))
+        except DataError:  # its blocks are as good as without
+            return None
 
 
 def beside(path: str, name: str) -> str:

@@ -13,6 +13,10 @@ from farfield.volume.vtk_arrays import TYPES, DataArray, Encoding
 
 GHOSTS = "vtkGhostType"
 """The array that says which points or cells are not a piece's own, or hidden: no field."""
+LEVELS = "vtkGhostLevels"
+"""The same of old files: above 0 is what is not a piece's own."""
+BLANKING = "BLANKING"
+"""Of legacy files: the array, in a group of its own, whose zeros are hidden points."""
 _COMPRESSORS = {
     "": None,
     "vtkZLibDataCompressor": "zlib",
@@ -129,7 +133,7 @@ def _data_array(path: str, about: dict[str, str]) -> DataArray:
     dtype = TYPES.get(about.get("type", ""), about.get("type", "nothing"))
     components = _whole(path, f"NumberOfComponents of '{name}'", about.get("NumberOfComponents") or "1", 1)
     form = about.get("format", "ascii")
-    made = DataArray(name, dtype, components, form)
+    made = DataArray(name, dtype, components, form, most=about.get("RangeMax", ""))
     if form == "appended":
         made.start = _whole(path, f"offset of '{name}'", about.get("offset", ""), 0)
     elif form not in ("ascii", "binary"):

@@ -6,6 +6,7 @@ import os
 from typing import BinaryIO
 
 from farfield.errors import DataError
+from farfield.once import once
 from farfield.volume.files import unreadable
 from farfield.volume.vtk_legacy import is_legacy_grid, legacy_outline
 from farfield.volume.vtk_outline import Outline, Piece, encoding_of, outline, settle
@@ -15,11 +16,15 @@ _SAME = ("Origin", "Spacing", "Direction")
 
 
 def whole_outline(path: str, file: BinaryIO, length: int) -> Outline:
-    """What a file says of itself; of one that lists pieces, what they say together, as if it held them.
+    """What a file says of itself; of one that lists pieces, what they say together, as if it held them. Found once a run.
 
     Raises:
         DataError: naming the file, or the piece, that is damaged, missing, or unlike the others.
     """
+    return once(("vtk outline", os.path.realpath(path), path), lambda: _whole_outline(path, file, length))
+
+
+def _whole_outline(path: str, file: BinaryIO, length: int) -> Outline:
     file.seek(0)
     if is_legacy_grid(file.read(_HEAD)):
         return legacy_outline(path, file, length)

@@ -21,7 +21,7 @@ from farfield.volume.conversion import PIECE
 from farfield.volume.description import Array, planes, text_of
 from farfield.volume.files import unreadable
 from farfield.volume.vtk_arrays import TYPES, DataArray, Reader
-from farfield.volume.vtk_outline import GHOSTS, Outline, Piece, dims_of, encoding_of, extent_of, settle
+from farfield.volume.vtk_outline import GHOSTS, LEVELS, Outline, Piece, dims_of, encoding_of, extent_of, settle
 
 Part = tuple[Piece, DataArray]
 _LONGEST_LINE = 1 << 20
@@ -142,7 +142,7 @@ def image_placed(
     makes sense.
 
     Raises:
-        DataError: if they are not finite numbers, or a spacing is not positive.
+        DataError: if they are not finite numbers, or a spacing is 0.
     """
     path = found.path
     whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
@@ -153,10 +153,15 @@ def image_placed(
         # An axis of one voxel has no distance between voxels, and some writers say 0.
         if said[n] == 0 and whole[2 * n] == whole[2 * n + 1]:
             said[n] = 1.0
+        # VTK has points run backwards then.
+        if said[n] < 0:
+            said[n] = -said[n]
+            for row in range(3):
+                matrix[3 * row + n] = 0.0 - matrix[3 * row + n]
     if spacing is not None and not all(0 < v < math.inf for v in said):
         said = list(spacing)
     if not all(0 < v < math.inf for v in said):
-        raise DataError(f"{path}: its Spacing is {said}, and should be positive; correct it, or give --spacing X,Y,Z")
+        raise DataError(f"{path}: its Spacing is {said}, and should not be 0; correct it, or give --spacing X,Y,Z")
     return origin, said, [matrix[0:3], matrix[3:6], matrix[6:9]]
 
 
@@ -280,13 +285,14 @@ def scatter(
         """Row by row, what a piece has that is no duplicate of another's."""
         count = math.prod(dims_of(piece.extent, cells=cells))
         row = dims_of(piece.extent, cells=cells)[0]
+        mask = 255 if ghosts.name == LEVELS else 1
         kept = bytearray()
         with reader_of(piece, reader) as of:
             for data in of.pieces(ghosts, count):
                 kept += data
                 whole = len(kept) // row * row
                 for start in range(0, whole, row):
-                    yield np.frombuffer(bytes(kept[start : start + row]), np.uint8) & 1 == 0
+                    yield np.frombuffer(bytes(kept[start : start + row]), np.uint8) & mask == 0
                 del kept[:whole]
 
     def placed(piece: Piece, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -323,7 +329,7 @@ def scatter(
                     tell(done * array.bytes // total - told)
                     told = done * array.bytes // total
         for piece, part in parts:
-            ghosts = next((a for a in piece.arrays.get(where, []) if a.name == GHOSTS), None)
+            ghosts = next((a for a in piece.arrays.get(where, []) if a.name in (GHOSTS, LEVELS)), None)
             if ghosts is None or ghosts.dtype != "uint8" or ghosts.components != 1:
                 continue
             settle(found if piece.file is None else piece.file, ghosts)

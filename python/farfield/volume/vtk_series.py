@@ -5,6 +5,8 @@ from __future__ import annotations
 import filecmp
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 
 from farfield.errors import DataError
@@ -13,7 +15,12 @@ from farfield.progress import reporting
 from farfield.settings import Settings
 from farfield.volume.options import Means, sparing
 from farfield.volume.vtk_collection import Step, are_rising
-from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, is_flow_image
+from farfield.volume.vtk_grids import Grid
+from farfield.volume.vtk_multiblock import time_of_blocks
+from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, form_of, grids_of, is_flow_image
+
+_AT_ONCE = 8
+"""So many files have their headers read at a time."""
 
 
 @dataclass(frozen=True)
@@ -50,28 +57,29 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
             say = sparing(steps[0].file, len(steps), say)
         settings = Settings()
         means = Means(settings["cache_dir"], report, say, None, settings.cache_limit())
-        made = [as_plot3d(step.parts, means) for step in steps]
+        grids = _grids(steps, means)
+        form = form_of(grids)
+        made = [as_plot3d(of, step.parts, form, means) for of, step in zip(grids, steps, strict=True)]
     _check(steps, made)
     times, order, notes = _times(steps, made)
     made = [made[n] for n in order]
     first = made[0]
-    grids = [zone.grid for zone in made]
+    grid_files = [zone.grid for zone in made]
     # Files may have the same size and other points.
-    if all(filecmp.cmp(first.grid, grid, shallow=False) for grid in grids[1:]):
-        grids = grids[:1]
+    if all(filecmp.cmp(first.grid, grid, shallow=False) for grid in grid_files[1:]):
+        grid_files = grid_files[:1]
     remarks = [*notes, *first.remarks]
     if first.of_cells:
         remarks.append(f"Of cells are {', '.join(first.of_cells)}: each point has the mean of the cells around it.")
     single = steps[0].parts[0].file
     if len(steps) == len(steps[0].parts) == 1 and is_flow_image(single):
-        name = os.path.basename(single)
-        remarks.append(
-            f"It holds a flow, and opens as one: {name}::NAME opens one of its arrays as a volume, where it lies."
-        )
+        has_vector = any(";" in line for line in first.names)
+        why = "It holds a flow, and opens as one" if has_vector else "Cells of it are hidden, and it opens as a zone"
+        remarks.append(f"{why}: {os.path.basename(single)}::NAME opens one of its arrays as a volume, where it lies.")
     functions = tuple(zone.function for zone in made if zone.function is not None)
     made_of = tuple(dict.fromkeys(file for zone in made for file in zone.made_of))
     return Series(
-        tuple(grids),
+        tuple(grid_files),
         functions,
         tuple(remarks),
         made_of,
@@ -83,23 +91,37 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
     )
 
 
+def _grids(steps: Sequence[Step], means: Means) -> list[list[Grid]]:
+    """What the files of each step hold. Headers of a series are read some at a time, since each waits for its disk."""
+    if len(steps) == 1:
+        return [grids_of(steps[0].parts, means)]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(steps))) as pool:
+        # Each in a copy of its own: what this run has found is shared.
+        waiting = [pool.submit(copy_context().run, grids_of, step.parts, means) for step in steps]
+        try:
+            return [each.result() for each in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 def _check(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> None:
     first = made[0]
     for step, zone in zip(steps, made, strict=True):
         if len(zone.dims) != len(first.dims):
             raise DataError(
-                f"{step.file}: its time step has {len(zone.dims)} blocks, and that of {steps[0].file} {len(first.dims)}; the steps "
-                "of a series have the same"
+                f"{step.named}: its time step has {len(zone.dims)} blocks, and that of {steps[0].named} {len(first.dims)}; the "
+                "steps of a series have the same"
             )
         if zone.names != first.names:
             here, there = (", ".join(of.names) or "none" for of in (zone, first))
             raise DataError(
-                f"{step.file}: its arrays are {here}, and those of {steps[0].file} {there}; the files of a series have the same"
+                f"{step.named}: its arrays are {here}, and those of {steps[0].named} {there}; the files of a series have the same"
             )
         if zone.dims != first.dims:
             raise DataError(
-                f"{step.file}: its zones have {_sizes(zone)} points, and those of {steps[0].file} {_sizes(first)}; the files of a "
-                "series are of one size"
+                f"{step.named}: its zones have {_sizes(zone)} points, and those of {steps[0].named} {_sizes(first)}; the files of "
+                "a series are of one size"
             )
 
 
@@ -114,25 +136,26 @@ def _times(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> tuple[tuple[floa
     said = [step.time for step in steps]
     if None not in said:
         return tuple(time for time in said if time is not None), order, []
-    times = [zone.time for zone in made]
+    listed = [time_of_blocks(step.listed_in) if step.listed_in else None for step in steps]
+    times = [zone.time if time is None else time for time, zone in zip(listed, made, strict=True)]
     known = [time for time in times if time is not None]
     if not known:
         return (), order, []
     if len(known) < len(steps):
-        without = next(step.file for step, time in zip(steps, times, strict=True) if time is None)
+        without = next(step.named for step, time in zip(steps, times, strict=True) if time is None)
         return (), order, [f"Not all files give a time (TimeValue): {without} gives none."]
     order.sort(key=lambda n: known[n])
     ordered = [known[n] for n in order]
     if not are_rising(ordered):
         n = next(n for n in range(len(ordered) - 1) if ordered[n] == ordered[n + 1])
-        one, other = steps[order[n]].file, steps[order[n + 1]].file
+        one, other = steps[order[n]].named, steps[order[n + 1]].named
         return (), list(range(len(steps))), [f"{one} and {other} both give the time {ordered[n]:g}."]
     notes = []
     if order != list(range(len(steps))):
         n = next(n for n in range(len(order) - 1) if order[n] > order[n + 1])
         a, b = order[n], order[n + 1]
         notes.append(
-            f"The steps are sorted by the times in the files, not by the names: {os.path.basename(steps[a].file)} ({known[a]:g}) "
-            f"comes before {os.path.basename(steps[b].file)} ({known[b]:g})."
+            f"The steps are sorted by the times in the files, not by the names: {os.path.basename(steps[a].named)} ({known[a]:g}) "
+            f"comes before {os.path.basename(steps[b].named)} ({known[b]:g})."
         )
     return tuple(ordered), order, notes

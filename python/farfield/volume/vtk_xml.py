@@ -24,8 +24,9 @@ from farfield.volume.description import Array, Channel, Level, Volume, colour_ch
 from farfield.volume.files import stem, unreadable
 from farfield.volume.options import Means, Options
 from farfield.volume.vtk_arrays import TYPES, DataArray, Encoding, Reader
+from farfield.volume.vtk_hidden import hides_any
 from farfield.volume.vtk_legacy import is_legacy
-from farfield.volume.vtk_outline import GHOSTS, Outline, dims_of, encoding_of, extent_of
+from farfield.volume.vtk_outline import GHOSTS, LEVELS, Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import (
     coordinates_of,
@@ -86,6 +87,8 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
     kind = "scalar" if len(channels) == 1 else "channels"
     if len(arrays) == 1 and arrays[0].dtype == "uint8" and len(channels) in (3, 4):
         kind, channels = colour_channels(len(channels))
+    if hides_any(found, reader):
+        guessed.append(f"what its {GHOSTS} hides is shown; opened without ::NAME it is a hole")
     if "Spacing" not in found.grid and found.kind == "ImageData":
         guessed.append("it does not say how far voxels are apart: 1")
     return Volume(
@@ -119,7 +122,7 @@ def _held(found: Outline) -> list[Content]:
         Content(a.name, f"{'cells' if where == 'CellData' else 'points'}, {a.dtype}")
         for where in ("PointData", "CellData")
         for a in first.arrays.get(where, [])
-        if a.dtype in TYPES.values() and a.name != GHOSTS
+        if a.dtype in TYPES.values() and a.name not in (GHOSTS, LEVELS)
     ]
 
 
@@ -133,7 +136,9 @@ def _chosen(found: Outline, options: Options, guessed: list[str]) -> tuple[str, 
     """Whether arrays of points or of cells are shown, and their names."""
     first = found.pieces[0]
     for where in ("PointData", "CellData"):
-        names = [a.name for a in first.arrays.get(where, []) if a.dtype in TYPES.values() and a.name != GHOSTS]
+        names = [
+            a.name for a in first.arrays.get(where, []) if a.dtype in TYPES.values() and a.name not in (GHOSTS, LEVELS)
+        ]
         if options.variable is not None:
             if options.variable in names:
                 return where, [options.variable]

@@ -27,6 +27,7 @@ from farfield.volume.files import unreadable
 from farfield.volume.options import Means
 from farfield.volume.vtk_arrays import Reader
 from farfield.volume.vtk_grids import Column, Grid, blanks, grid_of, image_of, of_points, reading
+from farfield.volume.vtk_hidden import hides_any
 from farfield.volume.vtk_legacy import is_legacy, is_legacy_grid
 from farfield.volume.vtk_multiblock import Block, names_of
 from farfield.volume.vtk_names import Arrayed, is_flow, variables_of
@@ -68,8 +69,8 @@ class ZoneFiles:
 
 
 def is_zone(path: str, start: bytes | None = None) -> bool:
-    """Whether a file is a VTK grid that is a zone by itself: no volume, or a volume with a flow in it. `start` are its first bytes,
-    where they are known.
+    """Whether a file is a VTK grid that is a zone by itself: no volume, or one with a flow in it or with hidden cells. `start` are
+    its first bytes, where they are known.
 
     What is damaged is left to the reader of volumes, which says what is wrong.
     """
@@ -103,6 +104,8 @@ def _is_zone(path: str, _identity: str) -> bool:
                 reader = Reader(path, file, length, encoding_of(found))
                 if not all(map(is_even, coordinates_of(found, reader, whole))):
                     return True
+            if hides_any(found, Reader(path, file, length, encoding_of(found))):
+                return True
             held = [a for data in ("PointData", "CellData") for a in found.pieces[0].arrays.get(data, [])]
             return is_flow([(a.name, a.components, a.dtype) for a in held], planar=1 in dims_of(whole, cells=False))
     except (OSError, DataError):
@@ -128,12 +131,11 @@ def is_grid(start: bytes) -> bool:
     return _KIND.search(start) is not None or is_legacy_grid(start)
 
 
-def as_plot3d(blocks: Sequence[Block], means: Means) -> ZoneFiles:
-    """The files of the cache that hold what the files of a time step hold, made now if they are not there.
+def grids_of(blocks: Sequence[Block], means: Means) -> list[Grid]:
+    """What the files of a time step hold.
 
     Raises:
-        DataError: if a file is damaged, or the disk is full.
-        Interrupted: if the report function says so.
+        DataError: if a file is damaged.
     """
     grids = []
     for block in blocks:
@@ -143,7 +145,34 @@ def as_plot3d(blocks: Sequence[Block], means: Means) -> ZoneFiles:
             if isinstance(error, DataError):
                 raise
             raise unreadable(block.file, error) from error
-    return _converted(grids, blocks, means)
+    return grids
+
+
+@dataclass(frozen=True)
+class Form:
+    """How files of the cache are written: those of a series are alike, whatever its steps are."""
+
+    places: int
+    """Bytes of a coordinate."""
+    numbers: int
+    """Bytes of a number of a field."""
+    blanked: bool
+    planar: bool
+    arrays: tuple[str, ...]
+    """Their order, which is that of the first step."""
+
+
+def form_of(steps: Sequence[Sequence[Grid]]) -> Form:
+    """The form that holds the grids of all steps of a series."""
+    grids = [grid for step in steps for grid in step]
+    arrays = dict.fromkeys(column.name for grid in steps[0] for column in grid.fields)
+    return Form(
+        4 if all(grid.points and all(c.dtype in _SINGLE for c in grid.points) for grid in grids) else 8,
+        4 if all(c.dtype in _SINGLE for grid in grids for c in grid.fields) else 8,
+        any(grid.ghosts for grid in grids),
+        all(grid.plane is not None for grid in grids),
+        tuple(arrays),
+    )
 
 
 def _shape_of(grid: Grid, *, planar: bool) -> tuple[int, ...]:
@@ -174,22 +203,31 @@ def _fields_of(grids: Sequence[Grid]) -> tuple[list[Arrayed], list[str]]:
     return list(found.values()), remarks
 
 
-def _converted(grids: list[Grid], blocks: Sequence[Block], means: Means) -> ZoneFiles:
-    planar = all(grid.plane is not None for grid in grids)
+def as_plot3d(grids: Sequence[Grid], blocks: Sequence[Block], form: Form, means: Means) -> ZoneFiles:
+    """The files of the cache that hold what the files of a time step hold, made now if they are not there.
+
+    Raises:
+        DataError: if a file is damaged, or the disk is full.
+        Interrupted: if the report function says so.
+    """
+    planar, places, numbers = form.planar, form.places, form.numbers
     single = len(grids) == 1
     coordinates = 2 if planar else 3
     nodes = sum(grid.nodes for grid in grids)
-    places = 4 if all(c.dtype in _SINGLE for grid in grids for c in grid.points) and grids[0].points else 8
-    numbers = 4 if all(c.dtype in _SINGLE for grid in grids for c in grid.fields) else 8
     what = {
         "StructuredGrid": "a curvilinear grid",
         "RectilinearGrid": "a rectilinear grid",
-        "ImageData": "a uniform grid with vectors",
+        "ImageData": "a uniform grid",
     }[grids[0].found.kind]
     what = what if single else f"the first of {len(grids):,} blocks, {what}"
     legacy = is_legacy(grids[0].found)
     why = f"is {what} in " + ("a legacy VTK file" if legacy else "VTK's XML")
-    blanked = 4 if any(grid.ghosts for grid in grids) else 0
+    blanked = 4 if form.blanked else 0
+    arrays, remarks = _fields_of(grids)
+    place_of = {name: n for n, name in enumerate(form.arrays)}
+    arrays.sort(key=lambda array: place_of.get(array.name, len(place_of)))
+    variables = variables_of(arrays, planar=planar)
+    names = variables.lines
     files = list(dict.fromkeys(file for grid in grids for file in files_of(grid.found)))
     head = (0 if single else 4) + 4 * coordinates * len(grids)
     of_grid = converted(
@@ -197,13 +235,11 @@ def _converted(grids: list[Grid], blocks: Sequence[Block], means: Means) -> Zone
         means,
         count=head + (coordinates * places + blanked) * nodes,
         why=why,
-        how=f"zones {len(grids)} grid {places} {2 if blanked else 0} {coordinates}",
+        # What stands beside it says of the fields, too, how they are written.
+        how=f"zones {len(grids)} grid {places} {2 if blanked else 0} {coordinates} {numbers} {names}",
         files=files,
         write=partial(_write_grids, grids, places, planar=planar, blanked=bool(blanked)),
     )
-    arrays, remarks = _fields_of(grids)
-    variables = variables_of(arrays, planar=planar)
-    names = variables.lines
     function = None
     if names:
         by_name = {array.name: array for array in arrays}
