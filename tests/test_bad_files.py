@@ -250,16 +250,6 @@ def test_a_damaged_shard(where: str, mine: Path, store: Path, ff: Command, ff_js
     assert not (tmp_path / "n.zarr").exists() and not (tmp_path / "s.vtp").exists()
 
 
-def test_shards_that_changed_places(mine: Path, ff: Command) -> None:
-    one, other = (mine / zone / "momentum" for zone in ("zone1", "zone3"))
-    [a], [b] = ([p for p in d.iterdir() if p.name != "zarr.json"] for d in (one, other))
-    first, second = a.read_bytes(), b.read_bytes()
-    assert first != second
-    a.write_bytes(second)
-    b.write_bytes(first)
-    assert "zone1/momentum: the shards are not those" in ff("validate", mine, ok=(1,)).stderr
-
-
 def test_a_file_that_does_not_belong(mine: Path, ff: Command) -> None:
     (mine / "zone1" / "notes.txt").write_text("mine")
     assert "notes.txt: does not belong to the store" in ff("validate", mine, ok=(1,)).stderr

@@ -81,8 +81,8 @@ pub(crate) fn no_addresses(error: io::Error) -> io::Error {
 
 /// Pagers that are open.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// Files that each keeps open: its ring, and what wakes who sleeps on it.
-const FILES: usize = 2;
+/// Files that each keeps open: its ring, what wakes who sleeps on it, and one or two of data.
+const FILES: usize = 4;
 /// Files that are left to everybody else.
 const SPARE_FILES: usize = 256;
 

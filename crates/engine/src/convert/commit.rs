@@ -243,8 +243,8 @@ pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Wanted<'_>) ->
         (Some(_), true) if !wanted.anew => {
             return Err(FieldError::format(
                 &partial.path,
-                "was begun from another source, or the source has changed, or with other options; \
-                 use the same ones, or leave out --resume to start anew",
+                "was begun from another source, or the source has changed, or with other options, \
+                 or by another version of Farfield; use the same ones, or leave out --resume to start anew",
             ));
         }
         _ => false,

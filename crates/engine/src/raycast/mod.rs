@@ -49,6 +49,8 @@ pub struct Coarse {
     pub scene: Arc<Scene>,
     /// Every so many-th pixel each way is cast at most: a power of two. Its voxels cover more.
     pub stride: u32,
+    /// It has time up to then, even where the rest has less.
+    pub by: Option<Instant>,
 }
 
 impl std::fmt::Debug for Coarse {
@@ -186,7 +188,8 @@ pub fn cast_until(
     let workers = few.threads;
     let mut grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let mut before = RunStats::default();
-    if let Some(Coarse { scene, stride }) = options.coarse.as_ref().filter(|_| options.deadline.is_some()) {
+    if let Some(Coarse { scene, stride, by }) = options.coarse.as_ref().filter(|_| options.deadline.is_some()) {
+        let options = &CastOptions { deadline: options.deadline.max(*by), ..options.clone() };
         // It is there to help: where memory is too little for both, the picture does without.
         if let Ok(own) = Own::new(pager, scene, few) {
             let ends = ends.map(|e| Ends { stops: None, ..e });
@@ -312,6 +315,14 @@ impl Cast<'_> {
             None => tile,
         }
     }
+
+    /// Takes what a tile that is done has come to.
+    fn take(&self, tile: &RayTile, counts: &Counts) {
+        if let Some(stops) = self.ends.and_then(|e| e.stops) {
+            tile.stops().for_each(|(at, light)| (stops.take)(at, light));
+        }
+        self.share.to.take(tile.pixels(), counts);
+    }
 }
 
 impl<'a> Work for Cast<'a> {
@@ -363,10 +374,7 @@ impl<'a> Work for Cast<'a> {
     }
     fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
         let Some(tile) = task.tile.take() else { return Ok(()) };
-        if let Some(stops) = self.ends.and_then(|e| e.stops) {
-            tile.stops().for_each(|(at, light)| (stops.take)(at, light));
-        }
-        task.to.take(tile.pixels(), &task.counts);
+        self.take(&tile, &task.counts);
         Ok(())
     }
 }

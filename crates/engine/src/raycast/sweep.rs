@@ -14,9 +14,10 @@
 
 use super::{Cast, Lent, Means};
 use crate::executor::{self, Load, Outcome, RunStats, Work};
+use crate::limits::would_do;
 use field::error::FieldError;
 use field::space::LANES;
-use kernels::rays::{Bound, Counts, Front, Layers, RayTile, RestingTile};
+use kernels::rays::{Bound, Counts, Front, Layers, RayTile, RestingTile, TILE};
 use kernels::streamline::Progress;
 use pager::{ChargeKind, Pager, Worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -52,15 +53,28 @@ impl Sweep {
         order.sort_by_key(|n| (cast.share.tiles[*n][1], *n));
         let room = cast.means.room / SHARE;
         let rests = (order.len() * cast.means.tile_bytes) as u64 > room;
-        let begin = |n: &usize| {
-            let tile = cast.tile(*n as u64);
-            (*n, tile.front(self.layers.axis), if rests { tile.resting_bytes() } else { cast.means.tile_bytes })
+        let ended = AtomicU64::new(0);
+        let begin = |n: usize| {
+            let tile = cast.tile(n as u64);
+            if tile.is_done() {
+                cast.take(&tile, &Counts::default());
+                ended.fetch_add(1, Relaxed);
+                return None;
+            }
+            let bytes = if rests { tile.resting_bytes() } else { cast.means.tile_bytes };
+            Some((n, tile.front(self.layers.axis), bytes + size_of::<Mutex<Waiting>>()))
         };
-        let order: Vec<(usize, Front, usize)> = order.iter().map(begin).collect();
+        let rows = order.len().div_ceil((cast.scene.size()[0].div_ceil(TILE) as usize).max(1)) as u64;
+        let order: Vec<(usize, Front, usize)> = order.into_iter().filter_map(begin).collect();
         let all: u64 = order.iter().map(|(.., bytes)| *bytes as u64).sum();
+        if all / rows.max(1) > room {
+            // Bands of less than a row of tiles read the volume once each.
+            let list: Vec<usize> = (0..order.len()).collect();
+            let store = Store::new(&order, self.layers.axis, rests);
+            return Pass { cast: &cast, list: &list, store, bound: None, ended: &ended }.run(pager, load, told);
+        }
         let each = (all / all.div_ceil(room.max(1)).max(1)).max(1);
         let mut stats = RunStats::default();
-        let ended = AtomicU64::new(0);
         let mut left = &order[..];
         while !left.is_empty() {
             let mut bytes = 0;
@@ -75,7 +89,7 @@ impl Sweep {
             // Within a band neighbours follow each other as they do elsewhere.
             band.sort_unstable_by_key(|(n, ..)| *n);
             let store = Store::new(&band, self.layers.axis, rests);
-            let Ok(_charge) = pager.charge(ChargeKind::Tiles, bytes) else {
+            let Ok(mut charge) = pager.charge(ChargeKind::Tiles, bytes) else {
                 // What else is under way has taken the room: these tiles go to their ends one by one.
                 let list: Vec<usize> = (0..band.len()).collect();
                 stats
@@ -93,6 +107,16 @@ impl Sweep {
                     continue;
                 }
                 let pass = Pass { cast: &cast, list: &list, store: store.clone(), bound: Some(bound), ended: &ended };
+                stats.add(&pass.run(pager, load, told)?);
+                charge.grow(store.bytes()).map_err(|full| FieldError::LimitTooSmall {
+                    limit: full.limit,
+                    needs: would_do(pager, full.needs),
+                    what: "rays of a picture that wait".into(),
+                })?;
+            }
+            let list = store.left();
+            if !list.is_empty() {
+                let pass = Pass { cast: &cast, list: &list, store, bound: None, ended: &ended };
                 stats.add(&pass.run(pager, load, told)?);
             }
         }
@@ -136,7 +160,7 @@ struct Waiting {
 enum State {
     /// Nothing: it is at its beginning, under way, or done.
     None,
-    Whole(RayTile),
+    Whole(Box<RayTile>),
     Resting(RestingTile),
 }
 
@@ -157,11 +181,26 @@ impl Store {
         (0..self.tiles.len()).filter(|n| self.at(*n).front.is_some_and(|front| front.is_within(bound))).collect()
     }
 
+    /// Those that are not at their ends.
+    fn left(&self) -> Vec<usize> {
+        (0..self.tiles.len()).filter(|n| self.at(*n).front.is_some()).collect()
+    }
+
+    /// Bytes of tiles that rest.
+    fn bytes(&self) -> u64 {
+        let of = |tile: &Mutex<Waiting>| match &tile.lock().unwrap_or_else(PoisonError::into_inner).state {
+            State::Resting(resting) => resting.bytes(),
+            _ => 0,
+        };
+        let resting: usize = self.tiles.iter().map(of).sum();
+        (resting + size_of_val(&self.tiles[..])) as u64
+    }
+
     /// Takes out a tile, as it is now.
     fn take(&self, n: usize, cast: &Cast<'_>) -> RayTile {
         let mut waiting = self.at(n);
         match core::mem::replace(&mut waiting.state, State::None) {
-            State::Whole(tile) => tile,
+            State::Whole(tile) => *tile,
             State::Resting(resting) => cast.tile(waiting.number as u64).wake(resting),
             State::None => cast.tile(waiting.number as u64),
         }
@@ -171,7 +210,7 @@ impl Store {
     fn put(&self, n: usize, tile: RayTile) {
         let mut waiting = self.at(n);
         waiting.front = Some(tile.front(self.axis));
-        waiting.state = if self.rests { State::Resting(tile.rest()) } else { State::Whole(tile) };
+        waiting.state = if self.rests { State::Resting(tile.rest()) } else { State::Whole(Box::new(tile)) };
     }
 
     /// A tile is at its end.
@@ -237,8 +276,9 @@ impl<'a> Work for Pass<'_, 'a> {
     fn admit(&self, n: u64) -> Result<Visit, FieldError> {
         let n = self.list[n as usize];
         let mut tile = self.store.take(n, self.cast);
-        if let Some(bound) = self.bound {
-            tile.bound(bound);
+        match self.bound {
+            Some(bound) => tile.bound(bound),
+            None => tile.unbound(),
         }
         Ok(Visit { n, tile: Some(tile), counts: Counts::default(), store: self.store.clone() })
     }
@@ -266,10 +306,7 @@ impl<'a> Work for Pass<'_, 'a> {
         let Some(tile) = task.tile.take() else { return Ok(()) };
         let counts = core::mem::take(&mut task.counts);
         if tile.is_done() {
-            if let Some(stops) = self.cast.ends.and_then(|e| e.stops) {
-                tile.stops().for_each(|(at, light)| (stops.take)(at, light));
-            }
-            self.cast.share.to.take(tile.pixels(), &counts);
+            self.cast.take(&tile, &counts);
             self.store.end(task.n);
             self.ended.fetch_add(1, Relaxed);
         } else {

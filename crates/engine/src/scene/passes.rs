@@ -20,6 +20,8 @@ pub(super) struct Budget {
     length: Duration,
 }
 
+/// A coarse picture of some rows has this part of a budget, whatever is left of it.
+const MOMENTS: f64 = 10.0;
 /// A budget of more is none.
 const MOST_BUDGET_S: f64 = 1e9;
 
@@ -28,6 +30,11 @@ impl Budget {
     pub(super) fn of(document: &Document) -> Option<Self> {
         let length = |s: f64| Duration::from_secs_f64(s.min(MOST_BUDGET_S));
         document.budget_s.map(|s| Self { begun: OnceLock::new(), length: length(s) })
+    }
+
+    /// When a coarse picture of some rows, which begins now, has to be there at the latest: rows before them may have taken all the time.
+    pub(super) fn a_moment(&self) -> Instant {
+        Instant::now() + self.length.div_f64(MOMENTS)
     }
 
     /// When rows of a picture of `height` have to be there. Rows come in groups, from the top: each may take its share.

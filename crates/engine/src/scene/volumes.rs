@@ -158,7 +158,7 @@ impl Haze for Fog<'_> {
     ) -> Result<(), GeometryError> {
         let scene = self.shown.scene(camera, size)?;
         let coarse = match &self.coarse {
-            Some((shown, stride)) => Some(Coarse { scene: shown.scene(camera, size)?, stride: *stride }),
+            Some((shown, stride)) => Some(Coarse { scene: shown.scene(camera, size)?, stride: *stride, by: None }),
             None => None,
         };
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
@@ -166,7 +166,10 @@ impl Haze for Fog<'_> {
         let between = |x, y| scene.depths(x, y);
         let rays = Rays { stop: !scene.projects(), between: &between };
         let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
-            let options = CastOptions { deadline, ..options.clone() };
+            let mut options = CastOptions { deadline, ..options.clone() };
+            if let Some(coarse) = &mut options.coarse {
+                coarse.by = self.budget.as_ref().map(Budget::a_moment);
+            }
             let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             self.waited.add(image.stats.wait_s);
             Ok(image)

@@ -92,7 +92,7 @@ fn a_coarser_level_is_seen_where_nothing_else_came_in_time() {
         let (spec, tables) = finest.clone();
         let scene = scene_of(Volume::open_through(spec, tables, &pager, &late).unwrap(), 0.3);
         let under = scene_of(opened(&beside, coarse.clone(), &pager, None), 0.6);
-        let coarse = stride.map(|stride| Coarse { scene: under, stride });
+        let coarse = stride.map(|stride| Coarse { scene: under, stride, by: None });
         let deadline = allowed.map(|time| Instant::now() + time);
         let options = CastOptions { workers: 2, rows: None, deadline, next: None, kept: None, coarse };
         cast(&pager, &scene, &options, &mut |_, _| true).unwrap()

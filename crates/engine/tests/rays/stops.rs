@@ -91,3 +91,49 @@ fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// All pixels of a tile may stop before the volume first, and nowhere else: where rays wait for each other they are told of, too.
+#[test]
+fn stops_before_the_volume_are_told_of_where_rays_wait() {
+    let folder = std::env::temp_dir().join(format!("farfield-stops-before-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let depths = |x: u32, y: u32, to: &mut [f64; MOST_STOPS]| {
+        to[0] = -1.0;
+        to[1] = if x < SIZE[0] / 2 { f64::INFINITY } else { -2.0 };
+        to[2] = 30.0;
+        if y < SIZE[1] / 2 { 2 } else { 3 }
+    };
+    for camera in cameras() {
+        let told = [AMPLE, 2 << 20].map(|limit| {
+            let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
+            let volume = opened(&folder, spec_of(&folder, Some([32, 32, 32]), 2), &pager, None);
+            let look = Look {
+                level: volume.levels[0].clone(),
+                step: 0,
+                paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+                clip: Clip::default(),
+                manner: Manner::default(),
+            };
+            let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true }, vec![look]).unwrap();
+            let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };
+            let found: Mutex<Vec<Option<Vec<Gathered>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
+            let take = |[x, y]: [u32; 2], light: &[Gathered]| {
+                found.lock().unwrap()[(y * SIZE[0] + x) as usize] = Some(light.to_vec());
+            };
+            let farthest = |x: u32, y: u32| {
+                let mut each = [0.0; MOST_STOPS];
+                let n = depths(x, y, &mut each);
+                each[..n].iter().copied().fold(f64::NEG_INFINITY, f64::max)
+            };
+            let stops = Stops { depths: &depths, most: 8, take: &take };
+            let ends = Ends { depth: &farthest, wanted: None, stops: Some(stops) };
+            cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();
+            assert!(pager.ledger().peak() <= limit);
+            found.into_inner().unwrap()
+        });
+        let [all, within] = told;
+        assert!(all.iter().all(Option::is_some));
+        assert!(all == within);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -160,7 +160,7 @@ pub(crate) fn check_name(name: &str, entries: &[u8], said: &[u8]) -> Result<u64,
 }
 
 /// Offset and length of an entry.
-fn words(entry: &[u8], word: fn([u8; 8]) -> u64) -> (u64, u64) {
+pub(super) fn words(entry: &[u8], word: fn([u8; 8]) -> u64) -> (u64, u64) {
     let mut w = [[0u8; 8]; 2];
     w[0].copy_from_slice(&entry[..8]);
     w[1].copy_from_slice(&entry[8..ENTRY_BYTES]);

@@ -4,7 +4,7 @@
 //! them together show comes last ([`Checked::conclude`]). Stores of grids and of volumes are checked alike: [`Checked`] is what both
 //! say of themselves.
 
-use super::array::check_index;
+use super::array::{check_index, words};
 use super::codec::CRC_BYTES;
 use super::layout::{all_arrays, documents, ArrayLayout, ShardForm, ENTRY_BYTES};
 use super::metadata::ArraySeal;
@@ -331,14 +331,11 @@ impl Check<'_> {
         }
         frame.resize(form.page_bytes, 0);
         // Pages follow each other, so they are read many at a time.
-        let mut at = head_bytes as u64;
         let mut held = 0u64..0u64;
         let mut pages_seal = 0;
         for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
             let Some(page) = grid.page_at(self.id.shard, slot) else { continue };
-            let mut len = [0; 8];
-            len.copy_from_slice(&entry[8..]);
-            let len = u64::from_le_bytes(len);
+            let (at, len) = words(entry, u64::from_le_bytes);
             if at + len > held.end {
                 let want = (*read_bytes as u64).max(len).min(end - at);
                 // Bounded by the file's own length, checked above.
@@ -373,7 +370,6 @@ impl Check<'_> {
             // `check_index` has made sure that a page is longer than its checksum.
             pages_seal = crc32c::crc32c_append(pages_seal, &bytes[bytes.len() - CRC_BYTES..]);
             self.found.pages += 1;
-            at += len;
         }
         // What is wrong here need not be said once more of the whole array.
         sealed.seal = self.found.is_ok().then(|| crc32c::crc32c_append(pages_seal, &beside[..CRC_BYTES]));

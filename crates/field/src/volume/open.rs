@@ -148,7 +148,7 @@ impl Volume {
     pub fn bytes(&self) -> u64 {
         let arrays = self.levels.iter().flat_map(|l| l.arrays.iter().map(move |a| (l, a)));
         let bytes = arrays.map(|(l, a)| {
-            let voxels: u64 = l.dims.iter().map(|n| u64::from(*n)).product();
+            let voxels = l.dims.iter().fold(1u64, |n, of| n.saturating_mul(u64::from(*of)));
             let steps = if a.steady { 1 } else { u64::from(self.steps) };
             voxels.saturating_mul((a.brick.components * a.brick.voxel.size()) as u64).saturating_mul(steps)
         });

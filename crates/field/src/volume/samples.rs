@@ -36,14 +36,17 @@ pub(super) struct InRows {
 
 /// Samples of a level, all of whose arrays are `of`, and how many arrays that are. Finest first; none of a small level.
 pub(super) fn samples(level: &VolumeLevel, of: &[InRows], pager: &Pager) -> (Vec<VolumeLevel>, u64) {
-    let voxels: u64 = level.dims.iter().map(|n| u64::from(*n)).product();
-    if voxels < LEAST_VOXELS || of.is_empty() || of.len() != level.arrays.len() || level.dims.contains(&1) {
+    let voxels = level.dims.iter().fold(1u64, |n, of| n.saturating_mul(u64::from(*of)));
+    // Of what goes along time first each sample would be read by itself.
+    let in_time = |of: &InRows| of.common.chunks.shape.fastest() == T;
+    let all = of.len() == level.arrays.len() && !of.is_empty() && !of.iter().any(in_time);
+    if !all || voxels < LEAST_VOXELS || level.dims.contains(&1) {
         return (Vec::new(), 0);
     }
     let mut count = 0;
     let made = EVERY.map(|every| {
-        // At least two along each axis.
-        let every = level.dims.map(|n| every.min(n - 1));
+        // At least two along each axis, the last as near to its end as can be.
+        let every = level.dims.map(|n| (n - 1) / (n - 1).div_ceil(every));
         let dims: [u32; 3] = std::array::from_fn(|a| level.dims[a].div_ceil(every[a]));
         let axes = std::array::from_fn(|a| level.placement.axes[a].map(|x| x * f64::from(every[a])));
         let arrays = of.iter().map(|of| {
@@ -62,7 +65,7 @@ fn array(of: &InRows, dims: [u32; 3], every: [u32; 3], pager: &Pager) -> VolumeA
     let fast = inner.into_iter().flatten().find(|d| *d < C).unwrap_or(X);
     let mut page = [ROWS; 3];
     let each = u64::from(every[fast]) * shape.strides[fast].max(1) * shape.stored.size() as u64;
-    page[fast] = (ROW_BYTES / each).clamp(u64::from(ROWS), 256) as u32;
+    page[fast] = (ROW_BYTES / each).clamp(1, 256) as u32;
     let page: [u32; 3] = std::array::from_fn(|a| page[a].min(dims[a]));
     let translation = Translation::new(dims.map(|n| n as usize), page.map(|n| n as usize));
     let brick = Brick { page, ..of.common.brick };

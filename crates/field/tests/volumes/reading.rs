@@ -151,7 +151,10 @@ fn every_so_many_th_voxel() {
         let level = &volume.levels[0];
         assert_eq!(volume.samples.len(), 4);
         for (samples, every) in volume.samples.iter().zip([8, 16, 32, 64]) {
-            let every = level.dims.map(|n| u64::from(n - 1).min(every));
+            let every = level.dims.map(|n| u64::from((n - 1) / (n - 1).div_ceil(every)));
+            assert!((0..3)
+                .all(|a| every[a] * u64::from(samples.dims[a] - 1) + u64::from(samples.dims[a])
+                    > u64::from(level.dims[a])));
             compare_every(&made, &volume, samples, every, &pager);
             for corner in 0..8 {
                 let at =
@@ -162,6 +165,11 @@ fn every_so_many_th_voxel() {
             assert_eq!(samples.arrays[0].valued.is_some(), made.dtype == "int16");
         }
     }
+    // Each would be read by itself.
+    let scratch = Scratch::new();
+    let (spec, tables) =
+        open(&large("zyxt", &[129, 131, 133, 2], Where::Contiguous), VolumeKind::Scalar, &scratch, None);
+    assert!(Volume::open(spec, tables, &pager(16 << 20)).unwrap().samples.is_empty());
     // Chunks are read whole: there is nothing to gain.
     let scratch = Scratch::new();
     let keys = Made { chunk: vec![64; 3], ..large("zyx", &zyx, Where::Keys) };

@@ -27,6 +27,18 @@ pub struct RestingTile {
     light: Vec<(u32, Gathered)>,
 }
 
+impl RestingTile {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        let Self { rays, before, tallies, past, light } = self;
+        size_of_val(&rays[..])
+            + size_of_val(&before[..])
+            + size_of_val(&tallies[..])
+            + size_of_val(&past[..])
+            + size_of_val(&light[..])
+    }
+}
+
 /// Where the rays of a tile that go on are along the axis of slabs.
 #[derive(Copy, Clone, Debug)]
 pub struct Front {
@@ -65,12 +77,10 @@ impl RayTile {
         front
     }
 
-    /// Bytes of it at most while it rests.
+    /// Bytes of it while it rests, but for rays that wait at their last sample, which are few.
     pub fn resting_bytes(&self) -> usize {
-        // Few rays wait at their last sample.
-        let rays = self.lanes.len() * (size_of::<Resting>() + 1) + self.lanes.len() / 8 * size_of::<(u16, Before)>();
-        let stops = self.stops.as_ref().map_or(0, |stops| stops.count()) * size_of::<(u32, Gathered)>();
-        size_of::<RestingTile>() + rays + self.tallies.len() * size_of::<Tally>() + stops
+        let rays = self.lanes.len() * (size_of::<Resting>() + 1) + self.tallies.len() * size_of::<Tally>();
+        rays + self.stops.as_ref().map_or(0, |stops| stops.count()) * size_of::<(u32, Gathered)>()
     }
 
     /// Lays it to rest.
@@ -83,15 +93,15 @@ impl RayTile {
             done: l.done,
             gap: l.gap,
         };
-        let remembers = |(n, l): (usize, &Lane)| (l.before.n != i64::MAX).then_some((n as u16, l.before));
-        let (past, light) = self.stops.map(|stops| stops.rest()).unwrap_or_default();
-        RestingTile {
-            rays: self.lanes.iter().map(rest).collect(),
-            before: self.lanes.iter().enumerate().filter_map(remembers).collect(),
-            tallies: self.tallies,
-            past,
-            light,
-        }
+        // Those that are done go on nowhere, and only who stops on the way goes back by a sample.
+        let stops = self.stops.is_some();
+        let remembers =
+            |(n, l): (usize, &Lane)| (stops && !l.done && l.before.n != i64::MAX).then_some((n as u16, l.before));
+        let (past, mut light) = self.stops.map(|stops| stops.rest()).unwrap_or_default();
+        let mut before: Vec<_> = self.lanes.iter().enumerate().filter_map(remembers).collect();
+        before.shrink_to_fit();
+        light.shrink_to_fit();
+        RestingTile { rays: self.lanes.iter().map(rest).collect(), before, tallies: self.tallies, past, light }
     }
 
     /// The same tile at its beginning comes to where it was when it was laid to rest.

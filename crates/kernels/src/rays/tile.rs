@@ -217,6 +217,8 @@ impl RayTile {
         }
         self.begin(sources);
         self.stops = Some(stops);
+        // Of rays that stop before they come into the volume.
+        self.go_on();
         self
     }
 
@@ -248,12 +250,15 @@ impl RayTile {
     /// From now on rays wait where they come to the end of a slab of the volume; those that do not go its way wait where they are. What comes
     /// of a ray does not depend on where it has waited.
     pub fn bound(&mut self, bound: Bound) {
-        // Of rays that stop before they come into the volume.
-        self.go_on();
         let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);
         self.caps.clear();
         self.caps.extend(self.rays.iter().step_by(sources).map(|ray| bound.cap(ray)));
         self.set_out(sources);
+    }
+
+    /// From now on no ray waits.
+    pub fn unbound(&mut self) {
+        self.caps.clear();
     }
 
     /// Whether all rays are at their ends.

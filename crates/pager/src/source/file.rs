@@ -6,6 +6,7 @@ use super::threads::Threads;
 use super::uring::Uring;
 use super::{Buffer, Completion, Read, Source, HOLE_BYTES};
 use crate::error::PageErrorKind;
+use crate::os::no_files;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::fs::File;
@@ -258,7 +259,7 @@ impl Files {
         if direct {
             std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_DIRECT);
         }
-        let file = Arc::new(options.open(path)?);
+        let file = Arc::new(options.open(path).map_err(no_files)?);
         advise_random(&file);
         if direct {
             self.block.fetch_max(direct_alignment(&file).unwrap_or(ALIGNMENT as u32), Relaxed);
