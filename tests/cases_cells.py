@@ -47,7 +47,7 @@ CASES: Cases = {
         Try("info levels.vti", never=("vtkGhostLevels",)),
         Try("probe blanking.vtk 0.5 0.5 0.5", json={"values.s": 55.5, "values.velocity": [1, 0, 0]}),
         Try("probe blanking.vtk 1.5 0.5 0.5", exit=1, says=("no zone",)),
-        Try("info blanking.vtk", says=(r"left out, are flag \(bit\)",)),
+        Try("info blanking.vtk", says=(r"Left out, as they are no numbers that are read: flag \(bit\)",)),
         Try("probe ids.vtk 1 1 0", json={"values.id": 4, "values.velocity": [1, 2, 3]}),
         # Steps of other precision and order, of which the last one alone hides cells.
         Try("info 'step_*.vts'", json={"times": [0, 0.5, 2]}),
