@@ -329,6 +329,12 @@ def test_slices_of_a_detector_lie_where_the_sign_of_their_spacing_says(sign: int
     assert found.level["spacing"] == [0.25, 0.5, 2.5] and found.spec["anatomy"] == "LPS"
     assert np.array_equal(found.numbers(), data[::sign])
     assert found.level["origin"] == [1, 2, 3 if sign > 0 else 3 - 5]
+    # Of a beating heart each slice is there in each part of a beat.
+    beats = noise((2, 3, 6, 8), "u2")
+    made.NumberOfFrames, made.SliceVector, made.ImageType[2] = 6, [1, 2, 3] * 2, "RECON GATED TOMO"
+    put_frames(tmp_path / "b.dcm", made, beats.reshape(6, 6, 8))
+    found = there(tmp_path / "b.dcm")
+    assert all(np.array_equal(found.numbers(step=n), beats[n, ::sign]) for n in range(2))
 
 
 def test_a_film_whose_times_are_not_all_there(tmp_path: Path, there: Look) -> None:
@@ -437,3 +443,48 @@ def test_turns_are_told_apart_wherever_they_lie() -> None:
         truth.append(near[0] if near else len(firsts) - 1)
     known = Turns()
     assert [known.number(turn) for turn in turns] == truth and len(firsts) <= 60
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(None, "black"), ("scalar", "without values")])
+def test_a_slice_that_is_missing_among_those_of_palettes(
+    kind: str | None, shown: str, tmp_path: Path, there: Look
+) -> None:
+    data = noise((6, 6, 8), "u1") % 4
+    for n in (0, 1, 2, 4, 5):
+        made = header(InstanceNumber=n + 1, ImagePositionPatient=[1, 2, 3 + 1.5 * n])
+        made.PhotometricInterpretation = "PALETTE COLOR"
+        del made.RescaleSlope, made.RescaleIntercept
+        for name in ("Red", "Green", "Blue"):
+            setattr(made, f"{name}PaletteColorLookupTableDescriptor", [4, 0, 16])
+            setattr(made, f"{name}PaletteColorLookupTableData", np.array([9, 8, 7, 6], "<u2").tobytes())
+        put(tmp_path / f"{n}.dcm", made, data[n])
+    found = there(tmp_path, **({} if kind is None else {"kind": kind}))
+    lacking = found.numbers(0)[3] if kind is None else found.numbers()[3]
+    assert f"what lay there is {shown};" in found.guessed
+    assert not lacking.any() if kind is None else np.isnan(lacking).all()
+
+
+def test_a_thousand_turns_are_told_apart_soon() -> None:
+    """Comparing each with each is half a million comparisons."""
+    angles = np.linspace(0, np.pi, 1000, endpoint=False)
+    turns = [(float(np.cos(a)), float(np.sin(a)), 0.0, 0.0, 0.0, -1.0) for a in angles]
+    known = Turns()
+    looked = 0
+
+    def same(*_: Any) -> bool:
+        nonlocal looked
+        looked += 1
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("farfield.volume.dicom_stacks._same", same)
+        assert [known.number(turn) for turn in turns] == list(range(1000))
+    assert looked < 20_000
+
+
+def test_dates_of_frames_are_in_the_zone_of_their_file(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 6, 8), "u2")
+    said = ("19700101003000", "19700101003001.5")
+    places = [at(0, FrameContentSequence=[item(FrameAcquisitionDateTime=text)]) for text in said]
+    found = there(frames(tmp_path / "a.dcm", data, places, TimezoneOffsetFromUTC="+0100"))
+    assert found.spec["times"] == [0, 1.5] and found.spec["time_units"] == "seconds since 1969-12-31 23:30:00"

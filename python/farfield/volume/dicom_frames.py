@@ -11,8 +11,8 @@ from farfield.errors import DataError
 from farfield.volume.description import Geometry, from_affine
 from farfield.volume.dicom_files import Slice, check_orientation
 from farfield.volume.dicom_looks import Look, window_of
-from farfield.volume.dicom_numbers import number_of, numbers_of
-from farfield.volume.dicom_times import Order, key_of, moments_of_frame, order_of, sorter
+from farfield.volume.dicom_numbers import number_of, numbers_of, values_in
+from farfield.volume.dicom_times import Order, key_of, moments_of_frame, order_of, sorter, zone_of
 
 
 @dataclass
@@ -144,7 +144,8 @@ def _placed(only: Slice, spaced: bool) -> Frames:
         raise DataError(
             f"{only.file}: its {len(kept)} frames lie at {len(places)} positions, some more often than others; split it first"
         )
-    moments = [moments_of_frame(item) for item in groups] or [{}] * len(kept)
+    zone = zone_of(header)
+    moments = [moments_of_frame(item, zone) for item in groups] or [{}] * len(kept)
     said_of = [[moments[n] for n in group] for group in at.values()]
     key = key_of(said_of) if steps > 1 else None
     moment = sorter(key, said_of)
@@ -215,9 +216,9 @@ def _of_film(only: Slice) -> tuple[list[float], str]:
 
 def _of_detector(header: Any, tag: str, count: int) -> tuple[float, ...] | None:
     """What the first detector of a nuclear image says, where its frames are slices that were reconstructed."""
-    kinds = header.get("ImageType") or []
+    kinds = header.get("ImageType")
     found = header.get("DetectorInformationSequence")
-    is_stack = "RECON TOMO" in [str(word).upper() for word in kinds]
+    is_stack = any(str(word).upper() in ("RECON TOMO", "RECON GATED TOMO") for word in values_in(kinds))
     return numbers_of(found[0].get(tag), count) if found and is_stack else None
 
 

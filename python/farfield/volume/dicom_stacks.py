@@ -20,10 +20,7 @@ _STRAIGHT = 0.9
 
 
 def stacks_in(series: Sequence[Slice]) -> list[list[Slice]]:
-    """The images of a series by how they are turned, localizers by themselves; all in one where no stack has two of them.
-
-    Nothing is raised: what is turned in a way that cannot be is refused by whoever reads the stack.
-    """
+    """The images of a series by how they are turned, localizers by themselves; all in one where no stack has two of them."""
     if any(map(is_of_slide, series)):
         levels = [s for s in series if _beside(s) is None]
         return [part for part in (levels, *([s] for s in series if _beside(s) is not None)) if part]

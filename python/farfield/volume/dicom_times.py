@@ -49,7 +49,7 @@ _DAY = 86400.0
 def moments_of(header: Any) -> dict[str, float]:
     """What the header of a file says."""
     found = {key: number for key in (*_TIMES, *_COUNTS, *_OTHERS) if (number := number_of(header.get(key))) is not None}
-    zone = str(header.get("TimezoneOffsetFromUTC") or "").strip()
+    zone = zone_of(header)
     said = seconds_of(str(header.get("AcquisitionDateTime") or ""), dated=True, zone=zone)
     if said is not None:
         found["AcquisitionDateTime"] = said
@@ -63,13 +63,18 @@ def moments_of(header: Any) -> dict[str, float]:
     return found
 
 
-def moments_of_frame(group: Any) -> dict[str, float]:
-    """What the functional groups of a frame say."""
+def zone_of(header: Any) -> str:
+    """What dates of a file are in that do not say it themselves, as in "+0200"; nothing where it does not say so."""
+    return str(header.get("TimezoneOffsetFromUTC") or "").strip()
+
+
+def moments_of_frame(group: Any, zone: str = "") -> dict[str, float]:
+    """What the functional groups of a frame say; `zone` as in `zone_of`."""
     found: dict[str, float] = {}
     for key, sequence in _GROUPS.items():
         inside = group.get(sequence)
         value = inside[0].get(key) if inside else None
-        said = seconds_of(str(value or ""), dated=True) if key in _DATES else number_of(value)
+        said = seconds_of(str(value or ""), dated=True, zone=zone) if key in _DATES else number_of(value)
         if said is not None:
             found[key] = said
     return found
