@@ -42,12 +42,16 @@ CASES: Cases = {
         Try("probe scalar.vti 0.6 0.5 0.5", exit=1, says=("no zone",)),
         Try("probe scalar.vti 0.4 0.5 0.5", json={"values.s": 55.4}),
         Try("probe scalar.vti::s 0.6 0.5 0.5", json={"values.s": 55.6}, says=("is shown",)),
-        Try("info scalar.vti", says=("Cells of it are hidden, and it opens as a zone",), never=("holds a flow",)),
+        Try(
+            "info scalar.vti",
+            says=("Points or cells of it are hidden, and it opens as a zone",),
+            never=("holds a flow",),
+        ),
         Try(f"trace levels.vti {TRACE}", json={"reasons.left": 1}, check=goes_to(1.0)),
         Try("info levels.vti", never=("vtkGhostLevels",)),
         Try("probe blanking.vtk 0.5 0.5 0.5", json={"values.s": 55.5, "values.velocity": [1, 0, 0]}),
         Try("probe blanking.vtk 1.5 0.5 0.5", exit=1, says=("no zone",)),
-        Try("info blanking.vtk", says=(r"left out, are flag \(bit\)",)),
+        Try("info blanking.vtk", says=(r"Left out, as they are no numbers that are read: flag \(bit\)",)),
         Try("probe ids.vtk 1 1 0", json={"values.id": 4, "values.velocity": [1, 2, 3]}),
         # Steps of other precision and order, of which the last one alone hides cells.
         Try("info 'step_*.vts'", json={"times": [0, 0.5, 2]}),

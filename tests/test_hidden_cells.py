@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 import farfield as ff
+from farfield.errors import DataError
 from farfield.volume.vtk_hidden import OF_CELLS, of_cells
+from farfield.volume.vtk_zones import is_zone
 from running import Json
 
 DIMS = (9, 8, 7)
@@ -168,3 +171,71 @@ def test_of_duplicates_the_owner_is_taken(tmp_path: Path) -> None:
         assert values.min() >= 0 and values.max() <= truth.max()
         assert ds.probe((2.5, 0.5, 0.5)) is not None
         assert ds.probe((4.5 + 0.04 * np.sin(1.5), 1.5, 1.5)) is None
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def _image(path: Path, hidden: int, *, rgb: bool = False, name: str = "s") -> Path:
+    """A uniform grid of 3 x 3 x 2 points; `hidden`: what the first one is by its ghosts."""
+    ghosts = np.zeros(18, np.uint8)
+    ghosts[0] = hidden
+    numbers = " ".join(map(str, range(54 if rgb else 18)))
+    path.write_text(
+        '<VTKFile type="ImageData" version="1.0" byte_order="LittleEndian">'
+        '<ImageData WholeExtent="0 2 0 2 0 1" Origin="0 0 0" Spacing="1 1 1"><Piece Extent="0 2 0 2 0 1"><PointData>'
+        f'<DataArray type="UInt8" Name="{name}" NumberOfComponents="{3 if rgb else 1}" format="ascii">{numbers}</DataArray>'
+        f'<DataArray type="UInt8" Name="vtkGhostType" format="ascii">{" ".join(map(str, ghosts))}</DataArray>'
+        "</PointData></Piece></ImageData></VTKFile>"
+    )
+    return path
+
+
+def test_a_piece_that_changes_makes_a_parallel_file_a_zone(tmp_path: Path) -> None:
+    _image(tmp_path / "a.vti", 0)
+    outline = tmp_path / "a.pvti"
+    outline.write_text(
+        '<VTKFile type="PImageData" version="1.0" byte_order="LittleEndian">'
+        '<PImageData WholeExtent="0 2 0 2 0 1" GhostLevel="0" Origin="0 0 0" Spacing="1 1 1"><PPointData>'
+        '<PDataArray type="UInt8" Name="s"/><PDataArray type="UInt8" Name="vtkGhostType"/></PPointData>'
+        '<Piece Extent="0 2 0 2 0 1" Source="a.vti"/></PImageData></VTKFile>'
+    )
+    assert not is_zone(str(outline)) and not is_zone(str(tmp_path / "a.vti"))
+    _image(tmp_path / "a.vti", 2, name="t")
+    assert is_zone(str(tmp_path / "a.vti")) and is_zone(str(outline))
+
+
+def test_colours_with_a_hidden_point_are_no_flow(tmp_path: Path, cache: None) -> None:
+    with ff.open(_image(tmp_path / "a.vti", 2, rgb=True)) as ds:
+        said = " ".join(ds.info()["guessed"])
+    assert "Points or cells of it are hidden, and it opens as a zone: a.vti::NAME" in said and "flow" not in said
+
+
+def test_what_needs_no_room_is_said(tmp_path: Path, cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _image(tmp_path / "a.vti", 2)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))
+    with pytest.raises(
+        DataError, match=r"0 bytes free; make room, set cache_dir .*, or open .*a\.vti::NAME, which reads"
+    ):
+        ff.open(path)
+    _file(tmp_path / "b.vts", (0, 8, 0, 7, 0, 6), _block((0, 8, 0, 7, 0, 6), _points(), {}))
+    with pytest.raises(DataError, match=r"free; make room, or set cache_dir to a folder with more$"):
+        ff.open(tmp_path / "b.vts")
+
+
+def test_what_made_hidden_points_a_volume_is_named(tmp_path: Path, cache: None) -> None:
+    path = _image(tmp_path / "a.vti", 2)
+    legacy = tmp_path / "a.vtk"
+    legacy.write_text(
+        "# vtk DataFile Version 2.0\na\nASCII\nDATASET STRUCTURED_POINTS\nDIMENSIONS 2 2 2\nORIGIN 0 0 0\nSPACING 1 1 1\n"
+        "BLANKING 8 unsigned_char\n0 1 1 1 1 1 1 1\nPOINT_DATA 8\nSCALARS s float 1\nLOOKUP_TABLE default\n1 2 3 4 5 6 7 8\n"
+    )
+    for file, name, options, said in (
+        (path, "::s", {}, "its vtkGhostType hides is shown; opened without ::NAME it is"),
+        (path, "", {"spacing": "1,1,2"}, "its vtkGhostType hides is shown; opened without options of volumes it is"),
+        (legacy, "::s", {}, "its BLANKING hides is shown; opened without ::NAME it is"),
+    ):
+        with ff.open(f"{file}{name}", volume=options or None) as volume:
+            assert said in " ".join(volume.info()["guessed"]), said

@@ -243,3 +243,15 @@ def test_files_with_one_uid_that_are_not_one_stay(tmp_path: Path, there: Look) -
     data = noise((4, 6, 8), "u2")
     series(tmp_path / "ct", data, SOPInstanceUID="1.2.3.4")
     assert np.array_equal(there(tmp_path / "ct").numbers(), data)
+
+
+def test_padding_of_the_largest_picture_of_a_slide_counts(tmp_path: Path, there: Look) -> None:
+    for n, side in enumerate((16, 8)):
+        tiles = noise(((side // 8) ** 2, 8, 8), "u1")
+        made = slide(tiles, side, side, DimensionOrganizationType="TILED_FULL", InstanceNumber=n + 1)
+        if n == 0:
+            made.PixelPaddingValue = 2
+        put_frames(tmp_path / f"{n}.dcm", made, tiles)
+    found = there(tmp_path)
+    assert found.spec["channels"][0]["missing"] == 2 and len(found.spec["levels"]) == 2
+    assert "its number 2 only fills it up" in found.guessed

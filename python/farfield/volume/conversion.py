@@ -68,6 +68,7 @@ def converted(
     files: Iterable[str] = (),
     at_once: int = 0,
     suffix: str = ".raw",
+    instead: str = "",
 ) -> Converted:
     """The converted file of a source, made now if it is not there.
 
@@ -82,6 +83,7 @@ def converted(
         files: All files of which it is made, where it is more than one.
         suffix: Ending of its name.
         at_once: Bytes of what others decode whole, such as a chunk or an image: more than pieces.
+        instead: What needs no room, as in "open a.vti::NAME", where there is such a way.
 
     Raises:
         DataError: if the source ends early, or the disk is full.
@@ -117,7 +119,7 @@ def converted(
     if count is not None and free < count:
         raise DataError(
             f"{source}: it {why} and takes {format_bytes(count)} when it is converted, but {folder} has {format_bytes(free)} free; "
-            "make room, or set cache_dir to a folder with more"
+            f"make room, {'' if instead else 'or '}set cache_dir to a folder with more{', or ' if instead else ''}{instead}"
         )
     scratch = folder / f".{target.name}.part"
     _forget_killed(folder)

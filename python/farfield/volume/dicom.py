@@ -18,16 +18,16 @@ import numpy as np
 from farfield.errors import DataError
 from farfield.volume.description import Geometry, Level, Volume, contiguous, from_affine, in_table, table_of
 from farfield.volume.dicom_files import Slice, slices_in
-from farfield.volume.dicom_frames import frames_of
+from farfield.volume.dicom_frames import placed_frames
 from farfield.volume.dicom_mosaic import of_mosaics
 from farfield.volume.dicom_order import settled, slack
-from farfield.volume.dicom_pixels import alone, array_of, convert, in_place, of_frames, why_converted
+from farfield.volume.dicom_pixels import alone, array_of, convert, for_each_frame, in_place, why_converted
 from farfield.volume.dicom_segments import of_segments, segments_of
 from farfield.volume.dicom_series import series_of
 from farfield.volume.dicom_stacks import is_of_slide
 from farfield.volume.dicom_tiles import of_slide
 from farfield.volume.dicom_times import Order, key_of, order_of, sorter
-from farfield.volume.dicom_values import channels_of, look_shown, values_of, with_blanks
+from farfield.volume.dicom_values import NUMBERS, channels_of, look_shown, values_of, with_blanks
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
@@ -62,7 +62,7 @@ def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, g
     if len(chosen) == 1 and segments_of(chosen[0]):
         return of_segments(path, chosen[0], options, means, guessed)
     if len(chosen) == 1 and chosen[0].frames > 1:
-        return _of_frames(path, chosen[0], options, means, guessed)
+        return _of_many_frames(path, chosen[0], options, means, guessed)
     if any(s.mosaic is not None for s in chosen):
         return of_mosaics(path, chosen, options, means, guessed)
     many = next((s for s in chosen if s.frames > 1), None)
@@ -73,7 +73,7 @@ def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, g
     chosen = settled(path, chosen, guessed, spaced=options.spacing is not None)
     _alike(path, chosen, spaced=options.spacing is None)
     steps, order = _steps(path, _turned(chosen, guessed), guessed)
-    blanks = _missing(path, steps[0], guessed) if options.spacing is None else [0] * len(steps[0])
+    blanks = _missing(path, steps[0], options, guessed) if options.spacing is None else [0] * len(steps[0])
     geometry = _geometry(path, steps[0], blanks, options, guessed)
     return _volume(path, chosen[0], steps, blanks, order, geometry, options, means, guessed)
 
@@ -163,10 +163,11 @@ def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> tuple[list
             f"{most if len(odd) == least else least}; take what is there twice out of {path}, or copy what is missing"
         )
     (steps,) = counts
-    key = key_of([s.moments for s in group] for group in places.values()) if steps > 1 else None
-    moment = sorter(key)
+    said = [[s.moments for s in group] for group in places.values()]
+    key = key_of(said) if steps > 1 else None
+    moment = sorter(key, said)
     groups = [sorted(group, key=lambda s: moment(s.moments)) for group in places.values()]
-    order = order_of(key, [s.moments for s in groups[0]], first.resolution)
+    order = order_of(key, [s.moments for s in groups[0]], moment, first.resolution)
     if steps > 1:
         guessed.append(order.said(steps, "slices"))
     return [[group[n] for group in groups] for n in range(steps)], order
@@ -244,7 +245,7 @@ def _by_location(path: str, slices: Sequence[Slice], options: Options, guessed: 
     return usual
 
 
-def _missing(path: str, slices: Sequence[Slice], guessed: list[str]) -> list[int]:
+def _missing(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> list[int]:
     """How many slices are not there after each of them, by their positions.
 
     Raises:
@@ -267,7 +268,8 @@ def _missing(path: str, slices: Sequence[Slice], guessed: list[str]) -> list[int
             if n > 1
         ]
         more = f", and {len(at) - 4} times more" if len(at) > 4 else ""
-        shown = "black" if first.samples > 1 or first.palette is not None else "without values"
+        is_coloured = first.samples > 1 or (first.palette is not None and options.kind not in NUMBERS)
+        shown = "black" if is_coloured else "without values"
         what = "a slice is missing" if lacking == 1 else f"{lacking} slices are missing,"
         guessed.append(
             f"{what} {', '.join(at[:4])}{more}: what lay there is {shown}; --spacing X,Y,Z shows the others as if nothing lay "
@@ -327,13 +329,13 @@ def _volume(
     )
 
 
-def _of_frames(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
+def _of_many_frames(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
     """A file of many frames."""
-    found = frames_of(only, spaced=options.spacing is not None)
+    found = placed_frames(only, spaced=options.spacing is not None)
     scales = found.scales if len(found.scales) > 1 else found.scales * only.frames
     only = alone(only, found.scales[0], found.units)
     array = array_of(only, 1, only.frames)
-    values = values_of(of_frames(only), scales, options, guessed)
+    values = values_of(for_each_frame(only), scales, options, guessed)
     tables: list[bytes] = []
     reads = [path]
     file, start = only.file, only.plain_offset

@@ -16,7 +16,7 @@ from farfield.progress import Report
 from farfield.volume import dicom_times, headers, patterns
 from farfield.volume.dicom_bare import is_dicom_start
 from farfield.volume.dicom_looks import Look, look_of
-from farfield.volume.dicom_numbers import number_of, numbers_of, whole
+from farfield.volume.dicom_numbers import number_of, numbers_of, values_in, whole
 from farfield.volume.dicom_sizes import spacing_of
 from farfield.volume.dicom_tables import modality_table_of, padding_of, palette_of
 from farfield.volume.files import head, unreadable
@@ -47,8 +47,8 @@ _TAGS: list[str | tuple[int, int]] = [
     "NumberOfOpticalPaths", "OpticalPathSequence", "DimensionOrganizationType", "VOILUTSequence", "PresentationLUTShape",
     "FloatPixelPaddingValue", "FloatPixelPaddingRangeLimit", "DoubleFloatPixelPaddingValue", "DoubleFloatPixelPaddingRangeLimit",
     "NominalScannedPixelSpacing", "PixelAspectRatio", "SequenceOfUltrasoundRegions", "FrameTime", "FrameTimeVector",
-    "FrameIncrementPointer", "DetectorInformationSequence", "RealWorldValueMappingSequence", "SegmentSequence",
-    "SegmentationType", *dicom_times.TAGS, (0x0019, 0x100A), (0x0029, 0x1010),
+    "FrameIncrementPointer", "DetectorInformationSequence", "SliceVector", "RealWorldValueMappingSequence",
+    "SegmentSequence", "SegmentationType", *dicom_times.TAGS, (0x0019, 0x100A), (0x0029, 0x1010),
 ]  # fmt: skip
 _LONGEST_ELEMENT = 64 << 20
 """Bytes of an element of a header, at most."""
@@ -390,7 +390,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         mosaic=mosaic_of(header, (rows, columns)) if frames == 1 and samples == 1 else None,
         assumed=tuple(filter(None, (assumed, measured, said))),
         unapplied=_unapplied(header, scale),
-        kinds=tuple(str(word).upper() for word in _several(header.get("ImageType"))),
+        kinds=tuple(str(word).upper() for word in values_in(header.get("ImageType"))),
         whole=(whole(header.get("TotalPixelMatrixRows")) or 0, whole(header.get("TotalPixelMatrixColumns")) or 0),
         look=look_of(header, processing),
         units=_units(header, modality),
@@ -399,10 +399,6 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         modality=modality,
         header=header if frames > 1 or "TotalPixelMatrixColumns" in header or "SegmentSequence" in header else None,
     )
-
-
-def _several(value: Any) -> list[Any]:
-    return [] if value is None else [value] if isinstance(value, str) else list(value)
 
 
 def _scale(header: Any) -> tuple[tuple[float, float] | None, str]:

@@ -11,8 +11,8 @@ from farfield.errors import DataError
 from farfield.volume.description import Geometry, from_affine
 from farfield.volume.dicom_files import Slice, check_orientation
 from farfield.volume.dicom_looks import Look, window_of
-from farfield.volume.dicom_numbers import number_of, numbers_of
-from farfield.volume.dicom_times import Order, key_of, moments_of_frame, order_of, sorter
+from farfield.volume.dicom_numbers import number_of, numbers_of, values_in
+from farfield.volume.dicom_times import Order, key_of, moments_of_frame, order_of, sorter, zone_of
 
 
 @dataclass
@@ -32,29 +32,30 @@ class Frames:
     units: str | None = None
     """Of what is rescaled, where the groups of frames say it."""
     looks: list[Look] = field(default_factory=list)
-    """How each frame is shown, in the order of the file; one for all where groups do not say it."""
+    """How each frame that is meant is shown, in the order of the file; one for all where groups do not say it."""
 
 
-def frames_of(only: Slice, *, spaced: bool = False) -> Frames:
+def placed_frames(only: Slice, *, spaced: bool = False) -> Frames:
     """Where the frames of a file lie, and how their numbers are scaled; `spaced`: somebody has said how far they are apart.
 
     Raises:
         DataError: if they are not evenly spaced, or there are not as many groups as frames.
     """
-    of_frames = only.header.get("PerFrameFunctionalGroupsSequence") or []
-    if len(of_frames) not in (0, only.frames):
+    per_frame = only.header.get("PerFrameFunctionalGroupsSequence") or []
+    if len(per_frame) not in (0, only.frames):
         raise DataError(
-            f"{only.file}: its PerFrameFunctionalGroupsSequence has {len(of_frames)} groups for {only.frames} frames, so that "
+            f"{only.file}: its PerFrameFunctionalGroupsSequence has {len(per_frame)} groups for {only.frames} frames, so that "
             "nobody knows which frame lies where; write it again with the tool that made it"
         )
     found = _placed(only, spaced)
     shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]
-    groups = [shared, *of_frames]
+    groups = [shared, *per_frame]
     of_all, *own = [_rescale(item) for item in groups]
     scales = [scale or of_all or only.scale for scale in own] or [of_all or only.scale]
     found.scales = scales[:1] if len(set(scales)) == 1 else scales
-    shown = [_window(item) for item in groups]
-    found.looks = [only.look.with_window(own or shown[0]) for own in shown[1:]] or [only.look.with_window(shown[0])]
+    of_shared = _window(shared)
+    windows = [_window(per_frame[n]) for n in kept_of(only)] if len(per_frame) else [None]
+    found.looks = [only.look.with_window(window or of_shared) for window in windows]
     said = [item.get("PixelValueTransformationSequence") for item in groups if item is not None]
     kind = next((str(s[0].get("RescaleType") or "").strip() for s in said if s), "")
     if any(scales):
@@ -90,7 +91,8 @@ def measured(only: Slice) -> tuple[tuple[float, float] | None, float | None]:
     return None if spacing is None else (spacing[0], spacing[1]), thickness
 
 
-def _kept(only: Slice) -> list[int]:
+def kept_of(only: Slice) -> list[int]:
+    """The frames that are meant."""
     return list(range(only.frames) if only.kept is None else only.kept)
 
 
@@ -102,7 +104,7 @@ def orientations(only: Slice) -> list[tuple[float, ...] | None]:
 
 def _placed(only: Slice, spaced: bool) -> Frames:
     header = only.header
-    kept = _kept(only)
+    kept = kept_of(only)
     per_frame = header.get("PerFrameFunctionalGroupsSequence") or []
     groups = [per_frame[n] for n in kept] if len(per_frame) else []
     shared = (header.get("SharedFunctionalGroupsSequence") or [None])[0]
@@ -142,11 +144,13 @@ def _placed(only: Slice, spaced: bool) -> Frames:
         raise DataError(
             f"{only.file}: its {len(kept)} frames lie at {len(places)} positions, some more often than others; split it first"
         )
-    moments = [moments_of_frame(item) for item in groups] or [{}] * len(kept)
-    key = key_of([moments[n] for n in group] for group in at.values()) if steps > 1 else None
-    moment = sorter(key)
+    zone = zone_of(header)
+    moments = [moments_of_frame(item, zone) for item in groups] or [{}] * len(kept)
+    said_of = [[moments[n] for n in group] for group in at.values()]
+    key = key_of(said_of) if steps > 1 else None
+    moment = sorter(key, said_of)
     sorted_groups = [sorted(group, key=lambda n: moment(moments[n])) for group in at.values()]
-    step_order = order_of(key, [moments[n] for n in sorted_groups[0]], only.resolution)
+    step_order = order_of(key, [moments[n] for n in sorted_groups[0]], moment, only.resolution)
     if steps > 1:
         guessed.append(step_order.said(steps, "frames"))
     chosen = [group[step] for step in range(steps) for group in sorted_groups]
@@ -201,9 +205,9 @@ def _of_film(only: Slice) -> tuple[list[float], str]:
     header = only.header
     pointer = header.get("FrameIncrementPointer")
     wanted = [int(tag) for tag in (pointer if hasattr(pointer, "append") else [pointer])] if pointer is not None else []
-    vector = header.get("FrameTimeVector")
-    if 0x00181065 in wanted and vector is not None and np.size(vector) == only.frames:
-        return np.cumsum([float(v) / 1000 for v in vector]).tolist(), "FrameTimeVector"
+    vector = numbers_of(header.get("FrameTimeVector"), only.frames)
+    if 0x00181065 in wanted and vector is not None:
+        return np.cumsum([v / 1000 for v in vector]).tolist(), "FrameTimeVector"
     each = number_of(header.get("FrameTime"))
     if each and (0x00181063 in wanted or not wanted):
         return [each / 1000 * n for n in range(only.frames)], "FrameTime"
@@ -212,23 +216,26 @@ def _of_film(only: Slice) -> tuple[list[float], str]:
 
 def _of_detector(header: Any, tag: str, count: int) -> tuple[float, ...] | None:
     """What the first detector of a nuclear image says, where its frames are slices that were reconstructed."""
-    kinds = header.get("ImageType") or []
+    kinds = header.get("ImageType")
     found = header.get("DetectorInformationSequence")
-    is_stack = "RECON TOMO" in [str(word).upper() for word in kinds]
+    is_stack = any(str(word).upper() in ("RECON TOMO", "RECON GATED TOMO") for word in values_in(kinds))
     return numbers_of(found[0].get(tag), count) if found and is_stack else None
 
 
 def _by_detector(
     only: Slice, header: Any, orientation: tuple[float, ...] | None, thickness: float | None
 ) -> list[tuple[float, ...]]:
-    """Positions of slices that were reconstructed: the first one's, and as far apart as the header says."""
+    """Positions of slices that were reconstructed: the first one's, and as far apart as the header says.
+
+    The sign of SpacingBetweenSlices says on which side of the first one the others are (PS3.3 C.8.4.15).
+    """
     first = _of_detector(header, "ImagePositionPatient", 3)
-    numbers = header.get("SliceVector")
-    if first is None or orientation is None or not thickness or np.size(numbers) != only.frames:
+    numbers = numbers_of(header.get("SliceVector"), only.frames)
+    step = number_of(header.get("SpacingBetweenSlices")) or thickness
+    if first is None or orientation is None or not step or numbers is None:
         return []
     normal = np.cross(orientation[:3], orientation[3:])
-    listed = np.atleast_1d(np.asarray(numbers, dtype=np.float64))
-    return [tuple((np.array(first) + normal * thickness * (listed[n] - 1)).tolist()) for n in _kept(only)]
+    return [tuple((np.array(first) + normal * step * (numbers[n] - 1)).tolist()) for n in kept_of(only)]
 
 
 def _missing(only: Slice, header: Any, orientation: tuple[float, ...] | None, positions: int) -> str:
@@ -250,7 +257,7 @@ def _by_offsets(only: Slice, header: Any, orientation: tuple[float, ...] | None)
         return []
     normal = np.cross(orientation[:3], orientation[3:])
     first = float(offsets[0])
-    return [tuple((np.array(only.position) + normal * (float(offsets[n]) - first)).tolist()) for n in _kept(only)]
+    return [tuple((np.array(only.position) + normal * (float(offsets[n]) - first)).tolist()) for n in kept_of(only)]
 
 
 def group_numbers(item: Any, sequence: str, tag: str, count: int) -> tuple[float, ...] | None:

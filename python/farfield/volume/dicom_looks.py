@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from farfield.volume.dicom_numbers import number_of
+from farfield.volume.dicom_numbers import number_of, numbers_of
 
 _CURVED = "SIGMOID"
 
@@ -30,16 +30,17 @@ class Look:
 
 
 def look_of(header: Any, processing: Any) -> Look:
-    """How the header says that an image is shown."""
+    """How the header says that an image is shown; a table of grey values that cannot be read is left out."""
     inverted = "MONOCHROME1" if str(header.get("PhotometricInterpretation", "")) == "MONOCHROME1" else ""
     if str(header.get("PresentationLUTShape") or "").strip() == "INVERSE":
         inverted = inverted or "PresentationLUTShape INVERSE"
     window = window_of(header)
     if header.get("VOILUTSequence"):
-        found, falls = _of_table(header, processing)
+        found, falls, flaw = _of_table(header, processing)
         ramp = window or found
-        which = "its window" if window is not None else "the values that it tells apart"
-        said = f"its table of grey values (VOILUTSequence) is not followed: shown is a straight ramp over {which}"
+        which = "its window" if window is not None else "all values" if flaw else "the values that it tells apart"
+        what = f"cannot be read ({flaw})" if flaw else "is not followed"
+        said = f"its table of grey values (VOILUTSequence) {what}: shown is a straight ramp over {which}"
         if window is None and falls:
             # A table that falls turns black and white; where they are turned already, they are as without both.
             inverted = "" if inverted else "a VOILUTSequence that falls"
@@ -51,20 +52,26 @@ def look_of(header: Any, processing: Any) -> Look:
     return Look(window, inverted)
 
 
-def _of_table(header: Any, processing: Any) -> tuple[tuple[float, float] | None, bool]:
-    """Values that a table of grey values tells apart, and whether it falls."""
-    described = header.VOILUTSequence[0].get("LUTDescriptor")
-    count, said = (int(described[n]) for n in range(2))
-    count = count or 1 << 16
+def _of_table(header: Any, processing: Any) -> tuple[tuple[float, float] | None, bool, str]:
+    """Values that a table of grey values tells apart, whether it falls, and why it cannot be read."""
+    described = numbers_of(header.VOILUTSequence[0].get("LUTDescriptor"), 3)
+    if described is None:
+        return None, False, "its LUTDescriptor is not three numbers"
+    count, said = int(described[0]) or 1 << 16, int(described[1])
     # Values may be negative, whatever the header calls the type of the table's first one.
     signed = int(header.get("PixelRepresentation", 0)) == 1 or (number_of(header.get("RescaleIntercept")) or 0.0) < 0
     first = said - (1 << 16) if signed and said >= 1 << 15 else said
     # The table is read with its first value as it stands: that is shifted afterwards.
-    entries = np.asarray(processing.apply_voi(np.arange(count) + said, header)).astype(np.int64)
+    try:
+        entries = np.asarray(processing.apply_voi(np.arange(count) + said, header)).astype(np.int64)
+    except MemoryError:
+        raise
+    except Exception as error:  # pydicom raises whatever comes of a damaged table
+        return None, False, " ".join(str(error).split())[:160] or type(error).__name__
     changes = np.flatnonzero(np.diff(entries))
     if not len(changes):
-        return None, False
-    return (float(first + changes[0]), float(first + changes[-1] + 1)), bool(entries[0] > entries[-1])
+        return None, False, ""
+    return (float(first + changes[0]), float(first + changes[-1] + 1)), bool(entries[0] > entries[-1]), ""
 
 
 def window_of(header: Any) -> tuple[float, float] | None:

@@ -17,6 +17,7 @@ import numpy as np
 from farfield.errors import DataError
 from farfield.volume.description import Level, Volume, from_affine
 from farfield.volume.dicom_files import Slice
+from farfield.volume.dicom_numbers import values_in
 from farfield.volume.dicom_pixels import array_of, convert
 from farfield.volume.dicom_times import key_of, order_of, sorter
 from farfield.volume.dicom_values import channels_of, look_shown, values_of
@@ -41,7 +42,7 @@ class Mosaic:
 
 def mosaic_of(header: Any, size: tuple[int, int]) -> Mosaic | None:
     """The tiles of a mosaic; None for any other picture, and where nothing says how many there are."""
-    if "MOSAIC" not in [str(word).upper() for word in _listed(header.get("ImageType"))]:
+    if "MOSAIC" not in [str(word).upper() for word in values_in(header.get("ImageType"))]:
         return None
     csa = _value(header, CSA)
     raw = bytes(csa) if isinstance(csa, bytes | bytearray) else b""
@@ -58,10 +59,6 @@ def mosaic_of(header: Any, size: tuple[int, int]) -> Mosaic | None:
     return Mosaic(count, (size[0] // across, size[1] // across), normal)
 
 
-def _listed(value: Any) -> list[Any]:
-    return [] if value is None else [value] if isinstance(value, str) else list(value)
-
-
 def _value(header: Any, tag: tuple[int, int]) -> Any:
     element = header.get(tag)
     return None if element is None else element.value
@@ -69,7 +66,7 @@ def _value(header: Any, tag: tuple[int, int]) -> Any:
 
 def _by_matrix(header: Any, size: tuple[int, int]) -> int:
     """Tiles along a side by the acquisition matrix, which is that of one tile."""
-    sides = [int(n) for n in _listed(header.get("AcquisitionMatrix")) if int(n) > 0]
+    sides = [int(n) for n in values_in(header.get("AcquisitionMatrix")) if int(n) > 0]
     return next((size[0] // n for n in sides if size[0] % n == 0 and size[0] // n > 1), 0)
 
 
@@ -100,10 +97,11 @@ def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Mean
     Raises:
         DataError: if mosaics differ.
     """
-    key = key_of([[s.moments for s in chosen]])
-    moment = sorter(key)
+    said = [[s.moments for s in chosen]]
+    key = key_of(said)
+    moment = sorter(key, said)
     listed = sorted(chosen, key=lambda s: (moment(s.moments), s.instance, s.file))
-    order = order_of(key, [s.moments for s in listed], chosen[0].resolution)
+    order = order_of(key, [s.moments for s in listed], moment, chosen[0].resolution)
     first = listed[0]
     mosaic = first.mosaic
     odd = next((s for s in listed if s.mosaic != mosaic or s.size != first.size or s.pixel != first.pixel), None)

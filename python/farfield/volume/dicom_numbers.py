@@ -1,9 +1,18 @@
-"""Numbers in elements of DICOM headers, which may be missing, empty, text, or of another count."""
+"""Values in elements of DICOM headers, which may be missing, empty, text, or of another count."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+
+def values_in(value: Any) -> list[Any]:
+    """The values of an element, however many it has.
+
+    >>> values_in(None), values_in("AXIAL"), values_in(["ORIGINAL", "AXIAL"])
+    ([], ['AXIAL'], ['ORIGINAL', 'AXIAL'])
+    """
+    return [] if value is None else [value] if isinstance(value, str) else list(value)
 
 
 def numbers_of(value: Any, count: int) -> tuple[float, ...] | None:

@@ -133,9 +133,7 @@ def convert(
 def _pixels(
     listed: Sequence[Slice], array: Array, values: Values, tiles: int, blanks: Sequence[int]
 ) -> Iterator[bytes]:
-    pydicom = need("pydicom", "DICOM files")
     pixels = need("pydicom.pixels", "DICOM files")
-
     each = iter(values.meanings or ())
     kind = np.dtype(array.dtype).newbyteorder("<")
     for s, blank in zip(listed, blanks or [0] * len(listed), strict=True):
@@ -158,12 +156,17 @@ def _pixels(
         except MemoryError:
             raise
         except Exception as error:  # decoders raise whatever they like
-            raise DataError(
-                f"{s.file}: its pixels are written as {s.syntax_name}, which pydicom {pydicom.__version__} does not decode here "
-                f"({' '.join(str(error).split())[:160]}); pip install "
-                "pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg may bring it, or write it without compression "
-                "first (dcmdjpeg, or gdcmconv --raw)"
-            ) from error
+            raise undecoded(s, error) from error
+
+
+def undecoded(s: Slice, error: Exception) -> DataError:
+    """The error for pixels that no decoder takes, of what one of them said."""
+    version = need("pydicom", "DICOM files").__version__
+    return DataError(
+        f"{s.file}: its pixels are written as {s.syntax_name}, which pydicom {version} does not decode here "
+        f"({' '.join(str(error).split())[:160]}); pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg may bring it, or "
+        "write it without compression first (dcmdjpeg, or gdcmconv --raw)"
+    )
 
 
 def unfolded(mosaic: Any, tiles: int, rows: int, columns: int) -> Any:
@@ -216,7 +219,7 @@ def _plain(s: Slice, order: Sequence[int]) -> Iterator[Any]:
         yield found
 
 
-def of_frames(s: Slice) -> list[Slice]:
+def for_each_frame(s: Slice) -> list[Slice]:
     """As many times the same as a file has frames: what is said of each alone."""
     return list(itertools.repeat(s, s.frames))
 

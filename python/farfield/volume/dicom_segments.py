@@ -11,10 +11,10 @@ from farfield.errors import DataError
 from farfield.volume.conversion import converted
 from farfield.volume.description import Array, Channel, Level, Volume, contiguous, from_affine
 from farfield.volume.dicom_files import Slice, check_orientation
-from farfield.volume.dicom_frames import group_numbers, measured, orientations
-from farfield.volume.dicom_numbers import number_of
+from farfield.volume.dicom_frames import group_numbers, kept_of, measured, orientations
+from farfield.volume.dicom_numbers import number_of, whole
 from farfield.volume.dicom_order import slack
-from farfield.volume.dicom_pixels import frames_in
+from farfield.volume.dicom_pixels import frames_in, undecoded
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
@@ -23,12 +23,21 @@ _MOST_PLANES = 1 << 16
 
 
 def segments_of(only: Slice) -> dict[int, str]:
-    """Names of segments by their numbers; nothing where a file is no segmentation in parts of one bit."""
+    """Names of segments by their numbers; nothing where a file is no segmentation in parts of one bit.
+
+    Raises:
+        DataError: if a segment has no number.
+    """
     header = only.header
     if header is None or str(header.get("SegmentationType") or "") != "BINARY" or not header.get("SegmentSequence"):
         return {}
-    listed = {int(s.SegmentNumber): str(s.get("SegmentLabel") or "") for s in header.SegmentSequence}
-    return {number: name for number, name in listed.items() if number > 0}
+    listed = [(whole(s.get("SegmentNumber")), str(s.get("SegmentLabel") or "")) for s in header.SegmentSequence]
+    if any(number is None for number, _ in listed):
+        raise DataError(
+            f"{only.file}: a segment of it has no number (SegmentNumber), so that nobody knows which frames are its own; write it "
+            "again with the tool that made it"
+        )
+    return {number: name for number, name in listed if number is not None and number > 0}
 
 
 def of_segments(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
@@ -40,13 +49,16 @@ def of_segments(path: str, only: Slice, options: Options, means: Means, guessed:
     names = segments_of(only)
     per_frame = only.header.get("PerFrameFunctionalGroupsSequence") or []
     shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]
-    numbers = [_number(item, shared, names) for item in per_frame]
-    positions = [group_numbers(item, "PlanePositionSequence", "ImagePositionPatient", 3) for item in per_frame]
-    turn = group_numbers(shared, "PlaneOrientationSequence", "ImageOrientationPatient", 6) or next(
-        iter(orientations(only)), None
+    kept = kept_of(only)
+    groups = [per_frame[n] for n in kept if n < len(per_frame)]
+    numbers = [_number(item, shared, names) for item in groups]
+    positions = [group_numbers(item, "PlanePositionSequence", "ImagePositionPatient", 3) for item in groups]
+    turns = orientations(only)
+    turn = group_numbers(shared, "PlaneOrientationSequence", "ImageOrientationPatient", 6) or (
+        turns[kept[0]] if kept[0] < len(turns) else None
     )
     known = [p for p in positions if p is not None]
-    if turn is None or not known or len(known) != only.frames or None in numbers:
+    if turn is None or len(known) != len(kept) or None in numbers:
         raise DataError(
             f"{only.file}: a frame of this segmentation does not say where it lies, or of which segment it is; write it again with "
             "the tool that made it"
@@ -57,7 +69,7 @@ def of_segments(path: str, only: Slice, options: Options, means: Means, guessed:
     along = np.round([float(np.dot(p, normal)) for p in known], 3)
     places, step = _planes(only, along)
     of_planes: list[list[tuple[int, int]]] = [[] for _ in range(int(places.max()) + 1)]
-    for frame, (place, number) in enumerate(zip(places.tolist(), numbers, strict=True)):
+    for frame, place, number in zip(kept, places.tolist(), numbers, strict=True):
         of_planes[place].append((int(number or 0), frame))
     array = Array(
         only.label or "segments",
@@ -71,7 +83,7 @@ def of_segments(path: str, only: Slice, options: Options, means: Means, guessed:
         means,
         count=array.bytes,
         why="has a frame for each segment",
-        how=f"labels of segments as {array.dtype}",
+        how=f"labels of segments as {array.dtype}" + ("" if only.kept is None else f" of the frames {list(kept)}"),
         pieces=lambda: _labels(only, of_planes, array.dtype),
         files=[only.file],
     )
@@ -122,15 +134,18 @@ def _planes(
     distinct = np.unique(along)
     _, thickness = measured(only)
     gaps = np.diff(distinct)
-    step = float(gaps.min()) if len(gaps) else thickness or 1.0
-    exact = (along - distinct[0]) / step
-    places = np.round(exact).astype(np.int64)
-    if float(np.abs(exact - places).max()) * step > slack(step) * max(1, len(distinct)) or places.max() >= _MOST_PLANES:
+    if not len(gaps):
+        return np.zeros(len(along), np.int64), thickness or 1.0
+    of_distinct = np.concatenate([[0], np.cumsum(np.round(gaps / gaps.min()))]).astype(np.int64)
+    last = int(of_distinct[-1])
+    # Over many planes the rounding of each distance adds up: the whole length is more exact.
+    step = float(np.ptp(distinct)) / last
+    off = np.abs(distinct - distinct[0] - step * of_distinct)
+    if float(off.max()) > slack(step) or last >= _MOST_PLANES:
         raise DataError(
             f"{only.file}: its planes are {gaps.min():.4g} to {gaps.max():.4g} mm apart, and should be evenly; resample it first"
         )
-    # Over many planes the rounding of each distance adds up: the whole length is more exact.
-    return places, float(np.ptp(distinct)) / int(places.max()) if len(gaps) else step
+    return of_distinct[np.searchsorted(distinct, along)], step
 
 
 def _labels(only: Slice, of_planes: Sequence[Sequence[tuple[int, int]]], dtype: str) -> Iterator[bytes]:
@@ -147,7 +162,4 @@ def _labels(only: Slice, of_planes: Sequence[Sequence[tuple[int, int]]], dtype: 
     except (MemoryError, GeneratorExit):
         raise
     except Exception as error:  # decoders raise whatever they like
-        raise DataError(
-            f"{only.file}: its pixels are written as {only.syntax_name}, which pydicom does not decode here "
-            f"({' '.join(str(error).split())[:160]}); write it without compression first (dcmdjpeg, or gdcmconv --raw)"
-        ) from error
+        raise undecoded(only, error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from farfield.volume.dicom_frames import orientations
 
 _ALIKE = 1e-3
 """By how much the directions of rows and columns of one stack may differ: they are rounded when they are written."""
+_CELL = 1e-2
+"""How wide the cells are by which alike directions are found: several times wider than they differ, so that few are looked at."""
 _PLANES = ("sagittal", "coronal", "axial")
 _STRAIGHT = 0.9
 
@@ -22,19 +25,18 @@ def stacks_in(series: Sequence[Slice]) -> list[list[Slice]]:
         levels = [s for s in series if _beside(s) is None]
         return [part for part in (levels, *([s] for s in series if _beside(s) is not None)) if part]
     if len(series) == 1 and series[0].frames > 1:
-        return [[part] for part in _of_frames(series[0])]
-    by_turn: list[tuple[Slice, list[Slice]]] = []
+        return [[part] for part in _stacks_of_frames(series[0])]
+    stacks: list[list[Slice]] = []
+    known = Turns()
     unsaid: list[Slice] = []
     for s in series:
         if s.orientation is None:
             unsaid.append(s)
             continue
-        mine = next((held for first, held in by_turn if _goes_with(first, s)), None)
-        if mine is None:
-            by_turn.append((s, [s]))
-        else:
-            mine.append(s)
-    stacks = [held for _, held in by_turn]
+        mine = known.number((float(_is_localizer(s)), *s.orientation))
+        if mine == len(stacks):
+            stacks.append([])
+        stacks[mine].append(s)
     if len(stacks) < 2 or max(map(len, stacks)) < 2:
         return [list(series)]
     # An image that does not say how it is turned is placed among the most.
@@ -56,26 +58,53 @@ def _is_localizer(s: Slice) -> bool:
     return "LOCALIZER" in s.kinds
 
 
-def _goes_with(first: Slice, s: Slice) -> bool:
-    return _is_localizer(first) == _is_localizer(s) and _same(first.orientation, s.orientation)
+class Turns:
+    """Turns that differ, by the number of each in the order in which they came.
+
+    Each lies in a cell; those that are alike are in the cells around it that are near enough, which are few.
+    """
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[int, ...], list[int]] = {}
+        self._held: list[tuple[float, ...] | None] = []
+
+    def number(self, turn: tuple[float, ...] | None) -> int:
+        """The number of the first turn that is like this one; a new one where none is."""
+        if turn is None:  # those that say none are alike
+            cell: tuple[int, ...] = ()
+            near = self._cells.get(cell, [])
+        else:
+            cell = tuple(map(_cell, turn))
+            around = itertools.product(*({_cell(v - _ALIKE), _cell(v + _ALIKE)} for v in turn))
+            near = [n for c in around for n in self._cells.get(c, ()) if _same(self._held[n], turn)]
+        if near:
+            return min(near)
+        self._held.append(turn)
+        self._cells.setdefault(cell, []).append(len(self._held) - 1)
+        return len(self._held) - 1
+
+
+def _cell(value: float) -> int:
+    """In which cell a part of a turn lies: 0 and 1, which are most of them, are in the middle of theirs."""
+    return round(value / _CELL)
 
 
 def _same(a: tuple[float, ...] | None, b: tuple[float, ...] | None) -> bool:
-    return a is not None and b is not None and float(np.abs(np.subtract(a, b)).max()) <= _ALIKE
+    return a is not None and b is not None and max(abs(x - y) for x, y in zip(a, b, strict=True)) <= _ALIKE
 
 
-def _of_frames(only: Slice) -> list[Slice]:
+def _stacks_of_frames(only: Slice) -> list[Slice]:
     """The stacks of a file of many frames, each with those of its frames that are meant."""
     turns = orientations(only)
     if len(turns) != only.frames:
         return [only]
+    known = Turns()
     by_turn: list[tuple[tuple[float, ...] | None, list[int]]] = []
     for n, turn in enumerate(turns):
-        mine = next((held for first, held in by_turn if first == turn or _same(first, turn)), None)
-        if mine is None:
-            by_turn.append((turn, [n]))
-        else:
-            mine.append(n)
+        mine = known.number(turn)
+        if mine == len(by_turn):
+            by_turn.append((turn, []))
+        by_turn[mine][1].append(n)
     if len(by_turn) < 2 or max(len(held) for _, held in by_turn) < 2:
         return [only]
     return [replace(only, orientation=turn, kept=tuple(held)) for turn, held in by_turn]

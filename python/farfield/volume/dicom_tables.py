@@ -1,4 +1,4 @@
-"""Tables, padding and windows in headers of DICOM images."""
+"""Tables and padding in headers of DICOM images."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from farfield.volume.description import Array, Level, Volume, from_affine, in_ta
 from farfield.volume.dicom_files import Slice
 from farfield.volume.dicom_frames import measured
 from farfield.volume.dicom_numbers import number_of
-from farfield.volume.dicom_pixels import array_of, convert, of_frames, why_converted
+from farfield.volume.dicom_pixels import array_of, convert, for_each_frame, why_converted
 from farfield.volume.dicom_values import Values, channels_of, look_shown, values_of
 from farfield.volume.options import Means, Options
 
@@ -31,9 +31,11 @@ def of_slide(path: str, chosen: Sequence[Slice], options: Options, means: Means,
     reads = [path]
     across, down, step = _apart(first, options, guessed)
     levels: list[Level] = []
-    values = Values()
+    values = None
     for file in files:
-        array, values = _tiled(path, file, options, means, tables, reads, guessed if file is first else [])
+        array, found = _tiled(path, file, options, means, tables, reads, guessed if file is first else [])
+        # Those of the largest picture are what channels say.
+        values = values or found
         array.name = first.label or "slices"
         ratio = first.whole[1] / file.whole[1], first.whole[0] / file.whole[0]
         # Levels begin at one corner: centres of larger voxels lie further in.
@@ -44,7 +46,7 @@ def of_slide(path: str, chosen: Sequence[Slice], options: Options, means: Means,
     if odd is not None:
         raise DataError(f"{files[odd].file}: it has other focal planes than {first.file}; take it out of {path}")
     look = look_shown([first.look], "frame", guessed)
-    kind, channels = channels_of(first, top, values, look, guessed)
+    kind, channels = channels_of(first, top, values or Values(), look, guessed)
     geometry = from_affine(first.file, np.diag([across, down, step]).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
     return Volume(
         path=path,
@@ -88,7 +90,7 @@ def _tiled(
     rows, columns = only.whole
     grid = -(-rows // only.size[0]), -(-columns // only.size[1])
     planes, places = _places(only, grid)
-    values = values_of(of_frames(only), [only.scale] * only.frames, options, guessed)
+    values = values_of(for_each_frame(only), [only.scale] * only.frames, options, guessed)
     array = array_of(only, 1, only.frames)
     file, start = only.file, only.plain_offset
     why = why_converted([only], array)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from farfield.volume.dicom_numbers import number_of
 
 Moments = Mapping[str, float]
 """What an image says of when it is, and of what else may tell it apart, by the name of the element."""
@@ -19,10 +22,12 @@ _TIMES = {
 _COUNTS = ("TemporalPositionIdentifier", "TemporalPositionIndex")
 _OTHERS = {
     "EchoTime": " ms", "EffectiveEchoTime": " ms", "InversionTime": " ms", "DiffusionBValue": " s/mm2", "RepetitionTime": " ms",
-    "FlipAngle": " degrees", "EnergyWindowNumber": "", "ReferencedSegmentNumber": "",
+    "FlipAngle": " degrees", "ReferencedSegmentNumber": "",
 }  # fmt: skip
 """Elements that say no time, with their units."""
 _DATES = ("FrameAcquisitionDateTime", "FrameReferenceDateTime", "AcquisitionDateTime", "AcquisitionTime", "ContentTime")
+_OF_DAY = {"AcquisitionTime": "AcquisitionDate", "ContentTime": "ContentDate"}
+"""Times of a day, and where its date stands: it is beside them where it could be read."""
 _ORDER = (*_TIMES, *_COUNTS, *_OTHERS, *_DATES)
 _GROUPS = {
     "TemporalPositionTimeOffset": "TemporalPositionSequence", "TemporalPositionIndex": "FrameContentSequence",
@@ -39,56 +44,56 @@ TAGS = (
 """Elements of a header that are needed here."""
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86400.0
-_DATED = 10 * 365 * _DAY
-"""Seconds from which on a moment is a date: those of a day alone are less."""
 
 
 def moments_of(header: Any) -> dict[str, float]:
     """What the header of a file says."""
-    found = {key: number for key in (*_TIMES, *_COUNTS, *_OTHERS) if (number := _number(header.get(key))) is not None}
-    for key, date, time in (
-        ("AcquisitionDateTime", "", "AcquisitionDateTime"),
-        ("AcquisitionTime", "AcquisitionDate", "AcquisitionTime"),
-        ("ContentTime", "ContentDate", "ContentTime"),
-    ):
-        said = moment_of(f"{(header.get(date) or '') if date else ''}{header.get(time) or ''}", dated=not date)
-        if said is not None and header.get(time):
+    found = {key: number for key in (*_TIMES, *_COUNTS, *_OTHERS) if (number := number_of(header.get(key))) is not None}
+    zone = zone_of(header)
+    said = seconds_of(str(header.get("AcquisitionDateTime") or ""), dated=True, zone=zone)
+    if said is not None:
+        found["AcquisitionDateTime"] = said
+    for key, date in _OF_DAY.items():
+        day, time = (str(header.get(tag) or "").strip() for tag in (date, key))
+        said = seconds_of(day + time, dated=bool(day), zone=zone) if time else None
+        if said is not None:
             found[key] = said
+            if day:
+                found[date] = said
     return found
 
 
-def moments_of_frame(group: Any) -> dict[str, float]:
-    """What the functional groups of a frame say."""
+def zone_of(header: Any) -> str:
+    """What dates of a file are in that do not say it themselves, as in "+0200"; nothing where it does not say so."""
+    return str(header.get("TimezoneOffsetFromUTC") or "").strip()
+
+
+def moments_of_frame(group: Any, zone: str = "") -> dict[str, float]:
+    """What the functional groups of a frame say; `zone` as in `zone_of`."""
     found: dict[str, float] = {}
     for key, sequence in _GROUPS.items():
         inside = group.get(sequence)
         value = inside[0].get(key) if inside else None
-        said = moment_of(str(value or ""), dated=True) if key in _DATES else _number(value)
+        said = seconds_of(str(value or ""), dated=True, zone=zone) if key in _DATES else number_of(value)
         if said is not None:
             found[key] = said
     return found
 
 
-def _number(value: Any) -> float | None:
-    try:
-        found = float(value)
-    except (TypeError, ValueError):  # not there, several, or text
-        return None
-    return found if math.isfinite(found) else None
+def seconds_of(text: str, *, dated: bool = False, zone: str = "") -> float | None:
+    """Seconds since 1970 of a date and time as DICOM writes them; of a time alone those of its day. `zone`: what a date without
+    one of its own is in.
 
-
-def moment_of(text: str, *, dated: bool = False) -> float | None:
-    """Seconds since 1970 of a date and time as DICOM writes them; of a time alone those of its day.
-
-    >>> moment_of("20010909014640.5"), moment_of("014640"), moment_of("20010909034640+0200"), moment_of("noon")
+    >>> seconds_of("20010909014640.5"), seconds_of("014640"), seconds_of("20010909034640+0200"), seconds_of("noon")
     (1000000000.5, 6400.0, 1000000000.0, None)
     """
     plain = text.strip().replace(":", "")
     found = re.fullmatch(r"(\d{8})?(\d{2})(\d{2})?(\d{2})?(\.\d{1,6})?([+-]\d{4})?", plain)
     if found is None or (dated and found[1] is None):
         return None
-    day, hour, minute, second, part, zone = found.groups()
+    day, hour, minute, second, part, own = found.groups()
     seconds = 3600.0 * int(hour) + 60 * int(minute or 0) + int(second or 0) + float(part or 0)
+    zone = own or (zone if day is not None and re.fullmatch(r"[+-]\d{4}", zone) else "")
     if zone:
         seconds -= (1 if zone[0] == "+" else -1) * (3600 * int(zone[1:3]) + 60 * int(zone[3:5]))
     if day is None:
@@ -109,6 +114,8 @@ class Order:
     """Of the steps, by the first place."""
     resolution: float | None = None
     """Seconds between counted steps."""
+    dated: bool = False
+    """Whether the values are seconds since 1970, and not those of a day."""
 
     @property
     def times(self) -> list[float]:
@@ -118,14 +125,14 @@ class Order:
         if self.key in _COUNTS and self.resolution:
             return [(v - self.values[0]) * self.resolution for v in self.values]
         if self.key in _DATES:
-            first = self.values[0] if self.values[0] > _DATED else 0.0
+            first = self.values[0] if self.dated else 0.0
             return [v - first for v in self.values]
         return []
 
     @property
     def units(self) -> str:
         """Of `times`: those of dates count from the first one."""
-        if self.key in _DATES and self.values[0] > _DATED:
+        if self.dated:
             begin = _BEGIN + timedelta(seconds=self.values[0])
             return f"seconds since {begin:%Y-%m-%d %H:%M:%S}" + (f".{begin:%f}" if begin.microsecond else "")
         return "s" if self.times else "1"
@@ -138,7 +145,8 @@ class Order:
         if self.key in _OTHERS:
             listed = ", ".join(f"{v:g}" for v in self.values[:6]) + (", ..." if len(self.values) > 6 else "")
             return begin + f"though they differ in {self.key}: {listed}{_OTHERS[self.key]}"
-        return begin + f"in the order of their {self.key}"
+        over = " across midnight" if self.key in _OF_DAY and not self.dated and self.values[-1] >= _DAY else ""
+        return begin + f"in the order of their {self.key}{over}"
 
 
 def key_of(places: Iterable[Sequence[Moments]]) -> str | None:
@@ -150,17 +158,43 @@ def key_of(places: Iterable[Sequence[Moments]]) -> str | None:
     held = [list(place) for place in places]
 
     def differs(key: str) -> bool:
-        return all(all(key in m for m in place) and len({m[key] for m in place}) == len(place) for place in held)
+        # Times of a day say nothing beside dates.
+        return (
+            all(all(key in m for m in place) and len({m[key] for m in place}) == len(place) for place in held)
+            and len({_is_dated(key, m) for place in held for m in place}) == 1
+        )
 
     return next(filter(differs, _ORDER), None)
 
 
-def order_of(key: str | None, first: Sequence[Moments], resolution: float | None = None) -> Order:
-    """The order of steps of which these are those of the first place, sorted."""
-    values = tuple(m[key] for m in first) if key is not None else ()
-    return Order(key, values, resolution)
+def _is_dated(key: str, moments: Moments) -> bool:
+    """Whether an element of an image is a moment with its date."""
+    return key in _DATES and (key not in _OF_DAY or _OF_DAY[key] in moments)
 
 
-def sorter(key: str | None) -> Callable[[Moments], float]:
-    """By what images of a place are sorted."""
-    return lambda moments: 0.0 if key is None else moments[key]
+def order_of(
+    key: str | None,
+    first: Sequence[Moments],
+    moment: Callable[[Moments], float],
+    resolution: float | None = None,
+) -> Order:
+    """The order of steps of which these are those of the first place, sorted by `moment`."""
+    if key is None:
+        return Order(None, (), resolution)
+    return Order(key, tuple(map(moment, first)), resolution, _is_dated(key, first[0]))
+
+
+def sorter(key: str | None, places: Iterable[Sequence[Moments]]) -> Callable[[Moments], float]:
+    """By what images of a place are sorted. Times without dates that lie on both sides of midnight go on after it.
+
+    >>> found = sorter("ContentTime", [[{"ContentTime": 86390.0}, {"ContentTime": 10.0}]])
+    >>> found({"ContentTime": 86390.0}), found({"ContentTime": 10.0})
+    (86390.0, 86410.0)
+    """
+    if key is None:
+        return lambda moments: 0.0
+    held = [m for place in places for m in place]
+    times = sorted({m[key] for m in held}) if key in _OF_DAY and not any(_is_dated(key, m) for m in held) else []
+    gap, after = max(((b - a, b) for a, b in itertools.pairwise(times)), default=(0.0, 0.0))
+    evening = after if gap > _DAY / 2 else -math.inf
+    return lambda moments: moments[key] + (_DAY if moments[key] < evening else 0.0)

@@ -22,6 +22,8 @@ from farfield.volume.options import Options
 Meaning = Callable[[NDArray[Any]], NDArray[Any]]
 Scale = tuple[float, float] | None
 """Rescale slope and intercept."""
+NUMBERS = ("scalar", "labels")
+"""Kinds of which numbers are shown where there is a palette."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
         DataError: if some have a palette and others none.
     """
     first = slices[0]
-    if any(s.palette is not None for s in slices) and options.kind not in ("scalar", "labels"):
+    if any(s.palette is not None for s in slices) and options.kind not in NUMBERS:
         if any(s.palette is None for s in slices):
             lacking = next(s for s in slices if s.palette is None)
             raise DataError(

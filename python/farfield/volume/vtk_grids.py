@@ -124,7 +124,7 @@ def grid_of(path: str, scratch: Path) -> Grid:
                 taken.add(column.name)
                 grid.fields.append(column)
         if others:
-            grid.remarks.append(f"No numbers that are read, and left out, are {', '.join(others)}.")
+            grid.remarks.append(f"Left out, as they are no numbers that are read: {', '.join(others)}.")
         try:
             grid.time = time_of(found, reader)
         except DataError:  # its numbers are as good as without

@@ -17,7 +17,7 @@ from farfield.volume.options import Means, sparing
 from farfield.volume.vtk_collection import Step, are_rising
 from farfield.volume.vtk_grids import Grid
 from farfield.volume.vtk_multiblock import time_of_blocks
-from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, form_of, grids_of, is_flow_image
+from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, form_of, grids_of, holds_flow, is_flow_image
 
 _AT_ONCE = 8
 """So many files have their headers read at a time."""
@@ -73,8 +73,10 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         remarks.append(f"Of cells are {', '.join(first.of_cells)}: each point has the mean of the cells around it.")
     single = steps[0].parts[0].file
     if len(steps) == len(steps[0].parts) == 1 and is_flow_image(single):
-        has_vector = any(";" in line for line in first.names)
-        why = "It holds a flow, and opens as one" if has_vector else "Cells of it are hidden, and it opens as a zone"
+        flows = holds_flow(grids[0][0])
+        why = (
+            "It holds a flow, and opens as one" if flows else "Points or cells of it are hidden, and it opens as a zone"
+        )
         remarks.append(f"{why}: {os.path.basename(single)}::NAME opens one of its arrays as a volume, where it lies.")
     functions = tuple(zone.function for zone in made if zone.function is not None)
     made_of = tuple(dict.fromkeys(file for zone in made for file in zone.made_of))

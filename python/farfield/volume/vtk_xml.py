@@ -11,6 +11,7 @@ All else is converted into the cache.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
 
@@ -26,7 +27,7 @@ from farfield.volume.options import Means, Options
 from farfield.volume.vtk_arrays import TYPES, DataArray, Encoding, Reader
 from farfield.volume.vtk_hidden import hides_any
 from farfield.volume.vtk_legacy import is_legacy
-from farfield.volume.vtk_outline import GHOSTS, LEVELS, Outline, dims_of, encoding_of, extent_of
+from farfield.volume.vtk_outline import BLANKING, GHOSTS, LEVELS, Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import (
     coordinates_of,
@@ -88,7 +89,11 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
     if len(arrays) == 1 and arrays[0].dtype == "uint8" and len(channels) in (3, 4):
         kind, channels = colour_channels(len(channels))
     if hides_any(found, reader):
-        guessed.append(f"what its {GHOSTS} hides is shown; opened without ::NAME it is a hole")
+        words = ["::NAME"] if options.variable is not None else []
+        words += ["options of volumes"] if replace(options, variable=None) != Options() else []
+        without = f"; opened without {' and '.join(words)} it is a hole" if words else ""
+        what = BLANKING if found.pieces[0].arrays.get(BLANKING) else GHOSTS
+        guessed.append(f"what its {what} hides is shown{without}")
     if "Spacing" not in found.grid and found.kind == "ImageData":
         guessed.append("it does not say how far voxels are apart: 1")
     return Volume(

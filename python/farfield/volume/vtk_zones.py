@@ -31,7 +31,7 @@ from farfield.volume.vtk_hidden import hides_any
 from farfield.volume.vtk_legacy import is_legacy, is_legacy_grid
 from farfield.volume.vtk_multiblock import Block, names_of
 from farfield.volume.vtk_names import Arrayed, is_flow, variables_of
-from farfield.volume.vtk_outline import dims_of, encoding_of, extent_of
+from farfield.volume.vtk_outline import Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import (
     coordinates_of,
@@ -40,7 +40,7 @@ from farfield.volume.vtk_pieces import (
 )
 
 _HEAD = 4096
-_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']P?(StructuredGrid|RectilinearGrid|ImageData)["\']')
+_KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\'](P?)(StructuredGrid|RectilinearGrid|ImageData)["\']')
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32")
 """Types whose numbers single precision holds."""
 
@@ -81,13 +81,25 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
         if not is_grid(start):
             return False
         kind = _KIND.search(start)
-        return (kind is not None and kind[1] == b"StructuredGrid") or _is_zone(path, identity(path))
+        if kind is not None and kind[2] == b"StructuredGrid":
+            return True
+        # A file that is only an outline has its numbers in others.
+        own = identity(path)
+        files = _files_of(path, own) if kind is not None and kind[1] else (path,)
+        return _is_zone(path, own if files == (path,) else "\n".join(map(identity, files)))
     except (OSError, DataError):
         return False
 
 
 @lru_cache(maxsize=1024)
-def _is_zone(path: str, _identity: str) -> bool:
+def _files_of(path: str, _identity: str) -> tuple[str, ...]:
+    """A file, and those of its pieces."""
+    with open(path, "rb") as file:
+        return tuple(files_of(whole_outline(path, file, os.path.getsize(path))))
+
+
+@lru_cache(maxsize=1024)
+def _is_zone(path: str, _identities: str) -> bool:
     """As `is_zone`; asked for several times a command, and numbers in the text of a file are passed over each time."""
     try:
         with open(path, "rb") as file:
@@ -106,10 +118,19 @@ def _is_zone(path: str, _identity: str) -> bool:
                     return True
             if hides_any(found, Reader(path, file, length, encoding_of(found))):
                 return True
-            held = [a for data in ("PointData", "CellData") for a in found.pieces[0].arrays.get(data, [])]
-            return is_flow([(a.name, a.components, a.dtype) for a in held], planar=1 in dims_of(whole, cells=False))
+            return _has_flow(found, whole)
     except (OSError, DataError):
         return False
+
+
+def _has_flow(found: Outline, whole: list[int]) -> bool:
+    held = [a for data in ("PointData", "CellData") for a in found.pieces[0].arrays.get(data, [])]
+    return is_flow([(a.name, a.components, a.dtype) for a in held], planar=1 in dims_of(whole, cells=False))
+
+
+def holds_flow(grid: Grid) -> bool:
+    """Whether arrays of a grid are a flow's."""
+    return _has_flow(grid.found, grid.whole)
 
 
 def is_flow_image(path: str) -> bool:
@@ -229,6 +250,8 @@ def as_plot3d(grids: Sequence[Grid], blocks: Sequence[Block], form: Form, means:
     variables = variables_of(arrays, planar=planar)
     names = variables.lines
     files = list(dict.fromkeys(file for grid in grids for file in files_of(grid.found)))
+    image = single and is_flow_image(grids[0].path)
+    instead = f"open {grids[0].path}::NAME, which reads an array of it as a volume where it lies" if image else ""
     head = (0 if single else 4) + 4 * coordinates * len(grids)
     of_grid = converted(
         grids[0].path,
@@ -238,6 +261,7 @@ def as_plot3d(grids: Sequence[Grid], blocks: Sequence[Block], form: Form, means:
         # What stands beside it says of the fields, too, how they are written.
         how=f"zones {len(grids)} grid {places} {2 if blanked else 0} {coordinates} {numbers} {names}",
         files=files,
+        instead=instead,
         write=partial(_write_grids, grids, places, planar=planar, blanked=bool(blanked)),
     )
     function = None
@@ -251,6 +275,7 @@ def as_plot3d(grids: Sequence[Grid], blocks: Sequence[Block], form: Form, means:
             why=f"{why}, with fields",
             how=f"zones {len(grids)} fields {numbers} {names} {coordinates} {2 if blanked else 0}",
             files=files,
+            instead=instead,
             write=partial(_write_functions, grids, ordered, numbers, len(names), planar=planar),
         ).path
     zone_names = names_of(blocks)
