@@ -84,11 +84,10 @@ def as_version_2(store: Path) -> None:
     root = json.loads((store / "zarr.json").read_text())
     about = root["attributes"]["farfield"]
     about["version"], about["crc32c"] = 2, "00000000"
-    for folder in {path.parent for path in store.rglob("c.*")}:
+    # Times have no shards.
+    for folder in {path.parent for path in store.rglob("c.*") if path.parent.name != "time"}:
         paths = sorted(folder.glob("c.*"))
         before = [path.read_bytes() for path in paths]
-        if seal(before) not in about["arrays"]:
-            continue  # times, which have no shards
         after = [without_name(whole) for whole in before]
         about["arrays"][about["arrays"].index(seal(before))] = seal(after)
         for path, whole in zip(paths, after, strict=True):
@@ -105,6 +104,6 @@ def test_a_store_of_version_2(codec: str, tmp_path: Path, ff: Command, ff_json: 
     now = ff_json("probe", store, 0.5, 0.5, 0.5)["values"]
     as_version_2(store)
     assert ff_json("probe", store, 0.5, 0.5, 0.5)["values"] == now
-    assert ff_json("validate", store)["problems"] == []
+    ff("validate", store)
     ff("convert", store, tmp_path / "again.zarr")
     assert ff_json("probe", tmp_path / "again.zarr", 0.5, 0.5, 0.5)["values"] == now
