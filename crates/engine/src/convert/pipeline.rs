@@ -229,7 +229,7 @@ fn write_all<J: Job>(
         let of = plan.shard(piece.unit);
         if let Some((grid, number, path)) = &of {
             if piece.first {
-                let new = ShardWriter::new(disk, &places.store, path, grid, *number);
+                let new = ShardWriter::new(disk, places.store, path, grid, *number);
                 let Some(new) = failure.check(new) else { return };
                 shard = Some(new);
             }
