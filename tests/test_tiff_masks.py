@@ -109,3 +109,39 @@ def test_colours_of_several_channels(tmp_path: Path) -> None:
     with ff.open(tmp_path / "a.tif") as volume:
         assert volume.kind == "rgb" and np.array_equal(volume[...], colours)
         assert "its dimension 'C' of 3 is taken as z" in " ".join(volume.notes)
+
+
+def test_images_of_one_file_have_their_own_masks(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    kinds = [np.uint8, np.float32, np.uint16]
+    with tifffile.TiffWriter(path) as file:
+        for n, kind in enumerate(kinds):
+            file.write((IMAGE + n).astype(kind), metadata=None)
+            if n < 2:
+                file.write(HOLDS if n == 0 else ~HOLDS, photometric="mask", subfiletype=4, metadata=None)
+    # Masks of one size are one stack of pages, which is the second.
+    expected = {0: np.where(HOLDS, IMAGE, np.nan), 2: np.where(~HOLDS, IMAGE + 1.0, np.nan), 3: IMAGE + 2.0}
+    for n, image in expected.items():
+        assert np.array_equal(values(Path(f"{path}::{n}")), image, equal_nan=True)
+
+
+def test_images_of_one_type_and_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.ome.tif"
+    rng = np.random.default_rng(5)
+    images = [rng.random((6, 7)) + 1j * rng.random((6, 7)) for _ in range(2)]
+    with tifffile.TiffWriter(path, ome=True) as file:
+        for image in images:
+            file.write(image)
+    for n, image in enumerate(images):
+        assert np.allclose(values(Path(f"{path}::{n}")), np.abs(image))
+
+
+def test_a_stack_keeps_its_numbers_and_says_that_it_has_a_mask(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as file:
+        for _ in range(3):
+            file.write(IMAGE, metadata=None)
+        file.write(HOLDS, photometric="mask", subfiletype=4, metadata=None)
+    with ff.open(path) as volume:
+        assert volume.shape[0] == 3
+        assert "a mask in it says which pixels hold something, and is not applied" in " ".join(volume.notes)
