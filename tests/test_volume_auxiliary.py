@@ -63,6 +63,23 @@ def test_uneven_lines_of_other_names_are_a_zone(tmp_path: Path, kind: str) -> No
         assert found is not None and found.values["t"] == VALUES[2, 2, 2]
 
 
+def test_variables_of_one_name(tmp_path: Path) -> None:
+    """Two groups of a file hold one name each, on lines that are alike."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for n, group in enumerate("ab"):
+            for name, line in {"z": [0, 5, 100], "y": range(4), "x": range(5)}.items():
+                scale = file.create_dataset(f"{group}/{name}", data=np.asarray(line, float))
+                scale.make_scale(name)
+            dataset = file.create_dataset(f"{group}/T", data=VALUES + 1000 * n)
+            for k, name in enumerate("zyx"):
+                dataset.dims[k].attach_scale(file[f"{group}/{name}"])
+    for n, group in enumerate("ab"):
+        with ff.open(f"{path}::/{group}/T") as flow:
+            found = flow.probe((2, 1, 5))
+            assert found is not None and found.values["T"] == VALUES[1, 1, 2] + 1000 * n
+
+
 def test_lines_that_nothing_names(tmp_path: Path) -> None:
     with ff.open(stored(tmp_path, "hdf5", {"lat": LAT, "lon": LON}, "")) as volume:
         assert volume.spacing[:2] == (3, 2)
@@ -106,3 +123,21 @@ def test_two_dimensions_place_nothing(tmp_path: Path, kind: str) -> None:
 )
 def test_dates(time: float, units: str, date: str | None) -> None:
     assert date_of(time, units) == date
+
+
+@pytest.mark.parametrize("last", [10.0, 100.0])
+def test_lines_through_positions_without_units(tmp_path: Path, last: float) -> None:
+    """A volume, and a zone, whose coordinates say no unit: a line goes as far as the numbers of its velocity say."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for name, line in {"z": [0, 5, last], "y": range(4), "x": range(5)}.items():
+            file.create_dataset(name, data=np.asarray(line, float)).make_scale(name)
+        for n, name in enumerate("uvw"):
+            dataset = file.create_dataset(name, data=np.full((3, 4, 5), [0.5, 0.25, 1.0][n]))
+            dataset.attrs["units"] = "m s-1"
+            for k, axis in enumerate("zyx"):
+                dataset.dims[k].attach_scale(file[axis])
+    with ff.open(path) as flow:
+        points = np.asarray(flow.streamlines(seeds=[[1.0, 1.0, 1.0]], direction="forward").points)
+        way = points[-1] - points[0]
+        assert np.allclose(way / way[2], [0.5, 0.25, 1.0]) and way[2] > 3
