@@ -11,6 +11,7 @@ import zarr
 
 import farfield as ff
 from farfield.dates import date_of
+from farfield.volume.auxiliary import find
 
 h5py = pytest.importorskip("h5py")
 VALUES = np.arange(60.0).reshape(3, 4, 5)
@@ -125,6 +126,23 @@ def test_dates(time: float, units: str, date: str | None) -> None:
     assert date_of(time, units) == date
 
 
+@pytest.mark.parametrize("kind", ["zarr", "hdf5"])
+def test_several_along_one_dimension_are_named(tmp_path: Path, kind: str) -> None:
+    """Stations, each with a latitude and a longitude."""
+    others = {"lat": LAT, "lon": (("ny",), [5, 1, 2, 8], {"units": "degrees_east"})}
+    with ff.open(stored(tmp_path, kind, others, "lat lon")) as volume:
+        said = " ".join(volume.notes)
+        assert "lat" in said and "lon" in said and "not used" in said
+
+
+def test_others_are_not_looked_at_where_every_dimension_has_its_own() -> None:
+    def none() -> Any:
+        raise AssertionError
+        yield
+
+    assert find(["y", "x"], [2, 3], {"coordinates": "lat"}, ["y", "x"], none()).lines == {}
+
+
 @pytest.mark.parametrize("last", [10.0, 100.0])
 def test_lines_through_positions_without_units(tmp_path: Path, last: float) -> None:
     """A volume, and a zone, whose coordinates say no unit: a line goes as far as the numbers of its velocity say."""
@@ -137,7 +155,8 @@ def test_lines_through_positions_without_units(tmp_path: Path, last: float) -> N
             dataset.attrs["units"] = "m s-1"
             for k, axis in enumerate("zyx"):
                 dataset.dims[k].attach_scale(file[axis])
-    with ff.open(path) as flow:
-        points = np.asarray(flow.streamlines(seeds=[[1.0, 1.0, 1.0]], direction="forward").points)
+    with ff.open(path) as opened:
+        flow = opened.flow() if isinstance(opened, ff.VolumeDataset) else opened
+        points = np.asarray(flow.streamlines(seeds=[[1.0, 1.0, 1.0]], integration_direction="forward").points)
         way = points[-1] - points[0]
         assert np.allclose(way / way[2], [0.5, 0.25, 1.0]) and way[2] > 3

@@ -130,7 +130,12 @@ class Masks:
             for channel in channels:
                 channel.missing = none
             return made, kind, channels, f"{which}: others have no value{shows}"
-        return levels, kind, channels, f"{which}, and is not applied: the image's numbers are all that {wider} has{shows}"
+        return (
+            levels,
+            kind,
+            channels,
+            f"{which}, and is not applied: the image's numbers are all that {wider} has{shows}",
+        )
 
     def _levels(self, levels: list[Level], dtype: str, none: Any, tables: Sequence[bytes], means: Means) -> list[Level]:
         """The levels with what is masked as `none`: None makes colours transparent. One without a mask of its size has the nearest
@@ -208,7 +213,9 @@ def _owned(series: Sequence[Any], shown: Any) -> list[tuple[int, list[Any]]]:
         own = series[n]
         pages = [level.keyframe for level in own.levels] if len(own.pages) == 1 else [p for p in own.pages if p]
         before = [next((m for start, m in reversed(starts) if start < _number(p)), None) for p in pages]
-        of = [p for p, m in zip(pages, before, strict=True) if len(images) < 2 or (m is not None and series[m] is shown)]
+        of = [
+            p for p, m in zip(pages, before, strict=True) if len(images) < 2 or (m is not None and series[m] is shown)
+        ]
         if of:
             found.append((n, of))
     return found
