@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import tifffile
 
 import farfield as ff
+from farfield.volume import tiff_decoded
 
 _RNG = np.random.default_rng(1)
 IMAGE = _RNG.integers(1, 250, (20, 24)).astype(np.uint8)
@@ -101,6 +103,26 @@ def test_samples_of_odd_bits(tmp_path: Path, bits: int) -> None:
     (tmp_path / "a.tif").write_bytes((raw + bytes(4)).ljust(200, b"\0") + packed)
     with ff.open(tmp_path / "a.tif") as volume:
         assert np.array_equal(volume[0], right)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 70_001, 3), (2, 300, 301, 1), (1, 5, 7, 2)])
+@pytest.mark.parametrize("bits", [3, 12])
+def test_odd_bits_are_unpacked_in_parts(bits: int, shape: tuple[int, ...]) -> None:
+    numbers = np.random.default_rng(bits).integers(0, 1 << bits, shape)
+    rows = numbers.reshape(shape[0] * shape[1], -1, 1)
+    raw = np.packbits((rows >> np.arange(bits - 1, -1, -1) & 1).astype(np.uint8).reshape(len(rows), -1), axis=1)
+    assert np.array_equal(tiff_decoded.unpacked(raw.tobytes(), bits, shape), numbers)
+
+
+def test_deflate_is_held_to_what_there_can_be() -> None:
+    raw = bytes(range(100))
+    packed = zlib.compress(raw)
+    assert tiff_decoded._inflated(packed, 100) == raw
+    assert len(tiff_decoded._inflated(zlib.compress(bytes(10 << 20)), 100)) == 101
+    with pytest.raises(ValueError, match="cut off"):
+        tiff_decoded._inflated(packed[:-2], 100)
+    with pytest.raises(zlib.error):
+        tiff_decoded._inflated(packed[:-1] + b"?", 100)
 
 
 def test_colours_of_several_channels(tmp_path: Path) -> None:
