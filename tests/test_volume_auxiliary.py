@@ -11,7 +11,10 @@ import zarr
 
 import farfield as ff
 from farfield.dates import date_of
+from farfield.errors import MemoryLimitError
 from farfield.volume.auxiliary import find
+from farfield.volume.lines import line_of
+from farfield.volume.zarr_nodes import Node, open_node
 
 h5py = pytest.importorskip("h5py")
 VALUES = np.arange(60.0).reshape(3, 4, 5)
@@ -160,3 +163,15 @@ def test_lines_through_positions_without_units(tmp_path: Path, last: float) -> N
         points = np.asarray(flow.streamlines(seeds=[[1.0, 1.0, 1.0]], integration_direction="forward").points)
         way = points[-1] - points[0]
         assert np.allclose(way / way[2], [0.5, 0.25, 1.0]) and way[2] > 3
+
+
+def test_chunks_of_a_coordinate_are_held_to_the_memory_limit(tmp_path: Path) -> None:
+    array = zarr.create_array(
+        tmp_path / "x", shape=(10,), chunks=(1 << 23,), dtype="f8", compressors=[zarr.codecs.ZstdCodec()]
+    )
+    array[:] = np.arange(10.0)
+    node = open_node(str(tmp_path / "x"))
+    assert isinstance(node, Node)
+    assert np.array_equal(line_of(node.path, node.array), np.arange(10.0))
+    with pytest.raises(MemoryLimitError):
+        line_of(node.path, node.array, memory_limit=64 << 20)
