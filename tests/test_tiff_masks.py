@@ -167,3 +167,22 @@ def test_a_stack_keeps_its_numbers_and_says_that_it_has_a_mask(tmp_path: Path) -
     with ff.open(path) as volume:
         assert volume.shape[0] == 3
         assert "a mask in it says which pixels hold something, and is not applied" in " ".join(volume.notes)
+    # A file beside it with a mask says so, too.
+    tifffile.imwrite(tmp_path / "b.tif", np.stack([IMAGE] * 3), photometric="minisblack")
+    tifffile.imwrite(tmp_path / "b.tif.msk", np.where(HOLDS, 255, 0).astype(np.uint8), metadata=None)
+    with ff.open(tmp_path / "b.tif") as volume:
+        assert "a mask beside it (b.tif.msk) says which pixels hold something, and is not applied" in " ".join(
+            volume.notes
+        )
+
+
+def test_a_stack_of_images_and_masks_in_turn(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as file:
+        for n in range(2):
+            file.write(IMAGE + n, metadata=None)
+            file.write(HOLDS, photometric="mask", subfiletype=4, metadata=None)
+        file.write(IMAGE[:10].astype(np.float32), metadata=None)
+    with ff.open(path) as volume:
+        assert np.array_equal(volume[...], [IMAGE, IMAGE + 1])
+        assert "a mask in it says which pixels hold something, and is not applied" in " ".join(volume.notes)

@@ -7,6 +7,7 @@ wider type; of colours it becomes transparent.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import hashlib
 import json
@@ -81,7 +82,7 @@ class Masks:
         if size in pages:
             name = next(names[n] for n, of in owned if size in map(_size, of))
             return cls(path, pages, None, name, of_stack=is_stack)
-        if is_stack or shown is not min(filter(_is_whole, series), key=_first, default=shown):
+        if _first(shown) > min((_first(s) for s in series if _is_whole(s)), default=0):
             return None
         beside = path + ".msk"
         if not os.path.isfile(beside):
@@ -94,7 +95,7 @@ class Masks:
                 f"{beside}: this mask of {path} cannot be read ({error}); copy it again, or remove it"
             ) from error
         kept = {s: p for s, p in pages.items() if int(p.samplesperpixel) == 1}
-        return cls(path, kept, beside, None) if size in kept else None
+        return cls(path, kept, beside, None, of_stack=is_stack) if size in kept else None
 
     def apply(
         self, levels: list[Level], kind: str, channels: list[Channel], tables: Sequence[bytes], means: Means
@@ -205,20 +206,29 @@ def _owned(series: Sequence[Any], shown: Any) -> list[tuple[int, list[Any]]]:
     """The pages of masks of an image, by the number of their series: as GDAL writes them, they follow it, its smaller copies
     among them. Where a file has one image all are of it.
     """
-    masks = [n for n, s in enumerate(series) if is_mask(s.keyframe)]
-    starts = sorted((_number(p), n) for n, s in enumerate(series) if _is_whole(s) for p in s.pages if p is not None)
-    images = {n for _, n in starts}
+    masks = [(n, s) for n, s in enumerate(series) if is_mask(s.keyframe)]
+    if not masks:
+        return []
+    images = [s for s in series if _is_whole(s)]
+    own = {_number(page) for page in shown.pages if page is not None}
+    starts = sorted({_number(page) for s in images for page in s.pages if page is not None})
     found = []
-    for n in masks:
-        own = series[n]
-        pages = [level.keyframe for level in own.levels] if len(own.pages) == 1 else [p for p in own.pages if p]
-        before = [next((m for start, m in reversed(starts) if start < _number(p)), None) for p in pages]
-        of = [
-            p for p, m in zip(pages, before, strict=True) if len(images) < 2 or (m is not None and series[m] is shown)
-        ]
+    for n, mask in masks:
+        pages = [s.keyframe for s in mask.levels] if len(mask.pages) == 1 else [p for p in mask.pages if p is not None]
+        of = [p for p in pages if len(images) < 2 or _before(starts, _number(p)) in own]
         if of:
             found.append((n, of))
     return found
+
+
+def _before(starts: Sequence[int], number: int) -> int | None:
+    """The last of some numbers, which ascend, that is before another one.
+
+    >>> _before([0, 4], 3), _before([0, 4], 5), _before([2], 1)
+    (0, 4, None)
+    """
+    at = bisect.bisect_left(starts, number)
+    return starts[at - 1] if at else None
 
 
 class _TakenError(Exception):
