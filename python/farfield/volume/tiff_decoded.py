@@ -199,8 +199,8 @@ def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any
             # Numbers of a part of a row begin at a byte.
             right = min(left + wide, count)
             part = table[top : top + band, left * bits // 8 : -(-right * bits // 8)]
-            ones = np.unpackbits(part, axis=1, count=(right - left) * bits)
-            made[top : top + band, left:right] = ones.reshape(len(part), right - left, bits).astype(kind) @ weights
+            ones = np.unpackbits(part, axis=1, count=(right - left) * bits).reshape(len(part), right - left, bits)
+            made[top : top + band, left:right] = np.matmul(ones.astype(kind), weights)
     return made.reshape(deep, rows, columns, samples)
 
 
