@@ -11,7 +11,7 @@ import pytest
 import tifffile
 
 import farfield as ff
-from farfield.volume import tiff_decoded
+from farfield.volume import tiff, tiff_decoded
 
 _RNG = np.random.default_rng(1)
 IMAGE = _RNG.integers(1, 250, (20, 24)).astype(np.uint8)
@@ -186,3 +186,12 @@ def test_a_stack_of_images_and_masks_in_turn(tmp_path: Path) -> None:
     with ff.open(path) as volume:
         assert np.array_equal(volume[...], [IMAGE, IMAGE + 1])
         assert "a mask in it says which pixels hold something, and is not applied" in " ".join(volume.notes)
+
+
+def test_long_strips_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiff, "LARGEST_CHUNK", 100)
+    with tifffile.TiffWriter(tmp_path / "a.ome.tif", ome=True) as file:
+        for n in range(2):
+            file.write(IMAGE + n, compression="zlib", rowsperstrip=20)
+    for n in range(2):
+        assert np.array_equal(values(Path(f"{tmp_path / 'a.ome.tif'}::{n}")), IMAGE + n)

@@ -11,7 +11,7 @@ import zarr
 
 import farfield as ff
 from farfield.dates import date_of
-from farfield.errors import MemoryLimitError
+from farfield.errors import MemoryLimitError, UsageError
 from farfield.volume.auxiliary import find
 from farfield.volume.lines import line_of
 from farfield.volume.zarr_nodes import Node, open_node
@@ -175,3 +175,18 @@ def test_chunks_of_a_coordinate_are_held_to_the_memory_limit(tmp_path: Path) -> 
     assert np.array_equal(line_of(node.path, node.array), np.arange(10.0))
     with pytest.raises(MemoryLimitError):
         line_of(node.path, node.array, memory_limit=64 << 20)
+
+
+def test_no_line_through_positions_of_several_units(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("z", data=np.arange(3.0)).make_scale("z")
+        file["z"].attrs["units"] = "m"
+        for name in "uvw":
+            file.create_dataset(name, data=np.ones((3, 4, 5))).attrs["units"] = "m s-1"
+            file[name].dims[0].attach_scale(file["z"])
+    with (
+        ff.open(path) as opened,
+        pytest.raises(UsageError, match="positions are in no one unit, and its vectors in m s-1"),
+    ):
+        opened.flow()
