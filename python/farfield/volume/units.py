@@ -108,7 +108,7 @@ def speed_factor(name: str) -> float | None:
 
 _UNSAID = ("", "1", "voxel")
 """What stands for the unit of positions that have none."""
-BY_NUMBERS = "Positions are in no unit, and velocities in {}: lines follow their numbers"
+BY_NUMBERS = "Positions say no unit, or not all of them, and velocities are in {}: lines follow their numbers"
 """What is said of a vector whose positions say no unit."""
 
 
@@ -120,6 +120,8 @@ def followed(lengths: Iterable[str], speeds: Sequence[str], *, named: bool) -> t
 
     >>> followed(["m"], ["cm/s", "m/s"], named=False), followed(["1"], ["m/s"], named=True)
     (([0.01, 1.0], True), ([1.0], False))
+    >>> followed(["m", ""], ["m/s"], named=False), followed(["km", ""], ["m/s"], named=False)
+    (([1.0], False), None)
     >>> followed(["degree"], ["m/s"], named=True)
     """
     inside = list(lengths)
@@ -133,6 +135,8 @@ def followed(lengths: Iterable[str], speeds: Sequence[str], *, named: bool) -> t
     if not are_lengths:
         return None
     if any(u in _UNSAID for u in inside):
-        # Of one unit they are one vector by their numbers.
-        return ([1.0] * len(known), False) if len(set(ratios)) <= 1 else None
+        # Of one unit they are one vector by their numbers; beside positions in metres they must be in m/s.
+        said = set(inside) - set(_UNSAID)
+        may = len(set(ratios)) == 1 and (not said or (said == {"m"} and ratios[0] == 1.0))
+        return ([1.0] * len(known), False) if may else None
     return ratios, True
