@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import tifffile
 
 import farfield as ff
+from farfield.volume import tiff, tiff_decoded
 
 _RNG = np.random.default_rng(1)
 IMAGE = _RNG.integers(1, 250, (20, 24)).astype(np.uint8)
@@ -103,9 +105,93 @@ def test_samples_of_odd_bits(tmp_path: Path, bits: int) -> None:
         assert np.array_equal(volume[0], right)
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 70_001, 3), (2, 300, 301, 1), (1, 5, 7, 2)])
+@pytest.mark.parametrize("bits", [3, 12])
+def test_odd_bits_are_unpacked_in_parts(bits: int, shape: tuple[int, ...]) -> None:
+    numbers = np.random.default_rng(bits).integers(0, 1 << bits, shape)
+    rows = numbers.reshape(shape[0] * shape[1], -1, 1)
+    raw = np.packbits((rows >> np.arange(bits - 1, -1, -1) & 1).astype(np.uint8).reshape(len(rows), -1), axis=1)
+    assert np.array_equal(tiff_decoded.unpacked(raw.tobytes(), bits, shape), numbers)
+
+
+def test_deflate_is_held_to_what_there_can_be() -> None:
+    raw = bytes(range(100))
+    packed = zlib.compress(raw)
+    assert tiff_decoded._inflated(packed, 100) == raw
+    assert len(tiff_decoded._inflated(zlib.compress(bytes(10 << 20)), 100)) == 101
+    with pytest.raises(ValueError, match="cut off"):
+        tiff_decoded._inflated(packed[:-2], 100)
+    with pytest.raises(zlib.error):
+        tiff_decoded._inflated(packed[:-1] + b"?", 100)
+
+
 def test_colours_of_several_channels(tmp_path: Path) -> None:
     colours = _RNG.integers(0, 255, (3, 20, 24, 3)).astype(np.uint8)
     tifffile.imwrite(tmp_path / "a.tif", colours, imagej=True)
     with ff.open(tmp_path / "a.tif") as volume:
         assert volume.kind == "rgb" and np.array_equal(volume[...], colours)
         assert "its dimension 'C' of 3 is taken as z" in " ".join(volume.notes)
+
+
+def test_images_of_one_file_have_their_own_masks(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    kinds = [np.uint8, np.float32, np.uint16]
+    with tifffile.TiffWriter(path) as file:
+        for n, kind in enumerate(kinds):
+            file.write((IMAGE + n).astype(kind), metadata=None)
+            if n < 2:
+                file.write(HOLDS if n == 0 else ~HOLDS, photometric="mask", subfiletype=4, metadata=None)
+    # Masks of one size are one stack of pages, which is the second.
+    expected = {0: np.where(HOLDS, IMAGE, np.nan), 2: np.where(~HOLDS, IMAGE + 1.0, np.nan), 3: IMAGE + 2.0}
+    for n, image in expected.items():
+        assert np.array_equal(values(Path(f"{path}::{n}")), image, equal_nan=True)
+
+
+def test_images_of_one_type_and_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.ome.tif"
+    rng = np.random.default_rng(5)
+    images = [rng.random((6, 7)) + 1j * rng.random((6, 7)) for _ in range(2)]
+    with tifffile.TiffWriter(path, ome=True) as file:
+        for image in images:
+            file.write(image)
+    for n, image in enumerate(images):
+        assert np.allclose(values(Path(f"{path}::{n}")), np.abs(image))
+
+
+def test_a_stack_keeps_its_numbers_and_says_that_it_has_a_mask(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as file:
+        for _ in range(3):
+            file.write(IMAGE, metadata=None)
+        file.write(HOLDS, photometric="mask", subfiletype=4, metadata=None)
+    with ff.open(path) as volume:
+        assert volume.shape[0] == 3
+        assert "a mask in it says which pixels hold something, and is not applied" in " ".join(volume.notes)
+    # A file beside it with a mask says so, too.
+    tifffile.imwrite(tmp_path / "b.tif", np.stack([IMAGE] * 3), photometric="minisblack")
+    tifffile.imwrite(tmp_path / "b.tif.msk", np.where(HOLDS, 255, 0).astype(np.uint8), metadata=None)
+    with ff.open(tmp_path / "b.tif") as volume:
+        assert "a mask beside it (b.tif.msk) says which pixels hold something, and is not applied" in " ".join(
+            volume.notes
+        )
+
+
+def test_a_stack_of_images_and_masks_in_turn(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as file:
+        for n in range(2):
+            file.write(IMAGE + n, metadata=None)
+            file.write(HOLDS, photometric="mask", subfiletype=4, metadata=None)
+        file.write(IMAGE[:10].astype(np.float32), metadata=None)
+    with ff.open(path) as volume:
+        assert np.array_equal(volume[...], [IMAGE, IMAGE + 1])
+        assert "a mask in it says which pixels hold something, and is not applied" in " ".join(volume.notes)
+
+
+def test_long_strips_of_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiff, "LARGEST_CHUNK", 100)
+    with tifffile.TiffWriter(tmp_path / "a.ome.tif", ome=True) as file:
+        for n in range(2):
+            file.write(IMAGE + n, compression="zlib", rowsperstrip=20)
+    for n in range(2):
+        assert np.array_equal(values(Path(f"{tmp_path / 'a.ome.tif'}::{n}")), IMAGE + n)

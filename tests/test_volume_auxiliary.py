@@ -11,6 +11,10 @@ import zarr
 
 import farfield as ff
 from farfield.dates import date_of
+from farfield.errors import MemoryLimitError, UsageError
+from farfield.volume.auxiliary import find
+from farfield.volume.lines import line_of
+from farfield.volume.zarr_nodes import Node, open_node
 
 h5py = pytest.importorskip("h5py")
 VALUES = np.arange(60.0).reshape(3, 4, 5)
@@ -63,6 +67,23 @@ def test_uneven_lines_of_other_names_are_a_zone(tmp_path: Path, kind: str) -> No
         assert found is not None and found.values["t"] == VALUES[2, 2, 2]
 
 
+def test_variables_of_one_name(tmp_path: Path) -> None:
+    """Two groups of a file hold one name each, on lines that are alike."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for n, group in enumerate("ab"):
+            for name, line in {"z": [0, 5, 100], "y": range(4), "x": range(5)}.items():
+                scale = file.create_dataset(f"{group}/{name}", data=np.asarray(line, float))
+                scale.make_scale(name)
+            dataset = file.create_dataset(f"{group}/T", data=VALUES + 1000 * n)
+            for k, name in enumerate("zyx"):
+                dataset.dims[k].attach_scale(file[f"{group}/{name}"])
+    for n, group in enumerate("ab"):
+        with ff.open(f"{path}::/{group}/T") as flow:
+            found = flow.probe((2, 1, 5))
+            assert found is not None and found.values["T"] == VALUES[1, 1, 2] + 1000 * n
+
+
 def test_lines_that_nothing_names(tmp_path: Path) -> None:
     with ff.open(stored(tmp_path, "hdf5", {"lat": LAT, "lon": LON}, "")) as volume:
         assert volume.spacing[:2] == (3, 2)
@@ -106,3 +127,66 @@ def test_two_dimensions_place_nothing(tmp_path: Path, kind: str) -> None:
 )
 def test_dates(time: float, units: str, date: str | None) -> None:
     assert date_of(time, units) == date
+
+
+@pytest.mark.parametrize("kind", ["zarr", "hdf5"])
+def test_several_along_one_dimension_are_named(tmp_path: Path, kind: str) -> None:
+    """Stations, each with a latitude and a longitude."""
+    others = {"lat": LAT, "lon": (("ny",), [5, 1, 2, 8], {"units": "degrees_east"})}
+    with ff.open(stored(tmp_path, kind, others, "lat lon")) as volume:
+        said = " ".join(volume.notes)
+        assert "lat" in said and "lon" in said and "not used" in said
+
+
+def test_others_are_not_looked_at_where_every_dimension_has_its_own() -> None:
+    def none() -> Any:
+        raise AssertionError
+        yield
+
+    assert find(["y", "x"], [2, 3], {"coordinates": "lat"}, ["y", "x"], none()).lines == {}
+
+
+@pytest.mark.parametrize("last", [10.0, 100.0])
+def test_lines_through_positions_without_units(tmp_path: Path, last: float) -> None:
+    """A volume, and a zone, whose coordinates say no unit: a line goes as far as the numbers of its velocity say."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for name, line in {"z": [0, 5, last], "y": range(4), "x": range(5)}.items():
+            file.create_dataset(name, data=np.asarray(line, float)).make_scale(name)
+        for n, name in enumerate("uvw"):
+            dataset = file.create_dataset(name, data=np.full((3, 4, 5), [0.5, 0.25, 1.0][n]))
+            dataset.attrs["units"] = "m s-1"
+            for k, axis in enumerate("zyx"):
+                dataset.dims[k].attach_scale(file[axis])
+    with ff.open(path) as opened:
+        flow = opened.flow() if isinstance(opened, ff.VolumeDataset) else opened
+        points = np.asarray(flow.streamlines(seeds=[[1.0, 1.0, 1.0]], integration_direction="forward").points)
+        way = points[-1] - points[0]
+        assert np.allclose(way / way[2], [0.5, 0.25, 1.0]) and way[2] > 3
+
+
+def test_chunks_of_a_coordinate_are_held_to_the_memory_limit(tmp_path: Path) -> None:
+    array = zarr.create_array(
+        tmp_path / "x", shape=(10,), chunks=(1 << 23,), dtype="f8", compressors=[zarr.codecs.ZstdCodec()]
+    )
+    array[:] = np.arange(10.0)
+    node = open_node(str(tmp_path / "x"))
+    assert isinstance(node, Node)
+    assert np.array_equal(line_of(node.path, node.array), np.arange(10.0))
+    with pytest.raises(MemoryLimitError):
+        line_of(node.path, node.array, memory_limit=64 << 20)
+
+
+def test_no_line_through_positions_of_several_units(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("z", data=np.arange(3.0)).make_scale("z")
+        file["z"].attrs["units"] = "m"
+        for name in "uvw":
+            file.create_dataset(name, data=np.ones((3, 4, 5))).attrs["units"] = "m s-1"
+            file[name].dims[0].attach_scale(file["z"])
+    with (
+        ff.open(path) as opened,
+        pytest.raises(UsageError, match="positions are in no one unit, and its vectors in m s-1"),
+    ):
+        opened.flow()

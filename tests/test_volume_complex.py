@@ -77,3 +77,13 @@ def test_packed_once_more(tmp_path: Path, method: int, shards: tuple[int, ...] |
                 packed.write(file, file.relative_to(tmp_path))
     with ff.open(tmp_path / "a.zip") as volume:
         assert np.array_equal(volume[...], values)
+
+
+def test_real_numbers_are_shown_before_complex_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["image"], file["raw"] = _REAL, VALUES
+    with ff.open(path) as volume:
+        assert np.array_equal(volume[...], _REAL) and "the largest of real numbers, /image" in " ".join(volume.notes)
+    with ff.open(f"{path}::raw") as volume:
+        assert np.allclose(volume[...], np.abs(VALUES))

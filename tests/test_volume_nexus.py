@@ -96,3 +96,18 @@ def test_a_file_that_this_process_has_open(tmp_path: Path) -> None:
     path = nexus(tmp_path / "a.nxs", signal="counts", axes=list(LINES))
     with h5py.File(path), ff.open(path) as volume:
         assert volume.shape == VALUES.shape
+
+
+def test_scales_of_axes_and_of_the_signal_alone(tmp_path: Path) -> None:
+    path = nexus(tmp_path / "a.nxs", signal="counts", axes=list(LINES), x_indices="two", y_indices="1", deep_indices=0)
+    with h5py.File(path, "a") as file:
+        data = file["entry/data"]
+        data["errors"] = VALUES
+        data["scaling_factor"], data["offset"] = 2.0, 10.0
+        data["x_scaling_factor"], data["x_offset"] = 4.0, 1.0
+    with ff.open(path) as volume:
+        # NeXus: (stored + offset) * factor, of axes too.
+        assert volume.origin == (-8, 0, 1) and volume.spacing == (1, 0.5, 2)
+        assert volume.probe((-8, 0, 1)).values["counts"] == 20
+    with ff.open(f"{path}::entry/data/errors") as volume:
+        assert volume.probe((-8, 0, 1)).values["errors"] == 0

@@ -1,10 +1,16 @@
-"""Dates of times that are counted from a date, as CF has them: "days since 1990-01-01", in any of its calendars."""
+"""Dates of times that are counted from a date, as CF has them: "days since 1990-01-01", in any of its calendars.
+
+Months and years differ from CF's: they are those of the calendar.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache, lru_cache
 from typing import Any
 
 _SECONDS = {
@@ -13,7 +19,8 @@ _SECONDS = {
     "common_year": 365 * 86400,
 }  # fmt: skip
 _IN_MONTHS = {"month": 1, "mon": 1, "year": 12, "yr": 12}
-"""Units that are counted by the calendar: months and years are as long as they are there."""
+"""Units that are counted by the calendar: months and years are as long as they are there. CF differs: its year has 365.2425 days
+always, and its month a twelfth of that, so that steps of a month would be at no first of a month."""
 _UNITS = re.compile(
     r"\s*(\w+?)s?\s+since\s+([+-]?\d{1,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
     r"(?:(?:T|\s+)(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?"
@@ -25,6 +32,8 @@ _STANDARD = ("standard", "gregorian", "")
 """Names of the calendar of everyday use: Julian up to 1582-10-04, Gregorian from the day after on, which is the 15th."""
 _PROLEPTIC, _JULIAN = "proleptic_gregorian", "julian"
 _REFORM = (1582, 10, 15)
+_LEAP = 366
+"""Days of year 0, from whose beginning on days are counted; Python's count begins with year 1, at 1."""
 
 
 def date_of(time: float, units: str) -> str | None:
@@ -39,28 +48,56 @@ def date_of(time: float, units: str) -> str | None:
     ('2001-02-28T00:00:00', '2000-02-16T00:00:00')
     >>> date_of(31, "days since 1582-10-01"), date_of(31, "days since 1582-10-01 (proleptic_gregorian)")
     ('1582-11-11T00:00:00', '1582-11-01T00:00:00')
+    >>> date_of(math.nan, "days since 1990-01-01"), date_of(math.inf, "months since 1990-01-01")
+    (None, None)
     """
+    start = _start_of(units)
+    if start is None or not math.isfinite(time * max(start.each, start.months)):
+        return None
+    days, each = start.days, start.each
+    if start.months:
+        exact = _after_months(*start.date, time * start.months, start.calendar)
+        if exact is None:
+            return None
+        days, time = math.floor(exact), exact % 1
+    whole = days * 86400 + round(start.seconds + time * each)
+    y, m, d = _date(whole // 86400, start.calendar)
+    rest = whole % 86400
+    return f"{y:04d}-{m:02d}-{d:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What units say of times."""
+
+    date: tuple[int, int, int]
+    days: int
+    """The number of its day."""
+    seconds: float
+    """Of that day, at the beginning."""
+    each: float
+    """Seconds that a time of 1 has."""
+    months: int
+    """The months that it has, where they are counted by the calendar; else 0."""
+    calendar: str
+
+
+@lru_cache(maxsize=64)
+def _start_of(units: str) -> _Start | None:
+    """Where times begin, and what they count; None where units do not say a date, or one that there is none."""
     found = _UNITS.fullmatch(units)
     if found is None:
         return None
     word, year, month, day, hour, minute, second, part, zone, calendar = found.groups()
-    word = word.lower()
-    kind = (calendar or "").lower()
+    word, kind = word.lower(), (calendar or "").lower()
     start = int(year), int(month or 1), int(day or 1)
-    each = _SECONDS.get(word) or _SECONDS.get(word + "s")
-    if (months := _IN_MONTHS.get(word)) is not None:
-        days = _after_months(*start, time * months, kind)
-        each, time = 86400, 0.0 if days is None else days % 1
-        days = None if days is None else math.floor(days)
-    else:
-        days = _day_number(*start, kind)
+    months = _IN_MONTHS.get(word, 0)
+    each = 86400 if months else _SECONDS.get(word) or _SECONDS.get(word + "s")
+    days = _day_number(*start, kind)
     if days is None or each is None:
         return None
     seconds = 3600 * int(hour or 0) + 60 * int(minute or 0) + int(second or 0) + float(f"0.{part or 0}") - _offset(zone)
-    whole = days * 86400 + round(seconds + time * each)
-    y, m, d = _date(whole // 86400, kind)
-    rest = whole % 86400
-    return f"{y:04d}-{m:02d}-{d:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return _Start(start, days, seconds, each, months, kind)
 
 
 def moment_of(info: Mapping[str, Any], step: int) -> dict[str, Any]:
@@ -178,12 +215,18 @@ def _day_number(year: int, month: int, day: int, calendar: str) -> int | None:
         return _number(year, month, day, _PROLEPTIC)
     # The last day of the Julian calendar is the one before the first of the Gregorian.
     found = _number(year, month, day, _JULIAN) + _shift()
-    return found if found < _number(*_REFORM, _PROLEPTIC) else None
+    return found if found < _first_gregorian() else None
 
 
+@cache
+def _first_gregorian() -> int:
+    return _number(*_REFORM, _PROLEPTIC)
+
+
+@cache
 def _shift() -> int:
     """What the numbers of days of the Julian calendar are ahead of: the same day has one number in both."""
-    return _number(*_REFORM, _PROLEPTIC) - _number(1582, 10, 5, _JULIAN)
+    return _first_gregorian() - _number(1582, 10, 5, _JULIAN)
 
 
 def _number(year: int, month: int, day: int, calendar: str) -> int:
@@ -192,8 +235,11 @@ def _number(year: int, month: int, day: int, calendar: str) -> int:
 
 def _date(number: int, calendar: str) -> tuple[int, int, int]:
     if calendar in _STANDARD:
-        late = number >= _number(*_REFORM, _PROLEPTIC)
+        late = number >= _first_gregorian()
         return _date(number, _PROLEPTIC) if late else _date(number - _shift(), _JULIAN)
+    if calendar == _PROLEPTIC and 0 <= number - _LEAP < date.max.toordinal():
+        found = date.fromordinal(number - _LEAP + 1)
+        return found.year, found.month, found.day
     # Years are 360 days long at least, and 366 at most: this one is not too late.
     year = number // (366 if number >= 0 else 360) - 1
     while _before(year + 1, calendar) <= number:

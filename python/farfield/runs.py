@@ -486,7 +486,7 @@ def draw(
                 spec = opened._spec
                 times = {"times": spec["times"], "time_units": spec["time_units"], "times_counted": are_counted(spec)}
                 if notice is not None:
-                    notice({"what": "volume", "source": opened.path, "guessed": opened._spec["guessed"]})
+                    notice({"what": "volume", "source": opened.path, "guessed": spec["guessed"], **times})
             info, notice = {"fields": list(fields.values()), **times}, None
         elif volume:
             raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")

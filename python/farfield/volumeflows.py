@@ -28,7 +28,7 @@ from farfield.volume.conversion import PIECE, converted
 from farfield.volume.options import Options
 from farfield.volume.patterns import is_pattern
 from farfield.volume.sniffing import split_variable
-from farfield.volume.units import SECONDS, factor, speed_factor, unit
+from farfield.volume.units import BY_NUMBERS, SECONDS, factor, followed, speed_factor, unit
 from farfield.volume.vtk_names import SPELLINGS, VELOCITY, components_of_velocity
 from farfield.volume.vtk_zones import put_text
 from farfield.volumedata import VolumeDataset, open_volume
@@ -152,20 +152,26 @@ def _paces(source: str, parts: Sequence[_Part], remarks: list[str]) -> list[floa
     """
     first = parts[0].volume
     length, said = first.space.unit, str(first._spec["time_units"])
-    known = [speed_factor(part.about.units) for part in parts]
-    if length == "voxel" or None in known:
-        return [1.0] * len(parts)
-    metres = factor("m", length)
-    if metres is None:
+    units = [part.about.units for part in parts]
+    # Of positions in several units none is that of a line.
+    is_mixed = length == "1" and any(" unit" in place for place in first._description.places)
+    found = followed(["no one unit" if is_mixed else length], units, named=True)
+    given = ", ".join(dict.fromkeys(units))
+    if found is None:
         raise UsageError(
-            f"{source}: its positions are in {length}, and its vectors in {parts[0].about.units}, so that no line follows them; "
-            "put them on a grid in metres"
+            f"{source}: its positions are in {'no one unit' if length == '1' else length}, and its vectors in {given}, so "
+            "that no line follows them; put them on a grid in metres"
         )
+    known, is_metric = found
+    if not is_metric:
+        if length == "1" and all(speed_factor(u) is not None for u in units):
+            remarks.append(f"{BY_NUMBERS.format(given)}.")
+        return known
+    metres = factor("m", length) or 1.0
     word = said.partition(" since ")[0] if len(first.times) > 1 else "s"
     seconds = SECONDS.get(unit(word) or "", 1.0)
-    paces = [float(f"{(pace or 1.0) * metres * seconds:.12g}") for pace in known]
+    paces = [float(f"{pace * metres * seconds:.12g}") for pace in known]
     if any(pace != 1.0 for pace in paces):
-        given = ", ".join(dict.fromkeys(part.about.units for part in parts))
         per = word if unit(word) in SECONDS else "s"
         remarks.append(f"{VELOCITY} is brought from {given} to {length}/{unit(per)}, the units of positions and times.")
     return paces

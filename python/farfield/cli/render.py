@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -263,6 +264,12 @@ def register(app: typer.Typer) -> None:
                 "--convention and --letters are of slices, and this is drawn in space: 'farfield extract slice' cuts it"
             )
         scene_file = what if what is not None and runs.is_scene_file(what) else None
+        known: dict[str, Any] = dict(info or {})
+
+        def heard(found: Mapping[str, Any]) -> None:
+            known.update(found)
+            common.tell(found)
+
         result = runs.draw(
             scene,
             target,
@@ -274,11 +281,11 @@ def register(app: typer.Typer) -> None:
             save_as=save_scene,
             events=run["events"],
             progress=run["progress"],
-            notice=common.tell,
+            notice=heard,
             volume=common.volume,
             **how,
         )
-        moment = moment_of(info or {}, scene.step or 0) if (info or {}).get("what") == "volume" and film is None else {}
+        moment = moment_of(known, scene.step or 0) if known.get("what") == "volume" and film is None else {}
         result.update(moment)
         text = [f"{_words(result)} {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]
         text += [f"when     {moment_text(moment)}"] * bool(moment)

@@ -1,6 +1,6 @@
 """Coordinates of another name than the dimension that they lie along, or of two dimensions (CF: auxiliary coordinates).
 
-Those of one dimension are lines. Those of several place nothing here, and it is said which they are.
+Those of one dimension are lines. Those of several, and several along one, place nothing here, and it is said which they are.
 """
 
 from __future__ import annotations
@@ -62,9 +62,11 @@ def find(
     open_ = [name for name in sizes if name not in set(known) and sizes[name] > 1]
     found = Found({}, (), [])
     beyond: list[str] = []
+    if not open_:  # others are not even looked at: there may be many
+        return found
     here = [o for o in others if o.name not in sizes and _concerns(o, sizes, listed)]
     for dimension in open_:
-        along = [o for o in here if list(_wide(o)) == [dimension] and len(_wide(o)) == 1 and o.shape and _is_short(o)]
+        along = [o for o in here if list(_wide(o)) == [dimension] and _is_short(o)]
         asked = [o for o in along if o.name in listed]
         which = asked or along
         if len(which) == 1:
@@ -74,6 +76,8 @@ def find(
                 found.said.append(
                     f"its dimension '{dimension}' has no coordinate of that name: '{other.name}', which lies along it, is taken"
                 )
+        elif which:  # as of stations, each of which has a latitude and a longitude
+            beyond += [other.name for other in which if other.name not in beyond]
     for other in here:
         if len(_wide(other)) > 1:
             beyond.append(other.name)

@@ -138,10 +138,13 @@ def _chosen(
         raise DataError(
             f"{path}: it holds no dataset of two or more dimensions of numbers; there are: {there or 'none'}"
         )
-    name, best = max(images, key=lambda pair: math.prod(pair[1].shape) * pair[1].dtype.itemsize)
+    # Complex numbers are what images are made of more often than what is to be seen.
+    real = [(n, d) for n, d in images if d.dtype.kind != "c"] or images
+    name, best = max(real, key=lambda pair: math.prod(pair[1].shape) * pair[1].dtype.itemsize)
     if len(images) > 1:
+        which = "the largest" if len(real) == len(images) else "the largest of real numbers"
         guessed.append(
-            f"of its {len(images)} datasets ({few([n for n, _ in images])}) the largest, {name}, is shown; "
+            f"of its {len(images)} datasets ({few([n for n, _ in images])}) {which}, {name}, is shown; "
             f"{path}::NAME shows another"
         )
     return name, best, held

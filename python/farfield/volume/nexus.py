@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.volume.cf import Coordinate, number
+from farfield.volume.cf import Coordinate, number, numbers
 from farfield.volume.hdf5_tree import attributes
 from farfield.volume.lines import LONGEST
 
 _MOST = 1000
 """Groups that are looked at."""
+_OF_SCALE = ("scaling_factor", "offset")
+"""Ends of names of what numbers are multiplied by, and of what is added to them before."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,8 @@ def axes_of(h5py: Any, dataset: Any, group: Any) -> Axes | None:
         return _numbered(h5py, group, dataset)
     names: list[str | None] = [None] * dataset.ndim
     for n, word in enumerate(own or words):
-        at = about.get(f"{word}_indices")
-        places = [int(v) for v in np.asarray(n if at is None else at).reshape(-1)] if word != "." else []
+        at = numbers(about.get(f"{word}_indices")) or [n]
+        places = [int(v) for v in at] if word != "." and np.isfinite(at).all() else []
         if len(places) == 1 and 0 <= places[0] < dataset.ndim and names[places[0]] is None:
             names[places[0]] = word
     if not any(names):
@@ -149,6 +151,9 @@ def _lines(h5py: Any, group: Any, names: list[str | None], shape: tuple[int, ...
         if axis.shape not in ((length,), (length + 1,)):
             continue
         values = _centres(np.asarray(axis[...]), length)
+        factor, offset = (_number_of(h5py, group, f"{name}_{word}") for word in _OF_SCALE)
+        if factor is not None or offset is not None:
+            values = (values.astype(np.float64) + (offset or 0.0)) * (1.0 if factor is None else factor)
         found[name] = Coordinate(name, attributes(axis), partial(np.asarray, values))
     return found
 
@@ -168,15 +173,21 @@ def scaled(h5py: Any, dataset: Any, group: Any) -> dict[str, float]:
     if class_of(group) != "NXdata":
         return {}
 
-    def read(word: str) -> float | None:
-        for at in (f"{name}_{word}", word):
-            thing = group.get(at)
-            if isinstance(thing, h5py.Dataset) and thing.size == 1 and thing.dtype.kind in "iuf":
-                return number(thing[()])
-        return None
-
-    factor, offset = read("scaling_factor"), read("offset")
+    # Without a name they are of the signal.
+    before = (f"{name}_", "") if name == signal_of(h5py, group) else (f"{name}_",)
+    factor, offset = (
+        next((v for first in before if (v := _number_of(h5py, group, first + word)) is not None), None)
+        for word in _OF_SCALE
+    )
     if factor is None and offset is None:
         return {}
     slope = 1.0 if factor is None else factor
     return {"scale_factor": slope, "add_offset": slope * (offset or 0.0)}
+
+
+def _number_of(h5py: Any, group: Any, name: str) -> float | None:
+    """The one number of a dataset; None where there is none of the name."""
+    thing = group.get(name)
+    if isinstance(thing, h5py.Dataset) and thing.size == 1 and thing.dtype.kind in "iuf":
+        return number(thing[()])
+    return None

@@ -7,6 +7,7 @@ does not depend on how large they are.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
@@ -27,7 +28,7 @@ from farfield.volume import cf
 from farfield.volume.conversion import PIECE, converted
 from farfield.volume.description import VolumeDescription, describe
 from farfield.volume.options import Means, Options
-from farfield.volume.units import SECONDS, factor, speed_factor, unit
+from farfield.volume.units import BY_NUMBERS, SECONDS, factor, followed, unit
 
 _SINGLE = ("int8", "uint8", "int16", "uint16", "float32", "float16", "bool")
 """Types whose numbers single precision holds."""
@@ -118,7 +119,8 @@ def as_plot3d(path: str, variable: str | None, kind: str, means: Means) -> Made:
     try:
         for name in names:
             fields.append(_opened(path, name, found.name, kind, means))
-        return _converted(path, found, fields, means)
+        # Of two variables the last parts of the names may be one.
+        return _converted(path, found, f"{found.name} {names}", fields, means)
     finally:
         for of in fields:
             of.native.close()
@@ -137,7 +139,7 @@ def _opened(path: str, name: str | None, shown: str, kind: str, means: Means) ->
     return _Field(str(name or shown).rsplit("/", 1)[-1], about, native)
 
 
-def _converted(path: str, found: cf.Laid, fields: list[_Field], means: Means) -> Made:
+def _converted(path: str, found: cf.Laid, which: str, fields: list[_Field], means: Means) -> Made:
     dims = fields[0].about.spec["levels"][0]["dims"]
     nodes = dims[0] * dims[1] * dims[2]
     remarks: list[str] = []
@@ -156,7 +158,7 @@ def _converted(path: str, found: cf.Laid, fields: list[_Field], means: Means) ->
         means,
         count=12 + 3 * size * nodes,
         why="has uneven coordinates",
-        how=f"rectilinear grid {size} {found.name} {[line.tobytes().hex()[:4096] for line in lines]}",
+        how=f"rectilinear grid {size} {which} {[hashlib.sha256(line.tobytes()).hexdigest() for line in lines]}",
         files=files,
         write=partial(_write_grid, lines, f"<f{size}"),
     )
@@ -169,7 +171,7 @@ def _converted(path: str, found: cf.Laid, fields: list[_Field], means: Means) ->
                 means if step == 0 else replace(means, say=None),
                 count=16 + len(columns) * item * nodes,
                 why=f"has uneven coordinates, with {len(columns)} fields{f' and {steps} time steps' if steps > 1 else ''}",
-                how=f"rectilinear fields {item} {step} {[name for name, *_ in columns]}",
+                how=f"rectilinear fields {item} {step} {which} {[name for name, *_ in columns]}",
                 files=files,
                 write=partial(_write_fields, dims, columns, step, item),
             ).path
@@ -237,29 +239,29 @@ def _velocity(found: cf.Laid, fields: list[_Field], remarks: list[str]) -> tuple
     own = {
         axis: unit(found.coordinates[axis].attributes.get("units")) or "" for axis in found.coordinates if axis in space
     }
-    lengths = all(not u or factor(u, "m") is not None for u in own.values())
     speeds = {f.units for f in by_axis.values()}
-    ratios = {1.0 if s == "1" else speed_factor(s) for s in speeds}
-    is_known = len(speeds) == 1 and None not in ratios and (ratios == {1.0} or all(own.values()))
-    if not lengths or len(own) < len(space) or not is_known:
+    found_ratios = followed(own.values(), [f.units for f in by_axis.values()], named=False)
+    if found_ratios is None or len(own) < len(space):
         where = ", ".join(
             sorted({u or "no unit" for u in own.values()} | ({"cells"} if len(own) < len(space) else set()))
         )
+        lengths = all(not u or factor(u, "m") is not None for u in own.values())
         way = "give both in units that say so" if lengths and len(own) == len(space) else "put them on a grid in metres"
         remarks.append(
             f"{names} stay scalars and are no velocity: positions are in {where}, and they in {', '.join(sorted(speeds))}; {way} "
             "to trace lines."
         )
         return [], False
-    is_metric = bool(speeds - {"1"}) and all(own.values())
+    ratios, is_metric = found_ratios
     if is_metric and set(own.values()) != {"m"}:
         remarks.append("Positions are brought to m, since velocities are in m/s.")
     third = by_axis.get("z")
-    (ratio,) = ratios
-    for of in by_axis.values():
-        of.ratio = ratio or 1.0
-    brought = "" if ratio == 1.0 else f", brought from {min(speeds)} to m/s"
+    for of, ratio in zip(by_axis.values(), ratios, strict=True):
+        of.ratio = ratio
+    brought = "" if set(ratios) == {1.0} else f", brought from {', '.join(sorted(speeds))} to m/s"
     remarks.append(f"velocity is made of {names}{brought}" + ("." if third is not None else ", and 0 along z."))
+    if not is_metric and speeds != {"1"}:
+        remarks.append(f"{BY_NUMBERS.format(', '.join(sorted(speeds)))}.")
     return [by_axis["x"], by_axis["y"], third], is_metric
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import math
 import os
 from collections.abc import Sequence
@@ -314,7 +315,7 @@ def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means
         means,
         count=array.bytes,
         why=why,
-        how=array.name,
+        how=_which(array, pages),
         pieces=lambda: tiff_mixed.pieces(path, made_of, means.memory_limit),
         files=list(dict.fromkeys(Part.of(p).file for p in pages)),
     )
@@ -339,13 +340,18 @@ def _decoded(
         means,
         count=array.bytes,
         why=why,
-        how=f"{array.name}, {component or 'colours'}" if coloured or component else array.name,
+        how=_which(array, pages) + (f", {component or 'colours'}" if coloured or component else ""),
         write=tiff_decoded.writer(path, array, pages, coloured=coloured, component=component),
         at_once=max(math.prod(page.keyframe.chunks) for page in pages) * array.item,
         files=list(dict.fromkeys(Part.of(p).file for p in pages)),
     )
     array.big_endian, array.place = False, contiguous(made.path, 0)
     reads.append(made.path)
+
+
+def _which(array: Array, pages: Sequence[Any]) -> str:
+    """What tells an array from others of its file: their names may be one."""
+    return f"{array.name}, from page {pages[0].index} at {pages[0].offset} on"
 
 
 def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str]) -> list[tuple[str, int]]:
@@ -432,7 +438,7 @@ def chunked(
                 means,
                 count=array.bytes,
                 why=f"has strips of {rows * columns * within * array.item >> 20} MiB, which cannot be read in part",
-                how=array.name,
+                how=f"{array.name} {hashlib.sha256(table.tobytes()).hexdigest()}",
                 pieces=lambda: strip_pieces(path, array, page, table, files, rows),
                 files=files,
             )

@@ -15,6 +15,8 @@ from farfield.volume import parts
 from farfield.volume.description import Array
 
 _PALETTE = 3
+_AT_ONCE = 1 << 16
+"""Numbers that are unpacked at a time: a multiple of 8."""
 LARGEST = 256 << 20
 """Bytes of a strip or tile that is decoded whole, in memory."""
 
@@ -152,7 +154,7 @@ def _segments(page: Any) -> Iterator[Any]:
             continue
         handle.seek(offset)
         raw = handle.read(count)
-        raw = zlib.decompress(raw) if code in _DEFLATE else raw
+        raw = _inflated(raw, _packed_bytes(bits, shape)) if code in _DEFLATE else raw
         yield unpacked(raw, bits, shape), where, shape
 
 
@@ -184,12 +186,42 @@ def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any
     [[1, 2, 3], [4, 5, 6]]
     """
     deep, rows, columns, samples = shape
-    across = -(-columns * samples * bits // 8)
-    table = np.frombuffer(raw, np.uint8, deep * rows * across).reshape(deep * rows, across)
-    ones = np.unpackbits(table, axis=1, count=columns * samples * bits).reshape(-1, bits)
+    count = columns * samples
+    across = _packed_bytes(bits, (1, 1, columns, samples))
+    table = np.frombuffer(raw, np.uint8, _packed_bytes(bits, shape)).reshape(deep * rows, across)
     kind = np.uint8 if bits <= 8 else np.uint16
-    made = ones.astype(kind) @ np.left_shift(1, np.arange(bits - 1, -1, -1)).astype(kind)
-    return np.asarray(made, kind).reshape(deep, rows, columns, samples)
+    weights = np.left_shift(1, np.arange(bits - 1, -1, -1)).astype(kind)
+    made = np.empty((deep * rows, count), kind)
+    # A bit takes bytes while it is unpacked.
+    band, wide = max(1, _AT_ONCE // max(1, count)), max(1, _AT_ONCE)
+    for top in range(0, deep * rows, band):
+        for left in range(0, count, wide):
+            # Numbers of a part of a row begin at a byte.
+            right = min(left + wide, count)
+            part = table[top : top + band, left * bits // 8 : -(-right * bits // 8)]
+            ones = np.unpackbits(part, axis=1, count=(right - left) * bits).reshape(len(part), right - left, bits)
+            made[top : top + band, left:right] = np.matmul(ones.astype(kind), weights)
+    return made.reshape(deep, rows, columns, samples)
+
+
+def _packed_bytes(bits: int, shape: Sequence[int]) -> int:
+    """Bytes of numbers of some bits each, whose rows begin at a byte."""
+    deep, rows, columns, samples = shape
+    return deep * rows * -(-columns * samples * bits // 8)
+
+
+def _inflated(raw: bytes, most: int) -> bytes:
+    """What deflate has packed, and no more of it than there can be.
+
+    Raises:
+        ValueError: if it is cut off.
+    """
+    of = zlib.decompressobj()
+    # One more byte than there can be lets it come to its checksum.
+    found = of.decompress(raw, most + 1)
+    if not of.eof and len(found) <= most:
+        raise ValueError("its deflate stream is cut off")
+    return found
 
 
 @contextmanager

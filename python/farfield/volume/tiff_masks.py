@@ -7,7 +7,9 @@ wider type; of colours it becomes transparent.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -26,6 +28,8 @@ from farfield.volume.options import Means
 
 _MASK = 4
 """Of a transparency mask: its photometric interpretation, and a bit of its NewSubfileType."""
+_PART = 1 | _MASK
+"""Bits of NewSubfileType of a page that is a smaller copy, or a mask, of another one."""
 LARGEST = 2 << 30
 """Bytes of an image that is converted for its mask: there is no end to larger ones."""
 _WIDER = {
@@ -51,8 +55,10 @@ def is_mask(page: Any) -> bool:
 class Masks:
     """The masks of an image and of its levels."""
 
-    def __init__(self, path: str, pages: dict[Size, Any], beside: str | None, name: str | None) -> None:
-        self._path, self._pages = path, pages
+    def __init__(
+        self, path: str, pages: dict[Size, Any], beside: str | None, name: str | None, *, of_stack: bool = False
+    ) -> None:
+        self._path, self._pages, self._of_stack = path, pages, of_stack
         self.beside = beside
         """The file that holds them, where it is another one."""
         self._name = name
@@ -68,13 +74,16 @@ class Masks:
         import tifffile
 
         size = _size(shown.keyframe)
-        if len(shown.pages) != 1 or is_mask(shown.keyframe):
+        if is_mask(shown.keyframe):
             return None
-        of_masks = [n for n, s in enumerate(series) if is_mask(s.keyframe) and len(s.pages) == 1]
-        pages = {_size(level.keyframe): level.keyframe for n in of_masks for level in series[n].levels}
+        owned = _owned(series, shown)
+        pages = {_size(page): page for _, of in owned for page in of}
+        is_stack = len(shown.pages) != 1
         if size in pages:
-            name = next(names[n] for n in of_masks if _size(series[n].keyframe) == size)
-            return cls(path, pages, None, name)
+            name = next(names[n] for n, of in owned if size in map(_size, of))
+            return cls(path, pages, None, name, of_stack=is_stack)
+        if _first(shown) > min((_first(s) for s in series if _is_whole(s)), default=0):
+            return None
         beside = path + ".msk"
         if not os.path.isfile(beside):
             return None
@@ -86,7 +95,7 @@ class Masks:
                 f"{beside}: this mask of {path} cannot be read ({error}); copy it again, or remove it"
             ) from error
         kept = {s: p for s, p in pages.items() if int(p.samplesperpixel) == 1}
-        return cls(path, kept, beside, None) if size in kept else None
+        return cls(path, kept, beside, None, of_stack=is_stack) if size in kept else None
 
     def apply(
         self, levels: list[Level], kind: str, channels: list[Channel], tables: Sequence[bytes], means: Means
@@ -100,8 +109,10 @@ class Masks:
         which += " says which pixels hold something"
         shows = f"; {self._path}::{self._name} shows it" if self._name else ""
         first = levels[0].arrays[0]
+        if self._of_stack:
+            return levels, kind, channels, f"{which}, and is not applied{shows}"
         if first.bytes > LARGEST:
-            said = f"{which}, and is not applied: it is larger than {LARGEST >> 30} GiB{shows}"
+            said = f"{which}, and is not applied: the image is larger than {LARGEST >> 30} GiB{shows}"
             return levels, kind, channels, said
         if kind in ("rgb", "rgba") and first.dtype in _COLOURS:
             made = self._levels(levels, first.dtype, None, tables, means)
@@ -113,14 +124,19 @@ class Masks:
                 return made, kind, channels, f"{which}: others have no value{shows}"
         wider = _WIDER.get(first.dtype)
         if wider is None or kind in ("rgb", "rgba"):
-            return levels, kind, channels, f"{which}, and is not applied: its numbers are {first.dtype}{shows}"
+            return levels, kind, channels, f"{which}, and is not applied: the image's numbers are {first.dtype}{shows}"
         with contextlib.suppress(_TakenError):
             none = _unlikely(wider)
             made = self._levels(levels, wider, none, tables, means)
             for channel in channels:
                 channel.missing = none
             return made, kind, channels, f"{which}: others have no value{shows}"
-        return levels, kind, channels, f"{which}, and is not applied: its numbers are all that {wider} has{shows}"
+        return (
+            levels,
+            kind,
+            channels,
+            f"{which}, and is not applied: the image's numbers are all that {wider} has{shows}",
+        )
 
     def _levels(self, levels: list[Level], dtype: str, none: Any, tables: Sequence[bytes], means: Means) -> list[Level]:
         """The levels with what is masked as `none`: None makes colours transparent. One without a mask of its size has the nearest
@@ -143,7 +159,7 @@ class Masks:
             means,
             count=high * wide,
             why="has a mask",
-            how=f"mask {high} x {wide}",
+            how=f"mask {high} x {wide} at {page.offset}",
             write=tiff_decoded.writer(self.beside or self._path, flat, [page]),
             files=files,
         )
@@ -156,12 +172,63 @@ class Masks:
             means,
             count=made.bytes,
             why="has a mask",
-            how=f"{array.name} {high} x {wide} masked by {none!r}, as {dtype}",
+            # Of images in one file only their places differ.
+            how=f"{self._place(array, tables)} masked by {high} x {wide} at {page.offset} as {none!r}, as {dtype}",
             pieces=lambda: _pieces(self._path, array, made, none, (mask.path, high, wide), tables, means.memory_limit),
             files=files,
         )
         made.place = contiguous(stored.path, 0)
         return made
+
+    def _place(self, array: Array, tables: Sequence[bytes]) -> str:
+        """What tells an image from others of its file."""
+        table = array.place.get("table")
+        listed = "" if table is None else hashlib.sha256(tables[table["table"]]).hexdigest()
+        return f"{array.name} {json.dumps(array.place)} {listed}"
+
+
+def _is_whole(series: Any) -> bool:
+    """Whether a series is an image, and no mask or smaller copy of one."""
+    return not int(series.keyframe.subfiletype) & _PART and not is_mask(series.keyframe)
+
+
+def _first(series: Any) -> int:
+    """The number of its first page in the file."""
+    return min((_number(page) for page in series.pages if page is not None), default=-1)
+
+
+def _number(page: Any) -> int:
+    """The number of a page in the file: a page below another one has that of the other."""
+    return int(page.index[0] if isinstance(page.index, tuple) else page.index)
+
+
+def _owned(series: Sequence[Any], shown: Any) -> list[tuple[int, list[Any]]]:
+    """The pages of masks of an image, by the number of their series: as GDAL writes them, they follow it, its smaller copies
+    among them. Where a file has one image all are of it.
+    """
+    masks = [(n, s) for n, s in enumerate(series) if is_mask(s.keyframe)]
+    if not masks:
+        return []
+    images = [s for s in series if _is_whole(s)]
+    own = {_number(page) for page in shown.pages if page is not None}
+    starts = sorted({_number(page) for s in images for page in s.pages if page is not None})
+    found = []
+    for n, mask in masks:
+        pages = [s.keyframe for s in mask.levels] if len(mask.pages) == 1 else [p for p in mask.pages if p is not None]
+        of = [p for p in pages if len(images) < 2 or _before(starts, _number(p)) in own]
+        if of:
+            found.append((n, of))
+    return found
+
+
+def _before(starts: Sequence[int], number: int) -> int | None:
+    """The last of some numbers, which ascend, that is before another one.
+
+    >>> _before([0, 4], 3), _before([0, 4], 5), _before([2], 1)
+    (0, 4, None)
+    """
+    at = bisect.bisect_left(starts, number)
+    return starts[at - 1] if at else None
 
 
 class _TakenError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 _NAMES = {
     "m": ("m", "meter", "metre", "meters", "metres"),
@@ -103,3 +104,39 @@ def speed_factor(name: str) -> float | None:
     length = factor(unit(found[1]) or "", "m") if found else None
     seconds = SECONDS.get(unit(found[2]) or "") if found else None
     return None if length is None or seconds is None else float(f"{length / seconds:.12g}")
+
+
+_UNSAID = ("", "1", "voxel")
+"""What stands for the unit of positions that have none."""
+BY_NUMBERS = "Positions say no unit, or not all of them, and velocities are in {}: lines follow their numbers"
+"""What is said of a vector whose positions say no unit."""
+
+
+def followed(lengths: Iterable[str], speeds: Sequence[str], *, named: bool) -> tuple[list[float], bool] | None:
+    """What components of a vector are multiplied by so that lines follow it through positions in `lengths`, and whether they are
+    in m/s then, and not as they are, since one of both has no unit. None where no line follows them: positions are no lengths.
+
+    `named` says that a user named the vector: then it may be in units of anything. Else all must be speeds, or none.
+
+    >>> followed(["m"], ["cm/s", "m/s"], named=False), followed(["1"], ["m/s"], named=True)
+    (([0.01, 1.0], True), ([1.0], False))
+    >>> followed(["m", ""], ["m/s"], named=False), followed(["km", ""], ["m/s"], named=False)
+    (([1.0], False), None)
+    >>> followed(["degree"], ["m/s"], named=True)
+    """
+    inside = list(lengths)
+    known = [speed_factor(speed) for speed in speeds]
+    ratios = [ratio for ratio in known if ratio is not None]
+    are_speeds = len(ratios) == len(known)
+    are_lengths = all(u in _UNSAID or factor(u, "m") is not None for u in inside)
+    if not are_speeds:
+        may = named or (are_lengths and all(speed == "1" for speed in speeds))
+        return ([1.0] * len(known), False) if may else None
+    if not are_lengths:
+        return None
+    if any(u in _UNSAID for u in inside):
+        # Of one unit they are one vector by their numbers; beside positions in metres they must be in m/s.
+        said = set(inside) - set(_UNSAID)
+        may = len(set(ratios)) == 1 and (not said or (said == {"m"} and ratios[0] == 1.0))
+        return ([1.0] * len(known), False) if may else None
+    return ratios, True

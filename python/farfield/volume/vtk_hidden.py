@@ -23,7 +23,11 @@ which all cells are; 16, 32 and 64 the faces across i, j and k, on both sides of
 
 
 def hides_any(found: Outline, reader: Reader) -> bool:
-    """Whether any point or cell of a file is hidden. Its numbers are read unless it says that the highest of them hides none."""
+    """Whether any point or cell of a file is hidden. Its numbers are read unless it says that the highest of them hides none.
+
+    Raises:
+        DataError: if they cannot be read.
+    """
     for piece in found.pieces:
         for where in (BLANKING, *HIDDEN):
             for array in piece.arrays.get(where, []):

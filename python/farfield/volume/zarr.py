@@ -217,7 +217,7 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     array = node.array
     if not node.shape:
         raise DataError(f"{node.path}: this array holds one number, and no volume")
-    letters, by_axis, unplaced, said = _axes_of(node)
+    letters, by_axis, unplaced, said = _axes_of(node, means.memory_limit)
     array.axes = letters
     array.channels = list(range(array.length("c")))
     located = cf.locate(letters, node.shape, by_axis, unplaced)
@@ -248,12 +248,14 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
     )
 
 
-def _axes_of(node: Node) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
+def _axes_of(
+    node: Node, memory_limit: int | None = None
+) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
     """A letter a dimension, coordinates by letter, those that place nothing, and what was guessed."""
-    beside = _coordinates(node)
+    beside = _coordinates(node, memory_limit)
     more = auxiliary.Found({}, (), [])
     if node.names is not None and any(node.names):
-        more = auxiliary.find(node.names, node.shape, node.attributes, beside, _others(node))
+        more = auxiliary.find(node.names, node.shape, node.attributes, beside, _others(node, memory_limit))
         beside |= more.lines
     about = {name: c.attributes for name, c in beside.items()}
     letters, said = naming.of_array(
@@ -264,7 +266,7 @@ def _axes_of(node: Node) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...]
     return letters, by_axis, more.beyond, [*more.said, *said]
 
 
-def _others(node: Node) -> Iterator[auxiliary.Other]:
+def _others(node: Node, memory_limit: int | None) -> Iterator[auxiliary.Other]:
     """Arrays that may be coordinates of one: those beside it in its group."""
     own = os.path.abspath(node.path)
     group = os.path.dirname(own)
@@ -273,7 +275,7 @@ def _others(node: Node) -> Iterator[auxiliary.Other]:
         if other is None or other.names is None or other.undecoded is not None or other.table is not None:
             continue
         if 0 < len(other.shape) <= auxiliary.COORDINATE_RANK:
-            read = partial(numbers_of, other.path, other.array)
+            read = partial(numbers_of, other.path, other.array, memory_limit=memory_limit)
             yield auxiliary.Other(other.name, other.names, other.shape, other.attributes, read)
 
 
@@ -353,7 +355,7 @@ def _missing(node: Node) -> tuple[Missing, list[str]]:
     return cf.missing_of(replace(node.array), about, default)
 
 
-def _coordinates(node: Node) -> dict[str, cf.Coordinate]:
+def _coordinates(node: Node, memory_limit: int | None) -> dict[str, cf.Coordinate]:
     """Coordinates of an array's dimensions: arrays beside it that are named like them."""
     folder = os.path.dirname(os.path.normpath(node.path))
     found: dict[str, cf.Coordinate] = {}
@@ -365,9 +367,9 @@ def _coordinates(node: Node) -> dict[str, cf.Coordinate]:
         except DataError:  # text, or dates as no number: its name still says which axis it is
             continue
         if isinstance(line, Node) and line.undecoded is None and line.shape == (length,) and length <= LONGEST:
-            found[name] = _coordinate(line)
+            found[name] = _coordinate(line, memory_limit)
     return found
 
 
-def _coordinate(line: Node) -> cf.Coordinate:
-    return cf.Coordinate(line.name, line.attributes, lambda: line_of(line.path, line.array))
+def _coordinate(line: Node, memory_limit: int | None) -> cf.Coordinate:
+    return cf.Coordinate(line.name, line.attributes, partial(line_of, line.path, line.array, memory_limit=memory_limit))

@@ -1,0 +1,41 @@
+"""Pictures of time steps say when they are, whatever they are drawn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farfield.cli import run
+from farfield.dates import date_of
+
+h5py = pytest.importorskip("h5py")
+
+
+def test_a_picture_of_a_scene_says_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with h5py.File("a.nc", "w") as file:
+        for name, line in {"time": [0, 12, 24], "z": range(6), "y": range(7), "x": range(8)}.items():
+            file.create_dataset(name, data=np.asarray(line, float)).make_scale(name)
+        file["time"].attrs["units"] = "hours since 2000-02-28 18:00"
+        dataset = file.create_dataset("t", data=np.random.default_rng(1).random((3, 6, 7, 8)))
+        for n, name in enumerate(("time", "z", "y", "x")):
+            dataset.dims[n].attach_scale(file[name])
+    size = ["--size", "64x48"]
+    assert run(["render", "a.nc", "--step", "1", "-o", "a.png", "--save-scene", "s.json", *size]) == 0
+    first = capsys.readouterr().out
+    assert run(["render", "s.json", "-o", "b.png", *size]) == 0
+    second = capsys.readouterr().out
+    for said in (first, second):
+        assert "when     step 1, at 2000-02-29T06:00:00" in said
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), float("-inf"), 1e306])
+@pytest.mark.parametrize("unit", ["days", "months"])
+def test_what_is_no_number_has_no_date(time: float, unit: str) -> None:
+    assert date_of(time, f"{unit} since 1990-01-01") is None
