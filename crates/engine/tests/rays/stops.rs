@@ -101,7 +101,11 @@ fn stops_before_the_volume_are_told_of_where_rays_wait() {
         to[0] = -1.0;
         to[1] = if x < SIZE[0] / 2 { f64::INFINITY } else { -2.0 };
         to[2] = 30.0;
-        if y < SIZE[1] / 2 { 2 } else { 3 }
+        if y < SIZE[1] / 2 {
+            2
+        } else {
+            3
+        }
     };
     for camera in cameras() {
         let told = [AMPLE, 2 << 20].map(|limit| {
