@@ -76,7 +76,7 @@ def find(
                 found.said.append(
                     f"its dimension '{dimension}' has no coordinate of that name: '{other.name}', which lies along it, is taken"
                 )
-        elif which:  # as of stations, each of which has a latitude and a longitude
+        elif which:  # stations, say: each has a latitude and a longitude
             beyond += [other.name for other in which if other.name not in beyond]
     for other in here:
         if len(_wide(other)) > 1:

@@ -53,7 +53,7 @@ _TAGS: list[str | tuple[int, int]] = [
 _LONGEST_ELEMENT = 64 << 20
 """Bytes of an element of a header, at most."""
 _DIRECTORY = "1.2.840.10008.1.3.10"
-"""Class of what lists the files of a medium (DICOMDIR)."""
+"""SOP class of a DICOMDIR, which lists the files of a medium."""
 _PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
 _BIG = "1.2.840.10008.1.2.2"
 _IMPLICIT = "1.2.840.10008.1.2"

@@ -9,7 +9,7 @@
 //!
 //! # Practice
 //! A ray does not depend on where it waits, so a picture is the same as without, bit for bit. Rays under way are charged. Where tiles of all
-//! pixels do not fit, those that wait are laid to rest in a tenth of the memory, which costs making their rays again in each slab. Where these
+//! pixels do not fit, those that wait are laid to rest in less memory, which costs making their rays again in each slab. Where these
 //! do not fit either, the picture is cast in bands of rows, one after the other: rays of neighbouring rows share their pages, and others few.
 
 use super::{Cast, Lent, Means};
@@ -231,17 +231,19 @@ struct Pass<'p, 'a> {
     ended: &'p AtomicU64,
 }
 
-/// A tile under way. However it goes, what it has come to is kept.
+/// A tile under way. In a slab what it has come to is kept however it goes; one that goes to its end begins anew, since nothing is charged for
+/// it meanwhile.
 struct Visit {
     n: usize,
     tile: Option<RayTile>,
     counts: Counts,
     store: Arc<Store>,
+    in_slab: bool,
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        if let Some(tile) = self.tile.take() {
+        if let Some(tile) = self.tile.take().filter(|_| self.in_slab) {
             self.store.put(self.n, tile);
         }
     }
@@ -280,7 +282,8 @@ impl<'a> Work for Pass<'_, 'a> {
             Some(bound) => tile.bound(bound),
             None => tile.unbound(),
         }
-        Ok(Visit { n, tile: Some(tile), counts: Counts::default(), store: self.store.clone() })
+        let in_slab = self.bound.is_some();
+        Ok(Visit { n, tile: Some(tile), counts: Counts::default(), store: self.store.clone(), in_slab })
     }
     fn steps(&self, lent: &mut Lent<'a>, tasks: [Option<&mut Visit>; LANES], outcomes: &mut [Outcome; LANES]) {
         let context = lent.context();

@@ -44,7 +44,7 @@ pub struct Document {
     pub title: Option<String>,
     /// Whether the time is written into the picture; `None`: where there are several time steps.
     pub time: Option<bool>,
-    /// What is written of the time of each step where that is no number: a date. Empty: the numbers.
+    /// The text of each step's time in pictures, such as a date. Empty: times are written as numbers.
     pub moments: Vec<String>,
     /// What lights it.
     pub lighting: Lighting,

@@ -1,9 +1,9 @@
-//! Every so many-th voxel of what is not compressed: a coarse look at a large volume that has no coarser levels.
+//! Every so many-th voxel of an uncompressed array: a coarse look at a large volume that has no coarser levels.
 //!
 //! # Theory
 //! Rays through a volume of 2048^3 without levels come to gigabytes before a picture is whole. Where each voxel has its place in a file, every
-//! 32nd row of every 32nd plane is a thousandth of the volume, and shows all of it. Samples are no means: what is thin is seen in part. So
-//! they are no levels, and nothing is shown of them but what a picture by a time has no time for.
+//! 32nd row of every 32nd plane is a thousandth of the volume, and shows all of it. Samples are no means: a thin wall is seen in part. So
+//! they are no levels: a picture by a time shows them where it has no time for more, and nothing else does.
 
 use super::chunkmap::Common;
 use super::level::{Placement, VolumeArray, VolumeLevel};

@@ -124,7 +124,7 @@ fn every_type_in_both_byte_orders() {
     }
 }
 
-/// Samples of what is read by rows are the voxels that they say they are, at their places.
+/// Samples of an array that is read by rows have the values and the places of its voxels.
 #[test]
 fn every_so_many_th_voxel() {
     let large = |axes: &str, shape: &[u64], place| {

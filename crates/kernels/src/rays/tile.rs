@@ -429,7 +429,7 @@ impl RayTile {
         loop {
             let (mut left, mut within) = (false, false);
             if dark(self, cx) {
-                // Nothing is known of what lies before the slab, where rays may wait.
+                // Rays may wait before the slab, where bricks were not looked at.
                 let from = self.until - SLAB;
                 for (lane, ray) in self.lanes.iter_mut().zip(&self.rays).filter(|(l, _)| !l.done && l.n >= from) {
                     lane.n = lane.n.max(self.until);
