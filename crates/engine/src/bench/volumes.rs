@@ -154,6 +154,7 @@ impl Formula {
             missing: Vec::new(),
             valued: None,
             vacant: None,
+            row_group: None,
         };
         let axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         VolumeLevel { dims: self.dims, placement: Placement { origin: [0.0; 3], axes }, arrays: vec![array] }

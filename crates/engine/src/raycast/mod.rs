@@ -139,7 +139,7 @@ pub struct Ends<'a> {
     /// Whether a pixel's ray is cast at all, as far as that is known for little: tiles without one are left out. At the edges of
     /// surfaces a few pixels have many rays, and a whole picture of tiles for each of these cost a second at 1920 x 1080.
     pub wanted: Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>,
-    /// Where they stop on their way, the last time where they end: of scenes that project nothing.
+    /// Where they stop on their way, the last time where they end.
     pub stops: Option<Stops<'a>>,
 }
 
@@ -229,6 +229,11 @@ pub fn cast_until(
     }
     let Grid { rgba, gaps, marks, counts, .. } = grid;
     Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
+}
+
+/// Whether the pages of what is shown do not all fit beside what a picture takes: parts of one that are cast by themselves read them anew.
+pub fn is_large(scene: &Scene, pager: &Pager) -> bool {
+    scene.page_bytes() > pager.ledger().limit() / 4 * 3
 }
 
 /// What a picture's tiles may take of a memory limit.

@@ -5,19 +5,21 @@
 //! nearly the same ones when they have gone: a file of 8.6 GB was read 23 times within 64 MiB. So the volume is cut in slabs, layers of pages
 //! along the slowest axis of its file, and all rays go through one slab before any goes into the next. A ray comes to slabs in one direction
 //! only: those that go up come first, those that go down after them, from the other end. Each slab is therefore read at most twice, and mostly
-//! once, in the order of the file.
+//! once. Where one layer does not fit either, tiles follow each other in strips ([`Strips`]), which share pages with their neighbours alone:
+//! what a few strips come to in a slab has to fit.
 //!
 //! # Practice
 //! A ray does not depend on where it waits, so a picture is the same as without, bit for bit. Rays under way are charged. Where tiles of all
 //! pixels do not fit, those that wait are laid to rest in less memory, which costs making their rays again in each slab. Where these
-//! do not fit either, the picture is cast in bands of rows, one after the other: rays of neighbouring rows share their pages, and others few.
+//! do not fit either, the picture is cast in bands of strips, or of rows, one after the other: those of a band share their pages, and others few.
+//! Pages that are pieces of the same rows of a file are read together.
 
-use super::{Cast, Lent, Means};
+use super::{is_large, Cast, Lent, Means};
 use crate::executor::{self, Load, Outcome, RunStats, Work};
 use crate::limits::would_do;
 use field::error::FieldError;
 use field::space::LANES;
-use kernels::rays::{Bound, Counts, Front, Layers, RayTile, RestingTile, TILE};
+use kernels::rays::{Bound, Counts, Front, Layers, RayTile, RestingTile, Strips, TILE};
 use kernels::streamline::Progress;
 use pager::{ChargeKind, Pager, Worker};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,16 +30,57 @@ const SHARE: u64 = 3;
 /// The pages of a slab take this share of what is left, so that those of the one before that rays still reach into are here, too.
 const SLAB_SHARE: u64 = 2;
 
+/// Tiles under way in a slab: each asks for many pages at a time, and what they come to has to fit.
+const ACTIVE: usize = 32;
+
 /// How a picture is cast in slabs.
 pub(super) struct Sweep {
     layers: Layers,
+    /// Where tiles follow each other in strips.
+    strips: Option<Strips>,
+    /// Tiles in the order in which they are gone through, and how many are a strip, or a row.
+    order: Vec<usize>,
+    each: usize,
 }
 
 impl Sweep {
     /// For what is to be cast, if its pages do not all fit.
     pub(super) fn of(cast: &Cast<'_>, pager: &Pager) -> Option<Self> {
-        let layers = cast.scene.layers()?;
-        (cast.scene.page_bytes() > pager.ledger().limit() / 4 * 3).then_some(Self { layers })
+        if !is_large(cast.scene, pager) {
+            return None;
+        }
+        let room = (cast.means.room - cast.means.room / SHARE) / SLAB_SHARE;
+        let in_strips = cast.scene.strips().map(|strips| Self::in_strips(cast, strips));
+        in_strips.filter(|sweep| sweep.slab_bytes(1) <= room).or_else(|| Self::in_rows(cast))
+    }
+
+    fn in_strips(cast: &Cast<'_>, strips: Strips) -> Self {
+        let tiles = &cast.share.tiles;
+        let places: Vec<_> = tiles.iter().map(|at| strips.place(cast.scene, *at)).collect();
+        let mut order: Vec<usize> = (0..tiles.len()).collect();
+        order.sort_by(|a, b| places[*a].0.cmp(&places[*b].0).then(places[*a].1.total_cmp(&places[*b].1)));
+        let count = order.chunk_by(|a, b| places[*a].0 == places[*b].0).count();
+        Self { layers: strips.layers, strips: Some(strips), order, each: tiles.len().div_ceil(count.max(1)).max(1) }
+    }
+
+    fn in_rows(cast: &Cast<'_>) -> Option<Self> {
+        let tiles = &cast.share.tiles;
+        let mut order: Vec<usize> = (0..tiles.len()).collect();
+        order.sort_by_key(|n| (tiles[*n][1], *n));
+        let each = cast.scene.size()[0].div_ceil(TILE).max(1) as usize;
+        Some(Self { layers: cast.scene.layers()?, strips: None, order, each })
+    }
+
+    /// Bytes of the pages that tiles under way together come to in so many layers.
+    fn slab_bytes(&self, layers: u32) -> u64 {
+        let whole = self.layers.bytes.saturating_mul(u64::from(layers));
+        let together = 1.0 + ACTIVE as f64 / self.each as f64;
+        self.strips.as_ref().map_or(whole, |strips| strips.bytes(together, layers).min(whole))
+    }
+
+    /// Layers of a slab.
+    fn thick(&self, room: u64) -> u32 {
+        (2..=self.layers.count).take_while(|n| self.slab_bytes(*n) <= room).last().unwrap_or(1)
     }
 
     /// Casts the tiles of `cast`.
@@ -48,11 +91,8 @@ impl Sweep {
         load: Load,
         told: &mut dyn FnMut(u64) -> bool,
     ) -> Result<RunStats, FieldError> {
-        let mut order: Vec<usize> = (0..cast.share.tiles.len()).collect();
-        // Rows of tiles, in bands of equal size.
-        order.sort_by_key(|n| (cast.share.tiles[*n][1], *n));
         let room = cast.means.room / SHARE;
-        let rests = (order.len() * cast.means.tile_bytes) as u64 > room;
+        let rests = (self.order.len() * cast.means.tile_bytes) as u64 > room;
         let ended = AtomicU64::new(0);
         let begin = |n: usize| {
             let tile = cast.tile(n as u64);
@@ -64,16 +104,17 @@ impl Sweep {
             let bytes = if rests { tile.resting_bytes() } else { cast.means.tile_bytes };
             Some((n, tile.front(self.layers.axis), bytes + size_of::<Mutex<Waiting>>()))
         };
-        let rows = order.len().div_ceil((cast.scene.size()[0].div_ceil(TILE) as usize).max(1)) as u64;
-        let order: Vec<(usize, Front, usize)> = order.into_iter().filter_map(begin).collect();
+        let order: Vec<(usize, Front, usize)> = self.order.iter().copied().filter_map(begin).collect();
         let all: u64 = order.iter().map(|(.., bytes)| *bytes as u64).sum();
-        if all / rows.max(1) > room {
-            // Bands of less than a row of tiles read the volume once each.
+        if all / (self.order.len().div_ceil(self.each) as u64).max(1) > room {
+            // Bands of less than a strip, or a row, read the volume once each.
             let list: Vec<usize> = (0..order.len()).collect();
             let store = Store::new(&order, self.layers.axis, rests);
             return Pass { cast: &cast, list: &list, store, bound: None, ended: &ended }.run(pager, load, told);
         }
         let each = (all / all.div_ceil(room.max(1)).max(1)).max(1);
+        let in_slab =
+            Load { active: if self.strips.is_some() { load.active.min(ACTIVE) } else { load.active }, ..load };
         let mut stats = RunStats::default();
         let mut left = &order[..];
         while !left.is_empty() {
@@ -86,8 +127,10 @@ impl Sweep {
             let (band, rest) = left.split_at(fits.count());
             left = rest;
             let mut band = band.to_vec();
-            // Within a band neighbours follow each other as they do elsewhere.
-            band.sort_unstable_by_key(|(n, ..)| *n);
+            if self.strips.is_none() {
+                // Within a band neighbours follow each other as they do elsewhere.
+                band.sort_unstable_by_key(|(n, ..)| *n);
+            }
             let store = Store::new(&band, self.layers.axis, rests);
             let Ok(mut charge) = pager.charge(ChargeKind::Tiles, bytes) else {
                 // What else is under way has taken the room: these tiles go to their ends one by one.
@@ -97,8 +140,7 @@ impl Sweep {
                 continue;
             };
             let means = Means { room: cast.means.room.saturating_sub(bytes), ..cast.means };
-            let thick =
-                (means.room / SLAB_SHARE / self.layers.bytes.max(1)).clamp(1, u64::from(self.layers.count)) as u32;
+            let thick = self.thick(means.room / SLAB_SHARE);
             let slabs = self.layers.count.div_ceil(thick);
             for pass in 0..2 * slabs {
                 let bound = self.bound(pass, slabs, thick);
@@ -107,7 +149,7 @@ impl Sweep {
                     continue;
                 }
                 let pass = Pass { cast: &cast, list: &list, store: store.clone(), bound: Some(bound), ended: &ended };
-                stats.add(&pass.run(pager, load, told)?);
+                stats.add(&pass.run(pager, in_slab, told)?);
                 charge.grow(store.bytes()).map_err(|full| FieldError::LimitTooSmall {
                     limit: full.limit,
                     needs: would_do(pager, full.needs),
@@ -292,6 +334,9 @@ impl<'a> Work for Pass<'_, 'a> {
             outcome.progress = tile.step(self.cast.scene, context, self.cast.means.pin_bytes);
             if outcome.progress == Progress::Need {
                 outcome.missing.append(context.missing());
+                if self.bound.is_some() {
+                    self.cast.scene.read_with(&mut outcome.missing);
+                }
             }
             outcome.moved = tile.moved();
             counts.add(&core::mem::take(&mut context.counts));

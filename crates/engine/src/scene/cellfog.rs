@@ -284,11 +284,16 @@ impl Haze for CellFog<'_> {
         self.bounds
     }
 
+    fn is_large(&self, _: &Camera, _: [u32; 2]) -> bool {
+        // Its rays go through one zone after the other: rows of a picture share few pages.
+        false
+    }
+
     fn cast(
         &self,
         camera: &Camera,
         size: [u32; 2],
-        depths: &Depths<'_>,
+        depths: &Depths,
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {

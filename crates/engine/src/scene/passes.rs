@@ -38,7 +38,7 @@ impl Budget {
     }
 
     /// When rows of a picture of `height` have to be there. Rows come in groups, from the top: each may take its share.
-    fn deadline(&self, depths: &Depths<'_>, height: u32) -> Instant {
+    fn deadline(&self, depths: &Depths, height: u32) -> Instant {
         *self.begun.get_or_init(Instant::now)
             + self.length.mul_f64(f64::from(depths.rows().end) / f64::from(height.max(1)))
     }
@@ -134,7 +134,7 @@ pub(super) struct Rays<'a> {
 /// Those of `cast`; [`FieldError::LimitTooSmall`].
 pub(super) fn lay(
     pager: &Arc<Pager>,
-    depths: &Depths<'_>,
+    depths: &Depths,
     height: u32,
     budget: Option<&Budget>,
     rays: Rays<'_>,
@@ -171,7 +171,7 @@ fn share([r, g, b, through]: [f32; 4], between: [f64; 2], depth: f64) -> [f32; 4
 
 /// Each pixel's ray stops at all its depths.
 fn at_stops(
-    depths: &Depths<'_>,
+    depths: &Depths,
     deadline: Option<Instant>,
     rays: Rays<'_>,
     light: &mut HazeRows,
@@ -186,16 +186,11 @@ fn at_stops(
     let (rows, columns, most) = (depths.rows(), depths.columns(), light.most());
     let number = |[x, y]: [u32; 2]| (y - rows.start) as usize * columns as usize + x as usize;
     let of = |x: u32, y: u32, to: &mut [f64; MOST_SAMPLES]| {
-        let mut each = [0.0; MOST_SAMPLES];
-        let n = depths.of(y, x, &mut each);
-        to.iter_mut().zip(&each[..n]).for_each(|(to, depth)| *to = f64::from(*depth));
-        n
+        let each = depths.of(y, x);
+        to.iter_mut().zip(each).for_each(|(to, depth)| *to = f64::from(*depth));
+        each.len()
     };
-    let farthest = |x: u32, y: u32| {
-        let mut each = [0.0; MOST_SAMPLES];
-        let n = of(x, y, &mut each);
-        each[..n].iter().copied().fold(f64::NEG_INFINITY, f64::max)
-    };
+    let farthest = |x: u32, y: u32| depths.of(y, x).iter().copied().map(f64::from).fold(f64::NEG_INFINITY, f64::max);
     let to = Mutex::new((light, vec![Mark::NotCast; rows.len() * columns as usize]));
     let take = |at: [u32; 2], found: &[Gathered]| {
         let (light, marks) = &mut *patient::lock(&to);
@@ -213,14 +208,15 @@ fn at_stops(
             *mark = Mark::Lacks;
             continue;
         }
-        let mut each = [0.0; MOST_SAMPLES];
-        let count = of(at[0], at[1], &mut each);
-        let deepest = each[..count].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let deepest = farthest(at[0], at[1]);
         let all =
             (rays.between)(at[0], at[1]).map(|[near, far]| [near, far.min(deepest)]).filter(|[near, far]| near < far);
         let to = light.pixel_mut(at[1], at[0]);
-        match all.filter(|_| to.len() == count) {
-            Some(all) => to.iter_mut().zip(each).for_each(|(to, depth)| *to = share(seen, all, depth)),
+        match all {
+            Some(all) => {
+                let each = depths.of(at[1], at[0]);
+                to.iter_mut().zip(each).for_each(|(to, depth)| *to = share(seen, all, f64::from(*depth)));
+            }
             None => to.fill(seen),
         }
     }
@@ -230,7 +226,7 @@ fn at_stops(
 
 /// Rays are cast to the first depth of each pixel, then to the second of those that have one, and so on.
 fn in_passes(
-    depths: &Depths<'_>,
+    depths: &Depths,
     deadline: Option<Instant>,
     rays: Rays<'_>,
     light: &mut HazeRows,
@@ -243,11 +239,7 @@ fn in_passes(
     let (mut filled, mut late) = (0, false);
     // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
     for pass in 0..most {
-        let depth = |x: u32, y: u32| {
-            let mut each = [0.0; MOST_SAMPLES];
-            let n = depths.of(y, x, &mut each);
-            each[..n].get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d))
-        };
+        let depth = |x: u32, y: u32| depths.of(y, x).get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d));
         let was_late = late;
         late |= pass > 0 && deadline.is_some_and(|d| Instant::now() >= d);
         if late {

@@ -6,7 +6,7 @@ use super::objects::VolumeLook;
 use super::passes::{lay, Budget, Lack, Rays, Ready};
 use super::Document;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
-use crate::raycast::{cast_until, CastOptions, Coarse, KeptBricks};
+use crate::raycast::{cast_until, is_large, CastOptions, Coarse, KeptBricks};
 use crate::session::Waited;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
@@ -148,11 +148,15 @@ impl Haze for Fog<'_> {
         self.bounds
     }
 
+    fn is_large(&self, camera: &Camera, size: [u32; 2]) -> bool {
+        self.shown.scene(camera, size).is_ok_and(|scene| is_large(&scene, &self.pager))
+    }
+
     fn cast(
         &self,
         camera: &Camera,
         size: [u32; 2],
-        depths: &Depths<'_>,
+        depths: &Depths,
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
@@ -164,7 +168,7 @@ impl Haze for Fog<'_> {
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
         let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept, coarse };
         let between = |x, y| scene.depths(x, y);
-        let rays = Rays { stop: !scene.projects(), between: &between };
+        let rays = Rays { stop: true, between: &between };
         let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
             let mut options = CastOptions { deadline, ..options.clone() };
             if let Some(coarse) = &mut options.coarse {

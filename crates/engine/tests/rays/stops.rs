@@ -2,7 +2,9 @@
 
 use super::{cameras, colours, opacities, opened, spec_of, AMPLE, DT, SIZE, UNIT};
 use engine::raycast::{cast_until, CastOptions, Ends, Stops};
-use kernels::rays::{Clip, Gathered, Look, Manner, Paint, Scene, Setting, Shading, TransferFunction, MOST_STOPS};
+use kernels::rays::{
+    Clip, Gathered, Look, Manner, Paint, Projection, Scene, Setting, Shading, TransferFunction, MOST_STOPS,
+};
 use pager::{Pager, PagerConfig};
 use std::sync::Mutex;
 
@@ -33,19 +35,35 @@ fn light() -> Shading {
 fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
     let folder = std::env::temp_dir().join(format!("farfield-stops-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    // Through bricks, and sample by sample: two looks at one volume, one of them lit.
-    for (lit, limit, late) in [(false, AMPLE, None), (false, 2 << 20, Some(5)), (true, AMPLE, Some(7))] {
+    use Projection::{Composite, Maximum, Mean};
+    // Through bricks, and sample by sample: of channels of one volume, the first of several lit.
+    let cases: [(&[Projection], u64, Option<u64>); 9] = [
+        (&[Composite], AMPLE, None),
+        (&[Composite], 2 << 20, Some(5)),
+        (&[Composite, Composite], AMPLE, Some(7)),
+        (&[Maximum], AMPLE, None),
+        (&[Maximum], 2 << 20, Some(5)),
+        (&[Mean], AMPLE, None),
+        (&[Mean], 2 << 20, Some(5)),
+        (&[Composite, Mean], AMPLE, Some(7)),
+        (&[Mean, Maximum], 2 << 20, None),
+    ];
+    for (projections, limit, late) in cases {
         for (n, camera) in cameras().into_iter().enumerate() {
             let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
             let volume = opened(&folder, spec_of(&folder, Some([32, 32, 32]), 2), &pager, late);
-            let look = |channel: usize, shading: Option<Shading>| Look {
+            let look = |channel: usize, projection: Projection| Look {
                 level: volume.levels[0].clone(),
                 step: 0,
                 paint: Paint::Scalar { channel, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
                 clip: Clip::default(),
-                manner: Manner { shading, ..Manner::default() },
+                manner: Manner {
+                    shading: (projection == Composite && projections.len() > 1 && channel == 0).then(light),
+                    projection,
+                    ..Manner::default()
+                },
             };
-            let looks = if lit { vec![look(0, Some(light())), look(1, None)] } else { vec![look(0, None)] };
+            let looks = projections.iter().enumerate().map(|(n, p)| look(n, *p)).collect();
             let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, looks).unwrap();
             let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };

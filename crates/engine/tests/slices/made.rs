@@ -111,6 +111,7 @@ impl Made<'_> {
             missing: Vec::new(),
             valued: None,
             vacant: None,
+            row_group: None,
         }
     }
 }

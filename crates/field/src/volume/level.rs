@@ -65,6 +65,18 @@ pub struct VolumeArray {
     pub valued: Option<Box<Self>>,
     /// What is known of its pages that were never written; `None` where nothing is known without reading, or all were written.
     pub vacant: Option<Arc<Vacant>>,
+    /// Pages that cost one read together.
+    pub row_group: Option<RowGroup>,
+}
+
+/// Pages side by side that are pieces of the same rows of a file: who reads one of them passes over the others, or reads less than a block of
+/// the disk of each row.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RowGroup {
+    /// The axis along which they follow each other.
+    pub axis: usize,
+    /// How many: the first group begins at the first page.
+    pub pages: u32,
 }
 
 impl VolumeArray {
@@ -75,6 +87,17 @@ impl VolumeArray {
             Some(missing) if missing.holds_all([low, high]) => [f64::INFINITY, f64::NEG_INFINITY],
             _ => [low, high],
         }
+    }
+
+    /// The pages of a page's [`RowGroup`], itself among them.
+    pub fn read_with(&self, page: u64) -> impl Iterator<Item = u64> {
+        let pages = self.translation.pages;
+        let RowGroup { axis, pages: each } = self.row_group.unwrap_or(RowGroup { axis: 0, pages: 1 });
+        let apart: u64 = pages[..axis].iter().map(|n| u64::from(*n)).product();
+        let at = (page / apart % u64::from(pages[axis])) as u32;
+        let first = at / each * each;
+        let zero = page - u64::from(at) * apart;
+        (first..(first + each).min(pages[axis])).map(move |n| zero + u64::from(n) * apart)
     }
 }
 

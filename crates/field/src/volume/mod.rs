@@ -32,7 +32,7 @@ mod vacant;
 mod voxel;
 mod written;
 
-pub use level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
+pub use level::{Placement, RangeLevel, RowGroup, VolumeArray, VolumeLevel};
 pub use nothing::Missing;
 pub use open::Volume;
 pub use ranges::{typed, typed_mut, write_ranges, Extremes};

@@ -5,7 +5,7 @@ use super::chunkmap::{ChunkMap, Common};
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 use super::missing::ValuePages;
 use super::nothing::Missing;
-use super::pages::{chunk_box, row_box, LARGE};
+use super::pages::{chunk_box, row_box, row_group, LARGE};
 use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
 use super::rowmap::RowMap;
 use super::samples::{samples, InRows};
@@ -394,6 +394,7 @@ impl Opening<'_> {
                 missing,
                 valued: None,
                 vacant,
+                row_group: if by_rows { row_group(shape, page) } else { None },
             };
             if !array.missing.iter().all(Missing::is_none) {
                 let brick = ValuePages::brick(brick);

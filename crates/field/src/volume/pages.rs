@@ -1,5 +1,6 @@
 //! How large pages are.
 
+use super::level::RowGroup;
 use super::shape::{Shape, C, X, Y, Z};
 
 /// Voxels of a page aimed at.
@@ -10,6 +11,8 @@ const PAGE_BYTES: u64 = 64 << 10;
 /// 1024, 1536, 3072 and 6144, within all of it 3.1, 2.4, 2.7, 2.9 and 3.0 s: of shorter ones a disk reads much beside them, and of longer
 /// ones less is of use.
 const ROW_BYTES: u64 = 1024;
+/// Bytes of pieces of one row that are read together: what lies between two pieces is read with them up to about this length.
+const ROW_GROUP_BYTES: u64 = 16 << 10;
 /// Planes of a volume up to which it is one of planes: pages are whole rows of one plane, which are one piece of the file. Of a picture
 /// of 12000 x 7000 pixels a slice read each byte of it seven times where pages were 1024 pixels wide.
 const FEW_PLANES: u64 = 8;
@@ -65,6 +68,16 @@ pub(super) fn row_box(shape: &Shape, components: u64) -> [u32; 3] {
         left = (left / page[*d]).max(1);
     }
     page.map(|n| n as u32)
+}
+
+/// Which pages of what is read by rows are read together.
+pub(super) fn row_group(shape: &Shape, page: [u32; 3]) -> Option<RowGroup> {
+    // Components may lie together.
+    let axis = (X..=Z).filter(|d| shape.chunk[*d] > 1).min_by_key(|d| shape.strides[*d])?;
+    let long = u64::from(page[axis]);
+    let pages = (ROW_GROUP_BYTES / (long * shape.strides[axis] * shape.stored.size() as u64))
+        .min(shape.chunk[axis].div_ceil(long));
+    (pages > 1).then_some(RowGroup { axis, pages: pages as u32 })
 }
 
 /// The power of two nearest to `n`, as a ratio.

@@ -124,6 +124,30 @@ fn every_type_in_both_byte_orders() {
     }
 }
 
+#[test]
+fn pages_that_are_pieces_of_the_same_rows_are_read_together() {
+    let of = |axes: &str, shape: &[u64], dtype: &str, pages: &[u64]| {
+        let made =
+            Made { axes: axes.into(), shape: shape.into(), chunk: shape.to_vec(), dtype: dtype.into(), ..made() };
+        let scratch = Scratch::new();
+        let (spec, tables) = open(&Made { place: Where::Contiguous, ..made }, VolumeKind::Scalar, &scratch, None);
+        let volume = Volume::open(spec, tables, &pager(16 << 20)).unwrap();
+        let array = &volume.levels[0].arrays[0];
+        pages.iter().map(|page| array.read_with(*page).collect()).collect::<Vec<Vec<u64>>>()
+    };
+    // Rows of 5000 bytes are five pages of about one KiB, and all are read for any; of 20,000 bytes sixteen KiB are.
+    assert_eq!(
+        of("zyx", &[16, 16, 5000], "uint8", &[0, 7, 9]),
+        [vec![0, 1, 2, 3, 4], (5..10).collect(), (5..10).collect()]
+    );
+    assert_eq!(of("zyx", &[16, 16, 5000], "float32", &[3, 17]), [(0..16).collect::<Vec<u64>>(), (16..20).collect()]);
+    // Where the last index goes along x it is columns that follow each other.
+    let [first]: [Vec<u64>; 1] = of("xyz", &[16, 16, 5000], "uint8", &[0]).try_into().unwrap();
+    assert!(first.len() == 5 && first.windows(2).all(|w| w[1] - w[0] == first[1]), "{first:?}");
+    // A row of one page has no others.
+    assert_eq!(of("zyx", &[16, 16, 600], "uint8", &[5]), [[5]]);
+}
+
 /// Samples of an array that is read by rows have the values and the places of its voxels.
 #[test]
 fn every_so_many_th_voxel() {

@@ -1,6 +1,6 @@
 //! The buffers in which one band of a picture at a time is drawn.
 
-use super::band::{Area, Band, Peel};
+use super::band::{Area, Band, Peel, Target};
 use super::colour::encode;
 use super::haze::{Depths, HazeRows};
 use super::light::Veil;
@@ -112,14 +112,34 @@ impl Canvas {
     }
 
     /// How deep what is opaque lies in the rows of canvases below each other.
-    pub fn depths<'b>(stage: &Stage<'_>, canvases: &'b [Canvas]) -> Depths<'b> {
-        stage.depths_of(canvases.iter().map(|c| &c.band).collect())
+    pub fn depths(stage: &Stage<'_>, canvases: &[Canvas]) -> Depths {
+        depths_of(stage, canvases.iter().map(|c| &c.band))
     }
 
     /// How deep what [`Self::peel`] found lies.
-    pub fn peel_depths<'b>(stage: &Stage<'_>, canvases: &'b [Canvas]) -> Depths<'b> {
-        stage.depths_of(canvases.iter().map(|c| &c.peel).collect())
+    pub fn peel_depths(stage: &Stage<'_>, canvases: &[Canvas]) -> Depths {
+        depths_of(stage, canvases.iter().map(|c| &c.peel))
     }
+
+    /// Adds how deep what is opaque lies in its rows, which follow on those of `depths`.
+    pub fn add_depths(&self, stage: &Stage<'_>, depths: &mut Depths) {
+        depths.add(&self.band, stage.ruler());
+    }
+
+    /// Bytes of what is gathered of volumes at these depths, and of the depths.
+    pub fn gathered_bytes(&self) -> u64 {
+        let area = self.band.area();
+        Depths::bytes(u64::from(area.rows) * u64::from(area.columns), Depths::count(&self.band))
+    }
+}
+
+/// How deep the samples of bands below each other lie.
+fn depths_of<'b>(stage: &Stage<'_>, bands: impl Iterator<Item = &'b Band>) -> Depths {
+    let mut bands = bands.peekable();
+    let row = bands.peek().map_or(0, |band| band.area().first_row);
+    let mut depths = Depths::new(row, stage.size()[0]);
+    bands.for_each(|band| depths.add(band, stage.ruler()));
+    depths
 }
 
 /// What is gathered of the volumes up to some depths; `None` where there are no volumes.
@@ -128,7 +148,7 @@ fn cast(
     band: impl Fn(&Canvas) -> &Band,
     canvases: &[&mut Canvas],
 ) -> Result<Option<HazeRows>, StageError> {
-    let depths = stage.depths_of(canvases.iter().map(|c| band(c)).collect());
+    let depths = depths_of(stage, canvases.iter().map(|c| band(c)));
     gathered(stage, &depths, &mut || true)
 }
 
@@ -138,7 +158,7 @@ fn cast(
 /// [`StageError::Haze`] when a volume cannot be read.
 pub fn gathered(
     stage: &Stage<'_>,
-    depths: &Depths<'_>,
+    depths: &Depths,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<HazeRows>, StageError> {
     let Some(haze) = stage.haze() else { return Ok(None) };

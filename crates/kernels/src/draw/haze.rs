@@ -13,6 +13,7 @@ use super::band::{Band, Target, EMPTY};
 use super::camera::Camera;
 use super::geometry::{Aabb, GeometryError};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Samples of a pixel at most.
 pub const MOST_SAMPLES: usize = 16;
@@ -21,6 +22,8 @@ pub const MOST_SAMPLES: usize = 16;
 pub trait Haze: Sync {
     /// A box that holds all of them.
     fn bounds(&self) -> Aabb;
+    /// Whether what it reads for some rows of such a picture is not there any more for the next.
+    fn is_large(&self, camera: &Camera, size: [u32; 2]) -> bool;
     /// Fills `light`: for each pixel of the rows of `depths`, what was gathered and what comes through at each of its depths. Asks
     /// `go_on` now and then, and ends early when it says no.
     ///
@@ -30,63 +33,99 @@ pub trait Haze: Sync {
         &self,
         camera: &Camera,
         size: [u32; 2],
-        depths: &Depths<'_>,
+        depths: &Depths,
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError>;
 }
 
 /// How deep the samples of some rows of pixels lie.
-pub struct Depths<'a> {
-    /// Bands below each other.
-    bands: Vec<&'a Band>,
-    /// Physical length of a unit of depth.
-    unit: f64,
-    /// How far the plane from which depths count lies before that of the camera's position.
-    offset: f64,
+pub struct Depths {
+    rows: Range<u32>,
+    columns: u32,
+    /// Where each pixel's begin.
+    first: Arc<Vec<u32>>,
+    /// In the length unit of the data.
+    depths: Vec<f32>,
 }
 
-impl<'a> Depths<'a> {
-    pub(super) fn new(bands: Vec<&'a Band>, unit: f64, offset: f64) -> Self {
-        Self { bands, unit, offset }
+/// From depths of samples to lengths.
+#[derive(Copy, Clone)]
+pub(super) struct Ruler {
+    /// Physical length of a unit of depth.
+    pub(super) unit: f64,
+    /// How far the plane from which depths count lies before that of the camera's position.
+    pub(super) offset: f64,
+}
+
+/// The depths of a pixel's samples; one where all have the same.
+fn depths_of(band: &Band, row: u32, column: u32) -> impl Iterator<Item = f32> + '_ {
+    let (first, groups) = (band.area().index(row, column), band.area().lattice.groups.len());
+    let each = move || band.depth[first..first + groups].iter().flat_map(|group| group.to_array());
+    let one = each().next().unwrap_or(EMPTY);
+    let count = if each().all(|d| d == one) { 1 } else { groups * 8 };
+    each().take(count)
+}
+
+impl Depths {
+    /// Of no rows yet, the first of which is to be `row`.
+    pub(super) fn new(row: u32, columns: u32) -> Self {
+        Self { rows: row..row, columns, first: Arc::new(vec![0]), depths: Vec::new() }
+    }
+
+    /// Adds the rows of a band, which follow on those before.
+    pub(super) fn add(&mut self, band: &Band, ruler: Ruler) {
+        let area = band.area();
+        let first = Arc::make_mut(&mut self.first);
+        // No more than is counted: what is gathered takes the rest of it later.
+        first.reserve_exact(area.rows as usize * area.columns as usize);
+        self.depths.reserve_exact(Self::count(band) as usize);
+        for row in area.first_row..area.first_row + area.rows {
+            for column in 0..area.columns {
+                let lengths = depths_of(band, row, column).map(|d| {
+                    if d == EMPTY {
+                        f32::INFINITY
+                    } else {
+                        (f64::from(d) * ruler.unit + ruler.offset) as f32
+                    }
+                });
+                self.depths.extend(lengths);
+                first.push(self.depths.len() as u32);
+            }
+        }
+        self.rows.end += area.rows;
+    }
+
+    /// Depths of all pixels of a band.
+    pub(super) fn count(band: &Band) -> u64 {
+        let area = band.area();
+        let rows = area.first_row..area.first_row + area.rows;
+        rows.flat_map(|row| (0..area.columns).map(move |column| depths_of(band, row, column).count() as u64)).sum()
+    }
+
+    /// Bytes of so many pixels with so many depths in all, and of the [`HazeRows`] of these.
+    pub(super) const fn bytes(pixels: u64, depths: u64) -> u64 {
+        pixels * size_of::<u32>() as u64 + depths * (size_of::<f32>() + size_of::<[f32; 4]>()) as u64
     }
 
     /// Rows of the whole picture that it is about.
     pub fn rows(&self) -> Range<u32> {
-        let areas = || self.bands.iter().map(|b| b.area());
-        let first = areas().map(|a| a.first_row).min().unwrap_or(0);
-        first..areas().map(|a| a.first_row + a.rows).max().unwrap_or(first)
+        self.rows.clone()
     }
 
     /// Pixels a row.
     pub fn columns(&self) -> u32 {
-        self.bands.first().map_or(0, |b| b.area().columns)
+        self.columns
     }
 
-    /// Samples a pixel.
-    pub fn samples(&self) -> usize {
-        self.bands.first().map_or(8, |b| b.area().lattice.groups.len() * 8)
-    }
-
-    /// Depths of a pixel's samples, in the length unit of the data along the line of sight from the plane of the camera's
-    /// position, infinity where there is
-    /// nothing; one where all samples have the same. Answers how many were written to `out`, which has room for [`Self::samples`].
-    pub fn of(&self, row: u32, column: u32, out: &mut [f32]) -> usize {
-        let Some(band) = self.bands.iter().find(|b| row - b.area().first_row.min(row) < b.area().rows) else {
-            return 0;
-        };
-        let area = band.area();
-        let (first, groups) = (area.index(row, column), area.lattice.groups.len());
-        let each = band.depth[first..first + groups].iter().flat_map(|g| g.to_array());
-        for (to, depth) in out.iter_mut().zip(each) {
-            *to = if depth == EMPTY { f32::INFINITY } else { (f64::from(depth) * self.unit + self.offset) as f32 };
+    /// Depths of a pixel's samples, in the length unit of the data along the line of sight from the plane of the camera's position, infinity
+    /// where there is nothing; one where all samples have the same. None outside of the rows.
+    pub fn of(&self, row: u32, column: u32) -> &[f32] {
+        if !self.rows.contains(&row) || column >= self.columns {
+            return &[];
         }
-        let n = groups * 8;
-        if out[1..n].iter().all(|d| *d == out[0]) {
-            1
-        } else {
-            n
-        }
+        let n = (row - self.rows.start) as usize * self.columns as usize + column as usize;
+        &self.depths[self.first[n] as usize..self.first[n + 1] as usize]
     }
 }
 
@@ -95,30 +134,16 @@ pub struct HazeRows {
     rows: Range<u32>,
     columns: u32,
     /// Where each pixel's begin.
-    first: Vec<u32>,
+    first: Arc<Vec<u32>>,
     /// Linear red, green and blue, as gathered, and the share of the light from behind that comes through.
     light: Vec<[f32; 4]>,
 }
 
-/// Bytes that a pixel of [`HazeRows`] takes at most, with so many samples.
-pub(super) const fn bytes_a_pixel(samples: usize) -> u64 {
-    4 + 16 * samples as u64
-}
-
 impl HazeRows {
     /// For those depths; nothing is gathered yet, and everything comes through.
-    pub(super) fn new(depths: &Depths<'_>) -> Self {
-        let (rows, columns) = (depths.rows(), depths.columns());
-        let mut first = Vec::with_capacity((rows.len() * columns as usize) + 1);
-        let (mut all, mut buffer) = (0u32, vec![0.0; depths.samples()]);
-        for row in rows.clone() {
-            for column in 0..columns {
-                first.push(all);
-                all += depths.of(row, column, &mut buffer) as u32;
-            }
-        }
-        first.push(all);
-        Self { rows, columns, first, light: vec![[0.0, 0.0, 0.0, 1.0]; all as usize] }
+    pub(super) fn new(depths: &Depths) -> Self {
+        let light = vec![[0.0, 0.0, 0.0, 1.0]; depths.depths.len()];
+        Self { rows: depths.rows(), columns: depths.columns(), first: depths.first.clone(), light }
     }
 
     fn range(&self, row: u32, column: u32) -> Range<usize> {

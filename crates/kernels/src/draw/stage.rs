@@ -11,7 +11,7 @@ use super::chunk::{Brush, Counts};
 use super::colour::{Colour, Srgb8};
 use super::furniture::{Furniture, Gizmo, Layout};
 use super::geometry::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Spheres};
-use super::haze::{bytes_a_pixel, Depths, Haze};
+use super::haze::{Depths, Haze, Ruler};
 use super::light::{gain, Background, Effects, Lamps, Lighting, Material, Shader, HAZY_GROUP_BYTES, VEIL_GROUP_BYTES};
 use super::occlusion::DepthMap;
 use super::overlay::Align;
@@ -246,9 +246,19 @@ impl<'a> Stage<'a> {
         &self.setting.camera
     }
 
-    /// How deep the samples of bands lie.
-    pub(super) fn depths_of<'b>(&self, bands: Vec<&'b Band>) -> Depths<'b> {
-        Depths::new(bands, self.projector.unit, self.projector.ahead_of(&self.setting.camera))
+    /// From depths of bands to lengths.
+    pub(super) fn ruler(&self) -> Ruler {
+        Ruler { unit: self.projector.unit, offset: self.projector.ahead_of(&self.setting.camera) }
+    }
+
+    /// Depths of no rows yet, the first of which is to be `row`.
+    pub fn no_depths(&self, row: u32) -> Depths {
+        Depths::new(row, self.setting.size[0])
+    }
+
+    /// Whether the volumes among the layers have to be read again for each part of the picture that is cast by itself.
+    pub fn is_large(&self) -> bool {
+        self.haze.is_some_and(|haze| haze.is_large(&self.setting.camera, self.setting.size))
     }
 
     /// Draws the orientation axes.
@@ -270,16 +280,25 @@ impl<'a> Stage<'a> {
         let groups = self.lattice.groups.len() as u64 * u64::from(self.setting.size[0]);
         let mut per_group = BAND_GROUP_BYTES as u64;
         if self.see_through() {
-            per_group += BAND_GROUP_BYTES as u64 + VEIL_GROUP_BYTES as u64;
-        }
-        if self.haze.is_some() {
-            let samples = self.lattice.groups.len() * 8;
-            per_group += (bytes_a_pixel(samples) / self.lattice.groups.len() as u64) + HAZY_GROUP_BYTES as u64;
+            let of_haze = if self.haze.is_some() { HAZY_GROUP_BYTES } else { 0 };
+            per_group += (BAND_GROUP_BYTES + VEIL_GROUP_BYTES + of_haze) as u64;
         }
         u64::from(rows) * groups * per_group + u64::from(self.setting.size[0]) * 12
     }
 
-    pub(super) fn see_through(&self) -> bool {
+    /// Bytes at most of what is gathered of volumes at the depths of `rows` rows of pixels.
+    pub fn gathered_bytes(&self, rows: u32) -> u64 {
+        let (pixels, samples) =
+            (u64::from(rows) * u64::from(self.setting.size[0]), self.lattice.groups.len() as u64 * 8);
+        if self.haze.is_some() {
+            Depths::bytes(pixels, pixels * samples)
+        } else {
+            0
+        }
+    }
+
+    /// Whether some surfaces can be seen through.
+    pub fn see_through(&self) -> bool {
         self.materials.iter().any(|m| m.opacity < 1.0)
     }
 

@@ -27,10 +27,12 @@ pub(crate) struct Tally {
     sum: f64,
     /// That its samples stand for.
     steps: f64,
+    /// Both before the last sample, where the lane remembers how it was then.
+    before: [f64; 2],
 }
 
 impl Tally {
-    pub(crate) const NONE: Self = Self { best: f32::NEG_INFINITY, sum: 0.0, steps: 0.0 };
+    pub(crate) const NONE: Self = Self { best: f32::NEG_INFINITY, sum: 0.0, steps: 0.0, before: [0.0; 2] };
 
     /// One more number, of so many steps.
     #[inline(always)]
@@ -38,6 +40,21 @@ impl Tally {
         self.best = self.best.max(v);
         self.sum += f64::from(v) * f64::from(steps);
         self.steps += f64::from(steps);
+    }
+
+    /// One whose largest number is all that is wanted of it.
+    pub(super) fn of_best(best: f32) -> Self {
+        Self { best, ..Self::NONE }
+    }
+
+    /// Remembers how it is before a sample.
+    pub(super) fn remember(&mut self) {
+        self.before = [self.sum, self.steps];
+    }
+
+    /// Is as it was before its last sample, but for the largest number: that sample comes again.
+    pub(super) fn recall(&mut self) {
+        [self.sum, self.steps] = self.before;
     }
 }
 
@@ -147,6 +164,7 @@ pub(crate) fn march(
         lane.gap |= gap;
         if rays.iter().any(|ray| n == ray.last - 1 && ray.ends[1] != 0.0) {
             lane.remember(n);
+            tallies.iter_mut().for_each(Tally::remember);
         }
         for (s, shown) in &found[..count] {
             match shown {
@@ -162,14 +180,11 @@ pub(crate) fn march(
         }
         lane.n = next.min(last);
     }
-    if lane.n >= last {
-        finish(scene, tallies, lane);
-    }
+    lane.done |= lane.n >= last;
 }
 
-/// A ray is at its end: projections lie behind what was gathered, those of several channels together.
+/// What is seen of a ray that is at an end: projections lie behind what was gathered, those of several channels together.
 pub(super) fn finish(scene: &Scene, tallies: &[Tally], lane: &mut Lane) {
-    lane.done = true;
     let each = scene.sources.iter().zip(tallies).filter_map(|(source, t)| {
         let v = match source.projection {
             Projection::Maximum if t.best > f32::NEG_INFINITY => t.best,

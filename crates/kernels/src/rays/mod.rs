@@ -4,6 +4,7 @@ mod corners;
 mod flat;
 mod kept;
 mod lanes;
+mod layers;
 mod look;
 mod march;
 mod mixed;
@@ -24,13 +25,14 @@ mod transfer;
 mod window;
 
 pub use kept::Kept;
+pub use layers::{Layers, Strips};
 pub use look::{Clip, ColourOpacity, Look, Manner, Paint, Projection, Shading};
 pub use pages::{Context, Counts, Rooms};
 pub use ray::LONGEST_STEP;
 pub use resting::{Front, RestingTile};
 pub use scene::{Scene, SceneError, Setting, MOST_SOURCES};
 pub use stops::{Gathered, MOST_STOPS};
-pub use tile::{Bound, Layers, Pixels, RayTile, TILE};
+pub use tile::{Bound, Pixels, RayTile, TILE};
 pub use tint::{colour_of, full_range};
 pub use transfer::{TransferError, TransferFunction};
 

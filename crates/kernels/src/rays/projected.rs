@@ -6,16 +6,16 @@ use super::bricks::Made;
 use super::lanes::{firsts, F8};
 use super::look::Projection;
 use super::march::Lane;
-use super::mixed::{finish, sample, Asked, Shown, Tally};
+use super::mixed::{sample, Asked, Shown, Tally};
 use super::pages::{Context, State};
 use super::queue::{block_box, brick_of, Cells, Ended};
 use super::ray::{Ray, Segment, SEGMENT};
 use super::sample::Sampled;
-use super::scene::{Scene, Source};
+use super::scene::Source;
 
 /// Makes a ray go up to sample `until`, or to where a page is absent; through bricks where there are any.
 pub(crate) fn march<T: Sampled>(
-    scene: &Scene,
+    source: &Source,
     ray: &Ray,
     tally: &mut Tally,
     lane: &mut Lane,
@@ -23,7 +23,6 @@ pub(crate) fn march<T: Sampled>(
     cx: &mut Context,
     mut cells: Option<&mut Cells>,
 ) {
-    let source = &scene.sources[0];
     let until = until.min(ray.last);
     'segments: while lane.n < until {
         let number = lane.n.div_euclid(SEGMENT);
@@ -32,13 +31,16 @@ pub(crate) fn march<T: Sampled>(
         let mut k = ((lane.n - begin) as i32).max(s.from);
         let to = s.to.min((until - begin).min(SEGMENT) as i32);
         let bricks = cells.is_some() && k < to && cx.bricks().reach(s.voxel(k), s.voxel(to - 1));
+        // A ray that stops there, and goes on, takes its last sample anew: a mean is remembered as it was before.
+        let anew = source.projection == Projection::Mean && ray.ends[1] != 0.0;
+        let eights = to - i32::from(anew && begin + i64::from(to) == ray.last);
         while k < to {
             let mut single = to;
-            if let (true, Some(cells)) = (bricks, &mut cells) {
-                let (next, why) = in_eights::<T>((source, ray), (&s, begin), (k, to), cells, tally, cx);
+            if let (true, Some(cells)) = (bricks && k < eights, &mut cells) {
+                let (next, why) = in_eights::<T>((source, ray), (&s, begin), (k, eights), cells, tally, cx);
                 k = next;
-                if k == to {
-                    break;
+                if k == eights {
+                    continue;
                 }
                 if why == Ended::Unknown && made::<T>(source, &s, k, cx) {
                     continue;
@@ -50,7 +52,12 @@ pub(crate) fn march<T: Sampled>(
                 let asked = Asked::of_projection(source, ray, tally, begin + i64::from(k));
                 let next = match sample::<T>(&asked, cx, &mut Some((number, s))) {
                     Shown::Number(v) => {
-                        tally.add(v, ray.length(begin + i64::from(k)));
+                        let n = begin + i64::from(k);
+                        if anew && n + 1 == ray.last {
+                            lane.remember(n);
+                            tally.remember();
+                        }
+                        tally.add(v, ray.length(n));
                         cx.counts.samples += 1;
                         k += 1;
                         continue;
@@ -75,9 +82,7 @@ pub(crate) fn march<T: Sampled>(
         }
         lane.n = until.min(begin + SEGMENT);
     }
-    if lane.n >= ray.last {
-        finish(scene, core::slice::from_ref(tally), lane);
-    }
+    lane.done |= lane.n >= ray.last;
 }
 
 /// Takes samples `k` to `end` of a segment as far as bricks are at hand; where that ends, and why.

@@ -16,12 +16,28 @@ struct Resting {
     gap: bool,
 }
 
+/// Of each ray what its projection has come to.
+enum Tallies {
+    /// Of scenes of which nothing else is wanted: the largest number.
+    Best(Vec<f32>),
+    Whole(Vec<Tally>),
+}
+
+impl Tallies {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Best(best) => size_of_val(&best[..]),
+            Self::Whole(tallies) => size_of_val(&tallies[..]),
+        }
+    }
+}
+
 /// A tile that is under way, while nobody steps it.
 pub struct RestingTile {
     rays: Vec<Resting>,
     /// Of the few that remember how they were before their last sample.
     before: Vec<(u16, Before)>,
-    tallies: Vec<Tally>,
+    tallies: Tallies,
     /// How many stops each pixel's ray has come to, and what was gathered there, by its number among all.
     past: Vec<u8>,
     light: Vec<(u32, Gathered)>,
@@ -33,7 +49,7 @@ impl RestingTile {
         let Self { rays, before, tallies, past, light } = self;
         size_of_val(&rays[..])
             + size_of_val(&before[..])
-            + size_of_val(&tallies[..])
+            + tallies.bytes()
             + size_of_val(&past[..])
             + size_of_val(&light[..])
     }
@@ -79,7 +95,8 @@ impl RayTile {
 
     /// Bytes of it while it rests, but for rays that wait at their last sample, which are few.
     pub fn resting_bytes(&self) -> usize {
-        let rays = self.lanes.len() * (size_of::<Resting>() + 1) + self.tallies.len() * size_of::<Tally>();
+        let tally = if self.sums { size_of::<Tally>() } else { size_of::<f32>() };
+        let rays = self.lanes.len() * (size_of::<Resting>() + 1) + self.tallies.len() * tally;
         rays + self.stops.as_ref().map_or(0, |stops| stops.count()) * size_of::<(u32, Gathered)>()
     }
 
@@ -101,7 +118,12 @@ impl RayTile {
         let mut before: Vec<_> = self.lanes.iter().enumerate().filter_map(remembers).collect();
         before.shrink_to_fit();
         light.shrink_to_fit();
-        RestingTile { rays: self.lanes.iter().map(rest).collect(), before, tallies: self.tallies, past, light }
+        let tallies = if self.sums {
+            Tallies::Whole(self.tallies)
+        } else {
+            Tallies::Best(self.tallies.iter().map(|t| t.best).collect())
+        };
+        RestingTile { rays: self.lanes.iter().map(rest).collect(), before, tallies, past, light }
     }
 
     /// The same tile at its beginning comes to where it was when it was laid to rest.
@@ -115,7 +137,10 @@ impl RayTile {
         for (n, before) in resting.before {
             self.lanes[usize::from(n)].before = before;
         }
-        self.tallies = resting.tallies;
+        self.tallies = match resting.tallies {
+            Tallies::Whole(tallies) => tallies,
+            Tallies::Best(best) => best.into_iter().map(Tally::of_best).collect(),
+        };
         if let Some(stops) = &mut self.stops {
             stops.wake(resting.past, resting.light, &mut self.rays, sources);
         }

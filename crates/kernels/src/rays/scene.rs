@@ -1,5 +1,6 @@
 //! What is to be seen, made ready: cameras as rays, transfer functions as tables.
 
+use super::layers::Line;
 use super::look::{Look, Manner, Projection};
 use super::ray::{Ray, LONGEST_STEP};
 use super::shade::Lamps;
@@ -302,6 +303,24 @@ impl Scene {
     /// Whether pixels show something that is known when a ray is at its end.
     pub fn projects(&self) -> bool {
         self.sources.iter().any(|s| matches!(s.projection, Projection::Maximum | Projection::Mean))
+    }
+
+    /// Whether some are means, of which more is to be known than the number so far.
+    pub(super) fn sums(&self) -> bool {
+        self.sources.iter().any(|s| s.projection == Projection::Mean)
+    }
+
+    /// Whether two sources are the same volume, or lie as if they were.
+    pub(super) fn have_one_place(&self, a: &Source, b: &Source) -> bool {
+        let [p, q] = [a, b].map(|s| &self.looks[s.look].level.placement);
+        p == q
+    }
+
+    /// The line of sight through a place in the picture, in voxels of a source.
+    pub(super) fn line(&self, source: &Source, x: f64, y: f64) -> Line {
+        let inverse = &self.inverses[source.look];
+        let (o, d) = self.view.ray(x, y);
+        Line { origin: inverse.point(o).to_array(), step: (inverse.matrix * d).to_array() }
     }
 
     /// The ray of a pixel through a source.

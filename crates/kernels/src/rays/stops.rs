@@ -4,7 +4,9 @@
 //! pixel stops at each of them, nearest first, and goes on from there: cast anew to each, a picture with a translucent surface took
 //! eight times as long as one without.
 
+use super::lanes::F4;
 use super::march::{opaque, Lane};
+use super::mixed::Tally;
 use super::ray::Ray;
 use super::scene::Place;
 use crate::draw::MOST_SAMPLES;
@@ -65,16 +67,25 @@ impl Stops {
         }
     }
 
-    /// Notes what a pixel has gathered where its rays have stopped, and sends them to the next stop at which that may differ. Whether there
-    /// is one.
-    pub(super) fn go_on(&mut self, pixel: usize, lane: &mut Lane, rays: &mut [Ray]) -> bool {
+    /// Notes what is `seen` of a pixel where its rays have stopped, and sends them to the next stop at which that may differ. Whether there
+    /// is one. `tallies`: of each ray, of scenes that project something.
+    pub(super) fn go_on(
+        &mut self,
+        pixel: usize,
+        lane: &mut Lane,
+        rays: &mut [Ray],
+        tallies: &mut [Tally],
+        seen: impl Fn(&Lane, &[Tally]) -> F4,
+    ) -> bool {
         let (begin, end) = (self.first[pixel] as usize, self.first[pixel + 1] as usize);
         while begin + usize::from(self.past[pixel]) < end {
             let now = begin + usize::from(self.past[pixel]);
             let (stop, which) = self.at[now];
-            self.light[begin + usize::from(which)] = (lane.colour.to_array(), lane.gap);
+            let colour = seen(lane, tallies);
+            self.light[begin + usize::from(which)] = (colour.to_array(), lane.gap);
             self.past[pixel] += 1;
             if now + 1 == end {
+                lane.colour = colour;
                 continue;
             }
             // The sample before the stop stood for what lies before that alone: it is taken anew.
@@ -82,8 +93,9 @@ impl Stops {
             if lane.before.n == stop.n.saturating_sub(1) {
                 (lane.colour, lane.through) = (lane.before.colour, lane.before.through);
                 (from, lane.before.n) = (lane.before.n, i64::MAX);
+                tallies.iter_mut().for_each(Tally::recall);
             }
-            if opaque(lane.colour, lane.through) {
+            if tallies.is_empty() && opaque(lane.colour, lane.through) {
                 continue;
             }
             let until = self.at[now + 1].0;

@@ -2,8 +2,9 @@
 
 use super::bricks::{EDGE, EDGE_BITS};
 use super::kept::Kept;
+use super::lanes::F4;
 use super::march::{march, Lane};
-use super::mixed::{self, Tally};
+use super::mixed::{self, finish, Tally};
 use super::pages::{Context, Rooms};
 use super::projected;
 use super::queue::{drain_all, Cells, Queue, TOGETHER};
@@ -40,6 +41,8 @@ pub struct RayTile {
     pub(super) lanes: Vec<Lane>,
     /// Of each ray what its projection has come to, where the scene has any.
     pub(super) tallies: Vec<Tally>,
+    /// Whether more of these is of use than the largest number.
+    pub(super) sums: bool,
     /// Samples before this one come first.
     until: i64,
     /// Where rays of the first source are.
@@ -82,6 +85,12 @@ impl Bound {
             (_, true) => ((self.plane - origin) / step - 0.5).ceil() as i64,
         }
     }
+}
+
+/// What is seen of a pixel whose rays are at a stop.
+fn seen(scene: &Scene, tallies: &[Tally], mut lane: Lane) -> F4 {
+    finish(scene, tallies, &mut lane);
+    lane.colour
 }
 
 /// What all rays lie between: the least and the most of their origins and of their steps along each axis.
@@ -165,6 +174,7 @@ impl RayTile {
             rays,
             lanes: Vec::new(),
             tallies,
+            sums: scene.sums(),
             until: 0,
             beam: None,
             stops: None,
@@ -203,7 +213,7 @@ impl RayTile {
     }
 
     /// Has each ray tell what it has gathered at some depths, as [`RayTile::ending`] has them, on its way to the farthest of them. `depths`
-    /// writes those of a pixel, and says how many they are; where there is none the ray is not cast. Of scenes that project nothing.
+    /// writes those of a pixel, and says how many they are; where there is none the ray is not cast.
     #[must_use]
     pub fn stopping(mut self, scene: &Scene, depths: &dyn Fn(u32, u32, &mut [f64; MOST_STOPS]) -> usize) -> Self {
         let sources = scene.sources.len().max(1);
@@ -218,19 +228,20 @@ impl RayTile {
         self.begin(sources);
         self.stops = Some(stops);
         // Of rays that stop before they come into the volume.
-        self.go_on();
+        self.go_on(scene);
         self
     }
 
     /// Notes what was gathered at the stops that rays have come to; whether any goes on to another.
-    fn go_on(&mut self) -> bool {
+    fn go_on(&mut self, scene: &Scene) -> bool {
         let Some(stops) = &mut self.stops else { return false };
         let sources = self.rays.len() / self.lanes.len().max(1);
         let mut any = false;
         let lanes = self.lanes.iter_mut().zip(self.rays.chunks_exact_mut(sources.max(1)));
         // Those that wait at the end of a slab are at no stop.
         for (n, (lane, rays)) in lanes.enumerate().filter(|(_, (lane, _))| lane.done) {
-            any |= stops.go_on(n, lane, rays);
+            let tallies = self.tallies.get_mut(n * sources..(n + 1) * sources).unwrap_or(&mut []);
+            any |= stops.go_on(n, lane, rays, tallies, |lane, tallies| seen(scene, tallies, *lane));
         }
         if any {
             self.set_out(sources);
@@ -298,7 +309,11 @@ impl RayTile {
     /// What there is of pixels that were not cast before, of a tile that is not done: of rays that are, and of others what they have gathered
     /// from their beginning on, if that shows something. Whether the ray is done comes last.
     pub fn so_far(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool, bool)> + '_ {
-        let shows = |l: &Lane| l.done || self.tallies.is_empty() && l.colour.to_array()[3] > 0.0;
+        // Projections are seen at ends alone.
+        let shows = |l: &Lane| match (self.tallies.is_empty(), &self.stops) {
+            (true, _) => l.done || l.colour.to_array()[3] > 0.0,
+            (false, stops) => l.done && stops.is_none(),
+        };
         self.lanes.iter().enumerate().filter(move |(_, l)| shows(l)).filter_map(|(n, l)| {
             let (x, y) = self.pixels.place(self.size, n as u32);
             // Where rays stop on their way they are done at each stop.
@@ -331,7 +346,7 @@ impl RayTile {
         self.moved = false;
         loop {
             let progress = self.go(scene, cx, pin_bytes);
-            if progress != Progress::Done || !self.go_on() {
+            if progress != Progress::Done || !self.go_on(scene) {
                 return progress;
             }
         }
@@ -355,7 +370,10 @@ impl RayTile {
                     let n = lanes.start;
                     let (ray, tally, lane) = (&tile.rays[n], &mut tile.tallies[n], &mut tile.lanes[n]);
                     let until = until.min(tile.caps.get(n).copied().unwrap_or(i64::MAX));
-                    projected::march::<T>(scene, ray, tally, lane, until, cx, cells.as_mut());
+                    projected::march::<T>(source, ray, tally, lane, until, cx, cells.as_mut());
+                    if lane.done && tile.stops.is_none() {
+                        finish(scene, core::slice::from_ref(tally), lane);
+                    }
                 })
             });
         }
@@ -372,6 +390,9 @@ impl RayTile {
                     let until = until.min(tile.caps.get(n).copied().unwrap_or(i64::MAX));
                     let lane = &mut tile.lanes[n];
                     mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
+                    if lane.done && tile.stops.is_none() {
+                        finish(scene, tallies, lane);
+                    }
                 },
             );
         }
@@ -467,30 +488,7 @@ impl RayTile {
     }
 }
 
-/// A volume's pages in layers, of which one after the other may be gone through.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Layers {
-    /// The axis along which they follow each other: the last along which there are several, which in most files is the slowest.
-    pub axis: usize,
-    /// How many there are.
-    pub count: u32,
-    /// Voxels of each along the axis.
-    pub edge: u32,
-    /// Bytes of all pages of one.
-    pub bytes: u64,
-}
-
 impl Scene {
-    /// The layers of the one volume that is shown, if there is one of several layers.
-    pub fn layers(&self) -> Option<Layers> {
-        let [source] = &self.sources[..] else { return None };
-        let t = &source.array.translation;
-        let axis = (0..3).rev().find(|a| t.pages[*a] > 1)?;
-        let (count, edge) = (t.pages[axis], t.page[axis]);
-        let bytes = t.count() / u64::from(count) * source.array.brick.bytes() as u64;
-        Some(Layers { axis, count, edge, bytes })
-    }
-
     /// A thread's context, with what was kept of one before it.
     pub fn context(self: &Arc<Self>, worker: Worker, rooms: Rooms, kept: Option<Kept>) -> Context {
         let bricks = kept.map(|kept| kept.bricks(self, rooms));

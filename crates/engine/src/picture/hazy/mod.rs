@@ -5,7 +5,7 @@
 
 use super::bands::Plan;
 use super::PictureError;
-use kernels::draw::{gathered, Canvas, HazeRows, Stage, StageError};
+use kernels::draw::{gathered, Canvas, Depths, HazeRows, Stage, StageError};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,27 +16,78 @@ pub(super) fn draw(
     progress: &mut dyn FnMut(f32) -> bool,
     sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<(), PictureError> {
-    let [width, height] = stage.size();
-    let mut canvases: Vec<Canvas> = (0..plan.workers).map(|_| Canvas::new(stage, plan.rows)).collect();
-    let mut out = Vec::new();
-    let group = plan.rows * plan.workers;
+    let height = stage.size()[1];
+    let mut work = Work {
+        stage,
+        rows: plan.rows,
+        canvases: (0..plan.workers).map(|_| Canvas::new(stage, plan.rows)).collect(),
+        out: Vec::new(),
+    };
     let mut from = 0;
     while from < height {
-        let rows = from..from.saturating_add(group).min(height);
-        let (begun, ends) = (from as f32 / height as f32, rows.end as f32 / height as f32);
-        // The last group may have fewer rows than workers.
-        let cuts: Vec<Range<u32>> = (0..plan.workers)
-            .map(|k| (from + k * plan.rows).min(rows.end)..(from + (k + 1) * plan.rows).min(rows.end))
-            .filter(|cut| !cut.is_empty())
-            .collect();
-        let canvases = &mut canvases[..cuts.len()];
-        each(canvases, &cuts, |canvas, cut| canvas.see(stage, cut.clone()))?;
-        let stopped = AtomicBool::new(false);
-        let mut go_on = || {
-            let on = progress(begun + (ends - begun) * 0.5);
-            stopped.fetch_or(!on, Ordering::Relaxed);
-            on
+        let end = if plan.gathered > 0 {
+            work.many(from, plan.gathered, progress, sink)?
+        } else {
+            work.few(from, progress, sink)?
         };
+        from = end;
+        if !progress(from as f32 / height as f32) {
+            return Err(PictureError::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+/// What draws groups of rows.
+struct Work<'s, 'a> {
+    stage: &'s Stage<'a>,
+    /// Of a canvas.
+    rows: u32,
+    canvases: Vec<Canvas>,
+    out: Vec<u8>,
+}
+
+impl Work<'_, '_> {
+    /// Which rows each canvas has from one on. The last may be fewer than workers.
+    fn cuts(&self, from: u32, end: u32) -> Vec<Range<u32>> {
+        let end = end.min(self.stage.size()[1]);
+        (0..self.canvases.len() as u32)
+            .map(|k| (from + k * self.rows).min(end)..(from + (k + 1) * self.rows).min(end))
+            .filter(|cut| !cut.is_empty())
+            .collect()
+    }
+
+    fn see(&mut self, cuts: &[Range<u32>]) -> Result<(), PictureError> {
+        each(&mut self.canvases, cuts, |canvas, cut| canvas.see(self.stage, cut.clone()))
+    }
+
+    /// Lights rows that are seen, and hands them over.
+    fn light(
+        &mut self,
+        cuts: &[Range<u32>],
+        haze: Option<&HazeRows>,
+        sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<(), PictureError> {
+        let rows: usize = cuts.iter().map(Range::len).sum();
+        self.out.clear();
+        self.out.resize(rows * self.stage.size()[0] as usize * 3, 0);
+        light(self.stage, &mut self.canvases, cuts, haze, &mut self.out)?;
+        Ok(sink(&self.out)?)
+    }
+
+    /// Draws as many rows as canvases hold. Answers where they end.
+    fn few(
+        &mut self,
+        from: u32,
+        progress: &mut dyn FnMut(f32) -> bool,
+        sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<u32, PictureError> {
+        let stage = self.stage;
+        let cuts = self.cuts(from, stage.size()[1]);
+        let end = cuts.last().map_or(from, |cut| cut.end);
+        self.see(&cuts)?;
+        let canvases = &mut self.canvases[..cuts.len()];
+        let mut going = Going { share: (from + end) as f32 / 2.0 / stage.size()[1] as f32, progress, stopped: false };
         loop {
             let any = AtomicBool::new(false);
             each(canvases, &cuts, |canvas, _| {
@@ -46,32 +97,77 @@ pub(super) fn draw(
             if !any.load(Ordering::Relaxed) {
                 break;
             }
-            let haze = gathered(stage, &Canvas::peel_depths(stage, canvases), &mut go_on)?;
-            check(&stopped)?;
+            let haze = going.gathered(stage, &Canvas::peel_depths(stage, canvases))?;
             each(canvases, &cuts, |canvas, _| {
                 canvas.lay(stage, haze.as_ref());
                 Ok(())
             })?;
         }
-        let haze = gathered(stage, &Canvas::depths(stage, canvases), &mut go_on)?;
-        check(&stopped)?;
-        out.clear();
-        out.resize(rows.len() * width as usize * 3, 0);
-        light(stage, canvases, &cuts, haze.as_ref(), &mut out)?;
-        sink(&out)?;
-        from = rows.end;
-        if !progress(ends) {
-            return Err(PictureError::Interrupted);
-        }
+        let haze = going.gathered(stage, &Canvas::depths(stage, canvases))?;
+        self.light(&cuts, haze.as_ref(), sink)?;
+        Ok(end)
     }
-    Ok(())
+
+    /// Draws as many rows as `bytes` hold what is gathered of, of pictures without surfaces that can be seen through. Canvases hold fewer:
+    /// what is seen of the geometry is found twice, to know where rays end, and to light it. Answers where they end.
+    fn many(
+        &mut self,
+        from: u32,
+        bytes: u64,
+        progress: &mut dyn FnMut(f32) -> bool,
+        sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<u32, PictureError> {
+        let (stage, height) = (self.stage, self.stage.size()[1]);
+        let mut depths = stage.no_depths(from);
+        let (mut end, mut used, mut times) = (from, 0, 0);
+        while end < height {
+            let cuts = self.cuts(end, height);
+            self.see(&cuts)?;
+            let seen = &self.canvases[..cuts.len()];
+            let more: u64 = seen.iter().map(Canvas::gathered_bytes).sum();
+            if times > 0 && used + more > bytes {
+                break;
+            }
+            seen.iter().for_each(|canvas| canvas.add_depths(stage, &mut depths));
+            (end, used, times) = (cuts.last().map_or(height, |cut| cut.end), used + more, times + 1);
+        }
+        let mut going = Going { share: (from + end) as f32 / 2.0 / height as f32, progress, stopped: false };
+        let haze = going.gathered(stage, &depths)?;
+        drop(depths);
+        let mut first = from;
+        while first < end {
+            let cuts = self.cuts(first, end);
+            if times > 1 || end < height {
+                self.see(&cuts)?;
+            }
+            self.light(&cuts, haze.as_ref(), sink)?;
+            first = cuts.last().map_or(end, |cut| cut.end);
+        }
+        Ok(end)
+    }
 }
 
-fn check(stopped: &AtomicBool) -> Result<(), PictureError> {
-    if stopped.load(Ordering::Relaxed) {
-        Err(PictureError::Interrupted)
-    } else {
-        Ok(())
+/// Progress while rays are cast.
+struct Going<'p> {
+    share: f32,
+    progress: &'p mut dyn FnMut(f32) -> bool,
+    stopped: bool,
+}
+
+impl Going<'_> {
+    /// What is gathered up to some depths.
+    fn gathered(&mut self, stage: &Stage<'_>, depths: &Depths) -> Result<Option<HazeRows>, PictureError> {
+        let (share, stopped) = (self.share, &mut self.stopped);
+        let mut go_on = || {
+            let on = (self.progress)(share);
+            *stopped |= !on;
+            on
+        };
+        let haze = gathered(stage, depths, &mut go_on)?;
+        if self.stopped {
+            return Err(PictureError::Interrupted);
+        }
+        Ok(haze)
     }
 }
 

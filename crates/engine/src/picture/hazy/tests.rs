@@ -6,25 +6,27 @@ use kernels::draw::{linear_to_srgb, srgb_to_linear, DVec3};
 const DENSITY: f32 = 0.4;
 const GLOW: [f32; 3] = [0.8, 0.3, 0.1];
 
-struct Fog;
+/// Whether rows are cast together though canvases hold fewer.
+struct Fog(bool);
 
 impl Haze for Fog {
     fn bounds(&self) -> Aabb {
         Aabb { min: DVec3::splat(-1.0), max: DVec3::splat(1.0) }
     }
+    fn is_large(&self, _: &Camera, _: [u32; 2]) -> bool {
+        self.0
+    }
     fn cast(
         &self,
         _: &Camera,
         _: [u32; 2],
-        depths: &Depths<'_>,
+        depths: &Depths,
         light: &mut HazeRows,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
-        let mut each = vec![0.0; depths.samples()];
         for row in depths.rows() {
             for column in 0..depths.columns() {
-                let n = depths.of(row, column, &mut each);
-                for (to, depth) in light.pixel_mut(row, column).iter_mut().zip(&each[..n]) {
+                for (to, depth) in light.pixel_mut(row, column).iter_mut().zip(depths.of(row, column)) {
                     let left = (-DENSITY * depth).exp();
                     *to = [GLOW[0] * (1.0 - left), GLOW[1] * (1.0 - left), GLOW[2] * (1.0 - left), left];
                 }
@@ -61,13 +63,13 @@ fn flat(colour: [u8; 3], opacity: f32) -> Style {
     Style { opacity, finish: Finish::Flat, ..Style::surface(Colour::Solid(colour)) }
 }
 
-fn drawn(layers: Vec<Layer<'_>>, bytes: u64, workers: usize) -> Vec<u8> {
+fn drawn(layers: Vec<Layer<'_>>, large: bool, bytes: u64, workers: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let take = &mut |rows: &[u8]| {
         out.extend_from_slice(rows);
         Ok(())
     };
-    let subject = Subject { layers, haze: Some(&Fog) };
+    let subject = Subject { layers, haze: Some(&Fog(large)) };
     render_rows(setting([96, 64]), subject, Budget::uncharged(bytes), workers, &mut |_| true, take).unwrap();
     out
 }
@@ -94,7 +96,7 @@ fn what_is_within_fog_is_seen_through_what_is_in_front_of_it() {
         Layer { geometry: &opaque, style: flat([200, 220, 40], 1.0) },
         Layer { geometry: &veil, style: flat([20, 40, 250], 0.25) },
     ];
-    let picture = drawn(layers.clone(), 1 << 30, 2);
+    let picture = drawn(layers.clone(), false, 1 << 30, 2);
     let at = |x: usize, y: usize| &picture[(y * 96 + x) * 3..][..3];
     // Up to the veil; then a quarter of its light and three of what comes after it.
     let seen = |colour: [f32; 3], depth: f32| {
@@ -111,20 +113,28 @@ fn what_is_within_fog_is_seen_through_what_is_in_front_of_it() {
         assert!(near(at(x, y), fog_alone), "{x} {y}: {:?}", at(x, y));
     }
     for (bytes, workers) in [(1 << 30, 1), (300 << 10, 2), (200 << 10, 1), (1 << 30, 5)] {
-        assert!(drawn(layers.clone(), bytes, workers) == picture, "{bytes} bytes, {workers} workers");
+        assert!(drawn(layers.clone(), false, bytes, workers) == picture, "{bytes} bytes, {workers} workers");
+    }
+    // Without what can be seen through, rows are cast together.
+    let whole = drawn(layers[..1].to_vec(), false, 1 << 30, 2);
+    for (bytes, workers) in [(1 << 30, 1), (400 << 10, 2), (300 << 10, 1), (200 << 10, 1)] {
+        assert!(
+            drawn(layers[..1].to_vec(), true, bytes, workers) == whole,
+            "{bytes} bytes, {workers} workers, together"
+        );
     }
 }
 
 #[test]
 fn fog_alone_hides_the_background_and_a_stop_ends_it() {
-    let picture = drawn(Vec::new(), 1 << 20, 2);
+    let picture = drawn(Vec::new(), false, 1 << 20, 2);
     assert!(picture.chunks_exact(3).all(|p| near(p, GLOW)));
     let mut asked = 0;
     let mut stop = |_: f32| {
         asked += 1;
         asked < 4
     };
-    let subject = Subject { layers: Vec::new(), haze: Some(&Fog) };
+    let subject = Subject { layers: Vec::new(), haze: Some(&Fog(false)) };
     let ended = render_rows(setting([96, 64]), subject, Budget::uncharged(1 << 20), 1, &mut stop, &mut |_| Ok(()));
     assert!(matches!(ended, Err(PictureError::Interrupted)));
 }

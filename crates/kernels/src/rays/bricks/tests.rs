@@ -149,6 +149,7 @@ impl Ball {
             missing: vec![field::volume::Missing::none()],
             valued: None,
             vacant: None,
+            row_group: None,
         };
         let placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] };
         let opacities = vec![(0.0, 0.0), (SEEN - 1.0, 0.0), (SEEN, 0.5), (255.0, 0.5)];
