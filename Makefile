@@ -18,6 +18,8 @@ PEERS := h5py tensorstore vtk zarr zarrs
 ENVIRONMENTS := .peers
 CARGO := cargo
 SOAK_S ?= 3600
+# Files of Python tests that run at the same time.
+TEST_JOBS ?= 2
 DEMO_DIR ?= farfield-demo
 
 # The first Python that is new enough; version managers leave names behind that do not run.
@@ -81,7 +83,7 @@ test-python: $(VENV)/.built $(VENV)/.peers
 	$(BIN)/ruff check python tests conftest.py
 	$(BIN)/mypy
 	$(BIN)/stubtest farfield._native
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
 
 demo: build
 	$(BIN)/farfield demo --dir $(DEMO_DIR)

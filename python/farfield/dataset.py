@@ -138,7 +138,8 @@ def open_source(
             progress=report,
         )
     cache.use(settings["cache_dir"], settings.cache_limit())
-    dataset = Dataset(native, source)
+    # What reading the files took is told once, by whoever opened them.
+    dataset = Dataset(native, source.without_time())
     dataset._known.given = settings.flags
     dataset._known.events = None if events is None else os.path.abspath(events)
     return dataset

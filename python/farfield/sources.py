@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -79,9 +80,13 @@ class Source:
         ]
         return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside, *self.made_of]
 
+    def without_time(self) -> Source:
+        """The same, but for how long it took to read."""
+        return replace(self, options={key: value for key, value in self.options.items() if key != "read_s"})
+
     def elsewhere(self) -> Source:
         """The same source for another process, whose working folder and cache may be others."""
-        options = {key: value for key, value in self.options.items() if key != "cache_dir"}
+        options = {key: value for key, value in self.without_time().options.items() if key != "cache_dir"}
         if "grids" in options:
             options["grids"] = [*map(os.path.abspath, options["grids"])]
         return replace(
@@ -242,6 +247,7 @@ def parse(
         UsageError: if the string makes no sense.
         DataError: if a file is not there.
     """
+    begun = time.perf_counter(), time.process_time()
     whole = os.fspath(text)
     if not whole:
         raise UsageError("the source is empty; give a file, a store or demo:NAME")
@@ -265,16 +271,16 @@ def parse(
     if check and (made := uneven_zone(head, quiet=quiet)) is not None:
         if parts or q or function:
             raise UsageError(f"{whole}: {head} holds its fields itself: leave +q= and +function= away")
-        return made
+        return _read_since(begun, made)
     if check and not (parts or q or function) and _is_volume(head):
         from farfield.volumeflows import flow_in
 
-        return flow_in(os.path.expanduser(head), quiet=quiet)
+        return _read_since(begun, flow_in(os.path.expanduser(head), quiet=quiet))
     grid, *grids = expand(head, check=check) or [head]
     if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
         if parts or q or function:
             raise UsageError(f"{whole}: {grid} holds its fields itself: leave +q= and +function= away")
-        return made
+        return _read_since(begun, made)
     if check:
         from farfield.volume import foreign
 
@@ -287,6 +293,12 @@ def parse(
         raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
     said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
     return Source(grid, paths["q"], paths["function"], {"grids": grids} if grids else {}, said)
+
+
+def _read_since(begun: tuple[float, float], made: Source) -> Source:
+    """What was made of files since then, which tells the seconds that it took, and those of the processor."""
+    now = time.perf_counter(), time.process_time()
+    return made.with_options(read_s=[after - before for before, after in zip(begun, now, strict=True)])
 
 
 def _elsewhere(address: str) -> str:

@@ -45,6 +45,8 @@ pub struct SourceSpec {
     pub define: Vec<String>,
     /// Fields that files of settings define, which hold where a dataset has what they are made of and no field of that name.
     pub settled: Vec<Settled>,
+    /// Seconds, and those of the processor, in which whoever names the files read their headers, or converted them: part of what a run took.
+    pub read_s: [f64; 2],
 }
 
 /// A field that a file of settings defines.
@@ -327,8 +329,8 @@ impl Session {
         let read = *self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner);
         serde_json::json!({
-            "wall_s": self.opened.elapsed().as_secs_f64(),
-            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_open_s,
+            "wall_s": self.opened.elapsed().as_secs_f64() + self.spec.read_s[0],
+            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_open_s + self.spec.read_s[1],
             "wait_s": waited,
             "base_bytes": self.base_bytes,
             "peak_bytes": c.peak_bytes,

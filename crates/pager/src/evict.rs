@@ -196,6 +196,20 @@ impl Pager {
         dropped
     }
 
+    /// Drops those of some pages that are resident, except those that are pinned or held: a pass that comes to each page once has their room
+    /// for those that it comes to next. Says how many were dropped.
+    pub fn give_back_pages(&self, pages: &[PageId]) -> u64 {
+        let mut st = self.lock();
+        let those = pages.iter().filter_map(|id| {
+            let n = self.table.find(*id, &self.frames)?;
+            let there = |f: &Frame| f.state.load(Relaxed) == state::RESIDENT && f.id() == *id;
+            self.frames.get(n).is_some_and(there).then_some(n)
+        });
+        let dropped = self.drop_frames(&mut st, those);
+        self.finish(st);
+        dropped
+    }
+
     /// Says when these pages are expected to be wanted again: those never wanted go before any others, then those wanted last, the first
     /// offered first, each unless somebody has used it after all by then. What the policy would find goes after them.
     pub fn offer_pages(&self, pages: &[PageId], again: Again) {

@@ -435,6 +435,15 @@ fn segments_that_are_over_are_given_back() {
     assert_eq!(o.pager.give_back_segments(&[o.arrays[0]], 0..2), 2);
     drop(o.pager.fetch(&all).unwrap());
     check(&o, &worker, &all);
+    worker.release();
+    // Single pages, of which one is held and one is not here.
+    let held = o.pager.fetch(&[page(0, 0, 3)]).unwrap();
+    let some = [page(0, 0, 2), page(0, 0, 3), page(0, 2, 4), page(0, 0, 2), page(1, 1, 0)];
+    assert_eq!(o.pager.give_back_pages(&some), 2);
+    assert!(!here(page(0, 0, 2)) && here(page(0, 0, 3)) && !here(page(0, 2, 4)) && here(page(1, 0, 0)));
+    drop(held);
+    drop(o.pager.fetch(&all).unwrap());
+    check(&o, &worker, &all);
 }
 
 #[test]

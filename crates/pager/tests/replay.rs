@@ -90,6 +90,7 @@ fn one(o: &Opened, seed: u64, steps: usize) {
             2 => o.pager.offer_pages(&pages, Again::Last),
             3 => o.pager.sort_out_offers(),
             4 => drop(o.pager.give_back_segments(&[array], 0..1)),
+            10 => drop(o.pager.give_back_pages(&pages)),
             5 => o.pager.keep_used_since(o.pager.now().saturating_sub(20)),
             6..10 => worker.release(),
             _ => {}

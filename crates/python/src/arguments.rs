@@ -141,6 +141,11 @@ pub fn source(
         zone_order: options.texts("zone_order")?,
         define: options.texts("define")?,
         settled: settled(options)?,
+        read_s: match options.numbers("read_s", "two numbers", Value::as_f64)?.as_deref() {
+            Some([wall, processor]) => [*wall, *processor],
+            Some(_) => return Err(options.wrong("read_s", "two numbers")),
+            None => [0.0; 2],
+        },
     })
 }
 

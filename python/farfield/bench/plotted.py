@@ -509,6 +509,18 @@ PLOTS: dict[str, list[Spec]] = {
             level_label="in core",
         ),
     ],
+    "volumes-without-levels": [
+        Spec(
+            "Bytes read over bytes of the pages that rays came to",
+            {"arm": r"(?P<x>(picture|maximum), \d+ MiB)"},
+            {"read_over_touched": "bytes read over bytes touched"},
+        ),
+        Spec(
+            "Pictures of 8.6 GB without levels",
+            {"arm": r"(?P<x>(picture|maximum), \d+ MiB)"},
+            {"wall_s": WALL, "cpu_s": CPU},
+        ),
+    ],
     "warm": [
         Spec(
             "The same rake moved by one page width",

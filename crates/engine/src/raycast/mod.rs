@@ -217,7 +217,7 @@ pub fn cast_until(
         let load = means.load(&share, workers, pager);
         let work = Cast { scene, ends, share, own: &own, next: &next, means };
         if options.deadline.is_none() && options.next.is_none() {
-            if let Some(sweep) = Sweep::of(&work, pager) {
+            if let Some(sweep) = Sweep::of(&work, &load, pager) {
                 return sweep.run(work, pager, load, told);
             }
         }

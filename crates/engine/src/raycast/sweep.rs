@@ -30,8 +30,13 @@ const SHARE: u64 = 3;
 /// The pages of a slab take this share of what is left, so that those of the one before that rays still reach into are here, too.
 const SLAB_SHARE: u64 = 2;
 
+/// Pages that a tile asks for together, with those that are read beside them, take this share of what is left at most.
+const ASKED_SHARE: u64 = 8;
+
 /// Tiles under way in a slab: each asks for many pages at a time, and what they come to has to fit.
 const ACTIVE: usize = 32;
+/// But as many a thread, so that none is idle while others wait.
+const ACTIVE_A_THREAD: usize = 2 * LANES;
 
 /// How a picture is cast in slabs.
 pub(super) struct Sweep {
@@ -41,40 +46,44 @@ pub(super) struct Sweep {
     /// Tiles in the order in which they are gone through, and how many are a strip, or a row.
     order: Vec<usize>,
     each: usize,
+    /// Tiles under way together.
+    active: usize,
 }
 
 impl Sweep {
     /// For what is to be cast, if its pages do not all fit.
-    pub(super) fn of(cast: &Cast<'_>, pager: &Pager) -> Option<Self> {
+    pub(super) fn of(cast: &Cast<'_>, load: &Load, pager: &Pager) -> Option<Self> {
         if !is_large(cast.scene, pager) {
             return None;
         }
         let room = (cast.means.room - cast.means.room / SHARE) / SLAB_SHARE;
-        let in_strips = cast.scene.strips().map(|strips| Self::in_strips(cast, strips));
-        in_strips.filter(|sweep| sweep.slab_bytes(1) <= room).or_else(|| Self::in_rows(cast))
+        let in_strips = cast.scene.strips().map(|strips| Self::in_strips(cast, load, strips));
+        in_strips.filter(|sweep| sweep.slab_bytes(1) <= room).or_else(|| Self::in_rows(cast, load))
     }
 
-    fn in_strips(cast: &Cast<'_>, strips: Strips) -> Self {
+    fn in_strips(cast: &Cast<'_>, load: &Load, strips: Strips) -> Self {
         let tiles = &cast.share.tiles;
         let places: Vec<_> = tiles.iter().map(|at| strips.place(cast.scene, *at)).collect();
         let mut order: Vec<usize> = (0..tiles.len()).collect();
         order.sort_by(|a, b| places[*a].0.cmp(&places[*b].0).then(places[*a].1.total_cmp(&places[*b].1)));
         let count = order.chunk_by(|a, b| places[*a].0 == places[*b].0).count();
-        Self { layers: strips.layers, strips: Some(strips), order, each: tiles.len().div_ceil(count.max(1)).max(1) }
+        let each = tiles.len().div_ceil(count.max(1)).max(1);
+        let active = load.active.min(ACTIVE.max(load.workers * ACTIVE_A_THREAD));
+        Self { layers: strips.layers, strips: Some(strips), order, each, active }
     }
 
-    fn in_rows(cast: &Cast<'_>) -> Option<Self> {
+    fn in_rows(cast: &Cast<'_>, load: &Load) -> Option<Self> {
         let tiles = &cast.share.tiles;
         let mut order: Vec<usize> = (0..tiles.len()).collect();
         order.sort_by_key(|n| (tiles[*n][1], *n));
         let each = cast.scene.size()[0].div_ceil(TILE).max(1) as usize;
-        Some(Self { layers: cast.scene.layers()?, strips: None, order, each })
+        Some(Self { layers: cast.scene.layers()?, strips: None, order, each, active: load.active })
     }
 
     /// Bytes of the pages that tiles under way together come to in so many layers.
     fn slab_bytes(&self, layers: u32) -> u64 {
         let whole = self.layers.bytes.saturating_mul(u64::from(layers));
-        let together = 1.0 + ACTIVE as f64 / self.each as f64;
+        let together = 1.0 + self.active as f64 / self.each as f64;
         self.strips.as_ref().map_or(whole, |strips| strips.bytes(together, layers).min(whole))
     }
 
@@ -113,8 +122,7 @@ impl Sweep {
             return Pass { cast: &cast, list: &list, store, bound: None, ended: &ended }.run(pager, load, told);
         }
         let each = (all / all.div_ceil(room.max(1)).max(1)).max(1);
-        let in_slab =
-            Load { active: if self.strips.is_some() { load.active.min(ACTIVE) } else { load.active }, ..load };
+        let in_slab = Load { active: self.active, ..load };
         let mut stats = RunStats::default();
         let mut left = &order[..];
         while !left.is_empty() {
@@ -335,7 +343,7 @@ impl<'a> Work for Pass<'_, 'a> {
             if outcome.progress == Progress::Need {
                 outcome.missing.append(context.missing());
                 if self.bound.is_some() {
-                    self.cast.scene.read_with(&mut outcome.missing);
+                    self.cast.scene.read_with(&mut outcome.missing, self.cast.means.room / ASKED_SHARE);
                 }
             }
             outcome.moved = tile.moved();

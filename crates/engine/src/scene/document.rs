@@ -433,7 +433,7 @@ fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
             source.remove(key);
         }
         with_fields(source.get_mut("options"), |options| {
-            for key in ["grids", "cache_dir"] {
+            for key in ["grids", "cache_dir", "read_s"] {
                 options.remove(key);
             }
             for settled in options.get_mut("settled").and_then(Value::as_array_mut).into_iter().flatten() {

@@ -77,6 +77,8 @@ pub(super) fn row_group(shape: &Shape, page: [u32; 3]) -> Option<RowGroup> {
     let long = u64::from(page[axis]);
     let pages = (ROW_GROUP_BYTES / (long * shape.strides[axis] * shape.stored.size() as u64))
         .min(shape.chunk[axis].div_ceil(long));
+    // No group lies in two chunks.
+    let pages = if shape.grid[axis] > 1 { divisor(shape.chunk[axis] / long, pages) } else { pages };
     (pages > 1).then_some(RowGroup { axis, pages: pages as u32 })
 }
 

@@ -10,6 +10,7 @@ use super::scene::{Scene, Source};
 use super::tile::TILE;
 use field::volume::VolumeArray;
 use pager::PageId;
+use std::collections::BTreeSet;
 
 /// A volume's pages in layers, of which one after the other may be gone through.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -153,20 +154,28 @@ impl Scene {
         ends.into_iter().all(|at| share(at) > LEAST).then_some(forward)
     }
 
-    /// The pages that are read with some of those that rays came to, these among them.
-    pub fn read_with(&self, missing: &mut Vec<PageId>) {
-        let groups = |a: &VolumeArray| a.row_group.is_some();
+    /// Adds the pages that are read with those that rays came to, as long as all together are no more than `bytes`.
+    pub fn read_with(&self, missing: &mut Vec<PageId>, bytes: u64) {
+        // Where ranges of pages are known, or which were never written, few of those beside may be of use.
+        let groups = |a: &VolumeArray| a.row_group.is_some() && a.ranges.is_empty() && a.vacant.is_none();
         if !self.sources.iter().any(|s| groups(&s.array)) {
             return;
         }
-        let asked = missing.len();
-        for n in 0..asked {
-            let id = missing[n];
-            let Some(source) = self.sources.iter().find(|s| s.array.id == id.array) else { continue };
-            missing.extend(source.array.read_with(id.page).map(|page| PageId::new(id.array, id.step, page)));
+        let most = bytes / self.largest_page() as u64;
+        let mut all: BTreeSet<PageId> = missing.iter().copied().collect();
+        for id in missing.iter() {
+            let Some(source) = self.sources.iter().find(|s| s.array.id == id.array && groups(&s.array)) else {
+                continue;
+            };
+            let beside = source.array.read_with(id.page).map(|page| PageId::new(id.array, id.step, page));
+            let beside: Vec<PageId> = beside.filter(|page| !all.contains(page)).collect();
+            if (all.len() + beside.len()) as u64 > most {
+                break;
+            }
+            all.extend(beside);
         }
-        missing.sort_unstable();
-        missing.dedup();
+        missing.clear();
+        missing.extend(all);
     }
 }
 

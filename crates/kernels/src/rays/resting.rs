@@ -4,7 +4,7 @@ use super::lanes::F4;
 use super::march::{Before, Lane};
 use super::mixed::Tally;
 use super::stops::Gathered;
-use super::tile::{Bound, RayTile};
+use super::tile::{any_of, Bound, RayTile};
 
 /// Of a ray what it has come to.
 #[derive(Copy, Clone)]
@@ -82,7 +82,8 @@ impl RayTile {
     pub fn front(&self, axis: usize) -> Front {
         let mut front = Front { up: f64::INFINITY, down: f64::NEG_INFINITY };
         let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);
-        for (lane, ray) in self.lanes.iter().zip(self.rays.iter().step_by(sources)).filter(|(lane, _)| !lane.done) {
+        let rays = self.rays.chunks_exact(sources).map(any_of);
+        for (lane, ray) in self.lanes.iter().zip(rays).filter(|(lane, _)| !lane.done) {
             let at = ray.at(lane.n as f64)[axis];
             if ray.step[axis] < 0.0 {
                 front.down = front.down.max(at);

@@ -87,6 +87,11 @@ impl Bound {
     }
 }
 
+/// A ray of a pixel that meets something, if any does: rays of volumes that are swept together are one line.
+pub(super) fn any_of(rays: &[Ray]) -> &Ray {
+    rays.iter().find(|ray| ray.first < ray.last).unwrap_or(&rays[0])
+}
+
 /// What is seen of a pixel whose rays are at a stop.
 fn seen(scene: &Scene, tallies: &[Tally], mut lane: Lane) -> F4 {
     finish(scene, tallies, &mut lane);
@@ -263,7 +268,7 @@ impl RayTile {
     pub fn bound(&mut self, bound: Bound) {
         let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);
         self.caps.clear();
-        self.caps.extend(self.rays.iter().step_by(sources).map(|ray| bound.cap(ray)));
+        self.caps.extend(self.rays.chunks_exact(sources).map(|rays| bound.cap(any_of(rays))));
         self.set_out(sources);
     }
 
@@ -310,13 +315,10 @@ impl RayTile {
     /// from their beginning on, if that shows something. Whether the ray is done comes last.
     pub fn so_far(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool, bool)> + '_ {
         // Projections are seen at ends alone.
-        let shows = |l: &Lane| match (self.tallies.is_empty(), &self.stops) {
-            (true, _) => l.done || l.colour.to_array()[3] > 0.0,
-            (false, stops) => l.done && stops.is_none(),
-        };
+        let shows = |l: &Lane| l.done || self.tallies.is_empty() && l.colour.to_array()[3] > 0.0;
         self.lanes.iter().enumerate().filter(move |(_, l)| shows(l)).filter_map(|(n, l)| {
             let (x, y) = self.pixels.place(self.size, n as u32);
-            // Where rays stop on their way they are done at each stop.
+            // What was seen at stops before the last is told of whole tiles alone.
             let done = l.done && self.stops.is_none();
             (!self.pixels.was_before(x, y)).then(|| ([x, y], l.colour.to_array(), l.gap, done))
         })
@@ -346,7 +348,9 @@ impl RayTile {
         self.moved = false;
         loop {
             let progress = self.go(scene, cx, pin_bytes);
-            if progress != Progress::Done || !self.go_on(scene) {
+            // Whatever others lack: of a tile that is put away no ray is at a stop that it goes on from.
+            let goes_on = self.go_on(scene);
+            if progress != Progress::Done || !goes_on {
                 return progress;
             }
         }

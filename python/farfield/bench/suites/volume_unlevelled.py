@@ -18,6 +18,8 @@ from farfield.bench.result import Recorder
 MOST = 3.0
 """Bytes read over bytes touched."""
 SPARSE_S = 1.0
+MOST_OPENS = 1.1
+"""Of each file of a series: a few are looked at to know what the folder is."""
 LIMITS = (64 << 20, 256 << 20, 2 << 30)
 SIDE = 2048
 QUICK_SIDE = 192
@@ -132,6 +134,7 @@ def _series(recorder: Recorder, files: int) -> None:
         run = arms.run(arms.farfield("info", folder, "--json", "--no-progress", "-q"))
         assert run.json()["dims"][2] == files
         recorder.run(arm, wall_s=run.wall_s, cpu_s=run.cpu_s, opens=opens, opens_each=opens / files)
+    recorder.claim(f"{arm}: times that each is opened", recorder.median(arm, "opens_each"), "<=", MOST_OPENS)
 
 
 def _opens(folder: Path) -> int:

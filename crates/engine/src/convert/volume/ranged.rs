@@ -269,6 +269,12 @@ impl Pass<'_> {
                 }
                 worker.release();
                 drop(hold);
+                // What holds one value throughout nobody reads who knows its range: in fresh memory each of 5,000 such pages took five times
+                // as long.
+                let alike = |found: &[f64]| found.chunks_exact(2).all(|range| range[0] == range[1]);
+                let sets = found.chunks_exact(SETS * nc * 2).zip(&ids);
+                let same: Vec<PageId> = sets.filter(|(found, _)| alike(found)).map(|(_, id)| *id).collect();
+                pager.give_back_pages(&same);
                 self.join(numbers, &found, shared)
             }
             Err(PagerError::Page(e)) if !matches!(e.kind, PageErrorKind::TooLarge { .. }) => {

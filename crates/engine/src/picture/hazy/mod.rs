@@ -123,6 +123,9 @@ impl Work<'_, '_> {
         while end < height {
             let cuts = self.cuts(end, height);
             self.see(&cuts)?;
+            if !progress(from as f32 / height as f32) {
+                return Err(PictureError::Interrupted);
+            }
             let seen = &self.canvases[..cuts.len()];
             let more: u64 = seen.iter().map(Canvas::gathered_bytes).sum();
             if times > 0 && used + more > bytes {
@@ -141,6 +144,9 @@ impl Work<'_, '_> {
                 self.see(&cuts)?;
             }
             self.light(&cuts, haze.as_ref(), sink)?;
+            if !(going.progress)((from + end) as f32 / 2.0 / height as f32) {
+                return Err(PictureError::Interrupted);
+            }
             first = cuts.last().map_or(end, |cut| cut.end);
         }
         Ok(end)
