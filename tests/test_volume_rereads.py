@@ -17,7 +17,7 @@ MOST = 3.0
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Smooth numbers in rows of 512 bytes, of which those above the middle are seen."""
+    """Smooth numbers in rows of 512 bytes, all of which are seen a little."""
     folder = tmp_path_factory.mktemp("rows")
     axes = [np.sin(np.arange(n) * (8 + k) / n) for k, n in enumerate(SHAPE)]
     values = 128 + 40 * (axes[0][:, None, None] + axes[1][:, None] + axes[2])

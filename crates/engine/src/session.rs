@@ -45,7 +45,7 @@ pub struct SourceSpec {
     pub define: Vec<String>,
     /// Fields that files of settings define, which hold where a dataset has what they are made of and no field of that name.
     pub settled: Vec<Settled>,
-    /// Seconds, and those of the processor, in which whoever names the files read their headers, or converted them: part of what a run took.
+    /// Wall and processor seconds of reading headers, or converting files, before the run: part of the time that it tells.
     pub read_s: [f64; 2],
 }
 

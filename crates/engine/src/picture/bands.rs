@@ -26,8 +26,8 @@ const SURVEY_SHARE: f32 = 0.15;
 
 /// Share of the memory for a picture that goes to its buffers where volumes are drawn: the rest is for their pages.
 const HAZY_SHARE: u64 = 4;
-/// Of volumes that each group of rows reads anew, canvases get this share, and what is gathered another: groups are as large as can be. A
-/// picture of 1600 x 900 pixels of 2048^3 bytes within 64 MiB came in 50 groups, and read the volume 5.9 times.
+/// Where each group of rows reads the volumes anew, canvases get this share and the light of rays the other: the larger a group the
+/// better. A picture of 1600 x 900 pixels within 64 MiB read 2048^3 bytes 5.9 times in groups of as many rows as canvases hold.
 const CANVAS_SHARE: u64 = 8;
 const GATHERED_SHARE: u64 = 5;
 
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     pub(super) rows: u32,
     bands: u32,
     pub(super) workers: u32,
-    /// Bytes of what is gathered of volumes that are cast for more rows together than canvases hold; 0: for as many.
+    /// Bytes for the depths and the light of rows that are cast together; 0: as many rows are as canvases hold.
     pub(super) gathered: u64,
     bytes: u64,
 }

@@ -231,7 +231,7 @@ pub fn cast_until(
     Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
 }
 
-/// Whether the pages of what is shown do not all fit beside what a picture takes: parts of one that are cast by themselves read them anew.
+/// Whether a scene has more pages than fit beside a picture: each part of the picture that is cast by itself then reads them anew.
 pub fn is_large(scene: &Scene, pager: &Pager) -> bool {
     scene.page_bytes() > pager.ledger().limit() / 4 * 3
 }

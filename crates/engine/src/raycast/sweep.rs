@@ -30,7 +30,7 @@ const SHARE: u64 = 3;
 /// The pages of a slab take this share of what is left, so that those of the one before that rays still reach into are here, too.
 const SLAB_SHARE: u64 = 2;
 
-/// Pages that a tile asks for together, with those that are read beside them, take this share of what is left at most.
+/// A tile asks for pages of this share of the room together at most, those beside its own included.
 const ASKED_SHARE: u64 = 8;
 
 /// Tiles under way in a slab: each asks for many pages at a time, and what they come to has to fit.

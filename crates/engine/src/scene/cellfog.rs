@@ -285,7 +285,7 @@ impl Haze for CellFog<'_> {
     }
 
     fn is_large(&self, _: &Camera, _: [u32; 2]) -> bool {
-        // Its rays go through one zone after the other: rows of a picture share few pages.
+        // Groups of as many rows as canvases hold: what larger ones would save was not measured.
         false
     }
 

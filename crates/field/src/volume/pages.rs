@@ -70,7 +70,7 @@ pub(super) fn row_box(shape: &Shape, components: u64) -> [u32; 3] {
     page.map(|n| n as u32)
 }
 
-/// Which pages of what is read by rows are read together.
+/// Pages that are read together in a file of rows; `None` where each is read by itself.
 pub(super) fn row_group(shape: &Shape, page: [u32; 3]) -> Option<RowGroup> {
     // Components may lie together.
     let axis = (X..=Z).filter(|d| shape.chunk[*d] > 1).min_by_key(|d| shape.strides[*d])?;

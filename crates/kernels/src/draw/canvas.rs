@@ -126,7 +126,7 @@ impl Canvas {
         depths.add(&self.band, stage.ruler());
     }
 
-    /// Bytes of what is gathered of volumes at these depths, and of the depths.
+    /// Bytes of the depths of its rows, and of the light of rays up to them.
     pub fn gathered_bytes(&self) -> u64 {
         let area = self.band.area();
         Depths::bytes(u64::from(area.rows) * u64::from(area.columns), Depths::count(&self.band))

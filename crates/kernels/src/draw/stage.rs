@@ -286,7 +286,7 @@ impl<'a> Stage<'a> {
         u64::from(rows) * groups * per_group + u64::from(self.setting.size[0]) * 12
     }
 
-    /// Bytes at most of what is gathered of volumes at the depths of `rows` rows of pixels.
+    /// Bytes at most of the depths of `rows` rows of pixels, and of the light of rays up to them.
     pub fn gathered_bytes(&self, rows: u32) -> u64 {
         let (pixels, samples) =
             (u64::from(rows) * u64::from(self.setting.size[0]), self.lattice.groups.len() as u64 * 8);

@@ -269,8 +269,8 @@ impl Pass<'_> {
                 }
                 worker.release();
                 drop(hold);
-                // What holds one value throughout nobody reads who knows its range: in fresh memory each of 5,000 such pages took five times
-                // as long.
+                // Who knows the range of a page of one value does not read it. With fresh memory for each of 5,000 such pages
+                // `info --ranges` took 1.8 s, and 0.46 s since they give theirs back.
                 let alike = |found: &[f64]| found.chunks_exact(2).all(|range| range[0] == range[1]);
                 let sets = found.chunks_exact(SETS * nc * 2).zip(&ids);
                 let same: Vec<PageId> = sets.filter(|(found, _)| alike(found)).map(|(_, id)| *id).collect();

@@ -108,8 +108,8 @@ impl Work<'_, '_> {
         Ok(end)
     }
 
-    /// Draws as many rows as `bytes` hold what is gathered of, of pictures without surfaces that can be seen through. Canvases hold fewer:
-    /// what is seen of the geometry is found twice, to know where rays end, and to light it. Answers where they end.
+    /// Draws as many rows as have their depths and light in `bytes`, where no surface can be seen through. Canvases hold fewer rows, so the
+    /// geometry is drawn twice: first for the ends of rays, then to be lit. Answers where the rows end.
     fn many(
         &mut self,
         from: u32,
