@@ -83,7 +83,9 @@ impl Sweep {
     /// Bytes of the pages that tiles under way together come to in so many layers.
     fn slab_bytes(&self, layers: u32) -> u64 {
         let whole = self.layers.bytes.saturating_mul(u64::from(layers));
-        let together = 1.0 + self.active as f64 / self.each as f64;
+        // Fewer tiles are under way where little fits. Strips of few tiles need no fewer pages for that: with five under way in strips of
+        // five, 44 MB were read 3.3 times within 10 MB, and 2.35 times by this.
+        let together = 1.0 + self.active.max(ACTIVE) as f64 / self.each as f64;
         self.strips.as_ref().map_or(whole, |strips| strips.bytes(together, layers).min(whole))
     }
 
