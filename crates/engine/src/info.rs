@@ -8,8 +8,10 @@ use field::dataset::{Dataset, FieldName, Origin};
 use field::derive::fields::Made;
 use field::derive::Definitions;
 use field::error::FieldError;
+use field::json::Each;
 use field::quantity::DEFINITIONS;
 use field::uniform::Uniform;
+use serde::Serialize;
 use serde_json::{json, Value};
 
 /// A number, or null where it is none.
@@ -34,37 +36,32 @@ fn holders(dataset: &Dataset, name: &str) -> Vec<String> {
     dataset.zones_with(name).map(|zone| dataset.zones[zone].name.clone()).collect()
 }
 
-/// INFO as `_native.pyi` fixes it. With `ranges`, what is null without it is filled in by one pass over the data in bounded memory,
+/// INFO as `_native.pyi` fixes it, in JSON. With `ranges`, what is null without it is filled in by one pass over the data in bounded memory,
 /// and a second look at the outer faces of zones, which may be walls.
 ///
 /// # Errors
 /// [`FieldError`]; without `ranges` only the coarsest ranges of a store are read.
-pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<String, FieldError> {
     let dataset = session.dataset();
     let c = &dataset.catalog;
     let found = if ranges { survey(session, &dataset, watch)? } else { known(session, &dataset)? };
     let null = Value::Null;
     let uniform = session.uniform();
-    let zones: Vec<Value> = c
-        .zones
-        .iter()
-        .zip(dataset.zones.iter())
-        .enumerate()
-        .map(|(n, (z, d))| {
-            let header = z.headers.first().map_or(Value::Null, |h| {
-                json!({"mach": finite(h.mach), "alpha": finite(h.alpha), "reynolds": finite(h.reynolds),
-                       "time": finite(h.time), "gamma": finite(h.gamma)})
-            });
-            let blanks = found.blanks.get(n).filter(|_| d.iblank.is_some());
-            let (values, unknown, others) = blanks.map_or((Value::Null, json!([]), Value::Null), |b| b.json());
-            json!({
-                "name": z.name, "dims": z.dims, "iblank": d.iblank.is_some(), "points": z.dims.iter().product::<usize>(),
-                "page": d.translation.page, "pages": d.translation.count(), "box": found.boxes.get(n).unwrap_or(&null),
-                "kind": found.kinds.get(n).map(|k| k.word()), "header": header, "iblank_values": values, "iblank_unknown": unknown,
-                "iblank_others": others, "hidden_cells": blanks.map(|b| b.hidden_cells()), "uniform": uniform.get(n).and_then(|u| u.as_ref()).map(Uniform::value),
-            })
+    let zone = |n: usize| {
+        let (z, d) = (&c.zones[n], &dataset.zones[n]);
+        let header = z.headers.first().map_or(Value::Null, |h| {
+            json!({"mach": finite(h.mach), "alpha": finite(h.alpha), "reynolds": finite(h.reynolds),
+                   "time": finite(h.time), "gamma": finite(h.gamma)})
+        });
+        let blanks = found.blanks.get(n).filter(|_| d.iblank.is_some());
+        let (values, unknown, others) = blanks.map_or((Value::Null, json!([]), Value::Null), |b| b.json());
+        json!({
+            "name": z.name, "dims": z.dims, "iblank": d.iblank.is_some(), "points": z.dims.iter().product::<usize>(),
+            "page": d.translation.page, "pages": d.translation.count(), "box": found.boxes.get(n).unwrap_or(&null),
+            "kind": found.kinds.get(n).map(|k| k.word()), "header": header, "iblank_values": values, "iblank_unknown": unknown,
+            "iblank_others": others, "hidden_cells": blanks.map(|b| b.hidden_cells()), "uniform": uniform.get(n).and_then(|u| u.as_ref()).map(Uniform::value),
         })
-        .collect();
+    };
     let mut fields = Vec::new();
     for FieldName { name, first, zones } in dataset.field_names() {
         let (z, q) = (&dataset.zones[first], dataset.quantity(first, &name)?);
@@ -115,7 +112,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
         "source": session.spec.path, "format": c.format, "guessed": c.guessed, "order_assumed": c.order_assumed, "dimension": c.dimension,
         "length_unit": dataset.length_unit(),
         "coordinates_dtype": dataset.zones.first().map_or("float64", |z| z.arrays[z.xyz].dtype.name()),
-        "zones": zones, "fields": fields, "times": c.times, "times_counted": c.times_counted, "times_gaps": gaps(&c.times), "time_units": c.time_units,
+        "fields": fields, "times": c.times, "times_counted": c.times_counted, "times_gaps": gaps(&c.times), "time_units": c.time_units,
         "times_step": apart(&c.times), "times_equal": times_equal(c),
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
         "checked": dataset.checked(), "layout": layout, "codec": codec,
@@ -127,7 +124,16 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<Va
     });
     all["notes"] = json!(notes(&dataset));
     all["times_why"] = json!(c.untimed());
-    Ok(all)
+    let zones = Each(|| (0..c.zones.len()).map(zone));
+    serde_json::to_string(&Info { all, zones }).map_err(|e| FieldError::format(&session.spec.path, e.to_string()))
+}
+
+/// INFO. Thousands of zones are made one by one as they are written: as a tree of values they took 8 kB each.
+#[derive(Serialize)]
+struct Info<Z> {
+    zones: Z,
+    #[serde(flatten)]
+    all: Value,
 }
 
 /// How far apart the steps are, where they are all as far apart, to a millionth.

@@ -19,6 +19,7 @@ mod freestream;
 mod held;
 pub mod inplace;
 pub mod interleave;
+pub mod json;
 pub mod kept;
 mod known;
 pub mod lattice;

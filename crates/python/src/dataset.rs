@@ -196,7 +196,7 @@ impl PyDataset {
     #[pyo3(signature = (*, ranges=false, progress=None))]
     fn info(&self, py: Python<'_>, ranges: bool, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let session = self.session(py)?;
-        watched(py, progress, |watch| info::info(&session, ranges, watch).map(|v| v.to_string()))
+        watched(py, progress, |watch| info::info(&session, ranges, watch))
     }
 
     #[pyo3(signature = (x, y, z, *, fields=None, step=0))]

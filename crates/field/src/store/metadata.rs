@@ -6,10 +6,13 @@
 use super::codec::Codec;
 use crate::catalog::{ArrayInfo, Catalog, FlowHeader, ZoneInfo};
 use crate::error::FieldError;
+use crate::json::Each;
 use crate::paging::{Layout, Paging};
 use crate::series::Sources;
 use crate::uniform::Uniform;
-use serde_json::{json, Map, Value};
+use serde::ser::{SerializeMap, Serializer};
+use serde::Serialize;
+use serde_json::{json, Value};
 use std::path::Path;
 
 /// Version of what stands under the `farfield` key.
@@ -65,41 +68,13 @@ pub struct Root {
 }
 
 impl Root {
-    /// The document.
+    /// The document. It is written item by item: of thousands of zones a tree of values takes thirty times the memory of the text.
     pub fn document(&self) -> Vec<u8> {
-        let seals: Vec<Value> = self.seals.iter().map(|s| json!([s.bytes, hex(s.pages)])).collect();
-        let documents: Vec<Value> = self.documents.iter().map(|d| json!([d.0, hex(d.1)])).collect();
-        let mut value = json!({"zarr_format": 3, "node_type": "group", "attributes": {
-            "farfield": {
-                "crc32c": hex(0),
-                "version": VERSION,
-                "kind": if self.data { "store" } else { "index" },
-                "page": self.page,
-                "layout": self.layout.name(),
-                "codec": self.codec.name(),
-                "level": self.codec.level(),
-                "pages": self.pages,
-                "steps": self.steps,
-                "catalog": catalog_value(&self.catalog),
-                "arrays": seals,
-                "documents": documents,
-            },
-            "Conventions": "CF-1.11",
-        }});
-        if let Some(source) = &self.source {
-            value["attributes"]["farfield"]["source"] = json!(source);
-        }
-        if self.time_axis {
-            value["attributes"]["farfield"]["time_axis"] = true.into();
-        }
-        if let Some(sources) = &self.sources {
-            value["attributes"]["farfield"]["sources"] = sources.value();
-        }
-        if self.uniform.iter().any(Option::is_some) {
-            value["attributes"]["farfield"]["uniform"] =
-                self.uniform.iter().map(|u| u.map_or(Value::Null, |u| u.value())).collect();
-        }
-        seal(&value)
+        seal(&Document {
+            zarr_format: 3,
+            node_type: "group",
+            attributes: Attributes { farfield: Own(self), conventions: "CF-1.11" },
+        })
     }
 
     /// Reads the document.
@@ -158,10 +133,60 @@ impl Root {
     }
 }
 
+/// What is written of a root.
+#[derive(Serialize)]
+struct Document<'a> {
+    zarr_format: u8,
+    node_type: &'static str,
+    attributes: Attributes<'a>,
+}
+
+#[derive(Serialize)]
+struct Attributes<'a> {
+    farfield: Own<'a>,
+    #[serde(rename = "Conventions")]
+    conventions: &'static str,
+}
+
+/// What stands under the `farfield` key.
+struct Own<'a>(&'a Root);
+
+impl Serialize for Own<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let root = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("crc32c", &hex(0))?;
+        map.serialize_entry("version", &VERSION)?;
+        map.serialize_entry("kind", if root.data { "store" } else { "index" })?;
+        map.serialize_entry("page", &root.page)?;
+        map.serialize_entry("layout", root.layout.name())?;
+        map.serialize_entry("codec", root.codec.name())?;
+        map.serialize_entry("level", &root.codec.level())?;
+        map.serialize_entry("pages", &root.pages)?;
+        map.serialize_entry("steps", &root.steps)?;
+        map.serialize_entry("catalog", &CatalogDocument(&root.catalog))?;
+        map.serialize_entry("arrays", &Each(|| root.seals.iter().map(|s| (s.bytes, hex(s.pages)))))?;
+        map.serialize_entry("documents", &Each(|| root.documents.iter().map(|d| (d.0, hex(d.1)))))?;
+        if let Some(source) = &root.source {
+            map.serialize_entry("source", source)?;
+        }
+        if root.time_axis {
+            map.serialize_entry("time_axis", &true)?;
+        }
+        if let Some(sources) = &root.sources {
+            map.serialize_entry("sources", &sources.value())?;
+        }
+        if root.uniform.iter().any(Option::is_some) {
+            map.serialize_entry("uniform", &Each(|| root.uniform.iter().map(|u| u.map(|u| u.value()))))?;
+        }
+        map.end()
+    }
+}
+
 /// A root document of `value`, whose `farfield` key must begin with `"crc32c": "00000000"` and stand first among the attributes: puts
 /// the checksum in its place.
-pub(crate) fn seal(value: &Value) -> Vec<u8> {
-    let mut bytes = value.to_string().into_bytes();
+pub(crate) fn seal(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(value).expect("numbers, text and lists of them are JSON");
     debug_assert!(bytes.starts_with(PREFIX));
     let crc = hex(crc32c::crc32c(&bytes));
     bytes[PREFIX.len()..PREFIX.len() + DIGITS].copy_from_slice(crc.as_bytes());
@@ -230,10 +255,16 @@ pub(crate) fn unfloat(v: &Value) -> Option<f64> {
 
 /// A catalog as JSON that [`catalog_from`] reads back exactly.
 pub fn catalog_value(c: &Catalog) -> Value {
-    let zones: Vec<Value> = c
-        .zones
-        .iter()
-        .map(|z| {
+    json!(CatalogDocument(c))
+}
+
+/// A catalog as JSON.
+struct CatalogDocument<'a>(&'a Catalog);
+
+impl Serialize for CatalogDocument<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let c = self.0;
+        let zone = |z: &ZoneInfo| {
             let headers: Vec<Value> =
                 z.headers.iter().map(|h| json!([h.mach, h.alpha, h.reynolds, h.time, h.gamma].map(float))).collect();
             let arrays: Vec<Value> = z
@@ -242,24 +273,24 @@ pub fn catalog_value(c: &Catalog) -> Value {
                 .map(|a| json!([a.name, a.role, a.components, a.dtype, a.units, a.standard_name, a.long_name]))
                 .collect();
             json!({"name": z.name, "dims": z.dims, "arrays": arrays, "headers": headers})
-        })
-        .collect();
-    let mut m = Map::new();
-    m.insert("format".into(), json!(c.format));
-    m.insert("guessed".into(), json!(c.guessed));
-    if !c.order_assumed.is_empty() {
-        m.insert("order_assumed".into(), json!(c.order_assumed));
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("format", &c.format)?;
+        map.serialize_entry("guessed", &c.guessed)?;
+        if !c.order_assumed.is_empty() {
+            map.serialize_entry("order_assumed", &c.order_assumed)?;
+        }
+        map.serialize_entry("dimension", &c.dimension)?;
+        map.serialize_entry("times", &Each(|| c.times.iter().map(|&t| float(t))))?;
+        map.serialize_entry("time_units", &c.time_units)?;
+        if c.times_counted {
+            map.serialize_entry("times_counted", &true)?;
+        }
+        map.serialize_entry("zones", &Each(|| c.zones.iter().map(zone)))?;
+        // As text, whatever it holds: it is the user's, not ours.
+        map.serialize_entry("settings", &c.settings.to_string())?;
+        map.end()
     }
-    m.insert("dimension".into(), json!(c.dimension));
-    m.insert("times".into(), c.times.iter().map(|&t| float(t)).collect());
-    m.insert("time_units".into(), json!(c.time_units));
-    if c.times_counted {
-        m.insert("times_counted".into(), json!(true));
-    }
-    m.insert("zones".into(), zones.into());
-    // As text, whatever it holds: it is the user's, not ours.
-    m.insert("settings".into(), json!(c.settings.to_string()));
-    Value::Object(m)
 }
 
 /// One array of a zone: name, role, components, type, units, standard name, long name.
