@@ -78,13 +78,13 @@ def as_json(missing: Missing) -> Any:
 def of_json(found: Any) -> Missing:
     """What `as_json` has written.
 
-    >>> of_json(None), of_json(-1.0), of_json([-1.0, ["-Infinity", -5.0]])
-    (None, -1.0, (-1.0, (-inf, -5.0)))
+    >>> of_json(None), of_json(2**60 + 1), of_json([-1.0, ["-Infinity", -5.0]])
+    (None, 1152921504606846977, (-1.0, (-inf, -5.0)))
     """
     if found is None:
         return None
     parts = found if isinstance(found, list) else [found]
-    return together(*((((float(p[0]), float(p[1])),)) if isinstance(p, list) else float(p) for p in parts))
+    return together(*(((_end(p[0]), _end(p[1])),) if isinstance(p, list) else _end(p) for p in parts))
 
 
 def text_of(missing: Missing) -> str:
@@ -102,6 +102,11 @@ def _text(low: float, high: float) -> str:
     if math.isinf(low):
         return f"up to {high:.6g}"
     return f"from {low:.6g} on" if math.isinf(high) else f"{low:.6g} to {high:.6g}"
+
+
+def _end(found: Any) -> float:
+    """A number; whole ones keep all their digits."""
+    return found if isinstance(found, int) else float(found)
 
 
 def _word(value: float) -> float | str:

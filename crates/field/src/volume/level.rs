@@ -84,7 +84,7 @@ impl VolumeArray {
     #[inline]
     pub fn value_range(&self, component: usize, [low, high]: [f64; 2]) -> [f64; 2] {
         match self.missing.get(component) {
-            Some(missing) if missing.holds_all([low, high]) => [f64::INFINITY, f64::NEG_INFINITY],
+            Some(missing) if missing.holds_all(self.brick.voxel, [low, high]) => [f64::INFINITY, f64::NEG_INFINITY],
             _ => [low, high],
         }
     }

@@ -9,14 +9,24 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Stored numbers that stand for a missing value: any count of single ones (`_FillValue` and `missing_value` of CF), and of ranges
 /// with both ends (DICOM's padding, what lies beyond a `valid_range`). NaN is missing everywhere, and never among them.
 ///
-/// In JSON it is `null`, a number, or a list of numbers and of pairs `[low, high]`.
+/// In JSON it is `null`, a number, or a list of numbers and of pairs `[low, high]`. Whole numbers are exact there, and are compared with
+/// those of 64 bits as such: beyond 2^53 several of them are one number in double precision.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Missing(Vec<[f64; 2]>);
+pub struct Missing {
+    ranges: Vec<[f64; 2]>,
+    /// The whole numbers in each of `ranges`; none where the first is larger than the second.
+    whole: Vec<[i128; 2]>,
+}
+
+/// The whole numbers from one number to another.
+fn whole_in([low, high]: [f64; 2]) -> [i128; 2] {
+    [low.ceil() as i128, high.floor() as i128]
+}
 
 impl Missing {
     /// No number does.
     pub const fn none() -> Self {
-        Self(Vec::new())
+        Self { ranges: Vec::new(), whole: Vec::new() }
     }
 
     /// One number; of NaN none.
@@ -26,85 +36,169 @@ impl Missing {
 
     /// Ranges with both ends; those without a number in them are left out.
     pub fn of(ranges: impl IntoIterator<Item = [f64; 2]>) -> Self {
-        let mut kept = Vec::new();
-        for range in ranges {
-            if range[0] <= range[1] && !kept.contains(&range) {
-                kept.push(range);
-            }
+        let mut found = Self::none();
+        ranges.into_iter().for_each(|range| found.add(range, whole_in(range)));
+        found
+    }
+
+    fn add(&mut self, range: [f64; 2], whole: [i128; 2]) {
+        let there = self.ranges.iter().zip(&self.whole).any(|known| known == (&range, &whole));
+        if range[0] <= range[1] && !there {
+            self.ranges.push(range);
+            self.whole.push(whole);
         }
-        Self(kept)
     }
 
     /// Lowest and highest number of each range.
     pub fn ranges(&self) -> &[[f64; 2]] {
-        &self.0
+        &self.ranges
+    }
+
+    /// Lowest and highest whole number of each range that holds one.
+    pub fn whole_ranges(&self) -> impl Iterator<Item = [i128; 2]> + '_ {
+        self.whole.iter().copied().filter(|[low, high]| low <= high)
     }
 
     /// Whether no number stands for a missing value.
     pub fn is_none(&self) -> bool {
-        self.0.is_empty()
+        self.ranges.is_empty()
     }
 
     /// Whether a stored number stands for a missing value.
     #[inline]
-    pub fn holds(&self, stored: f64) -> bool {
-        self.0.iter().any(|[low, high]| *low <= stored && stored <= *high)
+    pub fn holds<T: Voxel>(&self, stored: T) -> bool {
+        if T::TYPE.is_wide() {
+            let stored = stored.to_whole();
+            return self.whole.iter().any(|[low, high]| *low <= stored && stored <= *high);
+        }
+        let stored = stored.to_f64();
+        self.ranges.iter().any(|[low, high]| *low <= stored && stored <= *high)
     }
 
-    /// Whether all numbers between two do.
+    /// Whether all numbers of a type between two do.
     #[inline]
-    pub fn holds_all(&self, [low, high]: [f64; 2]) -> bool {
-        self.0.iter().any(|r| r[0] <= low && high <= r[1])
+    pub fn holds_all(&self, voxel: VoxelType, [low, high]: [f64; 2]) -> bool {
+        if voxel.is_wide() && low.abs().max(high.abs()) >= EXACT {
+            // Ends stand for all whole numbers near them.
+            let [first, last] = [low.next_down().ceil() as i128, high.next_up().floor() as i128];
+            return self.whole.iter().any(|r| r[0] <= first && last <= r[1]);
+        }
+        self.ranges.iter().any(|r| r[0] <= low && high <= r[1])
     }
 
     /// Those of them that a type has.
     pub fn stored(&self, voxel: VoxelType) -> Self {
-        let has = |m: f64| with_voxel!(voxel, T => (m as T).to_f64() == m);
-        Self(self.0.iter().filter(|[low, high]| low < high || has(*low)).copied().collect())
+        let has = |m: f64, whole: i128| match voxel {
+            VoxelType::Uint64 => u64::try_from(whole).is_ok() && m.fract() == 0.0,
+            VoxelType::Int64 => i64::try_from(whole).is_ok() && m.fract() == 0.0,
+            _ => with_voxel!(voxel, T => (m as T).to_f64() == m),
+        };
+        let mut found = Self::none();
+        for (range, whole) in self.ranges.iter().zip(&self.whole) {
+            if range[0] < range[1] || has(range[0], whole[0]) {
+                found.add(*range, *whole);
+            }
+        }
+        found
+    }
+}
+
+/// Whole numbers below it are exact in double precision, 2^53.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A number in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Unsigned(u64),
+    Signed(i64),
+    Other(Written),
+}
+
+impl Number {
+    /// The end of a range: a whole number where double precision may not have it.
+    fn of(end: f64, whole: i128) -> Self {
+        if end.abs() < EXACT || end.is_infinite() {
+            return Self::Other(Written::of(end));
+        }
+        match (u64::try_from(whole), i64::try_from(whole)) {
+            (Ok(n), _) => Self::Unsigned(n),
+            (_, Ok(n)) => Self::Signed(n),
+            _ => Self::Other(Written::of(end)),
+        }
+    }
+
+    /// As a number, and as the whole one that `round` makes of it.
+    fn read(self, round: impl Fn(f64) -> f64) -> Result<(f64, i128), String> {
+        Ok(match self {
+            Self::Unsigned(n) => (n as f64, n.into()),
+            Self::Signed(n) => (n as f64, n.into()),
+            Self::Other(written) => {
+                let v = written.read()?;
+                (v, round(v) as i128)
+            }
+        })
     }
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Part {
-    One(Written),
-    Range([Written; 2]),
+    One(Number),
+    Range([Number; 2]),
+}
+
+impl Part {
+    fn of([low, high]: [f64; 2], whole: [i128; 2]) -> Self {
+        if low == high && whole[0] >= whole[1] {
+            Self::One(Number::of(low, whole[0]))
+        } else {
+            Self::Range([Number::of(low, whole[0]), Number::of(high, whole[1])])
+        }
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Whole {
-    One(Written),
+    One(Number),
     Several(Vec<Part>),
 }
 
 impl Serialize for Missing {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let part = |[low, high]: &[f64; 2]| match low == high {
-            true => Part::One(Written::of(*low)),
-            false => Part::Range([Written::of(*low), Written::of(*high)]),
-        };
-        match &self.0[..] {
+        let mut parts: Vec<Part> = self.ranges.iter().zip(&self.whole).map(|(r, w)| Part::of(*r, *w)).collect();
+        match &parts[..] {
             [] => s.serialize_none(),
             // One is written as it always was.
-            [[low, high]] if low == high => Written::of(*low).serialize(s),
-            all => all.iter().map(part).collect::<Vec<_>>().serialize(s),
+            [Part::One(_)] => parts.remove(0).serialize(s),
+            _ => parts.serialize(s),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Missing {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let range = |part: Part| match part {
-            Part::One(w) => w.read().map(|v| [v, v]),
-            Part::Range([low, high]) => Ok([low.read()?, high.read()?]),
+        let parts = match Option::<Whole>::deserialize(d)? {
+            None => Vec::new(),
+            Some(Whole::One(one)) => vec![Part::One(one)],
+            Some(Whole::Several(parts)) => parts,
         };
-        let ranges: Result<Vec<_>, String> = match Option::<Whole>::deserialize(d)? {
-            None => Ok(Vec::new()),
-            Some(Whole::One(w)) => range(Part::One(w)).map(|r| vec![r]),
-            Some(Whole::Several(parts)) => parts.into_iter().map(range).collect(),
-        };
-        ranges.map(Self::of).map_err(D::Error::custom)
+        let mut found = Self::none();
+        for part in parts {
+            let ends = match part {
+                Part::One(one) => one.read(f64::ceil).map(|(v, first)| {
+                    let last = if v.fract() == 0.0 { first } else { first - 1 };
+                    ([v, v], [first, last])
+                }),
+                Part::Range([low, high]) => low
+                    .read(f64::ceil)
+                    .and_then(|(low, first)| high.read(f64::floor).map(|(high, last)| ([low, high], [first, last]))),
+            };
+            let (range, whole) = ends.map_err(D::Error::custom)?;
+            found.add(range, whole);
+        }
+        Ok(found)
     }
 }
 
@@ -124,6 +218,14 @@ mod tests {
             assert_eq!(read(text).ranges(), ranges);
             assert_eq!(serde_json::to_string(&read(text)).unwrap(), text);
         }
+        for text in [
+            "720575940600000001",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "[[9007199254740993,9007199254740995],3.0]",
+        ] {
+            assert_eq!(serde_json::to_string(&read(text)).unwrap(), text);
+        }
         assert!(read("\"NaN\"").is_none() && read("[]").is_none() && read("[[2.0,1.0]]").is_none());
         assert_eq!(read("[5,5]").ranges(), [[5.0, 5.0]], "each once");
         assert!(serde_json::from_str::<Missing>("\"none\"").is_err());
@@ -137,6 +239,27 @@ mod tests {
         assert!(kept(1e20, VoxelType::Float32).is_none() && !kept(f64::from(1e20f32), VoxelType::Float32).is_none());
         assert!(kept(f64::NAN, VoxelType::Float64).is_none());
         let range = Missing::of([[-0.5, 0.5]]).stored(VoxelType::Uint8);
-        assert!(range.holds(0.0) && !range.holds(1.0) && range.holds_all([-0.5, 0.0]) && !range.holds_all([0.0, 1.0]));
+        let all = |ends| range.holds_all(VoxelType::Uint8, ends);
+        assert!(range.holds(0.0) && !range.holds(1.0) && all([-0.5, 0.0]) && !all([0.0, 1.0]));
+    }
+
+    #[test]
+    fn whole_numbers_of_64_bits_are_compared_as_such() {
+        let read = |text: &str, voxel| serde_json::from_str::<Missing>(text).unwrap().stored(voxel);
+        let one = read("720575940600000001", VoxelType::Uint64);
+        assert!(one.holds(720_575_940_600_000_001u64));
+        assert!(!one.holds(720_575_940_600_000_002u64) && !one.holds(720_575_940_600_000_000u64));
+        // What a page holds near it may be other numbers.
+        assert!(!one.holds_all(VoxelType::Uint64, [720_575_940_600_000_001u64 as f64; 2]));
+        let least = Missing::one(i64::MIN as f64).stored(VoxelType::Int64);
+        assert!(least.holds(i64::MIN) && !least.holds(i64::MIN + 1));
+        assert!(Missing::one(i64::MIN as f64).stored(VoxelType::Uint64).is_none());
+        assert!(read("18446744073709551615", VoxelType::Int64).is_none());
+        let range = read("[[9007199254740993, 9007199254740995]]", VoxelType::Int64);
+        let held: Vec<_> = (9_007_199_254_740_991i64..9_007_199_254_740_998).filter(|n| range.holds(*n)).collect();
+        assert_eq!(held, [9_007_199_254_740_993, 9_007_199_254_740_994, 9_007_199_254_740_995]);
+        let half = Missing::of([[-0.5, 1.5], [2.5, 2.5]]).stored(VoxelType::Int64);
+        assert!(half.holds(0i64) && half.holds(1i64) && !half.holds(-1i64) && !half.holds(2i64) && !half.holds(3i64));
+        assert!(half.holds_all(VoxelType::Int64, [0.0, 1.0]) && !half.holds_all(VoxelType::Int64, [0.0, 2.0]));
     }
 }

@@ -53,6 +53,11 @@ impl VoxelType {
         }
     }
 
+    /// Whether it has whole numbers that double precision has not.
+    pub const fn is_wide(self) -> bool {
+        matches!(self, Self::Uint64 | Self::Int64)
+    }
+
     /// NumPy's and Zarr's name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,6 +88,8 @@ pub trait Voxel: Copy + PartialOrd + Send + Sync + 'static {
     fn to_f32(self) -> f32;
     /// The nearest number in double precision.
     fn to_f64(self) -> f64;
+    /// The whole number; of others what is left without their fraction.
+    fn to_whole(self) -> i128;
 }
 
 macro_rules! voxels {
@@ -93,6 +100,8 @@ macro_rules! voxels {
             fn to_f32(self) -> f32 { self as f32 }
             #[inline(always)]
             fn to_f64(self) -> f64 { self as f64 }
+            #[inline(always)]
+            fn to_whole(self) -> i128 { self as i128 }
         }
     )* };
 }

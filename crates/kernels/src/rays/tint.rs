@@ -209,11 +209,17 @@ impl Nameless {
 
 /// The names of the whole numbers in ranges.
 fn names_of(voxel: VoxelType, missing: &Missing) -> Vec<Nameless> {
-    let name = |[low, high]: &[f64; 2]| match voxel {
-        VoxelType::Uint64 => Nameless::Plain(low.ceil() as u64, high.floor() as u64),
-        _ => Nameless::Signed(low.ceil() as i64, high.floor() as i64),
+    let plain = |n: i128| n.clamp(0, u64::MAX.into()) as u64;
+    let signed = |n: i128| n.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    let (least, most) = match voxel {
+        VoxelType::Uint64 => (0, u64::MAX.into()),
+        _ => (i64::MIN.into(), i64::MAX.into()),
     };
-    missing.ranges().iter().map(name).collect()
+    let name = |[low, high]: [i128; 2]| match voxel {
+        VoxelType::Uint64 => Nameless::Plain(plain(low), plain(high)),
+        _ => Nameless::Signed(signed(low), signed(high)),
+    };
+    missing.whole_ranges().filter(|[low, high]| *high >= least && *low <= most).map(name).collect()
 }
 
 /// A colour (sRGB) for a name that has none: hues far apart for names that follow each other, since they go round by the golden

@@ -219,8 +219,7 @@ impl VolumeSlice {
                         numbers[pick.to] = word(bytes, element);
                         continue;
                     }
-                    let stored = number(array.brick.voxel, bytes, element);
-                    let stored = if pick.missing.holds(stored) { f64::NAN } else { stored };
+                    let stored = number(array.brick.voxel, bytes, element, &pick.missing);
                     numbers[pick.to] += corner.weight * stored;
                     if let Some(to) = colours[n].get_mut(c) {
                         *to = stored;
@@ -291,14 +290,15 @@ fn word(bytes: &[u8], element: usize) -> f64 {
     own.map_or(f64::NAN, |own| f64::from_ne_bytes(*own))
 }
 
-/// An element of a frame.
+/// An element of a frame; no number where it stands for a missing value.
 #[inline]
-fn number(voxel: VoxelType, bytes: &[u8], element: usize) -> f64 {
+fn number(voxel: VoxelType, bytes: &[u8], element: usize, missing: &Missing) -> f64 {
     field::with_voxel!(voxel, T => {
         const SIZE: usize = size_of::<T>();
         let at = element * SIZE;
         let own = bytes.get(at..at + SIZE).and_then(|own| <[u8; SIZE]>::try_from(own).ok());
         // A frame has all elements of its page: what is not there is no number, rather than a nought.
-        own.map_or(f64::NAN, |own| Voxel::to_f64(T::from_ne_bytes(own)))
+        let stored = own.map(T::from_ne_bytes).filter(|stored| !missing.holds(*stored));
+        stored.map_or(f64::NAN, Voxel::to_f64)
     })
 }

@@ -142,8 +142,7 @@ impl Halving<'_> {
             (_, 2) => pairs::<T, 1, 2>(sums, components, out),
             (_, _) => pairs::<T, 2, 3>(sums, components, out),
         }
-        let holes =
-            !self.missing.is_none() && rows.iter().any(|row| row.iter().any(|v| self.missing.holds(v.to_f64())));
+        let holes = !self.missing.is_none() && rows.iter().any(|row| row.iter().any(|v| self.missing.holds(*v)));
         if holes || !out.iter().all(|x| x.is_plain()) {
             self.mend(rows, components, out);
         }
@@ -151,7 +150,7 @@ impl Halving<'_> {
 
     /// Makes anew, of those voxels that have a value, the means of which some have none, and those that are no numbers.
     fn mend<T: Number>(&self, rows: &[&[T]], components: usize, out: &mut [T]) {
-        let there = |v: T| !v.is_nothing() && !self.missing.holds(v.to_f64());
+        let there = |v: T| !v.is_nothing() && !self.missing.holds(v);
         for (n, out) in out.iter_mut().enumerate() {
             let (first, at) = self.places(n, components);
             let values = || rows.iter().flat_map(|row| at.clone().filter_map(|i| row.get(i)));
