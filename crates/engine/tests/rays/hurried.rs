@@ -1,12 +1,12 @@
 //! Pictures by a time, of pages that come late: whatever is there by then is part of the picture, and it becomes the picture without a time.
 
 use super::{cameras, colours, opacities, opened, spec, spec_with, value, DIMS, SIZE};
-use engine::raycast::{cast, CastOptions, Coarse};
+use engine::raycast::{cast, cast_until, CastOptions, Coarse, Ends, Stops};
 use field::volume::Volume;
-use kernels::rays::{Clip, Look, Manner, Paint, Projection, Scene, Setting, TransferFunction};
+use kernels::rays::{Clip, Gathered, Look, Manner, Paint, Projection, Scene, Setting, TransferFunction, MOST_STOPS};
 use pager::source::simulated::{Simulated, Simulation};
 use pager::{Pager, PagerConfig};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -56,6 +56,68 @@ fn hurried(projection: Projection) {
         }
         assert!(allowed < Duration::from_secs(100), "{} are not there", by_then.filled);
         allowed = allowed.mul_f64(1.6);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Rays that stop on their way, of pages that come late: what is told of a pixel in time is what is told of it without a time. Of a projection
+/// nothing is seen before its rays are at their ends.
+#[test]
+fn stops_by_a_time_are_told_of_whole_pixels_alone() {
+    let folder = std::env::temp_dir().join(format!("farfield-rays-hurried-stops-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let made = spec(&folder, Some([8, 8, 8]));
+    let depths = |x: u32, y: u32, to: &mut [f64; MOST_STOPS]| {
+        let each = [30.0 + f64::from(x % 7) * 5.0, 55.0 + f64::from(y % 5) * 4.0, f64::INFINITY];
+        to[..3].copy_from_slice(&each);
+        3
+    };
+    let infinite = |_: u32, _: u32| f64::INFINITY;
+    for projection in [Projection::Composite, Projection::Maximum, Projection::Mean] {
+        let cast = |late: Option<u64>, allowed: Option<Duration>| {
+            let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
+            let volume = opened(&folder, made.clone(), &pager, late);
+            let look = Look {
+                level: volume.levels[0].clone(),
+                step: 0,
+                paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+                clip: Clip::default(),
+                manner: Manner { projection, ..Manner::default() },
+            };
+            let setting = Setting { camera: cameras()[0], size: SIZE, dt: 0.3, unit: 1.0, skip: true };
+            let scene = Scene::new(setting, vec![look]).unwrap();
+            let told: Mutex<Vec<Option<Vec<Gathered>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
+            let take = |[x, y]: [u32; 2], light: &[Gathered]| {
+                let before = told.lock().unwrap()[(y * SIZE[0] + x) as usize].replace(light.to_vec());
+                assert!(before.is_none(), "{x} {y} was told twice");
+            };
+            let stops = Stops { depths: &depths, most: 3, take: &take };
+            let ends = Ends { depth: &infinite, wanted: None, stops: Some(stops) };
+            let deadline = allowed.map(|time| Instant::now() + time);
+            let options = CastOptions { workers: 2, rows: None, deadline, next: None, kept: None, coarse: None };
+            let image = cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();
+            (image, told.into_inner().unwrap())
+        };
+        let (whole, all) = cast(None, None);
+        assert!(all.iter().all(Option::is_some));
+        let (mut allowed, mut in_the_middle) = (Duration::from_millis(1), 0);
+        for seed in 1.. {
+            let (by_then, told) = cast(Some(seed), Some(allowed));
+            let here = told.iter().flatten().count();
+            for (p, (found, wanted)) in told.iter().zip(&all).enumerate() {
+                assert!(found.is_none() || found == wanted, "{projection:?}, {allowed:?}, pixel {p}");
+                let same = by_then.rgba[p].map(f32::to_bits) == whole.rgba[p].map(f32::to_bits);
+                assert!(found.is_none() || same, "{projection:?}, {allowed:?}, pixel {p}");
+            }
+            assert!((told.len() - here) as u64 <= by_then.filled, "{here} told, {} filled", by_then.filled);
+            in_the_middle += usize::from(here > 0 && here < told.len());
+            if by_then.filled == 0 {
+                break;
+            }
+            assert!(allowed < Duration::from_secs(100), "{} are not there", by_then.filled);
+            allowed = allowed.mul_f64(1.3);
+        }
+        assert!(in_the_middle > 0, "no picture of {projection:?} ended in the middle");
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
