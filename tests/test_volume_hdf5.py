@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName, UsageError
+from farfield.sources import parse
 from volume_files import Read
 
 h5py = pytest.importorskip("h5py")
@@ -219,6 +220,23 @@ def test_netcdf4(tmp_path: Path, there: Look) -> None:
             }
         )
     check(there(tmp_path / "a.nc"), made, "NetCDF-4")
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8"])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_times_in_single_precision(dtype: str, uneven: bool, tmp_path: Path, there: Look) -> None:
+    lines = {"time": [0.1, 0.3, 0.7], "z": [0, 1, 4 if uneven else 2], "y": range(3), "x": range(4)}
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file["v"] = noise((3, 3, 3, 4), "f4")
+        for n, (name, line) in enumerate(lines.items()):
+            file[name] = np.asarray(line, dtype)
+            file[name].make_scale(name)
+            file["v"].dims[n].attach_scale(file[name])
+    if not uneven:
+        assert there(tmp_path / "a.nc").spec["times"] == [0.1, 0.3, 0.7]
+        return
+    # Zones count from the first step.
+    assert parse(tmp_path / "a.nc", quiet=True).options["times"] == [0, 0.2, 0.6]
 
 
 @pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.cli import run
 from farfield.errors import DataError
 from farfield.sources import parse
 from farfield.volume.sniffing import is_volume
@@ -21,7 +22,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def box(path: Path, low: float, speed: float = 1.0, *, time: float | None = None, **more: Array) -> Path:
+def box(
+    path: Path, low: float, speed: float = 1.0, *, time: float | None = None, single: bool = False, **more: Array
+) -> Path:
     """A unit cube from x = low on, with a flow along x."""
     k, j, i = np.meshgrid(*[np.linspace(0, 1, 4)] * 3, indexing="ij")
     x = np.stack([low + i, j, k], axis=-1)
@@ -30,7 +33,9 @@ def box(path: Path, low: float, speed: float = 1.0, *, time: float | None = None
     write(path, "StructuredGrid", {"Points": x}, {"velocity": flow, **more}, text=True)
     if time is not None:
         text = path.read_text()
-        said = element("TimeValue", np.array([time]), repr(time), format="ascii", NumberOfTuples="1")
+        said = element(
+            "TimeValue", np.array([time], "f4" if single else "f8"), repr(time), format="ascii", NumberOfTuples="1"
+        )
         path.write_text(text.replace("<Piece ", f"<FieldData>{said}</FieldData><Piece ", 1))
     return path
 
@@ -146,6 +151,21 @@ def test_times_in_files(tmp_path: Path) -> None:
     box(tmp_path / "s_3.vts", 0.0)
     with ff.open(tmp_path / "s_*.vts") as ds:
         assert "s_3.vts gives none" in " ".join(ds.info()["guessed"])
+
+
+def test_times_in_single_precision_are_found_as_they_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n, time in enumerate([0.1, 0.2, 0.4]):
+        box(tmp_path / f"s_{n}.vts", 0.0, time=time, single=True)
+    source, out = str(tmp_path / "s_*.vts"), tmp_path / "o.npz"
+    with ff.open(source) as ds:
+        assert list(ds.times) == [0.1, 0.2, 0.4]
+    words = ["trace", source, "--kind", "pathline", "--seeds", "point:0.1,0.5,0.5", "-o", str(out)]
+    assert run([*words, "--t0", "0.1", "--t1", "0.4"]) == 0, capsys.readouterr().err
+    # dx/dt = 1 for 0.3.
+    with np.load(out) as lines:
+        assert np.allclose(lines["points"][-1], (0.4, 0.5, 0.5), atol=1e-6)
 
 
 def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:

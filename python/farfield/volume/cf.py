@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from farfield.missing import Missing, each, text_of, together
 from farfield.volume.axes import by_attributes
+from farfield.volume.decimals import decimals
 from farfield.volume.description import Array, Channel, Geometry
 from farfield.volume.units import factor, unit
 
@@ -289,7 +290,8 @@ def _times(coordinate: Coordinate, steps: int, found: Located, said: list[str]) 
     if values is None or len(values) != steps or not np.isfinite(values).all():
         said.append(f"the times in '{coordinate.name}' are not a number for each step: steps are counted")
         return
-    found.times = [float(v) for v in values]
+    stored = np.asarray(coordinate.values())
+    found.times = decimals(stored if np.array_equal(stored, values) else values)
     found.time_units = unit(coordinate.attributes.get("units")) or "1"
     calendar = str(coordinate.attributes.get("calendar", "")).lower()
     # Two calendars are the same from 1582 on.

@@ -13,6 +13,7 @@ import numpy as np
 from farfield.errors import UnknownName
 from farfield.volume import imaris, meshes
 from farfield.volume.contents import Content
+from farfield.volume.decimals import decimals
 from farfield.volume.description import Array, Channel, Level, Volume, colour_channels, dtype_of, text_of
 from farfield.volume.hdf5_places import place
 from farfield.volume.hdf5_tree import attributes
@@ -102,7 +103,7 @@ def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -
     data, where = arrays[name]
     count = high - low + (1 if where == "PointData" else 0)
     wanted = tuple(int(n) for n in reversed(np.maximum(count, 1)))
-    steps = [float(v) for v in group["Steps/Values"][:]] if "Steps/Values" in group else []
+    steps = decimals(group["Steps/Values"][:]) if "Steps/Values" in group else []
     # Steps lie one behind the other along z, or along a dimension of their own.
     letters = ("t" if data.ndim > 3 and steps and data.shape[1:4] == wanted else "") + "zyx"
     letters += "c" if data.ndim > len(letters) else ""

@@ -26,6 +26,7 @@ from farfield.errors import DataError, FarfieldError
 from farfield.missing import is_missing, of_json
 from farfield.volume import cf
 from farfield.volume.conversion import PIECE, converted
+from farfield.volume.decimals import tidied
 from farfield.volume.description import VolumeDescription, describe
 from farfield.volume.options import Means, Options
 from farfield.volume.units import BY_NUMBERS, SECONDS, factor, followed, unit
@@ -345,12 +346,12 @@ def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
     if seconds is None:
         if begin is not None:
             remarks.append(f"Times count {word} from {begin}.")
-        return tuple(t - first for t in times)
+        return tuple(tidied(t - first) for t in times)
     if begin is not None:
         remarks.append(f"Times count seconds from {begin}.")
     elif since or first:
         remarks.append(f"Times count seconds from {first:g} {said}.")
-    return tuple((t - first) * seconds for t in times)
+    return tuple(tidied((t - first) * seconds) for t in times)
 
 
 def _documents(folder: str) -> list[str]:
