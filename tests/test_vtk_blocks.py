@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import farfield as ff
 from farfield.cli import run
-from farfield.errors import DataError
+from farfield.errors import DataError, UsageError
 from farfield.sources import parse
 from farfield.volume.sniffing import is_volume
 from test_vtk_flows import LINES, bent_flow, image
@@ -31,13 +32,18 @@ def box(
     flow = np.zeros_like(x)
     flow[..., 0] = speed
     write(path, "StructuredGrid", {"Points": x}, {"velocity": flow, **more}, text=True)
-    if time is not None:
-        text = path.read_text()
-        said = element(
-            "TimeValue", np.array([time], "f4" if single else "f8"), repr(time), format="ascii", NumberOfTuples="1"
-        )
-        path.write_text(text.replace("<Piece ", f"<FieldData>{said}</FieldData><Piece ", 1))
+    timed(path, time, single=single)
     return path
+
+
+def timed(path: Path, time: float | None, *, single: bool = False) -> None:
+    """Gives a file a time."""
+    if time is None:
+        return
+    said = element(
+        "TimeValue", np.array([time], "f4" if single else "f8"), repr(time), format="ascii", NumberOfTuples="1"
+    )
+    path.write_text(path.read_text().replace("<Piece ", f"<FieldData>{said}</FieldData><Piece ", 1))
 
 
 def listed(path: Path, body: str, kind: str = "vtkMultiBlockDataSet") -> Path:
@@ -145,12 +151,59 @@ def test_times_in_files(tmp_path: Path) -> None:
         assert list(ds.times) == [2]
     with ff.open(tmp_path / "s_*.vts", plot3d={"dt": 0.5}) as ds:
         assert list(ds.times) == [0, 0.5, 1]
-    box(tmp_path / "s_3.vts", 0.0, time=4.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        ([3.0, None, 6.0], r"s_1\.vts gives none"),
+        ([3.0, 4.0, 4.0], r"s_1\.vts and .*s_2\.vts both give 4"),
+        ([0.0, float("nan"), 2.0], r"s_1\.vts gives no number"),
+        ([float("nan")] * 3, r"s_0\.vts gives no number"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["zones", "blocks", "volumes"])
+def test_why_times_in_files_are_not_used(
+    kind: str, times: list[float | None], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n, time in enumerate(times):
+        path = tmp_path / f"s_{n}.vts"
+        if kind == "volumes":
+            path = image(tmp_path / f"s_{n}.vti", {"heat": np.zeros((3, 3, 3))})
+            timed(path, time)
+        else:
+            box(path, 0.0, time=time)
+        if kind == "blocks":
+            listed(tmp_path / f"s_{n}.vtm", block("one", f"s_{n}.vts"))
+    ending = {"zones": "vts", "blocks": "vtm", "volumes": "vti"}[kind]
+    source = str(tmp_path / f"s_*.{ending}")
+    why = why.replace("vts", ending)
+    if kind == "volumes":
+        with ff.open(source) as volume:
+            assert list(volume.times) == [0, 1, 2]
+            (said,) = [s for s in volume.info()["guessed"] if "steps are counted" in s]
+            assert re.search(f"{why}: steps are counted", said)
+        return
+    with ff.open(source) as ds:
+        info = ds.info()
+        assert list(ds.times) == [0, 1, 2] and info["times_why"] in info["guessed"]
+        assert re.search(f"are not used, as .*{why}: the 3 steps are numbered", info["times_why"])
+        assert "No file gives" not in " ".join(info["guessed"])
+        with pytest.raises(UsageError, match=why):
+            ds.pathlines(seeds=[(0.1, 0.5, 0.5)])
+    words = ["trace", source, "--kind", "pathline", "--seeds", "point:0.1,0.5,0.5", "-o", str(tmp_path / "o.npz")]
+    assert run(words) == 2
+    said = capsys.readouterr().err
+    assert re.search(f"error: .*{why}: the 3 steps are numbered .*--dt", said) and "No file gives" not in said
+    # Who says how far they are apart is asked nothing.
+    assert run([*words, "--dt", "0.25"]) == 0
+
+
+def test_a_series_without_any_time_says_so(tmp_path: Path) -> None:
+    for n in range(2):
+        box(tmp_path / f"s_{n}.vts", 0.0)
     with ff.open(tmp_path / "s_*.vts") as ds:
-        assert list(ds.times) == [0, 1, 2, 3] and "both give the time 4" in " ".join(ds.info()["guessed"])
-    box(tmp_path / "s_3.vts", 0.0)
-    with ff.open(tmp_path / "s_*.vts") as ds:
-        assert "s_3.vts gives none" in " ".join(ds.info()["guessed"])
+        assert ds.info()["times_why"].startswith("No file gives the times of the 2 steps")
 
 
 def test_times_in_single_precision_are_found_as_they_are_shown(

@@ -22,6 +22,7 @@ from typing import Any
 from farfield import once
 from farfield.errors import DataError, UsageError
 from farfield.outputs import is_begun, not_there
+from farfield.untimed import told_in
 from farfield.volumes import flow_map, opened_with
 
 _PART = re.compile(r"\+(?=(?:q|f|function)=)")
@@ -60,6 +61,8 @@ class Source:
     """What every command that gives positions says of them."""
     main_field: str | None = field(default=None, repr=False)
     """The field that is meant where none is named."""
+    untimed: str = field(default="", repr=False)
+    """Why times that the files give are not used, where they are not."""
 
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
@@ -110,6 +113,7 @@ class Source:
         """What `info` says of files that others in the cache were made of, over what was `found` in those; nothing of others."""
         if not self.made_of:
             return {}
+        found = told_in(found, self.untimed)
         steps = f"{self.made_steps:,} files, a time step each" if self.made_steps > 1 else ""
         if self.made_zones > 1:
             each = f"{self.made_steps:,} time steps of " if self.made_steps > 1 else ""
@@ -122,6 +126,7 @@ class Source:
         return {
             "source": self.text,
             "format": made,
+            "times_why": found.get("times_why"),
             "guessed": guessed,
             "notes": [*self.notes, *self.places, *found.get("notes", ())],
         }
@@ -382,6 +387,7 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
         made.zones,
         (*remarks, *made.notes),
         made.format,
+        untimed=made.untimed,
     )
 
 

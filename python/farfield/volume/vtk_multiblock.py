@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -83,14 +84,14 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
 
 
 def time_of_blocks(path: str) -> float | None:
-    """The time under `TimeValue` of a file that lists blocks; None where it says none that is one number."""
+    """The time under `TimeValue` of a file that lists blocks; None where it says none, NaN where that is not one number."""
     length = os.path.getsize(path)
     with open(path, "rb") as file:
         found = outline(path, file, length)
         try:
             return time_of(found, Reader(path, file, length, encoding_of(found)))
         except DataError:  # its blocks are as good as without
-            return None
+            return math.nan
 
 
 def beside(path: str, name: str) -> str:

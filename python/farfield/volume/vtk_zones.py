@@ -59,7 +59,7 @@ class ZoneFiles:
     made_of: tuple[str, ...] = ()
     """The files, and those of their pieces where they have their own."""
     time: float | None = None
-    """The time that the first file gives."""
+    """The time that the first file gives; NaN where that is no number."""
     dims: tuple[tuple[int, int, int], ...] = ()
     """Points of each zone."""
     define: dict[str, str] = field(default_factory=dict)
