@@ -139,6 +139,58 @@ def test_parts_of_a_time_are_zones_and_times_are_exact(tmp_path: Path) -> None:
         ff.open(pvd(tmp_path / "b.pvd", entries[:3]))
 
 
+def test_files_of_one_part_that_lie_apart_are_zones(tmp_path: Path) -> None:
+    """As some writers have it, which give all of their files the part 0."""
+    for n, time in enumerate([2.0, 2.5, 4.0]):
+        for side in (0, 1):
+            box(tmp_path / f"t{n}s{side}.vts", float(side), time)
+    entries = [(time, 0, f"t{n}s{side}.vts") for n, time in enumerate([2.0, 2.5, 4.0]) for side in (0, 1)]
+    path = pvd(tmp_path / "a.pvd", entries)
+    with ff.open(path) as ds:
+        assert list(ds.times) == [2, 2.5, 4] and len(ds.zones) == 2 and not ds.info()["notes"]
+        # dx/dt = t from one into the other.
+        paths = ds.pathlines(seeds=[(0.5, 0.5, 0.5)], t0=2.0, t1=2.4)
+        assert paths.points[-1][0] == pytest.approx(0.5 + (2.4**2 - 4) / 2, abs=1e-6)
+    # A run that was started again writes each of its parts anew.
+    box(tmp_path / "again.vts", 1.0, 7.0)
+    with ff.open(pvd(path, [*entries, (4.0, 0, "again.vts")])) as ds:
+        assert len(ds.zones) == 2 and "passed over: t2s1.vts at 4." in " ".join(ds.info()["guessed"])
+        assert ds.isel(time=2).probe((1.5, 0.5, 0.5)).values["velocity"] == pytest.approx((7, 0, 0))
+        assert ds.isel(time=2).probe((0.5, 0.5, 0.5)).values["velocity"] == pytest.approx((4, 0, 0))
+    # Without times all are of one time.
+    rows = "".join(f'<DataSet file="t0s{side}.vts"/>' for side in (0, 1))
+    path.write_text(f'<VTKFile type="Collection"><Collection>{rows}</Collection></VTKFile>')
+    with ff.open(path) as ds:
+        assert len(ds.zones) == 2 and len(ds.times) < 2
+
+
+@pytest.mark.parametrize("kind", ["rings", "images", "lines", "blocks"])
+def test_what_lies_beside_or_around_is_no_restart(kind: str, tmp_path: Path) -> None:
+    """Boxes of rings are nearly those of the rings around them."""
+    names = []
+    for n, (low, high) in enumerate([(0.5, 1.0), (1.0, 1.3)]):
+        path = tmp_path / f"a{n}.vts"
+        if kind == "rings":
+            z, r, angle = np.meshgrid([0.0, 1.0], np.linspace(low, high, 5), np.linspace(0, 6.28, 33), indexing="ij")
+            x = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=-1)
+            write(path, "StructuredGrid", {"Points": x}, {"velocity": x})
+        elif kind == "images":
+            path = image(path.with_suffix(".vti"), {"velocity": np.ones((3, 4, 5, 3))}, f'Origin="{4 * n} 0 0"')
+        elif kind == "lines":
+            lines = {**LINES, "x": LINES["x"] + 2 * n}
+            path = write(path.with_suffix(".vtr"), "RectilinearGrid", lines, {"velocity": bent_flow()[0]})
+        else:
+            box(path, float(n))
+            path = listed(path.with_suffix(".vtm"), block("one", path.name))
+        names.append(path.name)
+    with ff.open(pvd(tmp_path / "a.pvd", [(1.0, 0, name) for name in names])) as ds:
+        assert len(ds.zones) == 2
+    copy = tmp_path / f"copy-{names[0]}"
+    copy.write_bytes((tmp_path / names[0]).read_bytes())
+    with ff.open(pvd(tmp_path / "b.pvd", [(1.0, 0, names[0]), (1.0, 0, copy.name)])) as ds:
+        assert len(ds.zones) == 1 and f"passed over: {names[0]} at 1" in " ".join(ds.info()["guessed"])
+
+
 def test_times_in_files(tmp_path: Path) -> None:
     for n, time in enumerate([4.0, 2.0, 2.5]):
         box(tmp_path / f"s_{n}.vts", 0.0, time, time=time)

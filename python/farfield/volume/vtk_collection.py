@@ -8,10 +8,12 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from farfield.errors import DataError, UsageError
 from farfield.volume.files import document, head, json_object, local_name, xml
 from farfield.volume.vtk_multiblock import Block, beside, blocks_of, distinct
+from farfield.volume.vtk_places import is_one_region, outset
 
 _KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']Collection["\']')
 _SERIES = re.compile(rb'^(?:\xef\xbb\xbf)?\s*\{.*"file-series-version"', re.DOTALL)
@@ -57,39 +59,66 @@ def is_collection(start: bytes) -> bool:
 
 
 def steps_of(path: str, remarks: list[str] | None = None) -> list[Step]:
-    """The time steps of a collection in order of time. Files of one time and different parts are a step together; of two files of
-    one time and part the later one is taken, as those of a run that was started again are. `remarks` gets what was passed over.
+    """The time steps of a collection in order of time. Files of one time are a step together; of two files of one time, one part
+    and the same region the later one is taken, as those of a run that was started again are. `remarks` gets what was passed over.
 
     Raises:
         DataError: if it is damaged, names no file, or one that is not there.
     """
-    entries = _of_json(path) if _SERIES.search(head(path, 4096)) else _of_xml(path)
+    is_series = _SERIES.search(head(path, 4096)) is not None
+    entries = _of_json(path) if is_series else _of_xml(path)
     if not entries:
         raise DataError(f"{path}: this collection names no files; write it again")
     missing = next((e.file for e in entries if not os.path.isfile(e.file)), None)
     if missing is not None:
         raise DataError(f"{path}: its file {missing} is not there; copy it here too, or take it out of the collection")
     if any(e.time is None for e in entries):
-        parts = {e.part for e in entries}
-        if len(parts) == len(entries) > 1:
+        replaces = _Regions(by_place=not is_series)
+        if not any(replaces(a, b) for a, b in itertools.combinations(entries, 2)):
             return [_step(None, entries)]
         return [_step(None, [e]) for e in entries]
-    taken: dict[float, dict[str, _Entry]] = {}
+    taken: dict[float, list[_Entry]] = {}
     passed: list[str] = []
+    replaces = _Regions(by_place=not is_series)
     for entry in entries:
         assert entry.time is not None
-        there = taken.setdefault(entry.time, {})
-        before = there.get(entry.part)
-        if before is not None and os.path.realpath(before.file) != os.path.realpath(entry.file):
-            passed.append(f"{os.path.basename(before.file)} at {entry.time:g}")
-        there[entry.part] = entry
+        there = taken.setdefault(entry.time, [])
+        at = next((n for n, before in enumerate(there) if replaces(before, entry)), None)
+        if at is None:
+            there.append(entry)
+            continue
+        if os.path.realpath(there[at].file) != os.path.realpath(entry.file):
+            passed.append(f"{os.path.basename(there[at].file)} at {entry.time:g}")
+        there[at] = entry
     if passed and remarks is not None:
         more = f" and {len(passed) - 3} more" if len(passed) > 3 else ""
         remarks.append(
             f"Of two files of one time the later one in {os.path.basename(path)} is taken; passed over: "
             f"{', '.join(passed[:3])}{more}."
         )
-    return [_step(time, list(taken[time].values())) for time in sorted(taken)]
+    return [_step(time, taken[time]) for time in sorted(taken)]
+
+
+class _Regions:
+    """Whether an entry takes the place of another one of its time."""
+
+    def __init__(self, *, by_place: bool) -> None:
+        self._by_place = by_place
+        self._known: dict[tuple[Any, ...], bool] = {}
+        """What was found, by what is cheap to know of both files: most steps of a series are like the first."""
+
+    def __call__(self, before: _Entry, entry: _Entry) -> bool:
+        if before.part != entry.part:
+            return False
+        if not self._by_place or os.path.realpath(before.file) == os.path.realpath(entry.file):
+            return True
+        one, other = outset(before.file), outset(entry.file)
+        if one is None or other is None:
+            return True
+        key = (one[0], other[0], tuple(f"{q - p:.3g}" for p, q in zip(one[1], other[1], strict=True)))
+        if key not in self._known:
+            self._known[key] = is_one_region(before.file, entry.file)
+        return self._known[key]
 
 
 def _step(time: float | None, entries: Sequence[_Entry]) -> Step:
