@@ -114,12 +114,38 @@ def test_blocks_that_are_not_read_are_named(tmp_path: Path) -> None:
         "gone.vts": r"its block .*gone\.vts is not there",
         "m.vtm": "nested too deeply",
     }.items():
+        beside = ["b0.vts"] if name in ("d.txt", "gone.vts", "m.vtm") else []
         with pytest.raises(DataError, match=says):
-            ff.open(listed(tmp_path / "m.vtm", block("x", "b0.vts", name)))
+            ff.open(listed(tmp_path / "m.vtm", block("x", *beside, name)))
     with pytest.raises(DataError, match="lists no block with a file"):
         ff.open(listed(tmp_path / "m.vtm", '<DataSet index="0"/>'))
     with pytest.raises(DataError, match="vtkOverlappingAMR, grids of several levels"):
         ff.open(listed(tmp_path / "a.vth", "", "vtkOverlappingAMR"))
+
+
+def test_surfaces_and_cells_beside_grids_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in (0, 1):
+        box(tmp_path / f"b{n}.vts", float(n))
+    for name, kind in (("skin.vtp", "PolyData"), ("tail.vtu", "UnstructuredGrid")):
+        (tmp_path / name).write_text(f'<VTKFile type="{kind}" version="1.0"><{kind}/></VTKFile>')
+    inside = block("wing", "b0.vts", "skin.vtp", "b1.vts") + block("tail", "tail.vtu")
+    path = listed(tmp_path / "m.vtm", inside)
+    said = "Of the blocks of m.vtm 2 are no grids .* passed over: skin.vtp (lines or surfaces), tail.vtu (an unstructured grid)"
+    with ff.open(path) as ds:
+        assert list(ds.zones) == ["wing", "wing_2"]
+        # The flow goes along x, from one into the other.
+        assert np.allclose(ds.streamlines(seeds=[(0.1, 0.5, 0.5)]).points[-1], (2, 0.5, 0.5), atol=1e-4)
+        (note,) = ds.info()["notes"]
+        assert re.fullmatch(said.replace("(", r"\(").replace(")", r"\)") + r"\.", note)
+    assert run(["probe", str(path), "1.5", "0.5", "0.5"]) == 0
+    assert capsys.readouterr().err.count("passed over") == 1
+    # As parts of one time likewise, and beside an image without a flow.
+    image(tmp_path / "i.vti", {"heat": np.full((3, 3, 3), 5.0)})
+    for name in ("b0.vts", "i.vti"):
+        with ff.open(pvd(tmp_path / "a.pvd", [(1.0, 0, name), (1.0, 1, "skin.vtp")])) as ds:
+            assert len(ds.zones) == 1 and "passed over: skin.vtp" in " ".join(ds.info()["notes"])
+    with ff.open(listed(tmp_path / "i.vtm", block("x", "i.vti"))) as ds:
+        assert ds.probe((0.2, 0.2, 0.2)).values["heat"] == pytest.approx(5)
 
 
 def test_parts_of_a_time_are_zones_and_times_are_exact(tmp_path: Path) -> None:

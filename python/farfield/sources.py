@@ -352,14 +352,15 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
     from farfield.volume.vtk_zones import is_zone
 
     remarks: list[str] = []
-    steps = steps_named(files, remarks)
+    left_out: list[str] = []
+    steps = steps_named(files, remarks, left_out)
     parts = [part.file for step in steps for part in step.parts]
     if not any(os.path.isfile(name) and is_vtk(name) for name in parts):
         if len(files) == 1 and os.path.isfile(parts[0]) and b'type="UnstructuredGrid"' in head(parts[0], 4096):
             refuse_unread(text, parts[0], "part")
         return None
-    # What is volumes alone, one a step, is left to those who read them.
-    if all(len(step.parts) == 1 for step in steps) and not any(map(is_zone, parts)):
+    # What is volumes alone, one a step, is left to those who read them; none of them reads lists of blocks.
+    if not left_out and all(len(s.parts) == 1 and not s.listed_in for s in steps) and not any(map(is_zone, parts)):
         return None
     others = [name for name in parts if not is_vtk(name)]
     if others:
@@ -382,11 +383,12 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
         more,
         text,
         made.made_of,
-        (*remarks, *made.remarks),
+        (*left_out, *remarks, *made.remarks),
         len(steps),
         made.zones,
         (*remarks, *made.notes),
         made.format,
+        places=tuple(left_out),
         untimed=made.untimed,
     )
 

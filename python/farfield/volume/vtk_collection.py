@@ -12,7 +12,15 @@ from typing import Any
 
 from farfield.errors import DataError, UsageError
 from farfield.volume.files import document, head, json_object, local_name, xml
-from farfield.volume.vtk_multiblock import Block, beside, blocks_of, distinct
+from farfield.volume.vtk_multiblock import (
+    Block,
+    beside,
+    blocks_of,
+    distinct,
+    passed_over,
+    unread,
+    without_unread,
+)
 from farfield.volume.vtk_places import is_one_region, outset
 
 _KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']Collection["\']')
@@ -181,8 +189,9 @@ def single_files(path: str, steps: Sequence[Step]) -> list[Step]:
     return list(steps)
 
 
-def steps_named(files: Sequence[str], remarks: list[str]) -> list[Step]:
-    """The time steps that files are: those of a collection, else a step each. Files of several blocks become their blocks.
+def steps_named(files: Sequence[str], remarks: list[str], left_out: list[str]) -> list[Step]:
+    """The time steps that files are: those of a collection, else a step each. Files of several blocks become their blocks; of those
+    what is no grid is passed over, which `left_out` gets, where others are grids.
 
     Raises:
         DataError: if a collection or a file of blocks is damaged, or one of its files is not there.
@@ -191,11 +200,18 @@ def steps_named(files: Sequence[str], remarks: list[str]) -> list[Step]:
     steps = steps_of(files[0], remarks) if single else [Step((Block(file),), None) for file in files]
     if not all(os.path.isfile(part.file) for step in steps for part in step.parts):
         return steps
-    whole = [[b for part in step.parts for b in blocks_of(part.file, part.name)] for step in steps]
-    return [
-        Step(tuple(distinct(blocks)), step.time, step.file if blocks[0].file != step.file else "")
-        for blocks, step in zip(whole, steps, strict=True)
-    ]
+    passed: dict[str, str] = {}
+    found = []
+    for step in steps:
+        blocks = [b for part in step.parts for b in blocks_of(part.file, part.name)]
+        is_list = blocks[0].file != step.file
+        # What is no grid at all is refused as what it is.
+        if is_list or any(unread(block.file) is None for block in blocks):
+            blocks = without_unread(step.file if is_list else files[0], blocks, passed)
+        found.append(Step(tuple(distinct(blocks)), step.time, step.file if is_list else ""))
+    if passed:
+        left_out.append(passed_over(files[0], passed))
+    return found
 
 
 def are_rising(times: Sequence[float]) -> bool:

@@ -16,7 +16,7 @@ from farfield.errors import DataError
 from farfield.volume.conversion import identity
 from farfield.volume.files import head
 from farfield.volume.vtk_arrays import Reader
-from farfield.volume.vtk_multiblock import blocks_of, is_multiblock
+from farfield.volume.vtk_multiblock import blocks_of, is_multiblock, unread
 from farfield.volume.vtk_outline import Outline, dims_of, encoding_of, extent_of
 from farfield.volume.vtk_parallel import whole_outline
 from farfield.volume.vtk_pieces import coordinates_of, image_placed, parts_of, reader_of
@@ -125,7 +125,8 @@ def _points_of(path: str) -> Iterator[tuple[tuple[int, int, int] | None, NDArray
     """Points of a grid, or of each block that a file lists, some at a time, with the size of each grid at its first ones."""
     if is_multiblock(head(path, 4096)):
         for block in blocks_of(path):
-            yield from _points_of(block.file)
+            if unread(block.file) is None:
+                yield from _points_of(block.file)
         return
     with open(path, "rb") as file:
         length = os.path.getsize(path)
