@@ -420,3 +420,48 @@ def test_files_of_links_alone(tmp_path: Path, there: Look) -> None:
     ):
         there(tmp_path / "master.h5")
     assert np.array_equal(there(f"{tmp_path}/master.h5::/entry/data_1").numbers(), data)
+
+
+def vtkhdf(path: Path, data: np.ndarray[Any, Any], offsets: list[int] | None, **how: Any) -> Path:
+    """An image of 6 x 5 x 4 points with two steps."""
+    with h5py.File(path, "w") as file:
+        group = file.create_group("VTKHDF")
+        group.attrs.update({"Version": [2, 0], "Type": np.bytes_(b"ImageData"), "WholeExtent": [0, 5, 0, 4, 0, 3]})
+        group.attrs.update({"Origin": [1.0, 2, 3], "Spacing": [0.2, 0.5, 0.25]})
+        group.create_dataset("PointData/s", data=data, **how)
+        group["Steps/Values"] = np.array([0.1, 2.5], "f4")
+        if offsets is not None:
+            group["Steps/PointDataOffsets/s"] = offsets
+    return path
+
+
+@pytest.mark.parametrize("chunk", [None, (2, 5, 3), (4, 2, 6)])
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("components", [1, 3])
+def test_series_of_vtkhdf_images(
+    components: int, stacked: bool, chunk: tuple[int, ...] | None, tmp_path: Path, there: Look
+) -> None:
+    data = noise((2, 4, 5, 6, components), "f4").squeeze()
+    shape = (8, *data.shape[2:]) if stacked else data.shape
+    how = (
+        {}
+        if chunk is None
+        else {"chunks": (*(() if stacked else (1,)), *chunk, *data.shape[4:]), "compression": "gzip"}
+    )
+    path = vtkhdf(tmp_path / "a.vtkhdf", data.reshape(shape), [0, 4 if stacked else 1], **how)
+    found = there(path)
+    assert found.spec["times"] == [0.1, 2.5] and found.level["dims"] == [6, 5, 4]
+    for step in (0, 1):
+        for c in range(components):
+            assert np.array_equal(found.numbers(c, step), data[step, ..., c] if components > 1 else data[step])
+
+
+def test_series_of_vtkhdf_images_that_are_not_read_are_named(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 4, 5, 6), "f4")
+    with pytest.raises(DataError, match=r"series of VTKHDF images .* another order .*: 1, 0\), .*Write Time Steps"):
+        there(vtkhdf(tmp_path / "a.vtkhdf", data, [1, 0]))
+    with pytest.raises(DataError, match=r"series of VTKHDF images, chunks of which hold several of its 2 steps"):
+        there(vtkhdf(tmp_path / "b.vtkhdf", data.reshape(8, 5, 6), [0, 4], chunks=(3, 5, 6)))
+    # What is there once is so at all times.
+    for once in (data[:1], data[0]):
+        assert np.array_equal(there(vtkhdf(tmp_path / "c.vtkhdf", once, [0, 0])).numbers(), data[0])
