@@ -61,6 +61,11 @@ class Source:
     """What every command that gives positions says of them."""
     main_field: str | None = field(default=None, repr=False)
     """The field that is meant where none is named."""
+    units: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Units of fields that the files say, by name: the extension knows none of these."""
+    length_unit: str | None = field(default=None, repr=False)
+    """That of positions likewise, where they have one."""
+    time_unit: str | None = field(default=None, repr=False)
     untimed: str = field(default="", repr=False)
     """Why times that the files give are not used, where they are not."""
 
@@ -129,7 +134,24 @@ class Source:
             "times_why": found.get("times_why"),
             "guessed": guessed,
             "notes": [*self.notes, *self.places, *found.get("notes", ())],
+            **self._units_in(found),
         }
+
+    def _units_in(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What `info` says of units, with those that are known here."""
+        more: dict[str, Any] = {}
+        if self.units and "fields" in found:
+            more["fields"] = [{**f, "units": self.units.get(f["name"], f["units"])} for f in found["fields"]]
+        if self.length_unit is not None:
+            more["length_unit"] = self.length_unit
+        if self.time_unit is not None:
+            more["time_units"] = self.time_unit
+        return more
+
+    def units_of_probe(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Units of a probe likewise."""
+        here = self.units if self.length_unit is None else {**self.units, "position": self.length_unit}
+        return {name: here.get(name, unit) for name, unit in found.items()}
 
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
@@ -444,6 +466,9 @@ def uneven_zone(source: str, *, quiet: bool) -> Source | None:
         f"{names[kind]} on uneven coordinates",
         tuple(made.places),
         made.main_field,
+        made.units,
+        made.length_unit,
+        made.time_unit,
     )
 
 
