@@ -405,12 +405,12 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
         more,
         text,
         made.made_of,
-        (*left_out, *remarks, *made.remarks),
+        (*left_out, *made.places, *remarks, *made.remarks),
         len(steps),
         made.zones,
         (*remarks, *made.notes),
         made.format,
-        places=tuple(left_out),
+        places=(*left_out, *made.places),
         untimed=made.untimed,
     )
 

@@ -46,6 +46,8 @@ class Series:
     format: str = "VTK XML"
     untimed: str = ""
     """Why the times that files give are not those of the steps, where they are not."""
+    places: tuple[str, ...] = ()
+    """What every command that gives positions says of them."""
 
 
 def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
@@ -96,7 +98,21 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         tuple(notes),
         first.format,
         when.untimed,
+        _folds(made),
     )
+
+
+def _folds(made: Sequence[ZoneFiles]) -> tuple[str, ...]:
+    """What makes places doubtful, at the first step at which something does."""
+    folded = [(n, zone.folds) for n, zone in enumerate(made) if zone.folds]
+    if not folded:
+        return ()
+    n, folds = folded[0]
+    when = (
+        "" if len(made) == 1 else f" At step {n}" + (f", and {len(folded) - 1} others" if len(folded) > 1 else "") + "."
+    )
+    more = f" So it is in {len(folds) - 1} other zones." if len(folds) > 1 else ""
+    return (folds[0] + more + when,)
 
 
 def _grids(steps: Sequence[Step], means: Means) -> list[list[Grid]]:
