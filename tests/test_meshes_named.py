@@ -20,6 +20,8 @@ STARTS = {
     "g.xdmf": (b'<?xml version="1.0"?>\n<Xdmf Version="3.0">', "XDMF"),
     "h.foam": (b"", "OpenFOAM"),
     "i.lb8.ugrid": (b"\x01\x00\x00\x00", "AFLR3"),
+    "j.cgns": (b"@(#)ADF Database Version B02012>AdF0", "CGNS"),
+    "k.dat": (b"@(#)ADF Database Version A02011>AdF0", "CGNS"),
 }
 
 
@@ -52,3 +54,19 @@ def test_containers_on_hdf5(names: tuple[str, ...], word: str, tmp_path: Path) -
     # Whoever names an array alone is shown it.
     with ff.open(f"{tmp_path / 'a.h5'}::/{names[0]}/data") as found:
         assert found.shape == (3, 4, 5)
+
+
+@pytest.mark.parametrize("inside", ["", "0", "0.05", "constant", "constant/polyMesh", "processor1", "processor1/0"])
+def test_folders_of_an_openfoam_case(inside: str, tmp_path: Path) -> None:
+    case = tmp_path / "pipe"
+    for name in ("constant/polyMesh", "0", "0.05", "processor1/constant/polyMesh", "processor1/0"):
+        (case / name).mkdir(parents=True)
+    for name in ("points", "faces", "owner"):
+        (case / "constant/polyMesh" / name).write_text("FoamFile { version 2.0; }")
+    (case / "0/U").write_text("FoamFile { version 2.0; }")
+    with pytest.raises(DataError, match=r"an OpenFOAM case.*not read; touch \w+\.foam in (it|that), .*ParaView"):
+        ff.open(case / inside)
+    # A folder that lies beside others is none of it.
+    (tmp_path / "other").mkdir()
+    with pytest.raises(DataError, match="it is empty"):
+        ff.open(tmp_path / "other")

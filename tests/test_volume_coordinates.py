@@ -11,10 +11,16 @@ import pytest
 import zarr
 
 import fake_volume
+import farfield as ff
 from volume_files import Read, look
 
 Look = Callable[..., Read]
 h5py = pytest.importorskip("h5py")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -111,3 +117,73 @@ def test_kilometres_downwards_are_brought_to_metres(tmp_path: Path, there: Look)
     found = there(tmp_path / "a.h5")
     assert found.spec["length_unit"] == "m" and found.level["origin"] == [2, 2, -2000]
     assert found.level["spacing"] == [1, 1, 1000] and found.spec["direction"][2] == [0, 0, -1]
+
+
+def uneven(path: Path, units: dict[str, str], about: str, flows: str = "") -> Path:
+    """`heat`, of uneven levels and two steps, and with `flows` a velocity of 1 along x in these units."""
+    lines = {"time": [0, 2], "z": [0, 1, 4], "y": range(3), "x": range(4)}
+    with h5py.File(path, "w") as file:
+        values = {"heat": (np.ones((2, 3, 3, 4)), about)}
+        if flows:
+            values |= {name: (np.full((2, 3, 3, 4), n), flows) for n, name in ((1.0, "u"), (0.0, "v"))}
+        for name, line in lines.items():
+            file[name] = np.asarray(line, float)
+            file[name].attrs["units"] = units.get(name, "m")
+            file[name].make_scale(name)
+        for name, (data, said) in values.items():
+            file[name] = data
+            file[name].attrs["units"] = said
+            for n, dimension in enumerate(lines):
+                file[name].dims[n].attach_scale(file[dimension])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("units", "position", "time", "times"),
+    [
+        ({"time": "hours since 2001-01-01"}, "m", "s", [0, 7200]),
+        ({"time": "months since 2001-01-01", "z": "km"}, "grid unit", "months", [0, 2]),
+        ({"time": "1", "x": "degrees_east", "y": "degrees_north", "z": "degrees"}, "degree", "1", [0, 2]),
+        ({"time": "s", "x": "1", "y": "1", "z": "1"}, "grid unit", "s", [0, 2]),
+    ],
+)
+def test_zones_on_uneven_levels_have_the_units_of_the_file(
+    units: dict[str, str], position: str, time: str, times: list[float], tmp_path: Path
+) -> None:
+    with ff.open(uneven(tmp_path / "a.nc", units, "K")) as found:
+        info = found.info()
+        assert {f["name"]: f["units"] for f in info["fields"]}["heat"] == "K" == found["heat"].units
+        assert (info["length_unit"], info["time_units"], info["times"]) == (position, time, times)
+        assert found.probe((1, 1, 2)).units == {"position": position, "heat": "K"}
+        assert found.probe_ijk("zone1", (1, 1, 1)).units["position"] == position
+
+
+def test_units_of_a_velocity(tmp_path: Path) -> None:
+    with ff.open(uneven(tmp_path / "a.nc", {"time": "s"}, "1", "cm/s")) as found:
+        probed = found.probe((1, 1, 2))
+        assert probed.values["velocity"] == pytest.approx((0.01, 0, 0)) and probed.units["velocity"] == "m s-1"
+        assert probed.units["heat"] == "1"
+
+
+@pytest.mark.parametrize("levels", [[0, 1, 4], [0, 1, 2]])
+def test_coordinates_that_are_not_used_are_told_of_once(levels: list[float], tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file["z"] = np.asarray(levels, float)
+        file["z"].attrs.update({"units": "m", "positive": "up"})
+        for name, length in (("y", 3), ("x", 4)):
+            file[name] = np.zeros(length, ">f4")
+            file[name].make_scale(f"This is a netCDF dimension but not a netCDF variable.{length:10d}")
+        file["z"].make_scale("z")
+        for name, units in (("lat", "degrees_north"), ("lon", "degrees_east")):
+            file[name] = np.arange(12.0).reshape(3, 4) ** 2
+            file[name].attrs["units"] = units
+        file["heat"] = np.ones((3, 3, 4))
+        file["heat"].attrs["coordinates"] = "lat lon"
+        for n, dimension in enumerate(("z", "y", "x")):
+            file["heat"].dims[n].attach_scale(file[dimension])
+        for name in ("lat", "lon"):
+            for n, dimension in enumerate(("y", "x")):
+                file[name].dims[n].attach_scale(file[dimension])
+    with ff.open(tmp_path / "a.nc") as found:
+        said = [s for s in found.info()["guessed"] if "x and y count" in s or "lat" in s]
+        assert len(said) == 1 and "as its coordinates lat, lon are not one line for each axis" in said[0]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName, UsageError
+from farfield.sources import parse
 from volume_files import Read
 
 h5py = pytest.importorskip("h5py")
@@ -221,6 +222,23 @@ def test_netcdf4(tmp_path: Path, there: Look) -> None:
     check(there(tmp_path / "a.nc"), made, "NetCDF-4")
 
 
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8"])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_times_in_single_precision(dtype: str, uneven: bool, tmp_path: Path, there: Look) -> None:
+    lines = {"time": [0.1, 0.3, 0.7], "z": [0, 1, 4 if uneven else 2], "y": range(3), "x": range(4)}
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file["v"] = noise((3, 3, 3, 4), "f4")
+        for n, (name, line) in enumerate(lines.items()):
+            file[name] = np.asarray(line, dtype)
+            file[name].make_scale(name)
+            file["v"].dims[n].attach_scale(file[name])
+    if not uneven:
+        assert there(tmp_path / "a.nc").spec["times"] == [0.1, 0.3, 0.7]
+        return
+    # Zones count from the first step.
+    assert parse(tmp_path / "a.nc", quiet=True).options["times"] == [0, 0.2, 0.6]
+
+
 @pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT"])
 @pytest.mark.parametrize("unlimited", [False, True])
 def test_netcdf3(kind: str, unlimited: bool, tmp_path: Path, there: Look) -> None:
@@ -402,3 +420,48 @@ def test_files_of_links_alone(tmp_path: Path, there: Look) -> None:
     ):
         there(tmp_path / "master.h5")
     assert np.array_equal(there(f"{tmp_path}/master.h5::/entry/data_1").numbers(), data)
+
+
+def vtkhdf(path: Path, data: np.ndarray[Any, Any], offsets: list[int] | None, **how: Any) -> Path:
+    """An image of 6 x 5 x 4 points with two steps."""
+    with h5py.File(path, "w") as file:
+        group = file.create_group("VTKHDF")
+        group.attrs.update({"Version": [2, 0], "Type": np.bytes_(b"ImageData"), "WholeExtent": [0, 5, 0, 4, 0, 3]})
+        group.attrs.update({"Origin": [1.0, 2, 3], "Spacing": [0.2, 0.5, 0.25]})
+        group.create_dataset("PointData/s", data=data, **how)
+        group["Steps/Values"] = np.array([0.1, 2.5], "f4")
+        if offsets is not None:
+            group["Steps/PointDataOffsets/s"] = offsets
+    return path
+
+
+@pytest.mark.parametrize("chunk", [None, (2, 5, 3), (4, 2, 6)])
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("components", [1, 3])
+def test_series_of_vtkhdf_images(
+    components: int, stacked: bool, chunk: tuple[int, ...] | None, tmp_path: Path, there: Look
+) -> None:
+    data = noise((2, 4, 5, 6, components), "f4").squeeze()
+    shape = (8, *data.shape[2:]) if stacked else data.shape
+    how = (
+        {}
+        if chunk is None
+        else {"chunks": (*(() if stacked else (1,)), *chunk, *data.shape[4:]), "compression": "gzip"}
+    )
+    path = vtkhdf(tmp_path / "a.vtkhdf", data.reshape(shape), [0, 4 if stacked else 1], **how)
+    found = there(path)
+    assert found.spec["times"] == [0.1, 2.5] and found.level["dims"] == [6, 5, 4]
+    for step in (0, 1):
+        for c in range(components):
+            assert np.array_equal(found.numbers(c, step), data[step, ..., c] if components > 1 else data[step])
+
+
+def test_series_of_vtkhdf_images_that_are_not_read_are_named(tmp_path: Path, there: Look) -> None:
+    data = noise((2, 4, 5, 6), "f4")
+    with pytest.raises(DataError, match=r"series of VTKHDF images .* another order .*: 1, 0\), .*Write Time Steps"):
+        there(vtkhdf(tmp_path / "a.vtkhdf", data, [1, 0]))
+    with pytest.raises(DataError, match=r"series of VTKHDF images, chunks of which hold several of its 2 steps"):
+        there(vtkhdf(tmp_path / "b.vtkhdf", data.reshape(8, 5, 6), [0, 4], chunks=(3, 5, 6)))
+    # What is there once is so at all times.
+    for once in (data[:1], data[0]):
+        assert np.array_equal(there(vtkhdf(tmp_path / "c.vtkhdf", once, [0, 0])).numbers(), data[0])

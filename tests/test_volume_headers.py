@@ -76,6 +76,10 @@ def test_nifti_scale_time_and_labels(tmp_path: Path, there: Look) -> None:
     assert found.spec["channels"][0]["scale"] == [0.5, -100] and found.spec["channels"][0]["limits"] == [-50, 80]
     stored = np.asarray(nibabel.load(tmp_path / "a.nii").dataobj.get_unscaled())
     assert np.array_equal(found.numbers(step=2), stored[..., 2].T)
+    # Of what is in single precision the decimal that rounds to it.
+    image.header["pixdim"][4], image.header["toffset"] = 0.1, 0
+    nibabel.save(image, tmp_path / "a.nii")
+    assert there(tmp_path / "a.nii").spec["times"] == [0, 0.1, 0.2]
     labels = nibabel.Nifti1Image(noise((4, 5, 6), "i4"), np.eye(4))
     labels.header.set_intent("label")
     nibabel.save(labels, tmp_path / "l.nii")

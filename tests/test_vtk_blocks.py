@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import farfield as ff
-from farfield.errors import DataError
+from farfield.cli import run
+from farfield.errors import DataError, UsageError
 from farfield.sources import parse
 from farfield.volume.sniffing import is_volume
 from test_vtk_flows import LINES, bent_flow, image
@@ -21,18 +23,27 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def box(path: Path, low: float, speed: float = 1.0, *, time: float | None = None, **more: Array) -> Path:
+def box(
+    path: Path, low: float, speed: float = 1.0, *, time: float | None = None, single: bool = False, **more: Array
+) -> Path:
     """A unit cube from x = low on, with a flow along x."""
     k, j, i = np.meshgrid(*[np.linspace(0, 1, 4)] * 3, indexing="ij")
     x = np.stack([low + i, j, k], axis=-1)
     flow = np.zeros_like(x)
     flow[..., 0] = speed
     write(path, "StructuredGrid", {"Points": x}, {"velocity": flow, **more}, text=True)
-    if time is not None:
-        text = path.read_text()
-        said = element("TimeValue", np.array([time]), repr(time), format="ascii", NumberOfTuples="1")
-        path.write_text(text.replace("<Piece ", f"<FieldData>{said}</FieldData><Piece ", 1))
+    timed(path, time, single=single)
     return path
+
+
+def timed(path: Path, time: float | None, *, single: bool = False) -> None:
+    """Gives a file a time."""
+    if time is None:
+        return
+    said = element(
+        "TimeValue", np.array([time], "f4" if single else "f8"), repr(time), format="ascii", NumberOfTuples="1"
+    )
+    path.write_text(path.read_text().replace("<Piece ", f"<FieldData>{said}</FieldData><Piece ", 1))
 
 
 def listed(path: Path, body: str, kind: str = "vtkMultiBlockDataSet") -> Path:
@@ -103,12 +114,38 @@ def test_blocks_that_are_not_read_are_named(tmp_path: Path) -> None:
         "gone.vts": r"its block .*gone\.vts is not there",
         "m.vtm": "nested too deeply",
     }.items():
+        beside = ["b0.vts"] if name in ("d.txt", "gone.vts", "m.vtm") else []
         with pytest.raises(DataError, match=says):
-            ff.open(listed(tmp_path / "m.vtm", block("x", "b0.vts", name)))
+            ff.open(listed(tmp_path / "m.vtm", block("x", *beside, name)))
     with pytest.raises(DataError, match="lists no block with a file"):
         ff.open(listed(tmp_path / "m.vtm", '<DataSet index="0"/>'))
     with pytest.raises(DataError, match="vtkOverlappingAMR, grids of several levels"):
         ff.open(listed(tmp_path / "a.vth", "", "vtkOverlappingAMR"))
+
+
+def test_surfaces_and_cells_beside_grids_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n in (0, 1):
+        box(tmp_path / f"b{n}.vts", float(n))
+    for name, kind in (("skin.vtp", "PolyData"), ("tail.vtu", "UnstructuredGrid")):
+        (tmp_path / name).write_text(f'<VTKFile type="{kind}" version="1.0"><{kind}/></VTKFile>')
+    inside = block("wing", "b0.vts", "skin.vtp", "b1.vts") + block("tail", "tail.vtu")
+    path = listed(tmp_path / "m.vtm", inside)
+    said = "Of the blocks of m.vtm 2 are no grids .* passed over: skin.vtp (lines or surfaces), tail.vtu (an unstructured grid)"
+    with ff.open(path) as ds:
+        assert list(ds.zones) == ["wing", "wing_2"]
+        # The flow goes along x, from one into the other.
+        assert np.allclose(ds.streamlines(seeds=[(0.1, 0.5, 0.5)]).points[-1], (2, 0.5, 0.5), atol=1e-4)
+        (note,) = ds.info()["notes"]
+        assert re.fullmatch(said.replace("(", r"\(").replace(")", r"\)") + r"\.", note)
+    assert run(["probe", str(path), "1.5", "0.5", "0.5"]) == 0
+    assert capsys.readouterr().err.count("passed over") == 1
+    # As parts of one time likewise, and beside an image without a flow.
+    image(tmp_path / "i.vti", {"heat": np.full((3, 3, 3), 5.0)})
+    for name in ("b0.vts", "i.vti"):
+        with ff.open(pvd(tmp_path / "a.pvd", [(1.0, 0, name), (1.0, 1, "skin.vtp")])) as ds:
+            assert len(ds.zones) == 1 and "passed over: skin.vtp" in " ".join(ds.info()["notes"])
+    with ff.open(listed(tmp_path / "i.vtm", block("x", "i.vti"))) as ds:
+        assert ds.probe((0.2, 0.2, 0.2)).values["heat"] == pytest.approx(5)
 
 
 def test_parts_of_a_time_are_zones_and_times_are_exact(tmp_path: Path) -> None:
@@ -128,6 +165,58 @@ def test_parts_of_a_time_are_zones_and_times_are_exact(tmp_path: Path) -> None:
         ff.open(pvd(tmp_path / "b.pvd", entries[:3]))
 
 
+def test_files_of_one_part_that_lie_apart_are_zones(tmp_path: Path) -> None:
+    """As some writers have it, which give all of their files the part 0."""
+    for n, time in enumerate([2.0, 2.5, 4.0]):
+        for side in (0, 1):
+            box(tmp_path / f"t{n}s{side}.vts", float(side), time)
+    entries = [(time, 0, f"t{n}s{side}.vts") for n, time in enumerate([2.0, 2.5, 4.0]) for side in (0, 1)]
+    path = pvd(tmp_path / "a.pvd", entries)
+    with ff.open(path) as ds:
+        assert list(ds.times) == [2, 2.5, 4] and len(ds.zones) == 2 and not ds.info()["notes"]
+        # dx/dt = t from one into the other.
+        paths = ds.pathlines(seeds=[(0.5, 0.5, 0.5)], t0=2.0, t1=2.4)
+        assert paths.points[-1][0] == pytest.approx(0.5 + (2.4**2 - 4) / 2, abs=1e-6)
+    # A run that was started again writes each of its parts anew.
+    box(tmp_path / "again.vts", 1.0, 7.0)
+    with ff.open(pvd(path, [*entries, (4.0, 0, "again.vts")])) as ds:
+        assert len(ds.zones) == 2 and "passed over: t2s1.vts at 4." in " ".join(ds.info()["guessed"])
+        assert ds.isel(time=2).probe((1.5, 0.5, 0.5)).values["velocity"] == pytest.approx((7, 0, 0))
+        assert ds.isel(time=2).probe((0.5, 0.5, 0.5)).values["velocity"] == pytest.approx((4, 0, 0))
+    # Without times all are of one time.
+    rows = "".join(f'<DataSet file="t0s{side}.vts"/>' for side in (0, 1))
+    path.write_text(f'<VTKFile type="Collection"><Collection>{rows}</Collection></VTKFile>')
+    with ff.open(path) as ds:
+        assert len(ds.zones) == 2 and len(ds.times) < 2
+
+
+@pytest.mark.parametrize("kind", ["rings", "images", "lines", "blocks"])
+def test_what_lies_beside_or_around_is_no_restart(kind: str, tmp_path: Path) -> None:
+    """Boxes of rings are nearly those of the rings around them."""
+    names = []
+    for n, (low, high) in enumerate([(0.5, 1.0), (1.0, 1.3)]):
+        path = tmp_path / f"a{n}.vts"
+        if kind == "rings":
+            z, r, angle = np.meshgrid([0.0, 1.0], np.linspace(low, high, 5), np.linspace(0, 6.28, 33), indexing="ij")
+            x = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=-1)
+            write(path, "StructuredGrid", {"Points": x}, {"velocity": x})
+        elif kind == "images":
+            path = image(path.with_suffix(".vti"), {"velocity": np.ones((3, 4, 5, 3))}, f'Origin="{4 * n} 0 0"')
+        elif kind == "lines":
+            lines = {**LINES, "x": LINES["x"] + 2 * n}
+            path = write(path.with_suffix(".vtr"), "RectilinearGrid", lines, {"velocity": bent_flow()[0]})
+        else:
+            box(path, float(n))
+            path = listed(path.with_suffix(".vtm"), block("one", path.name))
+        names.append(path.name)
+    with ff.open(pvd(tmp_path / "a.pvd", [(1.0, 0, name) for name in names])) as ds:
+        assert len(ds.zones) == 2
+    copy = tmp_path / f"copy-{names[0]}"
+    copy.write_bytes((tmp_path / names[0]).read_bytes())
+    with ff.open(pvd(tmp_path / "b.pvd", [(1.0, 0, names[0]), (1.0, 0, copy.name)])) as ds:
+        assert len(ds.zones) == 1 and f"passed over: {names[0]} at 1" in " ".join(ds.info()["guessed"])
+
+
 def test_times_in_files(tmp_path: Path) -> None:
     for n, time in enumerate([4.0, 2.0, 2.5]):
         box(tmp_path / f"s_{n}.vts", 0.0, time, time=time)
@@ -140,12 +229,74 @@ def test_times_in_files(tmp_path: Path) -> None:
         assert list(ds.times) == [2]
     with ff.open(tmp_path / "s_*.vts", plot3d={"dt": 0.5}) as ds:
         assert list(ds.times) == [0, 0.5, 1]
-    box(tmp_path / "s_3.vts", 0.0, time=4.0)
+
+
+@pytest.mark.parametrize(
+    ("times", "why"),
+    [
+        ([3.0, None, 6.0], r"s_1\.vts gives none"),
+        ([3.0, 4.0, 4.0], r"s_1\.vts and .*s_2\.vts both give 4"),
+        ([0.0, float("nan"), 2.0], r"s_1\.vts gives no number"),
+        ([float("nan")] * 3, r"s_0\.vts gives no number"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["zones", "blocks", "volumes"])
+def test_why_times_in_files_are_not_used(
+    kind: str, times: list[float | None], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n, time in enumerate(times):
+        path = tmp_path / f"s_{n}.vts"
+        if kind == "volumes":
+            path = image(tmp_path / f"s_{n}.vti", {"heat": np.zeros((3, 3, 3))})
+            timed(path, time)
+        else:
+            box(path, 0.0, time=time)
+        if kind == "blocks":
+            listed(tmp_path / f"s_{n}.vtm", block("one", f"s_{n}.vts"))
+    ending = {"zones": "vts", "blocks": "vtm", "volumes": "vti"}[kind]
+    source = str(tmp_path / f"s_*.{ending}")
+    why = why.replace("vts", ending)
+    if kind == "volumes":
+        with ff.open(source) as volume:
+            assert list(volume.times) == [0, 1, 2]
+            (said,) = [s for s in volume.info()["guessed"] if "steps are counted" in s]
+            assert re.search(f"{why}: steps are counted", said)
+        return
+    with ff.open(source) as ds:
+        info = ds.info()
+        assert list(ds.times) == [0, 1, 2] and info["times_why"] in info["guessed"]
+        assert re.search(f"are not used, as .*{why}: the 3 steps are numbered", info["times_why"])
+        assert "No file gives" not in " ".join(info["guessed"])
+        with pytest.raises(UsageError, match=why):
+            ds.pathlines(seeds=[(0.1, 0.5, 0.5)])
+    words = ["trace", source, "--kind", "pathline", "--seeds", "point:0.1,0.5,0.5", "-o", str(tmp_path / "o.npz")]
+    assert run(words) == 2
+    said = capsys.readouterr().err
+    assert re.search(f"error: .*{why}: the 3 steps are numbered .*--dt", said) and "No file gives" not in said
+    # Who says how far they are apart is asked nothing.
+    assert run([*words, "--dt", "0.25"]) == 0
+
+
+def test_a_series_without_any_time_says_so(tmp_path: Path) -> None:
+    for n in range(2):
+        box(tmp_path / f"s_{n}.vts", 0.0)
     with ff.open(tmp_path / "s_*.vts") as ds:
-        assert list(ds.times) == [0, 1, 2, 3] and "both give the time 4" in " ".join(ds.info()["guessed"])
-    box(tmp_path / "s_3.vts", 0.0)
-    with ff.open(tmp_path / "s_*.vts") as ds:
-        assert "s_3.vts gives none" in " ".join(ds.info()["guessed"])
+        assert ds.info()["times_why"].startswith("No file gives the times of the 2 steps")
+
+
+def test_times_in_single_precision_are_found_as_they_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n, time in enumerate([0.1, 0.2, 0.4]):
+        box(tmp_path / f"s_{n}.vts", 0.0, time=time, single=True)
+    source, out = str(tmp_path / "s_*.vts"), tmp_path / "o.npz"
+    with ff.open(source) as ds:
+        assert list(ds.times) == [0.1, 0.2, 0.4]
+    words = ["trace", source, "--kind", "pathline", "--seeds", "point:0.1,0.5,0.5", "-o", str(out)]
+    assert run([*words, "--t0", "0.1", "--t1", "0.4"]) == 0, capsys.readouterr().err
+    # dx/dt = 1 for 0.3.
+    with np.load(out) as lines:
+        assert np.allclose(lines["points"][-1], (0.4, 0.5, 0.5), atol=1e-6)
 
 
 def test_a_time_that_is_none_is_said(tmp_path: Path) -> None:

@@ -200,6 +200,15 @@ def test_vectors_of_other_volumes_are_traced(
     seed = tuple(v * spacing / 0.2 for v in SEED)
     assert np.allclose(end_of(path, seed), np.array(END) * spacing / 0.2, atol=1e-3)
     assert "taken as the vector velocity" in parse(path, quiet=True).remarks[0]
+    with ff.open(path) as volume:
+        assert not hasattr(volume, "streamlines") and not hasattr(volume, "other")
+        with pytest.raises(AttributeError, match=r"no attribute 'streamlines'; .*: volume\.flow\(\)\.streamlines$"):
+            volume.streamlines(seeds=[seed])
+        with pytest.raises(AttributeError, match=r"no attribute 'other'$"):
+            _ = volume.other
+        if name == "v.nrrd":
+            lines = volume.flow().streamlines(seeds=[seed])
+            assert np.allclose(lines.points[-1], END, atol=1e-3)
     if name == "v.h5":
         assert np.allclose(end_of(f"{path}::u", seed), np.array(END) * spacing / 0.2, atol=1e-3)
         with pytest.raises(UsageError, match=r"heat: this is a volume of 1 number a voxel"):

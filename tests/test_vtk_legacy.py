@@ -100,6 +100,11 @@ def test_structured_and_rectilinear_grids_are_zones(text: bool, tmp_path: Path) 
         f"{axis}_COORDINATES {len(line)} float\n".encode() + put(line, "f4")
         for axis, line in zip("XYZ", lines, strict=True)
     )
+    # Of a time in single precision the decimal that rounds to it.
+    field = b"FIELD FieldData 1\nTIME 1 1 float\n" + put([0.1], "f4")
+    curved.write_bytes(put.head + b"DATASET STRUCTURED_GRID\n" + field + size + places + body)
+    with ff.open(curved) as ds:
+        assert list(ds.times) == [0.1]
     straight = tmp_path / "r.vtk"
     straight.write_bytes(put.head + b"DATASET RECTILINEAR_GRID\n" + size + axes + body)
     with ff.open(straight) as ds:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import farfield
 import farfield.sources
+from farfield.cli import run
 from farfield.errors import DataError, UsageError
 from farfield.volume.sniffing import is_volume
 from running import Command, Json, command
@@ -323,3 +324,45 @@ def test_as_vtk_writes_it(how: str, tmp_path: Path) -> None:
         assert np.array_equal(np.moveaxis(ds["v"][...], 0, -1).reshape(-1, 3), there["v"])
         # VTK rounds means of whole numbers toward 0.
         assert np.abs(np.trunc(ds["c"][...].ravel()) - there["c"]).max() <= 1
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("planar", [False, True])
+def test_cells_that_are_turned_inside_out_are_told_of(
+    planar: bool, axis: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Points along an axis at 0, 1, 2, 1.5, 3, 4: one layer of cells goes back."""
+    if planar and axis == 2:
+        return
+    lines = [np.arange(4.0), np.arange(5.0), np.arange(1.0 if planar else 3.0)]
+    lines[axis] = np.array([0, 1, 2, 1.5, 3, 4])
+    k, j, i = np.meshgrid(*lines[::-1], indexing="ij")
+    x = np.stack([i + 0.01 * j, j, k], axis=-1)
+    path = write(tmp_path / "a.vts", "StructuredGrid", {"Points": x}, {"velocity": np.ones_like(x)})
+    counts = [len(line) - 1 for line in lines if len(line) > 1]
+    cells, layer = int(np.prod(counts)), int(np.prod(counts)) // 5
+    first = ", ".join("3" if n == axis else "1" for n in range(len(counts)))
+    said = f"Of the {cells} cells of zone1 {layer} are turned inside out against the others, the first at {first}: "
+    for _ in range(2):  # the second time of what is in the cache
+        with farfield.open(path) as ds:
+            assert next(s for s in ds.info()["notes"] if "turned" in s).startswith(said)
+        assert run(["probe", str(path), *map(str, [0.5, 0.5, 0.5][: len(counts)])]) == 0
+        assert capsys.readouterr().err.count(said) == 1
+
+
+def test_grids_that_are_not_folded_say_nothing(tmp_path: Path) -> None:
+    """Left-handed ones, those that end in a line, with cells that are far thinner than long, and bent ones."""
+    i, j, k = np.meshgrid(np.linspace(0, 6.28, 17), np.linspace(0, 1, 6), np.linspace(0, 1, 4), indexing="ij")
+    wall = 1e-7 * 1e7**j
+    for n, x in enumerate(
+        (
+            np.stack([j * np.cos(i), j * np.sin(i), k], axis=-1),
+            np.stack([k, -j, -i], axis=-1),
+            np.stack([1000 + i, wall, k], axis=-1).astype("f4"),
+            bent(),
+            bent()[:, ::-1],
+        )
+    ):
+        path = write(tmp_path / f"{n}.vts", "StructuredGrid", {"Points": x}, {"p": x[..., 0]})
+        with farfield.open(path) as ds:
+            assert not [s for s in ds.info()["guessed"] if "turned" in s]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps, gaps_text
+from farfield.untimed import times_told
 from farfield.volume.foreign import raw_hinted
 from farfield.volume.options import Options
 from farfield.volume.sniffing import is_volume
@@ -317,7 +318,11 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
             raise UsageError(f"a position is two or three finite numbers, not {position!r}")
         self._need_all_three(where, "X Y Z")
         x, y, z = (*where.tolist(), 0.0)[:3]
-        return probe_of(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
+        return self._probed(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
+
+    def _probed(self, text: str) -> Probe | None:
+        found = probe_of(text)
+        return None if found is None else replace(found, units=self._source.units_of_probe(found.units))
 
     def probe_ijk(self, zone: str, ijk: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
         """As `probe`, at a 1-based place of a zone's computational space; fractions are fine.
@@ -334,7 +339,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
             raise UsageError(f"ijk are two or three finite numbers, not {ijk!r}")
         self._need_all_three(where, "I J K")
         i, j, k = (*where.tolist(), 1.0)[:3]
-        return probe_of(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
+        return self._probed(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
 
     def slice_image(
         self,
@@ -478,7 +483,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         outputs.check([output, options.get("save_state")], [*self._source.reads(), *file_of(options.get("seeds"))])
         # The state that the run goes on from may be the one that it keeps: that takes its place when the run is done.
         outputs.check([output], [options["resume"]] if options.get("resume") else [])
-        with reporting(progress) as report:
+        with reporting(progress) as report, times_told(self._source.untimed):
             text = self._native.trace(options_text(options), os.fspath(output), seeds=seeds, progress=report)
         found: dict[str, Any] = json.loads(text)
         return found

@@ -15,6 +15,7 @@ from farfield.names import field_names
 from farfield.otherpictures import ENDINGS, drawn_as_png, is_other
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
+from farfield.untimed import times_told
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
@@ -181,7 +182,7 @@ def convert(
         # A store may be cut anew: it is read until the new one is whole and takes its place.
         read = [name for name in read if os.path.realpath(name) != target]
     outputs.check([destination, events], read)
-    with reporting(progress) as report:
+    with reporting(progress) as report, times_told(found.untimed):
         text = _core.convert(
             found.path,
             os.fspath(destination),
@@ -496,7 +497,7 @@ def draw(
         if notice is not None and info is not None:
             notice(info)
         document |= to_native(scene, settings, info, files, None if described is None else described.spec, **how)
-        with reporting(progress) as report:
+        with reporting(progress) as report, times_told(files.untimed if files is not None else ""):
             is_one = film is None and not scene.views
             with drawn_as_png(target, settings.memory_limit()) if is_one else contextlib.nullcontext(target) as png:
                 text = _core.render(

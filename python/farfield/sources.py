@@ -22,6 +22,7 @@ from typing import Any
 from farfield import once
 from farfield.errors import DataError, UsageError
 from farfield.outputs import is_begun, not_there
+from farfield.untimed import told_in
 from farfield.volumes import flow_map, opened_with
 
 _PART = re.compile(r"\+(?=(?:q|f|function)=)")
@@ -60,6 +61,13 @@ class Source:
     """What every command that gives positions says of them."""
     main_field: str | None = field(default=None, repr=False)
     """The field that is meant where none is named."""
+    units: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Units of fields that the files say, by name: the extension knows none of these."""
+    length_unit: str | None = field(default=None, repr=False)
+    """That of positions likewise, where they have one."""
+    time_unit: str | None = field(default=None, repr=False)
+    untimed: str = field(default="", repr=False)
+    """Why times that the files give are not used, where they are not."""
 
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
@@ -110,6 +118,7 @@ class Source:
         """What `info` says of files that others in the cache were made of, over what was `found` in those; nothing of others."""
         if not self.made_of:
             return {}
+        found = told_in(found, self.untimed)
         steps = f"{self.made_steps:,} files, a time step each" if self.made_steps > 1 else ""
         if self.made_zones > 1:
             each = f"{self.made_steps:,} time steps of " if self.made_steps > 1 else ""
@@ -122,9 +131,27 @@ class Source:
         return {
             "source": self.text,
             "format": made,
+            "times_why": found.get("times_why"),
             "guessed": guessed,
             "notes": [*self.notes, *self.places, *found.get("notes", ())],
+            **self._units_in(found),
         }
+
+    def _units_in(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What `info` says of units, with those that are known here."""
+        more: dict[str, Any] = {}
+        if self.units and "fields" in found:
+            more["fields"] = [{**f, "units": self.units.get(f["name"], f["units"])} for f in found["fields"]]
+        if self.length_unit is not None:
+            more["length_unit"] = self.length_unit
+        if self.time_unit is not None:
+            more["time_units"] = self.time_unit
+        return more
+
+    def units_of_probe(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Units of a probe likewise."""
+        here = self.units if self.length_unit is None else {**self.units, "position": self.length_unit}
+        return {name: here.get(name, unit) for name, unit in found.items()}
 
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
@@ -347,14 +374,15 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
     from farfield.volume.vtk_zones import is_zone
 
     remarks: list[str] = []
-    steps = steps_named(files, remarks)
+    left_out: list[str] = []
+    steps = steps_named(files, remarks, left_out)
     parts = [part.file for step in steps for part in step.parts]
     if not any(os.path.isfile(name) and is_vtk(name) for name in parts):
         if len(files) == 1 and os.path.isfile(parts[0]) and b'type="UnstructuredGrid"' in head(parts[0], 4096):
             refuse_unread(text, parts[0], "part")
         return None
-    # What is volumes alone, one a step, is left to those who read them.
-    if all(len(step.parts) == 1 for step in steps) and not any(map(is_zone, parts)):
+    # What is volumes alone, one a step, is left to those who read them; none of them reads lists of blocks.
+    if not left_out and all(len(s.parts) == 1 and not s.listed_in for s in steps) and not any(map(is_zone, parts)):
         return None
     others = [name for name in parts if not is_vtk(name)]
     if others:
@@ -377,11 +405,13 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
         more,
         text,
         made.made_of,
-        (*remarks, *made.remarks),
+        (*left_out, *made.places, *remarks, *made.remarks),
         len(steps),
         made.zones,
         (*remarks, *made.notes),
         made.format,
+        places=(*left_out, *made.places),
+        untimed=made.untimed,
     )
 
 
@@ -436,6 +466,9 @@ def uneven_zone(source: str, *, quiet: bool) -> Source | None:
         f"{names[kind]} on uneven coordinates",
         tuple(made.places),
         made.main_field,
+        made.units,
+        made.length_unit,
+        made.time_unit,
     )
 
 

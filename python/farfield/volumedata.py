@@ -34,6 +34,7 @@ from farfield.volumenative import Native, Triple
 from farfield.volumeslices import VolumeSlices
 from farfield.volumespace import Space
 from farfield.volumevalues import VolumeChannel, VolumeProbe, between, in_memory, pair
+from farfield.volumewords import VolumeWords
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
@@ -90,7 +91,7 @@ def _reopened(source: str, given: Mapping[str, Any], options: Options, view: Map
     return opened
 
 
-class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
+class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
     """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     >>> import farfield as ff

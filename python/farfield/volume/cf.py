@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 
 from farfield.missing import Missing, each, text_of, together
 from farfield.volume.axes import by_attributes
+from farfield.volume.decimals import decimals
 from farfield.volume.description import Array, Channel, Geometry
 from farfield.volume.units import factor, unit
+
+DEGREE, DEGREES = "degree", ("degrees_east", "degrees_north", "degree", "degrees", "degree_east", "degree_north")
+"""The unit of angles, and how files write it."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +115,16 @@ def locate(
     counted = [axis for axis in "xyz" if axis in axes and shape[axes.index(axis)] > 1 and axis not in units]
     wide = [axis for axis in units if shape[axes.index(axis)] > 1]
     _one_unit(units, origin, spacing, said, found)
-    if unused := beyond_lines(beyond, counted):
-        said.append(unused)
-        found.places.append(unused)
+    counting = f"{_and(counted)} count{'s' if len(counted) == 1 else ''} voxels"
+    why = beyond_lines(beyond) if counted and beyond else ""
     if counted and (wide or found.length_unit != "voxel"):
         placed = ", ".join(f"{axis} is in {'no unit' if units[axis] == '1' else units[axis]}" for axis in units)
-        found.places.append(
-            f"{_and(counted)} count{'s' if len(counted) == 1 else ''} voxels, and {placed}: positions have no one unit"
-        )
+        found.places.append(f"{counting}, and {placed}: positions have no one unit{why and f', as {why}'}")
         said.append(found.places[-1])
         found.length_unit = "1"
+    elif why:
+        found.places.append(f"{why}: {counting} from 0")
+        said.append(found.places[-1])
     found.geometry = Geometry(
         (origin[0], origin[1], origin[2]),
         (spacing[0], spacing[1], spacing[2]),
@@ -132,20 +136,15 @@ def locate(
     return found
 
 
-def beyond_lines(beyond: Sequence[str], counted: Sequence[str]) -> str | None:
-    """A sentence about coordinates of more than one dimension, which place nothing here.
+def beyond_lines(beyond: Sequence[str]) -> str:
+    """What is said of coordinates of more than one dimension, which place nothing here.
 
-    >>> beyond_lines(["lat", "lon"], "xy")
-    'its coordinates lat, lon are not one line for each axis and are not used: x and y count voxels from 0'
+    >>> beyond_lines(["lat", "lon"])
+    'its coordinates lat, lon are not one line for each axis and are not used'
     """
-    if not counted or not beyond:
-        return None
     one = len(beyond) == 1
     which = f"its coordinate {beyond[0]} is" if one else f"its coordinates {', '.join(beyond)} are"
-    return (
-        f"{which} not one line for each axis and {'is' if one else 'are'} not used: {_and(counted)} "
-        f"count{'s' if len(counted) == 1 else ''} voxels from 0"
-    )
+    return f"{which} not one line for each axis and {'is' if one else 'are'} not used"
 
 
 def _and(words: Sequence[str]) -> str:
@@ -265,11 +264,10 @@ def _one_unit(
     if not units:
         return
     main = units.get("x") or units.get("y") or units["z"]
-    degrees = ("degrees_east", "degrees_north", "degree", "degrees", "degree_east", "degree_north")
-    found.length_unit = "degree" if main in degrees else main
+    found.length_unit = DEGREE if main in DEGREES else main
     for n, axis in enumerate("xyz"):
         own = units.get(axis, main)
-        if own == main or (own in degrees and main in degrees):
+        if own == main or (own in DEGREES and main in DEGREES):
             continue
         ratio = factor(own, main)
         if ratio is None:
@@ -289,7 +287,8 @@ def _times(coordinate: Coordinate, steps: int, found: Located, said: list[str]) 
     if values is None or len(values) != steps or not np.isfinite(values).all():
         said.append(f"the times in '{coordinate.name}' are not a number for each step: steps are counted")
         return
-    found.times = [float(v) for v in values]
+    stored = np.asarray(coordinate.values())
+    found.times = decimals(stored if np.array_equal(stored, values) else values)
     found.time_units = unit(coordinate.attributes.get("units")) or "1"
     calendar = str(coordinate.attributes.get("calendar", "")).lower()
     # Two calendars are the same from 1582 on.

@@ -13,6 +13,7 @@ import numpy as np
 from farfield.errors import UnknownName
 from farfield.volume import imaris, meshes
 from farfield.volume.contents import Content
+from farfield.volume.decimals import decimals
 from farfield.volume.description import Array, Channel, Level, Volume, colour_channels, dtype_of, text_of
 from farfield.volume.hdf5_places import place
 from farfield.volume.hdf5_tree import attributes
@@ -72,6 +73,26 @@ def _mesh(file: Any) -> meshes.Kind | None:
     return meshes.of_netcdf(root, [name for name, _ in held], held)
 
 
+_RESAVE = "save it as .vti, a file a step (in ParaView: File, Save Data, Write Time Steps), which are read together"
+
+
+def _refuse_order(h5py: Any, group: Any, path: str, name: str, where: str, rows: int, steps: int, each: int) -> None:
+    """Raises where the steps of an array do not lie one after the other, `each` rows a step: some may share their numbers."""
+    said = group.get(f"Steps/{where}Offsets/{name}")
+    starts = [n * each for n in range(steps)]
+    found = [int(v) for v in np.asarray(said[:]).reshape(-1)] if isinstance(said, h5py.Dataset) else starts
+    # Numbers that are there once are those of all steps.
+    if found != starts and not (rows == each and set(found) == {0}):
+        raise meshes.refusal(
+            path,
+            (
+                f"a series of VTKHDF images whose array '{name}' has its {steps} steps in another order or some of them together "
+                f"({where}Offsets: {', '.join(map(str, found[:6]))}{', ...' if len(found) > 6 else ''})",
+                _RESAVE,
+            ),
+        )
+
+
 def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -> Volume:
     about = attributes(group)
     kind = text(about.get("Type"))
@@ -102,11 +123,12 @@ def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -
     data, where = arrays[name]
     count = high - low + (1 if where == "PointData" else 0)
     wanted = tuple(int(n) for n in reversed(np.maximum(count, 1)))
-    steps = [float(v) for v in group["Steps/Values"][:]] if "Steps/Values" in group else []
-    # Steps lie one behind the other along z, or along a dimension of their own.
+    steps = decimals(group["Steps/Values"][:]) if "Steps/Values" in group else []
+    # Steps lie along a dimension of their own, or one behind the other along z.
     letters = ("t" if data.ndim > 3 and steps and data.shape[1:4] == wanted else "") + "zyx"
     letters += "c" if data.ndim > len(letters) else ""
-    if tuple(data.shape[letters.index("z") :][:3]) != wanted:
+    behind = len(steps) if "t" not in letters and data.shape[0] == len(steps) * wanted[0] else 1
+    if (data.shape[letters.index("z")] // behind, *data.shape[letters.index("z") + 1 :][:2]) != wanted:
         raise meshes.refusal(
             path,
             (
@@ -114,18 +136,30 @@ def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -
                 f"name the array alone ({path}::{data.name}), or write it as .vti",
             ),
         )
+    if "t" in letters or behind > 1:
+        _refuse_order(h5py, group, path, name, where, data.shape[0], len(steps), wanted[0] if behind > 1 else 1)
     spacing = np.abs(np.asarray(about.get("Spacing", (1, 1, 1)), dtype=float))
     direction = np.asarray(about.get("Direction", np.eye(3)), dtype=float).reshape(3, 3)
     first = low + (0.0 if where == "PointData" else 0.5)
     origin = np.asarray(about.get("Origin", (0, 0, 0)), dtype=float) + direction @ (first * spacing)
     array, tables, reads, guessed = _array(h5py, path, data, name, letters, means)
+    if behind > 1:
+        if array.chunk is not None and wanted[0] % array.chunk[0]:
+            raise meshes.refusal(
+                path, (f"a series of VTKHDF images, chunks of which hold several of its {behind} steps", _RESAVE)
+            )
+        # The same numbers, and the same chunks in the same order.
+        letters = f"t{letters}"
+        array.axes, array.shape = letters, (behind, *wanted, *array.shape[3:])
+        array.chunk = None if array.chunk is None else (1, *array.chunk)
     if len(arrays) > 1:
         others = ", ".join(f"{n} ({w})" for n, (_, w) in arrays.items() if n != name)
         guessed.append(f"of its arrays {name} is shown; {path}::NAME shows another: {others}")
     kind, channels = _channels(name, array)
     return Volume(
         path, "VTKHDF image", [Level([array], _three(origin), _three(spacing))], channels, kind, guessed,
-        direction=[[float(v) for v in row] for row in direction.T], times=steps if "t" in letters else [], tables=tables,
+        direction=[[float(v) for v in row] for row in direction.T], times=steps[: array.length("t")] if "t" in letters else [],
+        tables=tables,
         reads=reads, contents=[Content(n, f"{text_of(d.shape)} {d.dtype}, {w}") for n, (d, w) in arrays.items()],
         shown=list(arrays).index(name),
     )  # fmt: skip

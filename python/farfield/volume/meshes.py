@@ -25,6 +25,7 @@ _YT = (
 )
 Kind = tuple[str, str]
 """What a file is, and what to do."""
+_CGNS: Kind = ("a CGNS file", f"{_BLOCKS} (or, with the tools of CGNS: cgns_to_plot3d)")
 
 
 def refusal(path: str, kind: Kind) -> DataError:
@@ -40,7 +41,7 @@ def of_hdf5(file: Any, text: Callable[[Any], str]) -> Kind | None:
     keys, about = set(file), file.attrs
     labels = {text(file[key].attrs.get("label")) for key in list(keys)[:64] if hasattr(file.get(key), "attrs")}
     if "CGNSBase_t" in labels or "HDF5 MotherNode" in text(about.get("name")) or "CGNSLibraryVersion" in keys:
-        return "a CGNS file", f"{_BLOCKS} (or, with the tools of CGNS: cgns_to_plot3d)"
+        return _CGNS
     found = next((kind for needed, kind in _HDF5 if needed <= keys), None)
     if found is not None:
         return found
@@ -121,6 +122,8 @@ def of_netcdf(
 
 
 _TEXTS: list[tuple[bytes, Kind]] = [
+    # CGNS on ADF, as it was before HDF5: adf2hdf makes the other of it, which is not read either.
+    (rb"\A@\(#\)ADF Database", _CGNS),
     (rb"\A#!TDV", ("a Tecplot file (.plt)", f"{RESAMPLE}; structured zones may be saved as PLOT3D from Tecplot")),
     (rb"\A#!SZPLT", ("a Tecplot file (.szplt)", f"save it as .plt from Tecplot, then {RESAMPLE}")),
     (rb"(?i)\A\s*(#[^\n]*\n\s*)*(TITLE\s*=|VARIABLES\s*=|ZONE\s+(T|I|N|NODES|DATAPACKING|F)\s*=)",
@@ -165,6 +168,17 @@ def refuse(path: str, start: bytes) -> None:
         raise refusal(path, ("the parameters of an Enzo run (nested grids)", _YT))
 
 
+_FOAM = f"touch {{0}}.foam in {{1}}, {RESAMPLE} (or foamToVTK, and the same of what it writes)"
+
+
+def _is_foam(folder: str) -> bool:
+    """Whether a folder is a case of OpenFOAM."""
+    return os.path.isdir(os.path.join(folder, "constant", "polyMesh")) or (
+        os.path.isdir(os.path.join(folder, "constant"))
+        and os.path.isfile(os.path.join(folder, "system", "controlDict"))
+    )
+
+
 def refuse_folder(path: str) -> None:
     """Raises for a folder that is a case of a solver.
 
@@ -172,15 +186,17 @@ def refuse_folder(path: str) -> None:
         DataError: naming what it is, and what to do.
     """
     inside = set(os.listdir(path))
-    mesh = os.path.isdir(os.path.join(path, "constant", "polyMesh"))
-    if ({"system", "constant"} <= inside and (mesh or os.path.isfile(os.path.join(path, "system", "controlDict")))) or (
-        inside and {"points", "faces", "owner"} <= inside
-    ):
-        name = os.path.basename(os.path.normpath(path)) or "case"
-        raise refusal(
-            path,
-            ("an OpenFOAM case", f"touch {name}.foam in it, {RESAMPLE} (or foamToVTK, and the same of what it writes)"),
-        )
+    whole = os.path.abspath(path)
+    if _is_foam(whole) or {"points", "faces", "owner"} <= inside:
+        name = os.path.basename(whole) or "case"
+        raise refusal(path, ("an OpenFOAM case", _FOAM.format(name, "it")))
+    case = os.path.dirname(whole)
+    if _is_foam(case):
+        # Parts of a case that was cut up for several processors have a mesh each.
+        above = os.path.dirname(case)
+        case = above if os.path.basename(case).startswith("processor") and _is_foam(above) else case
+        name = os.path.basename(case) or "case"
+        raise refusal(path, (f"a folder of an OpenFOAM case ({case})", _FOAM.format(name, "that")))
     cases = sorted(name for name in inside if name.lower().endswith(".case"))
     for name in cases:
         refuse(os.path.join(path, name), head(os.path.join(path, name), _HEAD))

@@ -11,6 +11,7 @@ from farfield.errors import DataError
 from farfield.volume import nrrd_text
 from farfield.volume.compressed import unpacked
 from farfield.volume.conversion import converted
+from farfield.volume.decimals import tidied
 from farfield.volume.description import (
     Array,
     Channel,
@@ -101,7 +102,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         kind, channels = colour_channels(components)
     elif components > 1:
         kind, channels = "channels", [Channel(f"{array.name} {n}") for n in range(components)]
-    times = [origin[3] + spacing[3] * n for n in range(sizes[3])] if rank == 4 and sizes[3] > 1 else []
+    times = [tidied(origin[3] + spacing[3] * n) for n in range(sizes[3])] if rank == 4 and sizes[3] > 1 else []
     length_unit = _DISTANCES.get(fields.get("DistanceUnits", "").lower())
     if length_unit is None:
         guessed.append("it does not say in which unit it lies: mm, as is usual for MetaImage")

@@ -17,6 +17,7 @@ from farfield.errors import DataError
 from farfield.volume import parts
 from farfield.volume.compressed import beginning, codec_of, plain_name, unpacked
 from farfield.volume.conversion import converted
+from farfield.volume.decimals import decimals, tidied
 from farfield.volume.description import (
     Array,
     Channel,
@@ -118,13 +119,14 @@ def read(path: str, options: Options, means: Means) -> Volume:
     times: list[float] = []
     counted = False
     if steps > 1:
-        apart, first = float(header.fields["pixdim"][4]), float(header.one("toffset"))
+        kind_of = "float64" if header.version == 2 else "float32"
+        apart, first = decimals(np.array([header.fields["pixdim"][4], header.one("toffset")], kind_of))
         counted = not math.isfinite(apart) or apart <= 0
         if counted:
             apart = 1.0
             guessed.append("it does not say how far its time steps are apart: steps are counted")
         first = first if math.isfinite(first) else 0.0
-        times = [float(n) if counted else first + apart * n for n in range(steps)]
+        times = [float(n) if counted else tidied(first + apart * n) for n in range(steps)]
     name = {0: "Analyze 7.5", 1: "NIfTI-1", 2: "NIfTI-2"}[header.version]
     return Volume(
         path=path,

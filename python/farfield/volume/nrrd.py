@@ -12,6 +12,7 @@ from farfield.errors import DataError
 from farfield.volume import nrrd_text
 from farfield.volume.compressed import unpacked
 from farfield.volume.conversion import converted
+from farfield.volume.decimals import tidied
 from farfield.volume.description import (
     Array,
     Channel,
@@ -457,7 +458,7 @@ def _times(
         origin = [*_vector(header, "space origin", header.fields.get("space origin", "(0,0,0,0)")), 0.0, 0.0][:4]
         units_of_space = _space_units(header)
         found = unit(units_of_space[3]) if len(units_of_space) == 4 else None
-        return [origin[3] + direction[3] * n for n in range(steps)], found or "1"
+        return [tidied(origin[3] + direction[3] * n) for n in range(steps)], found or "1"
     along = _samples(header, at, sizes)
     texts = re.findall(r'"([^"]*)"', header.fields.get("units", ""))
     units = unit(texts[at]) if len(texts) == len(order) else None
@@ -468,4 +469,4 @@ def _times(
             "its centers do not say what the least time is of: of a step's beginning; steps are at their middle"
         )
     first = along.first if math.isfinite(along.first) else 0.0
-    return [first + along.apart * n for n in range(steps)], units or "1"
+    return [tidied(first + along.apart * n) for n in range(steps)], units or "1"

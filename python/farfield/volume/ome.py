@@ -14,6 +14,7 @@ from farfield.errors import DataError, UsageError
 from farfield.volume import contents
 from farfield.volume.axes import by_name
 from farfield.volume.contents import Content
+from farfield.volume.decimals import tidied
 from farfield.volume.description import INVERTED, Array, Channel, Level, Volume, colour_channels
 from farfield.volume.files import json_object
 from farfield.volume.ome_placed import agree, anatomy_of, by_size, is_number, placed
@@ -185,7 +186,7 @@ def read(
     if first.length("t") > 1:
         n = letters.index("t")
         begin, step = float(found_at[0].move[n]), float(found_at[0].steps[n, n])
-        times = [begin + step * count for count in range(first.length("t"))]
+        times = [tidied(begin + step * count) for count in range(first.length("t"))]
     kind, channels = _channels(found, first, label, guessed)
     volume = Volume(
         path=path,

@@ -26,6 +26,7 @@ from farfield.errors import DataError, FarfieldError
 from farfield.missing import is_missing, of_json
 from farfield.volume import cf
 from farfield.volume.conversion import PIECE, converted
+from farfield.volume.decimals import tidied
 from farfield.volume.description import VolumeDescription, describe
 from farfield.volume.options import Means, Options
 from farfield.volume.units import BY_NUMBERS, SECONDS, factor, followed, unit
@@ -59,6 +60,12 @@ class Made:
     """Those of the remarks that are about positions."""
     main_field: str
     """The variable that a reader of volumes would show."""
+    units: dict[str, str]
+    """Those of fields that have one."""
+    length_unit: str | None
+    """That of positions, where all axes have one."""
+    time_unit: str | None
+    """That of times, where it is known."""
 
 
 @dataclass
@@ -145,7 +152,7 @@ def _converted(path: str, found: cf.Laid, which: str, fields: list[_Field], mean
     remarks: list[str] = []
     vectors, to_metres = _velocity(found, fields, remarks)
     places: list[str] = []
-    lines = _lines(found, dims, to_metres, places)
+    lines, length_unit = _lines(found, dims, to_metres, places)
     remarks += places
     size = 4 if all(np.array_equal(line.astype(np.float32), line) for line in lines) else 8
     item = 4 if all(f.is_single for f in fields) else 8
@@ -189,14 +196,40 @@ def _converted(path: str, found: cf.Laid, which: str, fields: list[_Field], mean
         remarks.append(
             f"It also holds {', '.join(found.rest[:_FEW])}{more}, of other dimensions; {path}::NAME opens one."
         )
-    times = _times(fields[0].about, remarks) if steps > 1 else ()
+    times, time_unit = _times(fields[0].about, remarks) if steps > 1 else ((), None)
     inside = [id(of) for of in vectors]
     main = "velocity" if id(fields[0]) in inside else columns[len(vectors)][0]
-    return Made(grid.path, tuple(functions), times, tuple(remarks), reads, tuple(places), main)
+    return Made(
+        grid.path,
+        tuple(functions),
+        times,
+        tuple(remarks),
+        reads,
+        tuple(places),
+        main,
+        _units(columns, vectors),
+        length_unit,
+        time_unit,
+    )
 
 
-def _lines(found: cf.Laid, dims: Sequence[int], to_metres: bool, remarks: list[str]) -> list[NDArray[np.float64]]:
-    """Coordinates along x, y and z; voxels are counted from 0 where there are none."""
+def _units(columns: Sequence[_Column], vectors: Sequence[_Field | None]) -> dict[str, str]:
+    """Units of fields by the names that they have as such."""
+    found = {}
+    for name, of, channel in columns[len(vectors) :]:
+        if of is not None and (said := str(of.channels[channel]["units"])) not in ("", "1"):
+            # As the extension calls fields.
+            found[re.sub(r"[^\w.+-]+", "_", name).strip("_.")] = said
+    speeds = {"m s-1" if of.ratio != 1.0 else of.units for of in vectors if of is not None}
+    if len(speeds) == 1 and speeds != {"1"}:
+        found["velocity"] = speeds.pop()
+    return found
+
+
+def _lines(
+    found: cf.Laid, dims: Sequence[int], to_metres: bool, remarks: list[str]
+) -> tuple[list[NDArray[np.float64]], str | None]:
+    """Coordinates along x, y and z, and their unit where it is one; cells are counted from 0 where there are none."""
     lines: list[NDArray[np.float64]] = []
     units: dict[str, str] = {}
     for n, axis in enumerate("xyz"):
@@ -209,16 +242,17 @@ def _lines(found: cf.Laid, dims: Sequence[int], to_metres: bool, remarks: list[s
         if why is not None:
             remarks.append(f"'{coordinate.name}' counts downwards ({why}): z, which goes up, is its negative.")
         own = unit(coordinate.attributes.get("units")) or ""
+        own = "" if own == "1" else own
         ratio = factor(own, "m") if to_metres else None
         units[axis] = "m" if ratio is not None else own
         lines.append(0.0 + sign * values * (1.0 if ratio is None else ratio))
     counted = [axis for n, axis in enumerate("xyz") if axis not in units and dims[n] > 1]
     placed = [f"{axis} is in {units[axis] or 'no unit'} ('{found.coordinates[axis].name}')" for axis in units]
-    remarks.append(f"Positions: {', '.join(placed)}{_counting(counted)}.")
-    unused = cf.beyond_lines(found.beyond, counted)
-    if unused is not None:
-        remarks.append(unused[0].upper() + unused[1:] + ".")
-    return lines
+    why = cf.beyond_lines(found.beyond) if counted and found.beyond else ""
+    remarks.append(f"Positions: {', '.join(placed)}{_counting(counted)}{why and f', as {why}'}.")
+    wide = {units[axis] for n, axis in enumerate("xyz") if axis in units and dims[n] > 1}
+    wide = {cf.DEGREE if own in cf.DEGREES else own for own in wide}
+    return lines, None if counted or len(wide) != 1 else wide.pop() or None
 
 
 def _counting(axes: Sequence[str]) -> str:
@@ -331,11 +365,11 @@ def _blocks(dims: Sequence[int], of: _Field | None, channel: int, step: int) -> 
             yield values
 
 
-def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
-    """When the steps are, from the first one on: in seconds where the unit is known."""
+def _times(about: VolumeDescription, remarks: list[str]) -> tuple[tuple[float, ...], str | None]:
+    """When the steps are, from the first one on: in seconds where the unit is known. And that unit."""
     times, said = [float(t) for t in about.spec["times"]], str(about.spec["time_units"])
     if any("steps are counted" in g for g in about.spec["guessed"]):
-        return ()
+        return (), None
     word, _, since = said.partition(" since ")
     seconds = SECONDS.get(unit(word) or "")
     first = times[0]
@@ -345,12 +379,12 @@ def _times(about: VolumeDescription, remarks: list[str]) -> tuple[float, ...]:
     if seconds is None:
         if begin is not None:
             remarks.append(f"Times count {word} from {begin}.")
-        return tuple(t - first for t in times)
+        return tuple(tidied(t - first) for t in times), None if word == "1" else word
     if begin is not None:
         remarks.append(f"Times count seconds from {begin}.")
     elif since or first:
         remarks.append(f"Times count seconds from {first:g} {said}.")
-    return tuple((t - first) * seconds for t in times)
+    return tuple(tidied((t - first) * seconds) for t in times), "s"
 
 
 def _documents(folder: str) -> list[str]:

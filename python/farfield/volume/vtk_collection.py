@@ -8,10 +8,20 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from farfield.errors import DataError, UsageError
 from farfield.volume.files import document, head, json_object, local_name, xml
-from farfield.volume.vtk_multiblock import Block, beside, blocks_of, distinct
+from farfield.volume.vtk_multiblock import (
+    Block,
+    beside,
+    blocks_of,
+    distinct,
+    passed_over,
+    unread,
+    without_unread,
+)
+from farfield.volume.vtk_places import is_one_region, outset
 
 _KIND = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\']Collection["\']')
 _SERIES = re.compile(rb'^(?:\xef\xbb\xbf)?\s*\{.*"file-series-version"', re.DOTALL)
@@ -57,39 +67,66 @@ def is_collection(start: bytes) -> bool:
 
 
 def steps_of(path: str, remarks: list[str] | None = None) -> list[Step]:
-    """The time steps of a collection in order of time. Files of one time and different parts are a step together; of two files of
-    one time and part the later one is taken, as those of a run that was started again are. `remarks` gets what was passed over.
+    """The time steps of a collection in order of time. Files of one time are a step together; of two files of one time, one part
+    and the same region the later one is taken, as those of a run that was started again are. `remarks` gets what was passed over.
 
     Raises:
         DataError: if it is damaged, names no file, or one that is not there.
     """
-    entries = _of_json(path) if _SERIES.search(head(path, 4096)) else _of_xml(path)
+    is_series = _SERIES.search(head(path, 4096)) is not None
+    entries = _of_json(path) if is_series else _of_xml(path)
     if not entries:
         raise DataError(f"{path}: this collection names no files; write it again")
     missing = next((e.file for e in entries if not os.path.isfile(e.file)), None)
     if missing is not None:
         raise DataError(f"{path}: its file {missing} is not there; copy it here too, or take it out of the collection")
     if any(e.time is None for e in entries):
-        parts = {e.part for e in entries}
-        if len(parts) == len(entries) > 1:
+        replaces = _Regions(by_place=not is_series)
+        if not any(replaces(a, b) for a, b in itertools.combinations(entries, 2)):
             return [_step(None, entries)]
         return [_step(None, [e]) for e in entries]
-    taken: dict[float, dict[str, _Entry]] = {}
+    taken: dict[float, list[_Entry]] = {}
     passed: list[str] = []
+    replaces = _Regions(by_place=not is_series)
     for entry in entries:
         assert entry.time is not None
-        there = taken.setdefault(entry.time, {})
-        before = there.get(entry.part)
-        if before is not None and os.path.realpath(before.file) != os.path.realpath(entry.file):
-            passed.append(f"{os.path.basename(before.file)} at {entry.time:g}")
-        there[entry.part] = entry
+        there = taken.setdefault(entry.time, [])
+        at = next((n for n, before in enumerate(there) if replaces(before, entry)), None)
+        if at is None:
+            there.append(entry)
+            continue
+        if os.path.realpath(there[at].file) != os.path.realpath(entry.file):
+            passed.append(f"{os.path.basename(there[at].file)} at {entry.time:g}")
+        there[at] = entry
     if passed and remarks is not None:
         more = f" and {len(passed) - 3} more" if len(passed) > 3 else ""
         remarks.append(
             f"Of two files of one time the later one in {os.path.basename(path)} is taken; passed over: "
             f"{', '.join(passed[:3])}{more}."
         )
-    return [_step(time, list(taken[time].values())) for time in sorted(taken)]
+    return [_step(time, taken[time]) for time in sorted(taken)]
+
+
+class _Regions:
+    """Whether an entry takes the place of another one of its time."""
+
+    def __init__(self, *, by_place: bool) -> None:
+        self._by_place = by_place
+        self._known: dict[tuple[Any, ...], bool] = {}
+        """What was found, by what is cheap to know of both files: most steps of a series are like the first."""
+
+    def __call__(self, before: _Entry, entry: _Entry) -> bool:
+        if before.part != entry.part:
+            return False
+        if not self._by_place or os.path.realpath(before.file) == os.path.realpath(entry.file):
+            return True
+        one, other = outset(before.file), outset(entry.file)
+        if one is None or other is None:
+            return True
+        key = (one[0], other[0], tuple(f"{q - p:.3g}" for p, q in zip(one[1], other[1], strict=True)))
+        if key not in self._known:
+            self._known[key] = is_one_region(before.file, entry.file)
+        return self._known[key]
 
 
 def _step(time: float | None, entries: Sequence[_Entry]) -> Step:
@@ -152,8 +189,9 @@ def single_files(path: str, steps: Sequence[Step]) -> list[Step]:
     return list(steps)
 
 
-def steps_named(files: Sequence[str], remarks: list[str]) -> list[Step]:
-    """The time steps that files are: those of a collection, else a step each. Files of several blocks become their blocks.
+def steps_named(files: Sequence[str], remarks: list[str], left_out: list[str]) -> list[Step]:
+    """The time steps that files are: those of a collection, else a step each. Files of several blocks become their blocks; of those
+    what is no grid is passed over, which `left_out` gets, where others are grids.
 
     Raises:
         DataError: if a collection or a file of blocks is damaged, or one of its files is not there.
@@ -162,11 +200,18 @@ def steps_named(files: Sequence[str], remarks: list[str]) -> list[Step]:
     steps = steps_of(files[0], remarks) if single else [Step((Block(file),), None) for file in files]
     if not all(os.path.isfile(part.file) for step in steps for part in step.parts):
         return steps
-    whole = [[b for part in step.parts for b in blocks_of(part.file, part.name)] for step in steps]
-    return [
-        Step(tuple(distinct(blocks)), step.time, step.file if blocks[0].file != step.file else "")
-        for blocks, step in zip(whole, steps, strict=True)
-    ]
+    passed: dict[str, str] = {}
+    found = []
+    for step in steps:
+        blocks = [b for part in step.parts for b in blocks_of(part.file, part.name)]
+        is_list = blocks[0].file != step.file
+        # What is no grid at all is refused as what it is.
+        if is_list or any(unread(block.file) is None for block in blocks):
+            blocks = without_unread(step.file if is_list else files[0], blocks, passed)
+        found.append(Step(tuple(distinct(blocks)), step.time, step.file if is_list else ""))
+    if passed:
+        left_out.append(passed_over(files[0], passed))
+    return found
 
 
 def are_rising(times: Sequence[float]) -> bool:

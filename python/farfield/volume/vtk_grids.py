@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +60,7 @@ class Grid:
     fields: list[Column] = field(default_factory=list)
     ghosts: list[Column] = field(default_factory=list)
     time: float | None = None
+    """NaN where it gives something else than a number."""
     remarks: list[str] = field(default_factory=list)
     plane: float | None = None
     """Where z is, of a grid one point thick in a plane of one z."""
@@ -128,6 +130,7 @@ def grid_of(path: str, scratch: Path) -> Grid:
         try:
             grid.time = time_of(found, reader)
         except DataError:  # its numbers are as good as without
+            grid.time = math.nan
             grid.remarks.append(f"The TimeValue of {os.path.basename(path)} is not one number: it has no time.")
         grid.plane = _plane_of(grid)
     return grid

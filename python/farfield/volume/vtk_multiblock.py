@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
@@ -58,10 +59,11 @@ def refuse_levels(path: str, start: bytes) -> None:
 
 
 def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
-    """The grids that a file is: itself, or those that it lists, in its order; a grid that is listed twice is one.
+    """The files that a file is: itself, or those that it lists, in its order; a file that is listed twice is one. Some may be of
+    kinds that are not read (`without_unread`).
 
     Raises:
-        DataError: if one is damaged, missing, or of a kind that is not read.
+        DataError: if one is damaged, missing, or no VTK file.
     """
     start = head(path, 4096)
     refuse_levels(path, start)
@@ -75,7 +77,8 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
             raise DataError(
                 f"{path}: its block {block.file} is not there; copy it here too, or take it out of {os.path.basename(path)}"
             )
-        refuse_unread(path, block.file)
+        if unread(block.file) is None:
+            refuse_unread(path, block.file)
         found += blocks_of(block.file, block.name, depth + 1)
     if not found:
         raise DataError(f"{path}: it lists no block with a file, and so no numbers; write it again")
@@ -83,14 +86,14 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
 
 
 def time_of_blocks(path: str) -> float | None:
-    """The time under `TimeValue` of a file that lists blocks; None where it says none that is one number."""
+    """The time under `TimeValue` of a file that lists blocks; None where it says none, NaN where that is not one number."""
     length = os.path.getsize(path)
     with open(path, "rb") as file:
         found = outline(path, file, length)
         try:
             return time_of(found, Reader(path, file, length, encoding_of(found)))
         except DataError:  # its blocks are as good as without
-            return None
+            return math.nan
 
 
 def beside(path: str, name: str) -> str:
@@ -144,6 +147,44 @@ def _listed(path: str, root: Element, name: str) -> list[Block]:
             raise DataError(f"{path}: its blocks are nested too deeply; write it again")
         waiting += [(child, inner, depth + 1) for child in reversed(list(element))]
     return found
+
+
+def unread(file: str) -> str | None:
+    """What a VTK file is that is of a kind that is not read; None of others."""
+    kind = _TYPE.search(head(file, 4096))
+    named = "" if kind is None else kind[1].decode()
+    return (_UNREAD.get(named) or _UNREAD.get(named.removeprefix("P"), "")).partition(",")[0] or None
+
+
+def without_unread(path: str, blocks: Sequence[Block], passed: dict[str, str]) -> list[Block]:
+    """The blocks of a dataset without lines, surfaces and others that are not read, which go to `passed` with what they are: beside
+    grids they are passed over.
+
+    Raises:
+        DataError: if there are no others.
+    """
+    found = {block.file: what for block in blocks if (what := unread(block.file)) is not None}
+    kept = [block for block in blocks if block.file not in found]
+    if not kept:
+        refuse_unread(path, blocks[0].file)
+    passed.update(found)
+    return kept
+
+
+def passed_over(path: str, passed: Mapping[str, str]) -> str:
+    """The sentence about those.
+
+    >>> passed_over("run/a.vtm", {"run/a/s.vtp": "lines or surfaces"})
+    'Of the blocks of a.vtm 1 is no grid in rows and planes and is passed over: s.vtp (lines or surfaces).'
+    """
+    named = [f"{os.path.basename(file)} ({what})" for file, what in passed.items()]
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    some = (
+        "1 is no grid in rows and planes and is"
+        if len(named) == 1
+        else f"{len(named)} are no grids in rows and planes and are"
+    )
+    return f"Of the blocks of {os.path.basename(path)} {some} passed over: {', '.join(named[:3])}{more}."
 
 
 def refuse_unread(path: str, file: str, part: str = "block") -> None:

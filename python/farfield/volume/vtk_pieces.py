@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError
 from farfield.volume.conversion import PIECE
+from farfield.volume.decimals import decimals
 from farfield.volume.description import Array, planes, text_of
 from farfield.volume.files import unreadable
 from farfield.volume.vtk_arrays import TYPES, DataArray, Reader
@@ -106,7 +107,7 @@ def time_of(found: Outline, reader: Reader) -> float | None:
         values = np.frombuffer(raw, _stored(array, of))
     if len(values) != 1 or not np.isfinite(values[0]):
         raise DataError(f"{of.path}: its TimeValue is not one number; write it again")
-    return float(values[0])
+    return decimals(values)[0]
 
 
 def _no_more(pieces: Iterable[bytes], count: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,9 @@ from farfield.errors import DataError
 from farfield.once import to_stderr
 from farfield.progress import reporting
 from farfield.settings import Settings
+from farfield.untimed import unused, why_untimed
 from farfield.volume.options import Means, sparing
-from farfield.volume.vtk_collection import Step, are_rising
+from farfield.volume.vtk_collection import Step
 from farfield.volume.vtk_grids import Grid
 from farfield.volume.vtk_multiblock import time_of_blocks
 from farfield.volume.vtk_zones import ZoneFiles, as_plot3d, form_of, grids_of, holds_flow, is_flow_image
@@ -42,6 +44,10 @@ class Series:
     notes: tuple[str, ...] = ()
     """Those of the remarks that whoever uses several steps should hear."""
     format: str = "VTK XML"
+    untimed: str = ""
+    """Why the times that files give are not those of the steps, where they are not."""
+    places: tuple[str, ...] = ()
+    """What every command that gives positions says of them."""
 
 
 def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
@@ -61,14 +67,15 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         form = form_of(grids)
         made = [as_plot3d(of, step.parts, form, means) for of, step in zip(grids, steps, strict=True)]
     _check(steps, made)
-    times, order, notes = _times(steps, made)
-    made = [made[n] for n in order]
+    when = _times(steps, made)
+    notes = when.notes
+    made = [made[n] for n in when.order]
     first = made[0]
     grid_files = [zone.grid for zone in made]
     # Files may have the same size and other points.
     if all(filecmp.cmp(first.grid, grid, shallow=False) for grid in grid_files[1:]):
         grid_files = grid_files[:1]
-    remarks = [*notes, *first.remarks]
+    remarks = [*([] if when.untimed else notes), *first.remarks]
     if first.of_cells:
         remarks.append(f"Of cells are {', '.join(first.of_cells)}: each point has the mean of the cells around it.")
     single = steps[0].parts[0].file
@@ -85,12 +92,27 @@ def series_of(steps: Sequence[Step], *, quiet: bool = False) -> Series:
         functions,
         tuple(remarks),
         made_of,
-        times,
+        when.times,
         len(first.dims),
         first.define,
         tuple(notes),
         first.format,
+        when.untimed,
+        _folds(made),
     )
+
+
+def _folds(made: Sequence[ZoneFiles]) -> tuple[str, ...]:
+    """What makes places doubtful, at the first step at which something does."""
+    folded = [(n, zone.folds) for n, zone in enumerate(made) if zone.folds]
+    if not folded:
+        return ()
+    n, folds = folded[0]
+    when = (
+        "" if len(made) == 1 else f" At step {n}" + (f", and {len(folded) - 1} others" if len(folded) > 1 else "") + "."
+    )
+    more = f" So it is in {len(folds) - 1} other zones." if len(folds) > 1 else ""
+    return (folds[0] + more + when,)
 
 
 def _grids(steps: Sequence[Step], means: Means) -> list[list[Grid]]:
@@ -132,26 +154,37 @@ def _sizes(zone: ZoneFiles) -> str:
     return ", ".join(listed[:3]) + (", ..." if len(listed) > 3 else "")
 
 
-def _times(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> tuple[tuple[float, ...], list[int], list[str]]:
-    """When steps are, by the collection or else by the files; the order of the steps; and what is to be said of it."""
+@dataclass(frozen=True)
+class _Times:
+    """When steps are, and what is to be said of it."""
+
+    times: tuple[float, ...]
+    """In their order; empty where nothing says it."""
+    order: list[int]
+    """That of the steps."""
+    notes: list[str] = field(default_factory=list)
+    untimed: str = ""
+    """Why times that files give are not used."""
+
+
+def _times(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> _Times:
+    """When steps are, by the collection or else by the files."""
     order = list(range(len(steps)))
     said = [step.time for step in steps]
     if None not in said:
-        return tuple(time for time in said if time is not None), order, []
+        return _Times(tuple(time for time in said if time is not None), order)
     listed = [time_of_blocks(step.listed_in) if step.listed_in else None for step in steps]
     times = [zone.time if time is None else time for time, zone in zip(listed, made, strict=True)]
     known = [time for time in times if time is not None]
-    if not known:
-        return (), order, []
-    if len(known) < len(steps):
-        without = next(step.named for step, time in zip(steps, times, strict=True) if time is None)
-        return (), order, [f"Not all files give a time (TimeValue): {without} gives none."]
+    # That one file alone has no time is said where it is read.
+    if not known or (len(steps) == 1 and not math.isfinite(known[0])):
+        return _Times((), order)
+    if why := why_untimed([step.named for step in steps], times):
+        return _Times(
+            (), order, [f"Of the times in the files (TimeValue) none is used: {why}."], unused(why, len(steps))
+        )
     order.sort(key=lambda n: known[n])
     ordered = [known[n] for n in order]
-    if not are_rising(ordered):
-        n = next(n for n in range(len(ordered) - 1) if ordered[n] == ordered[n + 1])
-        one, other = steps[order[n]].named, steps[order[n + 1]].named
-        return (), list(range(len(steps))), [f"{one} and {other} both give the time {ordered[n]:g}."]
     notes = []
     if order != list(range(len(steps))):
         n = next(n for n in range(len(order) - 1) if order[n] > order[n + 1])
@@ -160,4 +193,4 @@ def _times(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> tuple[tuple[floa
             f"The steps are sorted by the times in the files, not by the names: {os.path.basename(steps[a].named)} ({known[a]:g}) "
             f"comes before {os.path.basename(steps[b].named)} ({known[b]:g})."
         )
-    return tuple(ordered), order, notes
+    return _Times(tuple(ordered), order, notes)

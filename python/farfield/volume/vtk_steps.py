@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import DataError, UnknownName
+from farfield.untimed import why_untimed
 from farfield.volume import vtk_xml
 from farfield.volume.description import Array, Level, Volume, in_table, table_of, text_of
 from farfield.volume.options import Means, Options, sparing
@@ -49,13 +50,14 @@ def read(path: str, options: Options, means: Means) -> Volume:
     else:
         array, tables = _joined(steps, arrays, [v.tables for v in found])
     level = first.levels[0]
+    times, untimed = _times(steps, found)
     return replace(
         first,
         path=path,
         format=f"{first.format}, {len(steps):,} files" if len(steps) > 1 else first.format,
         levels=[Level([array], level.origin, level.spacing)],
-        times=_times(steps, found),
-        guessed=[*first.guessed, *remarks],
+        times=times,
+        guessed=[*first.guessed, *remarks, *untimed],
         tables=tables,
         reads=list(dict.fromkeys([*([] if is_pattern(path) else [path]), *(r for v in found for r in v.reads)])),
     )
@@ -85,14 +87,21 @@ def _said(what: Any) -> str:
     return " ".join(f"{v:g}" for v in np.ravel(what))
 
 
-def _times(steps: Sequence[Step], found: Sequence[Volume]) -> list[float]:
-    """Times of the collection, else those that the files say; none where they tell nothing."""
+def _times(steps: Sequence[Step], found: Sequence[Volume]) -> tuple[list[float], list[str]]:
+    """Times of the collection, else those that the files say; none where they tell nothing, and why."""
     said = [step.time for step in steps]
     if None not in said:
-        return [t for t in said if t is not None]
-    times = [v.times[0] for v in found if v.times]
-    rising = len(times) == len(found) and all(a < b for a, b in itertools.pairwise(times))
-    return times if rising else []
+        return [t for t in said if t is not None], []
+    times = [v.times[0] if v.times else math.nan if vtk_xml.NO_TIME in v.guessed else None for v in found]
+    names = [step.file for step in steps]
+    why = why_untimed(names, times) if len(steps) > 1 else ""
+    known = [t for t in times if t is not None and math.isfinite(t)]
+    fall = next((n for n, (a, b) in enumerate(itertools.pairwise(known)) if a >= b), None)
+    if not why and len(known) == len(found) and fall is not None:
+        why = f"{names[fall]} gives {known[fall]:g}, and {names[fall + 1]} behind it {known[fall + 1]:g}"
+    if why:
+        return [], [f"the times that files give (TimeValue) are not used, as {why}: steps are counted"]
+    return (known if len(known) == len(found) else []), []
 
 
 def _joined(steps: Sequence[Step], arrays: Sequence[Array], tables: Sequence[list[bytes]]) -> tuple[Array, list[bytes]]:

@@ -41,6 +41,9 @@ from farfield.volume.vtk_pieces import (
     time_of,
 )
 
+NO_TIME = "its TimeValue is not one number: it has no time"
+"""What is guessed of a file whose time is none."""
+
 
 def read(path: str, options: Options, means: Means) -> Volume:
     """The volume in a file.
@@ -83,7 +86,7 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
     try:
         time = time_of(found, reader)
     except DataError:  # its voxels are as good as without
-        guessed.append("its TimeValue is not one number: it has no time")
+        guessed.append(NO_TIME)
     arrays, channels, tables, reads = _arrays(found, reader, where, names, whole, dims, means)
     kind = "scalar" if len(channels) == 1 else "channels"
     if len(arrays) == 1 and arrays[0].dtype == "uint8" and len(channels) in (3, 4):

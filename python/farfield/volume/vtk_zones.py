@@ -26,6 +26,7 @@ from farfield.volume.conversion import PIECE, converted, identity
 from farfield.volume.files import unreadable
 from farfield.volume.options import Means
 from farfield.volume.vtk_arrays import Reader
+from farfield.volume.vtk_folds import folds_of
 from farfield.volume.vtk_grids import Column, Grid, blanks, grid_of, image_of, of_points, reading
 from farfield.volume.vtk_hidden import hides_any
 from farfield.volume.vtk_legacy import is_legacy, is_legacy_grid
@@ -59,13 +60,15 @@ class ZoneFiles:
     made_of: tuple[str, ...] = ()
     """The files, and those of their pieces where they have their own."""
     time: float | None = None
-    """The time that the first file gives."""
+    """The time that the first file gives; NaN where that is no number."""
     dims: tuple[tuple[int, int, int], ...] = ()
     """Points of each zone."""
     define: dict[str, str] = field(default_factory=dict)
     """Fields that go by other names too."""
     remarks: tuple[str, ...] = ()
     format: str = "VTK XML"
+    folds: tuple[str, ...] = ()
+    """What makes places doubtful."""
 
 
 def is_zone(path: str, start: bytes | None = None) -> bool:
@@ -296,6 +299,22 @@ def as_plot3d(grids: Sequence[Grid], blocks: Sequence[Block], form: Form, means:
     if planar:
         at = f"z = {planes[0]:g}" if len(planes) == 1 else f"z = {planes[0]:g} to {planes[-1]:g}"
         remarks.append(f"It is flat ({at}), and so two-dimensional: lines stay in its plane, and positions are x,y.")
+    starts = np.cumsum([head, *((coordinates * places + blanked) * grid.nodes for grid in grids)]).tolist()
+    folds = folds_of(
+        grids[0].path,
+        of_grid.path,
+        [
+            # What hidden cells hold is of no account.
+            None
+            if grid.found.kind != "StructuredGrid" or grid.ghosts or (1 in grid.dims and not planar)
+            else (start, _shape_of(grid, planar=planar))
+            for grid, start in zip(grids, starts, strict=False)
+        ],
+        zone_names,
+        places,
+        files,
+        means,
+    )
     of_cells = tuple(dict.fromkeys(c.name for grid in grids for c in grid.fields if c.where == "CellData"))
     return ZoneFiles(
         of_grid.path,
@@ -308,6 +327,7 @@ def as_plot3d(grids: Sequence[Grid], blocks: Sequence[Block], form: Form, means:
         variables.define,
         (*grids[0].remarks, *remarks, *variables.remarks),
         "legacy VTK" if legacy else "VTK XML",
+        tuple(folds),
     )
 
 
