@@ -301,7 +301,7 @@ def _of_channel(c: Mapping[str, Any]) -> str:
     if c["color"] is not None:
         said += f"  {c['color']}"
     if c["missing"] is not None:
-        said += f"  missing: {text_of(of_json(c['missing']))}"
+        said += f"  missing: {text_of(of_json(c['missing']), c['dtype'])}"
     if c["inverted"]:
         said += "  shown inverted: the lowest value is white"
     return said

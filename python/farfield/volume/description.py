@@ -296,7 +296,7 @@ def describe(volume: Volume) -> VolumeDescription:
         for array in volume.levels[0].arrays:
             for number_of in array.channels:
                 channel = volume.channels[number_of]
-                channel.missing = each(channel.missing, partial(_as_stored, dtype=array.dtype))
+                channel.missing = each(channel.missing, partial(as_stored, dtype=array.dtype))
     spec: dict[str, Any] = {
         "path": path,
         "format": volume.format,
@@ -340,10 +340,10 @@ def describe(volume: Volume) -> VolumeDescription:
     )
 
 
-def _as_stored(missing: float, dtype: str) -> float:
+def as_stored(missing: float, dtype: str) -> float:
     """A number that stands for a missing value as a type has it: 1e20 in a text is another number than in 32 bits.
 
-    >>> _as_stored(1e20, "float32"), _as_stored(1e20, "float64"), _as_stored(-1, "uint8")
+    >>> as_stored(1e20, "float32"), as_stored(1e20, "float64"), as_stored(-1, "uint8")
     (1.0000000200408773e+20, 1e+20, -1)
     """
     if dtype not in ("float16", "float32") or not math.isfinite(missing):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from farfield.errors import DataError, UnknownName, UsageError
+from farfield.missing import together
 from farfield.once import once
 from farfield.outputs import not_there
 from farfield.volume import parts, patterns
@@ -111,7 +112,8 @@ def _as_said(volume: Volume, options: Options) -> Volume:
         volume.kind = options.kind
     if options.missing is not None:
         for channel in volume.channels:
-            channel.missing = options.missing
+            # The file may name more than one, and its own stay: a user names what it does not.
+            channel.missing = together(channel.missing, options.missing)
     if options.invert is not None:
         if volume.kind in ("rgb", "rgba", "labels"):
             raise UsageError(
