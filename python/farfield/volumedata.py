@@ -165,6 +165,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
             tuple(tuple(row) for row in self._spec["direction"]),
             self._spec["length_unit"],
             self._spec.get("anatomy"),
+            self._description.axis_units,
         )
 
     @property
@@ -241,7 +242,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices):
 
     @property
     def length_unit(self) -> str:
-        """Unit of positions; `voxel` where nothing says one."""
+        """Unit of positions; `voxel` where nothing says one, `1` where axes have none in common."""
         return str(self._spec["length_unit"])
 
     @property

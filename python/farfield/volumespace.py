@@ -29,6 +29,8 @@ class Space:
     direction: tuple[tuple[float, float, float], ...]
     unit: str = "voxel"
     anatomy: str | None = None
+    axis_units: tuple[str, str, str] | None = None
+    """Of x, y and z, where they have none in common: then `unit` is 1."""
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -103,9 +105,27 @@ class Space:
         return " x ".join(str(n) for n in self.dims)
 
     def spacing_text(self) -> str:
-        """`0.5 x 0.5 x 2 mm`."""
+        """`0.5 x 0.5 x 2 mm`, or with a unit each.
+
+        >>> along = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        >>> Space((4, 5, 6), (0, 0, 0), (2, 2, 10), along, "1", None, ("degree", "degree", "m")).spacing_text()
+        '2 degree x 2 degree x 10 m'
+        """
+        if self.axis_units is not None:
+            # Only such axes are turned that go along x, y and z.
+            units = [self.axis_units[axis] for axis, _ in self.nearest_axes()]
+            return " x ".join(f"{v:.6g} {_said(u)}" for v, u in zip(self.spacing, units, strict=True))
         unit = "" if self.unit in ("voxel", "1") else f" {self.unit}"
         return " x ".join(f"{v:.6g}" for v in self.spacing) + unit
+
+    def unit_text(self) -> str:
+        """What is said of the unit of positions.
+
+        >>> along = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        >>> Space((4, 5, 6), (0, 0, 0), (2, 2, 10), along, "1", None, ("degree", "degree", "m")).unit_text()
+        'degree, degree, m'
+        """
+        return _said(self.unit) if self.axis_units is None else ", ".join(map(_said, self.axis_units))
 
     def orientation_text(self) -> str:
         """Where the axes point, after a comma: by letters of anatomy, and how far they are tilted."""
@@ -131,6 +151,10 @@ class Space:
         if self.anatomy is None:
             return ["x", "y", "z"]
         return [f"{a} ({OPPOSITE[to]} to {to})" for a, to in zip("xyz", self.anatomy, strict=True)]
+
+
+def _said(unit: str) -> str:
+    return "no unit" if unit == "1" else unit
 
 
 def _nearest_rotation(direction: Sequence[Sequence[float]]) -> NDArray[np.float64]:
@@ -196,6 +220,7 @@ def describe(
         ],
         "ranges_known": seen is not None,
         "length_unit": space.unit,
+        "axis_units": None if space.axis_units is None else list(space.axis_units),
         "anatomy": space.anatomy,
         "orientation": space.orientation(),
         "direction": [list(row) for row in space.direction],
@@ -238,8 +263,7 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
     lines.append(f"spacing  {space.spacing_text()}{space.orientation_text()}")
     low, high = info["box"]
     spans = "  ".join(f"{name} {a:.6g}..{b:.6g}" for name, a, b in zip(space.axis_names(), low, high, strict=True))
-    unit = "voxels, from the first one's centre to the last one's" if space.unit == "voxel" else space.unit
-    unit = "no unit" if unit == "1" else unit
+    unit = "voxels, from the first one's centre to the last one's" if space.unit == "voxel" else space.unit_text()
     lines.append(f"box      {spans}  [{unit}]")
     lines.append(f"channels {len(info['channels'])}")
     width = max(len(c["name"]) for c in info["channels"])

@@ -52,6 +52,8 @@ class Located:
 
     geometry: Geometry
     length_unit: str = "voxel"
+    axis_units: tuple[str, str, str] | None = None
+    """Of x, y and z where they have no unit in common; `length_unit` is 1 then."""
     times: list[float] = field(default_factory=list)
     time_units: str = "1"
     guessed: list[str] = field(default_factory=list)
@@ -120,7 +122,7 @@ def locate(
             f"{_and(counted)} count{'s' if len(counted) == 1 else ''} voxels, and {placed}: positions have no one unit"
         )
         said.append(found.places[-1])
-        found.length_unit = "1"
+        found.length_unit, found.axis_units = "1", None
     found.geometry = Geometry(
         (origin[0], origin[1], origin[2]),
         (spacing[0], spacing[1], spacing[2]),
@@ -267,6 +269,7 @@ def _one_unit(
     main = units.get("x") or units.get("y") or units["z"]
     degrees = ("degrees_east", "degrees_north", "degree", "degrees", "degree_east", "degree_north")
     found.length_unit = "degree" if main in degrees else main
+    along = [found.length_unit] * 3
     for n, axis in enumerate("xyz"):
         own = units.get(axis, main)
         if own == main or (own in degrees and main in degrees):
@@ -280,8 +283,11 @@ def _one_unit(
                 "looks wrong)"
             )
             found.places.append(said[-1])
+            along[n] = "degree" if own in degrees else own
         else:
             origin[n], spacing[n] = origin[n] * ratio, spacing[n] * ratio
+    if len(set(along)) > 1:
+        found.length_unit, found.axis_units = "1", (along[0], along[1], along[2])
 
 
 def _times(coordinate: Coordinate, steps: int, found: Located, said: list[str]) -> None:

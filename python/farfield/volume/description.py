@@ -175,6 +175,9 @@ class Volume:
     kind: str = "scalar"
     guessed: list[str] = field(default_factory=list)
     length_unit: str = "voxel"
+    """Of positions; 1 where they have none, or each axis one of its own."""
+    axis_units: tuple[str, str, str] | None = None
+    """Of x, y and z, where they have no unit in common."""
     anatomy: str | None = None
     direction: Sequence[Sequence[float]] = IDENTITY
     times: list[float] = field(default_factory=list)
@@ -242,6 +245,8 @@ class VolumeDescription:
 
     places: tuple[str, ...] = ()
     """As `Volume.places`."""
+    axis_units: tuple[str, str, str] | None = None
+    """As `Volume.axis_units`."""
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -337,6 +342,7 @@ def describe(volume: Volume) -> VolumeDescription:
         notes=tuple(volume.notes),
         contents=tuple(contents.spec(volume.contents, volume.shown)) if len(volume.contents) > 1 else (),
         places=tuple(volume.places),
+        axis_units=volume.axis_units,
     )
 
 

@@ -102,7 +102,7 @@ _SHOWN = {"rgb": "colours", "rgba": "colours", "labels": "labels, each of a colo
 def _as_said(volume: Volume, options: Options) -> Volume:
     """Options over what a reader found. Levels keep their places to one another."""
     if options.length_unit is not None:
-        volume.length_unit = options.length_unit
+        volume.length_unit, volume.axis_units = options.length_unit, None
     if options.kind is not None and options.kind != volume.kind:
         wanted = {"rgb": 3, "rgba": 4, "scalar": 1, "labels": 1}.get(options.kind)
         if wanted is not None and wanted != len(volume.channels):
@@ -146,5 +146,5 @@ def _as_said(volume: Volume, options: Options) -> Volume:
         level.spacing = (a, b, c)
     if options.spacing is not None:
         first.spacing = options.spacing
-        volume.places = []
+        volume.places, volume.axis_units = [], None
     return volume
