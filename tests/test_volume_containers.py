@@ -154,7 +154,7 @@ def test_notes_stand_in_every_result(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     for n in (1, 2, 4):
         tifffile.imwrite(tmp_path / f"s{n}.tif", noise((20, 30)))
-    said = "after s2.tif comes s4.tif: a number is missing"
+    said = "a slice is missing between s2.tif and s4.tif, by the numbers"
     out = tmp_path.parent / "out"
     out.mkdir()
     for words in (
@@ -174,6 +174,24 @@ def test_notes_stand_in_every_result(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert said not in capsys.readouterr().err
     with ff.open(tmp_path) as volume:
         assert volume.notes[-1].startswith(said) and volume.stats()["notes"] == volume.notes
+
+
+@pytest.mark.parametrize("ending", ["png", "tif"])
+def test_all_numbers_that_are_missing_are_said(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from farfield.cli import run
+
+    for n in (10, 20, 30, 50, 60, 90):
+        name = tmp_path / f"s{n}.{ending}"
+        tifffile.imwrite(name, noise((9, 8))) if ending == "tif" else Image.new("L", (8, 9)).save(name)
+    said = f"3 slices are missing, 1 between s30.{ending} and s50.{ending}, 2 between s60.{ending} and s90.{ending}"
+    for words in (["info", tmp_path], ["extract", "slice", tmp_path, "--normal", "z", "-o", tmp_path.parent / "a.npy"]):
+        assert run([*map(str, words)]) == 0
+        assert "".join(capsys.readouterr()).count(said) == 1, words
+    with ff.open(tmp_path) as volume:
+        assert sum(note.startswith(said) for note in volume.notes) == 1 and volume.shape[0] == 6
+    (tmp_path / f"s90.{ending}").rename(tmp_path / f"s95.{ending}")
+    with ff.open(str(tmp_path) + f"/s*.{ending}") as volume:
+        assert any("they are not evenly numbered" in note for note in volume.notes)
 
 
 def test_numbers_that_are_taken_for_none_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
