@@ -35,6 +35,27 @@ def test_a_range_of_padding_is_missing_where_it_lies(tmp_path: Path, there: Look
     assert list(found.array["where"]) == ["planes"] and np.array_equal(found.numbers(), data)
 
 
+@pytest.mark.parametrize("how", ["slopes", "tables"])
+def test_padding_is_said_where_numbers_become_values(how: str, tmp_path: Path, there: Look) -> None:
+    """Of slopes of each slice, and of tables: what fills it up has no value, and a note says which numbers that are."""
+    data = noise((3, 6, 8), "u2") % 100
+    data[:, 0] = 90
+    (tmp_path / "ct").mkdir()
+    for n, pixels in enumerate(data):
+        made = header(InstanceNumber=n + 1, ImagePositionPatient=[1, 2, 3 + 1.5 * n], PixelPaddingValue=90)
+        made.PixelPaddingRangeLimit = 95
+        made.RescaleSlope = 2 + n
+        if how == "tables":
+            del made.RescaleSlope, made.RescaleIntercept
+            made.ModalityLUTSequence = [item(LUTDescriptor=[100, 0, 16], ModalityLUTType="OD")]
+            made.ModalityLUTSequence[0].add_new(0x00283006, "US", [3 * v for v in range(100)])
+        put(tmp_path / "ct" / f"{n}.dcm", made, pixels)
+    found = there(tmp_path / "ct")
+    said = "its numbers 90 to 95 only fill it up (PixelPaddingRangeLimit): they are no values"
+    assert found.guessed.count(said) == 1
+    assert np.array_equal(np.isnan(found.numbers()), (data >= 90) & (data <= 95))
+
+
 def test_padding_that_differs_is_no_value_in_its_slice(tmp_path: Path, there: Look) -> None:
     data = noise((3, 6, 8), "u2")
     folder = tmp_path / "ct"
