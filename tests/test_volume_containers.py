@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import farfield as ff
 from farfield import once
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.volume import headers, tiff_slices
+from test_volume_slices import header, put
 from volume_files import Read
 
 tifffile = pytest.importorskip("tifffile")
@@ -467,6 +469,8 @@ def test_words_of_arrays_say_labels(tmp_path: Path, there: Look) -> None:
     [
         ("a.sgy", b"\xc3\x40\xf1\x40" * 800, "SEG-Y .*mdio"),
         ("a.grib2", b"GRIB\0\0\0\2", "GRIB .*cdo"),
+        ("bulletin", b"\x01\r\r\n012\r\r\nTTAA00 XXXX 000000\r\r\nGRIB\0\0\x10\1", "GRIB .*cdo"),
+        ("b.grb", b"padding".ljust(600), "GRIB .* by its name.*cdo"),
         ("a.fits", b"SIMPLE  =                    T".ljust(2880), "FITS, .*astropy"),
         ("pre/info", b'{"data_type": "uint8", "scales": []}', "precomputed volume of Neuroglancer.*tensorstore"),
     ],
@@ -491,3 +495,27 @@ def test_numbers_in_fits_are_read_as_raw(tmp_path: Path) -> None:
     given = dict(word.split("=") for word in words.split())
     with ff.open(tmp_path / "a.fits", volume={k.replace("-", "_"): v for k, v in given.items()}) as volume:
         assert np.array_equal(volume[...], data)
+
+
+@pytest.mark.parametrize("kind", ["dcm", "png"])
+def test_slices_that_are_compressed_one_by_one_are_named(kind: str, tmp_path: Path) -> None:
+    """In a folder and by a pattern; one of them is a volume."""
+    for n in range(3):
+        if kind == "png":
+            Image.new("L", (8, 9), n).save(tmp_path / "a.png")
+        else:
+            put(
+                tmp_path / "a.dcm",
+                header(InstanceNumber=n + 1, ImagePositionPatient=[1, 2, 3 + n]),
+                noise((6, 8), "u2"),
+            )
+        packed = gzip.compress((tmp_path / f"a.{kind}").read_bytes())
+        (tmp_path / f"a.{kind}").unlink()
+        (tmp_path / f"{n}.{kind}.gz").write_bytes(packed)
+    for source in (tmp_path, f"{tmp_path}/*.gz"):
+        with pytest.raises(
+            DataError, match=rf"compressed one by one \(0\.{kind}\.gz with gzip\).*gunzip -k .*0\.{kind}\.gz"
+        ):
+            ff.open(source)
+    with ff.open(tmp_path / f"0.{kind}.gz") as volume:
+        assert volume.shape[0] == 1

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from farfield.volume.dicom_numbers import numbers_of
 
-
 _BITS = (8, *range(10, 17))
 """That an entry of a table of values may have."""
 
