@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.dates import date_of
+from farfield.dates import dates_of
 from farfield.missing import as_json, of_json, text_of
 from farfield.upright import OPPOSITE
 
@@ -236,7 +236,7 @@ def describe(
         ],
         "times": times,
         "time_units": spec["time_units"],
-        "dates": [date_of(t, spec["time_units"]) for t in times] if " since " in spec["time_units"] else None,
+        "dates": dates_of(times, spec["time_units"]) if " since " in spec["time_units"] else None,
         "times_counted": counted,
         "times_gaps": [],
         "times_why": "its steps are only numbered: it does not say when they are;" if counted else None,
