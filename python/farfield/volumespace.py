@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.dates import dates_of
+from farfield.errors import UsageError
 from farfield.missing import as_json, of_json, text_of
 from farfield.upright import OPPOSITE
 
@@ -56,6 +57,33 @@ class Space:
     def index_of(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
         """Place in voxels of a position."""
         return np.asarray(np.linalg.solve(self.matrix, position - np.array(self.origin)))
+
+    def place(self, what: str, given: Sequence[float], *, voxels: bool = False) -> NDArray[np.float64]:
+        """Three numbers of a position, or of `voxels` counted from 1; of a volume one voxel thick the third need not be given.
+
+        Raises:
+            UsageError: if they are not as many finite numbers.
+
+        >>> space = Space((4, 5, 1), (1.0, 2.0, 7.0), (2.0, 2.0, 2.0), ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+        >>> space.place("a position", (3, 4)).tolist(), space.place("ijk", (3, 4), voxels=True).tolist()
+        ([3.0, 4.0, 7.0], [3.0, 4.0, 1.0])
+        """
+        try:
+            found = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        flat = self.dims[2] == 1 and abs(float(np.linalg.det(self.matrix[:2, :2]))) > 0
+        count = (2, 3) if flat else (3,)
+        if found.ndim != 1 or len(found) not in count or not np.isfinite(found).all():
+            numbers = "two or three" if flat else "three"
+            raise UsageError(f"{what} of a volume is {numbers} finite numbers, not {given!r}")
+        if len(found) == 3:
+            return found
+        if voxels:
+            return np.array([*found, 1.0])
+        ij = np.linalg.solve(self.matrix[:2, :2], found - np.array(self.origin[:2]))
+        # The numbers as they were given, and where the plane is there.
+        return np.array([*found, self.position_of(np.array([*ij, 0.0]))[2]])
 
     @property
     def box(self) -> list[list[float]]:
