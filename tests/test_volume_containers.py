@@ -469,7 +469,7 @@ def test_words_of_arrays_say_labels(tmp_path: Path, there: Look) -> None:
     [
         ("a.sgy", b"\xc3\x40\xf1\x40" * 800, "SEG-Y .*mdio"),
         ("a.grib2", b"GRIB\0\0\0\2", "GRIB .*cdo"),
-        ("bulletin", b"\x01\r\r\n012\r\r\nTTAA00 XXXX 000000\r\r\nGRIB\0\0\x10\1", "GRIB .*cdo"),
+        ("bulletin", b"\x01\r\r\n012\r\r\nTTAA00 EDZW 000000\r\r\nGRIB\0\0\x10\1", "GRIB .*cdo"),
         ("b.grb", b"padding".ljust(600), "GRIB .* by its name.*cdo"),
         ("a.fits", b"SIMPLE  =                    T".ljust(2880), "FITS, .*astropy"),
         ("pre/info", b'{"data_type": "uint8", "scales": []}', "precomputed volume of Neuroglancer.*tensorstore"),
