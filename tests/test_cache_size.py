@@ -99,6 +99,26 @@ def test_copies_of_files_that_changed_are_forgotten(folder: Path, tmp_path: Path
     assert kept(folder) == ["s0", "s1"] and not any(e.stale for e in cache.entries(folder))
 
 
+def test_a_copy_of_a_file_that_has_just_changed_goes_with_the_next_run(folder: Path, tmp_path: Path) -> None:
+    """But not while somebody holds it, and no copy that is good."""
+    name, good = scan(tmp_path / "s0.nrrd", 1), scan(tmp_path / "s1.nrrd", 1)
+    words = "import sys, farfield as ff; [print(ff.open(name)[0, 0, 0]) for name in sys.argv[1:]]; sys.stdin.read()"
+    command = [sys.executable, "-c", words, name, good]
+    held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    others = [command[:-1], [*command[:3], good]]
+    with held:
+        assert held.stdout is not None and held.stdin is not None
+        while kept(folder) != ["s0", "s1"]:
+            time.sleep(0.05)
+        scan(tmp_path / "s0.nrrd", 2)
+        time.sleep(1.1 * cache.MOMENT_S)
+        done = subprocess.run(others[0], input="", capture_output=True, text=True, check=True)
+        assert done.stdout == "2\n" and kept(folder) == ["s0", "s0", "s1"]
+        held.communicate("")
+    subprocess.run(others[1], input="", capture_output=True, text=True, check=True)
+    assert kept(folder) == ["s0", "s1"] and not any(e.stale for e in cache.entries(folder))
+
+
 def test_text_has_a_record_too(folder: Path, tmp_path: Path) -> None:
     grid = tmp_path / "t.xyz"
     points = np.stack(np.meshgrid(*[np.arange(3.0)] * 3, indexing="ij"))[::-1]

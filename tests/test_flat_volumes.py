@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import farfield
+from farfield.cli import run
 from farfield.flatvolumes import is_flat, plane_of
 from pngs import picture
 from running import Command, Json
@@ -158,3 +159,27 @@ def test_maps_have_north_on_top(ff_json: Json, tmp_path: Path) -> None:
         assert ff_json("render", tmp_path / f"{name}.zarr::t", *words)["up"] == [0, 1, 0]
         seen = shrunk(picture(tmp_path / f"{name}.png")[0], 5, 8)[:, 0, 0]
         assert (np.diff(seen.astype(int)) < 0).all(), name
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.3])
+def test_two_numbers_are_a_place_where_there_is_one_plane(
+    tilt: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By positions and by voxels, also where the plane is tilted; of other volumes three are."""
+    nib = pytest.importorskip("nibabel")
+    affine = np.diag([2.0, 3.0, 1.0, 1.0])
+    affine[:3, 3] = 10, 20, 30
+    affine[2, 0] = 2 * tilt
+    data = np.arange(30, dtype="i2").reshape(5, 6, 1)
+    nib.save(nib.Nifti1Image(data, affine), tmp_path / "a.nii")
+    with farfield.open(tmp_path / "a.nii") as volume:
+        for found in (volume.probe((16, 26)), volume.probe_ijk((4, 3))):
+            assert found is not None and found.values["a"] == data[3, 2, 0] == 20
+            assert found.position == pytest.approx((16, 26, 30 + 6 * tilt))
+            assert found.ijk == pytest.approx((4, 3, 1))
+    for words in (["16", "26"], ["--ijk", "4", "3"]):
+        assert run(["probe", str(tmp_path / "a.nii"), *words]) == 0
+        assert "a  20" in capsys.readouterr().out
+    nib.save(nib.Nifti1Image(np.zeros((5, 6, 2), "i2"), affine), tmp_path / "b.nii")
+    assert run(["probe", str(tmp_path / "b.nii"), "16", "26"]) == 2
+    assert "is three finite numbers" in capsys.readouterr().err

@@ -95,3 +95,30 @@ def test_words_for_labels_are_looked_for_in_every_format(tmp_path: Path, name: s
     for source, kind in sources.items():
         with ff.open(str(tmp_path / source)) as volume:
             assert volume.kind == kind, source
+
+
+@pytest.mark.parametrize(("photometric", "words"), [("miniswhite", []), ("minisblack", ["--invert"])])
+def test_the_lowest_value_is_white_in_every_picture(tmp_path: Path, photometric: str, words: list[str]) -> None:
+    """By the file, or by its user, who may also say that it is black."""
+    tifffile.imwrite(tmp_path / "w.tif", np.tile(np.arange(64, dtype="u2") * 100, (48, 1)), photometric=photometric)
+    slices = ["extract", "slice", str(tmp_path / "w.tif"), "--normal", "z", "--size", "64x48", "-q"]
+    slices += ["--no-bar", "--no-letters"]
+    for name, more in (("o.tif", []), ("o.jpg", []), ("g.png", ["--grey16"]), ("o.png", [])):
+        for way, falls in ((words, True), (["--no-invert"], False)):
+            target = tmp_path / f"{len(way)}{name}"
+            assert run([*slices, *more, *way, "-o", str(target)]) == 0
+            grey = np.asarray(tifffile.imread(target) if name == "o.tif" else Image.open(target).convert("F"), float)
+            row = grey.reshape(48, 64, -1)[20, :, 0]
+            assert (row[0] > row[32] > row[-1]) == falls and (row[0] < row[32] < row[-1]) != falls, (name, way)
+    numbers = [tifffile.imread(tmp_path / f"{n}o.tif").astype(int) for n in (len(words), 1)]
+    if not words:
+        assert numbers[0].dtype == numbers[1].dtype and np.abs(numbers[0] + numbers[1] - 65535).max() <= 1
+    drawn = ["render", str(tmp_path / "w.tif"), "--size", "64x48", "--no-bar", "-q", "-o", str(tmp_path / "r.tif")]
+    assert run([*drawn, *(["--raw", "invert=yes"] if words else [])]) == 0
+    assert np.abs(tifffile.imread(tmp_path / "r.tif")[20].astype(float) - np.linspace(65535, 0, 64)).max() < 3000
+
+
+def test_an_array_has_the_numbers_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tifffile.imwrite(tmp_path / "w.tif", np.zeros((4, 5), "u2"), photometric="miniswhite")
+    words = ["extract", "slice", str(tmp_path / "w.tif"), "--normal", "z", "-o", str(tmp_path / "o.npy"), "--invert"]
+    assert run(words) == 2 and "an array has the numbers themselves" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zipfile
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import farfield as ff
 from farfield import once
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.volume import headers, tiff_slices
+from test_volume_slices import header, put
 from volume_files import Read
 
 tifffile = pytest.importorskip("tifffile")
@@ -154,7 +156,7 @@ def test_notes_stand_in_every_result(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     for n in (1, 2, 4):
         tifffile.imwrite(tmp_path / f"s{n}.tif", noise((20, 30)))
-    said = "after s2.tif comes s4.tif: a number is missing"
+    said = "a slice is missing between s2.tif and s4.tif, by the numbers"
     out = tmp_path.parent / "out"
     out.mkdir()
     for words in (
@@ -174,6 +176,24 @@ def test_notes_stand_in_every_result(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert said not in capsys.readouterr().err
     with ff.open(tmp_path) as volume:
         assert volume.notes[-1].startswith(said) and volume.stats()["notes"] == volume.notes
+
+
+@pytest.mark.parametrize("ending", ["png", "tif"])
+def test_all_numbers_that_are_missing_are_said(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from farfield.cli import run
+
+    for n in (10, 20, 30, 50, 60, 90):
+        name = tmp_path / f"s{n}.{ending}"
+        tifffile.imwrite(name, noise((9, 8))) if ending == "tif" else Image.new("L", (8, 9)).save(name)
+    said = f"3 slices are missing, 1 between s30.{ending} and s50.{ending}, 2 between s60.{ending} and s90.{ending}"
+    for words in (["info", tmp_path], ["extract", "slice", tmp_path, "--normal", "z", "-o", tmp_path.parent / "a.npy"]):
+        assert run([*map(str, words)]) == 0
+        assert "".join(capsys.readouterr()).count(said) == 1, words
+    with ff.open(tmp_path) as volume:
+        assert sum(note.startswith(said) for note in volume.notes) == 1 and volume.shape[0] == 6
+    (tmp_path / f"s90.{ending}").rename(tmp_path / f"s95.{ending}")
+    with ff.open(str(tmp_path) + f"/s*.{ending}") as volume:
+        assert any("they are not evenly numbered" in note for note in volume.notes)
 
 
 def test_numbers_that_are_taken_for_none_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -449,6 +469,8 @@ def test_words_of_arrays_say_labels(tmp_path: Path, there: Look) -> None:
     [
         ("a.sgy", b"\xc3\x40\xf1\x40" * 800, "SEG-Y .*mdio"),
         ("a.grib2", b"GRIB\0\0\0\2", "GRIB .*cdo"),
+        ("bulletin", b"\x01\r\r\n012\r\r\nTTAA00 EDZW 000000\r\r\nGRIB\0\0\x10\1", "GRIB .*cdo"),
+        ("b.grb", b"padding".ljust(600), "GRIB .* by its name.*cdo"),
         ("a.fits", b"SIMPLE  =                    T".ljust(2880), "FITS, .*astropy"),
         ("pre/info", b'{"data_type": "uint8", "scales": []}', "precomputed volume of Neuroglancer.*tensorstore"),
     ],
@@ -473,3 +495,27 @@ def test_numbers_in_fits_are_read_as_raw(tmp_path: Path) -> None:
     given = dict(word.split("=") for word in words.split())
     with ff.open(tmp_path / "a.fits", volume={k.replace("-", "_"): v for k, v in given.items()}) as volume:
         assert np.array_equal(volume[...], data)
+
+
+@pytest.mark.parametrize("kind", ["dcm", "png"])
+def test_slices_that_are_compressed_one_by_one_are_named(kind: str, tmp_path: Path) -> None:
+    """In a folder and by a pattern; one of them is a volume."""
+    for n in range(3):
+        if kind == "png":
+            Image.new("L", (8, 9), n).save(tmp_path / "a.png")
+        else:
+            put(
+                tmp_path / "a.dcm",
+                header(InstanceNumber=n + 1, ImagePositionPatient=[1, 2, 3 + n]),
+                noise((6, 8), "u2"),
+            )
+        packed = gzip.compress((tmp_path / f"a.{kind}").read_bytes())
+        (tmp_path / f"a.{kind}").unlink()
+        (tmp_path / f"{n}.{kind}.gz").write_bytes(packed)
+    for source in (tmp_path, f"{tmp_path}/*.gz"):
+        with pytest.raises(
+            DataError, match=rf"compressed one by one \(0\.{kind}\.gz with gzip\).*gunzip -k .*0\.{kind}\.gz"
+        ):
+            ff.open(source)
+    with ff.open(tmp_path / f"0.{kind}.gz") as volume:
+        assert volume.shape[0] == 1

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tifffile
 import zarr
 
 import fake_volume
 import farfield as ff
+from farfield.cli import run
 from volume_files import Read, look
 
 Look = Callable[..., Read]
@@ -187,3 +189,65 @@ def test_coordinates_that_are_not_used_are_told_of_once(levels: list[float], tmp
     with ff.open(tmp_path / "a.nc") as found:
         said = [s for s in found.info()["guessed"] if "x and y count" in s or "lat" in s]
         assert len(said) == 1 and "as its coordinates lat, lon are not one line for each axis" in said[0]
+
+
+@pytest.mark.parametrize("kind", ["zarr", "h5"])
+@pytest.mark.parametrize("thick", [4, 1])
+def test_axes_in_unlike_units_have_one_each(
+    kind: str, thick: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Degrees along x and y and metres along z: no unit is that of all, wherever one is told."""
+    ocean(tmp_path / "a", kind, DEPTHS[:thick], {"units": "m", "positive": "up"})
+    with ff.open(tmp_path / "a") as volume:
+        assert volume.length_unit == "1" and "1 degree x 0.5 degree x" in repr(volume)
+        assert volume.info()["axis_units"] == ["degree", "degree", "m"] and volume.info()["length_unit"] == "1"
+        found = volume.probe((1.0, 59.5, 5.0))
+        assert found is not None and found.units["position"] == "1"
+        units = [volume.to_xarray()[axis].attrs["units"] for axis in "xyz"]
+        assert units == ["degree", "degree", "m"]
+        for normal in "xyz":
+            assert volume.slice_image(normal=normal, size=(20, 16)).length_unit == "1"
+    assert run(["info", str(tmp_path / "a")]) == 0
+    said = capsys.readouterr().out
+    step = 10 if thick > 1 else 1
+    assert f"spacing  1 degree x 0.5 degree x {step} m;" in said and "[degree, degree, m]" in said
+    assert run(["probe", str(tmp_path / "a"), "1", "59.5", "5"]) == 0
+    assert "position  1 59.5 5 [degree, degree, m]" in capsys.readouterr().out
+    assert run(["convert", str(tmp_path / "a"), str(tmp_path / "b.zarr"), "-q"]) == 0
+    with ff.open(tmp_path / "b.zarr") as volume:
+        assert volume.length_unit == "1"
+    # Who says a unit is taken at his word.
+    with ff.open(tmp_path / "a", volume={"length_unit": "km"}) as volume:
+        assert volume.length_unit == "km" and volume.info()["axis_units"] is None
+
+
+def test_units_of_axes_of_other_formats_are_brought_to_one_or_none(tmp_path: Path) -> None:
+    body = b"\n" + np.zeros((4, 5, 6), "u1").tobytes()
+    head = "NRRD0005\ntype: uint8\ndimension: 3\nsizes: 6 5 4\nencoding: raw\n"
+    spaced = "space dimension: 3\nspace directions: (2,0,0) (0,2,0) (0,0,3)\nspace origin: (1,1,1)\n"
+    for n, (lines, unit, spacing, origin) in enumerate(
+        (
+            (spaced + 'space units: "mm" "mm" "cm"\n', "mm", (2, 2, 30), (1, 1, 10)),
+            (spaced + 'space units: "mm" "mm" "degree"\n', "1", (2, 2, 3), (1, 1, 1)),
+            ('spacings: 2 2 3\nunits: "um" "um" "mm"\n', "um", (2, 2, 3000), None),
+            ('spacings: 2 2 3\nunits: "um" "um" "Pa"\n', "1", (2, 2, 3), None),
+        )
+    ):
+        (tmp_path / f"{n}.nrrd").write_bytes((head + lines).encode() + body)
+        with ff.open(tmp_path / f"{n}.nrrd") as volume:
+            assert (volume.length_unit, volume.spacing) == (unit, spacing), lines
+            assert origin is None or volume.origin == origin
+    about = {"axes": "ZYX", "PhysicalSizeX": 2.0, "PhysicalSizeY": 2.0, "PhysicalSizeZ": 3.0, "PhysicalSizeXUnit": "µm"}
+    for own, unit, apart in (("nm", "µm", 0.003), ("s", "1", 3.0)):
+        units = {"PhysicalSizeYUnit": "µm", "PhysicalSizeZUnit": own}
+        tifffile.imwrite(tmp_path / "a.ome.tif", np.zeros((4, 5, 6), "u1"), metadata={**about, **units})
+        with ff.open(tmp_path / "a.ome.tif") as volume:
+            assert volume.length_unit == unit.replace("µ", "u") and volume.spacing == (2, 2, apart)
+    root = zarr.create_group(tmp_path / "a.zarr")
+    root.create_array("0", shape=(4, 5, 6), chunks=(4, 5, 6), dtype="u1")
+    axes = [{"name": a, "type": "space", "unit": u} for a, u in zip("zyx", ("hPa", "meter", "meter"), strict=True)]
+    scale = [{"type": "scale", "scale": [3, 2, 2]}]
+    datasets = [{"path": "0", "coordinateTransformations": scale}]
+    root.attrs["ome"] = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}
+    with ff.open(tmp_path / "a.zarr") as volume:
+        assert volume.length_unit == "1" and "2 m x 2 m x 3 hPa" in repr(volume)

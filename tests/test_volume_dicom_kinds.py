@@ -35,6 +35,27 @@ def test_a_range_of_padding_is_missing_where_it_lies(tmp_path: Path, there: Look
     assert list(found.array["where"]) == ["planes"] and np.array_equal(found.numbers(), data)
 
 
+@pytest.mark.parametrize("how", ["slopes", "tables"])
+def test_padding_is_said_where_numbers_become_values(how: str, tmp_path: Path, there: Look) -> None:
+    """Of slopes of each slice, and of tables: what fills it up has no value, and a note says which numbers that are."""
+    data = noise((3, 6, 8), "u2") % 100
+    data[:, 0] = 90
+    (tmp_path / "ct").mkdir()
+    for n, pixels in enumerate(data):
+        made = header(InstanceNumber=n + 1, ImagePositionPatient=[1, 2, 3 + 1.5 * n], PixelPaddingValue=90)
+        made.PixelPaddingRangeLimit = 95
+        made.RescaleSlope = 2 + n
+        if how == "tables":
+            del made.RescaleSlope, made.RescaleIntercept
+            made.ModalityLUTSequence = [item(LUTDescriptor=[100, 0, 16], ModalityLUTType="OD")]
+            made.ModalityLUTSequence[0].add_new(0x00283006, "US", [3 * v for v in range(100)])
+        put(tmp_path / "ct" / f"{n}.dcm", made, pixels)
+    found = there(tmp_path / "ct")
+    said = "its numbers 90 to 95 only fill it up (PixelPaddingRangeLimit): they are no values"
+    assert found.guessed.count(said) == 1
+    assert np.array_equal(np.isnan(found.numbers()), (data >= 90) & (data <= 95))
+
+
 def test_padding_that_differs_is_no_value_in_its_slice(tmp_path: Path, there: Look) -> None:
     data = noise((3, 6, 8), "u2")
     folder = tmp_path / "ct"
@@ -255,3 +276,51 @@ def test_padding_of_the_largest_picture_of_a_slide_counts(tmp_path: Path, there:
     found = there(tmp_path)
     assert found.spec["channels"][0]["missing"] == 2 and len(found.spec["levels"]) == 2
     assert "its number 2 only fills it up" in found.guessed
+
+
+@pytest.mark.parametrize("count", [256, 255])
+@pytest.mark.parametrize("form", ["bytes in words", "words", "bytes as numbers"])
+def test_tables_of_8_bits_an_entry(form: str, count: int, tmp_path: Path, there: Look) -> None:
+    """Two entries in a word, or one (PS3.3 C.11.1.1.1): of values, of grey values, and of colours."""
+    entries = (255 - np.arange(count)).astype("u1")
+    packed = entries.tobytes() + bytes(count % 2)
+    words = entries.astype("<u2").tobytes()
+    data = noise((6, 8), "u1")
+    data[0, :2] = 0, 255
+    value = {"bytes in words": packed, "words": words, "bytes as numbers": np.frombuffer(packed, "<u2").tolist()}[form]
+    table = item(LUTDescriptor=[count, 0, 8], ModalityLUTType="OD")
+    table.add_new(0x00283006, "US" if form == "bytes as numbers" else "OW", value)
+    made = header(ImagePositionPatient=[1, 2, 3])
+    del made.RescaleSlope, made.RescaleIntercept, made.WindowCenter, made.WindowWidth
+    made.ModalityLUTSequence = [table]
+    put(tmp_path / "a.dcm", made, data)
+    expected = entries[np.minimum(data, count - 1)]
+    assert np.array_equal(there(tmp_path / "a.dcm").numbers()[0], expected)
+    del made.ModalityLUTSequence
+    made.VOILUTSequence = [table]
+    put(tmp_path / "b.dcm", made, data)
+    found = there(tmp_path / "b.dcm")
+    assert found.spec["channels"][0]["limits"] == [0, count - 1] and found.spec["channels"][0]["inverted"]
+    if form == "bytes as numbers":
+        return
+    del made.VOILUTSequence
+    made.PhotometricInterpretation = "PALETTE COLOR"
+    for colour, flip in (("Red", 1), ("Green", -1), ("Blue", 1)):
+        setattr(made, f"{colour}PaletteColorLookupTableDescriptor", [count, 0, 8])
+        own = np.frombuffer(packed if form == "bytes in words" else words, "u1" if form == "bytes in words" else "<u2")
+        own = np.concatenate([own[:count][::flip], own[count:]])
+        setattr(made, f"{colour}PaletteColorLookupTableData", own.tobytes())
+    put(tmp_path / "c.dcm", made, data)
+    found = there(tmp_path / "c.dcm")
+    assert np.array_equal(found.numbers()[0], expected)
+    assert np.array_equal(found.numbers(1)[0], entries[::-1][np.minimum(data, count - 1)])
+
+
+def test_a_table_that_is_broken_is_named(tmp_path: Path, there: Look) -> None:
+    made = header(ImagePositionPatient=[1, 2, 3])
+    del made.RescaleSlope, made.RescaleIntercept
+    made.ModalityLUTSequence = [item(LUTDescriptor=[256, 0, 16], ModalityLUTType="OD")]
+    made.ModalityLUTSequence[0].add_new(0x00283006, "OW", bytes(100))
+    put(tmp_path / "a.dcm", made, noise((6, 8), "u1"))
+    with pytest.raises(DataError, match=r"its table of values .*256 entries of 16 bits do not fit into its 100 bytes"):
+        there(tmp_path / "a.dcm")

@@ -12,6 +12,7 @@ import zarr
 from numpy.typing import NDArray
 
 import farfield as ff
+from farfield.cli import run
 from farfield.scene.volumes import first_scene
 from running import Command
 from test_volume_looks import pixels
@@ -174,3 +175,48 @@ def test_the_command_line_says_it_once_for_all(tmp_path: Path, ff: Command) -> N
         ff("extract", "isosurface", path, "--value", 144.3, *options, "-o", tmp_path / f"{path.parent.name}.ply")
     bodies = [(tmp_path / f"{name}.ply").read_bytes().split(b"end_header")[1] for name in ("plain", "nan")]
     assert bodies[0] == bodies[1] and len(bodies[0]) > 10_000
+
+
+def test_what_is_said_of_missing_numbers_adds_to_what_the_file_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its fill value and what is beyond its valid range stay missing, and what is told of them stays true."""
+    data = np.arange(np.prod(DIMS), dtype="f4").reshape(DIMS)
+    data[0, 0, :2] = -1e30, 200_000
+    source = write(tmp_path / "own", data, -1e30, valid_max=150_000.0)
+    for missing in ("3", "3,7..8", [3, (7, 8)]):
+        with ff.open(source, volume={"missing": missing}) as volume:
+            found = [volume.probe_ijk((i, 1, 1)).values["t"] for i in (1, 2, 3, 4, 5)]  # type: ignore[union-attr]
+        assert np.isnan(found[0]) and np.isnan(found[1]) and np.isnan(found[3])
+        assert found[2] == 2 and found[4] == 4
+    assert run(["info", str(source), "--missing", "3"]) == 0
+    said = capsys.readouterr().out
+    assert "missing: -1e+30, above 150000, 3" in said and "up to 150000: numbers beyond it are missing" in said
+    for command in (["render", "-o", "p.png"], ["extract", "slice", "--normal", "z", "-o", "s.npy"]):
+        words = [*command[:-1], str(tmp_path / command[-1]), str(source), "--raw", "missing=3", "-q"]
+        assert run([*words, "--size", "48x44"]) == 0
+    assert np.nanmin(np.load(tmp_path / "s.npy")) >= 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ends"), [("f4", (0, 100)), ("f8", (-0.5, 100.25)), ("i2", (-3, 100)), ("u2", (5, 9))]
+)
+def test_bounds_of_valid_ranges_are_told_as_they_are(
+    dtype: str, ends: tuple[float, float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(tmp_path / "own", np.zeros(DIMS, dtype), valid_range=list(ends))
+    assert run(["info", str(source)]) == 0
+    assert f"missing: below {ends[0]:g}, above {ends[1]:g}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("said", "dtype", "ends"), [("true", "i1", (0, -57)), ("false", "u1", (156, 100))])
+def test_valid_ranges_are_told_in_the_numbers_that_the_file_means(
+    said: str, dtype: str, ends: tuple[int, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    low, high = (0, 199) if said == "true" else (-100, 100)
+    source = write(tmp_path / "own", np.full(DIMS, ends[1], dtype), valid_range=list(ends), _Unsigned=said)
+    assert run(["info", str(source)]) == 0
+    told = capsys.readouterr().out
+    assert f"its valid range is {low} to {high}:" in told and f"missing: below {low}, above {high}" in told
+    with ff.open(source) as volume:
+        assert volume.probe_ijk((1, 1, 1)).values["t"] == high  # type: ignore[union-attr]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import farfield as ff
 from farfield.cli import run
-from farfield.dates import date_of
+from farfield.dates import date_of, dates_of
 
 h5py = pytest.importorskip("h5py")
 
@@ -39,3 +40,30 @@ def test_a_picture_of_a_scene_says_when(
 @pytest.mark.parametrize("unit", ["days", "months"])
 def test_what_is_no_number_has_no_date(time: float, unit: str) -> None:
     assert date_of(time, f"{unit} since 1990-01-01") is None
+
+
+@pytest.mark.parametrize("unit", ["seconds", "days"])
+def test_times_within_a_second_are_told_apart(unit: str, tmp_path: Path, capsys: pytest.CaptureFixture[Any]) -> None:
+    """In info, in what a run says of its step, and in Python."""
+    steps = np.array([1e9, 1e9 + 0.5, 1e9 + 1]) / (86400 if unit == "days" else 1)
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        for name, line in {"time": steps, "y": range(7), "x": range(8)}.items():
+            file.create_dataset(name, data=np.asarray(line, float)).make_scale(name)
+        file["time"].attrs["units"] = f"{unit} since 1970-01-01"
+        dataset = file.create_dataset("t", data=np.zeros((3, 7, 8)))
+        for n, name in enumerate(("time", "y", "x")):
+            dataset.dims[n].attach_scale(file[name])
+    dates = [f"2001-09-09T01:46:{second}" for second in ("40.0", "40.5", "41.0")]
+    with ff.open(tmp_path / "a.nc") as volume:
+        assert volume.info()["dates"] == dates
+    assert run(["info", str(tmp_path / "a.nc")]) == 0
+    assert f"3: {dates[0]} to {dates[2]}" in capsys.readouterr().out
+    assert run(["probe", str(tmp_path / "a.nc"), "--step", "1", "--ijk", "1", "1", "1"]) == 0
+    assert f"step 1, at {dates[1]}" in capsys.readouterr().out
+
+
+def test_digits_of_dates_are_those_that_steps_need() -> None:
+    units = "seconds since 2001-01-01"
+    assert dates_of([0, 0.25, 1e308], units)[1:] == ["2001-01-01T00:00:00.25", None]
+    assert dates_of([0.5, 1.5], units) == ["2001-01-01T00:00:01", "2001-01-01T00:00:02"]
+    assert dates_of([float("nan"), float("inf")], units) == [None, None]

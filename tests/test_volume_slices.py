@@ -288,8 +288,8 @@ def test_odd_images_are_named(tmp_path: Path, there: Look) -> None:
     for n in (1, 2, 3, 5):
         pil.fromarray(noise((6, 8), "u1")).save(tmp_path / "png" / f"s{n}.png")
     found = there(tmp_path / "png")
-    assert "after s3.png comes s5.png: a number is missing" in found.guessed
-    assert len(found.description.notes) == 1 and "after s3.png comes s5.png" in found.description.notes[0]
+    assert "a slice is missing between s3.png and s5.png" in found.guessed
+    assert len(found.description.notes) == 1 and "between s3.png and s5.png" in found.description.notes[0]
     pil.fromarray(noise((6, 9), "u1")).save(tmp_path / "png" / "s3.png")
     with pytest.raises(
         DataError,

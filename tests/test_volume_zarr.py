@@ -420,7 +420,7 @@ def test_stores_of_xarray(version: int, consolidated: bool, tmp_path: Path, ther
         and found.level["spacing"] == [0.5, 0.25, 10]
         and found.level["origin"] == [10, 60, 0]
     )
-    assert spec["direction"][1] == [0, -1, 0] and spec["length_unit"] == "degree" and "z is in m" in found.guessed
+    assert spec["direction"][1] == [0, -1, 0] and spec["length_unit"] == "1" and "z is in m" in found.guessed
     channel = spec["channels"][0]
     assert channel["name"] == "sea temperature" and channel["units"] == "degC" and channel["scale"] == [0.01, 5.0]
     assert channel["missing"] == -32768

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import shutil
 import time
@@ -28,6 +29,8 @@ RECORDS = ".records"
 """The folder of records, in `data`."""
 JUST_NOW_S = 60.0
 """An entry that was used so recently stays: who asked for it may not have opened it yet."""
+MOMENT_S = 1.0
+"""Likewise one that was made of a file which has changed: nobody asks for it any more."""
 _BEGUN: dict[str, BinaryIO] = {}
 """By cache, the locked file by which others know that this process uses it."""
 _LOOKED: dict[str, int] = {}
@@ -89,7 +92,8 @@ def clear(folder: Path, parts: Sequence[str] | None = None) -> int:
 def note_use(entry: Path, sources: Iterable[str] = ()) -> None:
     """Notes that an entry is used now, and of which files it was made. Where nothing can be written nothing is lost: an entry
     without a record is as old as its own file."""
-    folder = entry.parent.parent
+    # Before the record has its time: what is used was used since this process began.
+    begin(entry.parent.parent)
     record = _record(entry)
     states = []
     for source in sources:
@@ -103,7 +107,6 @@ def note_use(entry: Path, sources: Iterable[str] = ()) -> None:
             os.utime(record)
         else:
             record.write_text(text, encoding="utf-8")
-    begin(folder)
 
 
 def begin(folder: Path) -> None:
@@ -138,12 +141,12 @@ def keep_within(folder: Path, limit: int | None, *, room: int = 0) -> list[Entry
     larger than `limit` (None: as large as it gets); what went. What is in use stays, so that it may be larger all the same."""
     found = entries(folder)
     total = sum(e.bytes for e in found) + room
-    since = _since(folder)
+    first, now = _first_begun(folder), time.time()
     gone = []
     for entry in sorted(found, key=lambda e: (not e.stale, e.used, e.name)):
         if not entry.stale and (limit is None or total <= limit):
             break
-        if entry.used >= since or entry.name.startswith("."):
+        if entry.used >= min(first, now - (MOMENT_S if entry.stale else JUST_NOW_S)) or entry.name.startswith("."):
             continue
         if _remove(folder / entry.part / entry.name):
             total -= entry.bytes
@@ -151,9 +154,9 @@ def keep_within(folder: Path, limit: int | None, *, room: int = 0) -> list[Entry
     return gone
 
 
-def _since(folder: Path) -> float:
-    """When the first of the processes began that use the cache, or a little while ago."""
-    first = time.time() - JUST_NOW_S
+def _first_begun(folder: Path) -> float:
+    """When the first of the processes began that use the cache and still run."""
+    first = math.inf
     for place in (folder / "data" / RECORDS).glob("*.lock"):
         with contextlib.suppress(OSError), open(place, "rb") as file:
             begun = os.fstat(file.fileno()).st_mtime

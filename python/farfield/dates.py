@@ -5,9 +5,10 @@ Months and years differ from CF's: they are those of the calendar.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, lru_cache
@@ -36,9 +37,9 @@ _LEAP = 366
 """Days of year 0, from whose beginning on days are counted; Python's count begins with year 1, at 1."""
 
 
-def date_of(time: float, units: str) -> str | None:
-    """The date of a time, as ISO 8601 has it, to the second; None where the units count from no date. A calendar that is none of
-    everyday use stands in brackets behind the units.
+def date_of(time: float, units: str, digits: int = 0) -> str | None:
+    """The date of a time, as ISO 8601 has it, to the second, or to so many `digits` of one; None where the units count from no
+    date. A calendar that is none of everyday use stands in brackets behind the units.
 
     >>> date_of(0.5, "days since 1990-01-01"), date_of(59, "days since 2001-01-01 (noleap)"), date_of(1, "s")
     ('1990-01-01T12:00:00', '2001-03-01T00:00:00', None)
@@ -50,9 +51,11 @@ def date_of(time: float, units: str) -> str | None:
     ('1582-11-11T00:00:00', '1582-11-01T00:00:00')
     >>> date_of(math.nan, "days since 1990-01-01"), date_of(math.inf, "months since 1990-01-01")
     (None, None)
+    >>> date_of(59.96, "seconds since 2001-01-01", 1), date_of(59.94, "seconds since 2001-01-01", 1)
+    ('2001-01-01T00:01:00.0', '2001-01-01T00:00:59.9')
     """
     start = _start_of(units)
-    if start is None or not math.isfinite(time * max(start.each, start.months)):
+    if start is None or not math.isfinite(time * max(start.each, start.months) * 10.0**digits):
         return None
     days, each = start.days, start.each
     if start.months:
@@ -60,10 +63,50 @@ def date_of(time: float, units: str) -> str | None:
         if exact is None:
             return None
         days, time = math.floor(exact), exact % 1
-    whole = days * 86400 + round(start.seconds + time * each)
+    parts = 10**digits
+    # Always upward from the middle, so that what is a second apart stays so.
+    count = math.floor((start.seconds + time * each) * parts + 0.5)
+    whole, part = days * 86400 + count // parts, f".{count % parts:0{digits}d}" if digits else ""
     y, m, d = _date(whole // 86400, start.calendar)
     rest = whole % 86400
-    return f"{y:04d}-{m:02d}-{d:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{y:04d}-{m:02d}-{d:02d}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}{part}"
+
+
+_MOST_DIGITS = 9
+_LATEST = 1e15
+"""Seconds beyond which double precision has no parts of them."""
+_FINE = 100
+"""Parts of a step to which dates are told where they are no decimal numbers."""
+
+
+def dates_of(times: Sequence[float], units: str) -> list[str | None]:
+    """The dates of times, with parts of a second where steps are shorter than one.
+
+    >>> dates_of([0, 0.5, 1], "seconds since 2001-01-01"), dates_of([0, 60], "seconds since 2001-01-01")
+    (['2001-01-01T00:00:00.0', '2001-01-01T00:00:00.5', '2001-01-01T00:00:01.0'], ['2001-01-01T00:00:00', '2001-01-01T00:01:00'])
+    >>> dates_of([0, 1 / 3], "seconds since 2001-01-01")
+    ['2001-01-01T00:00:00.000', '2001-01-01T00:00:00.333']
+    """
+    digits = _digits(times, units)
+    return [date_of(time, units, digits) for time in times]
+
+
+def _digits(times: Sequence[float], units: str) -> int:
+    """Digits of a second that tell times apart."""
+    start = _start_of(units)
+    if start is None or start.months:
+        return 0
+    seconds = [start.seconds + time * start.each for time in times if abs(time * start.each) < _LATEST]
+    steps = [abs(b - a) for a, b in itertools.pairwise(seconds) if a != b]
+    least = min(steps, default=1.0)
+    # What is left by rounding is no part of a second.
+    if least > 1 - 1e-6:
+        return 0
+    for digits in range(1, _MOST_DIGITS):
+        parts = 10**digits
+        if least * parts >= _FINE or all(abs(s * parts - round(s * parts)) < 1e-2 for s in seconds):
+            return digits
+    return _MOST_DIGITS
 
 
 @dataclass(frozen=True)
@@ -113,7 +156,7 @@ def moment_of(info: Mapping[str, Any], step: int) -> dict[str, Any]:
     units = info.get("time_units") or "1"
     counted = bool(info.get("times_counted"))
     found: dict[str, Any] = {"step": step, "time": None if counted else times[step], "time_units": units}
-    date = None if counted else date_of(times[step], units)
+    date = None if counted else date_of(times[step], units, _digits(times, units))
     return found if date is None else {**found, "date": date}
 
 
@@ -128,7 +171,7 @@ def moments_of(info: Mapping[str, Any]) -> list[str]:
     times = info.get("times") or []
     if info.get("times_counted"):
         return [f"step {n}" for n in range(len(times))]
-    dates = [date_of(time, info.get("time_units") or "1") for time in times]
+    dates = dates_of(times, info.get("time_units") or "1")
     return [date.replace("T", " ") for date in dates if date is not None] if all(dates) else []
 
 

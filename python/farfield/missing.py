@@ -87,21 +87,40 @@ def of_json(found: Any) -> Missing:
     return together(*(((_end(p[0]), _end(p[1])),) if isinstance(p, list) else _end(p) for p in parts))
 
 
-def text_of(missing: Missing) -> str:
-    """For people.
+def text_of(missing: Missing, dtype: str | None = None) -> str:
+    """For people. Of a range that goes on for ever the first number is told that is not in it, where the numbers are of a `dtype`.
 
     >>> text_of((1e20, -999.0, (float("-inf"), 0.0), (5.0, float("inf")), (7.0, 9.0)))
     '1e+20, -999, up to 0, from 5 on, 7 to 9'
+    >>> text_of(((float("-inf"), -1.0), (101.0, float("inf"))), "int16")
+    'below 0, above 100'
     """
-    return ", ".join(_text(low, high) for low, high in ranges_of(missing))
+    return ", ".join(_text(low, high, dtype) for low, high in ranges_of(missing))
 
 
-def _text(low: float, high: float) -> str:
+def _text(low: float, high: float, dtype: str | None) -> str:
     if low == high:
         return f"{low:.6g}"
+    # `0.0 +` makes zeros of negative ones.
     if math.isinf(low):
-        return f"up to {high:.6g}"
-    return f"from {low:.6g} on" if math.isinf(high) else f"{low:.6g} to {high:.6g}"
+        return f"up to {high:.6g}" if dtype is None else f"below {0.0 + next_of(high, dtype, math.inf):.6g}"
+    if math.isinf(high):
+        return f"from {low:.6g} on" if dtype is None else f"above {0.0 + next_of(low, dtype, -math.inf):.6g}"
+    return f"{low:.6g} to {high:.6g}"
+
+
+def next_of(end: float, dtype: str, towards: float) -> float:
+    """The first number of a type beyond an end of a range.
+
+    >>> next_of(0, "int16", -math.inf), next_of(2.5, "uint8", math.inf), next_of(1.0, "float64", math.inf)
+    (-1, 3, 1.0000000000000002)
+    """
+    if dtype in ("float16", "float32"):
+        with np.errstate(over="ignore", under="ignore"):
+            return float(np.nextafter(np.dtype(dtype).type(end), np.dtype(dtype).type(towards)))
+    if dtype == "float64" or not math.isfinite(end):
+        return math.nextafter(end, towards)
+    return math.ceil(end) - 1 if towards < 0 else math.floor(end) + 1
 
 
 def _end(found: Any) -> float:

@@ -92,9 +92,11 @@ def beside(target: str, ending: str) -> Iterator[str]:
             os.unlink(name)
 
 
-def write_grey(numbers: str, target: str, limits: tuple[float, float] | None) -> tuple[float, float]:
+def write_grey(
+    numbers: str, target: str, limits: tuple[float, float] | None, *, inverted: bool = False
+) -> tuple[float, float]:
     """Writes an array of numbers (`.npy`, two axes) as grey of 16 bits, the first of `limits` black and the second white (None:
-    the least and the largest); what is no number is black. The limits that it has.
+    the least and the largest), or the other way round; what is no number is black. The limits that it has.
 
     Raises:
         UsageError: if no library writes TIFF here.
@@ -120,6 +122,7 @@ def write_grey(numbers: str, target: str, limits: tuple[float, float] | None) ->
                 part = np.asarray(values[piece], dtype=np.float64)
                 with np.errstate(invalid="ignore"):
                     scaled = np.clip((part - low) / ((high - low) or 1.0), 0.0, 1.0) * 65535.0
+                scaled = 65535.0 - scaled if inverted else scaled
                 image[piece] = np.where(np.isnan(scaled), 0.0, np.rint(scaled)).astype(np.uint16)
             image.flush()
             del image

@@ -319,7 +319,7 @@ def write_slice(
         with reporting(progress) as report:
             done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), name, progress=report))
         if is_grey:
-            done["ranges"] = [write_grey(name, target, (look or {}).get("range"))]
+            done["ranges"] = [write_grey(name, target, (look or {}).get("range"), inverted=bool(inverted))]
     done["output"] = target
     if not (done["pixels"]["values"] or done["pixels"]["failed"]):
         # A picture that is all clear looks like one that went wrong.

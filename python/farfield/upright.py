@@ -78,7 +78,7 @@ def of_images(form: str) -> bool:
 def is_map(volume: VolumeDataset) -> bool:
     """Whether y is a coordinate, and is not the number of a row: of maps, and of what VTK writes."""
     by = made_as(volume)
-    if by.startswith(("VTK", "GeoTIFF")) or volume.length_unit == "degree":
+    if by.startswith(("VTK", "GeoTIFF")) or "degree" in (volume.length_unit, *(volume.space.axis_units or ())):
         return True
     return by.startswith(_ARRAYS) and volume.length_unit != "voxel"
 

@@ -166,6 +166,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
             tuple(tuple(row) for row in self._spec["direction"]),
             self._spec["length_unit"],
             self._spec.get("anatomy"),
+            self._description.axis_units,
         )
 
     @property
@@ -242,7 +243,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
 
     @property
     def length_unit(self) -> str:
-        """Unit of positions; `voxel` where nothing says one."""
+        """Unit of positions; `voxel` where nothing says one, `1` where axes have none in common."""
         return str(self._spec["length_unit"])
 
     @property
@@ -375,26 +376,26 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         """Values at a position in space, or None where it is outside of the volume.
 
         Raises:
-            UsageError: if it is not three finite numbers.
+            UsageError: if it is not three finite numbers, or two where the volume is one voxel thick along z.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").probe((80, 100, 84)).values
         {'phantom': 80.0}
         """
-        where = _three("a position", position)
+        where = self.space.place("a position", position)
         return self._probe(self.space.index_of(where), where)
 
     def probe_ijk(self, ijk: Sequence[float]) -> VolumeProbe | None:
         """As `probe`, at a place in voxels along x, y and z: 1-based, fractions are fine.
 
         Raises:
-            UsageError: if it is not three finite numbers.
+            UsageError: if it is not three finite numbers, or two where the volume is one voxel thick along z.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").probe_ijk((33, 41, 29)).position
         (80.0, 100.0, 84.0)
         """
-        index = _three("ijk", ijk) - 1
+        index = self.space.place("ijk", ijk, voxels=True) - 1
         return self._probe(index, self.space.position_of(index))
 
     def _probe(self, index: NDArray[np.float64], position: NDArray[np.float64]) -> VolumeProbe | None:
@@ -588,13 +589,3 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
 
 def _triple(values: NDArray[Any]) -> Triple:
     return int(values[0]), int(values[1]), int(values[2])
-
-
-def _three(what: str, given: Sequence[float]) -> NDArray[np.float64]:
-    try:
-        found = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != (3,) or not np.isfinite(found).all():
-        raise UsageError(f"{what} of a volume is three finite numbers, not {given!r}")
-    return found

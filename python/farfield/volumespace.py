@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.dates import date_of
+from farfield.dates import dates_of
+from farfield.errors import UsageError
 from farfield.missing import as_json, of_json, text_of
 from farfield.upright import OPPOSITE
 
@@ -29,6 +30,8 @@ class Space:
     direction: tuple[tuple[float, float, float], ...]
     unit: str = "voxel"
     anatomy: str | None = None
+    axis_units: tuple[str, str, str] | None = None
+    """Of x, y and z, where they have none in common: then `unit` is 1."""
 
     @property
     def matrix(self) -> NDArray[np.float64]:
@@ -54,6 +57,33 @@ class Space:
     def index_of(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
         """Place in voxels of a position."""
         return np.asarray(np.linalg.solve(self.matrix, position - np.array(self.origin)))
+
+    def place(self, what: str, given: Sequence[float], *, voxels: bool = False) -> NDArray[np.float64]:
+        """Three numbers of a position, or of `voxels` counted from 1; of a volume one voxel thick the third need not be given.
+
+        Raises:
+            UsageError: if they are not as many finite numbers.
+
+        >>> space = Space((4, 5, 1), (1.0, 2.0, 7.0), (2.0, 2.0, 2.0), ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+        >>> space.place("a position", (3, 4)).tolist(), space.place("ijk", (3, 4), voxels=True).tolist()
+        ([3.0, 4.0, 7.0], [3.0, 4.0, 1.0])
+        """
+        try:
+            found = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        flat = self.dims[2] == 1 and abs(float(np.linalg.det(self.matrix[:2, :2]))) > 0
+        count = (2, 3) if flat else (3,)
+        if found.ndim != 1 or len(found) not in count or not np.isfinite(found).all():
+            numbers = "two or three" if flat else "three"
+            raise UsageError(f"{what} of a volume is {numbers} finite numbers, not {given!r}")
+        if len(found) == 3:
+            return found
+        if voxels:
+            return np.array([*found, 1.0])
+        ij = np.linalg.solve(self.matrix[:2, :2], found - np.array(self.origin[:2]))
+        # The numbers as they were given, and where the plane is there.
+        return np.array([*found, self.position_of(np.array([*ij, 0.0]))[2]])
 
     @property
     def box(self) -> list[list[float]]:
@@ -103,9 +133,27 @@ class Space:
         return " x ".join(str(n) for n in self.dims)
 
     def spacing_text(self) -> str:
-        """`0.5 x 0.5 x 2 mm`."""
+        """`0.5 x 0.5 x 2 mm`, or with a unit each.
+
+        >>> along = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        >>> Space((4, 5, 6), (0, 0, 0), (2, 2, 10), along, "1", None, ("degree", "degree", "m")).spacing_text()
+        '2 degree x 2 degree x 10 m'
+        """
+        if self.axis_units is not None:
+            # Only such axes are turned that go along x, y and z.
+            units = [self.axis_units[axis] for axis, _ in self.nearest_axes()]
+            return " x ".join(f"{v:.6g} {_said(u)}" for v, u in zip(self.spacing, units, strict=True))
         unit = "" if self.unit in ("voxel", "1") else f" {self.unit}"
         return " x ".join(f"{v:.6g}" for v in self.spacing) + unit
+
+    def unit_text(self) -> str:
+        """What is said of the unit of positions.
+
+        >>> along = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+        >>> Space((4, 5, 6), (0, 0, 0), (2, 2, 10), along, "1", None, ("degree", "degree", "m")).unit_text()
+        'degree, degree, m'
+        """
+        return _said(self.unit) if self.axis_units is None else ", ".join(map(_said, self.axis_units))
 
     def orientation_text(self) -> str:
         """Where the axes point, after a comma: by letters of anatomy, and how far they are tilted."""
@@ -131,6 +179,10 @@ class Space:
         if self.anatomy is None:
             return ["x", "y", "z"]
         return [f"{a} ({OPPOSITE[to]} to {to})" for a, to in zip("xyz", self.anatomy, strict=True)]
+
+
+def _said(unit: str) -> str:
+    return "no unit" if unit == "1" else unit
 
 
 def _nearest_rotation(direction: Sequence[Sequence[float]]) -> NDArray[np.float64]:
@@ -196,6 +248,7 @@ def describe(
         ],
         "ranges_known": seen is not None,
         "length_unit": space.unit,
+        "axis_units": None if space.axis_units is None else list(space.axis_units),
         "anatomy": space.anatomy,
         "orientation": space.orientation(),
         "direction": [list(row) for row in space.direction],
@@ -211,7 +264,7 @@ def describe(
         ],
         "times": times,
         "time_units": spec["time_units"],
-        "dates": [date_of(t, spec["time_units"]) for t in times] if " since " in spec["time_units"] else None,
+        "dates": dates_of(times, spec["time_units"]) if " since " in spec["time_units"] else None,
         "times_counted": counted,
         "times_gaps": [],
         "times_why": "its steps are only numbered: it does not say when they are;" if counted else None,
@@ -238,8 +291,7 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
     lines.append(f"spacing  {space.spacing_text()}{space.orientation_text()}")
     low, high = info["box"]
     spans = "  ".join(f"{name} {a:.6g}..{b:.6g}" for name, a, b in zip(space.axis_names(), low, high, strict=True))
-    unit = "voxels, from the first one's centre to the last one's" if space.unit == "voxel" else space.unit
-    unit = "no unit" if unit == "1" else unit
+    unit = "voxels, from the first one's centre to the last one's" if space.unit == "voxel" else space.unit_text()
     lines.append(f"box      {spans}  [{unit}]")
     lines.append(f"channels {len(info['channels'])}")
     width = max(len(c["name"]) for c in info["channels"])
@@ -301,7 +353,7 @@ def _of_channel(c: Mapping[str, Any]) -> str:
     if c["color"] is not None:
         said += f"  {c['color']}"
     if c["missing"] is not None:
-        said += f"  missing: {text_of(of_json(c['missing']))}"
+        said += f"  missing: {text_of(of_json(c['missing']), c['dtype'])}"
     if c["inverted"]:
         said += "  shown inverted: the lowest value is white"
     return said

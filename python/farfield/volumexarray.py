@@ -56,7 +56,7 @@ def data_array(volume: VolumeDataset) -> Any:
         for n, name in enumerate("xyz"):
             step = space.spacing[n] * float(np.sign(space.direction[n][n]))
             values = space.origin[n] + step * np.arange(space.dims[n])
-            coordinates[name] = (name, values, {"units": space.unit})
+            coordinates[name] = (name, values, {"units": space.axis_units[n] if space.axis_units else space.unit})
     if "time" in volume.dims:
         coordinates["time"] = ("time", volume.times, {"units": volume.time_units})
     if "channel" in volume.dims:

@@ -109,11 +109,11 @@ def _of_volume(
         "units": units,
         "stats": stats,
     }
-    length_unit = "no unit" if volume.length_unit == "1" else volume.length_unit
     axes = ", ".join(volume.space.axis_names()) if volume.anatomy is not None else ""
     lines = [
         f"ijk       {' '.join(f'{v:.6g}' for v in first.ijk)}",
-        f"position  {' '.join(_number(v) for v in first.position)} [{length_unit}]" + (f"  {axes}" if axes else ""),
+        f"position  {' '.join(_number(v) for v in first.position)} [{volume.space.unit_text()}]"
+        + (f"  {axes}" if axes else ""),
     ]
     if moment:
         lines.append(f"when      {moment_text(moment)}")

@@ -9,6 +9,7 @@ from farfield import outputs
 from farfield.cli.common import Common, flat, names, stats_lines
 from farfield.dates import moment_of, moment_text
 from farfield.names import field_names
+from farfield.otherpictures import ENDINGS as PICTURES
 
 
 def is_image(output: str) -> bool:
@@ -40,7 +41,7 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
             raise UsageError(f"--level {level:g} is a level of resolution, a whole number, where there is no --window")
         more["level"] = int(level)
     if more.pop("invert") is not None:
-        if not output.lower().endswith(".png"):
+        if not output.lower().endswith(PICTURES):
             raise UsageError(f"{output}: --invert is for pictures; an array has the numbers themselves")
         common.volume = {**common.volume, "invert": options["invert"]}
     settings = common.settings()

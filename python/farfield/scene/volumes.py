@@ -32,6 +32,7 @@ from farfield.scene.models import (
 )
 from farfield.scene.sampling import LARGEST, PIECE, Values, around, mean_range, read_box, rising, sample
 from farfield.scene.signs import OVERSHOOT, has_sign, is_hounsfield, is_signed
+from farfield.volume.description import as_stored
 
 if TYPE_CHECKING:
     from farfield.progress import Report
@@ -153,9 +154,9 @@ def settled(
             once.remark(volume.path, said(name, unseen))
         known = without(found, none)
         # A scene does not say with which options its source is opened: drawn without them it stays clear.
-        if volume._options.missing is not None and channel.missing is not None:
+        if volume._options.missing is not None:
             factor, offset = channel.scale or (1.0, 0.0)
-            ends = {end for ends in ranges_of(channel.missing) for end in ends}
+            ends = {as_stored(end, channel.dtype.name) for ends in ranges_of(volume._options.missing) for end in ends}
             none += [factor * end + offset for end in sorted(ends)]
         return known, none
 

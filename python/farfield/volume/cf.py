@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.missing import Missing, each, text_of, together
+from farfield.missing import Missing, each, next_of, text_of, together
 from farfield.volume.axes import by_attributes
 from farfield.volume.decimals import decimals
 from farfield.volume.description import Array, Channel, Geometry
@@ -56,6 +56,8 @@ class Located:
 
     geometry: Geometry
     length_unit: str = "voxel"
+    axis_units: tuple[str, str, str] | None = None
+    """Of x, y and z where they have no unit in common; `length_unit` is 1 then."""
     times: list[float] = field(default_factory=list)
     time_units: str = "1"
     guessed: list[str] = field(default_factory=list)
@@ -121,7 +123,7 @@ def locate(
         placed = ", ".join(f"{axis} is in {'no unit' if units[axis] == '1' else units[axis]}" for axis in units)
         found.places.append(f"{counting}, and {placed}: positions have no one unit{why and f', as {why}'}")
         said.append(found.places[-1])
-        found.length_unit = "1"
+        found.length_unit, found.axis_units = "1", None
     elif why:
         found.places.append(f"{why}: {counting} from 0")
         said.append(found.places[-1])
@@ -265,6 +267,7 @@ def _one_unit(
         return
     main = units.get("x") or units.get("y") or units["z"]
     found.length_unit = DEGREE if main in DEGREES else main
+    along = [found.length_unit] * 3
     for n, axis in enumerate("xyz"):
         own = units.get(axis, main)
         if own == main or (own in DEGREES and main in DEGREES):
@@ -278,8 +281,11 @@ def _one_unit(
                 "looks wrong)"
             )
             found.places.append(said[-1])
+            along[n] = DEGREE if own in DEGREES else own
         else:
             origin[n], spacing[n] = origin[n] * ratio, spacing[n] * ratio
+    if len(set(along)) > 1:
+        found.length_unit, found.axis_units = "1", (along[0], along[1], along[2])
 
 
 def _times(coordinate: Coordinate, steps: int, found: Located, said: list[str]) -> None:
@@ -317,12 +323,24 @@ def signed_as_said(array: Array, about: Mapping[str, Any], missing: Missing) -> 
     """Gives an array's whole numbers the sign that `_Unsigned` says (NetCDF classic and others have no unsigned types), and what
     stands in chunks that were never written along with them. What stands for a missing value, as numbers are then.
     """
-    said = str(about.get("_Unsigned")).lower()
-    if said not in ("true", "false") or not array.dtype.removeprefix("u").startswith("int"):
+    dtype = _signed(array.dtype, about)
+    if dtype == array.dtype:
         return missing
-    array.dtype = ("u" if said == "true" else "") + array.dtype.removeprefix("u")
+    array.dtype = dtype
     array.fill = None if array.fill is None else _resigned(array.fill, array.dtype)
     return each(missing, partial(_resigned, dtype=array.dtype))
+
+
+def _signed(dtype: str, about: Mapping[str, Any]) -> str:
+    """A type as `_Unsigned` has it.
+
+    >>> _signed("int8", {"_Unsigned": "true"}), _signed("uint8", {}), _signed("float32", {"_Unsigned": "true"})
+    ('uint8', 'uint8', 'float32')
+    """
+    said = str(about.get("_Unsigned")).lower()
+    if said not in ("true", "false") or not dtype.removeprefix("u").startswith("int"):
+        return dtype
+    return ("u" if said == "true" else "") + dtype.removeprefix("u")
 
 
 def _resigned(value: float, dtype: str) -> float:
@@ -366,37 +384,22 @@ def _beyond(array: Array, about: Mapping[str, Any]) -> tuple[Missing, list[str]]
     if not any(ends) or array.dtype in ("bool",):
         return None, []
     low, high = (end[0] if end and not math.isnan(end[0]) else None for end in ends)
-    shown = text_of(((-math.inf if low is None else low, math.inf if high is None else high),))
     whole = array.dtype.removeprefix("u").startswith("int")
     scale, _ = scale_of(about)
     of_values = whole and scale is not None and all(isinstance(v, float) for v in (low, high) if v is not None)
+    dtype = _signed(array.dtype, about)
+    if dtype != array.dtype and not of_values:
+        low, high = (None if v is None else _resigned(v, dtype) for v in (low, high))
+    shown = text_of(((-math.inf if low is None else low, math.inf if high is None else high),))
     if of_values and scale is not None:
         low, high = (None if v is None else (v - scale[1]) / scale[0] for v in (low, high))
         low, high = (high, low) if scale[0] < 0 else (low, high)
-    unsigned = str(about.get("_Unsigned")).lower() == "true" and whole
-    dtype = ("u" if unsigned else "") + array.dtype.removeprefix("u") if unsigned else array.dtype
-    if unsigned and not of_values:
-        low, high = (None if v is None else _resigned(v, dtype) for v in (low, high))
     if low is not None and high is not None and not low <= high:
         return None, [f"its valid range {shown} holds no number: it is not used"]
-    under = () if low is None else ((-math.inf, _next(low, dtype, -math.inf)),)
-    over = () if high is None else ((_next(high, dtype, math.inf), math.inf),)
+    under = () if low is None else ((-math.inf, next_of(low, dtype, -math.inf)),)
+    over = () if high is None else ((next_of(high, dtype, math.inf), math.inf),)
     what = "" if of_values or scale is None else " as stored"
     return together(under, over), [f"its valid range is {shown}{what}: numbers beyond it are missing"]
-
-
-def _next(end: float, dtype: str, towards: float) -> float:
-    """The first number of a type beyond an end of a range.
-
-    >>> _next(0, "int16", -math.inf), _next(2.5, "uint8", math.inf), _next(1.0, "float64", math.inf)
-    (-1, 3, 1.0000000000000002)
-    """
-    if dtype in ("float16", "float32"):
-        with np.errstate(over="ignore", under="ignore"):
-            return float(np.nextafter(np.dtype(dtype).type(end), np.dtype(dtype).type(towards)))
-    if dtype == "float64" or not math.isfinite(end):
-        return math.nextafter(end, towards)
-    return math.ceil(end) - 1 if towards < 0 else math.floor(end) + 1
 
 
 def channel_of(name: str, about: Mapping[str, Any], missing: Missing) -> tuple[Channel, list[str]]:

@@ -175,6 +175,9 @@ class Volume:
     kind: str = "scalar"
     guessed: list[str] = field(default_factory=list)
     length_unit: str = "voxel"
+    """Of positions; 1 where they have none, or each axis one of its own."""
+    axis_units: tuple[str, str, str] | None = None
+    """Of x, y and z, where they have no unit in common."""
     anatomy: str | None = None
     direction: Sequence[Sequence[float]] = IDENTITY
     times: list[float] = field(default_factory=list)
@@ -242,6 +245,8 @@ class VolumeDescription:
 
     places: tuple[str, ...] = ()
     """As `Volume.places`."""
+    axis_units: tuple[str, str, str] | None = None
+    """As `Volume.axis_units`."""
 
     @property
     def hidden(self) -> tuple[int, ...]:
@@ -296,7 +301,7 @@ def describe(volume: Volume) -> VolumeDescription:
         for array in volume.levels[0].arrays:
             for number_of in array.channels:
                 channel = volume.channels[number_of]
-                channel.missing = each(channel.missing, partial(_as_stored, dtype=array.dtype))
+                channel.missing = each(channel.missing, partial(as_stored, dtype=array.dtype))
     spec: dict[str, Any] = {
         "path": path,
         "format": volume.format,
@@ -337,13 +342,14 @@ def describe(volume: Volume) -> VolumeDescription:
         notes=tuple(volume.notes),
         contents=tuple(contents.spec(volume.contents, volume.shown)) if len(volume.contents) > 1 else (),
         places=tuple(volume.places),
+        axis_units=volume.axis_units,
     )
 
 
-def _as_stored(missing: float, dtype: str) -> float:
+def as_stored(missing: float, dtype: str) -> float:
     """A number that stands for a missing value as a type has it: 1e20 in a text is another number than in 32 bits.
 
-    >>> _as_stored(1e20, "float32"), _as_stored(1e20, "float64"), _as_stored(-1, "uint8")
+    >>> as_stored(1e20, "float32"), as_stored(1e20, "float64"), as_stored(-1, "uint8")
     (1.0000000200408773e+20, 1e+20, -1)
     """
     if dtype not in ("float16", "float32") or not math.isfinite(missing):

@@ -28,6 +28,7 @@ from farfield.volume.dicom_stacks import is_of_slide
 from farfield.volume.dicom_tiles import of_slide
 from farfield.volume.dicom_times import Order, key_of, order_of, sorter
 from farfield.volume.dicom_values import NUMBERS, channels_of, look_shown, values_of, with_blanks
+from farfield.volume.files import missing_slices
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 
@@ -262,18 +263,11 @@ def _missing(path: str, slices: Sequence[Slice], options: Options, guessed: list
     whole = all(n >= 1 and abs(gap - n * usual) <= slack(usual) for n, gap in zip(counts, gaps, strict=True))
     lacking = sum(counts) + 1 - len(slices)
     if whole and 0 < lacking < len(slices) and counts.count(1) > 1:
-        at = [
-            f"{f'{n - 1} ' if lacking > 1 else ''}between {os.path.basename(before.file)} and {os.path.basename(after.file)}"
-            for n, (before, after) in zip(counts, itertools.pairwise(slices), strict=True)
-            if n > 1
-        ]
-        more = f", and {len(at) - 4} times more" if len(at) > 4 else ""
         is_coloured = first.samples > 1 or (first.palette is not None and options.kind not in NUMBERS)
         shown = "black" if is_coloured else "without values"
-        what = "a slice is missing" if lacking == 1 else f"{lacking} slices are missing,"
         guessed.append(
-            f"{what} {', '.join(at[:4])}{more}: what lay there is {shown}; --spacing X,Y,Z shows the others as if nothing lay "
-            "between them"
+            f"{missing_slices([s.file for s in slices], counts)}: what lay there is {shown}; --spacing X,Y,Z shows the others as "
+            "if nothing lay between them"
         )
         return [*(n - 1 for n in counts), 0]
     for (before, after), gap in zip(itertools.pairwise(slices), gaps, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -381,9 +381,9 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         spacing=spacing,
         thickness=abs(thickness) if thickness else None,
         scale=scale,
-        table=modality_table_of(header, processing) if scale is None else None,
+        table=_table(file, "values (ModalityLUTSequence)", modality_table_of, header) if scale is None else None,
         table_units=_table_units(header),
-        palette=palette_of(header, processing) if is_palette else None,
+        palette=_table(file, "colours (palette)", palette_of, header, processing) if is_palette else None,
         padding=padding_of(*_padding(header, dtype), dtype) if photometric.startswith("MONOCHROME") else None,
         uid=str(header.get("SOPInstanceUID") or ""),
         location=number_of(header.get("SliceLocation")),
@@ -392,7 +392,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         unapplied=_unapplied(header, scale),
         kinds=tuple(str(word).upper() for word in values_in(header.get("ImageType"))),
         whole=(whole(header.get("TotalPixelMatrixRows")) or 0, whole(header.get("TotalPixelMatrixColumns")) or 0),
-        look=look_of(header, processing),
+        look=look_of(header),
         units=_units(header, modality),
         moments=dicom_times.moments_of(header),
         resolution=(number_of(header.get("TemporalResolution")) or 0.0) / 1000 or None,
@@ -446,6 +446,19 @@ def _syntax(file: str, header: Any) -> tuple[Any, str]:
         raise DataError(f"{file}: it does not say how it is written (no TransferSyntaxUID); write it again")
     found = uid.UID(_IMPLICIT if implicit else _PLAIN[1] if little else _BIG)
     return found, f"its files do not say how they are written: they are taken as {found.name}, as their elements look"
+
+
+def _table(file: str, what: str, read: Callable[..., Any], *given: Any) -> Any:
+    """A table of a header; the error says that it is the table that cannot be read."""
+    try:
+        return read(*given)
+    except MemoryError:
+        raise
+    except Exception as error:  # pydicom raises whatever comes of damaged segments
+        said = " ".join(str(error).split())[:160] or type(error).__name__
+        raise DataError(
+            f"{file}: its table of {what} cannot be read ({said}); write the file again with what made it, or take the table out"
+        ) from error
 
 
 def _table_units(header: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from farfield.volume.dicom_numbers import number_of, numbers_of
+from farfield.volume.dicom_tables import entries_of
 
 _CURVED = "SIGMOID"
 
@@ -29,14 +30,14 @@ class Look:
         return self if window is None else replace(self, window=window)
 
 
-def look_of(header: Any, processing: Any) -> Look:
+def look_of(header: Any) -> Look:
     """How the header says that an image is shown; a table of grey values that cannot be read is left out."""
     inverted = "MONOCHROME1" if str(header.get("PhotometricInterpretation", "")) == "MONOCHROME1" else ""
     if str(header.get("PresentationLUTShape") or "").strip() == "INVERSE":
         inverted = inverted or "PresentationLUTShape INVERSE"
     window = window_of(header)
     if header.get("VOILUTSequence"):
-        found, falls, flaw = _of_table(header, processing)
+        found, falls, flaw = _of_table(header)
         ramp = window or found
         which = "its window" if window is not None else "all values" if flaw else "the values that it tells apart"
         what = f"cannot be read ({flaw})" if flaw else "is not followed"
@@ -52,21 +53,18 @@ def look_of(header: Any, processing: Any) -> Look:
     return Look(window, inverted)
 
 
-def _of_table(header: Any, processing: Any) -> tuple[tuple[float, float] | None, bool, str]:
+def _of_table(header: Any) -> tuple[tuple[float, float] | None, bool, str]:
     """Values that a table of grey values tells apart, whether it falls, and why it cannot be read."""
     described = numbers_of(header.VOILUTSequence[0].get("LUTDescriptor"), 3)
     if described is None:
         return None, False, "its LUTDescriptor is not three numbers"
-    count, said = int(described[0]) or 1 << 16, int(described[1])
+    said = int(described[1])
     # Values may be negative, whatever the header calls the type of the table's first one.
     signed = int(header.get("PixelRepresentation", 0)) == 1 or (number_of(header.get("RescaleIntercept")) or 0.0) < 0
     first = said - (1 << 16) if signed and said >= 1 << 15 else said
-    # The table is read with its first value as it stands: that is shifted afterwards.
     try:
-        entries = np.asarray(processing.apply_voi(np.arange(count) + said, header)).astype(np.int64)
-    except MemoryError:
-        raise
-    except Exception as error:  # pydicom raises whatever comes of a damaged table
+        entries = entries_of(header.VOILUTSequence[0], header).astype(np.int64)
+    except (ValueError, TypeError, OverflowError) as error:
         return None, False, " ".join(str(error).split())[:160] or type(error).__name__
     changes = np.flatnonzero(np.diff(entries))
     if not len(changes):

@@ -64,6 +64,7 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
         guessed.append("its values are numbers of colours in a palette")
     paddings = [s.padding for s in slices]
     made = _made(first)
+    _say_padding(paddings, guessed)
     if any(s.table is not None for s in slices):
         guessed.append("its values are those of a table of its own (ModalityLUTSequence)")
         plain = all(s.table is not None for s in slices) and not any(paddings)
@@ -76,17 +77,25 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
         meanings = [_valued(s, scale) for s, scale in zip(slices, scales, strict=True)]
         return Values(meanings, made, why=f"has a rescale slope of its own in each {what}", scaled=True)
     if len(set(paddings)) > 1:
-        guessed.append("its slices have different PixelPaddingValues, each of which is no value in its slice")
         return Values([_valued(s, None) for s in slices], made, why="has a padding of its own in each slice")
     padding = paddings[0]
     if padding is None:
         return Values()
     low, high = padding
-    if low == high:
-        guessed.append(f"its number {low:.9g} only fills it up (PixelPaddingValue): it is no value")
-        return Values(missing=low)
-    guessed.append(f"its numbers {low:.9g} to {high:.9g} only fill it up (PixelPaddingRangeLimit): they are no values")
-    return Values(missing=((low, high),))
+    return Values(missing=low if low == high else ((low, high),))
+
+
+def _say_padding(paddings: Sequence[tuple[float, float] | None], guessed: list[str]) -> None:
+    """Says which stored numbers are no values, also where these become others before they are paged."""
+    if len(set(paddings)) > 1:
+        guessed.append("its slices have different PixelPaddingValues, each of which is no value in its slice")
+    elif paddings[0] is not None:
+        low, high = paddings[0]
+        guessed.append(
+            f"its number {low:.9g} only fills it up (PixelPaddingValue): it is no value"
+            if low == high
+            else f"its numbers {low:.9g} to {high:.9g} only fill it up (PixelPaddingRangeLimit): they are no values"
+        )
 
 
 def _made(first: Slice) -> str:

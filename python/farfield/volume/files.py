@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
@@ -109,6 +110,29 @@ def local_name(tag: str) -> str:
     ('Image', 'Image', 'Image')
     """
     return tag.rsplit("}", 1)[-1].rsplit(":", 1)[-1]
+
+
+_MOST_GAPS = 4
+"""How many of them a sentence names."""
+
+
+def missing_slices(files: Sequence[str], counts: Sequence[int]) -> str:
+    """How many slices of a series are missing, and between which: `counts` are how many steps each one lies before the next.
+
+    >>> missing_slices(["s/1.png", "s/2.png", "s/4.png", "s/7.png"], [1, 2, 3])
+    '3 slices are missing, 1 between 2.png and 4.png, 2 between 4.png and 7.png'
+    >>> missing_slices(["1.png", "3.png"], [2])
+    'a slice is missing between 1.png and 3.png'
+    """
+    lacking = sum(counts) - len(counts)
+    at = [
+        f"{f'{n - 1} ' if lacking > 1 else ''}between {os.path.basename(before)} and {os.path.basename(after)}"
+        for n, (before, after) in zip(counts, itertools.pairwise(files), strict=True)
+        if n > 1
+    ]
+    what = "a slice is missing" if lacking == 1 else f"{lacking} slices are missing,"
+    more = f", and {len(at) - _MOST_GAPS} times more" if len(at) > _MOST_GAPS else ""
+    return f"{what} {', '.join(at[:_MOST_GAPS])}{more}"
 
 
 def stem(path: str) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 
 from farfield.errors import DataError
-from farfield.volume.files import head
+from farfield.volume.files import head, unreadable
 
 _HEAD = 4096
 
@@ -21,7 +22,13 @@ _OURS = {
     ".vtr": "VTK XML", ".vts": "VTK XML",
     ".pvti": "VTK XML", ".pvtr": "VTK XML", ".pvts": "VTK XML", ".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG",
 }  # fmt: skip
+_GRIB = "convert it to NetCDF (cdo -f nc4 copy {0} out.nc, or xarray with cfgrib)"
+_GRIB_START = re.compile(rb"GRIB.{3}[\x01\x02]", re.DOTALL)
+"""How a message begins, with its edition."""
+_BULLETIN = 512
+"""Bytes in which it begins, behind what bulletins of the WMO have before it."""
 _TOOLS = {
+    **dict.fromkeys((".grb", ".grib", ".grb2", ".grib2"), ("GRIB (fields of weather models)", _GRIB)),
     ".mgz": ("a FreeSurfer volume", "convert it to NIfTI (mri_convert {0} out.nii)"),
     ".mgh": ("a FreeSurfer volume", "convert it to NIfTI (mri_convert {0} out.nii)"),
     ".mnc": ("a MINC volume", "convert it to NIfTI (mnc2nii {0} out.nii)"),
@@ -158,11 +165,8 @@ def _refuse_grids(path: str, start: bytes) -> None:
             f"{path}: this is SEG-Y (seismic traces), which is not read; convert it to Zarr (mdio segy import {name} out.mdio) "
             "or to NetCDF (segysak)"
         )
-    if start.startswith(b"GRIB"):
-        raise DataError(
-            f"{path}: this is GRIB (fields of weather models), which is not read; convert it to NetCDF (cdo -f nc4 copy {name} "
-            "out.nc, or xarray with cfgrib)"
-        )
+    if start.startswith(b"GRIB") or _GRIB_START.search(start[:_BULLETIN]):
+        raise DataError(f"{path}: this is GRIB (fields of weather models), which is not read; {_GRIB.format(name)}")
     if start.startswith(b"SIMPLE  ="):
         raise DataError(f"{path}: this is FITS, which is not read{_fits_as_raw(path)}")
 
@@ -241,8 +245,35 @@ def refuse_envi(path: str, header: str) -> None:
     raise DataError(f"{path}: this is an ENVI raster, whose header is not read; {way}")
 
 
+_SLICES = ("dicom", "images", "tiff")
+"""Formats of which many files are one volume."""
+_UNPACK = {"gzip": "gunzip -k", "bz2": "bunzip2 -k", "xz": "unxz -k"}
+_LOOKS = 40
+"""Files by which a folder is known."""
+
+
+def refuse_packed_slices(path: str, files: Sequence[str]) -> None:
+    """Raises for slices each of which is compressed as a whole.
+
+    Raises:
+        DataError: naming what to do.
+    """
+    from farfield.volume.compressed import beginning, codec_of, plain_name
+    from farfield.volume.sniffing import content_of
+
+    for file in files[:_LOOKS]:
+        codec = codec_of(head(file, 16))
+        if codec is None or content_of(plain_name(file), beginning(file, _HEAD)) not in _SLICES:
+            continue
+        way = f" ({_UNPACK[codec]} {shlex.quote(file)}, likewise the others)" if codec in _UNPACK else ""
+        raise DataError(
+            f"{path}: its slices are compressed one by one ({os.path.basename(file)} with {codec}), and are read together only as "
+            f"they are without that; unpack them first{way}, or name one of them"
+        )
+
+
 def refuse_folder(path: str) -> None:
-    """Raises for a folder that is a store of N5, or of nested grids.
+    """Raises for a folder that is a store of N5, or of nested grids, or that holds slices which are compressed one by one.
 
     Raises:
         DataError: naming what to do.
@@ -255,6 +286,11 @@ def refuse_folder(path: str) -> None:
     document = os.path.join(path, "info")
     if os.path.isfile(document) and _is_precomputed(document):
         raise _precomputed(path)
+    try:
+        names = sorted(name for name in os.listdir(path) if not name.startswith("."))[:_LOOKS]
+    except OSError as error:
+        raise unreadable(path, error) from error
+    refuse_packed_slices(path, [file for name in names if os.path.isfile(file := os.path.join(path, name))])
     header = os.path.join(path, "Header")
     if os.path.isfile(header) and head(header, 64).startswith(_PLOTFILE):
         raise DataError(

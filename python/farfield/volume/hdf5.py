@@ -285,6 +285,7 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, group: Any, means: Mean
         kind=kind,
         guessed=[*guessed, *said, *located.guessed, *more],
         length_unit=located.length_unit,
+        axis_units=located.axis_units,
         direction=geometry.direction,
         times=located.times,
         time_units=located.time_units,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import struct
@@ -25,7 +26,7 @@ from farfield.volume.description import (
     in_table,
     table_of,
 )
-from farfield.volume.files import head, stem, unreadable
+from farfield.volume.files import head, missing_slices, stem, unreadable
 from farfield.volume.optional import need
 from farfield.volume.options import Means, Options
 from farfield.volume.tiff_placed import UPRIGHT, Turn
@@ -127,6 +128,26 @@ def others_in(path: str) -> str | None:
         raise unreadable(path, error) from error
 
 
+def _gaps(files: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    """What is said of images some numbers of which are missing.
+
+    >>> _gaps(["1.png", "4.png", "6.png"], [1, 4, 6])
+    ['after 1.png comes 4.png, and after 4.png 6.png: they are not evenly numbered; they are shown as if they were']
+    """
+    steps = [after - before for before, after in itertools.pairwise(numbers)]
+    usual = sorted(steps)[(len(steps) - 1) // 2]
+    if all(step == usual for step in steps):
+        return []
+    if usual > 0 and all(step > 0 and step % usual == 0 for step in steps):
+        said = missing_slices(files, [step // usual for step in steps])
+        return [f"{said}, by the numbers in their names: the others are shown as if nothing lay between them"]
+    odd = next(n for n in range(1, len(steps)) if steps[n] != steps[0])
+    first, middle, last = (os.path.basename(file) for file in (files[odd - 1], files[odd], files[odd + 1]))
+    return [
+        f"after {first} comes {middle}, and after {middle} {last}: they are not evenly numbered; they are shown as if they were"
+    ]
+
+
 def read(path: str, options: Options, means: Means) -> Volume:
     """The volume that the images of a folder are.
 
@@ -155,14 +176,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         # Names without numbers follow no series; where several numbers count, two series may lie in one another.
         (notes if any(map(str.isdigit, "".join(map(os.path.basename, files)))) else guessed).append(sentence)
     elif len(files) > 1:
-        numbers = numbers_of(files) or []
-        step = numbers[1] - numbers[0]
-        gap = next((n for n in range(1, len(numbers)) if numbers[n] - numbers[n - 1] != step), None)
-        if gap is not None:
-            notes.append(
-                f"after {os.path.basename(files[gap - 1])} comes {os.path.basename(files[gap])}: a number is missing, or they are "
-                "not evenly numbered; they are shown as if nothing lay between them"
-            )
+        notes += _gaps(files, numbers_of(files) or [])
     if kind == "TIFF":
         volume = tiff_slices.read(path, name, files, options.kind, means, guessed)
         volume.contents, volume.shown = held, shown

@@ -229,6 +229,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         kind=kind,
         guessed=[*guessed, *said, *located.guessed, *more],
         length_unit=located.length_unit,
+        axis_units=located.axis_units,
         direction=geometry.direction,
         times=located.times,
         time_units=located.time_units,

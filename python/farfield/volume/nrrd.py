@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from farfield.volume.description import (
 )
 from farfield.volume.files import head, stem
 from farfield.volume.options import Means, Options
-from farfield.volume.units import unit
+from farfield.volume.units import in_common, unit
 
 _LONGEST_HEADER = 4 << 20
 _TYPES = {
@@ -195,6 +196,15 @@ def _directions(header: _Header, rank: int) -> list[list[float] | None] | None:
 def _space_units(header: _Header) -> list[str]:
     """Of each dimension of the space, with or without quotes."""
     return re.findall(r'"([^"]*)"', header.fields.get("space units", "")) or header.words("space units")
+
+
+def _in_common(names: Sequence[str], main: str, guessed: list[str]) -> tuple[str, list[float]]:
+    """The unit of x, y and z, `main` where one says none, and what each is multiplied by to be in it."""
+    units = [unit(name) or main for name in names]
+    found, ratios, alone = in_common([*units, main, main, main][:3])
+    if alone is not None:
+        guessed.append(f"x, y and z are in {', '.join(alone)}: their numbers are taken as of one unit")
+    return found, ratios
 
 
 def _vector(header: _Header, key: str, text: str) -> list[float]:
@@ -390,6 +400,9 @@ def _geometry(
             if anatomy:
                 guessed.append("it does not say in which unit it lies: mm, as is usual for scans")
         columns, origin = [c[:3] for c in columns], origin[:3]
+        length_unit, ratios = _in_common(units[:3], length_unit, guessed)
+        columns = [[v * r for v, r in zip(c, ratios, strict=True)] for c in columns]
+        origin = [v * r for v, r in zip(origin, ratios, strict=True)]
         if anatomy == "LAS":
             # Pictures are of right-handed spaces: as it stands this one would be seen in a mirror.
             anatomy = "RAS"
@@ -411,6 +424,10 @@ def _geometry(
         )
     texts = re.findall(r'"([^"]*)"', header.fields.get("units", ""))
     length_unit = (unit(texts[spatial[0]]) if len(texts) == len(sizes) else None) or length_unit or "voxel"
+    if len(texts) == len(sizes):
+        length_unit, ratios = _in_common([texts[n] for n in spatial], length_unit, guessed)
+        spacing = [v * r for v, r in zip(spacing, ratios, strict=True)]
+        origin = [v * r for v, r in zip(origin, ratios, strict=True)]
     columns = [[spacing[n] if m == n else 0.0 for m in range(3)] for n in range(3)]
     key = "'spacings'" if "spacings" in header.fields else "'axis mins' and 'axis maxs'"
     return from_affine(header.path, columns, origin, key), None, length_unit

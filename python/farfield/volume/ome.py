@@ -19,7 +19,7 @@ from farfield.volume.description import INVERTED, Array, Channel, Level, Volume,
 from farfield.volume.files import json_object
 from farfield.volume.ome_placed import agree, anatomy_of, by_size, is_number, placed
 from farfield.volume.options import Means
-from farfield.volume.units import factor, unit
+from farfield.volume.units import in_common, unit
 from farfield.volume.zarr_decoded import settle, tables_of
 from farfield.volume.zarr_nodes import Group, Node, children, filled, kind_of, open_node
 
@@ -155,7 +155,7 @@ def read(
         nodes, datasets = [nodes[n] for n in order], [datasets[n] for n in order]
     axes = _system_of(where, image, datasets[0], guessed)
     letters, units = _axes(where, axes, len(nodes[0].shape), guessed)
-    lengths, length_unit = _lengths(letters, units, guessed)
+    lengths, length_unit, axis_units = _lengths(letters, units, guessed)
     names = [str(axis.get("name", "")) if isinstance(axis, Mapping) else str(axis) for axis in _list(axes) or letters]
     found_at = []
     for dataset, node in zip(datasets, nodes, strict=True):
@@ -197,6 +197,7 @@ def read(
         kind=kind,
         guessed=guessed,
         length_unit=length_unit,
+        axis_units=axis_units,
         anatomy=anatomy_of([a if isinstance(a, Mapping) else {} for a in _list(axes) or letters], letters, guessed),
         direction=directions[0],
         times=times,
@@ -285,19 +286,19 @@ def _letter(axis: Any) -> str | None:
     return {"time": "t", "channel": "c"}.get(str(said.get("type"))) or by_name(str(said.get("name", "")))
 
 
-def _lengths(letters: str, units: Mapping[str, str | None], guessed: list[str]) -> tuple[dict[str, float], str]:
-    """What lengths along each axis are multiplied by to be in one unit, and the unit."""
+def _lengths(
+    letters: str, units: Mapping[str, str | None], guessed: list[str]
+) -> tuple[dict[str, float], str, tuple[str, str, str] | None]:
+    """What lengths along each axis are multiplied by to be in one unit, and the unit; else each axis keeps its own."""
     have = {a: u for a in "xyz" if a in letters and (u := units.get(a)) is not None}
     if not have:
-        return dict.fromkeys("xyz", 1.0), "voxel"
+        return dict.fromkeys("xyz", 1.0), "voxel", None
     main = have.get("x") or next(iter(have.values()))
-    found = {}
-    for axis in "xyz":
-        ratio = factor(have.get(axis, main), main)
-        if ratio is None:
-            guessed.append(f"{axis} is in {have[axis]} and x in {main}: their numbers are taken as of one unit")
-        found[axis] = 1.0 if ratio is None else ratio
-    return found, main
+    length_unit, ratios, axis_units = in_common([have.get(axis, main) for axis in "xyz"])
+    for axis, own in zip("xyz", axis_units or (), strict=False):
+        if own != main:
+            guessed.append(f"{axis} is in {own} and x in {main}: their numbers are taken as of one unit")
+    return dict(zip("xyz", ratios, strict=True)), length_unit, axis_units
 
 
 def _check_levels(where: str, arrays: Sequence[Array]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from farfield.errors import DataError, UnknownName, UsageError
+from farfield.missing import together
 from farfield.once import once
 from farfield.outputs import not_there
 from farfield.volume import parts, patterns
@@ -101,7 +102,7 @@ _SHOWN = {"rgb": "colours", "rgba": "colours", "labels": "labels, each of a colo
 def _as_said(volume: Volume, options: Options) -> Volume:
     """Options over what a reader found. Levels keep their places to one another."""
     if options.length_unit is not None:
-        volume.length_unit = options.length_unit
+        volume.length_unit, volume.axis_units = options.length_unit, None
     if options.kind is not None and options.kind != volume.kind:
         wanted = {"rgb": 3, "rgba": 4, "scalar": 1, "labels": 1}.get(options.kind)
         if wanted is not None and wanted != len(volume.channels):
@@ -111,7 +112,8 @@ def _as_said(volume: Volume, options: Options) -> Volume:
         volume.kind = options.kind
     if options.missing is not None:
         for channel in volume.channels:
-            channel.missing = options.missing
+            # The file may name more than one, and its own stay: a user names what it does not.
+            channel.missing = together(channel.missing, options.missing)
     if options.invert is not None:
         if volume.kind in ("rgb", "rgba", "labels"):
             raise UsageError(
@@ -144,5 +146,5 @@ def _as_said(volume: Volume, options: Options) -> Volume:
         level.spacing = (a, b, c)
     if options.spacing is not None:
         first.spacing = options.spacing
-        volume.places = []
+        volume.places, volume.axis_units = [], None
     return volume

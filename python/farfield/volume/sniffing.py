@@ -199,6 +199,8 @@ def _format_of_pattern(pattern: str, options: Options) -> str | None:
         return None if _any_zone(files[1:], options) else "vtk_steps"
     if kind in (None, "dicom"):
         return kind
+    if kind == "packed":
+        foreign.refuse_packed_slices(pattern, files)
     raise patterns.alone(pattern, files, str(kind))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from farfield.errors import DataError
 from farfield.volume.description import Channel
 from farfield.volume.files import local_name, xml
-from farfield.volume.units import factor, unit
+from farfield.volume.units import factor, in_common, unit
 
 
 @dataclass
@@ -204,9 +204,11 @@ def _ome(path: str, file: Any, series: Any, guessed: list[str]) -> About:
     if sizes[0] is not None:
         main = units[0] or "voxel"
         x = sizes[0]
-        found.length_unit = main
-        y = _brought(sizes[1], units[1], main)
-        z = _brought(sizes[2], units[2], main)
+        said = [main, *(main if size is None else own or "1" for size, own in zip(sizes[1:], units[1:], strict=True))]
+        found.length_unit, ratios, alone = in_common(said)
+        if alone is not None:
+            guessed.append(f"x, y and z are in {', '.join(alone)}: their numbers are taken as of one unit")
+        y, z = (None if size is None else size * ratio for size, ratio in zip(sizes[1:], ratios[1:], strict=True))
         if z is None and _whole(pixels.get("SizeZ")) > 1:
             guessed.append("it does not say how far its slices are apart: as far as its pixels along x")
         found.spacing = (x, x if y is None else y, x if z is None else z)
@@ -225,13 +227,6 @@ def _ome(path: str, file: Any, series: Any, guessed: list[str]) -> About:
 def _whole(text: str | None) -> int:
     found = _number(text)
     return 1 if found is None else int(found)
-
-
-def _brought(size: float | None, own: str | None, main: str) -> float | None:
-    if size is None:
-        return None
-    ratio = factor(own or main, main)
-    return size * (1.0 if ratio is None else ratio)
 
 
 def _argb(text: str | None) -> str | None:

@@ -86,6 +86,19 @@ def factor(from_unit: str, to_unit: str) -> float | None:
     return float(f"{ratio:.12g}")
 
 
+def in_common(units: Sequence[str]) -> tuple[str, list[float], tuple[str, str, str] | None]:
+    """The unit to which lengths along x, y and z are brought, that of x, and what they are multiplied by for it. Where one of them
+    cannot be, there is none (1), and each axis keeps its own: these come last.
+
+    >>> in_common(["mm", "mm", "cm"]), in_common(["um", "um", "s"])
+    (('mm', [1.0, 1.0, 10.0], None), ('1', [1.0, 1.0, 1.0], ('um', 'um', 's')))
+    """
+    x, y, z = units
+    ratios = [factor(own, x) for own in units]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return (x, known, None) if len(known) == len(ratios) else ("1", [1.0] * 3, (x, y, z))
+
+
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "day": 86400.0}
 """How many seconds the units of time have."""
 _NAUTICAL_MILE = 1852.0

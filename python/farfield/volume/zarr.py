@@ -240,6 +240,7 @@ def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volu
         kind=kind,
         guessed=[*guessed, *said, *located.guessed, *more],
         length_unit=located.length_unit,
+        axis_units=located.axis_units,
         direction=geometry.direction,
         times=located.times,
         time_units=located.time_units,
