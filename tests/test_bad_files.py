@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from farfield.cli import run
 from plot3d_files import Block, box, source_of, write
 from running import Command, Done, Json, command
 
@@ -30,6 +31,20 @@ def refused(done: Done, name: str, *words: str) -> None:
     assert done.stderr.startswith("farfield: error: ") and name in done.stderr, done.stderr
     assert all(w in done.stderr for w in words), done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"), [("e.h5", b"", "the file is empty"), ("e.txt", b"hello", "no format whose files hold")]
+)
+def test_a_variable_of_a_file_that_has_none(
+    name: str, content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    for words in (["info"], ["extract", "slice", "--normal", "z", "-o", str(tmp_path / "o.png")]):
+        assert run([*words, f"{path}::x"]) == 1
+        error = capsys.readouterr().err
+        assert f"{path}: " in error and said in error and "no such file" not in error
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from farfield.errors import DataError
 from plot3d_files import Block, box, cut, source_of, write
 from running import Command, start
 
@@ -329,6 +331,27 @@ def zones(ff: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("zones") / "s.zarr"
     ff("convert", "demo:taper", target, "--codec", "zstd", "--page", 64)
     return target
+
+
+def test_no_more_files_may_be_open(flow_blocks: list[Block], tmp_path: Path) -> None:
+    """Nothing is damaged then, and one name of a file is enough."""
+    grid, q = write(tmp_path, flow_blocks)
+    code = f"""
+import resource, farfield
+farfield.open({str(grid)!r}, q={str(q)!r}).probe((0.5, 0.5, 0.3))  # everything is imported and indexed
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+held = []
+try:
+    while True:
+        held.append(farfield.open({str(grid)!r}, q={str(q)!r}, memory_limit="8MiB"))
+        held[-1].probe((0.5, 0.5, 0.3))
+except farfield.DataError as error:
+    print(error)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "no more files open" in said or "Too many open files" in said
+    assert "damaged" not in said and "validate" not in said
+    assert DataError("a.q: a.q: page 0: no").args and str(DataError("a.q: a.q: page 0: no")) == "a.q: page 0: no"
 
 
 def test_events_that_cannot_be_written(large_store: Path, tmp_path: Path) -> None:

@@ -209,6 +209,13 @@ def test_validate_lists_failures(fake: Calls, grid: str, capsys: Any) -> None:
     assert "zone1/density page 3" in capsys.readouterr().err
 
 
+def test_info_says_how_bounds_that_are_not_known_are_found(fake: Calls, grid: str, capsys: Any) -> None:
+    hint = "ranges   not known yet, nor where the zones lie; --ranges finds both, in one pass over the data"
+    assert cli.run(["info", grid]) == 0 and hint not in capsys.readouterr().out
+    fake.answers["info"] = {**INFO, "zones": [{**zone, "box": None} for zone in INFO["zones"]]}  # type: ignore[union-attr]
+    assert cli.run(["info", grid]) == 0 and hint in capsys.readouterr().out
+
+
 def test_info_for_people_and_machines(fake: Calls, grid: str, capsys: Any) -> None:
     assert cli.run(["info", grid, "--ranges"]) == 0 and fake.last("info")["ranges"] is True
     text = capsys.readouterr().out

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from farfield import demo
+from farfield.cli import run
 from farfield.demo import wake
 from farfield.demo.datasets import KINDS, WAKE_ZONE
+from farfield.demo.story import SCALE, Story, _as_typed
 
 
 def records(path: Path) -> list[bytes]:
@@ -87,3 +93,28 @@ def test_a_stopped_generator_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         demo.make("box", tmp_path, scale=1, progress=lambda phase, done, total: done < 3)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_without_room_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(100, 99, 1))  # type: ignore[attr-defined]
+    assert run(["demo", "--small", "--dir", str(tmp_path / "a" / "b")]) == 1
+    assert "of disk space and there are 1 byte" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_at_its_end_are_those_that_one_types(tmp_path: Path) -> None:
+    commands = [_as_typed(words) for words in Story(tmp_path, print)._next(tmp_path / "taper.zarr")]
+    assert commands[-1] == f"""python -c "import farfield as ff; print(ff.open('{tmp_path}/taper.zarr'))\""""
+    for awkward in ("it's", "a \"b\" 'c'", "$HOME's", "back`tick's", "it's!"):
+        assert shlex.split(_as_typed(["a", awkward])) == ["a", awkward]
+        shown = subprocess.run(
+            ["bash", "-c", f"printf %s {_as_typed([awkward])}"], capture_output=True, text=True, check=True
+        )
+        assert shown.stdout == awkward
+
+
+def test_the_small_demo_is_a_sixtieth_of_the_other() -> None:
+    small, large = (sum(math.prod(zone.dims) for zone in KINDS["taper"].zones(scale)) for scale in (1, SCALE))
+    assert round(large / small, -1) == 60

@@ -16,6 +16,7 @@ import pytest
 import farfield
 from farfield import _native
 from farfield.bench.suites.eventlog import repeat
+from farfield.cli import run
 from farfield.errors import DataError, UsageError
 from farfield.replays import export, parse_seconds, replay
 from plot3d_files import box, cut, source_of, write
@@ -221,6 +222,33 @@ def test_what_is_no_log_is_said(ff: Command, tmp_path: Path) -> None:
     for wrong in ("5", "ms", "-1s", "1e9s"):
         with pytest.raises(UsageError):
             parse_seconds(wrong)
+
+
+@pytest.mark.parametrize("ending", ["events", "json", "parquet"])
+def test_what_is_said_of_a_damaged_log_names_it(
+    ending: str, tight: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, whole = tmp_path / f"cut.{ending}", tmp_path / f"whole.{ending}"
+    export(tight[0], whole)
+    log.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
+    for words in (
+        ["report", str(log), "-o", str(tmp_path / "a.html")],
+        ["events", str(log), "-o", str(tmp_path / "e.json")],
+    ):
+        code = run(words)
+        said = capsys.readouterr().err
+        if code == 3:
+            assert f"warning: {log}: the log " in said
+        else:
+            assert code == 1 and f"{log}: this log of events is damaged" in said and "copy it again" in said
+            assert "Parquet error" not in said
+    for words in (
+        ["report", "none.events"],
+        ["events", "none.events", "-o", str(tmp_path / "e.json")],
+        ["replay", "none.events"],
+    ):
+        assert run(words) == 1
+        assert "none.events: there is no such file or folder; check the path" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["run.events", "run.json", "run.parquet"])

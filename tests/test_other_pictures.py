@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import tifffile
 from PIL import Image
 
 import farfield as ff
+from farfield import outputs
 from farfield.cli import run
 from farfield.cli.table import COMMANDS, INSTEAD
 
@@ -21,6 +25,33 @@ def test_a_picture_is_the_same_in_every_format(tmp_path: Path, ending: str) -> N
     png, other = (np.asarray(Image.open(tmp_path / n).convert("RGB"), float) for n in ("out.png", f"out.{ending}"))
     assert np.abs(png - other).mean() < (4 if ending[0] == "j" else 1e-9)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["out.png", f"out.{ending}"])
+
+
+@pytest.mark.parametrize("kind", ["render", "slice"])
+def test_what_a_killed_run_left_beside_a_picture_goes_with_the_next_one(tmp_path: Path, kind: str) -> None:
+    words = {
+        "render": ["render", "demo:box", "--size", "160x100"],
+        "slice": ["extract", "slice", "demo:phantom", "--normal", "z", "--size", "160x100"],
+    }[kind]
+    # It kills itself as soon as the extension has a file for the picture's pixels.
+    killed = f"""
+import os, signal, sys
+from farfield import otherpictures
+from farfield.cli import run
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+otherpictures._save = otherpictures._publish = stop
+run({[*words, "-q", "-o", "a.tif"]!r})
+"""
+    child = subprocess.run([sys.executable, "-c", killed], cwd=tmp_path, capture_output=True, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    left = sorted(p.name for p in tmp_path.iterdir())
+    assert left and all(name.startswith(".a.tif.part-") for name in left)
+    with outputs.workplace(str(tmp_path / "a.tif")) as held:  # a run that is still under way keeps its own
+        assert [p.name for p in tmp_path.iterdir()] == [Path(held).name]
+        assert run([*words, "-q", "-o", str(tmp_path / "a.tif")]) == 0
+        assert Path(held).is_dir()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.tif"]
 
 
 def test_a_slice_of_a_volume_is_grey_of_16_bits(tmp_path: Path) -> None:

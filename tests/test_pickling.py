@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.errors import UsageError
 from plot3d_files import box, cut, write
 
 SAYS = "import pickle, sys; ds = pickle.load(open(sys.argv[1], 'rb')); "
@@ -53,6 +54,13 @@ def test_what_lies_in_the_cache_is_made_again(tmp_path: Path) -> None:
     with ff.open("demo:box") as ds:
         first = float(ds["density"][0, 0, 0])
         assert elsewhere(tmp_path / "other", ds, "print(float(ds['density'][0, 0, 0]))") == str(first)
+
+
+def test_lines_say_how_they_go_elsewhere() -> None:
+    lines = ff.open("demo:box").streamlines(seeds=[(0.7, 0.5, 0.3)], max_length=0.1)
+    for refused in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(UsageError, match=r"save them with lines\.save\('lines\.npz'\)"):
+            refused(lines)
 
 
 def test_a_volume_and_a_view_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import farfield
+from farfield.cli import run
 from farfield.errors import DataError, UsageError
 from farfield.scene import Lines, Outline, Scene, Trace, load_scene, save_scene
 from plot3d_files import Block, write
@@ -169,6 +170,43 @@ def test_an_unknown_key_is_told_with_those_that_there_are_in_its_place(
     with pytest.raises(UsageError) as told:
         load_scene(tmp_path / "s.json")
     assert said in str(told.value) and "budget_s" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the file is empty; mend it"),
+        (b'{"version"', "it is not JSON (EOF while parsing an object at line 1 column 10); mend it"),
+        (b'{"version": 1, "title": "\xe9"}', "its byte 26 is none of text in UTF-8; save it as UTF-8"),
+    ],
+)
+def test_what_is_no_text_of_a_scene_says_what_to_do(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    assert run(["render", str(path), "-o", str(tmp_path / "a.png")]) == 2
+    error = capsys.readouterr().err
+    assert f"{path}: not a scene: {said}" in error and "farfield scene SRC -o FILE" in error
+    path.unlink()
+    assert run(["render", str(path), "-o", str(tmp_path / "a.png")]) == 1
+    assert f"{path}: there is no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["npz", "vtp"])
+@pytest.mark.parametrize("what", ["empty", "cut", "text"])
+def test_a_damaged_file_of_lines_says_what_to_do(
+    ending: str, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"a.{ending}"
+    with farfield.open("demo:box") as ds:
+        ds.streamlines(seeds=[(0.7, 0.5, 0.3)], max_length=0.1).save(path)
+    path.write_bytes({"empty": b"", "cut": path.read_bytes()[:600], "text": b"no lines"}[what])
+    for words in (["render"], ["render", "demo:box"]):
+        assert run([*words, "--lines", str(path), "-o", str(tmp_path / "a.png")]) == 1
+        error = capsys.readouterr().err
+        assert f"{path}: " in error and "; write it again with 'farfield trace'" in error
+        assert "VTK" not in error and ("the file is empty" in error) == (what == "empty")
 
 
 def test_a_scene_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:

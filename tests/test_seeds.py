@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield.cli import run
 from farfield.seeds import resolve
 from plot3d_files import box, source_of, write
 from running import Command, Json
@@ -165,3 +166,24 @@ def test_what_is_made_of_an_array_stays_within_the_limit(flow: str, tmp_path: Pa
     stats = found["stats"]
     over = stats["resident_peak_bytes"] - stats["base_bytes"] - stats["limit_bytes"]
     assert over <= 0, f"{over} bytes above base and limit"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_seeds_that_all_lie_outside_are_warned_of_with_where_the_zones_are(
+    many: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = box(5, 5, 5, (2, 0, -1), (3, 2, 1))
+    for axis, (low, high) in enumerate(((2.0, 5.0), (0.0, 2.0), (-1.0, 0.0))):
+        shape = [1, 1, 1]
+        shape[2 - axis] = 5
+        block.xyz[axis] = np.broadcast_to(np.linspace(low, high, 5).reshape(shape), (5, 5, 5)).copy()
+    flow = source_of(*write(tmp_path, [block]))
+    seeds = "line:9,9,9:8,8,8:3" if many else "point:9,9,9"
+    assert run(["trace", flow, "--seeds", seeds, "-o", str(tmp_path / "l.npz")]) == 0
+    said = capsys.readouterr()
+    assert "no seed lies in a zone" in said.err and "within x 2..5 y 0..2 z -1..0" in said.err
+    one = "1 seed lies in no zone; its line is empty"
+    assert ("3 seeds lie in no zone; their lines are empty" if many else one) in said.out
+    assert run(["trace", flow, "--seeds", "line:3,1,-0.5:9,9,9:2", "-o", str(tmp_path / "l.npz")]) == 0
+    said = capsys.readouterr()
+    assert one in said.out and "warning" not in said.err

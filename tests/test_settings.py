@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.settings import REPLACEMENT, SETTINGS, Settings, read_file, write_setting
+from farfield.settings import REPLACEMENT, SETTINGS, Settings, parse_picture_size, read_file, write_setting
 from farfield.sizes import cgroup_limits, format_bytes, parse_bytes, resolve_limit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -101,6 +101,13 @@ def test_a_value_that_makes_no_sense_names_where_it_stands(name: str, text: str)
     variable = "FARFIELD_" + name.upper()
     with pytest.raises(UsageError, match=variable):
         Settings({}, environ={variable: text}, files=[])[name]
+
+
+@pytest.mark.parametrize("text", ["1000000x1000000", "100001x5", "0x5", "5x" + "9" * 5000])
+def test_a_picture_size_beyond_what_there_is_says_how_large_one_may_be(text: str) -> None:
+    with pytest.raises(UsageError, match="each side has from 1 to 100,000 pixels"):
+        parse_picture_size(text)
+    assert parse_picture_size("100000 x 0001") == (100_000, 1)
 
 
 def test_every_default_is_valid() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 import farfield as ff_
 from farfield.scene.colors import lut
-from farfield.sliceimages import box, pair, pixels, vector
+from farfield.sliceimages import box, pair, pixels, vector, write_slice
 from plot3d_files import Block, cut, source_of, write
 from pngs import picture
 from running import Command, Json
@@ -145,6 +146,46 @@ def test_a_slice_that_shows_nothing_says_so(linear: str, ff: Command, tmp_path: 
     # One pixel of the data is something.
     done = ff(*words, "--extent", "0,8,0,1", "-o", tmp_path / "b.png", "--json")
     assert json.loads(done.stdout)["warnings"] == [] and json.loads(done.stdout)["pixels"]["values"] > 0
+
+
+def test_a_slice_on_both_sides_of_zero_has_it_in_the_middle(tmp_path: Path) -> None:
+    """As pictures in space have it: of volumes by their values, of flows by what the field is."""
+    effects = np.random.default_rng(3).normal(0.0, 1.0, (10, 20, 30)).astype("<f4")
+    effects[4:7, 8:12, 10:20] += 5.0
+    head = "NRRD0004\ntype: float\ndimension: 3\nsizes: 30 20 10\nendian: little\nencoding: raw\n\n"
+    (tmp_path / "effects.nrrd").write_bytes(head.encode() + effects.tobytes())
+    (tmp_path / "amounts.nrrd").write_bytes(head.encode() + np.abs(effects).tobytes())
+    warm, cold = lut("matplotlib:coolwarm")[-1], lut("matplotlib:coolwarm")[0]
+    out = tmp_path / "a.png"
+
+    def made(source: str | Path, **how: Any) -> tuple[list[float], NDArray[Any]]:
+        with ff_.open(source) as data:
+            found = write_slice(data, out, normal="z", bar=False, letters=False, **how)
+            numbers = data.slice_image(normal="z", **{k: v for k, v in how.items() if k in ("field", "nearest")})
+            assert found["size"] == list(numbers.values.shape[::-1])
+        peak = np.unravel_index(np.nanargmax(np.abs(numbers.values)), numbers.values.shape)
+        reach = float(np.nanmax(np.abs(numbers.values)))
+        assert found["ranges"][0][1] == pytest.approx(reach, rel=1e-6)
+        return found["ranges"][0], picture(out)[0][peak][:3]
+
+    (low, high), colour = made(tmp_path / "effects.nrrd", nearest=True)
+    assert low == -high and colour.tolist() == list(warm)
+    (low, _), colour = made(tmp_path / "amounts.nrrd", nearest=True)
+    assert low >= 0 and colour.tolist() == [255, 255, 255]
+    (low, high), colour = made(tmp_path / "effects.nrrd", nearest=True, cmap="gray")
+    assert low != -high and colour.tolist() == [255, 255, 255]
+
+    block = straight(17, 9, 5)
+    x, rho = block.xyz[0], block.q[0]
+    block.q[2] = rho * (0.25 - 0.5 * x)  # v from 0.25 down to -0.75
+    flow = source_of(*write(tmp_path, [block]))
+    with ff_.open(flow) as ds:
+        found = write_slice(ds, out, normal="z", field="velocity_y", bar=False)
+    low, high = found["ranges"][0]
+    assert low == -high == pytest.approx(-0.75, abs=0.01)
+    drawn = picture(out)[0]
+    row = drawn[drawn.shape[0] // 2]
+    assert row[-1][:3].tolist() == pytest.approx(list(cold), abs=4)
 
 
 def test_of_the_normal_of_a_slice_the_length_does_not_matter(linear: str) -> None:

@@ -154,7 +154,8 @@ def test_looks_of_numbers(ff_json: Json, ff: Command, tmp_path: Path) -> None:
     data = np.broadcast_to(np.arange(16, dtype=np.int16) * 100 - 500, (8, 8, 16)).copy()
     said = raw(tmp_path / "a.raw", data, spacing="1,1,1", origin="0,0,0")
     words = ("extract", "slice", tmp_path / "a.raw", "--raw", said, "--normal", "z", "--resolution", 1)
-    done = ff_json(*words, "-o", tmp_path / "a.png")
+    # By itself it would have zero in the middle.
+    done = ff_json(*words, "-o", tmp_path / "a.png", "--cmap", "gray")
     assert done["size"] == [16, 8] and done["ranges"] == [[-500.0, 1000.0]]
     seen, texts = picture(tmp_path / "a.png")
     grey = [int((v + 500) / 1500 * 256) for v in range(-500, 1000, 100)] + [255]

@@ -12,6 +12,8 @@ import pytest
 import farfield as ff
 from farfield.cli import run
 from farfield.errors import DataError, UsageError
+from farfield.scene.defaults import default_scene
+from farfield.scene.shorthand import Shorthand
 from farfield.sources import parse
 from farfield.volume.sniffing import is_volume
 from test_vtk_zones import Array, element, write
@@ -237,3 +239,31 @@ def test_steps_of_a_volume_are_steps_of_its_flow(tmp_path: Path) -> None:
         assert len(ds.times) == 3
         probed = ds.isel(time=2).probe((1.0, 1.0, 1.0))
         assert probed is not None and probed.values["velocity"] == pytest.approx((2, 0, 0))
+
+
+def test_a_stored_velocity_has_a_speed_and_colours_first_pictures(tmp_path: Path) -> None:
+    flow, scalar = bent_flow()
+    path = image(tmp_path / "a.vti", {"velocity": flow, "p": scalar})
+    speed = np.linalg.norm(flow.astype("f8"), axis=-1)
+    with ff.open(path) as ds:
+        assert "velocity_magnitude" in ds.fields
+        assert np.allclose(ds["velocity_magnitude"][:], speed, rtol=1e-6)
+    for shown in (default_scene(str(path)), Shorthand(seeds="random:9:1").scene(str(path))[0]):
+        assert [o.color for o in shown.objects if o.kind == "lines"] == ["velocity_magnitude"]
+        # Another reader of the file, or one of PLOT3D, has it without being told.
+        assert shown.define == {}
+        made = ff.render(shown.model_copy(update={"size": (160, 100)}), tmp_path / "a.png")
+        low, high = made["maps"]["velocity_magnitude"]["range"]
+        assert 0 < low < high <= speed.max() * (1 + 1e-6)
+    # A scene that somebody wrote names it, too, and a store may keep it.
+    scene = tmp_path / "a.json"
+    scene.write_text(
+        '{"version": 1, "source": "a.vti", "objects": '
+        '[{"kind": "contour", "field": "velocity_magnitude", "values": [1.5]}], "size": [160, 100]}'
+    )
+    assert run(["render", str(scene), "-o", str(tmp_path / "b.png"), "-q"]) == 0
+    assert run(["convert", str(path), str(tmp_path / "a.zarr"), "--fields", "velocity_magnitude", "-q"]) == 0
+    with ff.open(tmp_path / "a.zarr") as ds:
+        assert np.allclose(ds["velocity_magnitude"][:], speed, rtol=1e-6)
+    with ff.open(path, define={"velocity_magnitude": "2 * p"}) as ds:  # a user's own wins
+        assert np.allclose(ds["velocity_magnitude"][:], 2 * scalar)

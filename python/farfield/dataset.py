@@ -143,6 +143,10 @@ def open_source(
     dataset = Dataset(native, source.without_time())
     dataset._known.given = settings.flags
     dataset._known.events = None if events is None else os.path.abspath(events)
+    if implied := definitions.speed(dataset.info()["fields"]):
+        # Not among what users have defined: a scene that is saved does not need it.
+        native.define(definitions.texts(implied))
+        dataset._known.implied, dataset._known.info = implied, None
     return dataset
 
 
@@ -153,6 +157,8 @@ class _Known:
     info: dict[str, Any] | None = None
     defined: dict[str, str] = field(default_factory=dict)
     """What was defined since it was opened."""
+    implied: dict[str, str] = field(default_factory=dict)
+    """What nobody had to define."""
     events: str | None = None
     """The log of events, if one is kept."""
     given: dict[str, Any] = field(default_factory=dict)
@@ -220,6 +226,9 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         if self._known.info is None or ranges:
             with reporting(progress if ranges else False) as report:
                 found = json.loads(self._native.info(ranges=ranges, progress=report))
+            for known in found["fields"]:
+                if known["name"] in self._known.implied:
+                    known |= {"long_name": "speed", "defined": False}
             self._known.info = found | self._source.described(found)
         return self._known.info
 

@@ -64,6 +64,27 @@ def beneath(plot3d: Mapping[str, Any] | None, below: Definitions | None) -> Mapp
     return {**(plot3d or {}), "define": [*texts(rest), *own]} if rest or own else plot3d
 
 
+SPEED = "velocity_magnitude"
+_OF_VELOCITY = "magnitude(velocity)"
+
+
+def speed(fields: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The definition of the speed where a velocity is stored, or made by a user, of which the extension derives none; nothing where
+    there is no such velocity, or a speed already. `fields` are those of `info`.
+
+    >>> velocity = {"name": "velocity", "derived": False}
+    >>> speed([velocity]), speed([velocity | {"derived": True}]), speed([velocity, {"name": "velocity_magnitude"}])
+    ({'velocity_magnitude': 'magnitude(velocity)'}, {}, {})
+    """
+    by_name = {f["name"]: f for f in fields}
+    velocity, own = by_name.get("velocity"), by_name.get(SPEED)
+    if velocity is None or velocity.get("zones") is not None:
+        return {}
+    is_given = not velocity["derived"] or velocity.get("defined", False)
+    is_ours = own is None or own.get("definition") == _OF_VELOCITY
+    return {SPEED: _OF_VELOCITY} if is_given and is_ours else {}
+
+
 def _parted(text: str) -> tuple[str, str] | None:
     name, equals, expression = text.partition("=")
     return (name.strip(), expression.strip()) if equals and name.strip() else None

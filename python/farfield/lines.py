@@ -6,12 +6,12 @@ import functools
 import json
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import UnknownName
+from farfield.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from farfield import _native
@@ -41,6 +41,12 @@ class Lines:
         if not name.startswith("_"):
             raise AttributeError(f"'{name}' of lines cannot be set: they are what was traced")
         super().__setattr__(name, value)
+
+    def __reduce__(self) -> NoReturn:
+        # They may be far larger than what else goes from process to process.
+        raise UsageError(
+            "lines are not pickled or copied: save them with lines.save('lines.npz') and pass the name of that file"
+        )
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {why}" for why, n in self.summary["reasons"].items())

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from farfield import outputs
 from farfield.errors import DataError, MemoryLimitError, UsageError
 from farfield.sizes import format_bytes
 
@@ -78,18 +78,18 @@ def is_tiff(target: str) -> bool:
 
 @contextlib.contextmanager
 def beside(target: str, ending: str) -> Iterator[str]:
-    """A name for a file that is needed while a picture is made, in its folder; what is there goes in the end."""
-    folder = os.path.dirname(target) or os.curdir
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{os.path.basename(target)}-", suffix=ending, dir=folder)
-    except OSError as error:
-        raise DataError(f"{target}: cannot be written: {error.strerror or error}") from error
-    os.close(handle)
-    try:
-        yield name
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+    """A name for a file that is needed while a picture is made, in a folder beside it; what is there goes in the end, or with
+    the next picture of that name where a run is killed.
+
+    Raises:
+        DataError: if nothing can be written there.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            folder = held.enter_context(outputs.workplace(target))
+        except OSError as error:
+            raise DataError(f"{target}: cannot be written: {error.strerror or error}") from error
+        yield os.path.join(folder, f"picture{ending}")
 
 
 def write_grey(

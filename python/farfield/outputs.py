@@ -18,6 +18,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from typing import IO
@@ -167,15 +168,80 @@ def _hidden(place: str) -> tuple[str, IO[bytes]]:
     raise DataError(f"{place}: too many temporary files beside it; remove the files .{base}.part-*")
 
 
-def _locked(handle: int) -> bool:
-    """Whether nobody else holds it; a file system without locks cannot tell."""
+def _locked(handle: int, *, unsure: bool = True) -> bool:
+    """Whether nobody else holds it; `unsure` where the file system has no locks and cannot tell."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        pass
+        return unsure
     return True
+
+
+@contextlib.contextmanager
+def workplace(name: str) -> Iterator[str]:
+    """An empty folder beside `name`, for what is needed while it is made; it goes in the end.
+
+    As `replacing` has it, it is called `.NAME.part-N` and has a lock; the next run for that name removes those without one, which
+    killed runs have left, with all that is in them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     os.mkdir(os.path.join(folder, ".cut.tif.part-1"))
+    ...     with workplace(os.path.join(folder, "cut.tif")) as work:
+    ...         os.listdir(folder), os.path.basename(work)
+    ...     os.listdir(folder)
+    (['.cut.tif.part-0'], '.cut.tif.part-0')
+    []
+
+    Raises:
+        OSError: if the system does not let it be made.
+        DataError: if too many are there.
+    """
+    folder, base = os.path.split(name)
+    stem = os.path.join(folder, f".{os.fsdecode(os.fsencode(base)[:200])}.part-")
+    made = None
+    handles: list[int] = []
+    try:
+        for number in range(1000):
+            path = f"{stem}{number}"
+            there = os.path.lexists(path)
+            if made is not None and not there:
+                break  # names are taken in order: there is no later one either
+            if (there and not _removed(path)) or made is not None:
+                continue
+            try:
+                os.mkdir(path)
+                handles.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+            except (FileExistsError, FileNotFoundError):  # another run was quicker
+                continue
+            # Between the two calls another run may have taken it for one that was left.
+            if _locked(handles[-1]) and os.fstat(handles[-1]).st_nlink and os.path.lexists(path):
+                made = path
+        if made is None:
+            raise DataError(f"{name}: too many temporary files beside it; remove the files .{base}.part-*")
+        yield made
+    finally:
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)
+        for handle in handles:
+            os.close(handle)
+
+
+def _removed(path: str) -> bool:
+    """Removes a folder that a killed run has left; False where it is another run's, or somebody's own."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        if not _locked(handle, unsure=False):
+            return False
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(handle)
+    return not os.path.lexists(path)
 
 
 def not_there(path: str) -> DataError:

@@ -6,14 +6,15 @@ recorded run, whatever the means, while a real run goes on with what is there.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from farfield import outputs
 from farfield.columns import aligned
-from farfield.errors import UsageError
+from farfield.errors import DataError, UsageError
 from farfield.progress import Report, reporting
 from farfield.sizes import format_bytes, resolve_limit
 
@@ -91,10 +92,10 @@ def replay(
         "readers": list(readers),
         "workers": list(workers),
     }
-    with reporting(progress) as report:
+    with reporting(progress) as report, log_named(events):
         text = _core.replay_events(os.fspath(events), options=json.dumps(options), progress=report)
     found: dict[str, Any] = json.loads(text)
-    found["warnings"] = unsound(found)
+    found["warnings"] = unsound(found, events)
     if target is not None:
         draw_curves(found, target)
         found["output"] = target
@@ -113,27 +114,60 @@ def export(events: Path, output: Path, *, progress: bool | Report | None = None)
 
     target = output_path(output, LOGS, "logs")
     outputs.check([target], [events])
-    with reporting(progress) as report:
+    with reporting(progress) as report, log_named(events):
         found: dict[str, Any] = json.loads(
             _core.export_events(os.fspath(events), target, progress=report),
         )
-    return {**found, "warnings": unsound(found)}
+    return {**found, "warnings": unsound(found, events)}
 
 
-def unsound(found: Mapping[str, Any]) -> list[str]:
+@contextlib.contextmanager
+def log_named(events: Path) -> Iterator[None]:
+    """Errors of a log say what to do, and are no words of a library's alone.
+
+    >>> with log_named("none.events"):
+    ...     pass
+    Traceback (most recent call last):
+    farfield.errors.DataError: none.events: there is no such file or folder; check the path ...
+
+    Raises:
+        DataError: if nothing is there, or what is there is damaged.
+    """
+    name = os.fspath(events)
+    if not os.path.lexists(name):
+        raise outputs.not_there(name)
+    try:
+        yield
+    except DataError as error:
+        text = str(error)
+        head, _, reason = text.partition(": Parquet error: ")
+        if reason and head == name:
+            reason = reason.removeprefix("Invalid Parquet file. ")
+            raise DataError(f"{name}: {_DAMAGED} ({reason}); {_AGAIN}") from error
+        if text == f"{name}: the head of this log of events is damaged":
+            raise DataError(f"{text}; {_AGAIN}") from error
+        raise
+
+
+_DAMAGED = "this log of events is damaged"
+_AGAIN = "copy it again from where the run wrote it"
+
+
+def unsound(found: Mapping[str, Any], events: Path) -> list[str]:
     """What keeps a log from being all that its run did, as a warning.
 
-    >>> unsound({"whole": False, "damaged": True, "lost_bytes": 2048})
-    ['the log is damaged: a checksum is wrong, and 2.0 KiB are left out; copy it again from where the run wrote it']
+    >>> unsound({"whole": False, "damaged": True, "lost_bytes": 2048}, "a.json")
+    ['a.json: the log is damaged: a checksum is wrong, and 2.0 KiB are left out; copy it again from where the run wrote it']
     """
+    name = os.fspath(events)
     if found["whole"]:
         return []
     lost = format_bytes(found["lost_bytes"])
     if found["damaged"]:
         out = f"and {lost} are left out" if found["lost_bytes"] else "so that any number in it may be"
-        return [f"the log is damaged: a checksum is wrong, {out}; copy it again from where the run wrote it"]
+        return [f"{name}: the log is damaged: a checksum is wrong, {out}; {_AGAIN}"]
     return [
-        f"the log ends before its run did: the run was killed, or goes on; {lost} behind its last whole block are left out"
+        f"{name}: the log ends before its run did: the run was killed, or goes on; {lost} behind its last whole block are left out"
     ]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield import once, outputs, sources
-from farfield.definitions import Definitions, added, beneath
+from farfield.definitions import SPEED, Definitions, added, beneath, speed
 from farfield.errors import UsageError
 from farfield.names import field_names
 from farfield.otherpictures import ENDINGS, drawn_as_png, is_other
@@ -167,6 +167,12 @@ def convert(
         raise UsageError(f"{os.fspath(source)}: this is a dataset of zones, which has no levels: leave {wrong} away")
     plot3d = added(plot3d, define)
     found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
+    if SPEED in field_names(fields or ()):
+        from farfield.dataset import open_source
+
+        with open_source(found, settings, plot3d=plot3d, zone_order=zone_order, progress=False) as dataset:
+            plot3d = beneath(plot3d, dataset._known.implied)
+        found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     options = {
         "fields": field_names(fields or ()),
         **{name: settings[name] for name in ("page", "layout", "codec")},
@@ -491,11 +497,13 @@ def draw(
             info, notice = {"fields": list(fields.values()), **times}, None
         elif volume:
             raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")
-        if info is None and files is not None and is_colored(scene):
+        if info is None and files is not None and (is_colored(scene) or SPEED in scene.model_dump_json()):
             with open_source(files, settings, progress=progress, **how) as dataset:
                 info = dataset.info()
         if notice is not None and info is not None:
             notice(info)
+        if described is None and info is not None:
+            how["plot3d"] = beneath(how["plot3d"], speed(info["fields"]))
         document |= to_native(scene, settings, info, files, None if described is None else described.spec, **how)
         with reporting(progress) as report, times_told(files.untimed if files is not None else ""):
             is_one = film is None and not scene.views

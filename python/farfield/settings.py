@@ -69,16 +69,26 @@ def _page(text: str) -> int:
     return int(_one_of("4", "8", "16", "32", "64")(text.strip()))
 
 
+LONGEST_SIDE = 100_000
+"""Pixels of a side of a picture."""
+
+
 def parse_picture_size(text: str) -> tuple[int, int]:
     """Width and height in pixels of `1920x1080`.
 
     Raises:
         UsageError: if it is not two positive numbers, or beyond what a PNG file can say.
     """
-    match = re.fullmatch(r"\s*(\d{1,6})\s*[xX]\s*(\d{1,6})\s*", text)
-    if match is None or not (0 < int(match[1]) <= 100_000 and 0 < int(match[2]) <= 100_000):
+    match = re.fullmatch(r"\s*(\d+)\s*[xX]\s*(\d+)\s*", text)
+    if match is None:
         raise UsageError(f"'{text}' is not a picture size; write it like 1920x1080")
-    return int(match[1]), int(match[2])
+    # As text: thousands of digits are no number that could be compared.
+    sides = [side.lstrip("0") for side in match.groups()]
+    if any(not side or len(side) > len(str(LONGEST_SIDE)) or int(side) > LONGEST_SIDE for side in sides):
+        raise UsageError(
+            f"'{text}' cannot be the size of a picture: each side has from 1 to {LONGEST_SIDE:,} pixels, as in 1920x1080"
+        )
+    return int(sides[0]), int(sides[1])
 
 
 def _colour_map(text: str) -> str:

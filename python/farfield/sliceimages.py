@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -272,8 +272,10 @@ def write_slice(
         resolution: See there.
         field: One field for a picture, any number for an archive; of a volume channels, None for all (in a picture but those
             that the file switches off).
-        cmap: Colour map of a picture, any of the `cmap` package; None: viridis, of volumes grey.
-        range: Values of the first and the last colour; None: of a volume what its format says, else the range of the slice.
+        cmap: Colour map of a picture, any of the `cmap` package; None: viridis, of volumes grey, and red and blue about the middle
+            of a field with a sign.
+        range: Values of the first and the last colour; None: of a volume what its format says, else the range of the slice, as far
+            on both sides of the middle of a field with a sign.
         grey16: Grey of 16 bits in place of colours.
         level: Of a volume's resolution, 0 the finest; None: one that suits the pixels.
         nearest: Of a volume the nearest voxel, nothing in between.
@@ -318,6 +320,12 @@ def write_slice(
         look = options.pop("look", None) if is_grey else None
         with reporting(progress) as report:
             done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), name, progress=report))
+            if is_picture and not is_grey and cmap is None and limits is None and not grey16 and not inverted:
+                # Whether zero is the middle is known when the slice is: its pages are at hand then.
+                signed = _signed(data, options, done)
+                if signed is not None:
+                    options["look"] = signed
+                    done = json.loads(native.write_slice(json.dumps(options), name, progress=report))
         if is_grey:
             done["ranges"] = [write_grey(name, target, (look or {}).get("range"), inverted=bool(inverted))]
     done["output"] = target
@@ -342,6 +350,38 @@ def shown_names(volume: VolumeDataset) -> list[str]:
     chosen = volume._chosen_channels()
     shown = [n for n in chosen if n not in volume._description.hidden] or chosen
     return [volume.channels[n].name for n in shown]
+
+
+def _signed(
+    data: Dataset | VolumeDataset, options: Mapping[str, Any], done: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Colours of a slice that has values on both sides of what is the middle of its field, as pictures in space have them; None
+    where there is no such middle, or the slice lies on one side of it."""
+    from farfield.scene.colors import DIVERGING, lut
+    from farfield.scene.sampling import sample
+    from farfield.scene.signs import has_sign, is_signed
+    from farfield.scene.volumes import reach_of_signed
+    from farfield.volumedata import VolumeDataset
+
+    ranges, name = done.get("ranges") or [], options["fields"][0]
+    if options["look"] is None or len(ranges) != 1 or len(options["fields"]) != 1:
+        return None
+    (low, high), middle = ranges[0], 0.0
+    if isinstance(data, VolumeDataset):
+        if any(c.limits is not None and c.name == name for c in data.channels) or not low < 0 < high:
+            return None
+        if reach_of_signed(data, name, sample(data, name, [data._step or 0])) is None:
+            return None
+    else:
+        field = next((f for f in data.info()["fields"] if f["name"] == name), {"units": None, "center": None})
+        if field["center"] is not None:
+            middle = float(field["center"])
+        elif not has_sign(name, field["units"]) or not is_signed(low, high):
+            return None
+        if not low < middle < high:
+            return None
+    reach = max(middle - low, high - middle)
+    return {**options["look"], "range": [middle - reach, middle + reach], "table": lut(DIVERGING)}
 
 
 _GREY = "gray"

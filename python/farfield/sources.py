@@ -255,6 +255,15 @@ def expand(pattern: str, *, check: bool = True) -> list[str]:
             raise DataError(f"{pattern}: no file matches this pattern; check it with ls")
         return found
     if check:
+        from farfield.volume.sniffing import split_variable
+
+        file, variable = split_variable(name)
+        if variable is not None and os.path.exists(file):
+            is_empty = os.path.isfile(file) and not os.path.getsize(file)
+            what = "the file is empty" if is_empty else "it is of no format whose files hold several variables"
+            raise DataError(
+                f"{file}: {what}, so that there is no '{variable}' in it; copy it again, or name another file"
+            )
         raise not_there(pattern)
     return [name]
 

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
             str | None, typer.Option("--dir", metavar="DIR", help="where its files go; otherwise ./farfield-demo")
         ] = None,
         small: Annotated[
-            bool, typer.Option("--small", help="with a hundredth of the data, which the limit holds")
+            bool, typer.Option("--small", help="with a sixtieth of the data, which the limit holds")
         ] = False,
     ) -> None:
         """Show it all on a flow made here.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from farfield.cli.common import Common, command, flat, names, stats_lines
 from farfield.errors import UsageError
+
+if TYPE_CHECKING:
+    from farfield.dataset import Dataset
 
 
 def register(app: typer.Typer) -> None:
@@ -272,11 +276,15 @@ def register(app: typer.Typer) -> None:
                 seeds=array,
                 progress=common.progress(settings),
             )
+            if result["outside"] and not result["points"]:
+                result["stats"]["warnings"].append(_all_outside(dataset, step or 0, kind))
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in result["reasons"].items())
         lines = [f"lines    {result['lines']:,} with {result['points']:,} points; ended by: {reasons or 'nothing'}"]
         if result["outside"]:
-            what = "curves lie" if kind == "timeline" else "seeds are"
-            lines.append(f"outside  {result['outside']:,} {what} in no zone; their lines are empty")
+            what = "curve" if kind == "timeline" else "seed"
+            one = result["outside"] == 1
+            whose = f"{what} lies in no zone; its line is" if one else f"{what}s lie in no zone; their lines are"
+            lines.append(f"outside  {result['outside']:,} {whose} empty")
         if empty := result.get("empty"):
             why = ", ".join(f"{count:,} {reason}" for reason, count in empty.items())
             lines.append(
@@ -291,6 +299,24 @@ def register(app: typer.Typer) -> None:
         lines += [*stats_lines(result["stats"]), f"wrote    {target}"]
         common.show(flat(result), lines)
         return PARTIAL if result["partial"] else 0
+
+
+def _all_outside(dataset: Dataset, step: int, kind: str) -> str:
+    """A warning where nothing begins in a zone, with where the zones are: the run has looked at that."""
+    from farfield.cli.info import box_text
+
+    what = "curve" if kind == "timeline" else "seed"
+    boxes = [zone["box"] for zone in json.loads(dataset._native.look(step=step))["zones"] if zone["box"]]
+    if not boxes:
+        return f"no {what} lies in a zone, so that all lines are empty: no zone has a usable cell"
+    low, high = (
+        [choose(axis) for axis in zip(*ends, strict=True)]
+        for choose, ends in zip((min, max), zip(*boxes, strict=True), strict=True)
+    )
+    return (
+        f"no {what} lies in a zone, so that all lines are empty: the zones lie within {box_text([low, high])}; "
+        "'farfield info --ranges' says where each of them is"
+    )
 
 
 def _numbers(flag: str, text: str | None) -> list[float] | None:

@@ -50,7 +50,7 @@ class Story:
     progress: bool | None = None
     """As `reporting` takes it."""
     quick: bool = False
-    """A hundredth of the data, for tests."""
+    """A sixtieth of the data, for tests."""
 
     def tell(self) -> dict[str, Any]:
         """Runs every step; the figures.
@@ -95,7 +95,7 @@ class Story:
         self.say(f"   {picture}: {drawn['size'][0]} x {drawn['size'][1]}, drawn in {drawn['wall_s']:.1f} s")
         self.say(f"\nDone in {time.monotonic() - begun:.0f} s. Look at {picture}, then try:")
         for words in self._next(store):
-            self.say("   " + shlex.join(words))
+            self.say("   " + _as_typed(words))
         return {
             "folder": str(self.folder),
             "bytes": size,
@@ -116,16 +116,21 @@ class Story:
         ]
 
     def _room(self, needed: int) -> None:
+        # Of what is there already: whoever is refused finds no empty folder.
+        place = self.folder.absolute()
         try:
+            there = next(folder for folder in (place, *place.parents) if folder.exists())
+            free = shutil.disk_usage(there).free
+            if free < needed * 2 * _ROOM:
+                raise DataError(
+                    f"{self.folder}: the demo needs {format_bytes(needed * 2 * _ROOM)} of disk space and there are "
+                    f"{format_bytes(free)}; name another folder with --dir"
+                )
             self.folder.mkdir(parents=True, exist_ok=True)
-            free = shutil.disk_usage(self.folder).free
         except OSError as error:
+            if isinstance(error, DataError):
+                raise
             raise DataError(f"{self.folder}: cannot use this folder: {error.strerror or error}") from error
-        if free < needed * 2 * _ROOM:
-            raise DataError(
-                f"{self.folder}: the demo needs {format_bytes(needed * 2 * _ROOM)} of disk space and there are "
-                f"{format_bytes(free)}; name another folder with --dir"
-            )
 
     def _run(self, *words: str | os.PathLike[str]) -> dict[str, Any]:
         arguments = [os.fspath(w) for w in words]
@@ -141,6 +146,16 @@ class Story:
             raise _failure(done.returncode, arguments)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
+
+
+def _as_typed(words: Sequence[str]) -> str:
+    """A command as one would type it: quotes within an argument stand in quotes of the other kind, where a shell reads nothing else
+    in them.
+
+    >>> print(_as_typed(["python", "-c", "print('a b')"]), _as_typed(["cat", "a b"]), _as_typed(["echo", "it's $5"]))
+    python -c "print('a b')" cat 'a b' echo 'it'"'"'s $5'
+    """
+    return " ".join(f'"{w}"' if "'" in w and not set(w) & set('"$`\\!') else shlex.quote(w) for w in words)
 
 
 def _compared(size: int, limit: int) -> str:

@@ -15,7 +15,7 @@ from farfield import outputs
 from farfield.errors import Interrupted
 from farfield.otherpictures import PNG
 from farfield.progress import Report, reporting
-from farfield.replays import unsound
+from farfield.replays import log_named, unsound
 from farfield.runs import output_path
 
 if TYPE_CHECKING:
@@ -84,19 +84,19 @@ def write(
     picture = None if png is None else output_path(png, PNG, "pictures")
     outputs.check([target, picture], [events])
     with reporting(progress) as told:
-        return _write(_summary(events, told or False), target, picture, told)
+        return _write(events, _summary(events, told or False), target, picture, told)
 
 
 def _summary(events: Path, progress: bool | Report | None) -> dict[str, Any]:
     from farfield import _core
 
-    with reporting(progress) as told:
+    with reporting(progress) as told, log_named(events):
         found: dict[str, Any] = json.loads(_core.summarise(os.fspath(events), progress=told))
     return found
 
 
 def _write(
-    summary: Mapping[str, Any], target: str, picture: str | None, told: Report | None
+    events: Path, summary: Mapping[str, Any], target: str, picture: str | None, told: Report | None
 ) -> tuple[Verdict, dict[str, Any]]:
     from farfield.report.page import page
     from farfield.report.plots import Plot, plots, png, svg
@@ -127,7 +127,7 @@ def _write(
         "wall_s": summary["wall_s"],
         "whole": summary["whole"],
         "damaged": summary["damaged"],
-        "warnings": unsound(summary),
+        "warnings": unsound(summary, events),
     }
 
 

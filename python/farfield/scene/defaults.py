@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farfield import sources
+from farfield.definitions import SPEED
 from farfield.progress import Report, reporting
 from farfield.scene.models import Camera, Lines, Outline, Scene, Surface, Trace, Vector, Walls
 from farfield.settings import Settings
@@ -39,7 +40,6 @@ ASPECT = 16 / 9
 """Of the default size, for which the part is chosen."""
 FOCUS_MARGIN = 3.0
 """How much more than that part is then shown."""
-SPEED = "velocity_magnitude"
 NEEDLE = 20.0
 """A zone that is so many times longer one way than the others, such as an ocean in degrees and metres, is shown from its end: its
 planes along that way are lines."""

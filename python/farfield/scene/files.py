@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from farfield import seeds, sources
+from farfield import outputs, seeds, sources
 from farfield.errors import AccessError, DataError, FarfieldError, UnknownName, UsageError
 from farfield.scene import models
 from farfield.scene.models import Contour, Drawn, Lines, Scene
@@ -33,23 +33,35 @@ def load_scene(path: str | os.PathLike[str]) -> Scene:
 
     Raises:
         DataError: if the file cannot be read.
-        UsageError: if it is not a scene; the message names the first key that is wrong.
+        UsageError: if it is not a scene, or no text of JSON; the message names the first key that is wrong.
     """
     name = os.fspath(path)
+    if not os.path.lexists(name):
+        raise outputs.not_there(name)
     try:
         text = Path(name).read_text(encoding="utf-8-sig")  # as some editors begin a file
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise DataError(f"{name}: cannot read the scene: {reason}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{name}: not a scene: its byte {error.start + 1:,} is none of text in UTF-8; save it as UTF-8, or {_ANEW}"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{name}: cannot read the scene: {error.strerror or error}") from error
     try:
         scene = Scene.model_validate_json(text)
     except ValidationError as error:
+        broken = next((e["ctx"]["error"] for e in error.errors(include_url=False) if e["type"] == "json_invalid"), None)
+        if broken is not None:
+            what = f"it is not JSON ({broken})" if text.strip() else "the file is empty"
+            raise UsageError(f"{name}: not a scene: {what}; mend it there, or {_ANEW}") from error
         raise UsageError(f"{name}: not a scene: {explain(error)}") from error
     twice = _said_twice(text)
     if twice is not None:
         raise UsageError(f"{name}: not a scene: {twice}: the key stands there twice, and only one of them can hold")
     folder = os.path.dirname(name)
     return _moved(scene, lambda inner: os.path.join(folder, os.path.expanduser(inner)))
+
+
+_ANEW = "write a new one with 'farfield scene SRC -o FILE'"
 
 
 class _Twice(dict[str, Any]):
@@ -169,7 +181,7 @@ def placed(scene: Scene, scene_file: str | None, *, of_flags: bool = False) -> I
     try:
         yield
     except (UsageError, UnknownName, DataError, AccessError) as error:
-        text = _in_words_of_scenes(str(error))
+        text = _of_lines(_in_words_of_scenes(str(error)), scene)
         text = _of_point(text, scene) if isinstance(error, UsageError) else text
         place = _PLACE.match(text)
         if place is not None and of_flags:
@@ -198,6 +210,25 @@ def _in_words_of_scenes(text: str) -> str:
         return bare
     key = next((key for begin, key in _OF_KEYS.items() if text.startswith(begin)), None)
     return text if key is None else f"{key}: {text}"
+
+
+def _of_lines(text: str, scene: Scene) -> str:
+    """An error of the extension about a file of lines, with what to do."""
+    names = [o.file for o in scene.objects if isinstance(o, Lines) and o.file is not None]
+    name = next((name for name in names if text.startswith(f"{name}: ")), None)
+    reason = "" if name is None else text.removeprefix(f"{name}: ")
+    if name is None or "farfield trace" in reason or not _OF_LINES.match(reason):
+        return text
+    with contextlib.suppress(OSError):
+        if not os.path.getsize(name):
+            reason = "the file is empty"
+        elif reason == "is not a VTK XML file":
+            reason = "this is no file of lines, neither a .vtp nor an .npz"
+    return f"{name}: {reason}; write it again with 'farfield trace'"
+
+
+_OF_LINES = re.compile(r"(is|ends|has|holds|array|there are|the)\b[^;]*$")
+"""How the extension says what is wrong with a file of lines, where it does not say what to do."""
 
 
 def _of_point(text: str, scene: Scene) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farfield.definitions import mapping
+from farfield.definitions import SPEED, mapping
 from farfield.errors import UsageError
 from farfield.progress import Report
 from farfield.runs import is_scene_file
@@ -155,7 +155,7 @@ class Shorthand:
             base = Scene(camera=Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0)))
         else:
             raise UsageError("there is nothing to draw; give a scene, a dataset or --lines FILE")
-        objects = self._objects(list(base.objects))
+        objects = self._objects(list(base.objects), info)
         own_look = what is not None and not is_scene_file(what)
         if own_look and (self.projection or "").partition(":")[0] in ("maximum", "mean", "surface"):
             # Ranges that were found for rays that composite are not those of maxima and means, and a surface has one colour.
@@ -191,7 +191,7 @@ class Shorthand:
         """Whether surfaces or cores within the data are asked for."""
         return bool(self.contours or self.slices or self.cores)
 
-    def _objects(self, objects: list[Drawn]) -> list[Drawn]:
+    def _objects(self, objects: list[Drawn], info: Mapping[str, Any] | None) -> list[Drawn]:
         if self.radius is not None and not 0 < self.radius < math.inf:
             raise UsageError(f"--radius: {self.radius:g} is no length above 0")
         if self.walls is False:
@@ -205,7 +205,10 @@ class Shorthand:
         objects += [Lines(file=os.path.expanduser(name)) for name in self.lines]
         if self.seeds is not None:
             trace = Trace.model_validate({"seeds": _seeds(self.seeds), "kind": self.kind or "streamline"})
-            objects.append(Lines(trace=trace, tail=self.tail))
+            # As those of a first picture; on a plane they are plain, so that the field beneath them is seen.
+            fields = () if info is None or info.get("what") == "volume" or is_flat(info) else info["fields"]
+            color = SPEED if any(f["name"] == SPEED for f in fields) else None
+            objects.append(Lines(trace=trace, tail=self.tail, color=color))
         elif self.kind is not None or self.tail is not None:
             raise UsageError("--kind and --tail are for lines that are traced: add --seeds SPEC")
         if self.outline is False:
