@@ -9,6 +9,7 @@ use field::store::layout::ArrayLayout;
 use field::store::metadata::ArraySeal;
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -90,6 +91,11 @@ impl Grid {
             Place::Rows(rows, _) => rows.contains_key(&(k * self.dims[1] + j)),
             _ => true,
         }
+    }
+
+    /// Whether no row among some was put, of a grid in which most were not.
+    fn is_background(&self, j: &Range<usize>, k: &Range<usize>) -> bool {
+        k.clone().all(|k| j.clone().all(|j| !self.was_put(j, k)))
     }
 
     fn empty_row(&self) -> Vec<f64> {
@@ -236,11 +242,25 @@ pub(crate) fn write_level(
     let mut encoder = Encoder::new(layout.codec, size).map_err(io)?;
     let mut strip = vec![0.0; p.page[1] * p.page[2] * p.dims[0] * nc];
     let (mut scratch, mut out, mut lens) = (Vec::new(), Vec::new(), Vec::new());
+    // A page of background: of millions of them one is encoded.
+    let mut blank: Option<Vec<u8>> = None;
     for number in 0..layout.grid.count() {
         let pages = layout.grid.pages_of(number);
         let mut shard = ShardWriter::new(disk, store, &layout.shard_path(step, number), &layout.grid, number)?;
         for pk in pages[2].clone() {
             for pj in pages[1].clone() {
+                out.clear();
+                lens.clear();
+                let rows = |n: usize, a: usize| n * p.page[a]..((n + 1) * p.page[a]).min(p.dims[a]);
+                let is_blank = grid.is_background(&rows(pj, 1), &rows(pk, 2));
+                if let (true, Some(page)) = (is_blank, &blank) {
+                    for _ in pages[0].clone() {
+                        out.extend_from_slice(page);
+                        lens.push(u32::try_from(page.len()).map_err(|e| io(std::io::Error::other(e)))?);
+                    }
+                    shard.append(disk, &layout.grid, &out, &lens)?;
+                    continue;
+                }
                 // Rows of this row of pages; past the end the last one goes on.
                 for k in 0..p.page[2] {
                     for j in 0..p.page[1] {
@@ -249,8 +269,6 @@ pub(crate) fn write_level(
                         grid.get(gj, gk, 0, &mut strip[(k * p.page[1] + j) * p.dims[0] * nc..][..p.dims[0] * nc])?;
                     }
                 }
-                out.clear();
-                lens.clear();
                 for pi in pages[0].clone() {
                     let fill = |page: &mut [u8]| {
                         let mut at = 0;
@@ -270,6 +288,9 @@ pub(crate) fn write_level(
                     };
                     let len = encoder.encode_with(layout.page_bytes(), &mut scratch, &mut out, fill).map_err(io)?;
                     lens.push(u32::try_from(len).map_err(|e| io(std::io::Error::other(e)))?);
+                    if is_blank && blank.is_none() {
+                        blank = Some(out.clone());
+                    }
                 }
                 shard.append(disk, &layout.grid, &out, &lens)?;
             }
