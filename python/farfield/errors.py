@@ -46,16 +46,12 @@ class DataError(FarfieldError, OSError):
     """
 
     def __str__(self) -> str:
-        # The extension takes whatever a page cannot be read for as damage, and may name a file as a file and as a page of it.
+        # The extension may name a file as a file and as a page of it.
         text = super().__str__()
         name, _, rest = text.partition(": ")
         if rest.startswith(f"{name}: "):
             text = rest
-        return text.partition(_DAMAGED)[0] if _NO_FILES in text else text
-
-
-_NO_FILES = "the process may have no more files open"
-_DAMAGED = "; the data are damaged or were changed"
+        return text
 
 
 class AccessError(FarfieldError, OSError):

@@ -33,6 +33,9 @@ pub enum PageErrorKind {
     /// The operating system does not let this user read. Trying again would not help.
     #[error("read refused: {0}")]
     Denied(String),
+    /// The process has no more of what reading takes: open files, addresses. The data are as they were.
+    #[error("read failed: {0}")]
+    Exhausted(String),
     /// A file that must exist is missing.
     #[error("missing")]
     Missing,
@@ -52,6 +55,7 @@ impl From<&io::Error> for PageErrorKind {
         match e.kind() {
             io::ErrorKind::NotFound => Self::Missing,
             io::ErrorKind::PermissionDenied => Self::Denied(e.to_string()),
+            io::ErrorKind::ResourceBusy => Self::Exhausted(e.to_string()),
             _ => Self::Io(e.to_string()),
         }
     }

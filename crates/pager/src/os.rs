@@ -76,7 +76,7 @@ impl Drop for Mapping {
 /// Says what is exhausted where the system grants no more addresses.
 pub(crate) fn no_addresses(error: io::Error) -> io::Error {
     let what = "the process has no addresses left for another mapping; close datasets, or raise its limits (ulimit -v, vm.max_map_count)";
-    io::Error::new(error.kind(), format!("{what}: {error}"))
+    io::Error::new(io::ErrorKind::ResourceBusy, format!("{what}: {error}"))
 }
 
 /// Pagers that are open.
@@ -122,7 +122,7 @@ pub(crate) fn no_files(error: io::Error) -> io::Error {
         return error;
     }
     let what = "the process may have no more files open; close datasets, or raise its limit (ulimit -n)";
-    io::Error::new(error.kind(), format!("{what}: {error}"))
+    io::Error::new(io::ErrorKind::ResourceBusy, format!("{what}: {error}"))
 }
 
 /// Gives the memory under `ptr..ptr + len` back to the system; it reads as zeros afterwards.

@@ -250,7 +250,7 @@ impl Pager {
             Err(NoRoom::TooLarge { needs, limit }) => {
                 return self.fail(st, flight, id, PageErrorKind::TooLarge { needs, limit })
             }
-            Err(NoRoom::System(e)) => return self.fail(st, flight, id, PageErrorKind::Io(e)),
+            Err(NoRoom::System(e)) => return self.fail(st, flight, id, PageErrorKind::Exhausted(e)),
         };
         if need == Need::Demand && st.starved {
             st.starved = false;

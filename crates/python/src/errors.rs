@@ -42,6 +42,9 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
             format!("{}: this file is missing; the data are damaged", p.what)
         }
         FieldError::Page(p) if e.is_access() => format!("{p}; check the permissions of that file and its folders"),
+        FieldError::Page(p) if matches!(p.kind, PageErrorKind::Exhausted(_) | PageErrorKind::TooLarge { .. }) => {
+            p.to_string()
+        }
         FieldError::Page(p) => format!(
             "{p}; the data are damaged or were changed while they were read: `farfield validate` lists what is wrong"
         ),
