@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import zarr
@@ -220,3 +221,28 @@ def test_valid_ranges_are_told_in_the_numbers_that_the_file_means(
     assert f"its valid range is {low} to {high}:" in told and f"missing: below {low}, above {high}" in told
     with ff.open(source) as volume:
         assert volume.probe_ijk((1, 1, 1)).values["t"] == high  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("dtype", "first"), [("u8", 720575940600000001), ("i8", -(2**60) - 1), ("u8", 2**64 - 3)])
+@pytest.mark.parametrize("of_file", [True, False])
+def test_neighbours_of_a_missing_number_of_64_bits_have_values(
+    dtype: str, first: int, of_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In double precision they are one number."""
+    numbers = np.array([first, first + 1, first + 2, 0], dtype=dtype)
+    with h5py.File(tmp_path / "ids.h5", "w") as file:
+        file["ids"] = np.broadcast_to(numbers, (3, 2, 4))
+        if of_file:
+            file["ids"].attrs["_FillValue"] = numbers[0]
+    words = [] if of_file else ["--missing", str(first)]
+    said = []
+    for n in range(1, 5):
+        assert run(["probe", str(tmp_path / "ids.h5"), "--ijk", str(n), "1", "1", *words]) == 0
+        said.append("has no value" in capsys.readouterr().out)
+    assert said == [True, False, False, False]
+    assert run(["info", str(tmp_path / "ids.h5"), *words]) == 0
+    assert f"missing: {first}\n" in capsys.readouterr().out
+    told = [] if of_file else ["--raw", f"missing={first}"]
+    image = ["extract", "slice", str(tmp_path / "ids.h5"), "--normal", "z", "--nearest", "--size", "4x2", *told]
+    assert run([*image, "-o", str(tmp_path / "ids.npy")]) == 0
+    assert np.isnan(np.load(tmp_path / "ids.npy")).all(axis=0).tolist() == [True, False, False, False]

@@ -100,7 +100,7 @@ def text_of(missing: Missing, dtype: str | None = None) -> str:
 
 def _text(low: float, high: float, dtype: str | None) -> str:
     if low == high:
-        return f"{low:.6g}"
+        return str(low) if isinstance(low, int) else f"{low:.6g}"
     # `0.0 +` makes zeros of negative ones.
     if math.isinf(low):
         return f"up to {high:.6g}" if dtype is None else f"below {0.0 + next_of(high, dtype, math.inf):.6g}"

@@ -38,7 +38,7 @@ use crate::trace::zone_order;
 use edges::Marked;
 use field::error::FieldError;
 use field::nodes::Nodes;
-use field::volume::{rgb_of, ChannelSpec, VolumeKind, VolumeLevel, VoxelType};
+use field::volume::{rgb_of, ChannelSpec, Missing, VolumeKind, VolumeLevel, VoxelType};
 use kernels::draw::ScaleBar;
 use kernels::slice::{Filter, GridSlice, Pick, SliceArray, VolumeSlice};
 use pager::Pager;
@@ -178,11 +178,13 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
                 view.channels.len()
             ))
         })?;
+        // Pages of values have no number there: what is near it in 64 bits is a value.
+        let is_stored = level.channel(*channel).is_some_and(|(stored, _)| stored.id == array.id);
         let pick = Pick {
             component,
             to,
             scale: spec.scale.unwrap_or([1.0, 0.0]),
-            missing: spec.missing.clone(),
+            missing: if is_stored { spec.missing.clone() } else { Missing::none() },
             names: numbers != Numbers::Doubles,
         };
         match arrays.iter_mut().find(|known| known.id == array.id) {
@@ -321,6 +323,15 @@ impl Slice {
         self.fields.iter().map(|field| field.components).sum()
     }
 
+    /// The fields under the titles that bars have.
+    fn titled(&self) -> Vec<FieldSpec> {
+        let title = |name: &str| match &self.what {
+            What::Grid(source) => source.dataset.title(name),
+            What::Volume(_) => name.to_owned(),
+        };
+        self.fields.iter().map(|field| FieldSpec { name: title(&field.name), ..field.clone() }).collect()
+    }
+
     fn run(
         &self,
         pager: &Arc<Pager>,
@@ -403,7 +414,7 @@ impl Slice {
             text.push(("Description", Value::Object(told.clone()).to_string()));
             let held = Held::new(share());
             let size = self.laid.plane.size;
-            let marked = Marked { marks: self.marks.clone(), fields: self.fields.clone(), rule: self.rule() };
+            let marked = Marked { marks: self.marks.clone(), fields: self.titled(), rule: self.rule() };
             let made = PngWriter::create(path, (size, self.components()), look, text, marked, held);
             let mut writer = made.map_err(failed)?;
             let (counts, run) = self.run(pager, workers, watch, &mut |rows| writer.push(rows))?;
