@@ -3,6 +3,7 @@
 use crate::catalog::{Catalog, Role, Rows, ZoneInfo};
 use crate::derive::fields::Made;
 use crate::error::FieldError;
+use crate::expression::parse::in_words;
 use crate::freestream::FlowUnits;
 use crate::held;
 use crate::inplace::{page_box, InPlace};
@@ -502,6 +503,16 @@ impl Dataset {
             ("m", "m s-1") => "s".to_owned(),
             ("grid unit", "1") => "1".to_owned(),
             _ => format!("{length} / ({speed})"),
+        }
+    }
+
+    /// What stands over a scale of colours: the long name, or the name in words.
+    pub fn title(&self, name: &str) -> String {
+        let label = self.long_name(name);
+        if label == name {
+            in_words(name)
+        } else {
+            label
         }
     }
 

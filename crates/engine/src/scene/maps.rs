@@ -7,7 +7,7 @@ use crate::cores::{unit_of_strength, Method};
 use crate::picture::ColourMap;
 use crate::session::Session;
 use field::error::FieldError;
-use field::expression::parse::is_plain;
+use field::expression::parse::in_words;
 
 /// A map with its range.
 pub(crate) struct Settled {
@@ -81,24 +81,15 @@ pub(crate) fn settle_maps(
             _ => map.lut.clone(),
         };
         let units = map.units.clone().or_else(|| session.map(|s| unit_of(document, s, name, &map.field)));
-        let label = map.label.clone().unwrap_or_else(|| label_of(session, &map.field));
+        let label = map.label.clone().unwrap_or_else(|| match session {
+            Some(session) => session.dataset().title(&map.field),
+            None => in_words(&map.field),
+        });
         let colours =
             ColourMap::new(lut.clone(), range).map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
         settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours, lut });
     }
     Ok(settled)
-}
-
-/// Title of a bar where nobody has said one.
-fn label_of(session: Option<&Session>, field: &str) -> String {
-    let label = session.map_or_else(|| field.to_owned(), |s| s.dataset().long_name(field));
-    // A bare name reads better in words; an expression is what it is.
-    let is_name = label == field && is_plain(field);
-    if is_name {
-        label.replace('_', " ")
-    } else {
-        label
-    }
 }
 
 /// A label or a unit with powers as they are written: `(a_inf^2 / L)`, and of a `unit` also `kg m-3`, with raised digits.

@@ -34,6 +34,15 @@ pub fn is_plain(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// A bare name reads better in words; an expression is what it is.
+pub fn in_words(field: &str) -> String {
+    if is_plain(field) {
+        field.replace('_', " ")
+    } else {
+        field.to_owned()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Number(f64),
