@@ -143,7 +143,9 @@ def open_source(
     dataset = Dataset(native, source.without_time())
     dataset._known.given = settings.flags
     dataset._known.events = None if events is None else os.path.abspath(events)
-    if implied := definitions.speed(dataset.info()["fields"]):
+    # Of a solution of PLOT3D the extension derives all that there is of its velocity.
+    may_store_it = bool(source.made_of or source.function) or os.path.isdir(source.path)
+    if may_store_it and (implied := definitions.speed(dataset.info()["fields"])):
         # Not among what users have defined: a scene that is saved does not need it.
         native.define(definitions.texts(implied))
         dataset._known.implied, dataset._known.info = implied, None
