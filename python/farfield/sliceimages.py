@@ -253,6 +253,7 @@ def write_slice(
     convention: str | None = None,
     bar: bool = True,
     letters: bool = True,
+    title: str | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """Samples a plane at pixels and writes it: a picture (`.png`, `.jpg`, `.tif`), or its numbers (`.npy`, `.npz`); returns what
@@ -282,6 +283,7 @@ def write_slice(
         convention: Of anatomy `"radiological"` (None: the same) or `"neurological"`, its mirror image.
         bar: Whether a picture of at least 120 pixels a side has a bar that says what colours mean, or the names of its channels.
         letters: Whether it has letters of anatomy at its edges, and a rule where the length of a pixel is known.
+        title: Text in its upper left corner; None: with a bar where a slice of grids lies, of a volume nothing.
         progress: As in `farfield.open`.
 
     Raises:
@@ -308,9 +310,11 @@ def write_slice(
         limits = None if range is None else pair(range, "range")
         options["look"] = _look(data, options["fields"], cmap, limits, grey16)
         options["bar"], options["letters"] = bar, letters
+        if title is not None:
+            options["title"] = title
         inverted = [name for name in options["fields"] if is_inverted(data, name, cmap)]
-    elif grey16 or cmap is not None or range is not None:
-        raise UsageError(f"{target}: colours and ranges are of pictures; an array has the numbers themselves")
+    elif grey16 or cmap is not None or range is not None or title is not None:
+        raise UsageError(f"{target}: colours, ranges and titles are of pictures; an array has the numbers themselves")
     read = data._description.reads if isinstance(data, VolumeDataset) else data._source.reads()
     outputs.check([target], read)
     native: Any = data._native

@@ -64,9 +64,9 @@ fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
     Ok(Some(look))
 }
 
-/// What is laid over a picture: `bar` and `letters`, true or false.
+/// What is laid over a picture: `bar` and `letters`, true or false, and `title`, text.
 fn marks(o: &mut Object) -> Result<SliceMarks, FieldError> {
-    Ok(SliceMarks { bar: o.truth("bar")?, letters: o.truth("letters")?, edges: None })
+    Ok(SliceMarks { bar: o.truth("bar")?, letters: o.truth("letters")?, edges: None, title: o.text("title")? })
 }
 
 /// A slice of a session's dataset, and how it is to look.

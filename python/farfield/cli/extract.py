@@ -144,6 +144,14 @@ def register(app: typer.Typer) -> None:
         letters: Annotated[
             bool, _picture("--letters/--no-letters", help="letters of anatomy at the edges, and a rule of length")
         ] = True,
+        title: Annotated[
+            str | None,
+            _picture(
+                "--title",
+                metavar="TEXT",
+                help="text in the upper left corner (default: with a bar where a slice of grids lies)",
+            ),
+        ] = None,
         no_labels: Annotated[bool, _picture("--no-labels", hidden=True, help="as --no-letters")] = False,
         convention: Annotated[
             str | None,
@@ -191,6 +199,7 @@ def register(app: typer.Typer) -> None:
             "invert": invert,
             "bar": bar,
             "letters": letters and not no_labels,
+            "title": title,
             "convention": convention,
             "window": window,
             "level": level,
@@ -203,6 +212,7 @@ def register(app: typer.Typer) -> None:
                 "--size": size,
                 "--resolution": resolution,
                 "--cmap": cmap,
+                "--title": title,
                 "--range": range_,
                 "--window": window,
                 "--level": level,

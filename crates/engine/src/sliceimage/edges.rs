@@ -2,7 +2,7 @@
 
 use super::paint::Look;
 use crate::output::FieldSpec;
-use kernels::draw::{ColourMap, Furniture, Marks, ScalarBar, ScaleBar};
+use kernels::draw::{ColourMap, Furniture, Marks, Note, Place, ScalarBar, ScaleBar};
 
 /// What somebody wants over a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct SliceMarks {
     pub letters: bool,
     /// What is at the left, right, upper and lower edge, in letters of anatomy.
     pub edges: Option<[String; 4]>,
+    /// What stands in the upper left corner; `None`: beside a scale where a slice of grids lies, and of volumes nothing.
+    pub title: Option<String>,
 }
 
 /// Marks, with what they speak of.
@@ -21,6 +23,8 @@ pub(super) struct Marked {
     pub(super) marks: SliceMarks,
     /// What pixels show.
     pub(super) fields: Vec<FieldSpec>,
+    /// The title, if there is one.
+    pub(super) title: String,
     /// How long a pixel is.
     pub(super) rule: Option<ScaleBar>,
 }
@@ -28,8 +32,8 @@ pub(super) struct Marked {
 impl Marked {
     /// The marks of a picture whose look is settled; none over grey of 16 bits, which is data.
     pub(super) fn over(&self, look: &Look, size: [u32; 2]) -> Option<Marks> {
-        let SliceMarks { bar, letters, edges } = &self.marks;
-        if look.is_grey16() || !(*bar || *letters) {
+        let SliceMarks { bar, letters, edges, .. } = &self.marks;
+        if look.is_grey16() || !(*bar || *letters || !self.title.is_empty()) {
             return None;
         }
         let mut furniture = Furniture::default();
@@ -47,9 +51,37 @@ impl Marked {
             }
             _ => {}
         }
+        if !self.title.is_empty() {
+            furniture.notes = vec![Note { text: self.title.clone(), place: Place::TopLeft, scale: 1.0 }];
+        }
         furniture.scale = self.rule.clone().filter(|_| *letters);
         let edges = edges.as_ref().filter(|_| *letters);
         Some(Marks::new(&furniture, edges, size))
+    }
+}
+
+/// Where a plane lies, for people: `z = 0.5 [m]` of one across an axis; else a point of it and its normal.
+///
+/// ```
+/// use engine::sliceimage::place;
+/// assert_eq!(place([1.0, 2.0, 0.1 + 0.2], [0.0, 0.0, -1.0], "m"), "z = 0.3 [m]");
+/// assert_eq!(place([1.0, 0.0, 2e7], [0.6, 0.0, 0.8], "1"), "through 1, 0, 2e7 across 0.6, 0, 0.8");
+/// ```
+pub fn place(origin: [f64; 3], normal: [f64; 3], unit: &str) -> String {
+    let unit = if unit == "1" { String::new() } else { format!(" [{unit}]") };
+    match (0..3).find(|a| (normal[*a].abs() - 1.0).abs() < 1e-9) {
+        Some(a) => format!("{} = {}{unit}", ["x", "y", "z"][a], short(origin[a])),
+        None => format!("through {}{unit} across {}", origin.map(short).join(", "), normal.map(short).join(", ")),
+    }
+}
+
+/// A number in four digits.
+fn short(x: f64) -> String {
+    let x = format!("{x:.3e}").parse::<f64>().unwrap_or(x) + 0.0;
+    if x == 0.0 || (1e-4..1e6).contains(&x.abs()) {
+        x.to_string()
+    } else {
+        format!("{x:e}")
     }
 }
 

@@ -23,7 +23,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use edges::{edges, SliceMarks};
+pub use edges::{edges, place, SliceMarks};
 pub use geometry::{box_corners, in_voxels, level_for, volume_corners, Laid, PlaneSpec, LONG_SIDE, MOST_PIXELS};
 pub use paint::Look;
 pub use run::Pixels;
@@ -323,6 +323,13 @@ impl Slice {
         self.fields.iter().map(|field| field.components).sum()
     }
 
+    /// The title of a picture.
+    fn title(&self) -> String {
+        let place = || place(self.laid.origin, self.laid.normal, &self.length_unit);
+        let of_grids = (self.marks.bar && matches!(self.what, What::Grid(_))).then(place);
+        self.marks.title.clone().or(of_grids).unwrap_or_default()
+    }
+
     /// The fields under the titles that bars have.
     fn titled(&self) -> Vec<FieldSpec> {
         let title = |name: &str| match &self.what {
@@ -414,7 +421,8 @@ impl Slice {
             text.push(("Description", Value::Object(told.clone()).to_string()));
             let held = Held::new(share());
             let size = self.laid.plane.size;
-            let marked = Marked { marks: self.marks.clone(), fields: self.titled(), rule: self.rule() };
+            let marks = self.marks.clone();
+            let marked = Marked { marks, title: self.title(), fields: self.titled(), rule: self.rule() };
             let made = PngWriter::create(path, (size, self.components()), look, text, marked, held);
             let mut writer = made.map_err(failed)?;
             let (counts, run) = self.run(pager, workers, watch, &mut |rows| writer.push(rows))?;
