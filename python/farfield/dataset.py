@@ -29,7 +29,6 @@ from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
 from farfield.settings import Settings
 from farfield.timesteps import TimeSteps, gaps_text
-from farfield.untimed import times_told
 from farfield.volume.foreign import raw_hinted
 from farfield.volume.options import Options
 from farfield.volume.sniffing import is_volume
@@ -494,7 +493,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         outputs.check([output, options.get("save_state")], [*self._source.reads(), *file_of(options.get("seeds"))])
         # The state that the run goes on from may be the one that it keeps: that takes its place when the run is done.
         outputs.check([output], [options["resume"]] if options.get("resume") else [])
-        with reporting(progress) as report, times_told(self._source.untimed):
+        with reporting(progress) as report:
             text = self._native.trace(options_text(options), os.fspath(output), seeds=seeds, progress=report)
         found: dict[str, Any] = json.loads(text)
         return found

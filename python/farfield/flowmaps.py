@@ -12,7 +12,6 @@ from farfield import _core, outputs
 from farfield.errors import UsageError
 from farfield.lines import MOST_STEPS
 from farfield.progress import Report, reporting
-from farfield.untimed import times_told
 
 if TYPE_CHECKING:
     from farfield.sources import Source
@@ -127,7 +126,7 @@ class FlowMaps(ABC):
             "max_steps": MOST_STEPS if max_steps is None else max_steps,
         }
         outputs.check([target], self._source.reads())
-        with reporting(progress) as report, times_told(self._source.untimed):
+        with reporting(progress) as report:
             text = self._native.flow_map(json.dumps(options), target, progress=report)
         found: dict[str, Any] = json.loads(text)
         return found

@@ -19,7 +19,6 @@ from farfield.lines import MOST_STEPS, Lines
 from farfield.names import field_names
 from farfield.progress import Report, reporting
 from farfield.seeds import file_of, resolve
-from farfield.untimed import times_told
 
 
 class OverTime(ABC):
@@ -261,7 +260,7 @@ class OverTime(ABC):
         options = {**how, "seeds": spec, "field": vectors, "kind": kind}
         # The state that the run goes on from may be the one that it keeps: that takes its place when the run is done.
         outputs.check([options.get("save_state")], [*self._source.reads(), *file_of(spec)])
-        with reporting(progress) as report, times_told(self._source.untimed):
+        with reporting(progress) as report:
             lines = Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))
         if said := not_saved(lines.summary, options.get("save_state")):
             warnings.warn(said, RuntimeWarning, stacklevel=3)

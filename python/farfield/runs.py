@@ -15,7 +15,6 @@ from farfield.names import field_names
 from farfield.otherpictures import ENDINGS, drawn_as_png, is_other
 from farfield.progress import Report, reporting
 from farfield.settings import Settings
-from farfield.untimed import times_told
 
 if TYPE_CHECKING:
     from farfield.dataset import Dataset
@@ -188,7 +187,7 @@ def convert(
         # A store may be cut anew: it is read until the new one is whole and takes its place.
         read = [name for name in read if os.path.realpath(name) != target]
     outputs.check([destination, events], read)
-    with reporting(progress) as report, times_told(found.untimed):
+    with reporting(progress) as report:
         text = _core.convert(
             found.path,
             os.fspath(destination),
@@ -505,7 +504,7 @@ def draw(
         if described is None and info is not None:
             how["plot3d"] = beneath(how["plot3d"], speed(info["fields"]))
         document |= to_native(scene, settings, info, files, None if described is None else described.spec, **how)
-        with reporting(progress) as report, times_told(files.untimed if files is not None else ""):
+        with reporting(progress) as report:
             is_one = film is None and not scene.views
             with drawn_as_png(target, settings.memory_limit()) if is_one else contextlib.nullcontext(target) as png:
                 text = _core.render(

@@ -22,7 +22,6 @@ from typing import Any
 from farfield import once
 from farfield.errors import DataError, UsageError
 from farfield.outputs import is_begun, not_there
-from farfield.untimed import told_in
 from farfield.volumes import flow_map, opened_with
 
 _PART = re.compile(r"\+(?=(?:q|f|function)=)")
@@ -66,8 +65,6 @@ class Source:
     length_unit: str | None = field(default=None, repr=False)
     """That of positions likewise, where they have one."""
     time_unit: str | None = field(default=None, repr=False)
-    untimed: str = field(default="", repr=False)
-    """Why times that the files give are not used, where they are not."""
 
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
@@ -118,7 +115,6 @@ class Source:
         """What `info` says of files that others in the cache were made of, over what was `found` in those; nothing of others."""
         if not self.made_of:
             return {}
-        found = told_in(found, self.untimed)
         steps = f"{self.made_steps:,} files, a time step each" if self.made_steps > 1 else ""
         if self.made_zones > 1:
             each = f"{self.made_steps:,} time steps of " if self.made_steps > 1 else ""
@@ -131,7 +127,6 @@ class Source:
         return {
             "source": self.text,
             "format": made,
-            "times_why": found.get("times_why"),
             "guessed": guessed,
             "notes": [*self.notes, *self.places, *found.get("notes", ())],
             **self._units_in(found),
@@ -405,6 +400,8 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
     more: dict[str, Any] = {"grids": list(made.grids[1:])} if made.grids[1:] else {}
     if made.times:
         more["times"] = list(made.times)
+    if made.untimed:
+        more["untimed"] = made.untimed
     if made.define:
         more["define"] = [f"{name} = {of}" for name, of in made.define.items()]
     return Source(
@@ -420,7 +417,6 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
         (*remarks, *made.notes),
         made.format,
         places=(*left_out, *made.places),
-        untimed=made.untimed,
     )
 
 

@@ -33,6 +33,8 @@ pub struct SourceSpec {
     pub function: Vec<PathBuf>,
     /// When the steps of files are, where whoever names them knows it: rising, one a step, or none.
     pub times: Vec<f64>,
+    /// Why times that files give are not used, where whoever names them knows it; else empty.
+    pub untimed: String,
     /// How far apart the steps of files are, where their own times are not to be used.
     pub dt: Option<f64>,
     /// How PLOT3D files are to be read.
@@ -510,7 +512,14 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, Field
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
     let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
-    let given = Given { grids: &grids, q: &spec.q, function: &spec.function, times: &spec.times, dt: spec.dt };
+    let given = Given {
+        grids: &grids,
+        q: &spec.q,
+        function: &spec.function,
+        times: &spec.times,
+        dt: spec.dt,
+        untimed: &spec.untimed,
+    };
     Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
 }
 

@@ -132,6 +132,7 @@ pub fn source(
     Ok(SourceSpec {
         path: PathBuf::from(path),
         times: options.numbers("times", "a list of numbers", Value::as_f64)?.unwrap_or_default(),
+        untimed: options.text("untimed")?.unwrap_or_default(),
         dt: options.number("dt")?,
         grids: paths(Some(options.texts("grids")?)),
         q: paths(q),

@@ -14,7 +14,7 @@ from farfield.errors import DataError
 from farfield.once import to_stderr
 from farfield.progress import reporting
 from farfield.settings import Settings
-from farfield.untimed import unused, why_untimed
+from farfield.untimed import why_untimed
 from farfield.volume.options import Means, sparing
 from farfield.volume.vtk_collection import Step
 from farfield.volume.vtk_grids import Grid
@@ -180,9 +180,7 @@ def _times(steps: Sequence[Step], made: Sequence[ZoneFiles]) -> _Times:
     if not known or (len(steps) == 1 and not math.isfinite(known[0])):
         return _Times((), order)
     if why := why_untimed([step.named for step in steps], times):
-        return _Times(
-            (), order, [f"Of the times in the files (TimeValue) none is used: {why}."], unused(why, len(steps))
-        )
+        return _Times((), order, untimed=why)
     order.sort(key=lambda n: known[n])
     ordered = [known[n] for n in order]
     notes = []

@@ -43,6 +43,8 @@ pub(super) struct Parts {
     pub names: Vec<String>,
     pub steps: usize,
     pub times: Option<Vec<f64>>,
+    /// Why times that files give are not used.
+    pub untimed: String,
     /// How far apart the steps are, where the user says so.
     pub dt: Option<f64>,
     pub settings: Plot3dSettings,
@@ -299,7 +301,14 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     let numbered = |order| Timing { times: (0..steps).map(|s| s as f64).collect(), order, physical: steps == 1 };
     if headers.is_empty() || parts.q.len() < steps {
         if steps > 1 {
-            parts.guessed.push(format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}."));
+            parts.guessed.push(if parts.untimed.is_empty() {
+                format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}.")
+            } else {
+                format!(
+                    "The times that files give are not used, as {}: the {steps} steps {NUMBERED}. {SAY_DT}.",
+                    parts.untimed
+                )
+            });
             parts.guessed.extend(counts);
         }
         return numbered(order);

@@ -85,6 +85,8 @@ pub struct Given<'a> {
     pub function: &'a [PathBuf],
     /// When the steps are, where whoever names the files knows it: rising, one a step, or none.
     pub times: &'a [f64],
+    /// Why times that files give are not used, where whoever names them knows it; else empty.
+    pub untimed: &'a str,
     /// How far apart the steps are, where the files' times are not to be used: the first is at 0.
     pub dt: Option<f64>,
 }
@@ -104,7 +106,7 @@ impl Plot3d {
         options: &Plot3dOptions,
         cache_dir: &Path,
     ) -> Result<Self, FieldError> {
-        let given = Given { grids: &[grid.to_owned()], q, function, times: &[], dt: None };
+        let given = Given { grids: &[grid.to_owned()], q, function, times: &[], dt: None, untimed: "" };
         Self::open_with_progress(given, options, cache_dir, &mut |_, _| true)
     }
 

@@ -232,7 +232,21 @@ pub(super) fn open(
     let settings = plan.settings;
     let settings_path = plan.settings_path.unwrap_or_else(|| plan.grids[0].clone());
     let names = functions_named;
-    assemble(Parts { grids, q, functions, names, steps, times, dt, settings, settings_path, guessed, order_assumed })
+    let untimed = given.untimed.to_owned();
+    assemble(Parts {
+        grids,
+        q,
+        functions,
+        names,
+        steps,
+        times,
+        untimed,
+        dt,
+        settings,
+        settings_path,
+        guessed,
+        order_assumed,
+    })
 }
 
 impl Opener<'_> {

@@ -355,7 +355,7 @@ fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
         };
         let cache = folder.0.join("cache");
         let e = Plot3d::open_with_progress(
-            Given { grids: &[bad.clone()], q: &[], function: &[], times: &[], dt: None },
+            Given { grids: &[bad.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
             &Plot3dOptions::default(),
             &cache,
             &mut progress,

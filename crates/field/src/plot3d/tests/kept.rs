@@ -61,7 +61,7 @@ fn the_same_is_said_and_nothing_is_read_twice() {
             true
         };
         Plot3d::open_with_progress(
-            Given { grids: &[g.clone()], q: &[q.clone()], function: &[], times: &[], dt: None },
+            Given { grids: &[g.clone()], q: &[q.clone()], function: &[], times: &[], dt: None, untimed: "" },
             &Plot3dOptions::default(),
             &cache,
             &mut count,

@@ -17,7 +17,7 @@ fn series(folder: &Folder, spec: &Spec, times: &[f64]) -> (PathBuf, Vec<PathBuf>
 fn opened(spec: &Spec, times: &[f64], dt: Option<f64>) -> Catalog {
     let folder = Folder::new();
     let (grid, q) = series(&folder, spec, times);
-    let given = Given { grids: &[grid], q: &q, function: &[], times: &[], dt };
+    let given = Given { grids: &[grid], q: &q, function: &[], times: &[], dt, untimed: "" };
     let cache = folder.0.join("cache");
     Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).unwrap().catalog
 }
@@ -58,7 +58,7 @@ fn times_beside_the_files() {
     let (grid, q) = series(&folder, &plain(), &[3.25; 3]);
     let cache = folder.0.join("cache");
     let open = |times: &[f64], dt| {
-        let given = Given { grids: std::slice::from_ref(&grid), q: &q, function: &[], times, dt };
+        let given = Given { grids: std::slice::from_ref(&grid), q: &q, function: &[], times, dt, untimed: "" };
         Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).map(|p| p.catalog)
     };
     let found = open(&[2.0, 2.5, 4.0], None).unwrap();

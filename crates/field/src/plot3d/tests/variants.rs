@@ -354,7 +354,7 @@ fn text_as_people_write_it() {
     };
     let cache = folder.0.join("cache");
     Plot3d::open_with_progress(
-        Given { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None },
+        Given { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
         &Plot3dOptions::default(),
         &cache,
         &mut count,
@@ -364,7 +364,7 @@ fn text_as_people_write_it() {
     let mut stop = |_: u64, _: u64| false;
     folder.file("a.xyz", &text.to_ascii_uppercase()[..text.len() - 2]);
     let e = Plot3d::open_with_progress(
-        Given { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None },
+        Given { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
         &Plot3dOptions::default(),
         &cache,
         &mut stop,
