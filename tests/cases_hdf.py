@@ -55,7 +55,7 @@ CASES: Cases = {
         Try(f"trace uneven.nc {_HOUR.format('100,100,5', 3600)}", check=_goes_to(1.0)),
         Try(f"trace knots.nc {_HOUR.format('100,100,5', 3600)}", check=_goes_to(1.0)),
         Try("info uneven.nc", says=(r"brought from cm/s to m/s",), never=("stay scalars",)),
-        Try(f"trace degrees.nc {_HOUR.format('0.1,0.1,5', 1)}", exit=2, says=("positions are in degree, .* m s-1",)),
+        Try(f"trace degrees.nc {_HOUR.format('0.1,0.1,5', 1)}", exit=2, says=("positions are in no one unit, .* m s-1",)),
     ],
     "flows/cgns-hdf5": [Try("info wing.cgns", exit=1, says=("CGNS", "PLOT3D", r"\.vts"), never=("spacing",))],
     "volumes/nc_missing_differ": [Try("probe a.nc --ijk 2 1 1", says=(r"has no value|nan",), never=("-999",))],
