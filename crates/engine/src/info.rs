@@ -128,7 +128,8 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<St
     serde_json::to_string(&Info { all, zones }).map_err(|e| FieldError::format(&session.spec.path, e.to_string()))
 }
 
-/// INFO. Thousands of zones are made one by one as they are written: as a tree of values they took 8 kB each.
+/// INFO. Zones are made one by one as they are written: with a tree of values for 4,000 of them the process took 79 MB in the place
+/// of 52.
 #[derive(Serialize)]
 struct Info<Z> {
     zones: Z,

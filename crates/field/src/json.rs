@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, Serializer};
 
-/// A list of what an iterator gives, which is made anew each time that the list is written.
+/// A list whose items an iterator makes anew each time that it is written.
 ///
 /// ```
 /// # use field::json::Each;

@@ -33,7 +33,7 @@ pub enum PageErrorKind {
     /// The operating system does not let this user read. Trying again would not help.
     #[error("read refused: {0}")]
     Denied(String),
-    /// The process has no more of what reading takes: open files, addresses. The data are as they were.
+    /// The process is out of open files or of addresses; the data are as they were.
     #[error("read failed: {0}")]
     Exhausted(String),
     /// A file that must exist is missing.

@@ -149,7 +149,7 @@ def register(app: typer.Typer) -> None:
             _picture(
                 "--title",
                 metavar="TEXT",
-                help="text in the upper left corner (default: with a bar where a slice of grids lies)",
+                help="text in the upper left corner (default: beside a bar, where a slice of grids lies)",
             ),
         ] = None,
         no_labels: Annotated[bool, _picture("--no-labels", hidden=True, help="as --no-letters")] = False,

@@ -151,11 +151,7 @@ def _bounds(zones: Sequence[Mapping[str, Any]], unit: str) -> list[str]:
     boxes = [z["box"] for z in zones if z.get("box")]
     if len(zones) < 2 or not boxes or any(not z.get("box") and not z.get("kind") for z in zones):
         return []
-    low, high = (
-        [choose(axis) for axis in zip(*ends, strict=True)]
-        for choose, ends in zip((min, max), zip(*boxes, strict=True), strict=True)
-    )
-    return [f"bounds   {box_text([low, high])} [{unit}]"]
+    return [f"bounds   {box_text(box_around(boxes))} [{unit}]"]
 
 
 def _flow(zones: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -217,6 +213,16 @@ def _few(names: Sequence[str]) -> str:
     shown = 4
     more = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {more} more zones" if more > 0 else "")
+
+
+def box_around(boxes: Sequence[Any]) -> list[list[float]]:
+    """The lowest and the highest corner of boxes of two corners.
+
+    >>> box_around([[[0, 0, 0], [1, 1, 1]], [[-1, 0, 0.5], [0, 2, 1]]])
+    [[-1, 0, 0], [1, 2, 1]]
+    """
+    lows, highs = zip(*boxes, strict=True)
+    return [[min(axis) for axis in zip(*lows, strict=True)], [max(axis) for axis in zip(*highs, strict=True)]]
 
 
 def box_text(box: Any) -> str:

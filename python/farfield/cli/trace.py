@@ -303,18 +303,14 @@ def register(app: typer.Typer) -> None:
 
 def _all_outside(dataset: Dataset, step: int, kind: str) -> str:
     """A warning where nothing begins in a zone, with where the zones are: the run has looked at that."""
-    from farfield.cli.info import box_text
+    from farfield.cli.info import box_around, box_text
 
     what = "curve" if kind == "timeline" else "seed"
     boxes = [zone["box"] for zone in json.loads(dataset._native.look(step=step))["zones"] if zone["box"]]
     if not boxes:
         return f"no {what} lies in a zone, so that all lines are empty: no zone has a usable cell"
-    low, high = (
-        [choose(axis) for axis in zip(*ends, strict=True)]
-        for choose, ends in zip((min, max), zip(*boxes, strict=True), strict=True)
-    )
     return (
-        f"no {what} lies in a zone, so that all lines are empty: the zones lie within {box_text([low, high])}; "
+        f"no {what} lies in a zone, so that all lines are empty: the zones lie within {box_text(box_around(boxes))}; "
         "'farfield info --ranges' says where each of them is"
     )
 

@@ -178,7 +178,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
                 view.channels.len()
             ))
         })?;
-        // Pages of values have no number there: what is near it in 64 bits is a value.
+        // Pages of values hold NaN there already. Compared once more, in double precision, neighbours of 64 bits would be missing, too.
         let is_stored = level.channel(*channel).is_some_and(|(stored, _)| stored.id == array.id);
         let pick = Pick {
             component,

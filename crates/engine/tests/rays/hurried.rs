@@ -18,6 +18,19 @@ fn a_hurried_picture_shows_no_more_than_there_is_and_becomes_the_picture() {
     }
 }
 
+/// A volume as the first camera sees it, with samples `dt` apart.
+fn scene_of(volume: &Volume, projection: Projection, dt: f64) -> Arc<Scene> {
+    let look = Look {
+        level: volume.levels[0].clone(),
+        step: 0,
+        paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+        clip: Clip::default(),
+        manner: Manner { projection, ..Manner::default() },
+    };
+    let setting = Setting { camera: cameras()[0], size: SIZE, dt, unit: 1.0, skip: true };
+    Scene::new(setting, vec![look]).unwrap()
+}
+
 fn hurried(projection: Projection) {
     let folder = std::env::temp_dir().join(format!("farfield-rays-hurried-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -26,15 +39,7 @@ fn hurried(projection: Projection) {
         // Nothing is there of the picture before.
         let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
         let volume = opened(&folder, made.clone(), &pager, late);
-        let look = Look {
-            level: volume.levels[0].clone(),
-            step: 0,
-            paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
-            clip: Clip::default(),
-            manner: Manner { projection, ..Manner::default() },
-        };
-        let setting = Setting { camera: cameras()[0], size: SIZE, dt: 0.3, unit: 1.0, skip: true };
-        let scene = Scene::new(setting, vec![look]).unwrap();
+        let scene = scene_of(&volume, projection, 0.3);
         let deadline = allowed.map(|time| Instant::now() + time);
         let options = CastOptions { workers: 2, rows: None, deadline, next: None, kept: None, coarse: None };
         cast(&pager, &scene, &options, &mut |_, _| true).unwrap()
@@ -60,8 +65,8 @@ fn hurried(projection: Projection) {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Rays that stop on their way, of pages that come late: what is told of a pixel in time is what is told of it without a time. Of a projection
-/// nothing is seen before its rays are at their ends.
+/// Rays stop on their way, and pages come late: pixels that are told of in time are those of a picture without a time. A projection shows
+/// nothing before its rays are at their ends.
 #[test]
 fn stops_by_a_time_are_told_of_whole_pixels_alone() {
     let folder = std::env::temp_dir().join(format!("farfield-rays-hurried-stops-{}", std::process::id()));
@@ -77,15 +82,7 @@ fn stops_by_a_time_are_told_of_whole_pixels_alone() {
         let cast = |late: Option<u64>, allowed: Option<Duration>| {
             let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
             let volume = opened(&folder, made.clone(), &pager, late);
-            let look = Look {
-                level: volume.levels[0].clone(),
-                step: 0,
-                paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
-                clip: Clip::default(),
-                manner: Manner { projection, ..Manner::default() },
-            };
-            let setting = Setting { camera: cameras()[0], size: SIZE, dt: 0.3, unit: 1.0, skip: true };
-            let scene = Scene::new(setting, vec![look]).unwrap();
+            let scene = scene_of(&volume, projection, 0.3);
             let told: Mutex<Vec<Option<Vec<Gathered>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
             let take = |[x, y]: [u32; 2], light: &[Gathered]| {
                 let before = told.lock().unwrap()[(y * SIZE[0] + x) as usize].replace(light.to_vec());
@@ -134,17 +131,7 @@ fn a_coarser_level_is_seen_where_nothing_else_came_in_time() {
     let place = &finest.0.levels[0];
     (coarse.0.levels[0].origin, coarse.0.levels[0].spacing) = (place.origin, place.spacing.map(|s| 2.0 * s));
     let pager = || Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
-    let scene_of = |volume: Volume, dt| {
-        let look = Look {
-            level: volume.levels[0].clone(),
-            step: 0,
-            paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
-            clip: Clip::default(),
-            manner: Manner::default(),
-        };
-        let setting = Setting { camera: cameras()[0], size: SIZE, dt, unit: 1.0, skip: true };
-        Scene::new(setting, vec![look]).unwrap()
-    };
+    let scene_of = |volume: Volume, dt| scene_of(&volume, Projection::Composite, dt);
     let picture = |latency: Duration, allowed: Option<Duration>, stride: Option<u32>| {
         let pager = pager();
         let simulation = Simulation { latency: latency..latency + Duration::from_micros(1), ..Simulation::default() };

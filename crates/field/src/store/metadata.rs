@@ -68,7 +68,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// The document. It is written item by item: of thousands of zones a tree of values takes thirty times the memory of the text.
+    /// The document. It is written item by item: with trees of values for it and for `info`, a
+    /// conversion of 4,000 zones took 173 MB of private memory in the place of 92.
     pub fn document(&self) -> Vec<u8> {
         seal(&Document {
             zarr_format: 3,

@@ -290,7 +290,7 @@ fn word(bytes: &[u8], element: usize) -> f64 {
     own.map_or(f64::NAN, |own| f64::from_ne_bytes(*own))
 }
 
-/// An element of a frame; no number where it stands for a missing value.
+/// An element of a frame, NaN where it is a missing number.
 #[inline]
 fn number(voxel: VoxelType, bytes: &[u8], element: usize, missing: &Missing) -> f64 {
     field::with_voxel!(voxel, T => {
