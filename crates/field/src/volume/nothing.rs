@@ -95,11 +95,25 @@ impl Missing {
         };
         let mut found = Self::none();
         for (range, whole) in self.ranges.iter().zip(&self.whole) {
+            let whole = match largest(voxel) {
+                // The largest whole number of 64 bits is none of double precision, where the next one is written for it.
+                Some(largest) if *whole == [largest + 1; 2] => [largest; 2],
+                _ => *whole,
+            };
             if range[0] < range[1] || has(range[0], whole[0]) {
-                found.add(*range, *whole);
+                found.add(*range, whole);
             }
         }
         found
+    }
+}
+
+/// The largest number of a type of 64-bit whole numbers.
+fn largest(voxel: VoxelType) -> Option<i128> {
+    match voxel {
+        VoxelType::Int64 => Some(i64::MAX.into()),
+        VoxelType::Uint64 => Some(u64::MAX.into()),
+        _ => None,
     }
 }
 
@@ -254,6 +268,13 @@ mod tests {
         let least = Missing::one(i64::MIN as f64).stored(VoxelType::Int64);
         assert!(least.holds(i64::MIN) && !least.holds(i64::MIN + 1));
         assert!(Missing::one(i64::MIN as f64).stored(VoxelType::Uint64).is_none());
+        for largest in
+            [Missing::one(u64::MAX as f64).stored(VoxelType::Uint64), read("18446744073709551615", VoxelType::Uint64)]
+        {
+            assert!(largest.holds(u64::MAX) && !largest.holds(u64::MAX - 1));
+        }
+        let largest = Missing::one(i64::MAX as f64).stored(VoxelType::Int64);
+        assert!(largest.holds(i64::MAX) && !largest.holds(i64::MAX - 1));
         assert!(read("18446744073709551615", VoxelType::Int64).is_none());
         let range = read("[[9007199254740993, 9007199254740995]]", VoxelType::Int64);
         let held: Vec<_> = (9_007_199_254_740_991i64..9_007_199_254_740_998).filter(|n| range.holds(*n)).collect();
