@@ -79,9 +79,10 @@ test-rust: $(VENV)/.built
 	$(CARGO) test --release --quiet $(CRATES)
 
 test-python: $(VENV)/.built $(VENV)/.peers
-	$(BIN)/ruff format --check python tests conftest.py
-	$(BIN)/ruff check python tests conftest.py
+	$(BIN)/ruff format --check python tests tools conftest.py
+	$(BIN)/ruff check python tests tools conftest.py
 	$(BIN)/mypy
+	$(BIN)/mypy tools/compare_builds
 	$(BIN)/stubtest farfield._native
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
 
@@ -102,6 +103,6 @@ soak: build $(VENV)/.peers
 	FARFIELD_SOAK_S=$(SOAK_S) $(BIN)/python -m pytest
 
 clean:
-	rm -rf $(VENV) $(ENVIRONMENTS) target .mypy_cache .ruff_cache .pytest_cache bench-data
+	rm -rf $(VENV) $(ENVIRONMENTS) target compare-data .mypy_cache .ruff_cache .pytest_cache bench-data
 	find python tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -f python/farfield/_native*.so
