@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import subprocess
 import sys
@@ -44,3 +47,14 @@ def start(*words: object, **more: Any) -> subprocess.Popen[str]:
     """Starts `farfield`; `more` goes to `Popen`."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command(*words), text=True, **{**pipes, **more})
+
+
+def printed(*words: object, ok: tuple[int, ...] = (0,)) -> tuple[Any, str]:
+    """Runs `farfield ... --json` in this process, which is sooner done; the object that it prints, and what it says on stderr."""
+    from farfield.cli import run
+
+    out, said = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+        code = run([*map(str, words), "--json"])
+    assert code in ok, f"{words}: exit {code}: {said.getvalue()}"
+    return json.loads(out.getvalue()), said.getvalue()
