@@ -1,7 +1,7 @@
 """What the files of tests/baseline hold, by formula, and how they are made.
 
 `python tests/baseline_files.py FOLDER` writes the inputs into a folder and runs there the commands that tests/baseline/README.md
-lists. The kept files are those of the commit that the README names: they are compared with, and not made again.
+lists. The kept files are those of version 0.1.0. They are read by the tests, and never made again.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import surface
+
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOTS = ROOT / "tests" / "snapshots"
 LINES_AT_MOST = 600
@@ -115,13 +117,13 @@ def test_python_surface() -> None:
             rows.append(f"class {name}({', '.join(b.__name__ for b in thing.__bases__)})")
             for member, value in sorted(vars(thing).items()):
                 if not member.startswith("_") and callable(getattr(value, "__func__", value)):
-                    rows.append(f"    {member}{_signature(getattr(thing, member))}")
+                    rows.append(f"    {member}{surface.signature(getattr(thing, member))}")
                 elif not member.startswith("_") and (
                     isinstance(value, property) or type(value).__name__ == "cached_property"
                 ):
                     rows.append(f"    {member}")
         elif callable(thing):
-            rows.append(f"def {name}{_signature(thing)}")
+            rows.append(f"def {name}{surface.signature(thing)}")
         else:
             rows.append(name)
     snapshot(SNAPSHOTS / "package.txt", "\n".join(rows) + "\n")
@@ -142,29 +144,8 @@ def test_everything_public_shows_an_example() -> None:
     assert not bare
 
 
-def _signature(thing: object) -> str:
-    signature = inspect.signature(thing)  # type: ignore[arg-type]
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
-    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
-
-
 def test_command_line_surface() -> None:
-    import typer
-
-    from farfield.cli.app import build
-    from farfield.cli.table import COMMANDS
-
-    rows: list[str] = []
-
-    def walk(command: object, path: str) -> None:
-        children = getattr(command, "commands", {})
-        for name, child in children.items():
-            walk(child, f"{path} {name}")
-        if not children:
-            for p in command.params:  # type: ignore[attr-defined]
-                rows.append(f"{path}: {' '.join([*p.opts, *p.secondary_opts])}")
-
-    walk(typer.main.get_command(build(list(COMMANDS))), "farfield")
+    rows = [f"farfield {path}: {' '.join([*p.opts, *p.secondary_opts])}" for path, p in surface.parameters()]
     snapshot(SNAPSHOTS / "command_line.txt", "\n".join(rows) + "\n")
 
 
