@@ -3,7 +3,7 @@
 //! Those that have not gone on in the window yet wait in *crowds*, one for each neighbourhood: what one of them lacks the others would
 //! mostly lack, too. So while a task waits for pages in a neighbourhood its crowd is *shut*, and none of it makes a step in vain. It is
 //! shut, too, where the task that waits is amid the window and lacks the page beyond: the crowd then waits for what it may not need, and
-//! the thread has others. The figures stand in ARCHITECTURE.md.
+//! the thread has others. The figures stand in docs/decisions/042-crowds-wait-as-one.md.
 
 use super::parked::WITHIN;
 use super::records::{Records, Waiting};
