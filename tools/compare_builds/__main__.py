@@ -3,7 +3,8 @@
     .venv/bin/python tools/compare_builds BEFORE AFTER
 
 Each is a commit, or a folder with a checkout that `make build` has built. A commit is built once, in a folder of its own.
-A difference is named with the files in which it lies. Times are those of whole processes, both builds in turns.
+A difference is named with the files in which it lies. Times are those that runs tell, which begin after Python has started;
+both builds run in turns.
 """
 
 from __future__ import annotations
@@ -80,23 +81,22 @@ def build_of(commit_or_folder: str, work: Path) -> Build:
     return Build(commit[:12], folder)
 
 
-def started(build: Build, run: Run, work: Path, out: Path) -> tuple[dict[str, Any], float]:
-    """What a run prints as JSON, and the seconds of processor time of its process."""
+def started(build: Build, run: Run, work: Path, out: Path) -> dict[str, Any]:
+    """What a run prints as JSON."""
     places = {"in": os.path.relpath(work / "inputs", out), "out": "."}
     words = [word.replace("{in}", places["in"]).replace("{out}", places["out"]) for word in run.arguments]
     environment = {**os.environ, "FARFIELD_CACHE_DIR": str(out / ".cache")}
     environment.pop("PYTHONPATH", None)
-    with subprocess.Popen(
+    done = subprocess.run(
         [*build.command(), *words, "--json", "--no-progress"],
-        cwd=out, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None and process.stderr is not None
-        printed, said = process.stdout.read(), process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise SystemExit(f"compare_builds: {build.name}: {run.name} ended with {process.returncode}: {said.strip()}")
-    return json.loads(printed), usage.ru_utime + usage.ru_stime
+        cwd=out, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise SystemExit(
+            f"compare_builds: {build.name}: {run.name} ended with {done.returncode}: {done.stderr.strip()}"
+        )
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
 
 
 def without_volatile(value: Any) -> Any:
@@ -152,7 +152,7 @@ def digest_of(path: Path) -> str:
 
 def digests(build: Build, run: Run, work: Path, out: Path) -> dict[str, str]:
     """Digests of what a run makes, by file, and of what it prints."""
-    printed, _ = started(build, run, work, out)
+    printed = started(build, run, work, out)
     found = {"keys of --json": hashlib.sha256("\n".join(sorted(key_paths(printed))).encode()).hexdigest()[:16]}
     if run.output is None:
         said = json.dumps(without_volatile(printed), sort_keys=True)
@@ -198,7 +198,7 @@ def compare_speed(builds: list[Build], work: Path, only: str, turns: int) -> dic
         taken: list[list[float]] = [[], []]
         for turn in range(turns):
             for n in (0, 1) if turn % 2 == 0 else (1, 0):
-                taken[n].append(started(builds[n], run, work, out)[1])
+                taken[n].append(started(builds[n], run, work, out)["cpu_s"])
         ratios = sorted(b / a for a, b in zip(*taken, strict=True))
         found[run.name] = {
             "before_cpu_s": statistics.median(taken[0]),

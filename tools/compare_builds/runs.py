@@ -22,7 +22,7 @@ class Run:
 STEADY = "{in}/two.xyz+q={in}/two_0.q"
 SERIES = "{in}/two.xyz+q={in}/two_*.q"
 ONE = "{in}/one.xyz+q={in}/one_0.q"
-FOAM = ("{in}/foam-256x256x256-uint8.raw", "--shape", "256x256x256", "--dtype", "uint8")
+FOAM = ("{in}/foam-256x256x256-uint8.raw", "--raw", "shape=256x256x256 dtype=uint8")
 SEEDS = "random:60:3"
 SMALL = "8MiB"
 AMPLE = "512MiB"
@@ -200,14 +200,14 @@ ANSWERS = [
 RESULTS = [*STORES, *LINES, *SURFACES, *MAPS, *PICTURES, *ANSWERS]
 
 SPEED = [
-    Run("streamlines", ("trace", ONE, "--seeds", "random:3000:1", "-o", "{out}/speed.npz", *_means("2GiB", 1))),
+    Run("streamlines", ("trace", ONE, "--seeds", "random:20000:1", "-o", "{out}/speed.npz", *_means("2GiB", 1))),
     Run("streamlines, steps shorter than cells", (
-        "trace", ONE, "--seeds", "random:60:1", "--integrator", "rk4", "--max-step", "0.0005", "--max-steps", "20000",
+        "trace", ONE, "--seeds", "random:300:1", "--integrator", "rk4", "--max-step", "0.0005", "--max-steps", "20000",
         "-o", "{out}/speed.npz", *_means("2GiB", 1))),
     Run("pathlines", (
         "trace", "{in}/one.xyz+q={in}/one_*.q", "--kind", "pathline", "--seeds", "random:20000:1",
         "-o", "{out}/speed.npz", *_means("2GiB", 1))),
-    Run("rays", ("render", *FOAM, "--size", "1024x1024", "-o", "{out}/speed.png", *_means("2GiB", 1))),
+    Run("rays", ("render", *FOAM, "--size", "1600x1600", "-o", "{out}/speed.png", *_means("2GiB", 1))),
     Run("isosurface of a volume", (
         "extract", "isosurface", *FOAM, "--value", "140.5", "-o", "{out}/speed.npz", *_means("2GiB", 1))),
     Run("isosurface of a zone", (
