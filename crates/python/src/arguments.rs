@@ -1,11 +1,12 @@
-//! From JSON and keyword arguments to what the engine takes.
+//! From JSON and keyword arguments to what the core takes.
 
 use crate::series::over_time;
-use engine::events::RunLog;
-use engine::output::{Budget, Charge};
-use engine::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
-use engine::session::{Means, Session, Settled, SourceSpec, Watch};
-use engine::trace::{LedgerShare, PathSpec, ReadAhead, Releases, TraceSpec};
+use ::output::{Budget, Charge};
+use ::profile::RunLog;
+use ::runtime::session::{Means, Session, Settled, SourceSpec, Watch};
+use ::runtime::share::LedgerShare;
+use ::trace::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
+use ::trace::{PathSpec, ReadAhead, Releases, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options, TerminalSpeed};

@@ -2,12 +2,12 @@
 
 use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
-use engine::bench::{
+use ::bench::{
     self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, VolumeArm, VolumeMapped, VolumeRays,
     VolumeSurface, Way, Whole, Windows,
 };
-use engine::session::{Means, SourceSpec, Watch};
-use engine::trace::TraceSpec;
+use ::runtime::session::{Means, SourceSpec, Watch};
+use ::trace::TraceSpec;
 use field::error::FieldError;
 use field::volume::VoxelType;
 use kernels::rays::{full_range, ColourOpacity, Manner, Paint, TransferError, TransferFunction};

@@ -1,8 +1,8 @@
 //! What is asked of isosurfaces and planes.
 
 use crate::arguments::{usage, Object};
-use engine::contour::{of_channel, ContourSpec, VolumeContour, VolumeWhat, What};
-use engine::volume::VolumeSession;
+use ::extract::contour::{of_channel, ContourSpec, VolumeContour, VolumeWhat, What};
+use ::runtime::volume::VolumeSession;
 use field::error::FieldError;
 use serde_json::Value;
 

@@ -2,9 +2,9 @@
 
 use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
-use engine::chosen::{charge_for_made, chosen_input};
-use engine::convert::{self as converter, AskedPages, ConvertOptions, Spans};
-use engine::session::{convert_input, Session, SourceSpec};
+use ::convert::{self as converter, AskedPages, ConvertOptions, Spans};
+use ::runtime::chosen::{charge_for_made, chosen_input, convert_input};
+use ::runtime::session::{Session, SourceSpec};
 use field::catalog::{Catalog, Role};
 use field::error::FieldError;
 use field::paging::Layout;
@@ -61,7 +61,7 @@ pub fn convert(
         let layout_name = o.text("layout")?.unwrap_or_else(|| "cubed".into());
         let layout = Layout::parse(&layout_name)
             .ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
-        let codec_name = o.text("codec")?.unwrap_or_else(|| engine::DEFAULT_CODEC.into());
+        let codec_name = o.text("codec")?.unwrap_or_else(|| converter::DEFAULT_CODEC.into());
         let codec = Codec::parse(&codec_name, None)?;
         let (resume, overwrite, dry) = (o.truth("resume")?, o.truth("overwrite")?, o.truth("dry_run")?);
         let (append, given) = (o.truth("append")?, o.texts("given")?);
@@ -115,7 +115,7 @@ pub fn convert(
         } else {
             let mut told = |p: converter::Progress| watch("converting", p.done as f64, p.total as f64);
             // Of an append, what it adds: the steps that were there are none of what is converted.
-            let before = if append { engine::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
+            let before = if append { runtime::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
             let report = if append {
                 let is = |name: &str| given.iter().any(|g| g == name);
                 let asked = AskedPages {
@@ -129,7 +129,7 @@ pub fn convert(
                 [result["layout"], result["codec"]] = names.map(|name| json!(name));
                 result["appended"] = json!({
                     "first": done.steps.start, "steps": done.steps.len(), "steps_in_all": done.times.len().max(1),
-                    "times": done.times.get(done.steps.clone()), "times_gaps": engine::info::gaps(&done.times),
+                    "times": done.times.get(done.steps.clone()), "times_gaps": runtime::info::gaps(&done.times),
                     "time_units": input.catalog.time_units, "times_counted": input.catalog.times_counted,
                 });
                 done.converted.unwrap_or_default()
@@ -139,7 +139,7 @@ pub fn convert(
             let values: u64 = report.source_bytes.max(1);
             result["resumed"] = (report.resumed_units > 0).into();
             result["bytes_in"] = report.source_bytes.into();
-            result["bytes_out"] = engine::process::folder_bytes(dst)?.saturating_sub(before).into();
+            result["bytes_out"] = runtime::process::folder_bytes(dst)?.saturating_sub(before).into();
             result["pages_written"] = report.pages.into();
             result["shards"] = report.units.into();
             result["padding_disk"] = (report.padded_bytes as f64 / values as f64).into();
@@ -177,7 +177,7 @@ pub fn validate(
         let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
         let events = Events::begin(events, &mut means)?;
         if spec.is_store()? {
-            let (v, stats) = engine::validate::run(&spec.path, &means, watch)?;
+            let (v, stats) = runtime::validate::run(&spec.path, &means, watch)?;
             events.finish(&stats, watch)?;
             return Ok(json!({
                 "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures(&v.problems),
@@ -186,7 +186,7 @@ pub fn validate(
             .to_string());
         }
         let session = Session::open(spec, means, watch)?;
-        let v = engine::validate::read_all(&session, watch)?;
+        let v = runtime::validate::read_all(&session, watch)?;
         let stats = session.stats();
         events.finish(&stats, watch)?;
         Ok(json!({

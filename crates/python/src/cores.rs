@@ -1,8 +1,8 @@
 //! What is asked of vortex cores.
 
 use crate::arguments::Object;
-use engine::cores::{CoreReport, CoreSpec, Method};
-use engine::session::Session;
+use ::extract::cores::{CoreReport, CoreSpec, Method};
+use ::runtime::session::Session;
 use field::error::FieldError;
 use serde_json::{json, Value};
 

@@ -5,12 +5,13 @@ use crate::errors::{raise, to_python};
 use crate::lines::PyLines;
 use crate::slices;
 use crate::watch::watched;
-use engine::info;
-use engine::seeds::Seeds;
-use engine::session::{Session, Watch};
-use engine::surfaces;
-use engine::trace::{self, Destination, TraceReport, TraceSpec};
-use engine::values::{self, NodeBox};
+use ::extract::surfaces;
+use ::output::Destination;
+use ::runtime::info;
+use ::runtime::session::{Session, Watch};
+use ::runtime::values::{self, NodeBox};
+use ::trace::seeds::Seeds;
+use ::trace::{TraceReport, TraceSpec};
 use field::catalog::DType;
 use field::error::FieldError;
 use field::quantity::Quantity;
@@ -288,7 +289,7 @@ impl PyDataset {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
             let spec = crate::flowmap::spec(options, &session, watch)?;
-            Ok(engine::flowmap::flow_map(&session, &spec, Path::new(output), watch)?.to_string())
+            Ok(trace::flowmap::flow_map(&session, &spec, Path::new(output), watch)?.to_string())
         })
     }
 
@@ -297,10 +298,10 @@ impl PyDataset {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
             let spec = crate::cores::spec(options)?;
-            let (report, arrays) = engine::cores::vortex_cores(&session, &spec, Destination::Memory, watch)?;
+            let (report, arrays) = extract::cores::vortex_cores(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or_else(|| FieldError::Usage("no lines came back".into()))?;
             let text = crate::cores::summary(&session, &report, None, 0).to_string();
-            Ok(PyLines::new(arrays, text, engine::cores::provenance(&session, &spec)))
+            Ok(PyLines::new(arrays, text, extract::cores::provenance(&session, &spec)))
         })
     }
 
@@ -316,7 +317,7 @@ impl PyDataset {
         watched(py, progress, |watch| {
             let spec = crate::cores::spec(options)?;
             let to = Destination::File(Path::new(output));
-            let (report, _) = engine::cores::vortex_cores(&session, &spec, to, watch)?;
+            let (report, _) = extract::cores::vortex_cores(&session, &spec, to, watch)?;
             Ok(crate::cores::summary(&session, &report, Some(output), written(Path::new(output))).to_string())
         })
     }
@@ -324,7 +325,7 @@ impl PyDataset {
     #[pyo3(signature = (*, step=0, progress=None))]
     fn look(&self, py: Python<'_>, step: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let session = self.session(py)?;
-        watched(py, progress, |watch| Ok(engine::scene::look(&session, step, watch)?.to_string()))
+        watched(py, progress, |watch| Ok(render::scene::look(&session, step, watch)?.to_string()))
     }
 
     #[pyo3(signature = (options, output, *, progress=None))]
@@ -338,7 +339,7 @@ impl PyDataset {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
             let spec = crate::contours::of_flow(options)?;
-            let mut v = engine::contour::write(&session, &spec, Path::new(output), watch)?;
+            let mut v = extract::contour::write(&session, &spec, Path::new(output), watch)?;
             v["stats"] = session.stats();
             Ok(v.to_string())
         })

@@ -2,8 +2,8 @@
 
 use crate::arguments::Object;
 use crate::watch::watched;
-use engine::events::replay::{self, ReplaySpec};
-use engine::events::{summarise as sum_up, Events, Form};
+use ::profile::replay::{self, ReplaySpec};
+use ::profile::{summarise as sum_up, Events, Form};
 use field::error::FieldError;
 use pyo3::prelude::*;
 use serde_json::{json, Value};

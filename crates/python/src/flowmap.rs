@@ -1,9 +1,9 @@
 //! What is asked of a flow map.
 
 use crate::arguments::{self, Ground, Object};
-use engine::flowmap::{FlowMapSpec, MapQuantity, SeedAxis, SeedGrid};
-use engine::seeds::Seeds;
-use engine::session::{Session, Watch};
+use ::runtime::session::{Session, Watch};
+use ::trace::flowmap::{FlowMapSpec, MapQuantity, SeedAxis, SeedGrid};
+use ::trace::seeds::Seeds;
 use field::error::FieldError;
 use serde_json::Value;
 

@@ -23,12 +23,12 @@ use pyo3::prelude::*;
 
 #[cfg(target_os = "linux")]
 #[global_allocator]
-static ALLOCATOR: engine::allocator::Apart = engine::allocator::Apart;
+static ALLOCATOR: runtime::allocator::Apart = runtime::allocator::Apart;
 
 /// VmRSS of this process now.
 #[pyfunction]
 fn resident_bytes() -> u64 {
-    engine::process::resident_bytes()
+    runtime::process::resident_bytes()
 }
 
 #[pymodule]

@@ -1,7 +1,7 @@
 //! Lines in memory that belongs to Python.
 
 use crate::errors::to_python;
-use engine::output::{LineArrays, LineColumn, LineSpool, OutputError, OutputFile, Provenance, Reason, SpoolOptions};
+use ::output::{LineArrays, LineColumn, LineSpool, OutputError, OutputFile, Provenance, Reason, SpoolOptions};
 use field::error::FieldError;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -145,7 +145,7 @@ impl PyLines {
                 budget_bytes: SAVE_BUDGET,
                 directory: SpoolOptions::spill_directory(Some(&file)),
             };
-            let mut spool = LineSpool::new(options, Box::new(engine::output::Budget::new(2 * SAVE_BUDGET)))?;
+            let mut spool = LineSpool::new(options, Box::new(output::Budget::new(2 * SAVE_BUDGET)))?;
             self.lines.add_to(&mut spool)?;
             spool.write(file, &self.provenance, false, &mut |_, _| ControlFlow::Continue(()))
         })

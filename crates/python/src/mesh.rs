@@ -2,7 +2,7 @@
 
 use crate::arguments::usage;
 use crate::errors::to_python;
-use engine::output::{
+use ::output::{
     Budget, FieldSpec, FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints, MeshWriter, OutputError, OutputFile,
     Provenance,
 };

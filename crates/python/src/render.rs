@@ -2,9 +2,9 @@
 
 use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
-use engine::scene::{self, Reader};
-use engine::session::{Session, SourceSpec, Watch};
-use engine::trace::TraceSpec;
+use ::render::scene::{self, Reader};
+use ::runtime::session::{Session, SourceSpec, Watch};
+use ::trace::TraceSpec;
 use field::error::FieldError;
 use pyo3::prelude::*;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Options of traces over several times.
 
 use crate::arguments::{usage, Object};
-use engine::trace::{Curves, OutputTimes, OverTime, Refine, TimelineSpec};
+use ::trace::{Curves, OutputTimes, OverTime, Refine, TimelineSpec};
 use field::error::FieldError;
 use serde_json::Value;
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
 //! What is asked of a slice, and what is made of it.
 
 use crate::arguments::Object;
-use engine::output::{FieldType, Provenance};
-use engine::session::{Session, Watch};
-use engine::sliceimage::{
+use ::extract::sliceimage::{
     edges, of_grid, of_volume, Look, Numbers, PlaneSpec, Slice, SliceArrays, SliceMarks, VolumeChoice, VolumeView,
 };
-use engine::volume::VolumeSession;
+use ::output::{FieldType, Provenance};
+use ::runtime::session::{Session, Watch};
+use ::runtime::volume::VolumeSession;
 use field::error::FieldError;
 use kernels::slice::Filter;
 use numpy::PyArray1;

@@ -4,7 +4,7 @@ use crate::arguments::{self, Events};
 use crate::errors::{raise, to_python};
 use crate::slices;
 use crate::watch::watched;
-use engine::volume::VolumeSession;
+use ::runtime::volume::VolumeSession;
 use field::error::FieldError;
 use field::volume::{VolumeSpec, Voxel};
 use field::with_voxel;
@@ -158,7 +158,7 @@ impl PyVolume {
         watched(py, progress, |watch| {
             let (level, spec) = crate::contours::of_volume(&session, options)?;
             let output = std::path::Path::new(output);
-            let mut v = engine::contour::write_volume(&session, level, &spec, output, watch)?;
+            let mut v = extract::contour::write_volume(&session, level, &spec, output, watch)?;
             v["stats"] = session.stats();
             Ok(v.to_string())
         })

@@ -3,9 +3,9 @@
 use crate::arguments::{self, Events, Object};
 use crate::volume::spec;
 use crate::watch::watched;
-use engine::convert::volume::{self as converter, VolumeOptions, VolumeReport};
-use engine::convert::{Progress, Spans};
-use engine::volume::VolumeSession;
+use ::convert::volume::{self as converter, VolumeOptions, VolumeReport};
+use ::convert::{Progress, Spans};
+use ::runtime::volume::VolumeSession;
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
@@ -66,12 +66,12 @@ pub fn build_ranges(
     session: &VolumeSession,
     tables: &[Vec<u8>],
     folder: &str,
-    watch: &mut engine::session::Watch<'_>,
+    watch: &mut runtime::session::Watch<'_>,
 ) -> Result<String, FieldError> {
     let spec = &session.volume.spec;
     let mut go_on = || watch("looking at files", 0.0, 0.0);
     let state = VolumeFiles::of(spec).state(spec, tables, &mut go_on)?;
-    let made = converter::build_ranges(session, Path::new(folder), state, watch)?;
+    let made = runtime::volume::build_ranges(session, Path::new(folder), state, watch)?;
     let mut found = told(&made.known);
     found["pages"] = made.pages.into();
     found["stats"] = session.stats();
@@ -112,7 +112,7 @@ pub fn convert_volume(
         let layout_name = o.text("layout")?.unwrap_or_else(|| "cubed".into());
         asked.layout = Layout::parse(&layout_name)
             .ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
-        let codec_name = o.text("codec")?.unwrap_or_else(|| engine::DEFAULT_CODEC.into());
+        let codec_name = o.text("codec")?.unwrap_or_else(|| convert::DEFAULT_CODEC.into());
         asked.codec = Codec::parse(&codec_name, None)?;
         asked.levels = o.whole("levels")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         asked.downsample = o.text("downsample")?.map(|name| downsample(&name)).transpose()?;
@@ -129,8 +129,8 @@ pub fn convert_volume(
                 pager.tell(|| Event::Span { took_us, name: name.into() });
             });
         }
-        let input = converter::paged_input(&session)?;
-        let charge = converter::charge_beside_pages(&session)?;
+        let input = runtime::volume::paged_input(&session)?;
+        let charge = runtime::volume::charge_beside_pages(&session)?;
         let dst = Path::new(destination);
         let how = asked.downsample.unwrap_or(Downsample::of(input.spec.kind));
         let report = if dry {
@@ -139,7 +139,7 @@ pub fn convert_volume(
             let mut told = |p: Progress| watch("converting", p.done as f64, p.total as f64);
             converter::convert(&input, dst, &asked, &charge, &mut told)?
         };
-        let bytes_out = if dry { report.store_bytes } else { engine::process::folder_bytes(dst)? };
+        let bytes_out = if dry { report.store_bytes } else { runtime::process::folder_bytes(dst)? };
         let mut result = described(&report, bytes_out);
         let more = json!({
             "destination": destination, "dry_run": dry, "what": "volume", "page": asked.page, "layout": layout_name,

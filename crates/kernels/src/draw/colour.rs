@@ -154,6 +154,20 @@ pub enum Colour {
     Mapped(ColourMap),
 }
 
+/// An automatic range as a scale can show it: the noise of a wall at rest is zero, and a constant gets a range around it.
+pub fn readable([low, high]: [f64; 2]) -> [f64; 2] {
+    let most = low.abs().max(high.abs());
+    if high - low <= NOISE * most || most == 0.0 {
+        let reach = if most > 0.0 { most * 0.01 } else { 1.0 };
+        return [low - reach, high + reach].map(|end| end.clamp(f64::MIN, f64::MAX));
+    }
+    let clean = |v: f64| if v.abs() < NOISE * most { 0.0 } else { v };
+    [clean(low), clean(high)]
+}
+
+/// Share of the largest value below which a difference is rounding in single precision.
+const NOISE: f64 = 1e-6;
+
 #[cfg(test)]
 mod tests {
     use super::*;

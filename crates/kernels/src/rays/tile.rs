@@ -511,7 +511,7 @@ impl Scene {
 
     /// Bricks that the rays of a tile share, more or less, where they are most: those along the way of one, times those side by side. A third
     /// of these: rays end early and most volumes are nothing for the most part. The third is a guess that tells one volume that gains by 20
-    /// bricks from one that loses by them (see the engine's `raycast/kept.rs`), and no measure of others.
+    /// bricks from one that loses by them (see `render/raycast/kept.rs`), and no measure of others.
     pub fn bricks_of_a_tile(&self) -> usize {
         let [source] = &self.sources[..] else { return 0 };
         let of = |n: f64| 1.0 + n / EDGE as f64;

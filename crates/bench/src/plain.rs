@@ -1,0 +1,256 @@
+//! Particles in time by a plain loop over flat arrays, and the same by Farfield.
+
+use super::device::{open_on, Device};
+use super::trace::whole;
+use super::watcher::Watcher;
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::flat::FlatArray;
+use field::space::VectorSource;
+use kernels::streamline::Seed;
+use output::Destination;
+use pager::Observer;
+use runtime::process;
+use runtime::session::{Means, Session, SourceSpec, Watch};
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use trace::admission::{SeedOrder, SeedRule};
+use trace::{trace, TraceSpec};
+
+/// A vector on a uniform grid at all time steps, all components of a point together.
+struct Regular {
+    origin: [f64; 3],
+    inverse: [f64; 3],
+    dims: [usize; 3],
+    times: Vec<f64>,
+    steps: Vec<Vec<f32>>,
+}
+
+fn wrong(what: &str) -> FieldError {
+    FieldError::Usage(format!("the plain loop {what}"))
+}
+
+impl Regular {
+    fn read(dataset: &Dataset, field: &str) -> Result<Self, FieldError> {
+        let [zone] = &*dataset.zones else { return Err(wrong("takes one zone")) };
+        let even = zone.uniform.ok_or_else(|| wrong("takes a uniform grid"))?;
+        let dims = zone.dims().map(|n| n as usize);
+        let rows = dataset.rows()?;
+        let points = dims.iter().product::<usize>();
+        let times = dataset.catalog.times.clone();
+        let mut steps = Vec::with_capacity(times.len());
+        for step in 0..times.len() {
+            let fields = dataset.fields(Some(field), &[], step)?;
+            let array = |n: usize| -> Result<Vec<f32>, FieldError> {
+                let slot = &zone.arrays[n];
+                match whole(&*rows[0][n], if slot.steady { 0 } else { step }, slot.components, dims, slot.dtype)? {
+                    FlatArray::F32(values) => Ok(values),
+                    _ => Err(wrong("takes single precision")),
+                }
+            };
+            let (planes, divisor) = match fields[0].vector {
+                VectorSource::Stored(n) => (array(n)?, None),
+                VectorSource::Quotient(n, d) => (array(n)?, Some(array(d)?)),
+                VectorSource::None => return Err(wrong("takes a vector")),
+            };
+            let mut together = vec![0.0f32; 3 * points];
+            for (n, v) in together.iter_mut().enumerate() {
+                let (point, component) = (n / 3, n % 3);
+                *v = planes[component * points + point] / divisor.as_ref().map_or(1.0, |d| d[point]);
+            }
+            steps.push(together);
+        }
+        Ok(Self { origin: even.origin, inverse: even.spacing.map(|s| 1.0 / s), dims, times, steps })
+    }
+
+    /// The vector at a place, a share of the way from one step to the next; `None` outside.
+    #[inline(always)]
+    fn at(&self, x: [f64; 3], step: usize, share: f64) -> Option<[f64; 3]> {
+        let (mut low, mut q) = ([0usize; 3], [0.0; 3]);
+        for a in 0..3 {
+            let f = (x[a] - self.origin[a]) * self.inverse[a];
+            if !(f >= 0.0 && f <= (self.dims[a] - 1) as f64) {
+                return None;
+            }
+            low[a] = (f as usize).min(self.dims[a] - 2);
+            q[a] = f - low[a] as f64;
+        }
+        let (row, plane) = (3 * self.dims[0], 3 * self.dims[0] * self.dims[1]);
+        let base = 3 * low[0] + row * low[1] + plane * low[2];
+        let mix = |a: f64, b: f64, w: f64| a + (b - a) * w;
+        let one = |v: &[f32], c: usize| {
+            let v = |di: usize, dj: usize, dk: usize| f64::from(v[base + 3 * di + row * dj + plane * dk + c]);
+            let edge = |dj: usize, dk: usize| mix(v(0, dj, dk), v(1, dj, dk), q[0]);
+            mix(mix(edge(0, 0), edge(1, 0), q[1]), mix(edge(0, 1), edge(1, 1), q[1]), q[2])
+        };
+        let (first, second) = (&self.steps[step], &self.steps[step + 1]);
+        Some(core::array::from_fn(|c| mix(one(first, c), one(second, c), share)))
+    }
+
+    /// The classical fourth-order steps of a particle between two time steps; how many were made, and whether it is still inside.
+    fn go(&self, x: &mut [f64; 3], step: usize, longest: f64) -> (u64, bool) {
+        let span = self.times[step + 1] - self.times[step];
+        let count = (span / longest - 1e-9).ceil().max(1.0);
+        let (h, shift) = (span / count, 1.0 / count);
+        for n in 0..count as u64 {
+            let share = n as f64 * shift;
+            let ahead = |k: [f64; 3], h: f64| core::array::from_fn(|c| x[c] + h * k[c]);
+            let stages = || {
+                let a = self.at(*x, step, share)?;
+                let b = self.at(ahead(a, 0.5 * h), step, share + 0.5 * shift)?;
+                let c = self.at(ahead(b, 0.5 * h), step, share + 0.5 * shift)?;
+                let d = self.at(ahead(c, h), step, (share + shift).min(1.0))?;
+                Some([a, b, c, d])
+            };
+            let Some([a, b, c, d]) = stages() else { return (n, false) };
+            for i in 0..3 {
+                x[i] += h / 6.0 * (a[i] + 2.0 * b[i] + 2.0 * c[i] + d[i]);
+            }
+        }
+        (count as u64, true)
+    }
+}
+
+/// Pathlines of a trace by a plain loop, time step by time step, `rounds` times: wall and CPU seconds, steps, and where particles end.
+/// Seeds are positions; steps are of `time_step` or a little less.
+///
+/// # Errors
+/// [`FieldError`] of opening; [`FieldError::Usage`] for what the loop does not know.
+pub fn plain(
+    source: SourceSpec,
+    means: Means,
+    spec: &TraceSpec,
+    rounds: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Value, FieldError> {
+    let session = Session::open(source, means, watch)?;
+    let dataset = session.located(watch)?;
+    let longest = spec.path.as_ref().and_then(|p| p.time_step).ok_or_else(|| wrong("takes a time step"))?;
+    let grid = Regular::read(&dataset, &spec.field)?;
+    let rule = SeedRule::new(&spec.seeds, &dataset)?;
+    // In the order in which Farfield begins them: neighbours share cache lines.
+    let sorted = SeedOrder::near(&rule, &session.pager, watch)?;
+    let seeds = (0..spec.seeds.len()).map(|n| match rule.seed(sorted.as_ref().map_or(n, |order| order.get(n)))? {
+        Seed::Physical(x) => Ok(x),
+        _ => Err(wrong("takes seeds that are positions")),
+    });
+    let seeds = seeds.collect::<Result<Vec<_>, FieldError>>()?;
+    let mut rows = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let (began, cpu) = (Instant::now(), process::cpu_seconds());
+        let mut at: Vec<([f64; 3], bool)> = seeds.iter().map(|x| (*x, true)).collect();
+        // As a particle's line would be kept: where it is at each time.
+        let mut kept: Vec<[f64; 3]> = Vec::with_capacity(seeds.len() * grid.times.len());
+        let mut steps = 0;
+        for step in 0..grid.times.len() - 1 {
+            for (x, inside) in at.iter_mut().filter(|p| p.1) {
+                let (made, stays) = grid.go(x, step, longest);
+                (steps, *inside) = (steps + made, stays);
+                kept.push(*x);
+            }
+        }
+        rows.push(json!({
+            "wall_s": began.elapsed().as_secs_f64(), "cpu_s": process::cpu_seconds() - cpu, "steps": steps,
+            "inside": at.iter().filter(|p| p.1).count(), "points": kept.len(), "ends": ends(at.iter().map(|p| p.0)),
+        }));
+    }
+    Ok(json!({"runs": rows, "resident_peak_bytes": process::peak_resident_bytes()}))
+}
+
+/// Pathlines by Farfield.
+pub struct PathlinesArm {
+    /// The dataset.
+    pub source: SourceSpec,
+    /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
+    pub means: Means,
+    /// What is traced.
+    pub trace: TraceSpec,
+    /// The same so often. Of more than one, time steps that were passed are kept for the next.
+    pub rounds: usize,
+    /// Where lines go; `None`: they stay in memory.
+    pub output: Option<PathBuf>,
+    /// Lists which pages were read, which costs time.
+    pub touched: bool,
+    /// How long each read takes on a device in the place of a store's files; `None`: the disk as it is.
+    pub latency: Option<Duration>,
+}
+
+/// The same by Farfield: the first round reads, the others find their pages resident where the limit allows. Lines stay in memory, or go
+/// to a file, as a run's do.
+///
+/// # Errors
+/// [`FieldError`] of opening and tracing.
+pub fn pathlines(arm: &PathlinesArm, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let (spec, rounds) = (&arm.trace, arm.rounds);
+    let watcher = arm.touched.then(|| Arc::new(Watcher::default()));
+    let observer = watcher.clone().map(|watcher| watcher as Arc<dyn Observer>);
+    let means = Means { observer: observer.or_else(|| arm.means.observer.clone()), ..arm.means.clone() };
+    let (session, device) = open_on(arm.latency, arm.source.clone(), means, watch)?;
+    session.located(watch)?;
+    let mut spec = spec.clone();
+    // What one round has read is to be there in the next.
+    spec.path.iter_mut().for_each(|path| path.keeps_passed = rounds > 1);
+    let mut rows = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        watcher.iter().for_each(|watcher| watcher.next_run());
+        let mut row = match &arm.output {
+            None => measured(&session, &spec, watch)?,
+            Some(output) => written(&session, &spec, output, watch)?,
+        };
+        if let Some(watcher) = &watcher {
+            row["touched"] = watcher.report();
+        }
+        rows.push(row);
+    }
+    Ok(json!({
+        "runs": rows, "peak_bytes": session.pager.counters().peak_bytes, "resident_peak_bytes": process::peak_resident_bytes(),
+        "device_latency_s": device.as_ref().map(Device::latency_s),
+    }))
+}
+
+/// One trace into memory: what it took, what the pager did meanwhile, and what to know its lines by.
+pub(super) fn measured(session: &Session, spec: &TraceSpec, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let before = session.pager.counters();
+    let (began, cpu) = (Instant::now(), process::cpu_seconds());
+    let (report, lines) = trace(session, spec, Destination::Memory, watch)?;
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
+    let after = session.pager.counters();
+    let lines = lines.ok_or_else(|| FieldError::Usage("the arm wants lines in memory".into()))?;
+    let last = lines.offsets.windows(2).filter(|w| w[1] > w[0]).map(|w| {
+        let at = 3 * (w[1] as usize - 1);
+        [lines.points[at], lines.points[at + 1], lines.points[at + 2]]
+    });
+    let mut digest = crc32fast::Hasher::new();
+    lines.offsets.iter().for_each(|n| digest.update(&n.to_le_bytes()));
+    lines.points.iter().chain(&lines.time).for_each(|x| digest.update(&x.to_le_bytes()));
+    Ok(json!({
+        "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points,
+        "reasons": report.reasons.iter().map(|(r, n)| ((*r).to_owned(), (*n).into())).collect::<serde_json::Map<_, _>>(),
+        "faults": after.faults - before.faults, "bytes_read": after.bytes_read - before.bytes_read,
+        "reads": after.reads - before.reads, "evictions": after.evictions - before.evictions,
+        "prefetched": after.prefetched - before.prefetched, "prefetched_used": after.prefetched_used - before.prefetched_used,
+        "prefetch_dropped": after.prefetch_dropped - before.prefetch_dropped, "dropped": report.run.dropped,
+        "digest": format!("{:08x}", digest.finalize()), "ends": ends(last),
+    }))
+}
+
+/// One trace into a file: what it took.
+fn written(session: &Session, spec: &TraceSpec, output: &Path, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    let before = session.pager.counters();
+    let (began, cpu) = (Instant::now(), process::cpu_seconds());
+    let (report, _) = trace(session, spec, Destination::File(output), watch)?;
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
+    let after = session.pager.counters();
+    Ok(json!({
+        "wall_s": wall_s, "cpu_s": cpu_s, "wait_s": report.run.wait_s, "points": report.points,
+        "faults": after.faults - before.faults, "bytes_read": after.bytes_read - before.bytes_read,
+        "reads": after.reads - before.reads,
+    }))
+}
+
+/// Sums of where particles end, to compare by.
+fn ends(at: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
+    at.fold([0.0; 3], |sum, x| core::array::from_fn(|c| sum[c] + x[c]))
+}

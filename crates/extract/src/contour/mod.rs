@@ -1,0 +1,476 @@
+//! Isosurfaces and cutting planes of datasets and of volumes.
+//!
+//! # Theory
+//! See [`kernels::surface`]. A zone is cut in blocks of 64^3 cells, each a task of the executor; pieces are handed over block by
+//! block, zone after zone, whatever the limit, the pages, or the number of workers, and equal bit for bit. A surface may be larger than
+//! memory: nothing of it is kept but the borders between blocks.
+//!
+//! Blocks and pages that cannot be crossed are ruled out by the ranges that are kept of pages, and not read.
+//!
+//! # Practice
+//! [`run_volume`] for a level of a volume, [`run`] for a dataset. Both take a function that gets the pieces.
+
+mod across;
+mod files;
+mod grid;
+mod local;
+mod sampler;
+mod sink;
+mod spill;
+mod task;
+mod volume;
+mod zone;
+
+use across::Across;
+use field::catalog::DType;
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::volume::VolumeLevel;
+pub use files::in_units;
+pub use files::{of_channel, write, write_volume};
+use grid::Grid;
+use kernels::surface::{blocks, Plane};
+use local::{Growing, Joint, Part, Place, Seeds};
+use output::{Charge as _, SpoolOptions};
+use pager::{ArrayId, PageId, Pager};
+use runtime::blocking::{blocking_flow, until_here};
+use runtime::executor::{self, Load, RunStats};
+use runtime::limits::{enough_limit, least_limit, more_than, would_do};
+use runtime::session::{Session, Watch};
+use runtime::share::LedgerShare;
+use runtime::values::probe;
+use sink::Sink;
+pub use sink::{Drawn, TakePiece};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use task::{block_bytes, Contouring};
+use volume::{Sought, VolumeGrid};
+
+/// What is drawn of a level of a volume.
+#[derive(Clone, Debug)]
+pub enum VolumeWhat {
+    /// Where a channel has these values, as they are stored.
+    Iso {
+        /// The channel.
+        channel: usize,
+        /// The values.
+        values: Vec<f64>,
+    },
+    /// A plane.
+    Plane {
+        /// A point on it.
+        origin: [f64; 3],
+        /// Its normal, of any length but 0.
+        normal: [f64; 3],
+    },
+}
+
+/// A surface of a level of a volume.
+#[derive(Clone, Debug)]
+pub struct VolumeContour {
+    /// What is drawn.
+    pub what: VolumeWhat,
+    /// Channels at the points, in single precision.
+    pub channels: Vec<usize>,
+    /// Whether points have normals.
+    pub normals: bool,
+    /// Of an isosurface only the connected part nearest to this point; where no value is given, that of the point.
+    pub near: Option<[f64; 3]>,
+    /// Time step.
+    pub step: usize,
+    /// Where pieces that are not to be handed over yet go when memory is short; `None`: where temporary files belong.
+    pub spill: Option<PathBuf>,
+}
+
+/// What came of a run, and what it took.
+#[derive(Clone, Debug, Default)]
+pub struct Contoured {
+    /// What came of it.
+    pub drawn: Drawn,
+    /// What it took.
+    pub run: RunStats,
+    /// Zones left out because they are one point thick.
+    pub thin_zones: usize,
+}
+
+impl Contoured {
+    /// Whether something is missing of it.
+    pub fn partial(&self) -> bool {
+        self.drawn.failed_pages > 0
+    }
+}
+
+/// Draws a surface of a level of a volume. `watch` gets blocks done and all of them; when it returns false the run stops.
+///
+/// # Errors
+/// [`FieldError::Usage`] for values that are no numbers, channels that there are not, a plane without a direction, a level one voxel
+/// thick; [`FieldError::LimitTooSmall`]; what `each` says; [`FieldError::Interrupted`].
+pub fn run_volume(
+    pager: &Arc<Pager>,
+    workers: usize,
+    level: &VolumeLevel,
+    spec: &VolumeContour,
+    each: &mut TakePiece<'_>,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Contoured, FieldError> {
+    let step = spec.step as u32;
+    let place = spec.near.map(|x| volume::place(level, x)).transpose()?;
+    let sought = match &spec.what {
+        VolumeWhat::Iso { channel, values } => match (&values[..], place) {
+            ([], Some(place)) => Sought::Values(*channel, vec![volume::value_at(pager, level, *channel, place, step)?]),
+            _ => Sought::Values(*channel, checked(values)?),
+        },
+        VolumeWhat::Plane { origin, normal } => Sought::Plane(plane(*origin, *normal, Plane::TOLERANCES[1])?),
+    };
+    let bare: Vec<Box<dyn Grid + '_>> = vec![Box::new(VolumeGrid::new(level, sought.clone(), &[], step, false)?)];
+    let grid = VolumeGrid::new(level, sought, &spec.channels, step, spec.normals)?;
+    let grids: Vec<Box<dyn Grid + '_>> = vec![Box::new(grid)];
+    let near =
+        spec.near.zip(place).map(|(x, index)| Near { grid: 0, at: Place { index, x }, bare: &bare, across: None });
+    let job = Job { pager, workers, grids: &grids, near, spill: spec.spill.clone() };
+    job.draw(each, &mut |_, done, all| watch(done, all))
+}
+
+/// What is drawn of a dataset.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// Where a scalar field has these values.
+    Iso {
+        /// The field.
+        field: String,
+        /// The values.
+        values: Vec<f64>,
+    },
+    /// A plane.
+    Plane {
+        /// A point on it.
+        origin: [f64; 3],
+        /// Its normal, of any length but 0.
+        normal: [f64; 3],
+    },
+}
+
+/// A surface of a dataset.
+#[derive(Clone, Debug)]
+pub struct ContourSpec {
+    /// What is drawn.
+    pub what: What,
+    /// Fields at the points, in single precision. Every zone in which something is drawn must have them.
+    pub scalars: Vec<String>,
+    /// Whether points have normals.
+    pub normals: bool,
+    /// Of an isosurface only the connected part nearest to this point, on through zones that abut; where no value is given, that of the
+    /// point.
+    pub near: Option<[f64; 3]>,
+    /// Time step.
+    pub step: usize,
+    /// Where pieces that are not to be handed over yet go when memory is short; `None`: where temporary files belong.
+    pub spill: Option<PathBuf>,
+}
+
+/// Draws a surface of the zones of a dataset that have the field and are more than one point thick. `watch` gets blocks done and all of
+/// them; when it returns false the run stops.
+///
+/// # Errors
+/// [`FieldError`]: names that are unknown, or lacking in a zone that is drawn; values that are no numbers; a dataset all of
+/// whose zones are one point thick; a limit that is too small; what `each` says; [`FieldError::Interrupted`].
+pub fn run(
+    session: &Session,
+    spec: &ContourSpec,
+    each: &mut TakePiece<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<Contoured, FieldError> {
+    session.dataset().check_step(spec.step)?;
+    let mut names = spec.scalars.clone();
+    if let What::Iso { field, .. } = &spec.what {
+        names.push(field.clone());
+    }
+    session.derive(&names)?;
+    let dataset = match spec.near {
+        Some(_) => session.located(watch)?,
+        None => session.dataset(),
+    };
+    let sought = match &spec.what {
+        What::Iso { field, values } => {
+            if dataset.zones_with(field).next().is_none() {
+                return Err(dataset.unknown_field(field));
+            }
+            match (&values[..], spec.near) {
+                ([], Some(x)) => {
+                    zone::Sought::Values(field.clone(), vec![value_at(session, field, x, spec.step, watch)?])
+                }
+                _ => zone::Sought::Values(field.clone(), checked(values)?),
+            }
+        }
+        What::Plane { origin, normal } => {
+            let double = dataset.zones.iter().all(|z| z.arrays[z.xyz].dtype == DType::Float64);
+            zone::Sought::Plane(plane(*origin, *normal, Plane::TOLERANCES[usize::from(double)])?)
+        }
+    };
+    let definitions = session.definitions();
+    let (pager, step) = (&session.pager, spec.step);
+    let common = zone::Common { dataset: &dataset, definitions: &definitions, pager, sought: &sought, step };
+    let mut grids: Vec<Box<dyn Grid + '_>> = Vec::new();
+    let mut thin = 0;
+    for (n, z) in dataset.zones.iter().enumerate() {
+        let has = match &sought {
+            zone::Sought::Values(field, _) => dataset.quantity(n, field).is_ok(),
+            zone::Sought::Plane(_) => true,
+        };
+        if z.thin().contains(&true) {
+            thin += usize::from(has);
+        } else if has {
+            grids.push(Box::new(zone::ZoneGrid::new(common.clone(), n, &spec.scalars, spec.normals)?));
+        }
+    }
+    if grids.is_empty() {
+        let what = "every zone that has the field is one point thick: it has no surfaces there, only lines";
+        return Err(FieldError::Usage(what.into()));
+    }
+    let mut bare: Vec<Box<dyn Grid + '_>> = Vec::new();
+    let near = match spec.near {
+        Some(x) => {
+            let (grid, index) = near(session, &dataset, &grids, x, spec.step)?;
+            for g in &grids {
+                bare.push(Box::new(zone::ZoneGrid::new(common.clone(), g.zone(), &[], false)?));
+            }
+            let across = match &sought {
+                zone::Sought::Values(field, values) => {
+                    Some(Across::new(session, &dataset, &grids, (field, values), spec.step)?)
+                }
+                zone::Sought::Plane(_) => None,
+            };
+            Some(Near { grid, at: Place { index, x }, bare: &bare, across })
+        }
+        None => None,
+    };
+    let mut told = |phase: &str, done: u64, all: u64| watch(phase, done as f64, all as f64);
+    let job = Job { pager, workers: session.means.threads(), grids: &grids, near, spill: spec.spill.clone() };
+    let made = job.draw(each, &mut told)?;
+    session.add_wait(made.run.wait_s);
+    Ok(Contoured { thin_zones: thin, ..made })
+}
+
+/// Values that a surface can be drawn of.
+fn checked(values: &[f64]) -> Result<Vec<f64>, FieldError> {
+    if values.is_empty() {
+        return Err(FieldError::Usage("an isosurface needs a value".into()));
+    }
+    match values.iter().find(|v| !v.is_finite()) {
+        Some(v) => Err(FieldError::Usage(format!("{v} is no value of which there is an isosurface"))),
+        None => {
+            // The same surface twice would have all its points twice.
+            let mut once: Vec<f64> = Vec::with_capacity(values.len());
+            for value in values {
+                if !once.contains(value) {
+                    once.push(*value);
+                }
+            }
+            Ok(once)
+        }
+    }
+}
+
+/// A plane of a normal of any length.
+fn plane(origin: [f64; 3], normal: [f64; 3], tolerance: f64) -> Result<Plane, FieldError> {
+    let most = normal.iter().fold(0.0, |m: f64, c| m.max(c.abs()));
+    let known = |v: &[f64; 3]| v.iter().all(|c| c.is_finite());
+    if !(known(&origin) && known(&normal) && most > 0.0) {
+        return Err(FieldError::Usage("a plane needs a point and a normal that is not 0".into()));
+    }
+    let normal = normal.map(|c| c / most);
+    let length = normal.iter().map(|c| c * c).sum::<f64>().sqrt();
+    Ok(Plane { origin, normal: normal.map(|c| c / length), tolerance })
+}
+
+/// Bytes of pages that a step asks for together: enough to keep readers busy, and no more than an elder may hold.
+fn at_once(limit: u64) -> u64 {
+    (limit / 64).clamp(64 << 10, 4 << 20)
+}
+
+/// Tasks that keep readers and workers busy; each more would only take memory.
+const MOST_ACTIVE: u64 = 32;
+
+/// Bytes that a step of a block and handing it over take for a moment, before they are charged or beside what is: triangles that grow, values
+/// beside the vertices made of them. Of blocks of a plane they came to some more than half a mebibyte a thread (with that held back, a
+/// slice in 3840 x 2160 pixels was 0.1 MiB over); held back while anything is drawn, but for no more than this part of the limit.
+const FOR_A_MOMENT: u64 = 1 << 20;
+const OF_MOMENTS: u64 = 64;
+
+/// The part of a surface that is drawn instead of everything.
+struct Near<'a> {
+    /// To what it is the nearest, and the grid in which that lies.
+    at: Place,
+    grid: usize,
+    /// The grids with nothing but what is looked for: which part it is does not depend on what else is drawn.
+    bare: &'a [Box<dyn Grid + 'a>],
+    /// How it goes on in others.
+    across: Option<Across<'a>>,
+}
+
+/// What is drawn, with what.
+struct Job<'a> {
+    pager: &'a Arc<Pager>,
+    workers: usize,
+    grids: &'a [Box<dyn Grid + 'a>],
+    near: Option<Near<'a>>,
+    spill: Option<PathBuf>,
+}
+
+/// Progress: a phase, how much is done and of how much.
+type Told<'a> = dyn FnMut(&str, u64, u64) -> bool + 'a;
+
+impl Job<'_> {
+    fn draw(self, each: &mut TakePiece<'_>, told: &mut Told<'_>) -> Result<Contoured, FieldError> {
+        let Self { pager, workers, grids, near, spill } = self;
+        let limit = pager.ledger().limit();
+        let reads = || grids.iter().flat_map(|g| g.sign_reads().into_iter().chain(g.value_reads()));
+        let page = reads().map(|r| r.bytes).max().unwrap_or(0);
+        let making = reads().map(|r| r.making).max().unwrap_or(0);
+        let block = grids.iter().map(|g| block_bytes(&**g)).max().unwrap_or(0);
+        let least = least_limit(2 * page + making + block);
+        if limit < least {
+            let needs = enough_limit(4 * page + making + workers as u64 * (page + 4 * block)).max(least);
+            let what = "a page of each field and a block of the surface".into();
+            return Err(FieldError::LimitTooSmall { limit, needs, what });
+        }
+        let mut firsts = Vec::with_capacity(grids.len());
+        let mut tasks = 0u64;
+        for g in grids {
+            firsts.push(tasks);
+            tasks += blocks(g.dims()).iter().map(|n| u64::from(*n)).product::<u64>();
+        }
+        let step = at_once(limit).max(page);
+        let active = |limit: u64| {
+            let most = MOST_ACTIVE.max(2 * workers as u64);
+            (limit / 2 / (step + 4 * block)).clamp(2 * workers as u64, most) as usize
+        };
+        // Where there is no room for it, blocks have less to themselves, too.
+        let mut moments = LedgerShare::new(pager.clone());
+        let _held_back = moments.try_charge(workers * FOR_A_MOMENT.min(limit / OF_MOMENTS) as usize);
+        let directory = spill.unwrap_or_else(|| SpoolOptions::spill_directory(None));
+        let mut sink = Sink::new(grids, pager, &directory, each)?;
+        let mut _held = Vec::new();
+        let parts = match near {
+            Some(Near { grid: n, at, bare, mut across }) => {
+                let mut parts: Vec<Vec<Part>> = Vec::new();
+                parts.resize_with(grids.len(), Vec::new);
+                for value in 0..grids[n].values() {
+                    parts.iter_mut().for_each(|of| of.push(Part::default()));
+                    // The parts of zones in their order: where one grows does not depend on when it is told of it.
+                    let mut seeds = BTreeMap::from([(n, Seeds::Nearest(at))]);
+                    let mut before = 0;
+                    while let Some((n, from)) = seeds.pop_first() {
+                        let grid = &*bare[n];
+                        let Some(reads) = grid.sign_reads().filter(|_| !grid.is_plane()) else {
+                            return Err(FieldError::Usage("of a plane there is no part near a point".into()));
+                        };
+                        let part = core::mem::take(&mut parts[n][value]);
+                        let mut cells = 0;
+                        let mut grown =
+                            Growing::new(grid, reads, value, pager, step, part).grow(&from, &mut |found| {
+                                cells = found;
+                                told("growing", before + found, 0)
+                            })?;
+                        before += cells;
+                        sink.failed(core::mem::take(&mut grown.part.failed));
+                        parts[n][value] = grown.part;
+                        _held.push(grown.share);
+                        let Some(across) = &mut across else { continue };
+                        for exit in grown.exits {
+                            for (other, joint) in across.beyond(n, value, exit)? {
+                                add_joint(&mut seeds, other, joint);
+                            }
+                            if !told("growing", before, 0) {
+                                return Err(FieldError::Interrupted);
+                            }
+                        }
+                    }
+                }
+                if let Some(across) = across {
+                    // They have no page of a grid: one number each that no page has.
+                    let lost = across.lost.into_iter().enumerate();
+                    sink.failed(lost.map(|(n, e)| (PageId::new(ArrayId(u32::MAX), 0, n as u64), e)).collect());
+                }
+                Some(parts)
+            }
+            None => None,
+        };
+        let (sink, largest) = (Mutex::new(sink), AtomicUsize::new(0));
+        let work = Contouring {
+            pager,
+            grids,
+            firsts: &firsts,
+            at_once: step,
+            active: &active,
+            parts: parts.as_deref(),
+            sink: &sink,
+            largest: &largest,
+        };
+        let load = Load { tasks, workers, active: active(limit), at_once: usize::MAX };
+        let run = executor::run(&work, pager, load, &mut |done| told("drawing", done, tasks));
+        let run = run.map_err(|e| match more_than(e, limit + limit / 2) {
+            // What is refused is a part of what a block takes until it is handed over.
+            FieldError::LimitTooSmall { limit, needs, .. } => {
+                let whole = largest.load(Relaxed) as u64 + 2 * page + making + block;
+                let needs = needs.max(would_do(pager, whole));
+                FieldError::LimitTooSmall { limit, needs, what: "a block of the surface with its points".into() }
+            }
+            e => e,
+        })?;
+        let drawn = sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
+        Ok(Contoured { drawn, run, thin_zones: 0 })
+    }
+}
+
+/// Adds a place where a part goes on in another grid.
+fn add_joint(seeds: &mut BTreeMap<usize, Seeds>, grid: usize, joint: Joint) {
+    match seeds.entry(grid).or_insert_with(|| Seeds::Joints(Vec::new())) {
+        Seeds::Joints(joints) => joints.push(joint),
+        // The first one has gone before any other comes.
+        Seeds::Nearest(_) => {}
+    }
+}
+
+/// The value of a scalar field at a point.
+fn value_at(
+    session: &Session,
+    field: &str,
+    x: [f64; 3],
+    step: usize,
+    watch: &mut Watch<'_>,
+) -> Result<f64, FieldError> {
+    let found = probe(session, x, Some(&[field.to_owned()]), step, watch)?;
+    let value = found.as_ref().and_then(|p| p.values.first()).and_then(|(_, v)| v.first());
+    match value {
+        Some(v) if v.is_finite() => Ok(*v),
+        Some(v) => Err(FieldError::Usage(format!("'{field}' is {v} at the point: say a value"))),
+        None => Err(outside(x)),
+    }
+}
+
+fn outside(x: [f64; 3]) -> FieldError {
+    FieldError::Usage(format!("the point ({}, {}, {}) lies in no zone", x[0], x[1], x[2]))
+}
+
+/// The grid in which a point lies, and where in its computational space.
+fn near(
+    session: &Session,
+    dataset: &Dataset,
+    grids: &[Box<dyn Grid + '_>],
+    x: [f64; 3],
+    step: usize,
+) -> Result<(usize, [f64; 3]), FieldError> {
+    let fields = dataset.fields_by_zone(step, &|_| Vec::new())?;
+    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
+    let mut flow = blocking_flow(session, dataset, fields, step)?;
+    let spot = until_here(session, &mut flow, |f| f.start(x)).map_err(|e| more_than(e, enough))?;
+    let spot = spot.ok_or_else(|| outside(x))?;
+    let zone = spot.cell.zone as usize;
+    let grid = grids.iter().position(|g| g.zone() == zone).ok_or_else(|| {
+        FieldError::Usage(format!("{} has no surface of the field near the point", dataset.zones[zone].name))
+    })?;
+    Ok((grid, spot.index()))
+}

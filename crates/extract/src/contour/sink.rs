@@ -1,0 +1,336 @@
+//! Blocks back in order: vertices get their numbers, and pieces are handed over.
+//!
+//! # Theory
+//! Blocks are finished in any order, and each needs the numbers of the vertices that earlier ones drew on their common faces. So those
+//! that come too early wait: in memory as long as they take less than their share of the limit, else in a file without a name.
+//!
+//! Whoever brings a block has memory for it, and may have taken all that there is. So nothing here depends on more: the file's buffer
+//! is there from the beginning, and a block whose turn it is, but whose borders find no room, waits like the others. What waits is
+//! handed over as soon as there is room for it, at the latest when all blocks are done and their memory is free.
+
+use super::grid::Grid;
+use field::error::FieldError;
+use kernels::surface::{blocks, Borders, Edge, Piece, Vertices};
+use output::{ByteLog, Charge as _, Held};
+use pager::{PageError, PageId, Pager};
+use runtime::limits::{refused, results_budget};
+use runtime::share::LedgerShare;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Takes pieces as they come, in order.
+pub type TakePiece<'a> = dyn FnMut(Piece) -> Result<(), FieldError> + Send + 'a;
+
+/// Pages that cannot be had are told apart up to here; beyond it their number is a lower bound.
+const TOLD_APART: usize = 1 << 16;
+
+/// What is handed over at the end is tried for this long: reads over a network take a part of a second.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One value's surface in a block.
+pub(crate) struct Made {
+    pub(crate) value: usize,
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) triangles: Vec<[u32; 3]>,
+    pub(crate) vertices: Vertices,
+}
+
+impl Made {
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.edges.capacity() * size_of::<Edge>()
+            + self.triangles.capacity() * size_of::<[u32; 3]>()
+            + self.vertices.bytes()
+    }
+}
+
+/// What a block has.
+pub(crate) struct Results {
+    pub(crate) grid: usize,
+    pub(crate) block: [u32; 3],
+    pub(crate) origin: [u32; 3],
+    pub(crate) nodes: [u32; 3],
+    pub(crate) made: Vec<Made>,
+}
+
+/// A block that waits for its turn.
+struct Waiting {
+    grid: usize,
+    place: Place,
+    /// Bytes that it takes in memory while it waits there.
+    bytes: usize,
+    /// Bytes that handing it over takes beside it.
+    handing: usize,
+    /// Bytes that it may add to the tables of borders, value by value.
+    borders: usize,
+}
+
+enum Place {
+    Here(Results),
+    /// Where it lies in the file, and how long it is.
+    Away(u64, usize),
+}
+
+/// Bytes that handing over some surfaces takes beside them: triangles with numbers of 64 bits beside those of 32, and the numbers of the
+/// vertices.
+pub(super) fn handing_bytes(made: &[Made]) -> usize {
+    made.iter().map(|m| handing_bytes_of(m.triangles.len(), m.edges.len())).sum()
+}
+
+/// The same of so many triangles and edges.
+pub(super) fn handing_bytes_of(triangles: usize, edges: usize) -> usize {
+    triangles * 24 + edges * 9
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drawn {
+    /// Points.
+    pub points: u64,
+    /// Triangles.
+    pub triangles: u64,
+    /// Triangles of each value.
+    pub by_value: Vec<u64>,
+    /// Pages that cannot be had; nothing was drawn from them.
+    pub failed_pages: u64,
+    /// The first of them, in words.
+    pub failure: Option<String>,
+    /// Bytes that went through a temporary file.
+    pub spilled_bytes: u64,
+}
+
+pub(crate) struct Sink<'a> {
+    grids: &'a [Box<dyn Grid + 'a>],
+    pager: Arc<Pager>,
+    each: &'a mut TakePiece<'a>,
+    /// The block that is handed over next.
+    next: u64,
+    /// Those after it that are there.
+    waiting: BTreeMap<u64, Waiting>,
+    /// 1. Charged with what waits in memory, what is handed over of those that waited, and the tables of borders.
+    share: LedgerShare,
+    waiting_bytes: usize,
+    budget: usize,
+    /// Those that wait on disk.
+    log: ByteLog,
+    /// The grid whose borders these are, by value, and what they are charged with.
+    grid: usize,
+    borders: Vec<Borders>,
+    charged: usize,
+    failed: HashSet<PageId>,
+    drawn: Drawn,
+}
+
+impl<'a> Sink<'a> {
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`] where there is not even memory for the file's buffer.
+    pub(crate) fn new(
+        grids: &'a [Box<dyn Grid + 'a>],
+        pager: &Arc<Pager>,
+        directory: &Path,
+        each: &'a mut TakePiece<'a>,
+    ) -> Result<Self, FieldError> {
+        let values = grids.iter().map(|g| g.values()).max().unwrap_or(0);
+        let budget = results_budget(pager.ledger().limit());
+        let held = Held::new(Box::new(LedgerShare::new(pager.clone())));
+        let log = ByteLog::new(directory, budget / 8, held).map_err(|e| refused(pager, e.into()))?;
+        Ok(Self {
+            grids,
+            pager: pager.clone(),
+            each,
+            next: 0,
+            waiting: BTreeMap::new(),
+            share: LedgerShare::new(pager.clone()),
+            waiting_bytes: 0,
+            budget,
+            log,
+            grid: usize::MAX,
+            borders: Vec::new(),
+            charged: 0,
+            failed: HashSet::new(),
+            drawn: Drawn { by_value: vec![0; values], ..Drawn::default() },
+        })
+    }
+
+    /// The memory limit is another one now. Of what waits in memory the last blocks go to the file, until the others fit.
+    pub(crate) fn resized(&mut self, limit: u64) -> Result<(), FieldError> {
+        self.budget = results_budget(limit);
+        self.log.set_budget(self.budget / 8).map_err(FieldError::from)?;
+        for waiting in self.waiting.values_mut().rev() {
+            if self.waiting_bytes <= self.budget {
+                break;
+            }
+            if let Place::Here(results) = &waiting.place {
+                waiting.place = put_away(&mut self.log, results)?;
+                self.waiting_bytes -= waiting.bytes;
+                self.share.release(waiting.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// What came of it, when all blocks are there: those that still wait are handed over.
+    ///
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`] where one finds no room though nothing else is under way; what the receiver says.
+    pub(crate) fn finish(mut self) -> Result<Drawn, FieldError> {
+        let began = Instant::now();
+        while let Some(short) = self.go_on()? {
+            // Reads that nobody waits for any more hold their pages until they end.
+            if began.elapsed() > PATIENCE {
+                let what = "the borders between blocks of a surface".into();
+                return Err(refused(&self.pager, FieldError::LimitTooSmall { limit: 0, needs: short as u64, what }));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            while self.pager.work() {}
+        }
+        Ok(Drawn { spilled_bytes: self.log.spilled_bytes(), ..self.drawn })
+    }
+
+    /// Takes note of pages that cannot be had.
+    pub(crate) fn failed(&mut self, failed: Vec<(PageId, PageError)>) {
+        for (id, e) in failed {
+            self.drawn.failure.get_or_insert_with(|| e.to_string());
+            if self.failed.len() < TOLD_APART && self.failed.insert(id) {
+                self.drawn.failed_pages += 1;
+            }
+        }
+    }
+
+    /// Takes a block, whose bytes and [`handing_bytes`] whoever brings it has charged.
+    ///
+    /// # Errors
+    /// What the receiver says; a file that cannot be written or read.
+    pub(crate) fn add(
+        &mut self,
+        number: u64,
+        results: Results,
+        failed: Vec<(PageId, PageError)>,
+    ) -> Result<(), FieldError> {
+        self.failed(failed);
+        let of = blocks(self.grids[results.grid].dims());
+        let borders = |m: &Made| Borders::bytes_of(of, results.block, results.nodes, &m.edges);
+        let borders = results.made.iter().map(borders).sum();
+        if number == self.next && self.charge_borders(results.grid, borders) {
+            self.hand_over(results)?;
+        } else {
+            self.keep(number, results, borders)?;
+        }
+        self.go_on().map(|_short| ())
+    }
+
+    /// Hands over those that waited and whose turn it is, as far as there is room. Says what the next one lacks.
+    fn go_on(&mut self) -> Result<Option<usize>, FieldError> {
+        while let Some(waiting) = self.waiting.get(&self.next) {
+            let own = match waiting.place {
+                Place::Here(_) => 0,
+                Place::Away(..) => waiting.bytes,
+            };
+            let (bytes, grid, borders) = (own + waiting.handing, waiting.grid, waiting.borders);
+            if !self.share.try_charge(bytes) {
+                return Ok(Some(bytes + borders));
+            }
+            if !self.charge_borders(grid, borders) {
+                self.share.release(bytes);
+                return Ok(Some(bytes + borders));
+            }
+            let Some(waiting) = self.waiting.remove(&self.next) else { break };
+            let (results, held) = match waiting.place {
+                Place::Here(results) => {
+                    self.waiting_bytes -= waiting.bytes;
+                    (results, bytes + waiting.bytes)
+                }
+                Place::Away(offset, written) => (self.bring_back(offset, written)?, bytes),
+            };
+            self.hand_over(results)?;
+            self.share.release(held);
+        }
+        Ok(None)
+    }
+
+    /// Keeps a block that is not handed over now.
+    fn keep(&mut self, number: u64, results: Results, borders: usize) -> Result<(), FieldError> {
+        let bytes = results.made.iter().map(Made::bytes).sum::<usize>() + 128;
+        let (grid, handing) = (results.grid, handing_bytes(&results.made));
+        let place = if self.waiting_bytes + bytes <= self.budget && self.share.try_charge(bytes) {
+            self.waiting_bytes += bytes;
+            Place::Here(results)
+        } else {
+            put_away(&mut self.log, &results)?
+        };
+        self.waiting.insert(number, Waiting { grid, place, bytes, handing, borders });
+        Ok(())
+    }
+
+    fn bring_back(&self, mut offset: u64, bytes: usize) -> Result<Results, FieldError> {
+        let lost = || FieldError::Usage("a block's surface that was put away is not what it was".into());
+        let found = super::spill::read(bytes, &mut |into: &mut [u8]| {
+            let read = self.log.read_at(offset, into);
+            offset += into.len() as u64;
+            read
+        });
+        found.map_err(FieldError::from)?.ok_or_else(lost)
+    }
+
+    /// Numbers the vertices of the block whose turn it is and hands its pieces over.
+    fn hand_over(&mut self, results: Results) -> Result<(), FieldError> {
+        let Results { grid, block, origin, nodes, made } = results;
+        self.next += 1;
+        if made.is_empty() {
+            return Ok(());
+        }
+        let of = &self.grids[grid];
+        if self.grid != grid {
+            self.grid = grid;
+            self.borders = (0..of.values()).map(|_| Borders::new(of.dims(), blocks(of.dims()))).collect();
+        }
+        for Made { value, edges, triangles, mut vertices } in made {
+            let first = self.drawn.points;
+            let (mut numbers, mut all_new) = (Vec::new(), true);
+            numbers.reserve_exact(edges.len());
+            let mut kept = Vec::with_capacity(edges.len());
+            self.borders[value].resolve(block, origin, nodes, &edges, first, |number, new| {
+                numbers.push(number);
+                kept.push(new);
+                all_new &= new;
+            });
+            if !all_new {
+                vertices.retain(&kept);
+            }
+            // Those that are drawn by no earlier block follow each other.
+            let triangles: Vec<[u64; 3]> = triangles.iter().map(|t| t.map(|v| numbers[v as usize])).collect();
+            self.drawn.points += vertices.points.len() as u64;
+            self.drawn.triangles += triangles.len() as u64;
+            self.drawn.by_value[value] += triangles.len() as u64;
+            (self.each)(Piece { zone: of.zone(), value, first, vertices, triangles })?;
+        }
+        Ok(())
+    }
+
+    /// Charges the tables of borders as large as they may be with a block of a grid that adds so many bytes; false where there is no room.
+    fn charge_borders(&mut self, grid: usize, more: usize) -> bool {
+        let now = match grid == self.grid {
+            true => self.borders.iter().map(Borders::bytes).sum::<usize>(),
+            // Those of the grid before go first.
+            false => self.grids[grid].values() * Borders::empty_bytes(blocks(self.grids[grid].dims())),
+        };
+        let bytes = now + more;
+        if bytes <= self.charged {
+            return true;
+        }
+        // In steps, as they go up and down with each block.
+        let more = (bytes - self.charged).next_multiple_of(64 << 10);
+        let granted = self.share.try_charge(more);
+        self.charged += if granted { more } else { 0 };
+        granted
+    }
+}
+
+/// Writes a block to the file.
+fn put_away(log: &mut ByteLog, results: &Results) -> Result<Place, FieldError> {
+    let offset = log.len();
+    super::spill::write(results, &mut |part| log.append(part).map(|_at| ()))?;
+    Ok(Place::Away(offset, (log.len() - offset) as usize))
+}

@@ -1,0 +1,582 @@
+//! Blocks as the executor's tasks.
+//!
+//! A task goes through: which cells may be crossed; the signs of their nodes, page by page; vertices and triangles without
+//! positions; the values of the nodes that those lie between, page by page again; positions, normals and fields. A step takes what
+//! pages are here and notes it, so that it needs only the pages of one place at a time, and never needs one again. Of a page that
+//! cannot be had all nodes are as those that are blanked out. What the next step takes is known before it: a block of noise
+//! has a million triangles, and what is charged once it is there is over the limit by then.
+
+use super::grid::{meet, BlockSigns, Candidates, Grid, Looked, Reads, Span};
+use super::local::Part;
+use super::sink::{handing_bytes, handing_bytes_of, Made, Results, Sink};
+use field::error::FieldError;
+use field::space::LANES;
+use kernels::streamline::Progress;
+use kernels::surface::{block_nodes, blocks, Block, Edge, Marcher, Mesh, Needed, Normals, Signs, Vertices};
+use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
+use runtime::executor::{Outcome, Work};
+use runtime::limits::too_large;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What all blocks have in common.
+pub(crate) struct Contouring<'a, 's> {
+    pub(crate) pager: &'a Arc<Pager>,
+    pub(crate) grids: &'a [Box<dyn Grid + 's>],
+    /// Number of the first block of each grid, and of all.
+    pub(crate) firsts: &'a [u64],
+    /// Bytes of pages that a step asks for, or uses, together.
+    pub(crate) at_once: u64,
+    /// Tasks active at most.
+    pub(crate) active: &'a (dyn Fn(u64) -> usize + Sync),
+    /// Parts of surfaces that are drawn instead of all: of one grid, one for each value.
+    pub(crate) parts: Option<&'a [Vec<Part>]>,
+    pub(crate) sink: &'a Mutex<Sink<'s>>,
+    /// Bytes that a block takes at most from its shape to being handed over: of the largest whose shape was come to.
+    pub(crate) largest: &'a AtomicUsize,
+}
+
+/// What a thread needs to step blocks. The signs and the needed nodes of a block that is done are kept for the next one: made anew for
+/// each, with pages that the system clears, they took an eighth of all time.
+pub(crate) struct Context {
+    worker: Worker,
+    marcher: Marcher,
+    signs: Vec<BlockSigns>,
+    needed: Vec<Needed>,
+}
+
+/// Of each kind so many are kept.
+const SPARE: usize = 2;
+
+impl Context {
+    /// Signs of a block of which nothing is known.
+    fn signs(&mut self, origin: [u32; 3], nodes: [u32; 3], grid: &dyn Grid) -> Box<BlockSigns> {
+        let (values, plane) = (grid.values(), grid.is_plane());
+        match self.signs.pop().filter(|s| s.inside.len() == values && s.hits.is_some() == plane) {
+            Some(mut signs) => {
+                signs.clear(origin, nodes);
+                Box::new(signs)
+            }
+            None => Box::new(BlockSigns::new(origin, nodes, values, plane)),
+        }
+    }
+
+    /// A box of nodes of which none is needed yet.
+    fn needed(&mut self, lo: [u32; 3], size: [u32; 3]) -> Needed {
+        let mut needed = self.needed.pop().unwrap_or_default();
+        needed.clear(lo, size);
+        needed
+    }
+
+    fn keep_signs(&mut self, signs: BlockSigns) {
+        if self.signs.len() < SPARE {
+            self.signs.push(signs);
+        }
+    }
+
+    fn keep_needed(&mut self, needed: Needed) {
+        if self.needed.len() < SPARE {
+            self.needed.push(needed);
+        }
+    }
+}
+
+/// Where a block stands.
+enum Stage {
+    Fresh,
+    /// Signs are taken of pages, those before `next` were.
+    Signs {
+        pages: Vec<u64>,
+        next: usize,
+        signs: Box<BlockSigns>,
+        candidates: Candidates,
+    },
+    /// Vertices and triangles come next.
+    Shape {
+        signs: Box<BlockSigns>,
+        candidates: Candidates,
+        /// Vertices and triangles of each value at most.
+        at_most: Vec<[usize; 2]>,
+    },
+    /// Values are.
+    Values {
+        units: Vec<(u32, u64)>,
+        next: usize,
+        signs: Box<BlockSigns>,
+        candidates: Candidates,
+        meshes: Vec<Mesh>,
+        needed: Needed,
+        values: Vec<f64>,
+    },
+    Made(Vec<Made>),
+}
+
+/// One block.
+pub(crate) struct BlockTask {
+    number: u64,
+    grid: usize,
+    block: [u32; 3],
+    origin: [u32; 3],
+    nodes: [u32; 3],
+    stage: Stage,
+    failed: Vec<(PageId, PageError)>,
+}
+
+/// What came of a step.
+enum Stepped {
+    Done,
+    Again,
+    /// Pages are missing.
+    Need,
+}
+
+impl BlockTask {
+    fn bytes(&self, grid: &dyn Grid) -> usize {
+        let of_signs = BlockSigns::bytes(self.nodes, grid.values());
+        let of_stage = match &self.stage {
+            Stage::Fresh => 0,
+            Stage::Signs { pages, .. } => pages.capacity() * 8,
+            Stage::Shape { at_most, .. } => {
+                let of = |[edges, triangles]: &[usize; 2]| {
+                    edges * (size_of::<Edge>() + vertex_bytes(grid)) + triangles * size_of::<[u32; 3]>()
+                };
+                at_most.iter().map(of).sum::<usize>() + Needed::bytes(self.nodes.map(|n| n + 2))
+            }
+            Stage::Values { units, meshes, needed, .. } => {
+                let [lo, hi] = needed.bounds();
+                let vertices = meshes.iter().map(|m| m.edges.len() * vertex_bytes(grid));
+                units.capacity() * 16
+                    + meshes.iter().map(Mesh::bytes).sum::<usize>()
+                    + Needed::bytes(core::array::from_fn(|a| hi[a] - lo[a]))
+                    + needed.count() * grid.columns() * 8
+                    + vertices.sum::<usize>()
+            }
+            Stage::Made(made) => made.iter().map(Made::bytes).sum(),
+        };
+        size_of::<Self>() + of_signs + of_stage
+    }
+
+    fn all_nodes(&self) -> Span {
+        [self.origin, core::array::from_fn(|a| self.origin[a] + self.nodes[a])]
+    }
+
+    fn fail(&mut self, id: PageId, e: PageError) {
+        if !self.failed.iter().any(|(other, _)| *other == id) {
+            self.failed.push((id, e));
+        }
+    }
+
+    /// One restartable step.
+    fn step(
+        &mut self,
+        grid: &dyn Grid,
+        c: &mut Context,
+        (at_once, parts): (u64, &[Part]),
+        missing: &mut Vec<PageId>,
+    ) -> Result<Stepped, PageError> {
+        match core::mem::replace(&mut self.stage, Stage::Fresh) {
+            Stage::Fresh => {
+                let [lo, hi] = self.all_nodes();
+                let cells = [lo, hi.map(|n| n - 1)];
+                let candidates = match parts {
+                    [] => grid.candidates(&c.worker, cells, missing),
+                    // What a part passes is known.
+                    parts if parts.iter().all(|p| !p.passes(self.block)) => Some(Candidates::In(Vec::new())),
+                    _ => Some(Candidates::All),
+                };
+                let Some(candidates) = candidates else { return Ok(Stepped::Need) };
+                if candidates == Candidates::In(Vec::new()) {
+                    self.stage = Stage::Made(Vec::new());
+                    return Ok(Stepped::Done);
+                }
+                let signs = c.signs(self.origin, self.nodes, grid);
+                let mut pages = Vec::new();
+                if let Some(reads) = grid.sign_reads() {
+                    if parts.is_empty() {
+                        each_corner_box(&candidates, self.all_nodes(), |nodes| reads.pages_of(nodes, &mut pages));
+                    }
+                    for part in parts {
+                        part.cells(self.block, |cell| {
+                            reads.translation.pages_of_cell(cell, |page| {
+                                // Of cells in a row mostly the same.
+                                if pages.last() != Some(&page) {
+                                    pages.push(page);
+                                }
+                            })
+                        });
+                    }
+                    pages.sort_unstable();
+                    pages.dedup();
+                }
+                self.stage = Stage::Signs { pages, next: 0, signs, candidates };
+                Ok(Stepped::Again)
+            }
+            Stage::Signs { pages, mut next, mut signs, candidates } => {
+                let begun = next;
+                if let Some(reads) = grid.sign_reads() {
+                    let mut used = 0;
+                    while next < pages.len() && used < at_once {
+                        let nodes = meet(reads.nodes(pages[next]), self.all_nodes());
+                        match (reads.look(&c.worker, pages[next], missing), nodes) {
+                            (Looked::Here(bytes), Some(nodes)) => grid.signs(&bytes, pages[next], nodes, &mut signs),
+                            (Looked::Failed(id, e), Some(nodes)) => {
+                                if let PageErrorKind::TooLarge { .. } = e.kind {
+                                    return Err(e);
+                                }
+                                self.fail(id, e);
+                                signs.add_bad_box(nodes);
+                            }
+                            (Looked::Absent, _) => {
+                                let more = pages[next + 1..].iter().map(|p| (reads, *p));
+                                ask_for(&c.worker, reads.bytes, more, at_once, missing);
+                                break;
+                            }
+                            (_, None) => {}
+                        }
+                        used += reads.bytes;
+                        next += 1;
+                    }
+                } else {
+                    grid.signs(&[], 0, self.all_nodes(), &mut signs);
+                }
+                if next < pages.len() {
+                    let moved = next > begun;
+                    self.stage = Stage::Signs { pages, next, signs, candidates };
+                    return Ok(progress(moved, missing));
+                }
+                self.shapes(signs, candidates);
+                Ok(Stepped::Again)
+            }
+            Stage::Shape { signs, candidates, at_most } => {
+                self.shape(grid, c, parts, (signs, candidates, at_most));
+                Ok(self.state())
+            }
+            Stage::Values { units, mut next, mut signs, candidates, meshes, needed, mut values } => {
+                let reads = grid.value_reads();
+                let begun = next;
+                if values.is_empty() {
+                    values = vec![f64::NAN; needed.count() * grid.columns()];
+                }
+                let (mut used, mut lost) = (0, false);
+                while next < units.len() && used < at_once {
+                    let (read, page) = units[next];
+                    let of = &reads[read as usize];
+                    match of.look(&c.worker, page, missing) {
+                        Looked::Here(bytes) => grid.take(read as usize, &bytes, page, &needed, &mut values),
+                        Looked::Absent => {
+                            let more = units[next + 1..].iter().map(|(r, p)| (&reads[*r as usize], *p));
+                            ask_for(&c.worker, of.bytes, more, at_once, missing);
+                            break;
+                        }
+                        Looked::Failed(id, e) => {
+                            if let PageErrorKind::TooLarge { .. } = e.kind {
+                                return Err(e);
+                            }
+                            let new = !self.failed.iter().any(|(other, _)| *other == id);
+                            self.fail(id, e);
+                            signs.add_bad_box(of.nodes(page));
+                            lost |= new;
+                        }
+                    }
+                    used += of.bytes;
+                    next += 1;
+                }
+                if lost {
+                    // Once for each page that cannot be had: what was drawn from it goes.
+                    self.shapes(signs, candidates);
+                    return Ok(Stepped::Again);
+                }
+                if next < units.len() {
+                    let moved = next > begun;
+                    self.stage = Stage::Values { units, next, signs, candidates, meshes, needed, values };
+                    return Ok(progress(moved, missing));
+                }
+                grid.unusable(&needed, &values, &mut |node| {
+                    if let Some([node, _]) = meet([node, node.map(|n| n + 1)], signs.nodes()) {
+                        lost |= !signs.is_bad(node);
+                        signs.add_bad(node, 1);
+                    }
+                });
+                if lost {
+                    self.shapes(signs, candidates);
+                    return Ok(Stepped::Again);
+                }
+                drop((candidates, units));
+                c.keep_signs(*signs);
+                let made = meshes.into_iter().enumerate();
+                let made = made.filter(|(_, m)| !m.edges.is_empty());
+                self.stage = Stage::Made(made.map(|(v, m)| make(grid, self.origin, v, m, &needed, &values)).collect());
+                c.keep_needed(needed);
+                Ok(Stepped::Done)
+            }
+            made @ Stage::Made(_) => {
+                self.stage = made;
+                Ok(Stepped::Done)
+            }
+        }
+    }
+
+    fn state(&self) -> Stepped {
+        if matches!(self.stage, Stage::Made(_)) {
+            Stepped::Done
+        } else {
+            Stepped::Again
+        }
+    }
+
+    /// All signs are here: how many vertices and triangles there are at most.
+    fn shapes(&mut self, signs: Box<BlockSigns>, candidates: Candidates) {
+        let of = |inside| Marcher::at_most(&Block { inside, usable: None, hits: None, turned: false, origins: false });
+        let at_most = signs.inside.iter().map(of).collect();
+        self.stage = Stage::Shape { signs, candidates, at_most };
+    }
+
+    /// Bytes that it will take at most, at [`Stage::Shape`]: vertices and triangles, the values for them, and what handing over takes.
+    fn whole(&self, grid: &dyn Grid) -> usize {
+        let Stage::Shape { at_most, .. } = &self.stage else { return 0 };
+        let [edges, triangles] = at_most.iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+        // With normals each node takes its neighbours.
+        let around = self.nodes.map(|n| n as usize + 2).iter().product::<usize>();
+        let each = if matches!(grid.normals(), Normals::None) { 2 } else { 14 };
+        let values = around.min(edges.saturating_mul(each)) * grid.columns() * 8;
+        self.bytes(grid) + values + handing_bytes_of(triangles, edges)
+    }
+
+    /// Vertices and triangles out of signs, and what values they take.
+    fn shape(
+        &mut self,
+        grid: &dyn Grid,
+        c: &mut Context,
+        parts: &[Part],
+        (signs, candidates, at_most): (Box<BlockSigns>, Candidates, Vec<[usize; 2]>),
+    ) {
+        let mut usable = self.usable(&signs, &candidates);
+        let mut meshes = Vec::with_capacity(signs.inside.len());
+        for (value, inside) in signs.inside.iter().enumerate() {
+            let mut mesh = Mesh::default();
+            if let Some(part) = parts.get(value) {
+                let Some(mut own) = part.usable(self.block, self.nodes) else {
+                    meshes.push(mesh);
+                    continue;
+                };
+                signs.take_away(&mut own);
+                usable = Some(own);
+            }
+            let hits = signs.hits.as_ref().filter(|h| h.any());
+            let origins = !parts.is_empty();
+            let block = Block { inside, usable: usable.as_deref(), hits, turned: false, origins };
+            let [edges, triangles] = at_most[value];
+            mesh.edges.reserve_exact(edges);
+            mesh.triangles.reserve_exact(triangles);
+            c.marcher.march(&block, &mut mesh);
+            if let Some(part) = parts.get(value) {
+                let of = core::mem::take(&mut mesh.origins);
+                mesh.retain(|n| part.has(self.origin, of[n]));
+            }
+            if hits.is_some() {
+                // Triangles that shrank to nothing may have left vertices behind.
+                mesh.retain(|_| true);
+            }
+            meshes.push(mesh);
+        }
+        if meshes.iter().all(|m| m.edges.is_empty()) {
+            c.keep_signs(*signs);
+            self.stage = Stage::Made(Vec::new());
+            return;
+        }
+        let beside = u32::from(!grid.is_plane() && !matches!(grid.normals(), Normals::None));
+        let dims = grid.dims();
+        let lo = self.origin.map(|n| n.saturating_sub(beside));
+        let size = core::array::from_fn(|a| (self.origin[a] + self.nodes[a] + beside).min(dims[a]) - lo[a]);
+        let mut needed = c.needed(lo, size);
+        meshes.iter().for_each(|m| needed.add_ends(self.origin, &m.edges));
+        if beside > 0 {
+            needed.add_beside(dims);
+        }
+        needed.number();
+        let mut units = Vec::new();
+        let mut pages = Vec::new();
+        for (n, reads) in grid.value_reads().iter().enumerate() {
+            pages.clear();
+            reads.pages_of(needed.bounds(), &mut pages);
+            let wanted = |page: &u64| {
+                let [lo, hi] = reads.nodes(*page);
+                needed.any_in(lo, hi)
+            };
+            units.extend(pages.iter().copied().filter(wanted).map(|page| (n as u32, page)));
+        }
+        self.stage = Stage::Values { units, next: 0, signs, candidates, meshes, needed, values: Vec::new() };
+    }
+
+    /// Cells that count, a word a row; `None`: all.
+    fn usable(&self, signs: &BlockSigns, candidates: &Candidates) -> Option<Vec<u64>> {
+        let rows = (self.nodes[1] - 1) as usize * (self.nodes[2] - 1) as usize;
+        let mut usable = match candidates {
+            Candidates::All if signs.bad.is_none() && signs.hidden.is_none() => return None,
+            Candidates::All => vec![u64::MAX; rows],
+            Candidates::In(boxes) => {
+                let mut usable = vec![0u64; rows];
+                for [lo, hi] in boxes {
+                    let at: [usize; 3] = core::array::from_fn(|a| (lo[a] - self.origin[a]) as usize);
+                    let bits = (u64::MAX >> (64 - (hi[0] - lo[0]))) << at[0];
+                    for k in at[2]..at[2] + (hi[2] - lo[2]) as usize {
+                        for j in at[1]..at[1] + (hi[1] - lo[1]) as usize {
+                            usable[k * (self.nodes[1] - 1) as usize + j] |= bits;
+                        }
+                    }
+                }
+                usable
+            }
+        };
+        signs.take_away(&mut usable);
+        Some(usable)
+    }
+}
+
+/// Bytes of a vertex of a surface.
+fn vertex_bytes(grid: &dyn Grid) -> usize {
+    let points = 3 * if grid.is_double() { size_of::<f64>() } else { size_of::<f32>() };
+    let normals = if matches!(grid.normals(), Normals::None) { 0 } else { 3 };
+    let fields: usize = grid.fields().iter().map(|[from, to]| to - from).sum();
+    points + (normals + fields) * size_of::<f32>()
+}
+
+/// What a step that stands at a page is to say: that it went on, or what it lacks.
+fn progress(moved: bool, missing: &mut Vec<PageId>) -> Stepped {
+    if moved {
+        missing.clear();
+        return Stepped::Again;
+    }
+    if missing.is_empty() {
+        Stepped::Again
+    } else {
+        Stepped::Need
+    }
+}
+
+/// Lists what is absent of the pages that come next, too, so that they are read together.
+fn ask_for<'r>(
+    worker: &Worker,
+    first: u64,
+    more: impl Iterator<Item = (&'r Reads, u64)>,
+    at_once: u64,
+    missing: &mut Vec<PageId>,
+) {
+    let mut bytes = first;
+    for (reads, page) in more {
+        bytes += reads.bytes;
+        if bytes > at_once {
+            return;
+        }
+        // What cannot be had shows when it is its turn.
+        let _looked = reads.look(worker, page, missing);
+    }
+}
+
+/// The boxes of nodes that are corners of candidates.
+fn each_corner_box(candidates: &Candidates, all: Span, mut each: impl FnMut(Span)) {
+    match candidates {
+        Candidates::All => each(all),
+        Candidates::In(boxes) => boxes.iter().for_each(|[lo, hi]| each([*lo, hi.map(|n| n + 1)])),
+    }
+}
+
+/// Makes the vertices of one value's mesh.
+fn make(grid: &dyn Grid, origin: [u32; 3], value: usize, mut mesh: Mesh, needed: &Needed, values: &[f64]) -> Made {
+    let ends = grid.ends(origin, value, needed, values);
+    let normals = !matches!(grid.normals(), Normals::None);
+    let mut vertices = Vertices::empty(grid.is_double(), normals, grid.fields().len());
+    ends.add(&mesh.edges, &mut vertices);
+    if grid.turned().unwrap_or_else(|| ends.turned(&mesh, &vertices.points)) {
+        mesh.triangles.iter_mut().for_each(|t| t.swap(1, 2));
+    }
+    if grid.turned().is_none() {
+        // Collapsed cells: what has no area is left out, and leaves no gap, since its corners lie on each other.
+        let same = |a: u32, b: u32| vertices.points.get(a as usize) == vertices.points.get(b as usize);
+        let flat: Vec<bool> =
+            mesh.triangles.iter().map(|t| same(t[0], t[1]) || same(t[1], t[2]) || same(t[2], t[0])).collect();
+        if flat.contains(&true) {
+            let used = mesh.retain(|n| !flat[n]);
+            vertices.retain(&used);
+        }
+    }
+    Made { value, edges: mesh.edges, triangles: mesh.triangles, vertices }
+}
+
+impl Work for Contouring<'_, '_> {
+    type Task = BlockTask;
+    type Context = Context;
+
+    fn context(&self, worker: Worker) -> Context {
+        Context { worker, marcher: Marcher::default(), signs: Vec::new(), needed: Vec::new() }
+    }
+    fn worker<'c>(&self, context: &'c mut Context) -> &'c mut Worker {
+        &mut context.worker
+    }
+    fn admit(&self, n: u64) -> Result<BlockTask, FieldError> {
+        let grid = self.firsts.partition_point(|first| *first <= n) - 1;
+        let within = n - self.firsts[grid];
+        let dims = self.grids[grid].dims();
+        let [bi, bj, _] = blocks(dims).map(u64::from);
+        let block = [within % bi, within / bi % bj, within / bi / bj].map(|v| v as u32);
+        let (origin, nodes) = block_nodes(dims, block);
+        Ok(BlockTask { number: n, grid, block, origin, nodes, stage: Stage::Fresh, failed: Vec::new() })
+    }
+
+    fn steps(&self, c: &mut Context, tasks: [Option<&mut BlockTask>; LANES], outcomes: &mut [Outcome; LANES]) {
+        for (task, outcome) in tasks.into_iter().zip(outcomes) {
+            let Some(task) = task else { continue };
+            outcome.missing.clear();
+            let grid = &*self.grids[task.grid];
+            let parts = self.parts.map_or(&[][..], |parts| &parts[task.grid][..]);
+            outcome.progress = match task.step(grid, c, (self.at_once, parts), &mut outcome.missing) {
+                Ok(Stepped::Done) => Progress::Done,
+                Ok(Stepped::Again) => Progress::Yield,
+                Ok(Stepped::Need) => Progress::Need,
+                Err(e) => {
+                    // The limit is too small for it: the run ends when the block is handed over.
+                    let id = PageId::new(pager::ArrayId(0), 0, 0);
+                    task.failed = vec![(id, e)];
+                    task.stage = Stage::Made(Vec::new());
+                    Progress::Done
+                }
+            };
+        }
+    }
+
+    const EACH_STEP: bool = true;
+    fn bytes(&self, task: &BlockTask) -> usize {
+        let grid = &*self.grids[task.grid];
+        self.largest.fetch_max(task.whole(grid), Relaxed);
+        task.bytes(grid)
+    }
+    fn finishing(&self, task: &BlockTask) -> usize {
+        match &task.stage {
+            Stage::Made(made) => handing_bytes(made),
+            _ => 0,
+        }
+    }
+    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner).resized(limit)?;
+        Ok((self.active)(limit))
+    }
+    fn finish(&self, task: BlockTask) -> Result<(), FieldError> {
+        if let Some(e) = task.failed.iter().find_map(|(_, e)| too_large(self.pager, e)) {
+            return Err(e);
+        }
+        let made = match task.stage {
+            Stage::Made(made) => made,
+            _ => Vec::new(),
+        };
+        let results = Results { grid: task.grid, block: task.block, origin: task.origin, nodes: task.nodes, made };
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.add(task.number, results, task.failed)
+    }
+}
+
+/// Bytes that a block takes before anything of it is known.
+pub(crate) fn block_bytes(grid: &dyn Grid) -> u64 {
+    let nodes = grid.dims().map(|n| n.min(65));
+    let needed = Needed::bytes(nodes.map(|n| n + 2));
+    (size_of::<BlockTask>() + BlockSigns::bytes(nodes, grid.values()) + needed + Signs::bytes([2; 3])) as u64
+}

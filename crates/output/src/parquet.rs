@@ -1,0 +1,378 @@
+//! Lines as an Apache Parquet table, for data frames: one row a point, in seed order.
+//!
+//! Columns: `seed` int64, `time`, `x`, `y`, `z` float64, `zone` int32, the fields (a vector has a column a component: `velocity_x`, ...),
+//! `reason` (why the row's line ended) and, where lines run both ways, `reason_backward`; `line_time` and `line_step` where a seed has a
+//! line at each of several times. A seed outside has no row. Units and provenance are JSON in the file's metadata, under `farfield` and
+//! under `PANDAS_ATTRS`, which pandas hands over as `DataFrame.attrs`.
+//!
+//! A row group is written column after column, each by a pass over the lines that have a part in it, so that no more than a page of
+//! one column is in memory at a time, whatever the size of the result. What grows is the footer, about a kibibyte a column of a row
+//! group of a million rows; it is charged before anything is written.
+
+use super::npz::meta_json;
+use super::spool::{numbers, Entry};
+use super::{FieldType, LineSpool, OutputError, OutputFile, Provenance, Reason};
+use parquet::basic::{Encoding, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows of a row group: readers take one at a time, and a million rows of a dozen columns are some 80 MB.
+const GROUP_ROWS: u64 = 1 << 20;
+
+/// Bytes of a page, and of a batch of values on the way to it. Fixed, so that the file depends on the lines alone.
+const PAGE_BYTES: usize = 64 << 10;
+
+/// Pages and batches in memory at a time: values, their bytes, what the encoder holds and what it hands over, with room to grow.
+const WORKING_BYTES: usize = 8 * PAGE_BYTES;
+
+/// What the footer holds of a column of a row group until the end: its description, with the least and the greatest value.
+const FOOTER_BYTES: u64 = 1 << 10;
+
+/// What a column is made of.
+#[derive(Clone, Copy)]
+enum Source {
+    Seed,
+    LineTime,
+    LineStep,
+    Reason,
+    ReasonBackward,
+    /// A component of a part of the lines: part, component.
+    Number(usize, usize),
+    Zone,
+}
+
+/// A part of the points of one line.
+struct Run {
+    line: u64,
+    entry: Entry,
+    first: u64,
+    count: u64,
+}
+
+/// Where rows go on: a line, and a point of it.
+#[derive(Clone, Copy)]
+struct At {
+    line: u64,
+    point: u64,
+}
+
+pub(crate) fn write(
+    spool: &LineSpool,
+    output: &OutputFile,
+    provenance: &Provenance,
+    partial: bool,
+    watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<(), OutputError> {
+    let columns = columns(spool);
+    let failed = |e: ParquetError| error(output.path(), e);
+    let total = spool.totals.points;
+    let footer = total.div_ceil(GROUP_ROWS).saturating_mul(columns.len() as u64 * FOOTER_BYTES);
+    let needs = footer.saturating_add(WORKING_BYTES as u64);
+    let mut held = spool.account();
+    if !usize::try_from(needs).is_ok_and(|needs| held.grow(needs)) {
+        return Err(OutputError::Memory { needs });
+    }
+    let schema = schema(spool, &columns).map_err(failed)?;
+    let properties = Arc::new(properties(spool, &columns, provenance, partial));
+    let mut writer = SerializedFileWriter::new(output.file().as_ref(), schema, properties).map_err(failed)?;
+    let mut batch = Batch::new(spool);
+    let (mut begin, mut written) = (At { line: 0, point: 0 }, 0);
+    while written < total {
+        let rows = GROUP_ROWS.min(total - written);
+        let mut group = writer.next_row_group().map_err(failed)?;
+        let mut end = begin;
+        for (n, (_, source)) in columns.iter().enumerate() {
+            let done = written + rows * n as u64 / columns.len() as u64;
+            if watch(spool.seeds() * done / total.max(1), spool.seeds()).is_break() {
+                return Err(OutputError::Cancelled { path: output.path().to_path_buf() });
+            }
+            let Some(mut column) = group.next_column().map_err(failed)? else { break };
+            end = batch.column(&mut column, *source, begin, rows).map_err(|e| e.into_output(failed))?;
+            column.close().map_err(failed)?;
+        }
+        group.close().map_err(failed)?;
+        (begin, written) = (end, written + rows);
+    }
+    writer.close().map_err(failed)?;
+    // All is done: too late to stop.
+    let _ = watch(spool.seeds(), spool.seeds());
+    Ok(())
+}
+
+/// An error of writing a Parquet file.
+pub fn error(path: &Path, e: ParquetError) -> OutputError {
+    match e {
+        ParquetError::External(e) => match e.downcast::<std::io::Error>() {
+            Ok(e) => OutputError::io(path, "write", *e),
+            Err(e) => OutputError::Layout(format!("{}: {e}", path.display())),
+        },
+        e => OutputError::Layout(format!("{}: {e}", path.display())),
+    }
+}
+
+/// Columns with their names, of which no two are the same.
+fn columns(spool: &LineSpool) -> Vec<(String, Source)> {
+    let layout = spool.layout();
+    let mut columns: Vec<(String, Source)> = vec![
+        ("seed".into(), Source::Seed),
+        ("time".into(), Source::Number(1, 0)),
+        ("x".into(), Source::Number(0, 0)),
+        ("y".into(), Source::Number(0, 1)),
+        ("z".into(), Source::Number(0, 2)),
+        ("zone".into(), Source::Zone),
+    ];
+    let mut rest = vec![("reason".to_owned(), Source::Reason)];
+    if layout.both {
+        rest.push(("reason_backward".into(), Source::ReasonBackward));
+    }
+    if layout.moments.time(0).is_some() {
+        rest.push(("line_time".into(), Source::LineTime));
+    }
+    if layout.moments.step(0).is_some() {
+        rest.push(("line_step".into(), Source::LineStep));
+    }
+    for (n, (field, name)) in layout.fields.iter().zip(spool.names()).enumerate() {
+        for component in 0..field.components {
+            let mut own = super::csv::column_name(name, component, field.components);
+            while columns.iter().chain(&rest).any(|(known, _)| *known == own) {
+                own.insert_str(0, "field_");
+            }
+            columns.push((own, Source::Number(n + 3, component)));
+        }
+    }
+    columns.extend(rest);
+    columns
+}
+
+fn physical(spool: &LineSpool, source: Source) -> Physical {
+    match source {
+        Source::Seed | Source::LineStep => Physical::INT64,
+        Source::Zone => Physical::INT32,
+        Source::Reason | Source::ReasonBackward => Physical::BYTE_ARRAY,
+        Source::Number(part @ 3.., _) if spool.layout().fields[part - 3].dtype == FieldType::F32 => Physical::FLOAT,
+        Source::LineTime | Source::Number(..) => Physical::DOUBLE,
+    }
+}
+
+fn schema(spool: &LineSpool, columns: &[(String, Source)]) -> Result<Arc<Type>, ParquetError> {
+    let mut fields = Vec::with_capacity(columns.len());
+    for (name, source) in columns {
+        let kind = physical(spool, *source);
+        let text = (kind == Physical::BYTE_ARRAY).then_some(LogicalType::String);
+        let builder = Type::primitive_type_builder(name, kind).with_repetition(Repetition::REQUIRED);
+        fields.push(Arc::new(builder.with_logical_type(text).build()?));
+    }
+    Ok(Arc::new(Type::group_type_builder("points").with_fields(fields).build()?))
+}
+
+fn properties(
+    spool: &LineSpool,
+    columns: &[(String, Source)],
+    provenance: &Provenance,
+    partial: bool,
+) -> WriterProperties {
+    let layout = spool.layout();
+    let mut units = serde_json::Map::new();
+    for (name, source) in columns {
+        let unit = match source {
+            Source::LineTime => layout.moments.unit(),
+            Source::Number(1, _) => &provenance.time_unit,
+            Source::Number(0, _) => &provenance.length_unit,
+            Source::Number(part, _) => &layout.fields[part - 3].unit,
+            _ => continue,
+        };
+        units.insert(name.clone(), unit.into());
+    }
+    let seeds = ("seeds".to_owned(), (spool.seeds() / layout.moments.lines_per_seed().max(1)).to_string());
+    let mut provenance = provenance.clone();
+    provenance.notes.push(seeds);
+    let meta = meta_json(&provenance, partial, units, "points");
+    let mut properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_encoding(Encoding::PLAIN)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_data_page_size_limit(PAGE_BYTES)
+        .set_max_row_group_row_count(None)
+        .set_key_value_metadata(Some(vec![
+            KeyValue::new("farfield".into(), meta.clone()),
+            KeyValue::new("PANDAS_ATTRS".into(), meta),
+        ]));
+    for (name, source) in columns {
+        // Runs of equal whole numbers take next to nothing as differences, and words and times of which there are few as their numbers.
+        properties = match source {
+            Source::Seed | Source::LineStep | Source::Zone => {
+                properties.set_column_encoding(name.as_str().into(), Encoding::DELTA_BINARY_PACKED)
+            }
+            Source::Reason | Source::ReasonBackward | Source::LineTime => {
+                properties.set_column_dictionary_enabled(name.as_str().into(), true)
+            }
+            Source::Number(..) => properties,
+        };
+    }
+    properties.build()
+}
+
+/// What stops a column: the spool or the file.
+enum Stopped {
+    Spool(OutputError),
+    File(ParquetError),
+}
+
+impl Stopped {
+    fn into_output(self, of_file: impl FnOnce(ParquetError) -> OutputError) -> OutputError {
+        match self {
+            Self::Spool(e) => e,
+            Self::File(e) => of_file(e),
+        }
+    }
+}
+
+/// Bytes of points on their way from the spool to a column.
+struct Batch<'a> {
+    spool: &'a LineSpool,
+    part_bytes: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(spool: &'a LineSpool) -> Self {
+        Self { spool, part_bytes: spool.part_bytes(), bytes: vec![0; PAGE_BYTES] }
+    }
+
+    /// Writes `rows` rows of a column from `begin` on; returns where the next one is.
+    fn column(
+        &mut self,
+        column: &mut SerializedColumnWriter<'_>,
+        source: Source,
+        begin: At,
+        rows: u64,
+    ) -> Result<At, Stopped> {
+        let moments = &self.spool.layout().moments;
+        match source {
+            Source::Seed => {
+                let value = |run: &Run| moments.seed(run.line) as i64;
+                self.repeated::<Int64Type>(column, begin, rows, value)
+            }
+            Source::LineStep => {
+                let value = |run: &Run| moments.step(run.line).map_or(-1, i64::from);
+                self.repeated::<Int64Type>(column, begin, rows, value)
+            }
+            Source::LineTime => {
+                let value = |run: &Run| moments.time(run.line).unwrap_or(f64::NAN);
+                self.repeated::<DoubleType>(column, begin, rows, value)
+            }
+            Source::Reason => {
+                let words = Reason::ALL.map(|r| ByteArray::from(r.name()));
+                self.repeated::<ByteArrayType>(column, begin, rows, |run| words[run.entry.reason as usize].clone())
+            }
+            Source::ReasonBackward => {
+                let words = Reason::ALL.map(|r| ByteArray::from(r.name()));
+                let value = |run: &Run| words[run.entry.reason_backward as usize].clone();
+                self.repeated::<ByteArrayType>(column, begin, rows, value)
+            }
+            Source::Zone => self.numbers::<Int32Type, 4>(column, (2, 0), begin, rows, i32::from_le_bytes),
+            Source::Number(part, component) => match physical(self.spool, source) {
+                Physical::FLOAT => {
+                    self.numbers::<FloatType, 4>(column, (part, component), begin, rows, f32::from_le_bytes)
+                }
+                _ => self.numbers::<DoubleType, 8>(column, (part, component), begin, rows, f64::from_le_bytes),
+            },
+        }
+    }
+
+    /// A value a line.
+    fn repeated<T: DataType>(
+        &mut self,
+        column: &mut SerializedColumnWriter<'_>,
+        begin: At,
+        rows: u64,
+        value: impl Fn(&Run) -> T::T,
+    ) -> Result<At, Stopped> {
+        let mut values: Vec<T::T> = Vec::with_capacity(PAGE_BYTES / size_of::<T::T>());
+        let most = values.capacity();
+        let end = runs(self.spool, begin, rows, most as u64, |run| {
+            if values.len() + run.count as usize > most {
+                put::<T>(column, &mut values)?;
+            }
+            let one = value(&run);
+            values.extend((0..run.count).map(|_| one.clone()));
+            Ok(())
+        })?;
+        put::<T>(column, &mut values)?;
+        Ok(end)
+    }
+
+    /// A component of a part, of each point.
+    fn numbers<T: DataType, const B: usize>(
+        &mut self,
+        column: &mut SerializedColumnWriter<'_>,
+        (part, component): (usize, usize),
+        begin: At,
+        rows: u64,
+        decode: fn([u8; B]) -> T::T,
+    ) -> Result<At, Stopped>
+    where
+        T::T: 'static,
+    {
+        let (spool, bytes) = (self.spool, &mut self.bytes);
+        let each = self.part_bytes[part] as usize;
+        let most = PAGE_BYTES / each;
+        let mut values: Vec<T::T> = Vec::with_capacity(most);
+        let end = runs(spool, begin, rows, most as u64, |run| {
+            if values.len() + run.count as usize > most {
+                put::<T>(column, &mut values)?;
+            }
+            let piece = &mut bytes[..run.count as usize * each];
+            spool.read_part(&run.entry, part, run.first, piece).map_err(Stopped::Spool)?;
+            for point in piece.chunks_exact(each) {
+                values.extend(numbers(&point[component * B..(component + 1) * B], decode));
+            }
+            Ok(())
+        })?;
+        put::<T>(column, &mut values)?;
+        Ok(end)
+    }
+}
+
+fn put<T: DataType>(column: &mut SerializedColumnWriter<'_>, values: &mut Vec<T::T>) -> Result<(), Stopped> {
+    if !values.is_empty() {
+        column.typed::<T>().write_batch(values, None, None).map_err(Stopped::File)?;
+        values.clear();
+    }
+    Ok(())
+}
+
+/// Gives the parts of lines of which `rows` rows from `begin` on consist, each of `most` points at most.
+fn runs(
+    spool: &LineSpool,
+    begin: At,
+    rows: u64,
+    most: u64,
+    mut take: impl FnMut(Run) -> Result<(), Stopped>,
+) -> Result<At, Stopped> {
+    let (mut at, mut left) = (begin, rows);
+    while left > 0 && at.line < spool.seeds() {
+        let Some(entry) = spool.entry(at.line).map_err(Stopped::Spool)? else {
+            at.line += 1;
+            continue;
+        };
+        while left > 0 && at.point < entry.points {
+            let count = most.min(left).min(entry.points - at.point);
+            take(Run { line: at.line, entry: entry.clone(), first: at.point, count })?;
+            at.point += count;
+            left -= count;
+        }
+        if at.point == entry.points {
+            at = At { line: at.line + 1, point: 0 };
+        }
+    }
+    Ok(at)
+}

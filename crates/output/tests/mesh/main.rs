@@ -1,0 +1,124 @@
+//! Meshes read back by VTK, and disks that are full.
+//!
+//! VTK is found in `.peers/vtk`, where the experiments have it, or by `FARFIELD_VTK_PYTHON`, which names a Python that has it. Without it
+//! the comparison says that it was left out. So it is where no file system can be mounted.
+
+use output::{
+    Budget, FieldSpec, FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter, OutputError,
+    OutputFile, Provenance,
+};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder of one test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("farfield-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The unit ball's surface as `n` rings of `n` points about a place, ring by ring.
+fn ball(path: &Path, n: usize, middle: [f64; 3], zones: i32) -> Result<MeshStats, OutputError> {
+    let velocity = FieldSpec { dtype: FieldType::F32, ..FieldSpec::vector("velocity", "m/s") };
+    let layout = MeshLayout {
+        fields: vec![FieldSpec::scalar("mach", "1"), velocity],
+        positions: FieldType::F64,
+        normals: true,
+        ..Default::default()
+    };
+    let provenance = Provenance {
+        program: "farfield test".into(),
+        source: "ball".into(),
+        length_unit: "m".into(),
+        ..Default::default()
+    };
+    let output = OutputFile::create_mesh(path)?;
+    let mut writer = MeshWriter::new(output, layout, provenance, Box::new(Budget::new(1 << 20)))?;
+    for ring in 0..n {
+        let first = writer.points();
+        let theta = std::f64::consts::PI * (ring as f64 + 0.5) / n as f64;
+        let direction = |p: usize| {
+            let phi = 2.0 * std::f64::consts::PI * p as f64 / n as f64;
+            [theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos()]
+        };
+        let points: Vec<[f64; 3]> = (0..n).map(|p| [0, 1, 2].map(|a| direction(p)[a] + middle[a])).collect();
+        let normals: Vec<[f32; 3]> = (0..n).map(|p| direction(p).map(|v| v as f32)).collect();
+        let mach: Vec<f64> = (0..n).map(|p| (ring * n + p) as f64).collect();
+        let velocity: Vec<f32> = normals.iter().flat_map(|v| [v[1], -v[0], 2.0]).collect();
+        let mut triangles = Vec::new();
+        if ring > 0 {
+            let (above, here, n) = (first - n as u64, first, n as u64);
+            for p in 0..n {
+                let q = (p + 1) % n;
+                triangles.extend([[above + p, here + p, above + q], [above + q, here + p, here + q]]);
+            }
+        }
+        writer.push(&MeshPiece {
+            zone: ring as i32 % zones + 1,
+            points: MeshPoints::F64(&points),
+            normals: Some(&normals),
+            fields: &[FieldValues::F64(&mach), FieldValues::F32(&velocity)],
+            triangles: &triangles,
+            ..Default::default()
+        })?;
+    }
+    writer.finish(false)
+}
+
+fn vtk() -> Option<PathBuf> {
+    let near = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.peers/vtk/bin/python");
+    std::env::var_os("FARFIELD_VTK_PYTHON").map(PathBuf::from).or_else(|| near.is_file().then_some(near))
+}
+
+#[test]
+fn vtk_reads_the_same_mesh() {
+    let Some(python) = vtk() else {
+        eprintln!("left out: there is no VTK; `make bench-setup` makes an environment of it");
+        return;
+    };
+    let folder = Folder::new("mesh-vtk");
+    let n = 64;
+    for name in ["a.vtp", "a.ply", "a.glb", "a.npz"] {
+        ball(&folder.0.join(name), n, [1000.0, -20.0, 0.5], 3).unwrap();
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mesh/read_by_vtk.py");
+    let done = Command::new(python).arg(script).arg(&folder.0).arg(n.to_string()).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(String::from_utf8_lossy(&done.stdout).trim(), "vtp ply glb npz");
+}
+
+#[test]
+fn a_full_disk_is_said_and_leaves_nothing() {
+    let folder = Folder::new("mesh-full");
+    let small = folder.0.join("small");
+    std::fs::create_dir(&small).unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "farfield-test"]).arg(&small).output();
+    if !mount.is_ok_and(|done| done.status.success()) {
+        eprintln!("left out: file systems cannot be mounted here");
+        return;
+    }
+    // Ten megabytes and three: the arrays fill the disk while they wait, or with the file beside them.
+    let mut said = Vec::new();
+    for (name, n) in [("a.vtp", 400), ("a.ply", 190), ("a.glb", 190), ("a.npz", 190)] {
+        said.push(ball(&small.join(name), n, [0.0; 3], 1).map(|_| ()).map_err(|e| e.to_string()));
+    }
+    let left = std::fs::read_dir(&small).unwrap().count();
+    let small_one = ball(&small.join("b.ply"), 40, [0.0; 3], 1).map(|stats| stats.points).map_err(|e| e.to_string());
+    let unmounted = Command::new("umount").arg(&small).status().unwrap();
+    assert!(unmounted.success());
+    for refused in said {
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("no space left on device") && refused.contains("small"), "{refused}");
+    }
+    assert_eq!((left, small_one), (0, Ok(1600)));
+}

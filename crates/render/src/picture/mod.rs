@@ -1,0 +1,199 @@
+//! Pictures: bands drawn on all cores inside a memory limit, written to PNG as they come.
+//!
+//! # Theory
+//! `kernels::draw` draws any rows of a picture in memory that follows from their number. Here that number is chosen from the budget, the
+//! bands are handed to workers, and finished ones are put in order. A picture larger than the budget is drawn in more bands, each of
+//! which streams the geometry again: time is paid, memory is not.
+//!
+//! # Practice
+//! [`render`] writes a PNG, [`render_rows`] hands over rows of pixels. Everything is charged before it is allocated, by the closure that
+//! the caller brings; the charges are given back when the guards are dropped, at the end or on any error.
+//!
+//! Invariants:
+//! 1. The picture is the same to the bit for every budget and every number of workers (that of `kernels::draw`).
+//! 2. At most two finished bands a worker wait to be written; a worker that is farther ahead waits for the writer. Reason: rows not yet
+//!    handed over are charged memory too.
+
+mod arrays;
+mod bands;
+mod hazy;
+pub(crate) use bands::{interruptible, Stoppable};
+#[cfg(test)]
+mod tests;
+
+pub use arrays::{ArrayError, LineSet, PointSet, SurfaceGrid, TriangleSet};
+pub use kernels::draw::{
+    bounds_of, fit_all, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour,
+    ColourMap, ColourMapError, Counts, Depths, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Haze,
+    HazeRows, Layer, Lens, Light, Lighting, Mesh, Note, Place, Polyline, Positions, QuadGrid, Radius, Samples,
+    ScalarBar, ScaleBar, SeenFrom, Setting, Spheres, Stage, StageError, Style, View, Wanted, MOST_PIXELS_A_SIDE,
+    MOST_SAMPLES,
+};
+
+use output::png_rows;
+use std::any::Any;
+use std::io::Write;
+
+/// What a charge gives back when it is dropped.
+pub type Guard = Box<dyn Any + Send>;
+
+/// Error of the ledger, as its owner made it.
+pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
+
+/// Memory for a picture.
+#[derive(Clone, Copy)]
+pub struct Budget<'a> {
+    /// Bytes that the picture may take. Bands are chosen to fit.
+    pub bytes: u64,
+    /// Charges that many bytes, or says why not.
+    pub charge: &'a dyn Fn(u64) -> Result<Guard, Refusal>,
+}
+
+impl Budget<'_> {
+    /// So many bytes, charged to nobody; for tests and small programs.
+    pub fn uncharged(bytes: u64) -> Budget<'static> {
+        Budget { bytes, charge: &|_| Ok(Box::new(())) }
+    }
+}
+
+/// What is drawn: geometry, and volumes between it.
+#[derive(Clone, Default)]
+pub struct Subject<'a> {
+    /// Geometry with its looks.
+    pub layers: Vec<Layer<'a>>,
+    /// Volumes.
+    pub haze: Option<&'a dyn Haze>,
+}
+
+impl<'a> From<Vec<Layer<'a>>> for Subject<'a> {
+    fn from(layers: Vec<Layer<'a>>) -> Self {
+        Self { layers, haze: None }
+    }
+}
+
+/// What drawing took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What was met in the layers, once each.
+    pub counts: Counts,
+    /// Bands the picture was drawn in.
+    pub bands: u32,
+    /// Rows of a band.
+    pub band_rows: u32,
+    /// Bytes charged.
+    pub charged_bytes: u64,
+    /// Workers that drew.
+    pub workers: u32,
+}
+
+/// Why a picture was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// The picture itself cannot be drawn.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// Not even one row fits.
+    #[error("a picture of {width} x {height} pixels needs at least {needed} bytes of memory, and {budget} are there")]
+    TooSmall {
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+        /// Bytes that would do.
+        needed: u64,
+        /// Bytes that the budget allows.
+        budget: u64,
+    },
+    /// The ledger refused.
+    #[error("no memory for a picture: {0}")]
+    Refused(Refusal),
+    /// The picture could not be written.
+    #[error("the picture could not be written: {0}")]
+    Write(#[from] std::io::Error),
+    /// A worker ended without a result.
+    #[error("a drawing thread ended unexpectedly")]
+    WorkerLost,
+    /// The caller asked to stop.
+    #[error("drawing was interrupted")]
+    Interrupted,
+}
+
+/// Draws a picture and writes it as PNG (8 bits a channel, sRGB).
+///
+/// `progress` is told the finished share, 0 to 1, about ten times a second and says whether to go on.
+///
+/// # Errors
+/// [`PictureError`]; what was written to `out` by then is not a whole PNG.
+///
+/// ```
+/// use render::picture::*;
+/// let lines = LineSet::new(vec![[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], vec![0, 2]).unwrap();
+/// let bounds = lines.bounds();
+/// let furniture = Furniture::default();
+/// let setting = Setting {
+///     size: [160, 120],
+///     camera: Camera::fit(&bounds, &View::of(&bounds), &furniture.frame([160, 120])),
+///     background: Background::default(),
+///     effects: Effects::default(),
+///     lighting: Lighting::default(),
+///     samples: Samples::Eight,
+///     furniture,
+/// };
+/// let layer = Layer { geometry: &lines, style: Style::tubes(Colour::Solid([200, 80, 40]), Radius::Pixels(3.0)) };
+/// let mut png = Vec::new();
+/// let report = render(setting, vec![layer], Budget::uncharged(8 << 20), 2, &mut |_| true, &mut png).unwrap();
+/// assert_eq!(report.counts.segments, 1);
+/// assert!(png.starts_with(b"\x89PNG"));
+/// ```
+pub fn render<'a>(
+    setting: Setting,
+    subject: impl Into<Subject<'a>>,
+    budget: Budget<'_>,
+    workers: usize,
+    progress: &mut dyn FnMut(f32) -> bool,
+    out: impl Write,
+) -> Result<Report, PictureError> {
+    render_with_text(setting, subject, budget, workers, progress, &[], out)
+}
+
+/// As [`render`], with text (key, value) in the file beside the picture.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_with_text<'a>(
+    setting: Setting,
+    subject: impl Into<Subject<'a>>,
+    budget: Budget<'_>,
+    workers: usize,
+    progress: &mut dyn FnMut(f32) -> bool,
+    text: &[(&str, String)],
+    out: impl Write,
+) -> Result<Report, PictureError> {
+    let size = setting.size;
+    let reserved = png_rows::bytes(size[0]);
+    if size.contains(&0) {
+        return Err(StageError::BadSize(size[0], size[1]).into());
+    }
+    let mut png = png_rows::begin(out, size, text)?;
+    let mut stream = png.stream_writer_with_size(png_rows::CHUNK_BYTES).map_err(png_rows::plain)?;
+    let report = bands::render_rows(setting, subject.into(), budget, reserved, workers, progress, &mut |rows| {
+        stream.write_all(rows)
+    })?;
+    stream.finish().map_err(png_rows::plain)?;
+    Ok(report)
+}
+
+/// Draws a picture and hands over its rows from the top down: any number of whole rows at a time, three bytes a pixel (sRGB).
+///
+/// # Errors
+/// [`PictureError`], and whatever `sink` answers as [`PictureError::Write`].
+pub fn render_rows<'a>(
+    setting: Setting,
+    subject: impl Into<Subject<'a>>,
+    budget: Budget<'_>,
+    workers: usize,
+    progress: &mut dyn FnMut(f32) -> bool,
+    sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+) -> Result<Report, PictureError> {
+    bands::render_rows(setting, subject.into(), budget, 0, workers, progress, sink)
+}

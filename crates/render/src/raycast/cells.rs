@@ -1,0 +1,173 @@
+//! Rays through the cells of a dataset on all cores, out of core.
+
+use super::hurry::{Grid, Share};
+use super::{CastOptions, Depth, Ends, Image, BUSY, PIN_SHARE};
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::nodes::{Nodes, Zone};
+use field::paged::PagedNodes;
+use field::space::{Space, ZoneFields, LANES};
+use kernels::cellrays::{CellScene, CellTile};
+use kernels::rays::Counts;
+use kernels::streamline::Progress;
+use pager::{ChargeKind, Pager, Worker};
+use runtime::executor::{self, Load, Outcome, Work};
+use runtime::limits::{active_lines, enough_limit, least_limit, more_than, would_do};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Fields of a dataset at a time step, as rays meet them.
+#[derive(Clone, Debug)]
+pub struct CellSource {
+    /// The zones, with the boxes of their blocks.
+    pub zones: Arc<[Zone]>,
+    /// What is sampled, for each zone: fields in those that the scene names.
+    pub fields: Arc<[ZoneFields]>,
+    /// Time step.
+    pub step: u32,
+    /// Bytes of the largest step, and of any wherever it leads.
+    pub need: [u64; 2],
+}
+
+impl CellSource {
+    /// Fields of a dataset in some zones, all of which have them.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`].
+    pub fn new(
+        dataset: &Dataset,
+        names: &[String],
+        zones: &[u32],
+        step: usize,
+        pager: &Pager,
+    ) -> Result<Self, FieldError> {
+        let of_zone = |zone: usize| if zones.contains(&(zone as u32)) { names.to_vec() } else { Vec::new() };
+        let fields = dataset.fields_by_zone(step, &of_zone)?;
+        let need = [dataset.step_bytes(&fields, pager, 1), dataset.closure_bytes(&fields, pager, 1)];
+        Ok(Self { zones: dataset.zones.clone(), fields, step: step as u32, need })
+    }
+}
+
+/// Pages that a tile asks for at once: no more than keep a disk busy.
+const AT_ONCE: usize = 64;
+
+/// Of a picture by a time, whose rays lie apart and share few pages, this share of the limit: when a tile comes to be the elder all that
+/// it has asked for is held.
+const ASKED_SHARE: u64 = 16;
+/// Pages that the largest step takes at least where it takes several: a cell's corners may lie in eight.
+const OF_STEP: u64 = 8;
+
+/// The coarsest grid of pixels that are cast by a time. A sample takes some ten times as long as one in a volume: a thousandth of the rays
+/// take a few hundredths of a second in a picture of a megapixel.
+const COARSEST: u32 = 32;
+
+/// Casts rays through cells for a picture, or for some rows of it, each up to where it ends, if that is said. `watch` is told of finished
+/// tiles and their number, and says whether to go on.
+///
+/// # Errors
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Pages that cannot be had leave gaps, and are no errors.
+pub fn cast_cells(
+    pager: &Arc<Pager>,
+    source: &CellSource,
+    scene: &Arc<CellScene>,
+    options: &CastOptions,
+    ends: Option<Ends<'_>>,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Image, FieldError> {
+    let [width, height] = scene.size();
+    let rows = options.rows_of(height);
+    let pixels = u64::from(width) * rows.len() as u64;
+    let workers = options.workers.max(1);
+    let limit = pager.ledger().limit();
+    let [step_bytes, closure] = source.need;
+    let bytes = Grid::bytes(pixels, options.deadline.is_some()) + scene.bytes() as u64;
+    let tile_bytes = CellTile::usual_bytes(scene) as u64;
+    let enough = enough_limit(closure + bytes + 2 * workers as u64 * tile_bytes).max(least_limit(step_bytes));
+    let short = |what: &str| FieldError::LimitTooSmall { limit, needs: enough, what: what.into() };
+    if limit < least_limit(step_bytes) {
+        return Err(short("the largest step of a ray"));
+    }
+    let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| {
+        let needs = would_do(pager, bytes.saturating_mul(2)).max(enough);
+        FieldError::LimitTooSmall { limit, needs, what: "a picture of fields".into() }
+    })?;
+    let pin_bytes = (limit / PIN_SHARE / workers as u64) as usize;
+    let depth = ends.map(|e| e.depth);
+    // A tile is as many lines side by side, which share most of their pages.
+    let most = active_lines(limit, step_bytes, tile_bytes, workers, pager.readers()) as u64;
+    let fit = (limit / 8 / tile_bytes).max(2 * workers as u64);
+    let active = most.min(fit).min(BUSY as u64) as usize;
+    let at_once = match options.deadline {
+        Some(_) => (limit / ASKED_SHARE / (step_bytes / OF_STEP).max(1)).clamp(1, AT_ONCE as u64) as usize,
+        None => AT_ONCE,
+    };
+    let grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
+    let (grid, filled, stats) = grid.cast(options, ends, &|| false, watch, |share, told| {
+        let load = Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
+        let work = Cast { source, scene, depth, share, pin_bytes, at_once };
+        executor::run(&work, pager, load, told).map_err(|e| more_than(e, enough))
+    })?;
+    let Grid { rgba, gaps, marks, counts, .. } = grid;
+    Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
+}
+
+struct Cast<'a> {
+    source: &'a CellSource,
+    scene: &'a CellScene,
+    depth: Option<&'a Depth<'a>>,
+    share: Share<'a>,
+    pin_bytes: usize,
+    at_once: usize,
+}
+
+impl Work for Cast<'_> {
+    type Task = CellTile;
+    type Context = Space<PagedNodes>;
+
+    fn context(&self, worker: Worker) -> Self::Context {
+        let nodes = PagedNodes::new(self.source.zones.clone(), worker, self.source.step);
+        Space::new(nodes, self.source.fields.clone())
+    }
+    fn worker<'c>(&self, space: &'c mut Self::Context) -> &'c mut Worker {
+        space.nodes.worker()
+    }
+    fn until(&self) -> Option<Instant> {
+        self.share.to.deadline
+    }
+    fn admit(&self, n: u64) -> Result<CellTile, FieldError> {
+        let tile = CellTile::of(self.scene, self.share.pixels(n));
+        Ok(match self.depth {
+            Some(depth) => tile.ending(self.scene, depth),
+            None => tile,
+        })
+    }
+    fn steps(&self, space: &mut Self::Context, tasks: [Option<&mut CellTile>; LANES], outcomes: &mut [Outcome; LANES]) {
+        for (lane, (tile, outcome)) in tasks.into_iter().zip(outcomes).enumerate() {
+            let Some(tile) = tile else { continue };
+            if self.share.to.is_late() {
+                // The run ends before long, and what is not done by then is left.
+                outcome.progress = Progress::Yield;
+                continue;
+            }
+            space.take_turn(lane);
+            // A tile whose pages are all here takes a tenth of a second and more: time is looked at ray by ray.
+            outcome.progress = tile.step(self.scene, space, |nodes| {
+                let many = nodes.missing().len() >= self.at_once || nodes.worker().pinned_bytes() > self.pin_bytes;
+                many || self.share.to.is_late()
+            });
+            match outcome.progress {
+                Progress::Need => outcome.missing.append(space.nodes.missing()),
+                _ => space.nodes.missing().clear(),
+            }
+            outcome.moved = tile.moved();
+        }
+    }
+    fn bytes(&self, tile: &CellTile) -> usize {
+        tile.bytes()
+    }
+    fn finish(&self, tile: CellTile) -> Result<(), FieldError> {
+        let counts = Counts { samples: tile.counts.samples, ..Counts::default() };
+        self.share.to.take(tile.pixels(self.scene), &counts);
+        Ok(())
+    }
+}

@@ -1,0 +1,596 @@
+//! Pictures of one time step or of many, each from one side or from several.
+//!
+//! # Theory
+//! Camera and ranges of colours are the same in all pictures, and follow from all of them. So everything is gathered first, step by step,
+//! with one way through the series, and lies in the log (memory up to a share of the limit, then a file without a name) until it is
+//! drawn; then they are settled, and the pictures are drawn. What is settled is written into each picture, with a digest of scene and
+//! data. Whoever resumes takes it from a picture that is there, and then gathers and draws step by step what lacks, no picture
+//! being other than in one run.
+//!
+//! Invariants:
+//! 1. All objects of a step are gathered before any of the next.
+//! 2. What does not change with time is gathered once.
+//! 3. A picture appears under its name when it is whole, with its digest.
+
+use super::document::FilmSpec;
+use super::gather::{is_steady, Gathered, Gatherer};
+use super::kept::{Common, Digests, There};
+use super::maps::{says_ranges, settle_maps};
+use super::moving::Moving;
+use super::objects::{LinesFrom, Object};
+use super::passes::Lack;
+use super::path::{on_path, Picture};
+use super::pieces::{Arena, Range};
+use super::places::placed;
+use super::shot::{Seen, Shot, Shown, Words};
+use super::target::{Out, PictureFile, DIGEST, SETTLED};
+use super::video::Video;
+use super::{picture_limit, Document, Studio, ARENA_SHARE};
+use field::error::FieldError;
+use field::volume::Volume;
+use pager::Event;
+use runtime::limits::more_than;
+use runtime::session::Watch;
+use serde_json::{json, Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Share of what is gathered that does not change with time.
+const FIXED_SHARE: u64 = 4;
+
+/// The name of a step's picture: `%04d` in the pattern is its number. `None` where the pattern has no place for one.
+fn numbered(pattern: &Path, step: usize) -> Option<PathBuf> {
+    let text = pattern.to_str()?;
+    let (before, rest) = text.split_once('%')?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (width, after) = rest.split_at(digits);
+    let after = after.strip_prefix('d')?;
+    let width = if width.is_empty() { 0 } else { width.parse::<usize>().ok().filter(|w| *w <= 12)? };
+    (!after.contains('%')).then(|| PathBuf::from(format!("{before}{step:0width$}{after}")))
+}
+
+/// Looks at where pictures go, before any work.
+///
+/// # Errors
+/// [`FieldError::Usage`] for names that cannot be, and what the system says.
+pub(super) fn check_outputs(document: &Document, output: &Path) -> Result<(), FieldError> {
+    let own = document.views.iter().map(|v| v.output.as_path());
+    let all: Vec<&Path> = if document.views.is_empty() { vec![output] } else { own.collect() };
+    for (n, pattern) in all.iter().enumerate() {
+        if all[..n].contains(pattern) {
+            return Err(FieldError::Usage(format!(
+                "{}: two views have this file; give each its own",
+                pattern.display()
+            )));
+        }
+        let name = match &document.film {
+            Some(FilmSpec { fps: None, .. }) => numbered(pattern, 0).ok_or_else(|| {
+                FieldError::Usage(format!(
+                    "{}: pictures of many time steps need a place for their number in the name, as in out_%04d.png",
+                    pattern.display()
+                ))
+            })?,
+            _ => pattern.to_path_buf(),
+        };
+        // Made and dropped: a path that cannot be written ends the run at its start.
+        drop(PictureFile::create(&name)?);
+    }
+    match &document.film {
+        Some(FilmSpec { fps: Some(_), resume: true, .. }) => Err(FieldError::Usage(
+            "a video cannot be resumed; write numbered pictures (-o out_%04d.png), which can".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What was gathered of one step: objects that change with time.
+struct Frame {
+    step: usize,
+    own: Vec<Option<Gathered>>,
+}
+
+impl Frame {
+    /// All objects at this step.
+    fn shown<'a>(&'a self, fixed: &'a [Option<Gathered>], arenas: [&'a Arena; 2]) -> Vec<Shown<'a>> {
+        let each = self.own.iter().zip(fixed).enumerate();
+        each.filter_map(|(number, (own, fixed))| match (own, fixed) {
+            (Some(gathered), _) => Some(Shown { number, gathered, log: arenas[1].log() }),
+            (None, Some(gathered)) => Some(Shown { number, gathered, log: arenas[0].log() }),
+            (None, None) => None,
+        })
+        .collect()
+    }
+}
+
+/// Pictures in the making.
+pub(super) struct Film<'a> {
+    studio: &'a Studio<'a>,
+    outputs: Vec<PathBuf>,
+    pictures: Vec<Picture>,
+    digests: Digests,
+    /// Objects that do not change, once they are gathered, and which are to be.
+    fixed: Vec<Option<Gathered>>,
+    is_fixed: Vec<bool>,
+    arena: Arena,
+    moving: Vec<Option<Moving>>,
+    enough: u64,
+}
+
+impl<'a> Film<'a> {
+    /// Checks what is asked for.
+    ///
+    /// # Errors
+    /// [`FieldError`]: steps and names that there are not, too small a limit.
+    pub(super) fn new(studio: &'a Studio<'a>, output: &Path, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+        let Studio { document, session, volume, pager, reader, .. } = studio;
+        let times = session.map_or(1, |s| s.dataset().catalog.times.len().max(1));
+        let times = volume.map_or(times, |v| v.steps as usize);
+        if document.step >= times && session.is_none() {
+            let what = format!("there is no time step {}; there are {times}, counted from 0", document.step);
+            return Err(FieldError::Usage(what).at("step"));
+        }
+        session.map_or(Ok(()), |s| s.dataset().check_step(document.step)).map_err(|e| e.at("step"))?;
+        let pictures = match &document.film {
+            _ if !document.path.is_empty() => on_path(document, times)?,
+            Some(film) => film.frames.of(times)?.into_iter().map(|step| Picture { number: step, step }).collect(),
+            None => vec![Picture { number: document.step, step: document.step }],
+        };
+        let is_fixed = |object: &Object| match (object, session) {
+            (Object::Lines { from: LinesFrom::File(_), .. }, _) => true,
+            (_, Some(session)) if document.film.is_some() => is_steady(document, session, object),
+            _ => false,
+        };
+        let is_fixed: Vec<bool> = document.objects.iter().map(is_fixed).collect();
+        let mut moving = Vec::with_capacity(document.objects.len());
+        for (n, object) in document.objects.iter().enumerate() {
+            moving.push(match (object, session) {
+                (Object::Lines { from: LinesFrom::Trace(options), paint, tail, .. }, Some(session))
+                    if is_path(options) =>
+                {
+                    let field = paint.map.as_ref().and_then(|m| document.map(m)).map(|m| m.field.as_str());
+                    let spec = (reader.trace)(options.clone(), session, watch);
+                    let made = spec.and_then(|spec| Moving::new(session, spec, field, *tail, watch));
+                    Some(made.map_err(|e| placed(document, n, e))?)
+                }
+                (Object::Lines { tail: Some(_), .. }, _) => {
+                    return Err(FieldError::Usage("scene: 'tail' is for pathlines; these lines have no time".into()))
+                }
+                _ => None,
+            });
+        }
+        if moving.iter().any(Option::is_some) && pictures.windows(2).any(|w| w[1].step < w[0].step) {
+            return Err(FieldError::Usage(
+                "path: pathlines and streaklines go forward in time, and the steps of the path do not".into(),
+            ));
+        }
+        let fixed_bytes = pager.ledger().limit() / ARENA_SHARE / FIXED_SHARE;
+        // One object's want is to be enough for the next one's.
+        let enough = document.objects.iter().any(|o| matches!(o, Object::Lines { .. }));
+        let enough = session.filter(|_| enough).map_or(0, |s| picture_limit(s, document.size));
+        Ok(Self {
+            outputs: studio.outputs(output),
+            pictures,
+            digests: Digests::of(studio)?,
+            fixed: document.objects.iter().map(|_| None).collect(),
+            is_fixed,
+            arena: Arena::new(pager, fixed_bytes as usize)?,
+            moving,
+            enough,
+            studio,
+        })
+    }
+
+    fn arena_of_frames(&self) -> Result<Arena, FieldError> {
+        let bytes = self.studio.pager.ledger().limit() / ARENA_SHARE;
+        Arena::new(self.studio.pager, (bytes - bytes / FIXED_SHARE) as usize)
+    }
+
+    /// Gathers all objects of a step.
+    fn gather(&mut self, step: usize, arena: &mut Arena, watch: &mut Watch<'_>) -> Result<Frame, FieldError> {
+        let begun_us = self.studio.pager.now_us();
+        let Studio { document, session, volume, waited, threads, pager, reader, .. } = self.studio;
+        let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
+        // Particles first: they come from the step before.
+        for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
+            if let (Some(moving), Some(session)) = (moving, session) {
+                let time = session.dataset().catalog.times[step];
+                moving.go_to(session, time, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
+                *own = Some(moving.gather(session, time, arena).map_err(|e| placed(document, n, e))?);
+            }
+        }
+        for (n, object) in document.objects.iter().enumerate() {
+            if own[n].is_some() || self.fixed[n].is_some() {
+                continue;
+            }
+            let into = if self.is_fixed[n] { &mut self.arena } else { &mut *arena };
+            let (session, volume, threads) = (*session, *volume, *threads);
+            let mut gatherer =
+                Gatherer { document, step, session, volume, waited, threads, pager, reader, arena: into };
+            let gathered =
+                gatherer.gather(object, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
+            let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };
+            *place = Some(gathered);
+        }
+        self.studio.tell_span("gather", begun_us);
+        Ok(Frame { step, own })
+    }
+
+    fn shots(&self) -> Vec<(Shot<'a>, Option<&'a [usize]>)> {
+        let Studio { document, session, .. } = *self.studio;
+        let title = document.title.as_deref();
+        if document.views.is_empty() {
+            let (camera, path, size) = (&document.camera, &document.path[..], document.size);
+            return vec![(Shot { document, session, camera, path, size, title }, None)];
+        }
+        let view = |v: &'a super::ViewSpec| {
+            // A camera of a view's own stands still.
+            let (camera, path) = v.camera.as_ref().map_or((&document.camera, &document.path[..]), |own| (own, &[][..]));
+            let title = v.title.as_deref().or(title);
+            (
+                Shot { document, session, camera, path, size: v.size.unwrap_or(document.size), title },
+                v.objects.as_deref(),
+            )
+        };
+        document.views.iter().map(view).collect()
+    }
+
+    /// What is known of the pictures that are there, if they are to be kept.
+    fn there(&self) -> There {
+        let Some(FilmSpec { resume: true, fps: None, .. }) = self.studio.document.film else { return There::default() };
+        let shots = self.shots();
+        let said = |ranges: &[[f64; 2]], seen: &[Seen]| {
+            says_ranges(self.studio.document, ranges)
+                && shots.iter().zip(seen).all(|((shot, _), seen)| seen.chosen.is_said_by(shot.camera))
+        };
+        let names = |step: usize| self.outputs.iter().filter_map(|o| numbered(o, step)).collect::<Vec<_>>();
+        let pictures = self.pictures.iter().map(|p| (p.number, names(p.number)));
+        There::of(&self.digests, pictures, self.outputs.len(), &said)
+    }
+
+    /// Makes the pictures, and says what came of it.
+    ///
+    /// # Errors
+    /// [`FieldError`]; an interruption.
+    pub(super) fn make(mut self, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+        let There { common: known, lack, other, why } = self.there();
+        let mut made = Made {
+            frames: Vec::new(),
+            bytes: 0,
+            drawn: Vec::new(),
+            lack: Lack::default(),
+            partial: false,
+            redrawn: (other, why),
+        };
+        let common = if let Some((ranges, seen)) = known {
+            let none: Vec<Range> = self.studio.document.objects.iter().map(|_| Range::EMPTY).collect();
+            let maps = settle_maps(self.studio.document, &none, self.studio.session, Some(&ranges))?;
+            let common = Common { maps, seen };
+            let (wanted, there): (Vec<Picture>, Vec<Picture>) =
+                self.pictures.iter().partition(|p| lack.contains(&p.number));
+            made.frames.extend(there.into_iter().map(|p| (p, true)));
+            let total = wanted.len();
+            let mut last: Option<(Frame, Arena)> = None;
+            for (n, picture) in wanted.into_iter().enumerate() {
+                let mut told = by_frame(watch, "drawing", n, total);
+                let (frame, arena) = match last.take().filter(|(f, _)| f.step == picture.step) {
+                    Some(same) => same,
+                    None => {
+                        let mut arena = self.arena_of_frames()?;
+                        (self.gather(picture.step, &mut arena, &mut told)?, arena)
+                    }
+                };
+                self.draw(picture, &frame, &arena, &common, &mut [], &mut made, &mut told)?;
+                last = Some((frame, arena));
+            }
+            made.frames.sort_unstable_by_key(|(p, _)| p.number);
+            common
+        } else {
+            let mut arena = self.arena_of_frames()?;
+            let mut steps: Vec<usize> = self.pictures.iter().map(|p| p.step).collect();
+            if self.moving.iter().all(Option::is_none) {
+                steps.sort_unstable();
+            }
+            steps.dedup();
+            let (mut frames, total) = (Vec::with_capacity(steps.len()), steps.len());
+            for (n, step) in steps.into_iter().enumerate() {
+                let mut told = by_frame(watch, "gathering", n, total);
+                frames.push(self.gather(step, &mut arena, &mut told)?);
+            }
+            let common = self.settle(&frames, &arena, &mut by_frame(watch, "drawing", 0, total))?;
+            let mut videos = self.videos()?;
+            let total = self.pictures.len();
+            for (n, picture) in self.pictures.iter().enumerate() {
+                let mut told = by_frame(watch, "drawing", n, total);
+                let Some(frame) = frames.iter().find(|f| f.step == picture.step) else { continue };
+                self.draw(*picture, frame, &arena, &common, &mut videos, &mut made, &mut told)?;
+            }
+            for video in videos {
+                made.bytes += video.finish()?;
+            }
+            common
+        };
+        Ok(self.report(made, &common))
+    }
+
+    fn videos(&self) -> Result<Vec<Video>, FieldError> {
+        let Some(fps) = self.studio.document.film.as_ref().and_then(|f| f.fps) else { return Ok(Vec::new()) };
+        let each = self.shots().into_iter().zip(&self.outputs);
+        each.map(|((shot, _), output)| Video::begin(output, shot.size, fps)).collect()
+    }
+
+    /// Settles what all pictures of `frames` have in common.
+    fn settle(&self, frames: &[Frame], arena: &Arena, watch: &mut Watch<'_>) -> Result<Common, FieldError> {
+        let objects = self.studio.document.objects.len();
+        let shown: Vec<Vec<Shown<'_>>> = frames.iter().map(|f| f.shown(&self.fixed, [&self.arena, arena])).collect();
+        let mut ranges = vec![Range::EMPTY; objects];
+        for one in shown.iter().flatten() {
+            ranges[one.number] = ranges[one.number].union(one.gathered.range());
+        }
+        let maps = settle_maps(self.studio.document, &ranges, self.studio.session, None)?;
+        let words = frames.first().map(|f| self.words(f, false)).unwrap_or_default();
+        // Of a single picture the words are known; those of many differ.
+        let partial = frames.len() == 1 && shown.iter().flatten().any(|s| s.gathered.failed.is_some());
+        let words = Words { partial, ..words };
+        let seen = self.shots().into_iter().map(|(shot, which)| {
+            let some: Vec<Vec<Shown<'_>>> = shown.iter().map(|f| only(f, which)).collect();
+            shot.settle(&some, &maps, &words, self.studio.pager, watch)
+        });
+        let seen = seen.collect::<Result<Vec<_>, _>>()?;
+        Ok(Common { maps, seen })
+    }
+
+    fn words(&self, frame: &Frame, partial: bool) -> Words {
+        if let Some(volume) = self.studio.volume {
+            return of_volume(volume, self.studio.document, frame.step, partial);
+        }
+        let Some(session) = self.studio.session else { return Words { partial, ..Words::default() } };
+        let dataset = session.dataset();
+        let length_unit = Some(dataset.length_unit()).filter(|u| u != "grid unit");
+        let catalog = &dataset.catalog;
+        let many = catalog.times.len() > 1;
+        let wanted = self.studio.document.time.unwrap_or(many) && !catalog.times.is_empty();
+        if wanted {
+            dataset.uses.note(field::uses::Use::Time);
+        }
+        let moment = self.studio.document.moments.get(frame.step);
+        let time = wanted.then(|| match (moment, catalog.times_counted) {
+            (Some(moment), _) => moment.clone(),
+            (None, true) => format!("step {}", frame.step),
+            (None, false) => {
+                let unit = Some(catalog.time_units.as_str()).filter(|u| !["", "1"].contains(u));
+                let t = fixed_point(catalog.times[frame.step], &catalog.times);
+                format!("t = {t}{}", unit.map(|u| format!(" {u}")).unwrap_or_default())
+            }
+        });
+        Words { time, partial, length_unit, step: frame.step, axes: None, next: None }
+    }
+
+    #[allow(clippy::too_many_arguments)] // what a picture is made of, and where it goes
+    fn draw(
+        &self,
+        picture: Picture,
+        frame: &Frame,
+        arena: &Arena,
+        common: &Common,
+        videos: &mut [Video],
+        made: &mut Made,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), FieldError> {
+        let Studio { document, volume, waited, kept, pager, threads, .. } = self.studio;
+        let begun_us = pager.now_us();
+        pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
+        let shown = frame.shown(&self.fixed, [&self.arena, arena]);
+        let partial = shown.iter().any(|s| s.gathered.failed.is_some());
+        let next = self.pictures.iter().skip_while(|p| p.number != picture.number).nth(1).map(|p| p.step);
+        let words = Words { next, ..self.words(frame, partial) };
+        let mut text = vec![("Software", concat!("Farfield ", env!("CARGO_PKG_VERSION")).to_owned())];
+        if let Some(time) = &words.time {
+            text.extend([("Time", time.trim_start_matches("t = ").to_owned()), ("Step", frame.step.to_string())]);
+        }
+        // A picture that lacks something is not what whoever resumes wants to keep.
+        if document.film.is_some() && !partial {
+            text.extend([(DIGEST, self.digests.mark()), (SETTLED, common.text())]);
+        }
+        for (n, (shot, which)) in self.shots().into_iter().enumerate() {
+            let (some, seen) = (only(&shown, which), common.seen[n].on_path(shot.path, picture.number));
+            let seen = &seen;
+            if let Some(video) = videos.get_mut(n) {
+                made.lack += shot.draw(
+                    &some,
+                    &common.maps,
+                    seen,
+                    &words,
+                    volume.map(|v| (v, *waited, *kept)),
+                    pager,
+                    *threads,
+                    &mut Out::Video(video),
+                    watch,
+                )?;
+                let bytes = 3 * u64::from(shot.size[0]) * u64::from(shot.size[1]);
+                pager.tell(|| Event::Send { bytes, name: "ffmpeg".into() });
+                continue;
+            }
+            let pattern = &self.outputs[n];
+            let name = document.film.as_ref().and_then(|_| numbered(pattern, picture.number));
+            let mut file = PictureFile::create(name.as_deref().unwrap_or(pattern))?;
+            let text: &[(&'static str, String)] =
+                if words.time.is_some() || document.film.is_some() { &text } else { &[] };
+            let out = &mut Out::Png(&mut file, text);
+            made.lack += shot.draw(
+                &some,
+                &common.maps,
+                seen,
+                &words,
+                volume.map(|v| (v, *waited, *kept)),
+                pager,
+                *threads,
+                out,
+                watch,
+            )?;
+            made.bytes += file.commit()?;
+        }
+        pager.tell(|| Event::FrameEnd { frame: picture.number as u64 });
+        self.studio.tell_span("draw", begun_us);
+        made.frames.push((picture, false));
+        made.partial |= partial;
+        made.drawn = drawn(&shown);
+        Ok(())
+    }
+
+    fn report(&self, made: Made, common: &Common) -> Value {
+        let document = self.studio.document;
+        let maps = common.maps.iter();
+        let maps: Map<String, Value> =
+            maps.map(|m| (m.name.clone(), json!({"field": m.field, "range": m.shown(), "units": m.units}))).collect();
+        let mut found = json!({
+            "output": self.outputs[0], "size": self.shots()[0].0.size, "maps": maps, "drawn": made.drawn,
+            "camera": common.seen[0].chosen.json(), "bytes_written": made.bytes,
+            "partial": made.partial || made.lack.any(), "pixels_missing": made.lack.gaps,
+        });
+        if document.budget_s.is_some() {
+            found["pixels_filled"] = made.lack.filled.into();
+        }
+        if !document.views.is_empty() {
+            let views = self.shots().into_iter().zip(&self.outputs).zip(&common.seen);
+            found["views"] = views
+                .map(|(((shot, _), output), seen)| json!({"output": output, "size": shot.size, "camera": seen.chosen.json()}))
+                .collect();
+        }
+        if document.film.is_some() {
+            let of_volume = || self.studio.volume.map(|v| v.spec.times.clone());
+            let times = self.studio.session.map(|s| s.dataset().catalog.times.clone()).or_else(of_volume);
+            let times = times.unwrap_or_default();
+            let frames = made.frames.iter();
+            if let (pictures @ 1.., why) = made.redrawn {
+                found["redrawn"] = json!({"pictures": pictures, "why": why});
+            }
+            found["frames"] = frames
+                .map(|(p, was_there)| {
+                    json!({"frame": p.number, "step": p.step, "time": times.get(p.step), "was_there": was_there})
+                })
+                .collect();
+        }
+        found
+    }
+}
+
+/// What a picture of a volume says.
+fn of_volume(volume: &Volume, document: &Document, step: usize, partial: bool) -> Words {
+    let spec = &volume.spec;
+    let wanted = document.time.unwrap_or(spec.times.len() > 1) && !spec.times.is_empty();
+    let time = wanted.then(|| match document.moments.get(step) {
+        Some(moment) => moment.clone(),
+        None => {
+            let unit = Some(spec.time_units.as_str()).filter(|u| !["", "1"].contains(u));
+            let unit = unit.map(|u| format!(" {u}")).unwrap_or_default();
+            format!("t = {}{unit}", fixed_point(spec.times[step], &spec.times))
+        }
+    });
+    let axes = spec.anatomy.as_ref().and_then(|letters| {
+        let all: Vec<String> = letters.chars().map(String::from).collect();
+        <[String; 3]>::try_from(all).ok()
+    });
+    let length_unit = Some(spec.length_unit.clone()).filter(|u| !["voxel", "1"].contains(&u.as_str()));
+    Words { time, partial, length_unit, step, axes, next: None }
+}
+
+/// What came of pictures.
+struct Made {
+    /// The pictures, and whether they were there.
+    frames: Vec<(Picture, bool)>,
+    bytes: u64,
+    /// What is in the last one.
+    drawn: Vec<Value>,
+    partial: bool,
+    /// Pixels in which something of a volume is missing.
+    lack: Lack,
+    /// How many of those that were there are of something else, and of what.
+    redrawn: (usize, &'static str),
+}
+
+/// Objects as they are named.
+fn drawn(shown: &[Shown<'_>]) -> Vec<Value> {
+    let name = |n: usize| {
+        let g = shown[n].gathered;
+        // Two traces of one scene have the same name.
+        let before = shown[..n].iter().filter(|b| b.gathered.name == g.name).count();
+        let name = if before > 0 { format!("{} {}", g.name, before + 1) } else { g.name.clone() };
+        let mut found = json!({"kind": g.kind, "name": name, "primitives": g.primitives()});
+        if let Some(failure) = &g.failed {
+            found["failure"] = failure.as_str().into();
+        }
+        found
+    };
+    (0..shown.len()).map(name).collect()
+}
+
+/// The objects that a view shows.
+fn only<'a>(shown: &[Shown<'a>], which: Option<&[usize]>) -> Vec<Shown<'a>> {
+    shown.iter().filter(|s| which.is_none_or(|w| w.contains(&s.number))).copied().collect()
+}
+
+/// Whether options of a trace are for particles in time.
+fn is_path(options: &Value) -> bool {
+    matches!(options["kind"].as_str(), Some("pathline" | "streakline"))
+}
+
+/// Progress of the work on one picture as progress of all, where there are several.
+fn by_frame<'w, 'c>(
+    watch: &'w mut Watch<'c>,
+    what: &'static str,
+    n: usize,
+    total: usize,
+) -> impl FnMut(&str, f64, f64) -> bool + use<'w, 'c> {
+    move |phase, done, of| {
+        if total < 2 {
+            return watch(phase, done, of);
+        }
+        let share = if of > 0.0 { (done / of).clamp(0.0, 1.0) } else { 0.0 };
+        // Phases of one picture come one after the other; only drawing is one of known length.
+        let part = if phase == "drawing" { share } else { 0.0 };
+        watch(
+            if what == "drawing" { "drawing pictures" } else { "gathering time steps" },
+            n as f64 + part,
+            total as f64,
+        )
+    }
+}
+
+/// A time with as many digits as tell all times of a series apart, the same number in every picture.
+fn fixed_point(time: f64, times: &[f64]) -> String {
+    let gap = times.windows(2).map(|w| (w[1] - w[0]).abs()).filter(|g| *g > 0.0).fold(f64::INFINITY, f64::min);
+    let gap = if gap.is_finite() { gap } else { time.abs().max(1.0) };
+    let holds = |digits: &usize| {
+        times.iter().all(|t| format!("{t:.digits$}").parse().is_ok_and(|p: f64| (p - t).abs() <= 1e-3 * gap))
+    };
+    let most = times.iter().fold(0.0f64, |m, t| m.max(t.abs()));
+    match (0..=9).find(holds) {
+        Some(digits) if most < 1e9 => format!("{time:.digits$}"),
+        _ => format!("{time:.6e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_a_place_for_the_number() {
+        let name = |pattern: &str| numbered(Path::new(pattern), 42).map(|p| p.display().to_string());
+        assert_eq!(name("a/out_%04d.png").as_deref(), Some("a/out_0042.png"));
+        assert_eq!(name("%d.png").as_deref(), Some("42.png"));
+        assert_eq!(name("%1d.png").as_deref(), Some("42.png"));
+        for bad in ["out.png", "%s.png", "%04d_%04d.png", "50%", "%99999999999d.png", "%"] {
+            assert_eq!(name(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_have_the_same_digits_in_all_pictures() {
+        let times = [0.5, 1.0, 1.25, 3.0];
+        let all: Vec<String> = times.iter().map(|t| fixed_point(*t, &times)).collect();
+        assert_eq!(all, ["0.50", "1.00", "1.25", "3.00"]);
+        assert_eq!(fixed_point(2.0, &[0.0, 1.0, 2.0]), "2");
+        assert_eq!(fixed_point(1e-12, &[0.0, 1e-12]), "1.000000e-12");
+        assert_eq!(fixed_point(3e12, &[1e12, 3e12]), "3.000000e12");
+    }
+}

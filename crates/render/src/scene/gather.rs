@@ -1,0 +1,465 @@
+//! From a scene's objects to geometry in the arena.
+
+use super::cellfog;
+use super::contours::{self, Pieces};
+use super::document::{Document, MapSpec};
+use super::faces::{FaceBuilder, FaceStore};
+use super::meshes::MeshStore;
+use super::objects::{LinesFrom, MeshFrom, Object, Paint};
+use super::pieces::{Arena, LineBuilder, LineStore, Range};
+use super::sides::flow_side;
+use super::target::ScratchFile;
+use super::volumes;
+use super::Reader;
+use extract::surfaces::face_rows;
+use extract::{contour, cores};
+use field::dataset::Dataset;
+use field::error::FieldError;
+use field::quantity::Quantity;
+use field::volume::Volume;
+use glam::DVec3;
+use kernels::surface::Piece;
+use output::Destination;
+use output::{LineFile, ReadError};
+use pager::Pager;
+use runtime::gridface::GridFace;
+use runtime::session::{Session, Waited, Watch};
+use runtime::values::{visit_box, NodeBox};
+use runtime::walls::walls;
+use serde_json::Value;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Points of lines that are read from a file at once.
+const CHUNK_POINTS: usize = 4096;
+
+/// What became of one object.
+pub(crate) struct Gathered {
+    /// `lines`, `surface` or `outline`.
+    pub(crate) kind: &'static str,
+    /// For people.
+    pub(crate) name: String,
+    /// Why it is partial, if it is.
+    pub(crate) failed: Option<String>,
+    pub(crate) shape: Shape,
+}
+
+/// Geometry of an object.
+pub(crate) enum Shape {
+    Lines(LineStore),
+    Faces(Vec<FaceStore>),
+    Mesh(MeshStore),
+    Edges(LineStore),
+    /// A volume, which is drawn by its pages: its corners.
+    Rays([DVec3; 8]),
+    /// A field of a flow, likewise: corners of the box of its zones, and the range of its values where that is not said.
+    Cells([DVec3; 8], Range),
+}
+
+impl Gathered {
+    /// Pieces of lines or quads.
+    pub(crate) fn primitives(&self) -> u64 {
+        match &self.shape {
+            Shape::Lines(l) | Shape::Edges(l) => l.segments,
+            Shape::Faces(f) => f.iter().map(FaceStore::pieces).sum(),
+            Shape::Mesh(m) => m.triangles,
+            Shape::Rays(_) | Shape::Cells(..) => 1,
+        }
+    }
+
+    /// Range of the values.
+    pub(crate) fn range(&self) -> Range {
+        match &self.shape {
+            Shape::Lines(l) | Shape::Edges(l) => l.range,
+            Shape::Faces(f) => f.iter().fold(Range::EMPTY, |r, f| r.union(f.range)),
+            Shape::Mesh(m) => m.range,
+            Shape::Rays(_) => Range::EMPTY,
+            Shape::Cells(_, range) => *range,
+        }
+    }
+}
+
+/// Whether an object is the same at every time step.
+pub(crate) fn is_steady(document: &Document, session: &Session, object: &Object) -> bool {
+    let dataset = session.dataset();
+    let of_grid = |zone: usize| {
+        let z = &dataset.zones[zone];
+        z.arrays[z.xyz].steady && z.iblank.is_none_or(|b| z.arrays[b].steady)
+    };
+    let all = || dataset.zones.iter().flat_map(|z| &z.arrays).all(|a| a.steady);
+    match object {
+        Object::Lines { from: LinesFrom::File(_), .. } => true,
+        Object::Surface { face: Some(v), paint, .. } => {
+            let zone = v["zone"].as_str().and_then(|name| dataset.zone_named(name).ok());
+            let painted = paint.map.as_ref().and_then(|name| document.map(name)).is_some();
+            zone.is_some_and(|z| of_grid(z) && (!painted || dataset.zones[z].arrays.iter().all(|a| a.steady)))
+        }
+        Object::Outline { zone: Some(name), .. } => dataset.zone_named(name).is_ok_and(of_grid),
+        Object::Outline { zone: None, .. } => (0..dataset.zones.len()).all(of_grid),
+        // Which faces are walls, and where lines go, is found in the flow.
+        Object::Surface { face: None, .. }
+        | Object::Lines { .. }
+        | Object::Mesh { .. }
+        | Object::Cores { .. }
+        | Object::Volume(_) => all(),
+    }
+}
+
+/// Where geometry is gathered from, and into what.
+pub(crate) struct Gatherer<'a> {
+    pub(crate) document: &'a Document,
+    /// Time step.
+    pub(crate) step: usize,
+    pub(crate) session: Option<&'a Session>,
+    pub(crate) volume: Option<&'a Volume>,
+    pub(crate) waited: &'a Waited,
+    pub(crate) threads: usize,
+    pub(crate) pager: &'a Arc<Pager>,
+    pub(crate) reader: &'a Reader<'a>,
+    pub(crate) arena: &'a mut Arena,
+}
+
+impl<'a> Gatherer<'a> {
+    /// Gathers one object.
+    ///
+    /// # Errors
+    /// [`FieldError`]: names that do not exist, what cannot be read, too small a limit, an interruption.
+    pub(crate) fn gather(&mut self, object: &Object, watch: &mut Watch<'_>) -> Result<Gathered, FieldError> {
+        match object {
+            Object::Lines { from: LinesFrom::File(path), paint, .. } => {
+                let name =
+                    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+                let lines = self.line_file(path, self.map(paint).map(|m| m.field.as_str()), watch)?;
+                Ok(Gathered { kind: "lines", name, failed: None, shape: Shape::Lines(lines) })
+            }
+            Object::Lines { from: LinesFrom::Trace(options), paint, .. } => {
+                let (lines, failed) = self.traced(options.clone(), self.map(paint).map(|m| m.field.clone()), watch)?;
+                Ok(Gathered { kind: "lines", name: "streamlines".into(), failed, shape: Shape::Lines(lines) })
+            }
+            Object::Cores { options, paint, .. } => {
+                let field = self.map(paint).map(|m| m.field.clone());
+                let (lines, failed) = self.cores(options.clone(), field, watch)?;
+                Ok(Gathered { kind: "cores", name: "vortex cores".into(), failed, shape: Shape::Lines(lines) })
+            }
+            Object::Mesh { from, paint, .. } => self.mesh(from, paint, watch),
+            Object::Volume(look) => {
+                let Some(volume) = self.volume else {
+                    let (session, map) = (self.session()?, self.map(&look.paint));
+                    let ranged = map.is_some_and(|m| m.range.is_none());
+                    let (corners, range) = cellfog::gathered(session, look, self.step, ranged, watch)?;
+                    let (kind, name) = ("volume", look.field.clone().unwrap_or_default());
+                    return Ok(Gathered { kind, name, failed: None, shape: Shape::Cells(corners, range) });
+                };
+                let level = &volume.levels[0];
+                let shape = Shape::Rays(volumes::corners(level));
+                Ok(Gathered { kind: "volume", name: "volume".into(), failed: None, shape })
+            }
+            Object::Outline { .. } if self.volume.is_some() => self.box_of_volume(),
+            Object::Surface { face, paint, cut, .. } => {
+                let session = self.session()?;
+                let dataset = session.dataset();
+                let (name, faces) = match face {
+                    Some(v) => {
+                        let face = GridFace::of_json(&dataset, v)?;
+                        (face.name(&dataset), vec![face])
+                    }
+                    None => ("walls".to_owned(), walls(session, &dataset, self.step..self.step + 1, watch)?),
+                };
+                let field = self.map(paint).map(|m| m.field.clone());
+                let mut stores = Vec::with_capacity(faces.len());
+                for face in &faces {
+                    let mut store = self.face(session, &dataset, face, field.as_deref(), watch)?;
+                    if *cut {
+                        store.seen_from = flow_side(session, &dataset, face, self.step, watch)?;
+                    }
+                    stores.push(store);
+                }
+                let faces = stores;
+                Ok(Gathered { kind: "surface", name, failed: None, shape: Shape::Faces(faces) })
+            }
+            Object::Outline { zone, .. } => {
+                let session = self.session()?;
+                let dataset = session.dataset();
+                let zones = match zone {
+                    Some(name) => vec![dataset.zone_named(name)?],
+                    None => (0..dataset.zones.len()).collect(),
+                };
+                let edges = self.edges(session, &dataset, &zones, watch)?;
+                let name = zone.clone().unwrap_or_else(|| "outline".into());
+                Ok(Gathered { kind: "outline", name, failed: None, shape: Shape::Edges(edges) })
+            }
+        }
+    }
+
+    /// The edges of a volume.
+    fn box_of_volume(&mut self) -> Result<Gathered, FieldError> {
+        let edges = self.volume.map(volumes::edges).unwrap_or_default();
+        let mut builder = LineBuilder::new(self.arena, false);
+        for edge in edges {
+            edge.into_iter().try_for_each(|p| builder.point(p, f64::NAN))?;
+            builder.end_line()?;
+        }
+        Ok(Gathered { kind: "outline", name: "outline".into(), failed: None, shape: Shape::Edges(builder.finish()?) })
+    }
+
+    /// An isosurface or a plane.
+    fn mesh(&mut self, from: &MeshFrom, paint: &Paint, watch: &mut Watch<'_>) -> Result<Gathered, FieldError> {
+        let field = self.map(paint).map(|m| m.field.clone());
+        let (kind, name) = match from {
+            MeshFrom::Contour { field, .. } => ("contour", format!("{field} contour")),
+            MeshFrom::Slice { .. } => ("slice", "slice".to_owned()),
+        };
+        let (threads, step, pager) = (self.threads, self.step, self.pager);
+        let (volume, session) = (self.volume, self.session);
+        let mut pieces = Pieces::new(self.arena, field.is_some())?;
+        let drawn = match (volume, session) {
+            (Some(volume), _) => {
+                let spec = contours::of_volume(volume, from, field.as_deref(), step)?;
+                let mut told = |done: u64, of: u64| watch("surfaces", done as f64, of as f64);
+                let mut take = |mut piece: Piece| {
+                    contour::in_units(volume, &spec.channels, &mut piece);
+                    pieces.take(&piece)
+                };
+                let drawn = contour::run_volume(pager, threads, &volume.levels[0], &spec, &mut take, &mut told)?;
+                self.waited.add(drawn.run.wait_s);
+                drawn
+            }
+            (None, Some(session)) => {
+                let spec = contours::of_flow(session, from, field.as_deref(), step, watch)?;
+                contour::run(session, &spec, &mut |piece: Piece| pieces.take(&piece), watch)?
+            }
+            (None, None) => return Err(FieldError::Usage("the scene has no source".into())),
+        };
+        let failed = drawn.partial().then(|| format!("{} pages could not be read", drawn.drawn.failed_pages));
+        Ok(Gathered { kind, name, failed, shape: Shape::Mesh(pieces.finish()) })
+    }
+
+    fn map(&self, paint: &Paint) -> Option<&'a MapSpec> {
+        paint.map.as_ref().and_then(|name| self.document.map(name))
+    }
+
+    /// The session; a scene that needs one and has none is refused when it is parsed.
+    fn session(&self) -> Result<&'a Session, FieldError> {
+        self.session.ok_or_else(|| {
+            let what = match self.volume {
+                Some(_) => "this is drawn of flows, and the scene's source is a volume",
+                None => "the scene has no source",
+            };
+            FieldError::Usage(what.into())
+        })
+    }
+
+    fn line_file(&mut self, path: &Path, field: Option<&str>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+        if !path.exists() {
+            return Err(FieldError::format(path, "there is no such file of lines; `farfield trace` writes one"));
+        }
+        let file = LineFile::open(path).map_err(|e| unread(path, e))?;
+        // A trace may have found nothing, and its file then has no points either.
+        if file.line_count() == 0 && file.point_count() > 0 {
+            let message =
+                "this file holds points but no lines; a surface is drawn of its dataset, by its name as in zone1:k=1";
+            return Err(FieldError::format(path, message));
+        }
+        self.lines(&file, path, field, watch)
+    }
+
+    /// Traces into a file without a name that lasts as long as it takes to gather it: results may be larger than memory.
+    fn traced(
+        &mut self,
+        options: Value,
+        field: Option<String>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(LineStore, Option<String>), FieldError> {
+        let session = self.session()?;
+        let mut spec = (self.reader.trace)(options, session, watch)?;
+        spec.step = self.step;
+        let named = self.sampled(session, &mut spec.scalars, field, &[]);
+        let scratch = ScratchFile::new("npz");
+        let (report, _) = trace::trace(session, &spec, Destination::File(&scratch.path), watch)?;
+        Ok((self.scratched(scratch, named.as_deref(), watch)?, report.failure))
+    }
+
+    /// Vortex cores, by way of a file likewise.
+    fn cores(
+        &mut self,
+        options: Value,
+        field: Option<String>,
+        watch: &mut Watch<'_>,
+    ) -> Result<(LineStore, Option<String>), FieldError> {
+        let session = self.session()?;
+        let mut spec = (self.reader.cores)(options)?;
+        spec.step = self.step;
+        let named = self.sampled(session, &mut spec.scalars, field, &["strength"]);
+        let scratch = ScratchFile::new("npz");
+        let (report, _) = cores::vortex_cores(session, &spec, Destination::File(&scratch.path), watch)?;
+        Ok((self.scratched(scratch, named.as_deref(), watch)?, report.failure))
+    }
+
+    /// Has the field sampled that colours lines, and says which array of theirs it is. `own` are arrays that they have beside time
+    /// and zone.
+    fn sampled(
+        &self,
+        session: &Session,
+        scalars: &mut Vec<String>,
+        field: Option<String>,
+        own: &[&str],
+    ) -> Option<String> {
+        let dataset = session.dataset();
+        // Time and zone come with every line, whether the dataset has a field of that name or not.
+        let is_own = |f: &str| LINE_ARRAYS.contains(&f) || own.contains(&f);
+        match field {
+            Some(f) if is_own(&f) && dataset.quantity(0, &f).is_err() => Some(f),
+            Some(f) => {
+                if !scalars.contains(&f) {
+                    scalars.push(f.clone());
+                }
+                Some(if is_own(&f) { format!("field_{f}") } else { f })
+            }
+            None => None,
+        }
+    }
+
+    fn scratched(
+        &mut self,
+        scratch: ScratchFile,
+        named: Option<&str>,
+        watch: &mut Watch<'_>,
+    ) -> Result<LineStore, FieldError> {
+        let file = LineFile::open(&scratch.path).map_err(|e| unread(&scratch.path, e))?;
+        // It is open: the name is not needed any more, and a run that is killed leaves nothing.
+        let path = scratch.path.clone();
+        drop(scratch);
+        self.lines(&file, &path, named, watch)
+    }
+
+    fn lines(
+        &mut self,
+        file: &LineFile,
+        path: &Path,
+        field: Option<&str>,
+        watch: &mut Watch<'_>,
+    ) -> Result<LineStore, FieldError> {
+        if let Some(name) = field {
+            if !file.arrays().iter().any(|a| a.name == name) {
+                let known = file.arrays().iter().map(|a| a.name.clone()).collect();
+                return Err(FieldError::Unknown { what: "array of the lines", name: name.to_owned(), known });
+            }
+        }
+        let names: Vec<&str> = field.into_iter().collect();
+        let mut builder = LineBuilder::new(self.arena, field.is_some());
+        let (mut done, total) = (0u64, file.point_count() as f64);
+        let mut failed = None;
+        let read = file.for_each_chunk(&names, CHUNK_POINTS, |chunk| {
+            let mut each = || {
+                if !watch("gathering lines", done as f64, total) {
+                    return Err(FieldError::Interrupted);
+                }
+                done += chunk.points.len() as u64;
+                for (n, w) in chunk.offsets.windows(2).enumerate() {
+                    // The first point of a line that goes on is the last one of the chunk before.
+                    let skip = usize::from(n == 0 && chunk.continues);
+                    for at in (w[0] + skip)..w[1] {
+                        builder.point(chunk.points[at], chunk.values.first().map_or(f64::NAN, |v| v[at]))?;
+                    }
+                    if !(chunk.to_be_continued && n + 2 == chunk.offsets.len()) {
+                        builder.end_line()?;
+                    }
+                }
+                Ok(())
+            };
+            match each() {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(e) => {
+                    failed = Some(e);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        read.map_err(|e| unread(path, e))?;
+        builder.finish()
+    }
+
+    fn face(
+        &mut self,
+        session: &Session,
+        dataset: &Dataset,
+        face: &GridFace,
+        field: Option<&str>,
+        watch: &mut Watch<'_>,
+    ) -> Result<FaceStore, FieldError> {
+        let fields: Vec<Quantity> = field.map(|f| dataset.quantity(face.zone, f)).transpose()?.into_iter().collect();
+        let mut builder = FaceBuilder::new(self.arena, face.points(), field.is_some())?;
+        face_rows(
+            session,
+            dataset,
+            face,
+            self.step,
+            &fields,
+            watch,
+            &mut |_, points, columns, usable: [&[bool]; 2]| {
+                let value = |i: usize| match columns {
+                    [one] => one[i],
+                    many => many.iter().map(|c| c[i] * c[i]).sum::<f64>().sqrt(),
+                };
+                builder.push_row(points, &value, usable)
+            },
+        )?;
+        builder.finish()
+    }
+
+    /// The curved edges of zones: all nodes with two indices at an end, twelve of them where the zone is a block.
+    fn edges(
+        &mut self,
+        session: &Session,
+        dataset: &Dataset,
+        zones: &[usize],
+        watch: &mut Watch<'_>,
+    ) -> Result<LineStore, FieldError> {
+        let mut builder = LineBuilder::new(self.arena, false);
+        for &zone in zones {
+            let z = &dataset.zones[zone];
+            let dims = z.dims();
+            let position = [Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components }];
+            let mut edges: Vec<NodeBox> = Vec::new();
+            for axis in (0..3).filter(|a| dims[*a] > 1) {
+                for corner in 0..4u32 {
+                    let (mut lo, mut hi) = ([0; 3], dims);
+                    for (bit, other) in (0..3).filter(|a| *a != axis).enumerate() {
+                        let at = if corner >> bit & 1 == 0 { 0 } else { dims[other] - 1 };
+                        (lo[other], hi[other]) = (at, at + 1);
+                    }
+                    let edge = NodeBox { zone, step: self.step, lo, hi };
+                    // In a zone one point thick edges fall together.
+                    if !edges.contains(&edge) {
+                        edges.push(edge);
+                    }
+                }
+            }
+            for edge in edges {
+                let mut failed = None;
+                visit_box(session, dataset, edge, &position, watch, &mut |_, v| {
+                    let z = if v.len() > 2 { v[2] } else { 0.0 };
+                    let pushed = builder.point([v[0], v[1], z], f64::NAN);
+                    failed = pushed.err();
+                    failed.is_none()
+                })?;
+                if let Some(e) = failed {
+                    return Err(e);
+                }
+                builder.end_line()?;
+            }
+        }
+        builder.finish()
+    }
+}
+
+/// Arrays that every file of traced lines has beside the fields; a field of such a name is written as `field_NAME`.
+const LINE_ARRAYS: [&str; 2] = ["time", "zone"];
+
+fn unread(path: &Path, e: ReadError) -> FieldError {
+    FieldError::format(path, e.message)
+}

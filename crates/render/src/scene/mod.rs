@@ -1,0 +1,179 @@
+//! Scenes: from a document that says what a picture shows to the picture.
+//!
+//! # Practice
+//! [`render`] parses the document ([`Document`]), opens its source, and gathers what is drawn, object by object, into one log under the
+//! ledger: lines of files and of traces, grid surfaces row by row, the edges of zones. Then it settles what depends on all of it
+//! (ranges of colour maps, camera, radius of lines), and hands layers over that log to [`crate::picture`], which draws them in charged
+//! bands and writes the PNG. No page is read while it draws.
+//!
+//! A scene may ask for several pictures ([`ViewSpec`]) of many time steps ([`FilmSpec`]). All objects of one step are gathered before
+//! those of the next, for all pictures together, so that the series is read once.
+
+mod cellfog;
+mod contours;
+mod document;
+mod faces;
+mod film;
+mod gather;
+mod kept;
+mod look;
+mod looks;
+mod maps;
+mod meshes;
+mod moving;
+mod objects;
+mod passes;
+mod path;
+mod pieces;
+mod places;
+mod shot;
+mod sides;
+mod target;
+#[cfg(test)]
+mod tests;
+mod video;
+mod view;
+mod volumes;
+
+pub use document::{CameraSpec, Document, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, ViewSpec};
+pub use look::look;
+pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, VolumeTint};
+
+use crate::raycast::KeptBricks;
+use extract::cores::CoreSpec;
+use field::error::FieldError;
+use field::volume::{Volume, VolumeSpec};
+use film::Film;
+use pager::{Event, Pager};
+use runtime::limits::limit_for;
+use runtime::session::{Bare, Means, Session, SourceSpec, Waited, Watch};
+use serde::Deserialize;
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace::TraceSpec;
+
+/// See [`Reader::trace`].
+pub type ReadTrace = dyn Fn(Value, &Session, &mut Watch<'_>) -> Result<TraceSpec, FieldError>;
+
+/// How the parts of a scene are read that the caller reads elsewhere too.
+pub struct Reader<'a> {
+    /// `{"path", "q", "function", "options"}`.
+    pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
+    /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
+    pub trace: &'a ReadTrace,
+    /// Options of vortex cores.
+    pub cores: &'a dyn Fn(Value) -> Result<CoreSpec, FieldError>,
+}
+
+/// Share of the limit that gathered geometry may hold in memory; the rest of it goes to disk.
+const ARENA_SHARE: u64 = 4;
+
+/// Draws a scene: to a PNG, or to the files that it names.
+///
+/// # Errors
+/// [`FieldError`]: a scene that makes no sense, names that do not exist, what cannot be read or written, a limit that does not hold a row
+/// of the picture, an interruption. The file then is not there; of several pictures those are that were finished.
+pub fn render(
+    scene: &str,
+    tables: Vec<Vec<u8>>,
+    output: &Path,
+    means: Means,
+    reader: &Reader<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<Value, FieldError> {
+    let document = Document::parse(scene)?;
+    let sizes = document.views.iter().filter_map(|v| v.size).chain([document.size]);
+    for [width, height] in sizes {
+        if width == 0 || height == 0 || width.max(height) > kernels::draw::MOST_PIXELS_A_SIDE {
+            return Err(FieldError::Usage(format!(
+                "a picture of {width} x {height} pixels cannot be drawn: both sides have to be between 1 and {}",
+                kernels::draw::MOST_PIXELS_A_SIDE
+            )));
+        }
+    }
+    film::check_outputs(&document, output)?;
+    let of_volume = document.source.as_ref().and_then(|s| s.get("volume"));
+    let session = match &document.source {
+        Some(s) if of_volume.is_none() => Some(Session::open((reader.source)(s.clone())?, means.clone(), watch)?),
+        _ => None,
+    };
+    if let Some(session) = &session {
+        for (name, map) in &document.maps {
+            session.derive(&[&map.field]).map_err(|e| places::placed_in_map(&document, name, e))?;
+        }
+    }
+    let bare = if session.is_none() { Some(Bare::new(&means)?) } else { None };
+    let Some(pager) = session.as_ref().map(|s| &s.pager).or(bare.as_ref().map(|b| &b.pager)).cloned() else {
+        return Err(FieldError::Usage("the scene has no source".into()));
+    };
+    let volume = match of_volume {
+        Some(spec) => {
+            let spec = VolumeSpec::deserialize(spec).map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
+            Some(Volume::open(spec, tables, &pager)?)
+        }
+        None => None,
+    };
+    let (waited, kept) = (Waited::default(), Arc::new(KeptBricks::default()));
+    let studio = Studio {
+        document: &document,
+        session: session.as_ref(),
+        volume: volume.as_ref(),
+        waited: &waited,
+        kept: &kept,
+        pager: &pager,
+        threads: means.threads(),
+        reader,
+    };
+    let mut found = Film::new(&studio, output, watch)?.make(watch)?;
+    let of_bare = |b: &Bare| match &volume {
+        Some(v) => {
+            let mut stats = b.paged_stats(v.page_count(), &waited);
+            stats["pages"]["never_written"] = v.fills().into();
+            stats
+        }
+        None => b.stats(),
+    };
+    found["stats"] = json!(session.as_ref().map(Session::stats).or(bare.as_ref().map(of_bare)));
+    Ok(found)
+}
+
+/// What pictures are made with.
+pub(crate) struct Studio<'a> {
+    pub(crate) document: &'a Document,
+    pub(crate) session: Option<&'a Session>,
+    /// The source, where that is a volume.
+    pub(crate) volume: Option<&'a Volume>,
+    /// What was waited for its pages.
+    pub(crate) waited: &'a Waited,
+    /// What pictures of it keep for each other.
+    pub(crate) kept: &'a Arc<KeptBricks>,
+    pub(crate) pager: &'a Arc<Pager>,
+    pub(crate) threads: usize,
+    pub(crate) reader: &'a Reader<'a>,
+}
+
+impl Studio<'_> {
+    /// Tells whoever observes what was done since `begun_us` of the pager's clock.
+    fn tell_span(&self, name: &str, begun_us: u64) {
+        let took_us = self.pager.now_us().saturating_sub(begun_us);
+        self.pager.tell(|| Event::Span { took_us, name: name.into() });
+    }
+
+    /// The name of each view's file, or their pattern.
+    fn outputs(&self, output: &Path) -> Vec<PathBuf> {
+        match &self.document.views[..] {
+            [] => vec![output.to_owned()],
+            views => views.iter().map(|v| v.output.clone()).collect(),
+        }
+    }
+}
+
+/// A limit that does for lines through a dataset in a picture of that size.
+fn picture_limit(session: &Session, [width, height]: [u32; 2]) -> u64 {
+    let dataset = session.dataset();
+    let closure = dataset.fields(Some("velocity"), &[], 0).map_or(0, |f| dataset.closure_bytes(&f, &session.pager, 1));
+    // Of a row of pixels everything is kept: colour, depth, normals.
+    let row = u64::from(width.max(height)) * 64;
+    limit_for(closure + row + (2 << 20), ARENA_SHARE)
+}

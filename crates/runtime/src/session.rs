@@ -1,0 +1,567 @@
+//! An open dataset with its pager: what a command or a Python object holds.
+
+use crate::chosen::{convert_input, only_geometry};
+use crate::limits::{charge_other, check_limit, most_threads, pager_error, Unseen};
+use field::catalog::Role;
+use field::dataset::{Dataset, Origin};
+use field::derive::Definitions;
+use field::error::FieldError;
+use field::file::{self, Digest};
+use field::kept::note_use;
+use field::nodes::Zone;
+use field::paging::Paging;
+use field::plot3d::{Given, Plot3d, Plot3dOptions};
+use field::store::Store;
+use field::uniform::Uniform;
+use kernels::flow::ZoneOrder;
+use pager::{Backend, Observer, Pager, PagerConfig, PolicyKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is opened.
+#[derive(Clone, Debug, Default)]
+pub struct SourceSpec {
+    /// A store's folder, a PLOT3D grid, or VTK's `.p3d` file.
+    pub path: PathBuf,
+    /// The grids of the steps after the first, where the grid moves.
+    pub grids: Vec<PathBuf>,
+    /// q files, one a step.
+    pub q: Vec<PathBuf>,
+    /// Function files, one a step.
+    pub function: Vec<PathBuf>,
+    /// When the steps of files are, where whoever names them knows it: rising, one a step, or none.
+    pub times: Vec<f64>,
+    /// Why times that files give are not used, where whoever names them knows it; else empty.
+    pub untimed: String,
+    /// How far apart the steps of files are, where their own times are not to be used.
+    pub dt: Option<f64>,
+    /// How PLOT3D files are to be read.
+    pub plot3d: Plot3dOptions,
+    /// Where converted text and indexes of foreign data are kept.
+    pub cache_dir: PathBuf,
+    /// Names of zones in the order in which they are searched.
+    pub zone_order: Vec<String>,
+    /// Fields that the user defines, `NAME = EXPRESSION`.
+    pub define: Vec<String>,
+    /// Fields that files of settings define, which hold where a dataset has what they are made of and no field of that name.
+    pub settled: Vec<Settled>,
+    /// Wall and processor seconds of reading headers, or converting files, before the run: part of the time that it tells.
+    pub read_s: [f64; 2],
+}
+
+/// A field that a file of settings defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub expression: String,
+    /// The file.
+    pub file: String,
+}
+
+impl SourceSpec {
+    /// Whether it is a store, which is a folder, and not files.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a store with q or function files.
+    pub fn is_store(&self) -> Result<bool, FieldError> {
+        let store = self.path.is_dir();
+        if store && !(self.grids.is_empty() && self.q.is_empty() && self.function.is_empty()) {
+            return Err(FieldError::Usage(format!(
+                "{}: a store holds its grid and fields; it takes no grid, q or function files",
+                self.path.display()
+            )));
+        }
+        if store && self.dt.is_some() {
+            return Err(FieldError::Usage(format!(
+                "{}: a store holds its times; --dt is for the files that it is made of",
+                self.path.display()
+            )));
+        }
+        Ok(store)
+    }
+}
+
+/// The means that a run has.
+#[derive(Clone)]
+pub struct Means {
+    /// Memory limit in bytes.
+    pub memory_limit: u64,
+    /// Threads that compute at most; 0: one a core.
+    pub workers: usize,
+    /// Reads in flight; 0: [`DEFAULT_READERS`].
+    pub readers: usize,
+    /// Replacement policy.
+    pub replacement: PolicyKind,
+    /// Who gets events.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Means {
+    /// Threads that compute: as many as were asked for, but no more than the [limit has room for](most_threads).
+    pub fn threads(&self) -> usize {
+        let asked = match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        asked.min(most_threads(self.memory_limit))
+    }
+    /// Reads in flight at most.
+    pub fn reads_in_flight(&self) -> usize {
+        if self.readers == 0 {
+            DEFAULT_READERS
+        } else {
+            self.readers
+        }
+    }
+    /// A pager with these means.
+    pub fn pager(&self) -> Result<Arc<Pager>, FieldError> {
+        check_limit(self.memory_limit)?;
+        if self.memory_limit < LITTLE {
+            crate::process::share_freed();
+        }
+        let readers = self.reads_in_flight();
+        let config = PagerConfig {
+            limit: self.memory_limit,
+            policy: self.replacement,
+            readers,
+            backend: Backend::Auto,
+            observer: self.observer.clone(),
+        };
+        Pager::new(config).map_err(pager_error)
+    }
+}
+
+/// Below this limit what threads keep of freed memory counts: two MiB of it.
+const LITTLE: u64 = 64 << 20;
+
+/// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to
+/// take them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
+pub const DEFAULT_READERS: usize = 128;
+
+/// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
+pub type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
+
+/// A dataset, its pager, and when it was opened.
+pub struct Session {
+    /// The pager: one a process.
+    pub pager: Arc<Pager>,
+    /// What was opened.
+    pub spec: SourceSpec,
+    /// With what.
+    pub means: Means,
+    /// Held for moments, by threads that may hold a lock of the caller's (Python's): whoever holds this waits for nothing.
+    pub(crate) dataset: Mutex<Arc<Dataset>>,
+    /// What users have defined.
+    pub(crate) definitions: Mutex<Definitions>,
+    /// Who makes the boxes.
+    indexing: Mutex<Option<std::thread::ThreadId>>,
+    /// Resident bytes before the first page.
+    pub base_bytes: u64,
+    opened: Instant,
+    cpu_at_open_s: f64,
+    waited_s: Mutex<f64>,
+    /// Bytes of pages of which it was found out that no more can be held together.
+    held_most: AtomicU64,
+    /// Bytes and reads that did not go through the pager.
+    read: Mutex<[u64; 2]>,
+    /// What the ledger cannot see, kept free: stacks, the allocator's own.
+    unseen: Unseen,
+}
+
+impl Session {
+    /// Opens a dataset. Reads headers only, except ASCII files, which are converted into the cache first.
+    ///
+    /// # Errors
+    /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
+    pub fn open(spec: SourceSpec, means: Means, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+        Self::open_as(spec, means, |spec, pager| open_dataset(spec, pager, watch))
+    }
+
+    /// As [`Self::open`], of a dataset that somebody else opens and registers.
+    pub fn open_as(
+        spec: SourceSpec,
+        means: Means,
+        open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
+    ) -> Result<Self, FieldError> {
+        let base_bytes = crate::process::base_bytes();
+        let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
+        let pager = means.pager()?;
+        let unseen = Unseen::new(&pager, "opening a dataset")?;
+        let dataset = open(&spec, &pager)?;
+        for name in &spec.zone_order {
+            dataset.zone_named(name)?;
+        }
+        pager.set_direct(is_past_cache(dataset.bytes()));
+        let session = Self {
+            pager,
+            spec,
+            means,
+            dataset: Mutex::new(Arc::new(dataset)),
+            definitions: Mutex::default(),
+            indexing: Mutex::new(None),
+            base_bytes,
+            opened,
+            cpu_at_open_s,
+            waited_s: Mutex::new(0.0),
+            held_most: AtomicU64::new(u64::MAX),
+            read: Mutex::default(),
+            unseen,
+        };
+        session.settle(&session.spec.settled)?;
+        session.define(&session.spec.define)?;
+        Ok(session)
+    }
+
+    /// The dataset as it is known now.
+    pub fn dataset(&self) -> Arc<Dataset> {
+        self.dataset.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The order in which zones of a dataset are searched: those that the source names first, then the others in file order.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`] for a name that no zone has.
+    pub fn zone_order(&self, dataset: &Dataset) -> Result<ZoneOrder, FieldError> {
+        let mut order = Vec::with_capacity(dataset.zones.len());
+        for name in &self.spec.zone_order {
+            let zone = dataset.zone_named(name)? as u32;
+            if !order.contains(&zone) {
+                order.push(zone);
+            }
+        }
+        for zone in 0..dataset.zones.len() as u32 {
+            if !order.contains(&zone) {
+                order.push(zone);
+            }
+        }
+        Ok(ZoneOrder(order.into()))
+    }
+
+    /// The dataset with the boxes that location needs: for data paged in place they are built by one bounded pass when they
+    /// are first needed, and kept in the cache.
+    ///
+    /// # Errors
+    /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
+    pub fn located(&self, watch: &mut Watch<'_>) -> Result<Arc<Dataset>, FieldError> {
+        let has_boxes = |d: &Dataset| d.zones.iter().all(|z| !z.boxes.is_empty());
+        let dataset = self.dataset();
+        if has_boxes(&dataset) {
+            return Ok(dataset);
+        }
+        let _indexing = Indexing::begin(self, watch)?;
+        // Somebody else may have made them meanwhile.
+        let dataset = self.dataset();
+        if has_boxes(&dataset) {
+            return Ok(dataset);
+        }
+        let Some((at, known)) = self.index(&dataset)? else { return Ok(dataset) };
+        let index = match known {
+            Some(index) => index,
+            // There is none, or one that is not whole or of other files: then it is made, and what is in the way of that is said.
+            None => {
+                let folder = at.parent().unwrap_or(Path::new("."));
+                let made = std::fs::create_dir_all(folder).map_err(|e| FieldError::io(folder, e));
+                made.and_then(|()| self.make_boxes(&dataset, &at, watch)).map_err(|e| e.in_cache(folder))?;
+                Store::open(&at)?
+            }
+        };
+        // Derived fields may have been named meanwhile.
+        let mut held = self.dataset.lock().unwrap_or_else(PoisonError::into_inner);
+        let dataset = Arc::new(held.with_boxes(&index, &self.pager)?);
+        *held = dataset.clone();
+        Ok(dataset)
+    }
+
+    /// Where the index of files that are paged in place lies, and the index where it is there and of these files; `None` for a store.
+    fn index(&self, dataset: &Dataset) -> Result<Option<(PathBuf, Option<Store>)>, FieldError> {
+        let Origin::Plot3d(files) = &dataset.origin else { return Ok(None) };
+        let sources = file::identities(files.files().paths())?;
+        let at = self.spec.cache_dir.join("data");
+        let at = at.join(index_name(files, sources.iter().fold(Digest::default(), Digest::state)));
+        let of_these = |index: &Store| index.root.source.as_ref() == Some(&Digest::of(&sources).to_string());
+        let known = Store::open(&at).ok().filter(of_these);
+        if known.is_some() {
+            note_use(&at, &sources);
+        }
+        Ok(Some((at, known)))
+    }
+
+    /// The uniform grids that the zones are, where that is known: of a store, and of files whose boxes were made and that are still there
+    /// (of others, who reads them says what is wrong).
+    pub fn uniform(&self) -> Vec<Option<Uniform>> {
+        let dataset = self.dataset();
+        let unknown = dataset.zones.iter().all(|z| z.boxes.is_empty());
+        let index = if unknown { self.index(&dataset).ok().flatten() } else { None };
+        match index {
+            Some((_, Some(index))) if index.root.uniform.len() == dataset.zones.len() => index.root.uniform,
+            _ => dataset.zones.iter().map(|z| z.uniform).collect(),
+        }
+    }
+
+    /// Makes the index with the boxes of files that are paged in place.
+    fn make_boxes(&self, dataset: &Dataset, at: &Path, watch: &mut Watch<'_>) -> Result<(), FieldError> {
+        let input = only_geometry(convert_input(dataset)?);
+        let paging = |z: &Zone| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page));
+        let pages: Vec<Paging> = dataset.zones.iter().map(paging).collect();
+        let (limit, threads) = (self.pager.ledger().limit(), self.means.threads());
+        let charge = |bytes: u64| charge_other(&self.pager, bytes, "making the boxes of the grid");
+        let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
+        convert::build_index(&input, &pages, at, limit, threads, &charge, &mut progress).map(|_| ())
+    }
+
+    /// Changes the memory limit, also while runs are under way. Lowering it takes effect as pages and tasks let go of what they
+    /// hold.
+    ///
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`] below [`SMALLEST_LIMIT`].
+    pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
+        check_limit(limit)?;
+        self.unseen.set_limit(&self.pager, limit);
+        Ok(())
+    }
+
+    /// Adds to the time in which threads had nothing to do.
+    pub fn add_wait(&self, seconds: f64) {
+        *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner) += seconds;
+    }
+
+    /// Adds what was read without the pager: bytes, and reads.
+    pub fn add_read(&self, read: [u64; 2]) {
+        let mut sum = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        *sum = [sum[0] + read[0], sum[1] + read[1]];
+    }
+
+    /// Bytes of pages that were not too many to be held together, as far as is known.
+    pub(crate) fn held_most(&self) -> u64 {
+        self.held_most.load(Relaxed)
+    }
+
+    /// Takes note that more than so many bytes of pages cannot be held together.
+    pub(crate) fn hold_fewer(&self, bytes: u64) {
+        self.held_most.fetch_min(bytes, Relaxed);
+    }
+
+    /// The numbers that every run reports.
+    pub fn stats(&self) -> serde_json::Value {
+        let c = self.pager.counters();
+        let read = *self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::json!({
+            "wall_s": self.opened.elapsed().as_secs_f64() + self.spec.read_s[0],
+            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_open_s + self.spec.read_s[1],
+            "wait_s": waited,
+            "base_bytes": self.base_bytes,
+            "peak_bytes": c.peak_bytes,
+            "limit_bytes": c.limit_bytes,
+            "resident_peak_bytes": crate::process::peak_resident_bytes(),
+            "pages": {
+                "total": self.dataset().page_count().unwrap_or(c.total), "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
+                "evictions": c.evictions, "given_back": c.given_back,
+                "prefetched": c.prefetched, "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped,
+                "failed": c.failed, "fills": c.fills, "derived": c.derived,
+            },
+            "bytes_read": c.bytes_read + read[0],
+            "reads": c.reads + read[1],
+            "workers": self.means.threads(),
+            "readers": self.pager.readers(),
+            "replacement": self.means.replacement.name(),
+            "transport": self.pager.reader_name(),
+            "warnings": self.dataset().warnings(),
+        })
+    }
+}
+
+/// The right to make the boxes of a session's dataset; given up when it goes.
+struct Indexing<'a>(&'a Session);
+
+impl<'a> Indexing<'a> {
+    /// Waits until nobody else makes them.
+    ///
+    /// # Errors
+    /// [`FieldError::Interrupted`] if `watch` says so, [`FieldError::Usage`] from within the making itself: a caller's progress
+    /// function that asks for what needs boxes would wait for itself.
+    fn begin(session: &'a Session, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+        let me = std::thread::current().id();
+        loop {
+            {
+                let mut by = session.indexing.lock().unwrap_or_else(PoisonError::into_inner);
+                match *by {
+                    None => {
+                        *by = Some(me);
+                        return Ok(Self(session));
+                    }
+                    Some(other) if other == me => {
+                        return Err(FieldError::Usage(format!(
+                            "{}: the boxes of the grid are being made; ask again when that is done",
+                            session.spec.path.display()
+                        )))
+                    }
+                    Some(_) => {}
+                }
+            }
+            if !watch("indexing", 0.0, 0.0) {
+                return Err(FieldError::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Indexing<'_> {
+    fn drop(&mut self) {
+        *self.0.indexing.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn as_usize(n: [u32; 3]) -> [usize; 3] {
+    n.map(|v| v as usize)
+}
+
+/// [`charge_other`] for a session, as converters take it: with what a conversion needs goes the page that its source decodes on the
+/// way where that is a store, in one charge, so that a refusal names the whole.
+pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any::Any>, FieldError> + '_ {
+    let page = match &session.dataset().origin {
+        Origin::Plot3d(_) => 0,
+        Origin::Store(s) => {
+            s.zones.iter().flat_map(|z| &z.arrays).map(field::store::layout::ArrayLayout::page_bytes).max().unwrap_or(0)
+        }
+    };
+    // Encoded beside decoded.
+    move |bytes| charge_other(&session.pager, bytes + 2 * page as u64, "the conversion")
+}
+
+/// Time that a run has waited for pages, added up by whoever waits.
+#[derive(Debug, Default)]
+pub struct Waited(AtomicU64);
+
+impl Waited {
+    /// Adds some.
+    pub fn add(&self, seconds: f64) {
+        self.0.fetch_add((seconds * 1e6) as u64, Relaxed);
+    }
+
+    /// All of it.
+    pub fn seconds(&self) -> f64 {
+        self.0.load(Relaxed) as f64 * 1e-6
+    }
+}
+
+/// A run without a dataset, or whose pages do not go through the pager: its ledger, and when it began.
+pub struct Bare {
+    /// For its ledger.
+    pub pager: Arc<Pager>,
+    means: Means,
+    /// Resident bytes before anything was read.
+    base_bytes: u64,
+    begun: Instant,
+    cpu_at_begin_s: f64,
+}
+
+impl Bare {
+    /// Begins.
+    ///
+    /// # Errors
+    /// [`FieldError::LimitTooSmall`].
+    pub fn new(means: &Means) -> Result<Self, FieldError> {
+        Ok(Self {
+            base_bytes: crate::process::base_bytes(),
+            begun: Instant::now(),
+            cpu_at_begin_s: crate::process::cpu_seconds(),
+            pager: means.pager()?,
+            means: means.clone(),
+        })
+    }
+
+    /// Tells who observes, if anybody does. Times count from the beginning of the run.
+    pub fn tell(&self, event: &pager::Event) {
+        if let Some(o) = &self.means.observer {
+            o.event(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX), event);
+        }
+    }
+
+    /// The numbers that every run reports, of one whose pages, `total` of them, go through the pager.
+    pub fn paged_stats(&self, total: u64, waited: &Waited) -> serde_json::Value {
+        let c = self.pager.counters();
+        let mut stats = self.stats();
+        stats["pages"] = serde_json::json!({
+            "total": total, "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
+            "evictions": c.evictions, "given_back": c.given_back, "prefetched": c.prefetched,
+            "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped, "failed": c.failed,
+            "fills": c.fills, "derived": c.derived,
+        });
+        // It may be another one since.
+        stats["limit_bytes"] = c.limit_bytes.into();
+        stats["wait_s"] = waited.seconds().into();
+        stats["bytes_read"] = c.bytes_read.into();
+        stats["reads"] = c.reads.into();
+        if let Some(e) = self.pager.first_failure() {
+            stats["failure"] = e.to_string().into();
+        }
+        stats
+    }
+
+    /// The numbers that every run reports; what was read is for the caller to fill in.
+    pub fn stats(&self) -> serde_json::Value {
+        serde_json::json!({
+            "wall_s": self.begun.elapsed().as_secs_f64(),
+            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_begin_s, "wait_s": 0.0,
+            "base_bytes": self.base_bytes, "peak_bytes": self.pager.counters().peak_bytes,
+            "limit_bytes": self.means.memory_limit, "resident_peak_bytes": crate::process::peak_resident_bytes(),
+            "pages": {
+                "total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "given_back": 0,
+                "prefetched": 0, "prefetched_used": 0, "prefetch_dropped": 0,
+            },
+            "bytes_read": 0, "reads": 0, "workers": self.means.threads(), "readers": self.pager.readers(),
+            "transport": self.pager.reader_name(), "warnings": [],
+        })
+    }
+}
+
+/// Whether so many bytes are read past the page cache. Data that it cannot keep anyway go past it: 48 KiB at random come at 980 MB/s
+/// that way and at 500 through it, for a third of the processor time. What it can keep is read through it, so that the next run finds
+/// it there.
+pub fn is_past_cache(bytes: u64) -> bool {
+    bytes > crate::process::memory_available().map_or(u64::MAX, |b| b / 2)
+}
+
+fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
+    let folder = spec.cache_dir.join("data");
+    let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
+    let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
+    let given = Given {
+        grids: &grids,
+        q: &spec.q,
+        function: &spec.function,
+        times: &spec.times,
+        dt: spec.dt,
+        untimed: &spec.untimed,
+    };
+    Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
+}
+
+fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {
+    if spec.is_store()? {
+        return Dataset::from_store(Store::open(&spec.path)?, pager);
+    }
+    Dataset::from_plot3d(open_plot3d(spec, watch)?, pager)
+}
+
+/// Names the index of files by what they are and how they are read: the same files are read in another way when options say so.
+fn index_name(files: &Plot3d, sources: Digest) -> String {
+    // With what an index says: one that was made before uniform grids were looked for is none of these.
+    let mut digest = sources.text("uniform").text(&files.catalog.format);
+    for (n, zone) in files.catalog.zones.iter().enumerate() {
+        digest = digest.text(&format!(" {:?}", zone.dims));
+        let geometry = zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field);
+        for layout in geometry.filter_map(|(m, _)| files.layout(n, m)) {
+            digest = digest.text(&layout.reading());
+        }
+    }
+    let name = files.files().paths().first().and_then(|p| p.file_stem()).and_then(|s| s.to_str()).unwrap_or("data");
+    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(40).collect();
+    format!("{name}-{digest}.index")
+}

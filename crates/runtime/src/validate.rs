@@ -1,0 +1,95 @@
+//! Reads everything once: a store's shards against their checksums ([`check_store`]), and the pages of data that are paged in place,
+//! where there are no checksums and lengths and shapes are what can be held.
+
+use crate::limits::{charge_other, fetch_error, held_together};
+use crate::session::{Bare, Means, Session, Watch};
+use convert::check::{check_store, Told};
+use field::error::FieldError;
+use field::store::{Problem, Store, Validation};
+use field::volume::store::VolumeStore;
+use pager::{Event, PageErrorKind, PageId, PagerError};
+use std::path::Path;
+
+/// [`check_store`] as a run: under a ledger of its own, with its events, and with the numbers that every run reports.
+///
+/// # Errors
+/// As [`check_store`].
+pub fn run(path: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<(Validation, serde_json::Value), FieldError> {
+    let bare = Bare::new(means)?;
+    let charge = |bytes: u64| charge_other(&bare.pager, bytes, "checking a page at a time");
+    let told = |e: Event| bare.tell(&e);
+    let told = means.observer.is_some().then_some(&told as &Told<'_>);
+    let mut progress = |done: u64, total: u64| watch("validating", done as f64, total as f64);
+    let found = check_store(path, means.threads(), &charge, told, &mut progress)?;
+    let mut stats = bare.stats();
+    let pages = match VolumeStore::is_volume(path) {
+        true => VolumeStore::open(path)?.checked().page_count(),
+        false => Store::open(path)?.page_count(),
+    };
+    stats["pages"]["total"] = pages.into();
+    for key in ["touched", "faults"] {
+        // Each page is read once, whether it holds or not.
+        stats["pages"][key] = found.pages.into();
+    }
+    stats["bytes_read"] = found.bytes.into();
+    stats["reads"] = found.reads.into();
+    Ok((found, stats))
+}
+
+/// What was found in pages without checksums.
+#[derive(Clone, Debug, Default)]
+pub struct ReadAll {
+    /// Pages read.
+    pub pages: u64,
+    /// Pages that cannot be had: what, and why; the first hundred.
+    pub problems: Vec<Problem>,
+    /// How many there are.
+    pub problem_count: u64,
+}
+
+/// Reads every page of every array and step once.
+///
+/// # Errors
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]; failed pages are no error but in the result.
+pub fn read_all(session: &Session, watch: &mut Watch<'_>) -> Result<ReadAll, FieldError> {
+    let dataset = session.dataset();
+    let steps = dataset.catalog.times.len().max(1) as u32;
+    let arrays = || dataset.zones.iter().flat_map(|z| z.arrays.iter().map(move |a| (z, a)));
+    let total: u64 = arrays().map(|(z, a)| z.translation.count() * u64::from(if a.steady { 1 } else { steps })).sum();
+    let mut found = ReadAll::default();
+    for (z, a) in arrays() {
+        // Enough at once to keep the readers busy, as far as they can be held together.
+        let page_bytes = (z.translation.component * a.components * a.dtype.size()).max(1) as u64;
+        let together = held_together(&session.pager, page_bytes);
+        let batch = (together / page_bytes).clamp(1, 4 * session.pager.readers() as u64);
+        for step in 0..if a.steady { 1 } else { steps } {
+            let mut next = 0;
+            while next < z.translation.count() {
+                if !watch("validating", found.pages as f64, total as f64) {
+                    return Err(FieldError::Interrupted);
+                }
+                let end = (next + batch).min(z.translation.count());
+                let pages: Vec<PageId> = (next..end).map(|p| PageId::new(a.id, step, p)).collect();
+                match session.pager.fetch(&pages) {
+                    Ok(_) => {}
+                    Err(PagerError::Page(p)) if !matches!(p.kind, PageErrorKind::TooLarge { .. }) => {
+                        for p in pages.iter().filter_map(|p| session.pager.failure(*p)) {
+                            found.problem_count += 1;
+                            if found.problems.len() < NAMED {
+                                let (what, error) = (p.what.to_string(), p.kind.to_string());
+                                found.problems.push(Problem { what, error });
+                            }
+                        }
+                    }
+                    Err(e) => return Err(fetch_error(&session.pager, e, page_bytes * pages.len() as u64, 0)),
+                }
+                found.pages += end - next;
+                next = end;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Problems that are named; further ones are counted.
+const NAMED: usize = 100;

@@ -1,0 +1,89 @@
+//! What tests and experiments share: folders, random numbers, damaged bytes, volumes of a formula.
+
+pub mod volumes;
+
+use std::path::{Path, PathBuf};
+
+/// A directory of one test, removed at its end.
+pub struct TestDir(PathBuf);
+
+impl TestDir {
+    /// An empty directory whose name holds this one and the number of the process.
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("farfield-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The path of a file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Its own path.
+    pub fn at(&self) -> &Path {
+        &self.0
+    }
+
+    /// Every name in it, in order.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for TestDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A small generator for tests (64-bit linear congruential, high bits); seeds are fixed and so are the tests.
+pub struct Lcg(pub u64);
+
+impl Lcg {
+    /// The next number, below 2^31.
+    #[expect(clippy::should_implement_trait, reason = "it has no end")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// Every file that a parser reads is also read with bytes flipped, cut off, doubled and overwritten: nothing but an error may
+/// come of it.
+pub fn mutations(original: &[u8], rounds: usize, mut parse: impl FnMut(&[u8])) {
+    let mut random = Lcg(7);
+    for _ in 0..rounds {
+        let mut bytes = original.to_vec();
+        for _ in 0..=random.below(4) {
+            if bytes.is_empty() {
+                break;
+            }
+            let at = random.below(bytes.len() as u64) as usize;
+            match random.below(6) {
+                0 => bytes.truncate(at),
+                1 => bytes[at] ^= 1 << random.below(8),
+                2 => bytes[at] = random.next() as u8,
+                3 => bytes[at] = b"0123456789-.,:/<>\"= \n"[random.below(21) as usize],
+                4 => {
+                    let end = (at + 8).min(bytes.len());
+                    let value = [0xff, 0x7f, 0x80, 0][random.below(4) as usize];
+                    bytes[at..end].fill(value);
+                }
+                _ => {
+                    let copy = bytes[at..(at + 20).min(bytes.len())].to_vec();
+                    bytes.splice(at..at, copy);
+                }
+            }
+        }
+        parse(&bytes);
+    }
+}
