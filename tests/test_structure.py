@@ -23,7 +23,21 @@ SNAPSHOTS = ROOT / "tests" / "snapshots"
 LINES_AT_MOST = 600
 
 # A crate may use those before it.
-CHAIN = "pager field testing kernels output profile convert runtime trace extract render bench python".split()
+CHAIN = [
+    "pager",
+    "field",
+    "testing",
+    "kernels",
+    "output",
+    "profile",
+    "convert",
+    "runtime",
+    "trace",
+    "extract",
+    "render",
+    "bench",
+    "python",
+]
 
 
 def sources(*suffixes: str) -> Iterator[Path]:
