@@ -59,7 +59,7 @@ def make(folder: Path) -> None:
 
 
 def _flows(folder: Path) -> None:
-    """wing.xyz and wing.q: two zones, the first of which has a wall; wing_1.q to wing_4.q are time steps. grid_*.xyz and sol_*.q
+    """wing.xyz and wing.q: two zones, the first with a wall; wing_1.q to wing_4.q are time steps. grid_*.xyz and sol_*.q
     are a grid that moves."""
     whole = box(41, 9, 7, size=(2, 1, 1))
     for q in whole.q[1:4]:

@@ -68,7 +68,7 @@ RUNS = {
     "bench compare": "bench compare convert.json convert.json",
     "bench report": "bench report --results results -o page.md",
 }
-"""A name for each run, and what is typed. `bench run` prints documents of which there is a schema."""
+"""A name for each run, and what is typed. `bench run` prints documents that have a schema."""
 
 FLOW = "flow.zarr"
 TRACE = f"trace {FLOW} {LINE} -o a.npz"

@@ -31,7 +31,7 @@ ITEM = re.compile(r"- (`[^`]+`(?:, `[^`]+`)*)(: \S.*)?$")
 
 
 def is_part(key: str, whole: str) -> bool:
-    """Whether one key is inside of what another one names."""
+    """Whether one key lies under another."""
     return key.startswith(whole) and key[len(whole) : len(whole) + 1] in (" ", ".", "[", "(", ":")
 
 

@@ -42,10 +42,9 @@ VOLATILE = (
     "restarts",
     "elders",
     "dropped",
-    "steps_made",
 )
 """Endings of keys of printed JSON whose values differ from run to run: times, memory, counts of what paging did."""
-PAGING = ("pages", "transport", "output", "warnings", "version", "path", "source", "files", "store")
+PAGING = ("pages", "transport", "output", "version", "path", "source", "files", "store")
 """Keys whose values name folders or say how pages came."""
 
 

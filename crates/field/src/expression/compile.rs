@@ -35,7 +35,7 @@ pub enum One {
 
 /// What two numbers become.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // the operators and functions of the same names
 pub enum Two {
     Add,
     Subtract,
@@ -54,7 +54,7 @@ pub enum Two {
 
 /// What the nine derivatives of a vector become.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // the derived fields of the same names
 pub enum Nine {
     Lambda2,
     SwirlingStrength,
@@ -62,7 +62,7 @@ pub enum Nine {
 
 /// Numbers that are the same in a zone at a time step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
+#[allow(missing_docs)] // the constants of the same names
 pub enum Given {
     Time,
     Gamma,
