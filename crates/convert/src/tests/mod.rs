@@ -14,6 +14,7 @@ use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Located, PageMap, Target};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
+use testing::TestDir;
 
 /// Values `[step][c][k][j][i]` in memory.
 #[derive(Clone)]
@@ -135,27 +136,6 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
     Case {
         input: ConvertInput { catalog, arrays, files: Vec::new(), series: SeriesFiles::default(), made: String::new() },
         memory,
-    }
-}
-
-/// A folder that goes away.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let p = std::env::temp_dir().join(format!("ff-convert-{name}-{}", std::process::id()));
-        std::fs::remove_dir_all(&p).ok();
-        std::fs::create_dir_all(&p).unwrap();
-        Self(p)
-    }
-    fn join(&self, n: &str) -> PathBuf {
-        self.0.join(n)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
     }
 }
 

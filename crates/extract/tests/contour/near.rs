@@ -3,7 +3,7 @@
 use crate::across::files;
 use crate::gathered::Gathered;
 use crate::volumes::{ball, draw, pager, spec};
-use crate::zones::{draw as draw_zones, iso, open, Folder};
+use crate::zones::{draw as draw_zones, iso, open, ZonesFolder};
 use extract::contour::{run_volume, ContourSpec, VolumeContour};
 use field::error::FieldError;
 use field::plot3d::Precision;
@@ -135,7 +135,7 @@ fn in_zones_too_the_nearest_part_is_nearest_in_space() {
         for (gaps, nearer) in GAPS {
             let of = Balls { long, gaps };
             let (spacing, dims) = (of.spacing(), of.dims().map(|n| n as usize));
-            let folder = Folder::new(&format!("near-{long}-{}", gaps[0] + gaps[1]));
+            let folder = ZonesFolder::new(&format!("near-{long}-{}", gaps[0] + gaps[1]));
             let place = |_: usize, f: [f64; 3]| bend(std::array::from_fn(|a| f[a] * spacing[a] * (dims[a] - 1) as f64));
             let session =
                 open(&files(&folder, &[dims], Precision::Double, place, |x| 100.0 + of.depth(x)), 64 << 20, 1);

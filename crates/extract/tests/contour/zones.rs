@@ -11,9 +11,9 @@ use runtime::chosen::convert_input;
 use runtime::session::{charge_for, Means, Session, SourceSpec};
 use std::path::{Path, PathBuf};
 
-pub struct Folder(pub PathBuf);
+pub struct ZonesFolder(pub PathBuf);
 
-impl Drop for Folder {
+impl Drop for ZonesFolder {
     fn drop(&mut self) {
         let _left = std::fs::remove_dir_all(&self.0);
     }
@@ -43,7 +43,7 @@ fn density(x: [f64; 3]) -> f64 {
     1.0 + (0..3).map(|a| (x[a] - CENTRE[a]).powi(2)).sum::<f64>().sqrt()
 }
 
-impl Folder {
+impl ZonesFolder {
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("farfield-contour-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -122,7 +122,7 @@ fn distance(x: [f64; 3]) -> f64 {
 
 #[test]
 fn a_ball_through_two_zones_meets_itself() {
-    let folder = Folder::new("ball");
+    let folder = ZonesFolder::new("ball");
     let session = open(&folder.files(Precision::Double, &DIMS, false), 64 << 20, 2);
     let (s, _) = draw(&session, &iso("density", &[1.0 + RADIUS]));
     let (area, volume) =
@@ -154,7 +154,7 @@ fn a_ball_through_two_zones_meets_itself() {
 
 #[test]
 fn equal_whatever_the_limit_the_pages_and_the_workers() {
-    let folder = Folder::new("equal");
+    let folder = ZonesFolder::new("equal");
     let files = folder.files(Precision::Single, &DIMS, true);
     let session = open(&files, 128 << 20, 1);
     session.define(&["twice = 2 * density".to_owned()]).unwrap();
@@ -186,7 +186,7 @@ fn equal_whatever_the_limit_the_pages_and_the_workers() {
 
 #[test]
 fn holes_are_left_out() {
-    let folder = Folder::new("holes");
+    let folder = ZonesFolder::new("holes");
     let session = open(&folder.files(Precision::Double, &DIMS, true), 64 << 20, 2);
     let spec = ContourSpec { what: What::Plane { origin: [0.5, 0.2, 0.5], normal: [0.0, 0.0, 2.0] }, ..iso("", &[]) };
     let (s, _) = draw(&session, &spec);
@@ -204,7 +204,7 @@ fn holes_are_left_out() {
 #[test]
 fn collapsed_cells_leave_no_gap() {
     // A cylinder with an axis: i from the axis outward, j around and back on itself, k along.
-    let folder = Folder::new("axis");
+    let folder = ZonesFolder::new("axis");
     let dims = [12, 25, 9];
     let at = |ijk: [usize; 3]| {
         let (r, a) = (ijk[0] as f64 / 11.0, ijk[1] as f64 / 24.0 * std::f64::consts::TAU);
@@ -244,7 +244,7 @@ fn collapsed_cells_leave_no_gap() {
 
 #[test]
 fn one_layer_of_cells_and_none() {
-    let folder = Folder::new("thin");
+    let folder = ZonesFolder::new("thin");
     let session = open(&folder.files(Precision::Single, &[[30, 20, 2], [30, 20, 1]], false), 32 << 20, 1);
     let (s, made) = draw(&session, &iso("density", &[1.9]));
     assert!(!s.triangles.is_empty() && made.thin_zones == 1);
@@ -254,7 +254,7 @@ fn one_layer_of_cells_and_none() {
 
 #[test]
 fn names_and_values_are_checked_first() {
-    let folder = Folder::new("names");
+    let folder = ZonesFolder::new("names");
     let session = open(&folder.files(Precision::Single, &[[5, 5, 5]], false), 32 << 20, 1);
     let fails = |spec: ContourSpec| run(&session, &spec, &mut |_| Ok(()), &mut |_, _, _| true).unwrap_err();
     assert!(matches!(fails(iso("nothing", &[1.0])), FieldError::Unknown { .. }));
@@ -273,7 +273,7 @@ fn names_and_values_are_checked_first() {
 
 #[test]
 fn precision_is_that_of_the_grid() {
-    let folder = Folder::new("precision");
+    let folder = ZonesFolder::new("precision");
     for precision in [Precision::Single, Precision::Double] {
         let session = open(&folder.files(precision, &[[9, 9, 9]], false), 32 << 20, 1);
         let mut single = None;
@@ -294,7 +294,7 @@ fn precision_is_that_of_the_grid() {
 /// A store whose page is damaged: counted, told, and nothing drawn from it.
 #[test]
 fn a_damaged_page_leaves_a_hole() {
-    let folder = Folder::new("damaged");
+    let folder = ZonesFolder::new("damaged");
     let session = open(&folder.files(Precision::Single, &DIMS, false), 64 << 20, 1);
     let store = folder.store(&session, 8);
     let (whole, _) = draw(&open(&store, 64 << 20, 1), &iso("density", &[1.3]));

@@ -1,7 +1,8 @@
 //! Slices of volumes.
 
 use super::made::{channel, level, pager, straight, Made};
-use super::{bits, Folder};
+use super::bits;
+use testing::TestDir;
 use extract::sliceimage::{of_volume, Look, PlaneSpec, SliceArrays, VolumeChoice, VolumeView};
 use field::error::FieldError;
 use field::volume::{ChannelSpec, Placement, VolumeKind, VolumeLevel, VoxelType};
@@ -240,7 +241,7 @@ fn what_is_missing_is_missing_and_no_more() {
 fn pages_that_fail_are_counted_and_hatched() {
     let dims = [32, 32, 4];
     let rule = |at: [u32; 3], _: usize, _: u32| f64::from(at[0]);
-    let folder = Folder::new("slice-failed");
+    let folder = TestDir::new("slice-failed");
     let spec = PlaneSpec { resolution: Some(1.0), ..plane([0.0, 0.0, 1.0]) };
     let mut files = Vec::new();
     for workers in [1, 2] {
@@ -280,7 +281,7 @@ fn rgba(path: &std::path::Path) -> ([u32; 2], Vec<u8>) {
 fn colours_channels_and_labels_have_colours_of_their_own() {
     let dims = [16, 8, 3];
     let pager = pager(8 << 20, 2);
-    let folder = Folder::new("slice-colours");
+    let folder = TestDir::new("slice-colours");
     let spec = PlaneSpec { resolution: Some(1.0), ..plane([0.0, 0.0, 1.0]) };
     let write = |levels: &[VolumeLevel], kind, channels: &[ChannelSpec], look: Option<Look>| {
         let slice = of_volume(view(levels, kind, channels), &spec, &VolumeChoice::default()).unwrap();
@@ -362,7 +363,7 @@ fn coarse_pixels_show_a_coarse_level_and_pages_of_it_alone() {
 fn pictures_larger_than_memory() {
     let dims = [96, 96, 8];
     let rule = |at: [u32; 3], _: usize, _: u32| rough(at);
-    let folder = Folder::new("slice-large");
+    let folder = TestDir::new("slice-large");
     let spec = PlaneSpec { size: Some([2000, 2000]), ..plane([0.0, 0.1, 1.0]) };
     let mut files: Vec<[Vec<u8>; 3]> = Vec::new();
     for limit in [8 << 20, 200 << 20] {
@@ -396,7 +397,7 @@ fn pictures_larger_than_memory() {
     let stopped =
         slice.write(&pager, 2, &folder.path("b.png"), None, &Provenance::default(), &mut |_, done, _| done < 500.0);
     assert!(matches!(stopped, Err(FieldError::Interrupted)), "{stopped:?}");
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 3);
+    assert_eq!(std::fs::read_dir(folder.at()).unwrap().count(), 3);
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn unexplained(a: &[f64], b: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::options::{Format, Kind, Precision};
-    use super::super::tests::Folder;
+    use super::super::tests::Plot3dFolder;
     use super::super::write::{write, Spec};
     use super::super::Plot3dOptions;
     use super::*;
@@ -188,7 +188,7 @@ mod tests {
                             // Its integers stand where WHOLE has coordinates: refused before it comes to this.
                             continue;
                         }
-                        let folder = Folder::new();
+                        let folder = Plot3dFolder::new();
                         let grid = folder.file("a.xyz", &file(Kind::Grid, format, order, dims, precision, iblank));
                         let q = folder.file("a.q", &file(Kind::Q, format, order, dims, precision, false));
                         // Which of the numbers have fewer digits in text is not the point.
@@ -235,7 +235,7 @@ mod tests {
                 }
             })
             .unwrap();
-            let folder = Folder::new();
+            let folder = Plot3dFolder::new();
             let open = folder.open(&folder.file("a.xyz", &out), &[], &[]).unwrap();
             let said = open.catalog.guessed.join(" ");
             assert_eq!(open.catalog.zones.len(), 2, "{said}");
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_option_has_the_last_word() {
-        let folder = Folder::new();
+        let folder = Plot3dFolder::new();
         let dims = [9, 8, 6];
         let grid =
             folder.file("a.xyz", &file(Kind::Grid, Format::Binary, Order::Planes, dims, Precision::Single, false));

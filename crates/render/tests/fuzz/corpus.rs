@@ -1,6 +1,6 @@
 //! Small valid inputs of every format, made by the writers.
 
-use crate::harness::Folder;
+use testing::TestDir;
 use convert::{convert, ConvertOptions};
 use field::error::FieldError;
 use field::plot3d::write::{write, Spec};
@@ -75,7 +75,7 @@ pub fn ascii() -> Vec<Vec<u8>> {
 }
 
 /// A grid and a q file of two zones, with room for a function file's names.
-pub fn files(folder: &Folder) -> [PathBuf; 3] {
+pub fn files(folder: &TestDir) -> [PathBuf; 3] {
     let spec = |kind, functions| Spec { functions, ..Spec::new(kind, vec![[9, 8, 7], [5, 6, 4]]) };
     [
         folder.file("a.xyz", &plot3d(&Spec { iblank: true, ..spec(Kind::Grid, 1) })),
@@ -84,7 +84,7 @@ pub fn files(folder: &Folder) -> [PathBuf; 3] {
     ]
 }
 
-fn session(folder: &Folder, [grid, q, _]: &[PathBuf; 3]) -> Session {
+fn session(folder: &TestDir, [grid, q, _]: &[PathBuf; 3]) -> Session {
     let spec =
         SourceSpec { path: grid.clone(), q: vec![q.clone()], cache_dir: folder.path("cache"), ..SourceSpec::default() };
     let means =
@@ -93,7 +93,7 @@ fn session(folder: &Folder, [grid, q, _]: &[PathBuf; 3]) -> Session {
 }
 
 /// A store of those files.
-pub fn store(folder: &Folder, codec: Codec) -> PathBuf {
+pub fn store(folder: &TestDir, codec: Codec) -> PathBuf {
     let session = session(folder, &files(folder));
     let input = convert_input(&session.dataset()).expect("it can be read");
     let path = folder.path(codec.name());
@@ -103,7 +103,7 @@ pub fn store(folder: &Folder, codec: Codec) -> PathBuf {
 }
 
 /// What a conversion that was interrupted has left in a folder: that, the target that it was for, and the source.
-pub fn interrupted(folder: &Folder) -> (PathBuf, PathBuf, Session) {
+pub fn interrupted(folder: &TestDir) -> (PathBuf, PathBuf, Session) {
     let session = session(folder, &files(folder));
     let target = folder.path("s.zarr");
     let mut calls = 0;

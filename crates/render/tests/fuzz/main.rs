@@ -16,7 +16,8 @@ use field::store::codec::{Codec, Encoder};
 use field::store::layout::{all_arrays, documents, lay_out, ArrayLayout};
 use field::store::metadata::Root;
 use field::store::{check_index, Store};
-use harness::{names, Folder, Target};
+use harness::{names, Target};
+use testing::TestDir;
 use output::{fuzz_lines, Budget, LineFile};
 use render::scene::Document;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ const PLAIN: Target<'static> =
     Target { name: "", corpus: Vec::new(), words: &[], cases: 3000, memory: MEGABYTE / 2, seal: &|_| {} };
 
 /// Opens `grid` with `q` and `function` as a command would; an error has to name a file.
-fn open_plot3d(folder: &Folder, grid: &Path, q: &[&Path], function: &[&Path]) {
+fn open_plot3d(folder: &TestDir, grid: &Path, q: &[&Path], function: &[&Path]) {
     let own = |list: &[&Path]| list.iter().map(|p| p.to_path_buf()).collect::<Vec<_>>();
     let opened = Plot3d::open(grid, &own(q), &own(function), &Plot3dOptions::default(), &folder.path("cache"));
     match opened {
@@ -45,7 +46,7 @@ fn open_plot3d(folder: &Folder, grid: &Path, q: &[&Path], function: &[&Path]) {
 
 #[test]
 fn plot3d_binary() {
-    let folder = Folder::new("binary");
+    let folder = TestDir::new("binary");
     let kinds = [Kind::Grid, Kind::Q, Kind::Function];
     let corpus = kinds.iter().flat_map(|k| corpus::binary(*k)).collect();
     let mut n = 0;
@@ -60,7 +61,7 @@ fn plot3d_binary() {
 
 #[test]
 fn plot3d_beside_a_good_grid() {
-    let folder = Folder::new("beside");
+    let folder = TestDir::new("beside");
     let [grid, _, _] = corpus::files(&folder);
     let corpus: Vec<Vec<u8>> = ["a.q", "a.f"].iter().map(|n| std::fs::read(folder.path(n)).unwrap()).collect();
     let mut n = 0;
@@ -76,7 +77,7 @@ fn plot3d_beside_a_good_grid() {
 
 #[test]
 fn plot3d_ascii() {
-    let folder = Folder::new("ascii");
+    let folder = TestDir::new("ascii");
     let mut n = 0;
     // Two blocks of the text are held, whatever its size, and one of what is made of it.
     let target = Target { name: "plot3d-ascii", corpus: corpus::ascii(), memory: MEGABYTE, cases: 1500, ..PLAIN };
@@ -97,7 +98,7 @@ const JSON: &[&str] = &[
 
 #[test]
 fn plot3d_side_files() {
-    let folder = Folder::new("side");
+    let folder = TestDir::new("side");
     let [grid, q, function] = corpus::files(&folder);
     let settings: &[u8] = br#"{"byte-order": "little", "iblank": "yes", "q": {"precision": 64}, "reference": {"length": 0.1, "gamma": 1.4},
         "zones": {"zone2": {"scale": 0.001}}, "zone-names": ["body", "wake"], "names": ["cp", "u;velocity", "v", "w"]}"#;
@@ -144,7 +145,7 @@ fn seed_file(
     words: &'static [&'static str],
     parse: fn(&[u8]),
 ) {
-    let folder = Folder::new(name);
+    let folder = TestDir::new(name);
     let mut n = 0;
     Target { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
         parse(bytes);
@@ -187,7 +188,7 @@ fn seed_vtp() {
         format=\"ascii\">\n1 2 3\n4 5.5 -6\n</DataArray></Points></Piece></PolyData></VTKFile>";
     let binary = text
         .replace("format=\"ascii\">\n1 2 3\n4 5.5 -6\n", "format=\"binary\">GAAAAAAAgD8AAABAAABAQAAAgEAAALBAAADAwA==");
-    let folder = Folder::new("seed-vtp-lines");
+    let folder = TestDir::new("seed-vtp-lines");
     let corpus = vec![text.as_bytes().to_vec(), binary.into_bytes(), corpus::lines(&folder.path("a.vtp"), false)];
     seed_file("seed-vtp", "vtp", corpus, XML, fuzz_vtp);
 }
@@ -211,7 +212,7 @@ const XML: &[&str] = &[
 ];
 
 fn line_file(name: &'static str, extension: &str, words: &'static [&'static str]) {
-    let folder = Folder::new(name);
+    let folder = TestDir::new(name);
     let path = folder.path(&format!("lines.{extension}"));
     let corpus = [true, false].map(|both| corpus::lines(&path, both)).to_vec();
     let mut n = 0;
@@ -256,7 +257,7 @@ fn seal_root(bytes: &mut [u8]) {
 /// A root that was forged, checksum and all: its numbers size nothing.
 #[test]
 fn store_root() {
-    let folder = Folder::new("root");
+    let folder = TestDir::new("root");
     let store = corpus::store(&folder, Codec::None);
     let path = store.join("zarr.json");
     let corpus = vec![std::fs::read(&path).unwrap()];
@@ -292,7 +293,7 @@ fn store_root() {
 /// Both sums of a root that lists sizes near the largest number overflow. Forged, so that the checksum holds.
 #[test]
 fn sizes_that_overflow() {
-    let folder = Folder::new("overflow");
+    let folder = TestDir::new("overflow");
     let store = corpus::store(&folder, Codec::None);
     let path = store.join("zarr.json");
     let whole = std::fs::read(&path).unwrap();
@@ -311,7 +312,7 @@ fn sizes_that_overflow() {
 /// A store with any one document damaged is refused, whole as it may look, and the document is named.
 #[test]
 fn store_documents() {
-    let folder = Folder::new("documents");
+    let folder = TestDir::new("documents");
     let store = corpus::store(&folder, Codec::Lz4);
     let opened = Store::open(&store).unwrap();
     let listed: Vec<String> = documents(&opened.zones, opened.root.data).map(|d| d.0).collect();
@@ -333,7 +334,7 @@ fn store_documents() {
 /// An index with its checksum made right: what passes lies where it must, page behind page.
 #[test]
 fn shard_index() {
-    let folder = Folder::new("index");
+    let folder = TestDir::new("index");
     let layouts: Vec<(ArrayLayout, Vec<u8>)> = [Codec::None, Codec::Zstd { level: 1 }, Codec::Lz4]
         .into_iter()
         .map(|codec| {
@@ -414,7 +415,7 @@ fn seal_note(bytes: &mut [u8]) {
 /// The plan and the records of units that an interrupted conversion left, forged.
 #[test]
 fn conversion_notes() {
-    let folder = Folder::new("notes");
+    let folder = TestDir::new("notes");
     let (partial, _, _session) = corpus::interrupted(&folder);
     let units = std::fs::read_dir(partial.join("units")).unwrap();
     let mut corpus: Vec<Vec<u8>> = units.map(|e| std::fs::read(e.unwrap().path()).unwrap()).collect();
@@ -426,7 +427,7 @@ fn conversion_notes() {
 /// The same, damaged, where they lie: what is gone on with becomes the store that it would have become.
 #[test]
 fn conversions_gone_on_with() {
-    let folder = Folder::new("resumed");
+    let folder = TestDir::new("resumed");
     let (partial, target, session) = corpus::interrupted(&folder);
     let mut names: Vec<_> = std::fs::read_dir(partial.join("units")).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
@@ -462,7 +463,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 /// The notes beside converted text, which say how it is read.
 #[test]
 fn converted_text_notes() {
-    let folder = Folder::new("text-notes");
+    let folder = TestDir::new("text-notes");
     let mut notes: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let text = corpus::ascii().swap_remove(0);
     let grid = folder.file("t.xyz", &text);

@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn error(bytes: &[u8]) -> String {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let path = folder.file("bad.xyz", bytes);
     let e = folder.open(&path, &[], &[]).map(|p| p.catalog).unwrap_err();
     let text = e.to_string();
@@ -62,7 +62,7 @@ fn swapped_header() {
     let big =
         bytes(&Spec { format: Format::Binary, byte_order: ByteOrder::Big, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) });
     let mixed = [&big[..16], &little[16..]].concat();
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let open = folder.open(&folder.file("a.xyz", &mixed), &[], &[]).unwrap();
     assert!(
         open.catalog.guessed.iter().any(|s| s.contains("do not look like coordinates")),
@@ -76,7 +76,7 @@ fn nan_filled_is_data() {
     let spec = Spec { format: Format::Binary, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) };
     let mut file = Vec::new();
     write(&mut file, &spec, &mut |_, _, _, plane| plane.fill(f64::NAN)).unwrap();
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let open = folder.open(&folder.file("a.xyz", &file), &[], &[]).unwrap();
     assert_eq!(open.catalog.zones[0].dims, [7, 6, 5]);
     assert!(open.catalog.guessed.iter().any(|s| s.contains("do not look like coordinates")));
@@ -127,7 +127,7 @@ fn absurd_headers() {
 
 #[test]
 fn other_kinds_are_named() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let q = Spec { kind: Kind::Q, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) };
     let f = Spec { kind: Kind::Function, functions: 2, ..q.clone() };
     let g = Spec { kind: Kind::Grid, ..q.clone() };
@@ -165,7 +165,7 @@ fn two_ways() -> Spec {
 #[test]
 fn ambiguous() {
     let spec = two_ways();
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     // Values decide where they can: small integers are no lengths.
     let open = folder.open(&folder.file("a.xyz", &bytes(&spec)), &[], &[]).unwrap();
     assert_eq!((open.catalog.dimension, open.catalog.zones[0].dims), (2, [8, 9, 1]));
@@ -201,7 +201,7 @@ fn ambiguous() {
 /// What a settings file says wrong is said of that file, not of the grid or of nothing.
 #[test]
 fn settings_that_do_not_fit_are_named() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let path = folder.file("a.xyz", &bytes(&grid(Format::Binary)));
     for (text, word) in
         [(r#"{"zones": {"wing": {"scale": 2}}}"#, "wing"), (r#"{"zone-names": ["a", "b", "c", "d", "e"]}"#, "5 zones")]
@@ -214,7 +214,7 @@ fn settings_that_do_not_fit_are_named() {
 
 #[test]
 fn shrinking_files_are_noticed() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let whole = bytes(&grid(Format::Binary));
     let path = folder.file("a.xyz", &whole);
     let open = folder.open(&path, &[], &[]).unwrap();
@@ -230,7 +230,7 @@ fn shrinking_files_are_noticed() {
 #[test]
 fn records_above_2_gib() {
     use std::os::unix::fs::FileExt;
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let (ni, nj, nk) = (1024_u64, 1024, 100);
     let data = ni * nj * nk * 24;
     for split in [true, false] {
@@ -337,7 +337,7 @@ fn headers_are_integers() {
     for format in [Format::Ascii, Format::Binary] {
         let spec =
             Spec { format, dimension: Dimension::Two, ..Spec::new(Kind::Grid, vec![[2, 6, 1], [5, 6, 1], [2, 5, 1]]) };
-        let folder = Folder::new();
+        let folder = Plot3dFolder::new();
         let open = folder.open(&folder.file("a.xyz", &bytes(&spec)), &[], &[]).unwrap();
         assert_eq!((open.catalog.dimension, open.catalog.zones.len()), (2, 3));
     }
@@ -345,7 +345,7 @@ fn headers_are_integers() {
 
 #[test]
 fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let bad = folder.file("bad.xyz", b"1\n3 3 3\n1. 2. 3.\n");
     let open = |most: u32| {
         let mut calls = 0;
@@ -372,7 +372,7 @@ fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
 
 #[test]
 fn a_pipe_is_refused_and_nobody_waits_for_it() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let pipe = folder.0.join("pipe.xyz");
     let name = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(pipe.as_os_str())).unwrap();
     // SAFETY: a C string that lives through the call.

@@ -27,7 +27,7 @@ fn is_ambiguous(open: Result<Plot3d, FieldError>) -> bool {
 
 #[test]
 fn how_a_text_was_read_before_binds_nobody() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let g = folder.file("g.xyz", either().as_bytes());
     let plane = folder.file("plane.q", plane_q().as_bytes());
     let space = folder.file("box.q", box_q().as_bytes());
@@ -51,7 +51,7 @@ fn how_a_text_was_read_before_binds_nobody() {
 
 #[test]
 fn the_same_is_said_and_nothing_is_read_twice() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let g = folder.file("g.xyz", either().as_bytes());
     let q = folder.file("plane.q", plane_q().as_bytes());
     let cache = folder.0.join("cache");
@@ -82,7 +82,7 @@ fn the_same_is_said_and_nothing_is_read_twice() {
 
 #[test]
 fn what_cannot_be_kept_is_no_trouble_until_it_is_needed() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let g = folder.file("g.xyz", either().as_bytes());
     let cache = folder.file("cache", b"a file where a folder goes");
     assert!(is_ambiguous(folder.open(&g, &[], &[])));
@@ -100,7 +100,7 @@ fn what_cannot_be_kept_is_no_trouble_until_it_is_needed() {
 
 #[test]
 fn text_in_the_place_of_other_text_is_read_itself() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let text = |dims: &str| format!("1\n{dims}\n{}\n", (0..24).map(|n| format!("{n}.5")).collect::<Vec<_>>().join(" "));
     let g = folder.file("g.xyz", text("2 2 2").as_bytes());
     let when = std::fs::metadata(&g).unwrap().modified().unwrap();
@@ -114,7 +114,7 @@ fn text_in_the_place_of_other_text_is_read_itself() {
 
 #[test]
 fn of_binary_files_nothing_is_looked_for_or_kept() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let spec = Spec::new(Kind::Grid, vec![[4, 3, 2]]);
     let g = folder.file("g.xyz", &bytes(&spec));
     folder.open(&g, &[], &[]).unwrap();

@@ -16,9 +16,9 @@ use crate::catalog::{DType, Rows};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder of its own for each test, removed at the end.
-pub(super) struct Folder(pub PathBuf);
+pub(super) struct Plot3dFolder(pub PathBuf);
 
-impl Folder {
+impl Plot3dFolder {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Plot3dFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -62,7 +62,7 @@ fn values_tell_planes_from_arrays() {
                 let spec = Spec { byte_order, precision, iblank, order, records, ..Spec::new(Kind::Grid, vec![dims]) };
                 for even in [false, true] {
                     let q = Spec { kind: Kind::Q, iblank: false, ..spec.clone() };
-                    let folder = Folder::new();
+                    let folder = Plot3dFolder::new();
                     let grid = folder.file("a.xyz", &made(&spec, even));
                     let open = folder.open(&grid, &[folder.file("a.q", &made(&q, even))], &[]).unwrap();
                     holds(&open, 0, &spec, even, 0);
@@ -79,7 +79,7 @@ fn values_tell_planes_from_arrays() {
 #[test]
 fn what_nothing_tells_is_said_in_every_run() {
     let spec = Spec { records: Records::Array, functions: 3, ..Spec::new(Kind::Function, vec![[9, 8, 3]]) };
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     // The grid has records of zones, which say nothing of how functions are written; and those are the same everywhere.
     let whole = Spec { kind: Kind::Grid, records: Records::Zone, ..spec.clone() };
     let grid = folder.file("a.xyz", &made(&whole, true));
@@ -109,7 +109,7 @@ fn what_nothing_tells_is_said_in_every_run() {
 }
 
 /// Opens a flow whose q headers and numbers are given for each zone.
-fn flow(folder: &Folder, headers: &[FlowHeader], values: [f64; 5], settings: &str) -> Result<Plot3d, FieldError> {
+fn flow(folder: &Plot3dFolder, headers: &[FlowHeader], values: [f64; 5], settings: &str) -> Result<Plot3d, FieldError> {
     let dims = vec![[4, 4, 3]; headers.len()];
     let grid = Spec::new(Kind::Grid, dims);
     let q = Spec { kind: Kind::Q, headers: headers.to_vec(), ..grid.clone() };
@@ -161,7 +161,7 @@ fn headers_that_differ_and_numbers_that_do_not_go_with_them() {
         (unlike(PLAIN), FREE, r#"{"reference": {"mach": 0.01}}"#, ""),
         (unlike(PLAIN), [1.0, 0.5, 0.0, 0.0, 900.0], "{}", "half of the pressure coefficients looked at are beyond"),
     ] {
-        let folder = Folder::new();
+        let folder = Plot3dFolder::new();
         let open = flow(&folder, &headers, values, settings).unwrap();
         let said: Vec<&String> = open.catalog.guessed.iter().filter(|s| !s.contains("Fortran unformatted")).collect();
         match says {
@@ -174,7 +174,7 @@ fn headers_that_differ_and_numbers_that_do_not_go_with_them() {
 /// Divided by U_inf or by a_inf: what is read is the same, times among them.
 #[test]
 fn velocities_divided_by_that_of_the_free_stream() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let by_freestream = [1.0, 1.0, 0.0, 0.0, 4.0 * FREE[4]];
     for (settings, density, speed, time) in [
         (r#"{"reference": {"velocity": "freestream"}}"#, 1.0, 1.0, 1.0),

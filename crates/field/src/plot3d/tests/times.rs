@@ -5,7 +5,7 @@ use super::*;
 use crate::catalog::FlowHeader;
 
 /// A grid, and a q file for each time.
-fn series(folder: &Folder, spec: &Spec, times: &[f64]) -> (PathBuf, Vec<PathBuf>) {
+fn series(folder: &Plot3dFolder, spec: &Spec, times: &[f64]) -> (PathBuf, Vec<PathBuf>) {
     let grid = Spec { kind: Kind::Grid, overflow: None, headers: Vec::new(), ..spec.clone() };
     let q = times.iter().enumerate().map(|(n, &time)| {
         let headers = vec![FlowHeader { mach: 0.2, alpha: 2.0, reynolds: 1e5, time, gamma: 1.4 }];
@@ -15,7 +15,7 @@ fn series(folder: &Folder, spec: &Spec, times: &[f64]) -> (PathBuf, Vec<PathBuf>
 }
 
 fn opened(spec: &Spec, times: &[f64], dt: Option<f64>) -> Catalog {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let (grid, q) = series(&folder, spec, times);
     let given = Given { grids: &[grid], q: &q, function: &[], times: &[], dt, untimed: "" };
     let cache = folder.0.join("cache");
@@ -54,7 +54,7 @@ fn steps_that_are_counted_by_the_user_are_decimal() {
 /// Whoever names the files may know when the steps are: uneven times stay what they are, and `dt` is above them.
 #[test]
 fn times_beside_the_files() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let (grid, q) = series(&folder, &plain(), &[3.25; 3]);
     let cache = folder.0.join("cache");
     let open = |times: &[f64], dt| {

@@ -24,7 +24,7 @@ fn either(s: &Spec) -> bool {
 
 /// Opens the files of a grid, a q file and a function file and compares every number.
 fn round_trip(grid: &Spec, q: Option<&Spec>, f: Option<&Spec>) {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let g = folder.file("a.xyz", &bytes(grid));
     let qs: Vec<PathBuf> = q.iter().map(|s| folder.file("a.q", &bytes(s))).collect();
     let fs: Vec<PathBuf> = f.iter().map(|s| folder.file("a.f", &bytes(s))).collect();
@@ -184,7 +184,7 @@ fn the_plain_product() {
 
 #[test]
 fn planes_of_a_plain_binary_file_need_the_option() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     for format in [Format::Binary, Format::Ascii] {
         let grid =
             Spec { format, iblank: true, order: Order::Planes, ..Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]) };
@@ -205,7 +205,7 @@ fn planes_of_a_plain_binary_file_need_the_option() {
 #[test]
 fn planes_order_in_one_record() {
     // A record a zone, but in the order of planes: nothing in the file says so.
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let planes = Spec { format: Format::Binary, order: Order::Planes, ..Spec::new(Kind::Grid, vec![[4, 3, 5]]) };
     let data = &bytes(&planes)[16..];
     let mut file = Vec::new();
@@ -221,7 +221,7 @@ fn planes_order_in_one_record() {
 
 #[test]
 fn steps_by_time() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let grid = Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]);
     let g = folder.file("a.xyz", &bytes(&grid));
     let times = [2.0, 3.5, 1.0];
@@ -248,7 +248,7 @@ fn steps_by_time() {
 
 #[test]
 fn overflow_names_time_and_tails() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let grid = Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]);
     let g = folder.file("a.xyz", &bytes(&grid));
     let q = Spec { kind: Kind::Q, overflow: Some((10, 2)), headers: vec![header(4.5)], ..grid };
@@ -275,7 +275,7 @@ fn overflow_names_time_and_tails() {
 
 #[test]
 fn names_and_settings() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let grid = Spec::new(Kind::Grid, vec![[4, 3, 5]]);
     let g = folder.file("a.xyz", &bytes(&grid));
     let f = folder.file("b.f", &bytes(&Spec { kind: Kind::Function, functions: 5, ..grid.clone() }));
@@ -304,7 +304,7 @@ fn names_and_settings() {
 
 #[test]
 fn vtk_meta_file() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let grid = Spec { format: Format::Binary, ..Spec::new(Kind::Grid, vec![[4, 3, 5]]) };
     let q = Spec { kind: Kind::Q, headers: vec![header(1.0)], ..grid.clone() };
     folder.file("a.xyz", &bytes(&grid));
@@ -327,7 +327,7 @@ fn vtk_meta_file() {
 
 #[test]
 fn text_as_people_write_it() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let text = b"2\n2 2 1, 2*2 , 1\n 4*0.5 1.0D+00 .25d0 -1.5-103,2*2.\n 3*1 1\n 1e0,1 1 4*2\n8*3.5 -4 0 1 2\n";
     let g = folder.file("a.xyz", text);
     let open = folder.open(&g, &[], &[]).unwrap();
@@ -381,7 +381,7 @@ fn factors_reach_pages_and_rows_alike() {
     use pager::map::{Located, PageMap, Target};
     for byte_order in [ByteOrder::Little, ByteOrder::Big] {
         for precision in [Precision::Single, Precision::Double] {
-            let folder = Folder::new();
+            let folder = Plot3dFolder::new();
             let base = Spec { byte_order, precision, ..Spec::new(Kind::Grid, vec![[7, 6, 5], [4, 3, 2]]) };
             let q = Spec { kind: Kind::Q, headers: vec![header(1.5)], ..base.clone() };
             let (g, s) = (folder.file("a.xyz", &bytes(&base)), folder.file("a.q", &bytes(&q)));
