@@ -1,9 +1,9 @@
 //! The boxes of files that are paged in place are kept, and are those of these files and of no others.
 
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::Kind;
 use pager::PolicyKind;
-use runtime::session::{Means, Session, SourceSpec};
+use runtime::session::{Resources, Session, SourceSpec};
 use runtime::values;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ impl GridFolder {
     /// A grid whose first point lies at `origin` on each axis.
     fn grid(&self, name: &str, origin: f64) -> PathBuf {
         let mut bytes = Vec::new();
-        let spec = Spec::new(Kind::Grid, vec![[9, 8, 7]]);
+        let spec = WriteSpec::new(Kind::Grid, vec![[9, 8, 7]]);
         let mut plane = |_: usize, variable: usize, k: usize, plane: &mut [f64]| {
             for (n, value) in plane.iter_mut().enumerate() {
                 *value = origin + [(n % 9) as f64, (n / 9) as f64, k as f64][variable.min(2)];
@@ -33,8 +33,13 @@ impl GridFolder {
 
     fn open(&self, path: &Path) -> Session {
         let spec = SourceSpec { path: path.to_owned(), cache_dir: self.0.join("cache"), ..SourceSpec::default() };
-        let means =
-            Means { memory_limit: 64 << 20, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
+        let means = Resources {
+            memory_limit: 64 << 20,
+            workers: 1,
+            readers: 1,
+            replacement: PolicyKind::Clock,
+            observer: None,
+        };
         Session::open(spec, means, &mut |_, _, _| true).unwrap()
     }
 

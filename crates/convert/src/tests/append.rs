@@ -24,7 +24,7 @@ fn series(dir: &TestDir, count: usize) -> ConvertInput {
                     bytes.extend(turned);
                 }
             }
-            let memory = Memory { bytes: Arc::new(bytes), ..memory.clone() };
+            let memory = MemoryValues { bytes: Arc::new(bytes), ..memory.clone() };
             case.input.arrays[z][a] = ArraySource { rows: Arc::new(memory), steps };
         }
     }

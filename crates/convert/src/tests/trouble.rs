@@ -152,17 +152,17 @@ fn targets_and_resumption_are_guarded() {
 }
 
 /// The same input with other values in other files: what a catalog cannot tell apart.
-fn with_other_values(c: &Case, files: Vec<PathBuf>) -> Case {
+fn with_other_values(c: &ConvertCase, files: Vec<PathBuf>) -> ConvertCase {
     let mut memory = c.memory.clone();
     for m in memory.iter_mut().flatten().filter(|m| m.size == 4 && m.components == 1) {
         let bytes = m.bytes.iter().map(|b| b ^ 1).collect();
-        *m = Memory { bytes: Arc::new(bytes), ..m.clone() };
+        *m = MemoryValues { bytes: Arc::new(bytes), ..m.clone() };
     }
     let arrays = c.input.arrays.iter().zip(&memory).map(|(sources, zone)| {
         let each = sources.iter().zip(zone);
         each.map(|(s, m)| ArraySource { rows: Arc::new(m.clone()), steps: s.steps }).collect()
     });
-    Case { input: ConvertInput { arrays: arrays.collect(), files, ..c.input.clone() }, memory }
+    ConvertCase { input: ConvertInput { arrays: arrays.collect(), files, ..c.input.clone() }, memory }
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_store_of_another_source_is_not_taken_for_done() {
     let o = options(4, Layout::Cubed, Codec::None);
     let resume = ConvertOptions { resume: true, ..o.clone() };
     let both = ConvertOptions { overwrite: true, ..resume.clone() };
-    let again = |o: &ConvertOptions, c: &Case| convert(&c.input, &dst, o, &free, &mut |_| true);
+    let again = |o: &ConvertOptions, c: &ConvertCase| convert(&c.input, &dst, o, &free, &mut |_| true);
     again(&o, &one).unwrap();
     let of_one = digest(&dst);
     assert_eq!(again(&resume, &one).unwrap().resumed_units, 6);
@@ -194,7 +194,7 @@ fn a_store_of_another_source_is_not_taken_for_done() {
     check_store(&two, &dst);
     // Put in the place of the old one, as `mv` and `cp -p` do.
     std::fs::rename(dir.path("two"), dir.path("one")).unwrap();
-    let two = Case { input: ConvertInput { files: one.input.files.clone(), ..two.input }, ..two };
+    let two = ConvertCase { input: ConvertInput { files: one.input.files.clone(), ..two.input }, ..two };
     again(&ConvertOptions { overwrite: true, ..o.clone() }, &two).unwrap();
     let of_two = digest(&dst);
     // Written another time, elsewhere, it is the same.
@@ -254,7 +254,7 @@ fn two_that_need_one_index_wait_for_each_other() {
     let dir = TestDir::new("waits");
     let c = case(&[[23, 18, 9], [5, 4, 1]], DType::Float32, 3);
     let pages = field::store::layout::choose_pages(&c.input.catalog, 8, Layout::Cubed);
-    let build = |name: &str, progress: &mut dyn FnMut(Progress) -> bool| {
+    let build = |name: &str, progress: &mut dyn FnMut(PieceProgress) -> bool| {
         build_index(&c.input, &pages, &dir.path(name), 64 << 20, 2, &free, progress)
     };
     build("alone", &mut |_| true).unwrap();
@@ -432,9 +432,9 @@ fn a_validation_takes_what_memory_there_is() {
 }
 
 /// No page comes out wrong.
-fn read_or_fail(c: &Case, path: &Path) {
+fn read_or_fail(c: &ConvertCase, path: &Path) {
     let Ok(store) = Store::open(path) else { return };
-    let mut pager = Plain::default();
+    let mut pager = MemoryRegistrar::default();
     let ids = store.register(&mut pager);
     for (z, zone) in store.zones.iter().enumerate() {
         for (a, layout) in zone.arrays.iter().enumerate() {

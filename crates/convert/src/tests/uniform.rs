@@ -6,7 +6,7 @@ use field::uniform::Uniform;
 const GRID: Uniform = Uniform { origin: [0.1, -2.0, 1.0 / 3.0], spacing: [0.1, -0.25, 1.0 / 7.0] };
 
 /// A case whose coordinates are [`GRID`]'s but that of component and point `moved`, which is one unit in the last place off.
-fn gridded(dims: [usize; 3], dtype: DType, moved: Option<(usize, usize)>) -> Case {
+fn gridded(dims: [usize; 3], dtype: DType, moved: Option<(usize, usize)>) -> ConvertCase {
     let mut case = case(&[dims], dtype, 3);
     let points: usize = dims.iter().product();
     let mut bytes = Vec::new();
@@ -27,7 +27,7 @@ fn gridded(dims: [usize; 3], dtype: DType, moved: Option<(usize, usize)>) -> Cas
     case
 }
 
-fn found(case: &Case, path: &Path, options: &ConvertOptions) -> Option<Uniform> {
+fn found(case: &ConvertCase, path: &Path, options: &ConvertOptions) -> Option<Uniform> {
     convert(&case.input, path, options, &free, &mut |_| true).unwrap();
     let store = Store::open(path).unwrap();
     let validation = validated(path).unwrap();
@@ -63,7 +63,7 @@ fn noted_whatever_the_pages() {
         for (a, source) in again.arrays[0].iter_mut().enumerate() {
             source.rows = rows(a);
         }
-        let again = Case { input: again, memory: Vec::new() };
+        let again = ConvertCase { input: again, memory: Vec::new() };
         let copy = dir.path(&format!("{}-copy", dtype.name()));
         assert_eq!(found(&again, &copy, &options(8, Layout::Cubed, Codec::Zstd { level: 1 })), Some(all[0]));
         let index = dir.path(&format!("{}-index", dtype.name()));

@@ -107,7 +107,7 @@ fn an_index_alone_has_the_same_levels() {
     build_index(&c.input, &store.paging(), &dir.path("index"), 64 << 20, 2, &free, &mut |_| true).unwrap();
     let index = Store::open(&dir.path("index")).unwrap();
     assert!(!index.root.data);
-    let mut pager = Plain::default();
+    let mut pager = MemoryRegistrar::default();
     let ids = index.register(&mut pager);
     assert!(ids[0].arrays.is_empty());
     for z in 0..2 {

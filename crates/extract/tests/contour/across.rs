@@ -1,9 +1,9 @@
 //! Parts of surfaces that go on from zone to zone.
 
-use crate::gathered::Gathered;
+use crate::gathered::WholeSurface;
 use crate::zones::{draw, iso, open, ZonesFolder};
 use extract::contour::ContourSpec;
-use field::plot3d::write::Spec;
+use field::plot3d::write::WriteSpec;
 use field::plot3d::{Kind, Precision};
 use runtime::session::SourceSpec;
 use std::f64::consts::{PI, TAU};
@@ -21,9 +21,9 @@ pub fn files(
     let at = |zone: usize, ijk: [usize; 3]| {
         place(zone, core::array::from_fn(|a| ijk[a] as f64 / (dims[zone][a] - 1) as f64))
     };
-    let spec = Spec { precision, ..Spec::new(Kind::Grid, dims.to_vec()) };
+    let spec = WriteSpec { precision, ..WriteSpec::new(Kind::Grid, dims.to_vec()) };
     let grid = folder.write("grid.xyz", &spec, |zone, c, ijk| at(zone, ijk)[c]);
-    let spec = Spec { precision, ..Spec::new(Kind::Q, dims.to_vec()) };
+    let spec = WriteSpec { precision, ..WriteSpec::new(Kind::Q, dims.to_vec()) };
     let q = folder.write("flow.q", &spec, |zone, variable, ijk| match variable {
         0 => value(at(zone, ijk)),
         4 => 9.0,
@@ -50,7 +50,7 @@ fn distance(x: [f64; 3], c: [f64; 3]) -> f64 {
 }
 
 /// Every edge that is open by number lies on one that is open the other way, bit for bit.
-fn is_closed(s: &Gathered) -> bool {
+fn is_closed(s: &WholeSurface) -> bool {
     let mut ends: Vec<[[u64; 3]; 2]> = s.rim().iter().map(|e| e.map(|p| p.map(f64::to_bits))).collect();
     ends.sort_unstable();
     ends.iter().all(|[a, b]| ends.binary_search(&[*b, *a]).is_ok())

@@ -1,7 +1,7 @@
 //! Which part of a surface is the one nearest to a point: in space, whatever the spacing, and not in what cannot be read.
 
 use crate::across::files;
-use crate::gathered::Gathered;
+use crate::gathered::WholeSurface;
 use crate::volumes::{ball, draw, pager, spec};
 use crate::zones::{draw as draw_zones, iso, open, ZonesFolder};
 use extract::contour::{run_volume, ContourSpec, VolumeContour};
@@ -196,7 +196,7 @@ fn where_pages_cannot_be_read_that_is_what_is_said() {
 #[test]
 #[allow(clippy::single_range_in_vec_init)] // one range of bytes is broken
 fn beside_a_page_that_cannot_be_read_the_surface_is_found_in_part() {
-    let whole: Gathered = {
+    let whole: WholeSurface = {
         let (p, level) = damaged(|_, _| Vec::new());
         draw(&p, &level, 1, &inside()).0
     };

@@ -1,14 +1,14 @@
 //! Surfaces of curvilinear zones.
 
-use crate::gathered::{is_single, Gathered};
+use crate::gathered::{is_single, WholeSurface};
 use convert::{convert, ConvertOptions};
-use extract::contour::{run, ContourSpec, Contoured, What};
+use extract::contour::{run, ContourKind, ContourSpec, Contoured};
 use field::error::FieldError;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use pager::PolicyKind;
-use runtime::chosen::convert_input;
-use runtime::session::{charge_for, Means, Session, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use std::path::{Path, PathBuf};
 
 pub struct ZonesFolder(pub PathBuf);
@@ -50,7 +50,7 @@ impl ZonesFolder {
         Self(path)
     }
 
-    pub fn write(&self, name: &str, spec: &Spec, value: impl Fn(usize, usize, [usize; 3]) -> f64) -> PathBuf {
+    pub fn write(&self, name: &str, spec: &WriteSpec, value: impl Fn(usize, usize, [usize; 3]) -> f64) -> PathBuf {
         let mut bytes = Vec::new();
         let dims = spec.dims.clone();
         write(&mut bytes, spec, &mut |zone, variable, k, plane| {
@@ -66,12 +66,12 @@ impl ZonesFolder {
 
     /// The two zones as files.
     fn files(&self, precision: Precision, dims: &[[usize; 3]], holes: bool) -> SourceSpec {
-        let spec = Spec { precision, iblank: holes, ..Spec::new(Kind::Grid, dims.to_vec()) };
+        let spec = WriteSpec { precision, iblank: holes, ..WriteSpec::new(Kind::Grid, dims.to_vec()) };
         let grid = self.write("grid.xyz", &spec, |zone, variable, ijk| match variable {
             3 => f64::from(u8::from(!hole(zone, ijk))),
             c => place(zone, ijk)[c],
         });
-        let spec = Spec { precision, ..Spec::new(Kind::Q, dims.to_vec()) };
+        let spec = WriteSpec { precision, ..WriteSpec::new(Kind::Q, dims.to_vec()) };
         let q = self.write("flow.q", &spec, |zone, variable, ijk| {
             let x = place(zone, ijk);
             match variable {
@@ -93,12 +93,12 @@ impl ZonesFolder {
 }
 
 pub fn open(spec: &SourceSpec, memory_limit: u64, workers: usize) -> Session {
-    let means = Means { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
+    let means = Resources { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec.clone(), means, &mut |_, _, _| true).unwrap()
 }
 
 pub fn iso(field: &str, values: &[f64]) -> ContourSpec {
-    let what = What::Iso { field: field.into(), values: values.to_vec() };
+    let what = ContourKind::Iso { field: field.into(), values: values.to_vec() };
     ContourSpec {
         what,
         scalars: vec!["density".into(), "velocity".into()],
@@ -109,8 +109,8 @@ pub fn iso(field: &str, values: &[f64]) -> ContourSpec {
     }
 }
 
-pub fn draw(session: &Session, spec: &ContourSpec) -> (Gathered, Contoured) {
-    let mut all = Gathered::default();
+pub fn draw(session: &Session, spec: &ContourSpec) -> (WholeSurface, Contoured) {
+    let mut all = WholeSurface::default();
     let made = run(session, spec, &mut |p| all.add(p), &mut |_, _, _| true).unwrap();
     all.check(&made.drawn);
     (all, made)
@@ -162,10 +162,10 @@ fn equal_whatever_the_limit_the_pages_and_the_workers() {
         iso("density", &[1.3, 1.45]),
         iso("velocity_magnitude", &[0.07]),
         iso("twice", &[2.6]),
-        ContourSpec { what: What::Plane { origin: [0.9, 0.4, 0.5], normal: [1.0, 0.3, -0.4] }, ..iso("", &[]) },
+        ContourSpec { what: ContourKind::Plane { origin: [0.9, 0.4, 0.5], normal: [1.0, 0.3, -0.4] }, ..iso("", &[]) },
         ContourSpec { near: Some([1.0, 0.55, 0.75]), ..iso("density", &[1.3]) },
     ];
-    let truth: Vec<Gathered> = specs.iter().map(|s| draw(&session, s).0).collect();
+    let truth: Vec<WholeSurface> = specs.iter().map(|s| draw(&session, s).0).collect();
     assert!(
         truth.iter().all(|t| t.triangles.len() > 1000),
         "{:?}",
@@ -188,7 +188,8 @@ fn equal_whatever_the_limit_the_pages_and_the_workers() {
 fn holes_are_left_out() {
     let folder = ZonesFolder::new("holes");
     let session = open(&folder.files(Precision::Double, &DIMS, true), 64 << 20, 2);
-    let spec = ContourSpec { what: What::Plane { origin: [0.5, 0.2, 0.5], normal: [0.0, 0.0, 2.0] }, ..iso("", &[]) };
+    let spec =
+        ContourSpec { what: ContourKind::Plane { origin: [0.5, 0.2, 0.5], normal: [0.0, 0.0, 2.0] }, ..iso("", &[]) };
     let (s, _) = draw(&session, &spec);
     let lo = place(0, [45, 0, 12]);
     let hi = place(0, [55, 7, 12]);
@@ -211,9 +212,9 @@ fn collapsed_cells_leave_no_gap() {
         let (sin, cos) = if ijk[1] == 24 { (0.0, 1.0) } else { a.sin_cos() };
         [r * cos, r * sin, ijk[2] as f64 / 8.0]
     };
-    let spec = Spec::new(Kind::Grid, vec![dims]);
+    let spec = WriteSpec::new(Kind::Grid, vec![dims]);
     let grid = folder.write("axis.xyz", &spec, |_, c, ijk| at(ijk)[c]);
-    let q = folder.write("axis.q", &Spec::new(Kind::Q, vec![dims]), |_, v, ijk| match v {
+    let q = folder.write("axis.q", &WriteSpec::new(Kind::Q, vec![dims]), |_, v, ijk| match v {
         0 => 2.0 + at(ijk)[2] + 0.1 * at(ijk)[0],
         4 => 5.0,
         _ => 0.0,
@@ -221,8 +222,8 @@ fn collapsed_cells_leave_no_gap() {
     let source = SourceSpec { path: grid, q: vec![q], cache_dir: folder.0.join("cache"), ..SourceSpec::default() };
     let session = open(&source, 32 << 20, 1);
     for what in [
-        What::Iso { field: "density".into(), values: vec![2.52] },
-        What::Plane { origin: [0.0, 0.0, 0.5], normal: [0.0, 0.0, 1.0] },
+        ContourKind::Iso { field: "density".into(), values: vec![2.52] },
+        ContourKind::Plane { origin: [0.0, 0.0, 0.5], normal: [0.0, 0.0, 1.0] },
     ] {
         let (s, _) = draw(&session, &ContourSpec { what, ..iso("", &[]) });
         for t in &s.triangles {
@@ -265,7 +266,7 @@ fn names_and_values_are_checked_first() {
         fails(ContourSpec { scalars: vec!["none".into()], ..iso("density", &[1.2]) }),
         FieldError::Unknown { .. }
     ));
-    let what = What::Plane { origin: [0.0; 3], normal: [0.0; 3] };
+    let what = ContourKind::Plane { origin: [0.0; 3], normal: [0.0; 3] };
     assert!(matches!(fails(ContourSpec { what, ..iso("", &[]) }), FieldError::Usage(_)));
     assert!(matches!(fails(ContourSpec { near: Some([9.0; 3]), ..iso("density", &[1.2]) }), FieldError::Usage(_)));
     assert!(matches!(fails(ContourSpec { step: 3, ..iso("density", &[1.2]) }), FieldError::Usage(_)));

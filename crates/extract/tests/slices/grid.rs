@@ -1,18 +1,18 @@
 //! Slices of datasets on grids.
 
 use super::bits;
-use testing::TestDir;
 use convert::{convert, ConvertOptions};
-use extract::sliceimage::{of_grid, Look, PlaneSpec};
+use extract::sliceimage::{of_grid, PlaneSpec, SlicePaint};
 use field::error::FieldError;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use output::Provenance;
 use pager::PolicyKind;
-use runtime::chosen::convert_input;
-use runtime::session::{charge_for, Means, Session, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use runtime::values::probe;
 use std::path::{Path, PathBuf};
+use testing::TestDir;
 
 const DIMS: [[usize; 3]; 3] = [[41, 31, 21], [25, 25, 25], [13, 49, 9]];
 
@@ -46,7 +46,7 @@ fn linear(x: [f64; 3]) -> f64 {
 fn files(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
     let file = |name: &str, kind: Kind| {
         let iblank = kind == Kind::Grid;
-        let spec = Spec { precision: Precision::Double, iblank, ..Spec::new(kind, DIMS.to_vec()) };
+        let spec = WriteSpec { precision: Precision::Double, iblank, ..WriteSpec::new(kind, DIMS.to_vec()) };
         let mut bytes = Vec::new();
         write(&mut bytes, &spec, &mut |zone, variable, k, plane| {
             let ni = DIMS[zone][0];
@@ -76,7 +76,7 @@ fn files(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
 fn session(path: &Path, q: &[PathBuf], folder: &Path, memory_limit: u64, workers: usize) -> Session {
     let spec =
         SourceSpec { path: path.into(), q: q.to_vec(), cache_dir: folder.join("cache"), ..SourceSpec::default() };
-    let means = Means { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
+    let means = Resources { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec, means, &mut |_, _, _| true).unwrap()
 }
 
@@ -161,7 +161,8 @@ fn the_same_whatever_the_means() {
                 "{path:?}, limit {limit}, {workers} workers"
             );
             let slice = of_grid(&session, &plane([0.0, 0.0, 1.0], [300, 200]), &names[..1], 0, &mut |_, _, _| true);
-            let (look, out) = (Look::Map { table: vec![[0, 0, 90], [255, 255, 0]], range: None }, folder.path("a.png"));
+            let (look, out) =
+                (SlicePaint::Map { table: vec![[0, 0, 90], [255, 255, 0]], range: None }, folder.path("a.png"));
             let told = slice
                 .unwrap()
                 .write(&session.pager, workers, &out, Some(look), &Provenance::default(), &mut |_, _, _| true)

@@ -4,7 +4,6 @@ mod grid;
 mod made;
 mod volume;
 
-
 /// Bits of numbers: what is no number is equal to itself.
 pub fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|v| v.to_bits()).collect()

@@ -4,8 +4,8 @@
 //! the comparison says that it was left out. So it is where no file system can be mounted.
 
 use output::{
-    Budget, FieldSpec, FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter, OutputError,
-    OutputFile, Provenance,
+    FieldSpec, FieldType, FieldValues, FixedBudget, MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter,
+    OutputError, OutputFile, Provenance,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +27,7 @@ fn ball(path: &Path, n: usize, middle: [f64; 3], zones: i32) -> Result<MeshStats
         ..Default::default()
     };
     let output = OutputFile::create_mesh(path)?;
-    let mut writer = MeshWriter::new(output, layout, provenance, Box::new(Budget::new(1 << 20)))?;
+    let mut writer = MeshWriter::new(output, layout, provenance, Box::new(FixedBudget::new(1 << 20)))?;
     for ring in 0..n {
         let first = writer.points();
         let theta = std::f64::consts::PI * (ring as f64 + 0.5) / n as f64;

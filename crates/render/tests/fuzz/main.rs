@@ -16,18 +16,18 @@ use field::store::codec::{Codec, Encoder};
 use field::store::layout::{all_arrays, documents, lay_out, ArrayLayout};
 use field::store::metadata::Root;
 use field::store::{check_index, Store};
-use harness::{names, Target};
-use testing::TestDir;
-use output::{fuzz_lines, Budget, LineFile};
-use render::scene::Document;
+use harness::{names, FuzzTarget};
+use output::{fuzz_lines, FixedBudget, LineFile};
+use render::scene::SceneDocument;
 use std::path::{Path, PathBuf};
-use trace::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, Reading, Seeds};
+use testing::TestDir;
+use trace::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, SeedContext, Seeds};
 
 /// What a kilobyte may cost, whatever is in it.
 const MEGABYTE: usize = 1 << 20;
 
-const PLAIN: Target<'static> =
-    Target { name: "", corpus: Vec::new(), words: &[], cases: 3000, memory: MEGABYTE / 2, seal: &|_| {} };
+const PLAIN: FuzzTarget<'static> =
+    FuzzTarget { name: "", corpus: Vec::new(), words: &[], cases: 3000, memory: MEGABYTE / 2, seal: &|_| {} };
 
 /// Opens `grid` with `q` and `function` as a command would; an error has to name a file.
 fn open_plot3d(folder: &TestDir, grid: &Path, q: &[&Path], function: &[&Path]) {
@@ -50,7 +50,7 @@ fn plot3d_binary() {
     let kinds = [Kind::Grid, Kind::Q, Kind::Function];
     let corpus = kinds.iter().flat_map(|k| corpus::binary(*k)).collect();
     let mut n = 0;
-    Target { name: "plot3d-binary", corpus, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "plot3d-binary", corpus, ..PLAIN }.run(|bytes| {
         fuzz_sniff(bytes);
         n += 1;
         if n % 8 == 0 {
@@ -65,7 +65,7 @@ fn plot3d_beside_a_good_grid() {
     let [grid, _, _] = corpus::files(&folder);
     let corpus: Vec<Vec<u8>> = ["a.q", "a.f"].iter().map(|n| std::fs::read(folder.path(n)).unwrap()).collect();
     let mut n = 0;
-    Target { name: "plot3d-beside", corpus, cases: 800, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "plot3d-beside", corpus, cases: 800, ..PLAIN }.run(|bytes| {
         let file = folder.file("b.dat", bytes);
         n += 1;
         match n % 2 {
@@ -80,8 +80,8 @@ fn plot3d_ascii() {
     let folder = TestDir::new("ascii");
     let mut n = 0;
     // Two blocks of the text are held, whatever its size, and one of what is made of it.
-    let target = Target { name: "plot3d-ascii", corpus: corpus::ascii(), memory: MEGABYTE, cases: 1500, ..PLAIN };
-    Target { words: &["3*", "*", "1.D+3", "********", "\n", ",", "1000000*1.5", "1e5"], ..target }.run(|bytes| {
+    let target = FuzzTarget { name: "plot3d-ascii", corpus: corpus::ascii(), memory: MEGABYTE, cases: 1500, ..PLAIN };
+    FuzzTarget { words: &["3*", "*", "1.D+3", "********", "\n", ",", "1000000*1.5", "1e5"], ..target }.run(|bytes| {
         fuzz_sniff(bytes);
         n += 1;
         if n % 8 == 0 {
@@ -107,7 +107,7 @@ fn plot3d_side_files() {
         "filenames": [{"time": 0.5, "xyz": "a.xyz", "q": "a.q", "function": "a.f"},], "function-names": ["a", "b"]}"#;
     let corpus = vec![settings.to_vec(), meta.to_vec(), b"cp\nu ; velocity\nv\nw\nx; X-vorticity\n".to_vec()];
     let (p3d, json, nam) = (folder.path("m.p3d"), folder.path("a.xyz.p3d.json"), folder.path("a.f.nam"));
-    let target = Target { name: "plot3d-side", corpus, words: JSON, cases: 600, ..PLAIN };
+    let target = FuzzTarget { name: "plot3d-side", corpus, words: JSON, cases: 600, ..PLAIN };
     target.run(|bytes| {
         fuzz_sniff(bytes);
         std::fs::write(&p3d, bytes).unwrap();
@@ -135,7 +135,7 @@ fn seed_specs() {
     ];
     let corpus = specs.iter().map(|s| s.as_bytes().to_vec()).collect();
     let words = &["random:", "ijk:", "-", "/", ":", ",", "1e308", "plane:", "sphere:"];
-    Target { name: "seed-spec", corpus, words, cases: 10_000, memory: 1 << 16, ..PLAIN }.run(fuzz_spec);
+    FuzzTarget { name: "seed-spec", corpus, words, cases: 10_000, memory: 1 << 16, ..PLAIN }.run(fuzz_spec);
 }
 
 fn seed_file(
@@ -147,14 +147,14 @@ fn seed_file(
 ) {
     let folder = TestDir::new(name);
     let mut n = 0;
-    Target { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
         parse(bytes);
         n += 1;
         if n % 8 == 0 {
             let path = folder.file(&format!("seeds.{extension}"), bytes);
-            let charge = Box::new(Budget::new(1 << 20));
+            let charge = Box::new(FixedBudget::new(1 << 20));
             let mut watch = |_: &str, _: f64, _: f64| true;
-            if let Err(e) = Seeds::open(&path, &mut Reading::new(Dimension::Three, charge, &mut watch)) {
+            if let Err(e) = Seeds::open(&path, &mut SeedContext::new(Dimension::Three, charge, &mut watch)) {
                 names(&path, &e);
             }
         }
@@ -216,7 +216,7 @@ fn line_file(name: &'static str, extension: &str, words: &'static [&'static str]
     let path = folder.path(&format!("lines.{extension}"));
     let corpus = [true, false].map(|both| corpus::lines(&path, both)).to_vec();
     let mut n = 0;
-    Target { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
         fuzz_lines(bytes);
         n += 1;
         if n % 8 == 0 {
@@ -262,7 +262,7 @@ fn store_root() {
     let path = store.join("zarr.json");
     let corpus = vec![std::fs::read(&path).unwrap()];
     let mut n = 0;
-    Target { name: "store-root", corpus, words: JSON, seal: &|b| seal_root(b), ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "store-root", corpus, words: JSON, seal: &|b| seal_root(b), ..PLAIN }.run(|bytes| {
         match Root::parse(&path, bytes) {
             Err(e) => names(&path, &e),
             Ok(root) => match lay_out(&path, &root.catalog, &root.pagings(), &root.steps, root.codec) {
@@ -318,7 +318,7 @@ fn store_documents() {
     let listed: Vec<String> = documents(&opened.zones, opened.root.data).map(|d| d.0).collect();
     let originals: Vec<Vec<u8>> = listed.iter().map(|n| std::fs::read(store.join(n)).unwrap()).collect();
     let mut n = 0;
-    Target { name: "store-documents", corpus: originals.clone(), words: JSON, cases: 400, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "store-documents", corpus: originals.clone(), words: JSON, cases: 400, ..PLAIN }.run(|bytes| {
         let at = n % listed.len();
         n += 1;
         let path = store.join(&listed[at]);
@@ -353,7 +353,7 @@ fn shard_index() {
         }
     };
     let corpus = layouts.iter().map(|l| l.1.clone()).collect();
-    Target { name: "shard-index", corpus, seal: &seal, memory: 1 << 16, cases: 10_000, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "shard-index", corpus, seal: &seal, memory: 1 << 16, cases: 10_000, ..PLAIN }.run(|bytes| {
         let (entries, beside) = bytes.split_at(bytes.len().saturating_sub(8));
         for (layout, _) in &layouts {
             let name = layout.shard_path(0, 0);
@@ -389,7 +389,7 @@ fn page_payloads() {
         }
     };
     let mut frame = vec![GUARD; page.len() + 256];
-    Target { name: "page-payloads", corpus, seal: &seal, cases: 10_000, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "page-payloads", corpus, seal: &seal, cases: 10_000, ..PLAIN }.run(|bytes| {
         let Some((first, bytes)) = bytes.split_first() else { return };
         let codec = codecs[usize::from(*first) % codecs.len()];
         let done = codec.decode(DType::Float32.size(), bytes, &mut frame[..page.len()]);
@@ -421,7 +421,8 @@ fn conversion_notes() {
     let mut corpus: Vec<Vec<u8>> = units.map(|e| std::fs::read(e.unwrap().path()).unwrap()).collect();
     assert!(!corpus.is_empty(), "no unit was finished");
     corpus.push(std::fs::read(partial.join("plan.json")).unwrap());
-    Target { name: "conversion-notes", corpus, words: JSON, seal: &seal_note, cases: 10_000, ..PLAIN }.run(fuzz_notes);
+    FuzzTarget { name: "conversion-notes", corpus, words: JSON, seal: &seal_note, cases: 10_000, ..PLAIN }
+        .run(fuzz_notes);
 }
 
 /// The same, damaged, where they lie: what is gone on with becomes the store that it would have become.
@@ -439,7 +440,7 @@ fn conversions_gone_on_with() {
     let mut n = 0;
     // A conversion's own buffers.
     let memory = 64 * MEGABYTE;
-    Target { name: "conversions-gone-on-with", corpus, words: JSON, cases: 40, memory, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "conversions-gone-on-with", corpus, words: JSON, cases: 40, memory, ..PLAIN }.run(|bytes| {
         std::fs::remove_dir_all(&target).ok();
         for (bytes, path) in &kept {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -476,7 +477,7 @@ fn converted_text_notes() {
     }
     let [(note, whole)] = &notes[..] else { panic!("one text, one note") };
     let mut n = 0;
-    let target = Target { name: "text-notes", corpus: vec![whole.clone()], words: JSON, memory: MEGABYTE, ..PLAIN };
+    let target = FuzzTarget { name: "text-notes", corpus: vec![whole.clone()], words: JSON, memory: MEGABYTE, ..PLAIN };
     target.run(|bytes| {
         fuzz_note(bytes);
         n += 1;
@@ -496,9 +497,9 @@ fn scenes() {
         "camera": {"direction": [1, 0, 0], "up": [0, 0, 1], "zoom": 2, "fov_deg": 30, "projection": "orthographic"},
         "background": {"top": [1, 2, 3], "bottom": [3, 2, 1]}, "bars": ["m"], "axes": true, "title": "t"}"#;
     let lines: &[u8] = br#"{"size": [64, 48], "objects": [{"kind": "lines", "file": "l.npz"}]}"#;
-    Target { name: "scenes", corpus: vec![scene.to_vec(), lines.to_vec()], words: JSON, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "scenes", corpus: vec![scene.to_vec(), lines.to_vec()], words: JSON, ..PLAIN }.run(|bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return };
-        match Document::parse(text) {
+        match SceneDocument::parse(text) {
             Ok(document) => {
                 for name in &document.bars {
                     assert!(document.map(name).is_some(), "a bar without a map");

@@ -1,6 +1,6 @@
 //! What is kept of text saves time and changes nothing else.
 
-use super::super::Given;
+use super::super::Plot3dInput;
 use super::*;
 
 /// Integers that are a plane of 8 x 9 points with iblank, and a box of 1 x 8 x 9 points without.
@@ -61,7 +61,7 @@ fn the_same_is_said_and_nothing_is_read_twice() {
             true
         };
         Plot3d::open_with_progress(
-            Given { grids: &[g.clone()], q: &[q.clone()], function: &[], times: &[], dt: None, untimed: "" },
+            Plot3dInput { grids: &[g.clone()], q: &[q.clone()], function: &[], times: &[], dt: None, untimed: "" },
             &Plot3dOptions::default(),
             &cache,
             &mut count,
@@ -115,7 +115,7 @@ fn text_in_the_place_of_other_text_is_read_itself() {
 #[test]
 fn of_binary_files_nothing_is_looked_for_or_kept() {
     let folder = Plot3dFolder::new();
-    let spec = Spec::new(Kind::Grid, vec![[4, 3, 2]]);
+    let spec = WriteSpec::new(Kind::Grid, vec![[4, 3, 2]]);
     let g = folder.file("g.xyz", &bytes(&spec));
     folder.open(&g, &[], &[]).unwrap();
     assert!(!folder.0.join("cache").exists());
