@@ -1,7 +1,7 @@
 """Which files of a Rust crate need each other, by the paths that they name: for the tests of the structure.
 
-A path counts for the file that defines the item: `pub use` passes names on, and a file that only passes them on needs nothing of them.
-Unit tests are left out.
+A path counts for the file that defines the item: `pub use` passes names on, and a file that only passes them on needs nothing of
+them. Unit tests are left out.
 """
 
 from __future__ import annotations
