@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from farfield.dataset.field_names import field_names
 from farfield.dataset.kinds import is_open_volume
 from farfield.errors import UsageError
@@ -29,9 +32,6 @@ from farfield.runtime.progress import Report, reporting
 from farfield.volume.orientation import rightward, upward, way
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from farfield.flow.dataset import Dataset
     from farfield.volume.dataset import VolumeDataset
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 from farfield.volume.formats.description import Volume
 from farfield.volume.formats.options import Means, Options
@@ -28,7 +29,12 @@ READERS = {
 """The module of each, which has a function `read`."""
 
 
+def module_of(kind: str) -> Any:
+    """The module of a format, imported when a file needs it."""
+    return importlib.import_module(f"farfield.volume.formats.{READERS[kind]}")
+
+
 def reader_of(kind: str) -> Reader:
-    """The function that reads a format. Its module is imported when a file needs it."""
-    found: Reader = importlib.import_module(f"farfield.volume.formats.{READERS[kind]}").read
+    """The function that reads a format."""
+    found: Reader = module_of(kind).read
     return found

@@ -8,7 +8,6 @@ does not depend on how large they are.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 import re
@@ -30,6 +29,7 @@ from farfield.volume.formats.cf import conventions as cf
 from farfield.volume.formats.decimals import tidied
 from farfield.volume.formats.description import VolumeDescription, describe
 from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.readers import module_of
 from farfield.volume.formats.units import BY_NUMBERS, SECONDS, factor, followed, unit
 from farfield.volume.missing_values import is_missing, of_json
 
@@ -98,7 +98,7 @@ class _Field:
 def laid(path: str, options: Options, kind: str) -> cf.Laid | None:
     """How the array lies that a reader would show; None where it cannot be told: then the reader says what is wrong."""
     try:
-        return importlib.import_module(f"farfield.volume.{kind}").laid(path, options)  # type: ignore[no-any-return]
+        return module_of(kind).laid(path, options)  # type: ignore[no-any-return]
     except FarfieldError:
         return None
 
@@ -137,7 +137,7 @@ def as_plot3d(path: str, variable: str | None, kind: str, means: Means) -> Made:
 
 def _opened(path: str, name: str | None, shown: str, kind: str, means: Means) -> _Field:
 
-    module = importlib.import_module(f"farfield.volume.{kind}")
+    module = module_of(kind)
     # An array that is named as the source holds no others.
     only = kind == "zarr" and name == shown and not os.path.isdir(os.path.join(path, shown))
     about = describe(module.read(path, Options(variable=None if only else name), means))
