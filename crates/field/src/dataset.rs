@@ -4,6 +4,7 @@ use crate::catalog::{Catalog, Role, RowReader, ZoneInfo};
 use crate::derive::fields::DerivedField;
 use crate::error::FieldError;
 use crate::expression::parse::in_words;
+use crate::format::Format;
 use crate::freestream::FlowUnits;
 use crate::heap_size;
 use crate::inplace::{page_box, InPlace};
@@ -16,21 +17,13 @@ use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
 use crate::uniform::Uniform;
 use crate::usage::Uses;
+use crate::volume::Volume;
 use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::{Charge, Pager};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Where the pages come from.
-#[derive(Clone)]
-pub enum Origin {
-    /// Files paged where they lie; boxes come from an index beside them in the cache.
-    Plot3d(Arc<Plot3d>),
-    /// Our own store.
-    Store(Arc<Store>),
-}
 
 /// A field by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +36,16 @@ pub struct FieldName {
     pub zones: usize,
 }
 
-/// An open dataset.
+/// A part of a dataset with a way of its own from a point to its pages. Unstructured and adaptive grids are to be two more kinds.
+#[derive(Copy, Clone)]
+pub enum Domain<'a> {
+    /// A block of a structured grid with nodes anywhere in space.
+    Curvilinear(&'a Zone),
+    /// A lattice of voxels with its levels.
+    Uniform(&'a Volume),
+}
+
+/// An open dataset: a catalog of domains. Zones of flows come together, a volume comes alone.
 pub struct Dataset {
     /// What it holds.
     pub catalog: Catalog,
@@ -51,10 +53,12 @@ pub struct Dataset {
     pub(crate) units: FlowUnits,
     /// What runs have used of it.
     pub uses: Uses,
-    /// Where it comes from.
-    pub origin: Origin,
-    /// Zones as the accessors see them.
+    /// The files that the zones lie in; `None` where there are no zones.
+    pub format: Option<Arc<dyn Format>>,
+    /// Curvilinear domains as the accessors see them.
     pub zones: Arc<[Zone]>,
+    /// The uniform domain, if the dataset is a volume.
+    pub volume: Option<Arc<Volume>>,
     /// Ranges of each zone's arrays by page, coarsest last: lower limits of each component, then upper, float64. Empty
     /// where there is no index.
     pub ranges: Vec<Vec<Vec<LevelId>>>,
@@ -172,34 +176,44 @@ impl Dataset {
             units: FlowUnits::of(&catalog),
             uses: Uses::default(),
             catalog,
-            origin: Origin::Store(Arc::new(store)),
+            format: Some(Arc::new(store)),
             zones: zones.into(),
+            volume: None,
             ranges,
             made: Arc::new([]),
             charges,
         })
     }
 
-    /// Registers PLOT3D files. They have no boxes yet: see [`Self::with_boxes`].
+    /// Registers PLOT3D files: [`Self::in_place`].
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
-    /// kept of the zones.
+    /// As [`Self::in_place`].
     pub fn from_plot3d(files: Plot3d, pager: &Pager) -> Result<Self, FieldError> {
+        let (catalog, bytes) = (files.catalog.clone(), files.held());
+        Self::in_place(Arc::new(files), catalog, bytes, pager)
+    }
+
+    /// Registers files whose arrays are paged where they lie. They have no boxes yet: see [`Self::with_boxes`]. `bytes` is the size of
+    /// `format` on the heap.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::Unknown`] for an array without a layout;
+    /// [`FieldError::LimitTooSmall`] where the limit does not hold what is kept of the zones.
+    pub fn in_place(format: Arc<dyn Format>, catalog: Catalog, bytes: u64, pager: &Pager) -> Result<Self, FieldError> {
         // A map of its pages for each array, with the layout's name.
-        let zones = files.catalog.zones.iter().enumerate();
+        let zones = catalog.zones.iter().enumerate();
         let layouts = zones.flat_map(|(n, z)| (0..z.arrays.len()).map(move |a| (n, a)));
-        let names: u64 = layouts.filter_map(|(n, a)| files.layout(n, a)).map(|l| map_bytes(l.name())).sum();
-        let bytes = files.held() + names + heap_size::catalog(&files.catalog) + held_by_zones(&files.catalog, 0);
-        let charges = vec![heap_size::charge(pager, bytes, files.catalog.zones.len())?];
-        let catalog = files.catalog.clone();
-        let sources: Arc<[SourceId]> = files.files().paths().iter().map(|p| pager.add_file(p)).collect();
+        let names: u64 = layouts.filter_map(|(n, a)| format.layout(n, a)).map(|l| map_bytes(l.name())).sum();
+        let bytes = bytes + names + heap_size::catalog(&catalog) + held_by_zones(&catalog, 0);
+        let charges = vec![heap_size::charge(pager, bytes, catalog.zones.len())?];
+        let sources: Arc<[SourceId]> = format.files().iter().map(|p| pager.add_file(p)).collect();
         let mut zones = Vec::with_capacity(catalog.zones.len());
         for (n, z) in catalog.zones.iter().enumerate() {
             let mut ids = Vec::with_capacity(z.arrays.len());
             let mut steps = Vec::with_capacity(z.arrays.len());
             for (a, info) in z.arrays.iter().enumerate() {
-                let layout = files.layout(n, a).ok_or_else(|| FieldError::Unknown {
+                let layout = format.layout(n, a).ok_or_else(|| FieldError::Unknown {
                     what: "array",
                     name: info.name.clone(),
                     known: Vec::new(),
@@ -209,22 +223,66 @@ impl Dataset {
             }
             zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[], None)?);
         }
-        let origin = Origin::Plot3d(Arc::new(files));
-        let units = FlowUnits::of(&catalog);
-        let (ranges, made, uses) = (Vec::new(), Arc::new([]), Uses::default());
-        Ok(Self { catalog, units, uses, origin, zones: zones.into(), ranges, made, charges })
+        let (units, format) = (FlowUnits::of(&catalog), Some(format));
+        let (ranges, made, uses, volume) = (Vec::new(), Arc::new([]), Uses::default(), None);
+        Ok(Self { catalog, units, uses, format, zones: zones.into(), volume, ranges, made, charges })
     }
 
-    /// PLOT3D files with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
+    /// A volume as a dataset. Its arrays are registered, and charged, already.
+    pub fn from_volume(volume: Volume) -> Self {
+        let mut empty = Self::empty();
+        empty.catalog.format.clone_from(&volume.spec.format);
+        empty.catalog.times.clone_from(&volume.spec.times);
+        empty.volume = Some(Arc::new(volume));
+        empty
+    }
+
+    /// A dataset without domains, for runs in which nothing is paged.
+    pub fn empty() -> Self {
+        let catalog = Catalog {
+            format: String::new(),
+            guessed: Vec::new(),
+            order_assumed: Vec::new(),
+            dimension: 3,
+            zones: Vec::new(),
+            times: Vec::new(),
+            times_counted: false,
+            time_units: "1".into(),
+            settings: serde_json::Value::Null,
+        };
+        Self {
+            units: FlowUnits::of(&catalog),
+            uses: Uses::default(),
+            catalog,
+            format: None,
+            zones: Arc::new([]),
+            volume: None,
+            ranges: Vec::new(),
+            made: Arc::new([]),
+            charges: Vec::new(),
+        }
+    }
+
+    /// Its domains: zones in file order, or the volume.
+    pub fn domains(&self) -> impl Iterator<Item = Domain<'_>> {
+        self.zones.iter().map(Domain::Curvilinear).chain(self.volume.as_deref().map(Domain::Uniform))
+    }
+
+    /// Whether pages are read where foreign files hold them.
+    pub fn is_in_place(&self) -> bool {
+        self.format.as_ref().is_some_and(|f| f.is_in_place())
+    }
+
+    /// Files that are paged in place with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
     /// numbers, so that pages that are in memory stay those of the dataset.
     ///
     /// # Errors
     /// [`FieldError::Usage`] if the index is of other data, or this is no dataset that takes one; [`FieldError::LimitTooSmall`]
     /// where the limit does not hold what is kept of it.
     pub fn with_boxes(&self, index: &Store, pager: &Pager) -> Result<Self, FieldError> {
-        let Origin::Plot3d(files) = &self.origin else {
+        if !self.is_in_place() {
             return Err(FieldError::Usage("a store has boxes of its own".into()));
-        };
+        }
         if index.catalog.zones.len() != self.zones.len() {
             return Err(FieldError::Usage("the cached index is of other data; run `farfield cache clear`".into()));
         }
@@ -242,8 +300,9 @@ impl Dataset {
             catalog: self.catalog.clone(),
             units: self.units,
             uses: self.uses.clone(),
-            origin: Origin::Plot3d(files.clone()),
+            format: self.format.clone(),
             zones: zones.collect(),
+            volume: None,
             ranges: Vec::new(),
             made: self.made.clone(),
             charges,
@@ -256,8 +315,9 @@ impl Dataset {
             catalog: self.catalog.clone(),
             units: self.units,
             uses: self.uses.clone(),
-            origin: self.origin.clone(),
+            format: self.format.clone(),
             zones: zones.into(),
+            volume: self.volume.clone(),
             ranges: self.ranges.clone(),
             made: made.into(),
             charges,
@@ -269,22 +329,9 @@ impl Dataset {
     /// # Errors
     /// [`FieldError`] if a store cannot be reopened for it.
     pub fn rows(&self) -> Result<Vec<Vec<Arc<dyn RowReader>>>, FieldError> {
-        let mut all = Vec::with_capacity(self.catalog.zones.len());
-        for (n, z) in self.catalog.zones.iter().enumerate() {
-            let mut zone: Vec<Arc<dyn RowReader>> = Vec::with_capacity(z.arrays.len());
-            for a in 0..z.arrays.len() {
-                match &self.origin {
-                    Origin::Plot3d(p) => {
-                        let layout =
-                            p.layout(n, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", z.name)))?;
-                        zone.push(layout);
-                    }
-                    Origin::Store(s) => zone.push(Arc::new(crate::store::StoreRows::new(s, n, a, 0)?)),
-                }
-            }
-            all.push(zone);
-        }
-        Ok(all)
+        let Some(format) = &self.format else { return Ok(Vec::new()) };
+        let zones = self.catalog.zones.iter().enumerate();
+        zones.map(|(n, z)| (0..z.arrays.len()).map(|a| format.rows(n, a)).collect()).collect()
     }
 
     /// Refuses a time step that there is not.
@@ -542,41 +589,52 @@ impl Dataset {
     /// # Errors
     /// [`FieldError::Format`] for zones too large for any index.
     pub fn page_count(&self) -> Result<u64, FieldError> {
-        match &self.origin {
-            Origin::Store(s) => Ok(s.page_count()),
-            Origin::Plot3d(p) => {
-                let count = |steady: bool| if steady { 1 } else { self.catalog.times.len().max(1) as u64 };
-                let of_zone = |z: &Zone| {
-                    let pages = z.translation.count();
-                    let boxes =
-                        box_pages(z.translation.dims.map(|n| n as usize)).checked_mul(count(z.arrays[z.xyz].steady))?;
-                    z.arrays
-                        .iter()
-                        .filter(|a| !a.derived)
-                        .try_fold(boxes, |sum, a| pages.checked_mul(count(a.steady))?.checked_add(sum))
-                };
-                let sum = self.zones.iter().try_fold(0u64, |sum, z| sum.checked_add(of_zone(z)?));
-                let path = p.files().paths().first().map_or(Path::new(""), |p| p.as_path());
-                sum.ok_or_else(|| {
-                    FieldError::format(path, "has more pages than can be counted; read fewer zones or steps")
-                })
-            }
+        if let Some(count) = self.format.as_ref().and_then(|f| f.page_count()) {
+            return Ok(count);
         }
+        let count = |steady: bool| if steady { 1 } else { self.catalog.times.len().max(1) as u64 };
+        let of_zone = |z: &Zone| {
+            let pages = z.translation.count();
+            let boxes = box_pages(z.translation.dims.map(|n| n as usize)).checked_mul(count(z.arrays[z.xyz].steady))?;
+            z.arrays
+                .iter()
+                .filter(|a| !a.derived)
+                .try_fold(boxes, |sum, a| pages.checked_mul(count(a.steady))?.checked_add(sum))
+        };
+        let of_domain = |d: Domain<'_>| match d {
+            Domain::Curvilinear(zone) => of_zone(zone),
+            Domain::Uniform(volume) => Some(volume.page_count()),
+        };
+        let sum = self.domains().try_fold(0u64, |sum, d| sum.checked_add(of_domain(d)?));
+        sum.ok_or_else(|| {
+            let files = self.format.as_ref().map(|f| f.files()).unwrap_or_default();
+            let path = files.first().map_or(Path::new(""), |p| p.as_path());
+            FieldError::format(path, "has more pages than can be counted; read fewer zones or steps")
+        })
     }
 
     /// Bytes of all pages of the arrays, decoded, all time steps.
     pub fn bytes(&self) -> u64 {
         let steps = self.catalog.times.len().max(1) as u64;
-        let each = self.zones.iter().flat_map(|z| z.arrays.iter().filter(|a| !a.derived).map(move |a| (z, a)));
-        each.map(|(z, a)| {
-            let page = (z.translation.component * a.components * a.dtype.size()) as u64;
-            z.translation.count().saturating_mul(page).saturating_mul(if a.steady { 1 } else { steps })
-        })
-        .fold(0, u64::saturating_add)
+        let of_zone = |z: &Zone| {
+            let each = z.arrays.iter().filter(|a| !a.derived).map(|a| {
+                let page = (z.translation.component * a.components * a.dtype.size()) as u64;
+                z.translation.count().saturating_mul(page).saturating_mul(if a.steady { 1 } else { steps })
+            });
+            each.fold(0, u64::saturating_add)
+        };
+        let of_domain = |d: Domain<'_>| match d {
+            Domain::Curvilinear(zone) => of_zone(zone),
+            Domain::Uniform(volume) => volume.bytes(),
+        };
+        self.domains().map(of_domain).fold(0, u64::saturating_add)
     }
 
     /// Whether every page carries a checksum.
     pub fn checked(&self) -> bool {
-        matches!(self.origin, Origin::Store(_))
+        match &self.volume {
+            Some(volume) => volume.checked,
+            None => self.format.as_ref().is_some_and(|f| !f.is_in_place()),
+        }
     }
 }

@@ -16,6 +16,7 @@ pub mod error;
 pub mod expression;
 pub mod field_selection;
 pub mod file;
+pub mod format;
 mod freestream;
 mod heap_size;
 pub mod in_memory;

@@ -2,7 +2,7 @@
 
 use crate::arguments::{usage, Object};
 use ::extract::contour::{of_channel, ContourKind, ContourSpec, VolumeContour, VolumeWhat};
-use ::runtime::volume::VolumeSession;
+use ::runtime::session::Session;
 use field::error::FieldError;
 use serde_json::Value;
 
@@ -40,14 +40,14 @@ pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
 }
 
 /// Of a volume, with the level.
-pub fn of_volume(session: &VolumeSession, options: &str) -> Result<(usize, VolumeContour), FieldError> {
+pub fn of_volume(session: &Session, options: &str) -> Result<(usize, VolumeContour), FieldError> {
     let mut o = Object::parse(options, "contour options")?;
+    let volume = session.volume()?;
     let what = match asked(&mut o)? {
-        ContourRequest::Iso(field, values) => of_channel(&session.volume, &field, &values)?,
+        ContourRequest::Iso(field, values) => of_channel(volume, &field, &values)?,
         ContourRequest::Plane(origin, normal) => VolumeWhat::Plane { origin, normal },
     };
-    let channels =
-        o.texts("scalars")?.iter().map(|name| session.volume.channel_named(name)).collect::<Result<_, _>>()?;
+    let channels = o.texts("scalars")?.iter().map(|name| volume.channel_named(name)).collect::<Result<_, _>>()?;
     let (normals, near) = (o.truth("normals")?, vector(&mut o, "near")?);
     let step = o.whole("step")?.unwrap_or(0) as usize;
     let level = o.whole("level")?.unwrap_or(0) as usize;

@@ -148,7 +148,7 @@ pub fn convert(
             result["zones"] = input.catalog.zones.iter().zip(&report.page_boxes).map(|(z, p)| zone(z, *p)).collect();
         }
         session.add_read(input.read());
-        result["stats"] = session.stats();
+        result["stats"] = json!(session.stats());
         events.finish(&result["stats"], watch)?;
         Ok(result.to_string())
     })
@@ -178,6 +178,7 @@ pub fn validate(
         let events = Events::begin(events, &mut means)?;
         if spec.is_store()? {
             let (v, stats) = runtime::validate::run(&spec.path, &means, watch)?;
+            let stats = json!(stats);
             events.finish(&stats, watch)?;
             return Ok(json!({
                 "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures(&v.problems),
@@ -187,7 +188,7 @@ pub fn validate(
         }
         let session = Session::open(spec, means, watch)?;
         let v = runtime::validate::read_all(&session, watch)?;
-        let stats = session.stats();
+        let stats = json!(session.stats());
         events.finish(&stats, watch)?;
         Ok(json!({
             "ok": v.problem_count == 0, "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures(&v.problems),

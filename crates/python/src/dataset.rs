@@ -340,7 +340,7 @@ impl PyDataset {
         watched(py, progress, |watch| {
             let spec = crate::contours::of_flow(options)?;
             let mut v = extract::contour::write(&session, &spec, Path::new(output), watch)?;
-            v["stats"] = session.stats();
+            v["stats"] = json!(session.stats());
             Ok(v.to_string())
         })
     }
@@ -363,7 +363,7 @@ impl PyDataset {
             };
             o.done()?;
             let mut v = surfaces::extract(&session, &spec, Path::new(output), watch)?;
-            v["stats"] = session.stats();
+            v["stats"] = json!(session.stats());
             Ok(v.to_string())
         })
     }
@@ -453,7 +453,7 @@ impl PyDataset {
     }
 
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.session(py)?.stats().to_string())
+        Ok(json!(self.session(py)?.stats()).to_string())
     }
 
     fn metrics(&self, py: Python<'_>) -> PyResult<String> {
@@ -464,7 +464,7 @@ impl PyDataset {
         let session = self.session(py)?;
         let flushed = py.detach(|| {
             let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            open.as_ref().map_or(Ok(false), |open| open.events.flush(&session.stats()))
+            open.as_ref().map_or(Ok(false), |open| open.events.flush(&json!(session.stats())))
         });
         flushed.map_err(|e| to_python(py, e))
     }
@@ -480,8 +480,9 @@ impl PyDataset {
             std::mem::forget(taken); // its threads, which dropping it would wait for, are the parent's
             return Ok(());
         }
-        let ended =
-            py.detach(|| taken.map_or(Ok(()), |open| open.events.finish(&open.session.stats(), &mut |_, _, _| true)));
+        let ended = py.detach(|| {
+            taken.map_or(Ok(()), |open| open.events.finish(&json!(open.session.stats()), &mut |_, _, _| true))
+        });
         ended.map_err(|e| to_python(py, e))
     }
 }

@@ -7,7 +7,7 @@ use ::extract::sliceimage::{
 };
 use ::output::{FieldType, Provenance};
 use ::runtime::session::{ProgressWatch, Session};
-use ::runtime::volume::VolumeSession;
+use ::runtime::stats::Stats;
 use field::error::FieldError;
 use kernels::slice::Filter;
 use numpy::PyArray1;
@@ -81,40 +81,37 @@ fn laid(
     let look = look(&mut o)?;
     let marks = marks(&mut o)?;
     let (fields, step) = (o.texts("fields")?, o.whole("step")?.unwrap_or(0) as usize);
-    o.done()?;
-    let mut slice = of_grid(session, &plane, &fields, step, watch)?;
-    slice.marks = marks;
-    Ok((slice, look))
-}
-
-/// A slice of a volume, and how it is to look.
-fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<SlicePaint>), FieldError> {
-    let mut o = Object::parse(options, "slice options")?;
-    let plane = plane(&mut o)?;
-    let look = look(&mut o)?;
-    let marks = marks(&mut o)?;
-    let volume = &session.volume;
-    let named = o.texts("fields")?;
-    let channels = named.iter().map(|name| volume.channel_named(name)).collect::<Result<Vec<_>, _>>()?;
-    let choice = VolumeChoice {
-        channels: Some(channels).filter(|named| !named.is_empty()),
-        level: o.whole("level")?.map(|n| n as usize),
-        filter: o.truth("nearest")?.then_some(Filter::Nearest),
-        step: o.whole("step")?.unwrap_or(0) as u32,
-        as_numbers: look.is_some(),
+    let slice = match session.volume() {
+        Ok(volume) => {
+            let channels = fields.iter().map(|name| volume.channel_named(name)).collect::<Result<Vec<_>, _>>()?;
+            let choice = VolumeChoice {
+                channels: Some(channels).filter(|named| !named.is_empty()),
+                level: o.whole("level")?.map(|n| n as usize),
+                filter: o.truth("nearest")?.then_some(Filter::Nearest),
+                step: step as u32,
+                as_numbers: look.is_some(),
+            };
+            o.done()?;
+            let spec = &volume.spec;
+            let view = VolumeView {
+                levels: &volume.levels,
+                kind: spec.kind,
+                channels: &spec.channels,
+                length_unit: &spec.length_unit,
+                label_colors: &spec.label_colors,
+            };
+            let mut slice = of_volume(view, &plane, &choice)?;
+            let edges = spec.anatomy.as_deref().map(|anatomy| edges(slice.laid.axes, anatomy));
+            slice.marks = SliceMarks { edges, ..marks };
+            slice
+        }
+        Err(_) => {
+            o.done()?;
+            let mut slice = of_grid(session, &plane, &fields, step, watch)?;
+            slice.marks = marks;
+            slice
+        }
     };
-    o.done()?;
-    let spec = &volume.spec;
-    let view = VolumeView {
-        levels: &volume.levels,
-        kind: spec.kind,
-        channels: &spec.channels,
-        length_unit: &spec.length_unit,
-        label_colors: &spec.label_colors,
-    };
-    let mut slice = of_volume(view, &plane, &choice)?;
-    let edges = spec.anatomy.as_deref().map(|anatomy| edges(slice.laid.axes, anatomy));
-    slice.marks = SliceMarks { edges, ..marks };
     Ok((slice, look))
 }
 
@@ -124,10 +121,10 @@ fn provenance(source: String) -> Provenance {
 }
 
 /// Adds what a run came to.
-fn with_stats(mut told: Value, stats: Value) -> String {
+fn with_stats(mut told: Value, stats: &Stats) -> String {
     if let Some(told) = told.as_object_mut() {
         told.remove("wait_s");
-        told.insert("stats".into(), stats);
+        told.insert("stats".into(), json!(stats));
     }
     told.to_string()
 }
@@ -140,25 +137,11 @@ pub fn write(
     watch: &mut ProgressWatch<'_>,
 ) -> Result<String, FieldError> {
     let (slice, look) = laid(session, options, watch)?;
-    let (workers, output) = (session.means.threads(), Path::new(output));
+    let (workers, output) = (session.threads(), Path::new(output));
     let provenance = provenance(session.spec.path.display().to_string());
     let told = slice.write(&session.pager, workers, output, look, &provenance, watch)?;
     session.add_wait(told["wait_s"].as_f64().unwrap_or(0.0));
-    Ok(with_stats(told, session.stats()))
-}
-
-/// Writes a slice of a volume to a file.
-pub fn write_in(
-    session: &VolumeSession,
-    options: &str,
-    output: &str,
-    watch: &mut ProgressWatch<'_>,
-) -> Result<String, FieldError> {
-    let (slice, look) = laid_in(session, options)?;
-    let provenance = provenance(session.volume.spec.path.clone());
-    let told = slice.write(&session.pager, session.threads(), Path::new(output), look, &provenance, watch)?;
-    session.add_wait(told["wait_s"].as_f64().unwrap_or(0.0));
-    Ok(with_stats(told, session.stats()))
+    Ok(with_stats(told, &session.stats()))
 }
 
 /// What is said of a slice in memory, its numbers, whether they need double precision, and what they are.
@@ -167,18 +150,6 @@ type SliceReply = (Value, SliceArrays, bool, SliceNumbers);
 /// Makes a slice in memory.
 pub fn make(session: &Session, options: &str, watch: &mut ProgressWatch<'_>) -> Result<SliceReply, FieldError> {
     let (slice, _) = laid(session, options, watch)?;
-    let arrays = slice.arrays(&session.pager, session.means.threads(), watch)?;
-    session.add_wait(arrays.run.wait_s);
-    Ok(made(&slice, arrays))
-}
-
-/// Makes a slice of a volume in memory.
-pub fn make_in(
-    session: &VolumeSession,
-    options: &str,
-    watch: &mut ProgressWatch<'_>,
-) -> Result<SliceReply, FieldError> {
-    let (slice, _) = laid_in(session, options)?;
     let arrays = slice.arrays(&session.pager, session.threads(), watch)?;
     session.add_wait(arrays.run.wait_s);
     Ok(made(&slice, arrays))

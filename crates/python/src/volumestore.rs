@@ -5,7 +5,7 @@ use crate::volume::spec;
 use crate::watch::watched;
 use ::convert::volume::{self as converter, VolumeOptions, VolumeReport};
 use ::convert::{PieceProgress, Spans};
-use ::runtime::volume::VolumeSession;
+use ::runtime::session::{Session, Source};
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
@@ -63,18 +63,18 @@ fn finite(x: f64) -> Value {
 
 /// Makes the ranges of an open volume.
 pub fn build_ranges(
-    session: &VolumeSession,
+    session: &Session,
     tables: &[Vec<u8>],
     folder: &str,
     watch: &mut runtime::session::ProgressWatch<'_>,
 ) -> Result<String, FieldError> {
-    let spec = &session.volume.spec;
+    let spec = &session.volume()?.spec;
     let mut go_on = || watch("looking at files", 0.0, 0.0);
     let state = VolumeFiles::of(spec).state(spec, tables, &mut go_on)?;
     let made = runtime::volume::build_ranges(session, Path::new(folder), state, watch)?;
     let mut found = told(&made.known);
     found["pages"] = made.pages.into();
-    found["stats"] = session.stats();
+    found["stats"] = json!(session.stats());
     Ok(found.to_string())
 }
 
@@ -119,7 +119,7 @@ pub fn convert_volume(
         (asked.resume, asked.overwrite) = (o.truth("resume")?, o.truth("overwrite")?);
         let dry = o.truth("dry_run")?;
         o.done()?;
-        let session = Arc::new(VolumeSession::open(spec(spec_json)?, tables, means)?);
+        let session = Arc::new(Session::open(Source::Volume(Box::new(spec(spec_json)?), tables), means, watch)?);
         session.check_limit()?;
         asked.workers = session.threads();
         if session.pager.observed() {

@@ -6,7 +6,7 @@
 //! states of tasks, results that wait. What a step may need at most is known before it ([`limits`]).
 //!
 //! # Practice
-//! [`session::Session`] opens a flow, [`volume::VolumeSession`] a volume. [`executor::run`] takes any [`executor::Work`].
+//! [`session::Session`] opens a flow or a volume; [`session::Session::stats`] says what runs took. [`executor::run`] takes any [`executor::Work`].
 
 #[cfg(target_os = "linux")]
 pub mod allocator;
@@ -23,6 +23,7 @@ pub mod next_window;
 pub mod process;
 pub mod selected_fields;
 pub mod session;
+pub mod stats;
 pub mod survey;
 pub mod validate;
 pub mod values;

@@ -5,12 +5,11 @@ use crate::session::{charge_for, Session};
 use crate::values::{visit_box, NodeBox};
 use convert::{ArraySource, ConvertInput};
 use field::catalog::{ArrayInfo, DType, ReadCounter, Role, RowReader};
-use field::dataset::{Dataset, Origin};
+use field::dataset::Dataset;
 use field::error::FieldError;
 use field::expression::parse::is_plain;
 use field::nodes::Zone;
 use field::quantity::{Quantity, Sources, DEFINITIONS};
-use field::series::SeriesFiles;
 use pager::ChargeKind;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -40,14 +39,7 @@ pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
         let each = rows.into_iter().zip(&z.arrays);
         each.map(|(rows, a)| ArraySource { rows, steps: if a.steady { 1 } else { steps } }).collect()
     });
-    let files = match &dataset.origin {
-        Origin::Plot3d(p) => p.files().paths().to_vec(),
-        Origin::Store(s) => vec![s.path.join("zarr.json")],
-    };
-    let series = match &dataset.origin {
-        Origin::Plot3d(p) => p.series.clone(),
-        Origin::Store(_) => SeriesFiles::default(),
-    };
+    let (files, series) = dataset.format.as_ref().map(|f| (f.files(), f.series())).unwrap_or_default();
     Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files, series, made: String::new() })
 }
 

@@ -2,7 +2,8 @@
 //! where there are no checksums and lengths and shapes are what can be held.
 
 use crate::limits::{charge_other, fetch_error, held_together};
-use crate::session::{Bare, ProgressWatch, Resources, Session};
+use crate::session::{ProgressWatch, Resources, Session, Source};
+use crate::stats::Stats;
 use convert::check::{check_store, EventCallback};
 use field::error::FieldError;
 use field::store::{Problem, Store, Validation};
@@ -14,29 +15,21 @@ use std::path::Path;
 ///
 /// # Errors
 /// As [`check_store`].
-pub fn run(
-    path: &Path,
-    means: &Resources,
-    watch: &mut ProgressWatch<'_>,
-) -> Result<(Validation, serde_json::Value), FieldError> {
-    let bare = Bare::new(means)?;
-    let charge = |bytes: u64| charge_other(&bare.pager, bytes, "checking a page at a time");
-    let told = |e: Event| bare.tell(&e);
+pub fn run(path: &Path, means: &Resources, watch: &mut ProgressWatch<'_>) -> Result<(Validation, Stats), FieldError> {
+    let session = Session::open(Source::Nothing, means.clone(), watch)?;
+    let charge = |bytes: u64| charge_other(&session.pager, bytes, "checking a page at a time");
+    let told = |e: Event| session.record(&e);
     let told = means.observer.is_some().then_some(&told as &EventCallback<'_>);
     let mut progress = |done: u64, total: u64| watch("validating", done as f64, total as f64);
     let found = check_store(path, means.threads(), &charge, told, &mut progress)?;
-    let mut stats = bare.stats();
-    let pages = match VolumeStore::is_volume(path) {
+    let mut stats = session.stats();
+    stats.pages.total = match VolumeStore::is_volume(path) {
         true => VolumeStore::open(path)?.checked().page_count(),
         false => Store::open(path)?.page_count(),
     };
-    stats["pages"]["total"] = pages.into();
-    for key in ["touched", "faults"] {
-        // Each page is read once, whether it holds or not.
-        stats["pages"][key] = found.pages.into();
-    }
-    stats["bytes_read"] = found.bytes.into();
-    stats["reads"] = found.reads.into();
+    // Each page is read once, whether it holds or not.
+    (stats.pages.touched, stats.pages.faults) = (found.pages, found.pages);
+    (stats.bytes_read, stats.reads) = (found.bytes, found.reads);
     Ok((found, stats))
 }
 

@@ -13,7 +13,6 @@ use output::{
 use runtime::ledger_share::LedgerShare;
 use runtime::limits::refused;
 use runtime::session::{ProgressWatch, Session};
-use runtime::volume::VolumeSession;
 use serde_json::{json, Value};
 use std::path::Path;
 
@@ -60,14 +59,14 @@ pub fn write(
 /// # Errors
 /// As [`run_volume`]; what cannot be written.
 pub fn write_volume(
-    session: &VolumeSession,
+    session: &Session,
     level: usize,
     spec: &VolumeContour,
     output: &Path,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let file = OutputFile::create_mesh(output)?;
-    let volume = &session.volume;
+    let volume = session.volume()?;
     let of = volume.levels.get(level).ok_or_else(|| {
         let count = volume.levels.len();
         FieldError::Usage(format!("{}: there is no level {level}; there are {count}, counted from 0", volume.spec.path))

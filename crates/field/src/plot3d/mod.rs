@@ -54,8 +54,9 @@ pub use records::Records;
 pub use settings::{Plot3dSettings, Reference, VelocityScale};
 pub use spans::{ByteRun, Spans};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, RowReader};
 use crate::error::FieldError;
+use crate::format::Storage;
 use crate::heap_size;
 use crate::series::SeriesFiles;
 use std::path::{Path, PathBuf};
@@ -146,6 +147,34 @@ impl Plot3d {
     /// Where array `array` of zone `zone` lies, by their positions in [`Self::catalog`].
     pub fn layout(&self, zone: usize, array: usize) -> Option<Arc<ArrayLayout>> {
         self.layouts.get(zone).and_then(|z| z.get(array)).cloned()
+    }
+}
+
+impl crate::format::Format for Plot3d {
+    fn files(&self) -> Vec<PathBuf> {
+        self.files.paths().to_vec()
+    }
+
+    fn series(&self) -> SeriesFiles {
+        self.series.clone()
+    }
+
+    fn layout(&self, zone: usize, array: usize) -> Option<Arc<ArrayLayout>> {
+        Self::layout(self, zone, array)
+    }
+
+    fn is_in_place(&self) -> bool {
+        true
+    }
+
+    fn rows(&self, zone: usize, array: usize) -> Result<Arc<dyn RowReader>, FieldError> {
+        let layout = Self::layout(self, zone, array);
+        let rows = layout.ok_or_else(|| FieldError::Usage(format!("no array {array} in zone {zone}")))?;
+        Ok(rows)
+    }
+
+    fn storage(&self) -> Storage {
+        Storage { layout: "in place", ..Storage::default() }
     }
 }
 

@@ -34,8 +34,9 @@ pub use rows::StoreRows;
 pub use time::TimeAxis;
 pub use validate::{Buffers, Problem, ShardId, ShardSeal, Sharded, StoreCheck, Validation};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, RowReader};
 use crate::error::FieldError;
+use crate::format::{Format, Storage};
 use crate::heap_size;
 use crate::paging::Paging;
 use crate::series::Sources;
@@ -97,6 +98,35 @@ pub trait Register {
     fn add_file(&mut self, path: &Path) -> SourceId;
     /// Adds an array.
     fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId;
+}
+
+impl Format for Store {
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.path.join("zarr.json")]
+    }
+
+    fn is_in_place(&self) -> bool {
+        false
+    }
+
+    fn rows(&self, zone: usize, array: usize) -> Result<Arc<dyn RowReader>, FieldError> {
+        Ok(Arc::new(StoreRows::new(self, zone, array, 0)?))
+    }
+
+    fn page_count(&self) -> Option<u64> {
+        Some(Self::page_count(self))
+    }
+
+    fn storage(&self) -> Storage {
+        let flat = self.zones.iter().all(|z| z.paging.page[2] == 1 && z.paging.page[0] == z.paging.dims[0]);
+        let pages = self.zones.iter().flat_map(|z| &z.arrays).map(ArrayLayout::page_bytes);
+        Storage {
+            layout: if flat { "flat" } else { "cubed" },
+            codec: Some(self.root.codec.name()),
+            bytes: Some(self.bytes()),
+            page_bytes: pages.max().unwrap_or(0),
+        }
+    }
 }
 
 impl Store {

@@ -12,17 +12,16 @@ use super::meshes::TriangleLayer;
 use super::objects::{Object, Paint, VolumeLook, VolumeTint};
 use super::view::{self, Chosen, NUMBERS};
 use super::volumes::Fog;
+use super::Studio;
 use crate::picture::{
     self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, NotePosition, PictureError, Radius,
     Samples, ScalarBar, StageSetting, Stoppable, Style, Subject,
 };
-use crate::raycast::KeptBricks;
 use field::error::FieldError;
-use field::volume::Volume;
 use output::ByteLog;
 use pager::{ChargeKind, Pager};
 use runtime::limits::would_do;
-use runtime::session::{ProgressWatch, Session, Waited};
+use runtime::session::{ProgressWatch, Session};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -322,13 +321,11 @@ impl Shot<'_> {
         maps: &[Settled],
         seen: &ViewParts,
         words: &Captions,
-        volume: Option<(&Volume, &Waited, &Arc<KeptBricks>)>,
-        pager: &Arc<Pager>,
-        threads: usize,
+        studio: &Studio<'_>,
         out: &mut Out<'_>,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Lack, FieldError> {
-        let size = self.size;
+        let (size, pager) = (self.size, &studio.session.pager);
         let mut sources = layers(self.document, size, shown, maps, seen.segments);
         let mut furniture = self.furniture(shown, maps, words);
         let parallel = matches!(seen.chosen.camera.lens, picture::Lens::Orthographic { .. });
@@ -370,12 +367,9 @@ impl Shot<'_> {
                 _ => None,
             })
             .collect();
-        let fog = match volume.filter(|_| !looks.is_empty()) {
-            Some((v, waited, kept)) => Some(Fog::new(
-                pager,
-                threads,
-                v,
-                (waited, kept),
+        let fog = match studio.volume().filter(|_| !looks.is_empty()) {
+            Some(volume) => Some(Fog::new(
+                (studio.session, volume, studio.kept),
                 &looks,
                 maps,
                 words.step,
@@ -419,7 +413,7 @@ impl Shot<'_> {
         let mut progress = |share: f32| watch("drawing", f64::from(share), 1.0);
         let of_cells = cells.as_ref().map(|f| f as &dyn picture::Haze);
         let subject = Subject { layers, haze: fog.as_ref().map(|f| f as &dyn picture::Haze).or(of_cells) };
-        let drawn = out.draw(setting, subject, budget, threads, &mut progress);
+        let drawn = out.draw(setting, subject, budget, studio.session.threads(), &mut progress);
         drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
         let mut lack = fog.map_or(Lack::default(), |f| f.lack());
         lack += cells.map_or(Lack::default(), |f| f.lack());

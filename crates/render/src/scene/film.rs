@@ -115,7 +115,8 @@ impl<'a> Film<'a> {
         output: &Path,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
-        let Studio { document, session, volume, pager, reader, .. } = studio;
+        let Studio { document, reader, .. } = studio;
+        let (session, volume, pager) = (studio.flow(), studio.volume(), &studio.session.pager);
         let times = session.map_or(1, |s| s.dataset().catalog.times.len().max(1));
         let times = volume.map_or(times, |v| v.steps as usize);
         if document.step >= times && session.is_none() {
@@ -174,8 +175,8 @@ impl<'a> Film<'a> {
     }
 
     fn arena_of_frames(&self) -> Result<Arena, FieldError> {
-        let bytes = self.studio.pager.ledger().limit() / ARENA_SHARE;
-        Arena::new(self.studio.pager, (bytes - bytes / FIXED_SHARE) as usize)
+        let bytes = self.studio.session.pager.ledger().limit() / ARENA_SHARE;
+        Arena::new(&self.studio.session.pager, (bytes - bytes / FIXED_SHARE) as usize)
     }
 
     /// Gathers all objects of a step.
@@ -185,12 +186,13 @@ impl<'a> Film<'a> {
         arena: &mut Arena,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<StepFrame, FieldError> {
-        let begun_us = self.studio.pager.now_us();
-        let Studio { document, session, volume, waited, threads, pager, reader, .. } = self.studio;
+        let begun_us = self.studio.session.pager.now_us();
+        let Studio { document, session, reader, .. } = self.studio;
+        let (flow, volume) = (self.studio.flow(), self.studio.volume());
         let mut own: Vec<Option<GatheredObject>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
         for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
-            if let (Some(moving), Some(session)) = (moving, session) {
+            if let (Some(moving), Some(session)) = (moving, flow) {
                 let time = session.dataset().catalog.times[step];
                 moving.go_to(session, time, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
                 *own = Some(moving.gather(session, time, arena).map_err(|e| placed(document, n, e))?);
@@ -201,9 +203,7 @@ impl<'a> Film<'a> {
                 continue;
             }
             let into = if self.is_fixed[n] { &mut self.arena } else { &mut *arena };
-            let (session, volume, threads) = (*session, *volume, *threads);
-            let mut gatherer =
-                Gatherer { document, step, session, volume, waited, threads, pager, reader, arena: into };
+            let mut gatherer = Gatherer { document, step, flow, volume, session, reader, arena: into };
             let gathered =
                 gatherer.gather(object, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
             let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };
@@ -214,7 +214,7 @@ impl<'a> Film<'a> {
     }
 
     fn shots(&self) -> Vec<(Shot<'a>, Option<&'a [usize]>)> {
-        let Studio { document, session, .. } = *self.studio;
+        let (document, session) = (self.studio.document, self.studio.flow());
         let title = document.title.as_deref();
         if document.views.is_empty() {
             let (camera, path, size) = (&document.camera, &document.path[..], document.size);
@@ -261,7 +261,7 @@ impl<'a> Film<'a> {
         };
         let common = if let Some((ranges, seen)) = known {
             let none: Vec<Range> = self.studio.document.objects.iter().map(|_| Range::EMPTY).collect();
-            let maps = settle_maps(self.studio.document, &none, self.studio.session, Some(&ranges))?;
+            let maps = settle_maps(self.studio.document, &none, self.studio.flow(), Some(&ranges))?;
             let common = SharedParts { maps, seen };
             let (wanted, there): (Vec<Picture>, Vec<Picture>) =
                 self.pictures.iter().partition(|p| lack.contains(&p.number));
@@ -330,24 +330,24 @@ impl<'a> Film<'a> {
         for one in shown.iter().flatten() {
             ranges[one.number] = ranges[one.number].union(one.gathered.range());
         }
-        let maps = settle_maps(self.studio.document, &ranges, self.studio.session, None)?;
+        let maps = settle_maps(self.studio.document, &ranges, self.studio.flow(), None)?;
         let words = frames.first().map(|f| self.words(f, false)).unwrap_or_default();
         // Of a single picture the words are known; those of many differ.
         let partial = frames.len() == 1 && shown.iter().flatten().any(|s| s.gathered.failed.is_some());
         let words = Captions { partial, ..words };
         let seen = self.shots().into_iter().map(|(shot, which)| {
             let some: Vec<Vec<LayerSource<'_>>> = shown.iter().map(|f| only(f, which)).collect();
-            shot.settle(&some, &maps, &words, self.studio.pager, watch)
+            shot.settle(&some, &maps, &words, &self.studio.session.pager, watch)
         });
         let seen = seen.collect::<Result<Vec<_>, _>>()?;
         Ok(SharedParts { maps, seen })
     }
 
     fn words(&self, frame: &StepFrame, partial: bool) -> Captions {
-        if let Some(volume) = self.studio.volume {
+        if let Some(volume) = self.studio.volume() {
             return of_volume(volume, self.studio.document, frame.step, partial);
         }
-        let Some(session) = self.studio.session else { return Captions { partial, ..Captions::default() } };
+        let Some(session) = self.studio.flow() else { return Captions { partial, ..Captions::default() } };
         let dataset = session.dataset();
         let length_unit = Some(dataset.length_unit()).filter(|u| u != "grid unit");
         let catalog = &dataset.catalog;
@@ -380,7 +380,8 @@ impl<'a> Film<'a> {
         made: &mut FilmSummary,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<(), FieldError> {
-        let Studio { document, volume, waited, kept, pager, threads, .. } = self.studio;
+        let document = self.studio.document;
+        let pager = &self.studio.session.pager;
         let begun_us = pager.now_us();
         pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
@@ -399,17 +400,8 @@ impl<'a> Film<'a> {
             let (some, seen) = (only(&shown, which), common.seen[n].on_path(shot.path, picture.number));
             let seen = &seen;
             if let Some(video) = videos.get_mut(n) {
-                made.lack += shot.draw(
-                    &some,
-                    &common.maps,
-                    seen,
-                    &words,
-                    volume.map(|v| (v, *waited, *kept)),
-                    pager,
-                    *threads,
-                    &mut Out::Video(video),
-                    watch,
-                )?;
+                made.lack +=
+                    shot.draw(&some, &common.maps, seen, &words, self.studio, &mut Out::Video(video), watch)?;
                 let bytes = 3 * u64::from(shot.size[0]) * u64::from(shot.size[1]);
                 pager.tell(|| Event::Send { bytes, name: "ffmpeg".into() });
                 continue;
@@ -420,17 +412,7 @@ impl<'a> Film<'a> {
             let text: &[(&'static str, String)] =
                 if words.time.is_some() || document.film.is_some() { &text } else { &[] };
             let out = &mut Out::Png(&mut file, text);
-            made.lack += shot.draw(
-                &some,
-                &common.maps,
-                seen,
-                &words,
-                volume.map(|v| (v, *waited, *kept)),
-                pager,
-                *threads,
-                out,
-                watch,
-            )?;
+            made.lack += shot.draw(&some, &common.maps, seen, &words, self.studio, out, watch)?;
             made.bytes += file.commit()?;
         }
         pager.tell(|| Event::FrameEnd { frame: picture.number as u64 });
@@ -461,9 +443,7 @@ impl<'a> Film<'a> {
                 .collect();
         }
         if document.film.is_some() {
-            let of_volume = || self.studio.volume.map(|v| v.spec.times.clone());
-            let times = self.studio.session.map(|s| s.dataset().catalog.times.clone()).or_else(of_volume);
-            let times = times.unwrap_or_default();
+            let times = self.studio.session.dataset().catalog.times.clone();
             let frames = made.frames.iter();
             if let (pictures @ 1.., why) = made.redrawn {
                 found["redrawn"] = json!({"pictures": pictures, "why": why});

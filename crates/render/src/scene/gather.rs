@@ -21,15 +21,13 @@ use glam::DVec3;
 use kernels::surface::SurfacePiece;
 use output::Destination;
 use output::{LineFile, ReadError};
-use pager::Pager;
 use runtime::gridface::GridFace;
-use runtime::session::{ProgressWatch, Session, Waited};
+use runtime::session::{ProgressWatch, Session};
 use runtime::values::{visit_box, NodeBox};
 use runtime::walls::walls;
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Points of lines that are read from a file at once.
 const CHUNK_POINTS: usize = 4096;
@@ -111,11 +109,10 @@ pub(crate) struct Gatherer<'a> {
     pub(crate) document: &'a SceneDocument,
     /// Time step.
     pub(crate) step: usize,
-    pub(crate) session: Option<&'a Session>,
+    /// The session, where the source is a flow.
+    pub(crate) flow: Option<&'a Session>,
     pub(crate) volume: Option<&'a Volume>,
-    pub(crate) waited: &'a Waited,
-    pub(crate) threads: usize,
-    pub(crate) pager: &'a Arc<Pager>,
+    pub(crate) session: &'a Session,
     pub(crate) reader: &'a PartReaders<'a>,
     pub(crate) arena: &'a mut Arena,
 }
@@ -159,7 +156,7 @@ impl<'a> Gatherer<'a> {
             Object::Mesh { from, paint, .. } => self.mesh(from, paint, watch),
             Object::Volume(look) => {
                 let Some(volume) = self.volume else {
-                    let (session, map) = (self.session()?, self.map(&look.paint));
+                    let (session, map) = (self.flow()?, self.map(&look.paint));
                     let ranged = map.is_some_and(|m| m.range.is_none());
                     let (corners, range) = cellfog::gathered(session, look, self.step, ranged, watch)?;
                     let (kind, name) = ("volume", look.field.clone().unwrap_or_default());
@@ -176,7 +173,7 @@ impl<'a> Gatherer<'a> {
             }
             Object::Outline { .. } if self.volume.is_some() => self.box_of_volume(),
             Object::Surface { face, paint, cut, .. } => {
-                let session = self.session()?;
+                let session = self.flow()?;
                 let dataset = session.dataset();
                 let (name, faces) = match face {
                     Some(v) => {
@@ -198,7 +195,7 @@ impl<'a> Gatherer<'a> {
                 Ok(GatheredObject { kind: "surface", name, failed: None, shape: ObjectGeometry::Faces(faces) })
             }
             Object::Outline { zone, .. } => {
-                let session = self.session()?;
+                let session = self.flow()?;
                 let dataset = session.dataset();
                 let zones = match zone {
                     Some(name) => vec![dataset.zone_named(name)?],
@@ -239,10 +236,10 @@ impl<'a> Gatherer<'a> {
             MeshFrom::Contour { field, .. } => ("contour", format!("{field} contour")),
             MeshFrom::Slice { .. } => ("slice", "slice".to_owned()),
         };
-        let (threads, step, pager) = (self.threads, self.step, self.pager);
-        let (volume, session) = (self.volume, self.session);
+        let (threads, step, pager) = (self.session.threads(), self.step, &self.session.pager);
+        let (volume, flow) = (self.volume, self.flow);
         let mut pieces = Pieces::new(self.arena, field.is_some())?;
-        let drawn = match (volume, session) {
+        let drawn = match (volume, flow) {
             (Some(volume), _) => {
                 let spec = contours::of_volume(volume, from, field.as_deref(), step)?;
                 let mut told = |done: u64, of: u64| watch("surfaces", done as f64, of as f64);
@@ -251,7 +248,7 @@ impl<'a> Gatherer<'a> {
                     pieces.take(&piece)
                 };
                 let drawn = contour::run_volume(pager, threads, &volume.levels[0], &spec, &mut take, &mut told)?;
-                self.waited.add(drawn.run.wait_s);
+                self.session.add_wait(drawn.run.wait_s);
                 drawn
             }
             (None, Some(session)) => {
@@ -268,9 +265,9 @@ impl<'a> Gatherer<'a> {
         paint.map.as_ref().and_then(|name| self.document.map(name))
     }
 
-    /// The session; a scene that needs one and has none is refused when it is parsed.
-    fn session(&self) -> Result<&'a Session, FieldError> {
-        self.session.ok_or_else(|| {
+    /// The session of a flow; a scene that needs one and has none is refused when it is parsed.
+    fn flow(&self) -> Result<&'a Session, FieldError> {
+        self.flow.ok_or_else(|| {
             let what = match self.volume {
                 Some(_) => "this is drawn of flows, and the scene's source is a volume",
                 None => "the scene has no source",
@@ -305,7 +302,7 @@ impl<'a> Gatherer<'a> {
         field: Option<String>,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<(LineStore, Option<String>), FieldError> {
-        let session = self.session()?;
+        let session = self.flow()?;
         let mut spec = (self.reader.trace)(options, session, watch)?;
         spec.step = self.step;
         let named = self.sampled(session, &mut spec.scalars, field, &[]);
@@ -321,7 +318,7 @@ impl<'a> Gatherer<'a> {
         field: Option<String>,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<(LineStore, Option<String>), FieldError> {
-        let session = self.session()?;
+        let session = self.flow()?;
         let mut spec = (self.reader.cores)(options)?;
         spec.step = self.step;
         let named = self.sampled(session, &mut spec.scalars, field, &["strength"]);

@@ -45,9 +45,9 @@ use extract::cores::CoreSpec;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use film::Film;
-use pager::{Event, Pager};
+use pager::Event;
 use runtime::limits::limit_for;
-use runtime::session::{Bare, ProgressWatch, Resources, Session, SourceSpec, Waited};
+use runtime::session::{ProgressWatch, Resources, Session, Source, SourceSpec};
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
@@ -94,71 +94,54 @@ pub fn render(
         }
     }
     film::check_outputs(&document, output)?;
-    let of_volume = document.source.as_ref().and_then(|s| s.get("volume"));
-    let session = match &document.source {
-        Some(s) if of_volume.is_none() => Some(Session::open((reader.source)(s.clone())?, means.clone(), watch)?),
-        _ => None,
+    let source = match &document.source {
+        None => Source::Nothing,
+        Some(source) => match source.get("volume") {
+            None => Source::Flow((reader.source)(source.clone())?),
+            Some(spec) => {
+                let spec = VolumeSpec::deserialize(spec);
+                let spec = spec.map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
+                Source::Volume(Box::new(spec), tables)
+            }
+        },
     };
-    if let Some(session) = &session {
+    let session = Session::open(source, means, watch)?;
+    if session.is_flow() {
         for (name, map) in &document.maps {
             session.derive(&[&map.field]).map_err(|e| error_context::placed_in_map(&document, name, e))?;
         }
     }
-    let bare = if session.is_none() { Some(Bare::new(&means)?) } else { None };
-    let Some(pager) = session.as_ref().map(|s| &s.pager).or(bare.as_ref().map(|b| &b.pager)).cloned() else {
-        return Err(FieldError::Usage("the scene has no source".into()));
-    };
-    let volume = match of_volume {
-        Some(spec) => {
-            let spec = VolumeSpec::deserialize(spec).map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
-            Some(Volume::open(spec, tables, &pager)?)
-        }
-        None => None,
-    };
-    let (waited, kept) = (Waited::default(), Arc::new(KeptBricks::default()));
-    let studio = Studio {
-        document: &document,
-        session: session.as_ref(),
-        volume: volume.as_ref(),
-        waited: &waited,
-        kept: &kept,
-        pager: &pager,
-        threads: means.threads(),
-        reader,
-    };
+    let kept = Arc::new(KeptBricks::default());
+    let studio = Studio { document: &document, session: &session, kept: &kept, reader };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
-    let of_bare = |b: &Bare| match &volume {
-        Some(v) => {
-            let mut stats = b.paged_stats(v.page_count(), &waited);
-            stats["pages"]["never_written"] = v.fills().into();
-            stats
-        }
-        None => b.stats(),
-    };
-    found["stats"] = json!(session.as_ref().map(Session::stats).or(bare.as_ref().map(of_bare)));
+    found["stats"] = json!(session.stats());
     Ok(found)
 }
 
 /// What pictures are made with.
 pub(crate) struct Studio<'a> {
     pub(crate) document: &'a SceneDocument,
-    pub(crate) session: Option<&'a Session>,
-    /// The source, where that is a volume.
-    pub(crate) volume: Option<&'a Volume>,
-    /// What was waited for its pages.
-    pub(crate) waited: &'a Waited,
-    /// What pictures of it keep for each other.
+    pub(crate) session: &'a Session,
+    /// What pictures of a volume keep for each other.
     pub(crate) kept: &'a Arc<KeptBricks>,
-    pub(crate) pager: &'a Arc<Pager>,
-    pub(crate) threads: usize,
     pub(crate) reader: &'a PartReaders<'a>,
 }
 
-impl Studio<'_> {
+impl<'a> Studio<'a> {
+    /// The session, where the source is a flow.
+    pub(crate) fn flow(&self) -> Option<&'a Session> {
+        Some(self.session).filter(|s| s.is_flow())
+    }
+
+    /// The volume, where the source is one.
+    pub(crate) fn volume(&self) -> Option<&'a Volume> {
+        self.session.volume().ok()
+    }
+
     /// Tells whoever observes what was done since `begun_us` of the pager's clock.
     fn tell_span(&self, name: &str, begun_us: u64) {
-        let took_us = self.pager.now_us().saturating_sub(begun_us);
-        self.pager.tell(|| Event::Span { took_us, name: name.into() });
+        let took_us = self.session.pager.now_us().saturating_sub(begun_us);
+        self.session.pager.tell(|| Event::Span { took_us, name: name.into() });
     }
 
     /// The name of each view's file, or their pattern.

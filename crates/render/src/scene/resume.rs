@@ -5,7 +5,6 @@ use super::destination::read_marks;
 use super::drawing::ViewParts;
 use super::objects::{LinesFrom, Object};
 use super::Studio;
-use field::dataset::Origin;
 use field::error::FieldError;
 use field::file::{identities, Digest};
 use field::volume::{PlaceSpec, Volume};
@@ -59,15 +58,9 @@ const OTHER_WAY: &str = "with other ranges of colours, another camera or of othe
 
 /// A digest of the files that pictures are made of, wherever they are named from.
 fn data(studio: &Studio<'_>) -> Result<String, FieldError> {
-    let mut files: Vec<PathBuf> = match studio.session.map(|s| s.dataset()) {
-        Some(dataset) => match &dataset.origin {
-            Origin::Plot3d(p) => p.files().paths().to_vec(),
-            Origin::Store(s) => vec![s.path.join("zarr.json")],
-        },
-        None => match studio.volume {
-            Some(volume) => files_of(volume, studio.document.film.as_ref().is_some_and(|f| f.resume))?,
-            None => Vec::new(),
-        },
+    let mut files = match studio.volume() {
+        Some(volume) => files_of(volume, studio.document.film.as_ref().is_some_and(|f| f.resume))?,
+        None => studio.session.dataset().format.as_ref().map(|f| f.files()).unwrap_or_default(),
     };
     for object in &studio.document.objects {
         if let Object::Lines { from, .. } = object {
@@ -82,7 +75,7 @@ fn data(studio: &Studio<'_>) -> Result<String, FieldError> {
     }
     let files = identities(&files)?;
     let mut digest = Digest::default();
-    if let Some(session) = studio.session {
+    if let Some(session) = studio.flow() {
         // Reference values and scales, and when the steps are, may lie in other files.
         let catalog = &session.dataset().catalog;
         digest = digest.text(&catalog.settings.to_string()).text(&format!("{:?}", catalog.times));

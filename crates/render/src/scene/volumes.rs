@@ -11,8 +11,7 @@ use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
 use glam::DVec3;
 use kernels::rays::{self, VolumeAppearance};
-use pager::Pager;
-use runtime::session::Waited;
+use runtime::session::Session;
 use std::sync::{Arc, Mutex};
 
 /// Parts of a volume's diagonal that are the length to which opacities belong.
@@ -41,10 +40,8 @@ pub(crate) fn edges(volume: &Volume) -> Vec<[[f64; 3]; 2]> {
 
 /// The rays of a picture's volumes.
 pub(crate) struct Fog<'a> {
-    waited: &'a Waited,
+    session: &'a Session,
     kept: &'a Arc<KeptBricks>,
-    pager: Arc<Pager>,
-    workers: usize,
     shown: Shown,
     /// The same of coarser levels, and every how many-th pixel of them is cast, where a picture has to be there at a time.
     coarse: Option<(Shown, u32)>,
@@ -99,10 +96,7 @@ impl<'a> Fog<'a> {
     /// [`FieldError`]: channels, levels that there are not; functions that make no sense.
     #[allow(clippy::too_many_arguments)] // what a picture is made of
     pub(crate) fn new(
-        pager: &Arc<Pager>,
-        workers: usize,
-        volume: &Volume,
-        (waited, kept): (&'a Waited, &'a Arc<KeptBricks>),
+        (session, volume, kept): (&'a Session, &Volume, &'a Arc<KeptBricks>),
         objects: &[&VolumeLook],
         maps: &[Settled],
         step: usize,
@@ -127,10 +121,8 @@ impl<'a> Fog<'a> {
             None => None,
         };
         Ok(Self {
-            waited,
+            session,
             kept,
-            pager: pager.clone(),
-            workers,
             shown,
             coarse,
             bounds: all,
@@ -152,7 +144,7 @@ impl Haze for Fog<'_> {
     }
 
     fn is_large(&self, camera: &Camera, size: [u32; 2]) -> bool {
-        self.shown.scene(camera, size).is_ok_and(|scene| is_large(&scene, &self.pager))
+        self.shown.scene(camera, size).is_ok_and(|scene| is_large(&scene, &self.session.pager))
     }
 
     fn cast(
@@ -169,18 +161,20 @@ impl Haze for Fog<'_> {
             None => None,
         };
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
-        let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept, coarse };
+        let options =
+            CastOptions { workers: self.session.threads(), rows, deadline: None, next: self.next, kept, coarse };
         let between = |x, y| scene.depths(x, y);
         let rays = Rays { stop: true, between: &between };
-        let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
-            let mut options = CastOptions { deadline, ..options.clone() };
-            if let Some(coarse) = &mut options.coarse {
-                coarse.by = self.budget.as_ref().map(TimeBudget::a_moment);
-            }
-            let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
-            self.waited.add(image.stats.wait_s);
-            Ok(image)
-        })?;
+        let lack =
+            lay(&self.session.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
+                let mut options = CastOptions { deadline, ..options.clone() };
+                if let Some(coarse) = &mut options.coarse {
+                    coarse.by = self.budget.as_ref().map(TimeBudget::a_moment);
+                }
+                let image = cast_until(&self.session.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
+                self.session.add_wait(image.stats.wait_s);
+                Ok(image)
+            })?;
         *pager::spin_lock::lock(&self.lack) += lack;
         Ok(())
     }

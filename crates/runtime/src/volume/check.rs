@@ -1,8 +1,8 @@
 //! Every page of a volume once.
 
-use super::{PageSet, VolumeSession};
+use super::PageSet;
 use crate::limits::pager_error;
-use crate::session::ProgressWatch;
+use crate::session::{ProgressWatch, Session};
 use field::error::FieldError;
 use field::store::Problem;
 use pager::{PageErrorKind, PageId, PagerError};
@@ -25,17 +25,18 @@ impl VolumeCheck {
     pub const TOLD: usize = 1000;
 }
 
-impl VolumeSession {
+impl Session {
     /// Reads every page of all levels and steps: lengths, checksums where there are any, and whether they decode to what they should.
     ///
     /// # Errors
     /// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. A page that cannot be had is no error but in [`VolumeCheck`].
     pub fn check(&self, watch: &mut ProgressWatch<'_>) -> Result<VolumeCheck, FieldError> {
+        let volume = self.volume()?;
         let mut found = VolumeCheck::default();
-        let total = self.volume.page_count() as f64;
-        let before = self.volume.fills();
-        for array in self.volume.levels.iter().flat_map(|l| &l.arrays) {
-            let steps = if array.steady { 1 } else { self.volume.steps };
+        let total = volume.page_count() as f64;
+        let before = volume.fills();
+        for array in volume.levels.iter().flat_map(|l| &l.arrays) {
+            let steps = if array.steady { 1 } else { volume.steps };
             let bytes = 2 * array.brick.bytes() as u64;
             let at_once = (self.pager.ledger().limit() / 4 / bytes).clamp(1, 1024);
             for step in 0..steps {
@@ -56,7 +57,7 @@ impl VolumeSession {
                 found.pages += wanted.vacant();
             }
         }
-        found.never_written = self.volume.fills() - before;
+        found.never_written = volume.fills() - before;
         Ok(found)
     }
 

@@ -6,8 +6,8 @@
 //! Each goes to the page that lies one before it along them. So every page is read once, in any order, and no two need be here at a time.
 
 use crate::limits::{charge_other, fetch_error};
-use crate::session::ProgressWatch;
-use crate::volume::{PageSet, VolumeSession};
+use crate::session::{ProgressWatch, Session};
+use crate::volume::PageSet;
 use convert::commit::{look, take_place};
 use convert::disk::{Disk, Partial};
 use convert::grid::{write_level, LevelRows, Order};
@@ -17,7 +17,7 @@ use field::file::Digest;
 use field::store::layout::ArrayLayout;
 use field::store::metadata::ArraySeal;
 use field::volume::store::{RangeDocument, RangedArray, RANGE_STEP};
-use field::volume::{Brick, VolumeArray};
+use field::volume::{Brick, Volume, VolumeArray};
 use field::with_voxel;
 use pager::{Lookup, PageErrorKind, PageId, PagerError};
 use std::path::Path;
@@ -50,12 +50,12 @@ pub struct RangesReport {
 /// # Errors
 /// [`FieldError::Io`] on a full disk and the like, [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`].
 pub fn build_ranges(
-    session: &VolumeSession,
+    session: &Session,
     dst: &Path,
     state: Digest,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<RangesReport, FieldError> {
-    let arrays = ranged(session);
+    let arrays = ranged(session.volume()?);
     let known = |arrays: &[RangedArray]| RangeDocument::open(dst, state, arrays);
     if let Some(known) = known(&arrays) {
         return Ok(RangesReport { known, pages: 0 });
@@ -83,23 +83,24 @@ pub fn build_ranges(
 }
 
 /// The arrays of a volume whose pages have ranges.
-fn ranged(session: &VolumeSession) -> Vec<RangedArray> {
-    let levels = session.volume.levels.iter().enumerate();
+fn ranged(volume: &Volume) -> Vec<RangedArray> {
+    let levels = volume.levels.iter().enumerate();
     let of = |(n, level): (usize, &field::volume::VolumeLevel)| {
         let each = level.arrays.iter().enumerate();
-        each.map(|(g, a)| RangedArray::of(n, g, a, session.volume.steps)).collect::<Vec<_>>()
+        each.map(|(g, a)| RangedArray::of(n, g, a, volume.steps)).collect::<Vec<_>>()
     };
     levels.flat_map(of).collect()
 }
 
 fn make(
-    session: &VolumeSession,
+    session: &Session,
     disk: &Disk,
     partial: &Partial,
     state: Digest,
     arrays: &[RangedArray],
     watch: &mut ProgressWatch<'_>,
 ) -> Result<RangesReport, FieldError> {
+    let volume = session.volume()?;
     partial.check_own()?;
     partial.clear(disk)?;
     let (store, units) = (partial.store(), partial.units());
@@ -119,14 +120,14 @@ fn make(
     };
     let bytes = arrays.iter().map(strip).max().unwrap_or(0);
     let _charged = charge_other(&session.pager, bytes, "making the ranges of pages")?;
-    let total = session.volume.levels.iter().flat_map(|l| &l.arrays);
-    let total = total.map(|a| a.translation.count() * if a.steady { 1 } else { u64::from(session.volume.steps) }).sum();
+    let total = volume.levels.iter().flat_map(|l| &l.arrays);
+    let total = total.map(|a| a.translation.count() * if a.steady { 1 } else { u64::from(volume.steps) }).sum();
     let mut known = RangeDocument { state, arrays: arrays.to_vec(), seen: Vec::new(), failed: 0 };
     let mut done = 0;
-    known.seen = vec![[f64::INFINITY, f64::NEG_INFINITY]; session.volume.spec.channels.len()];
+    known.seen = vec![[f64::INFINITY, f64::NEG_INFINITY]; volume.spec.channels.len()];
     let mut paths = vec![store.clone(), store.join("_farfield")];
     for ranged in arrays {
-        let array = &session.volume.levels[ranged.level].arrays[ranged.group];
+        let array = &volume.levels[ranged.level].arrays[ranged.group];
         let layouts = ranged.layouts();
         for layout in &layouts {
             let folder = store.join(&layout.path);
@@ -185,7 +186,7 @@ fn make(
 
 /// One array at one step.
 struct RangePass<'p> {
-    session: &'p VolumeSession,
+    session: &'p Session,
     array: &'p VolumeArray,
     step: u32,
     disk: &'p Disk,

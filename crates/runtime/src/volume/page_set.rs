@@ -1,6 +1,6 @@
 //! Which pages of a volume a pass over all of them looks at: of those that were never written everything is known.
 
-use super::VolumeSession;
+use crate::session::Session;
 use convert::disk::Disk;
 use convert::grid::LevelRows;
 use field::error::FieldError;
@@ -18,7 +18,7 @@ pub(crate) struct PageSet {
 
 impl PageSet {
     /// Those of an array at a step. Where the limit has no room for their list it is all.
-    pub(crate) fn of(session: &VolumeSession, array: &VolumeArray, step: u32) -> Self {
+    pub(crate) fn of(session: &Session, array: &VolumeArray, step: u32) -> Self {
         let (count, along) = (array.translation.count(), array.translation.pages);
         let mut this = Self { count, along, some: None, _charges: Vec::new() };
         // A list and its bits are small beside what is saved, and a quarter of the limit is too much for them.
@@ -101,7 +101,7 @@ impl PageSet {
     }
 
     /// Counts the pages that were not looked at as never written.
-    pub(crate) fn answered(&self, session: &VolumeSession, array: &VolumeArray) {
+    pub(crate) fn answered(&self, session: &Session, array: &VolumeArray) {
         if let (Some(vacant), Some((written, _))) = (&array.vacant, &self.some) {
             vacant.count_all_but(written);
             session.pager.answered_fills(self.vacant());
