@@ -103,7 +103,8 @@ where
             .collect();
         for t in threads {
             if let Err(e) = t {
-                shared.fail(FieldError::Usage(format!("cannot start a thread: {e}")));
+                let what = format!("cannot start a thread: {e}; say --workers 1, or end other programs");
+                shared.fail(FieldError::System(what));
                 shared.live.fetch_sub(1, SeqCst);
             }
         }
