@@ -103,8 +103,7 @@ where
             .collect();
         for t in threads {
             if let Err(e) = t {
-                let what = format!("cannot start a thread: {e}; say --workers 1, or end other programs");
-                shared.fail(FieldError::System(what));
+                shared.fail(FieldError::System(format!("cannot start a thread: {e}; try fewer --workers")));
                 shared.live.fetch_sub(1, SeqCst);
             }
         }
