@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import surface
+from rust_modules import type_names
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOTS = ROOT / "tests" / "snapshots"
@@ -186,6 +187,14 @@ def test_files_stay_small() -> None:
         if (n := len(p.read_text().splitlines())) > LINES_AT_MOST
     }
     assert not long, f"split by noun: {long}"
+
+
+def test_no_type_name_has_three_meanings() -> None:
+    found: dict[str, list[str]] = {}
+    for path in sources(".rs"):
+        for name in type_names(path):
+            found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: paths for name, paths in found.items() if len(paths) > 2}
 
 
 def test_nothing_is_left_unfinished() -> None:

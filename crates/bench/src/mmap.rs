@@ -1,7 +1,7 @@
 //! The rival: a PLOT3D file mapped into memory, or read into it whole, and the same kernel over it. The system does the paging.
 
 use field::catalog::DType;
-use field::dataset::{Dataset, Origin};
+use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
@@ -127,10 +127,11 @@ impl Memory {
     /// # Errors
     /// [`FieldError::Usage`] for anything but PLOT3D in native byte order with constant strides.
     pub fn new(dataset: &Dataset, steps: Range<usize>, how: Whole) -> Result<Self, FieldError> {
-        let Origin::Plot3d(files) = &dataset.origin else {
-            return Err(FieldError::Usage("only PLOT3D files can be mapped".into()));
+        let format = dataset.format.as_ref().filter(|f| f.is_in_place());
+        let Some(files) = format else {
+            return Err(FieldError::Usage("only files that are paged in place can be mapped".into()));
         };
-        let paths = files.files().paths();
+        let paths = files.files();
         let regions = paths.iter().map(|p| Region::new(p, how)).collect::<Result<Vec<_>, _>>()?;
         let mut arrays = Vec::with_capacity(steps.len() * dataset.zones.len());
         for (step, (z, zone)) in steps.clone().flat_map(|step| dataset.zones.iter().enumerate().map(move |z| (step, z)))

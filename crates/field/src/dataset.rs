@@ -1,36 +1,29 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
-use crate::catalog::{Catalog, Role, Rows, ZoneInfo};
-use crate::derive::fields::Made;
+use crate::catalog::{Catalog, Role, RowReader, ZoneInfo};
+use crate::derive::fields::DerivedField;
 use crate::error::FieldError;
 use crate::expression::parse::in_words;
+use crate::format::Format;
 use crate::freestream::FlowUnits;
-use crate::held;
+use crate::heap_size;
 use crate::inplace::{page_box, InPlace};
+use crate::locator::ZoneFields;
 use crate::nodes::{ArraySlot, BoxLevel, Zone};
 use crate::plot3d::Plot3d;
 use crate::quantity::{Definition, Derived, Quantity, DEFINITIONS};
-use crate::space::ZoneFields;
 use crate::store::layout::box_pages;
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
 use crate::uniform::Uniform;
-use crate::uses::Uses;
+use crate::usage::Uses;
+use crate::volume::Volume;
 use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::{Charge, Pager};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Where the pages come from.
-#[derive(Clone)]
-pub enum Origin {
-    /// Files paged where they lie; boxes come from an index beside them in the cache.
-    Plot3d(Arc<Plot3d>),
-    /// Our own store.
-    Store(Arc<Store>),
-}
 
 /// A field by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +36,16 @@ pub struct FieldName {
     pub zones: usize,
 }
 
-/// An open dataset.
+/// A part of a dataset with a way of its own from a point to its pages. Unstructured and adaptive grids are to be two more kinds.
+#[derive(Copy, Clone)]
+pub enum Domain<'a> {
+    /// A block of a structured grid with nodes anywhere in space.
+    Curvilinear(&'a Zone),
+    /// A lattice of voxels with its levels.
+    Uniform(&'a Volume),
+}
+
+/// An open dataset: a catalog of domains. Zones of flows come together, a volume comes alone.
 pub struct Dataset {
     /// What it holds.
     pub catalog: Catalog,
@@ -51,22 +53,24 @@ pub struct Dataset {
     pub(crate) units: FlowUnits,
     /// What runs have used of it.
     pub uses: Uses,
-    /// Where it comes from.
-    pub origin: Origin,
-    /// Zones as the accessors see them.
+    /// The files that the zones lie in; `None` where there are no zones.
+    pub format: Option<Arc<dyn Format>>,
+    /// Curvilinear domains as the accessors see them.
     pub zones: Arc<[Zone]>,
+    /// The uniform domain, if the dataset is a volume.
+    pub volume: Option<Arc<Volume>>,
     /// Ranges of each zone's arrays by page, coarsest last: lower limits of each component, then upper, float64. Empty
     /// where there is no index.
     pub ranges: Vec<Vec<Vec<LevelId>>>,
     /// Derived fields that have pages.
-    pub made: Arc<[Made]>,
+    pub made: Arc<[DerivedField]>,
     /// For all of the above, and for what the pager keeps of it.
     pub(crate) charges: Vec<Arc<Charge>>,
 }
 
-struct Registrar<'a>(&'a Pager);
+struct PagerRegistrar<'a>(&'a Pager);
 
-impl Register for Registrar<'_> {
+impl Register for PagerRegistrar<'_> {
     fn add_file(&mut self, path: &Path) -> SourceId {
         self.0.add_file(path)
     }
@@ -93,15 +97,15 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
 /// Bytes on the heap of the zones that [`zone`] makes of a catalog, with `boxes` levels of boxes in all.
 fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
     let zone = |z: &ZoneInfo| {
-        let names = held::text(&z.name) + z.arrays.iter().map(|a| held::text(&a.name)).sum::<u64>();
-        size_of::<Zone>() as u64 + names + held::grown::<ArraySlot>(z.arrays.len())
+        let names = heap_size::text(&z.name) + z.arrays.iter().map(|a| heap_size::text(&a.name)).sum::<u64>();
+        size_of::<Zone>() as u64 + names + heap_size::grown::<ArraySlot>(z.arrays.len())
     };
-    catalog.zones.iter().map(zone).sum::<u64>() + held::grown::<BoxLevel>(boxes) + 48 * catalog.zones.len() as u64
+    catalog.zones.iter().map(zone).sum::<u64>() + heap_size::grown::<BoxLevel>(boxes) + 48 * catalog.zones.len() as u64
 }
 
 /// Bytes on the heap of the map of pages of an array of that name.
 fn map_bytes(name: &str) -> u64 {
-    held::shared::<InPlace>() + held::grown::<u8>(name.len()) + held::grown::<[usize; 2]>(1)
+    heap_size::shared::<InPlace>() + heap_size::grown::<u8>(name.len()) + heap_size::grown::<[usize; 2]>(1)
 }
 
 /// The boxes of a grid that is `steady`, or moves.
@@ -140,7 +144,7 @@ impl Dataset {
     /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
     /// kept of its zones.
     pub fn from_store(store: Store, pager: &Pager) -> Result<Self, FieldError> {
-        Self::from_store_by(store, pager, &mut Registrar(pager))
+        Self::from_store_by(store, pager, &mut PagerRegistrar(pager))
     }
 
     /// As [`Self::from_store`]; files and arrays come to the pager by way of `register`, which may put other sources in their place.
@@ -150,16 +154,16 @@ impl Dataset {
     pub fn from_store_by(store: Store, pager: &Pager, register: &mut dyn Register) -> Result<Self, FieldError> {
         let boxes: usize = store.zones.iter().map(|z| z.boxes.len()).sum();
         let level_ids = store.zones.iter().map(|z| {
-            let of_arrays = z.ranges.iter().map(|r| held::grown::<LevelId>(r.len())).sum::<u64>();
-            of_arrays + held::grown::<Vec<LevelId>>(z.ranges.len())
+            let of_arrays = z.ranges.iter().map(|r| heap_size::grown::<LevelId>(r.len())).sum::<u64>();
+            of_arrays + heap_size::grown::<Vec<LevelId>>(z.ranges.len())
         });
         let bytes = store.held()
             + store.held_by_pager()
-            + held::catalog(&store.catalog)
+            + heap_size::catalog(&store.catalog)
             + held_by_zones(&store.catalog, boxes)
             + level_ids.sum::<u64>()
-            + held::grown::<Vec<Vec<LevelId>>>(store.zones.len());
-        let charges = vec![held::charge(pager, bytes, store.zones.len())?];
+            + heap_size::grown::<Vec<Vec<LevelId>>>(store.zones.len());
+        let charges = vec![heap_size::charge(pager, bytes, store.zones.len())?];
         let ids = store.register(register);
         let catalog = store.catalog.clone();
         let zones = ids.iter().zip(&store.zones).enumerate().map(|(n, (z, layout))| {
@@ -172,34 +176,44 @@ impl Dataset {
             units: FlowUnits::of(&catalog),
             uses: Uses::default(),
             catalog,
-            origin: Origin::Store(Arc::new(store)),
+            format: Some(Arc::new(store)),
             zones: zones.into(),
+            volume: None,
             ranges,
             made: Arc::new([]),
             charges,
         })
     }
 
-    /// Registers PLOT3D files. They have no boxes yet: see [`Self::with_boxes`].
+    /// Registers PLOT3D files: [`Self::in_place`].
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
-    /// kept of the zones.
+    /// As [`Self::in_place`].
     pub fn from_plot3d(files: Plot3d, pager: &Pager) -> Result<Self, FieldError> {
+        let (catalog, bytes) = (files.catalog.clone(), files.held());
+        Self::in_place(Arc::new(files), catalog, bytes, pager)
+    }
+
+    /// Registers files whose arrays are paged where they lie. They have no boxes yet: see [`Self::with_boxes`]. `bytes` is the size of
+    /// `format` on the heap.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::Unknown`] for an array without a layout;
+    /// [`FieldError::LimitTooSmall`] where the limit does not hold what is kept of the zones.
+    pub fn in_place(format: Arc<dyn Format>, catalog: Catalog, bytes: u64, pager: &Pager) -> Result<Self, FieldError> {
         // A map of its pages for each array, with the layout's name.
-        let zones = files.catalog.zones.iter().enumerate();
+        let zones = catalog.zones.iter().enumerate();
         let layouts = zones.flat_map(|(n, z)| (0..z.arrays.len()).map(move |a| (n, a)));
-        let names: u64 = layouts.filter_map(|(n, a)| files.layout(n, a)).map(|l| map_bytes(l.name())).sum();
-        let bytes = files.held() + names + held::catalog(&files.catalog) + held_by_zones(&files.catalog, 0);
-        let charges = vec![held::charge(pager, bytes, files.catalog.zones.len())?];
-        let catalog = files.catalog.clone();
-        let sources: Arc<[SourceId]> = files.files().paths().iter().map(|p| pager.add_file(p)).collect();
+        let names: u64 = layouts.filter_map(|(n, a)| format.layout(n, a)).map(|l| map_bytes(l.name())).sum();
+        let bytes = bytes + names + heap_size::catalog(&catalog) + held_by_zones(&catalog, 0);
+        let charges = vec![heap_size::charge(pager, bytes, catalog.zones.len())?];
+        let sources: Arc<[SourceId]> = format.files().iter().map(|p| pager.add_file(p)).collect();
         let mut zones = Vec::with_capacity(catalog.zones.len());
         for (n, z) in catalog.zones.iter().enumerate() {
             let mut ids = Vec::with_capacity(z.arrays.len());
             let mut steps = Vec::with_capacity(z.arrays.len());
             for (a, info) in z.arrays.iter().enumerate() {
-                let layout = files.layout(n, a).ok_or_else(|| FieldError::Unknown {
+                let layout = format.layout(n, a).ok_or_else(|| FieldError::Unknown {
                     what: "array",
                     name: info.name.clone(),
                     known: Vec::new(),
@@ -209,31 +223,75 @@ impl Dataset {
             }
             zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[], None)?);
         }
-        let origin = Origin::Plot3d(Arc::new(files));
-        let units = FlowUnits::of(&catalog);
-        let (ranges, made, uses) = (Vec::new(), Arc::new([]), Uses::default());
-        Ok(Self { catalog, units, uses, origin, zones: zones.into(), ranges, made, charges })
+        let (units, format) = (FlowUnits::of(&catalog), Some(format));
+        let (ranges, made, uses, volume) = (Vec::new(), Arc::new([]), Uses::default(), None);
+        Ok(Self { catalog, units, uses, format, zones: zones.into(), volume, ranges, made, charges })
     }
 
-    /// PLOT3D files with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
+    /// A volume as a dataset. Its arrays are registered, and charged, already.
+    pub fn from_volume(volume: Volume) -> Self {
+        let mut empty = Self::empty();
+        empty.catalog.format.clone_from(&volume.spec.format);
+        empty.catalog.times.clone_from(&volume.spec.times);
+        empty.volume = Some(Arc::new(volume));
+        empty
+    }
+
+    /// A dataset without domains, for runs in which nothing is paged.
+    pub fn empty() -> Self {
+        let catalog = Catalog {
+            format: String::new(),
+            guessed: Vec::new(),
+            order_assumed: Vec::new(),
+            dimension: 3,
+            zones: Vec::new(),
+            times: Vec::new(),
+            times_counted: false,
+            time_units: "1".into(),
+            settings: serde_json::Value::Null,
+        };
+        Self {
+            units: FlowUnits::of(&catalog),
+            uses: Uses::default(),
+            catalog,
+            format: None,
+            zones: Arc::new([]),
+            volume: None,
+            ranges: Vec::new(),
+            made: Arc::new([]),
+            charges: Vec::new(),
+        }
+    }
+
+    /// Its domains: zones in file order, or the volume.
+    pub fn domains(&self) -> impl Iterator<Item = Domain<'_>> {
+        self.zones.iter().map(Domain::Curvilinear).chain(self.volume.as_deref().map(Domain::Uniform))
+    }
+
+    /// Whether pages are read where foreign files hold them.
+    pub fn is_in_place(&self) -> bool {
+        self.format.as_ref().is_some_and(|f| f.is_in_place())
+    }
+
+    /// Files that are paged in place with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
     /// numbers, so that pages that are in memory stay those of the dataset.
     ///
     /// # Errors
     /// [`FieldError::Usage`] if the index is of other data, or this is no dataset that takes one; [`FieldError::LimitTooSmall`]
     /// where the limit does not hold what is kept of it.
     pub fn with_boxes(&self, index: &Store, pager: &Pager) -> Result<Self, FieldError> {
-        let Origin::Plot3d(files) = &self.origin else {
+        if !self.is_in_place() {
             return Err(FieldError::Usage("a store has boxes of its own".into()));
-        };
+        }
         if index.catalog.zones.len() != self.zones.len() {
             return Err(FieldError::Usage("the cached index is of other data; run `farfield cache clear`".into()));
         }
         let boxes: usize = index.zones.iter().map(|z| z.boxes.len()).sum();
         // Catalog and zones take the place of those that there are.
-        let bytes = index.held_by_pager() + held::grown::<BoxLevel>(boxes) + 48 * self.zones.len() as u64;
+        let bytes = index.held_by_pager() + heap_size::grown::<BoxLevel>(boxes) + 48 * self.zones.len() as u64;
         let mut charges = self.charges.clone();
-        charges.push(held::charge(pager, bytes, self.zones.len())?);
-        let ids = index.register(&mut Registrar(pager));
+        charges.push(heap_size::charge(pager, bytes, self.zones.len())?);
+        let ids = index.register(&mut PagerRegistrar(pager));
         let zones = self.zones.iter().zip(&ids).zip(&index.root.uniform).map(|((z, i), uniform)| {
             let steady = z.arrays[z.xyz].steady;
             Zone { boxes: levels(&i.boxes, steady), uniform: uniform.filter(|_| steady), ..z.clone() }
@@ -242,8 +300,9 @@ impl Dataset {
             catalog: self.catalog.clone(),
             units: self.units,
             uses: self.uses.clone(),
-            origin: Origin::Plot3d(files.clone()),
+            format: self.format.clone(),
             zones: zones.collect(),
+            volume: None,
             ranges: Vec::new(),
             made: self.made.clone(),
             charges,
@@ -251,13 +310,14 @@ impl Dataset {
     }
 
     /// The same with other zones, which have more arrays behind those of the catalog.
-    pub(crate) fn with_zones(&self, zones: Vec<Zone>, made: Vec<Made>, charges: Vec<Arc<Charge>>) -> Self {
+    pub(crate) fn with_zones(&self, zones: Vec<Zone>, made: Vec<DerivedField>, charges: Vec<Arc<Charge>>) -> Self {
         Self {
             catalog: self.catalog.clone(),
             units: self.units,
             uses: self.uses.clone(),
-            origin: self.origin.clone(),
+            format: self.format.clone(),
             zones: zones.into(),
+            volume: self.volume.clone(),
             ranges: self.ranges.clone(),
             made: made.into(),
             charges,
@@ -268,23 +328,10 @@ impl Dataset {
     ///
     /// # Errors
     /// [`FieldError`] if a store cannot be reopened for it.
-    pub fn rows(&self) -> Result<Vec<Vec<Arc<dyn Rows>>>, FieldError> {
-        let mut all = Vec::with_capacity(self.catalog.zones.len());
-        for (n, z) in self.catalog.zones.iter().enumerate() {
-            let mut zone: Vec<Arc<dyn Rows>> = Vec::with_capacity(z.arrays.len());
-            for a in 0..z.arrays.len() {
-                match &self.origin {
-                    Origin::Plot3d(p) => {
-                        let layout =
-                            p.layout(n, a).ok_or_else(|| FieldError::Usage(format!("no array {a} in {}", z.name)))?;
-                        zone.push(layout);
-                    }
-                    Origin::Store(s) => zone.push(Arc::new(crate::store::StoreRows::new(s, n, a, 0)?)),
-                }
-            }
-            all.push(zone);
-        }
-        Ok(all)
+    pub fn rows(&self) -> Result<Vec<Vec<Arc<dyn RowReader>>>, FieldError> {
+        let Some(format) = &self.format else { return Ok(Vec::new()) };
+        let zones = self.catalog.zones.iter().enumerate();
+        zones.map(|(n, z)| (0..z.arrays.len()).map(|a| format.rows(n, a)).collect()).collect()
     }
 
     /// Refuses a time step that there is not.
@@ -398,8 +445,8 @@ impl Dataset {
     pub fn fields_over_time_bytes(&self, sampled: &[String]) -> u64 {
         let steps = self.catalog.times.len().max(1);
         let differ = (0..steps).filter(|step| !self.says_as_before(*step)).count();
-        let zone = size_of::<ZoneFields>() as u64 + held::grown::<Quantity>(sampled.len());
-        differ as u64 * zone * self.zones.len() as u64 + held::grown::<Arc<[ZoneFields]>>(steps)
+        let zone = size_of::<ZoneFields>() as u64 + heap_size::grown::<Quantity>(sampled.len());
+        differ as u64 * zone * self.zones.len() as u64 + heap_size::grown::<Arc<[ZoneFields]>>(steps)
     }
 
     /// Whether the headers of a step say of the gas what those of the one before say.
@@ -542,41 +589,52 @@ impl Dataset {
     /// # Errors
     /// [`FieldError::Format`] for zones too large for any index.
     pub fn page_count(&self) -> Result<u64, FieldError> {
-        match &self.origin {
-            Origin::Store(s) => Ok(s.page_count()),
-            Origin::Plot3d(p) => {
-                let count = |steady: bool| if steady { 1 } else { self.catalog.times.len().max(1) as u64 };
-                let of_zone = |z: &Zone| {
-                    let pages = z.translation.count();
-                    let boxes =
-                        box_pages(z.translation.dims.map(|n| n as usize)).checked_mul(count(z.arrays[z.xyz].steady))?;
-                    z.arrays
-                        .iter()
-                        .filter(|a| !a.derived)
-                        .try_fold(boxes, |sum, a| pages.checked_mul(count(a.steady))?.checked_add(sum))
-                };
-                let sum = self.zones.iter().try_fold(0u64, |sum, z| sum.checked_add(of_zone(z)?));
-                let path = p.files().paths().first().map_or(Path::new(""), |p| p.as_path());
-                sum.ok_or_else(|| {
-                    FieldError::format(path, "has more pages than can be counted; read fewer zones or steps")
-                })
-            }
+        if let Some(count) = self.format.as_ref().and_then(|f| f.page_count()) {
+            return Ok(count);
         }
+        let count = |steady: bool| if steady { 1 } else { self.catalog.times.len().max(1) as u64 };
+        let of_zone = |z: &Zone| {
+            let pages = z.translation.count();
+            let boxes = box_pages(z.translation.dims.map(|n| n as usize)).checked_mul(count(z.arrays[z.xyz].steady))?;
+            z.arrays
+                .iter()
+                .filter(|a| !a.derived)
+                .try_fold(boxes, |sum, a| pages.checked_mul(count(a.steady))?.checked_add(sum))
+        };
+        let of_domain = |d: Domain<'_>| match d {
+            Domain::Curvilinear(zone) => of_zone(zone),
+            Domain::Uniform(volume) => Some(volume.page_count()),
+        };
+        let sum = self.domains().try_fold(0u64, |sum, d| sum.checked_add(of_domain(d)?));
+        sum.ok_or_else(|| {
+            let files = self.format.as_ref().map(|f| f.files()).unwrap_or_default();
+            let path = files.first().map_or(Path::new(""), |p| p.as_path());
+            FieldError::format(path, "has more pages than can be counted; read fewer zones or steps")
+        })
     }
 
     /// Bytes of all pages of the arrays, decoded, all time steps.
     pub fn bytes(&self) -> u64 {
         let steps = self.catalog.times.len().max(1) as u64;
-        let each = self.zones.iter().flat_map(|z| z.arrays.iter().filter(|a| !a.derived).map(move |a| (z, a)));
-        each.map(|(z, a)| {
-            let page = (z.translation.component * a.components * a.dtype.size()) as u64;
-            z.translation.count().saturating_mul(page).saturating_mul(if a.steady { 1 } else { steps })
-        })
-        .fold(0, u64::saturating_add)
+        let of_zone = |z: &Zone| {
+            let each = z.arrays.iter().filter(|a| !a.derived).map(|a| {
+                let page = (z.translation.component * a.components * a.dtype.size()) as u64;
+                z.translation.count().saturating_mul(page).saturating_mul(if a.steady { 1 } else { steps })
+            });
+            each.fold(0, u64::saturating_add)
+        };
+        let of_domain = |d: Domain<'_>| match d {
+            Domain::Curvilinear(zone) => of_zone(zone),
+            Domain::Uniform(volume) => volume.bytes(),
+        };
+        self.domains().map(of_domain).fold(0, u64::saturating_add)
     }
 
     /// Whether every page carries a checksum.
     pub fn checked(&self) -> bool {
-        matches!(self.origin, Origin::Store(_))
+        match &self.volume {
+            Some(volume) => volume.checked,
+            None => self.format.as_ref().is_some_and(|f| !f.is_in_place()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
 use ::convert::{self as converter, AskedPages, ConvertOptions, Spans};
-use ::runtime::chosen::{charge_for_made, chosen_input, convert_input};
+use ::runtime::selected_fields::{charge_for_made, chosen_input, convert_input};
 use ::runtime::session::{Session, SourceSpec};
 use field::catalog::{Catalog, Role};
 use field::error::FieldError;
@@ -113,7 +113,7 @@ pub fn convert(
             result["memory_bytes"] = d.memory.into();
             result["zones"] = input.catalog.zones.iter().zip(&d.page_boxes).map(|(z, p)| zone(z, *p)).collect();
         } else {
-            let mut told = |p: converter::Progress| watch("converting", p.done as f64, p.total as f64);
+            let mut told = |p: converter::PieceProgress| watch("converting", p.done as f64, p.total as f64);
             // Of an append, what it adds: the steps that were there are none of what is converted.
             let before = if append { runtime::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
             let report = if append {
@@ -148,7 +148,7 @@ pub fn convert(
             result["zones"] = input.catalog.zones.iter().zip(&report.page_boxes).map(|(z, p)| zone(z, *p)).collect();
         }
         session.add_read(input.read());
-        result["stats"] = session.stats();
+        result["stats"] = json!(session.stats());
         events.finish(&result["stats"], watch)?;
         Ok(result.to_string())
     })
@@ -178,6 +178,7 @@ pub fn validate(
         let events = Events::begin(events, &mut means)?;
         if spec.is_store()? {
             let (v, stats) = runtime::validate::run(&spec.path, &means, watch)?;
+            let stats = json!(stats);
             events.finish(&stats, watch)?;
             return Ok(json!({
                 "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures(&v.problems),
@@ -187,7 +188,7 @@ pub fn validate(
         }
         let session = Session::open(spec, means, watch)?;
         let v = runtime::validate::read_all(&session, watch)?;
-        let stats = session.stats();
+        let stats = json!(session.stats());
         events.finish(&stats, watch)?;
         Ok(json!({
             "ok": v.problem_count == 0, "pages_checked": 0, "pages_unchecked": v.pages, "failures": failures(&v.problems),

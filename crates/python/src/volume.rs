@@ -4,7 +4,7 @@ use crate::arguments::{self, Events};
 use crate::errors::{raise, to_python};
 use crate::slices;
 use crate::watch::watched;
-use ::runtime::volume::VolumeSession;
+use ::runtime::session::{Session, Source};
 use field::error::FieldError;
 use field::volume::{VolumeSpec, Voxel};
 use field::with_voxel;
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a reader said, with its pager and ledger.
 #[pyclass(name = "Volume", module = "farfield._native", frozen)]
 pub struct PyVolume {
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenVolume>>,
     /// Who opened it. A forked child has none of its threads, nor its frames.
     process: u32,
 }
 
-struct Open {
-    session: Arc<VolumeSession>,
+struct OpenVolume {
+    session: Arc<Session>,
     events: Events,
 }
 
@@ -33,14 +33,14 @@ pub fn spec(text: &str) -> Result<VolumeSpec, FieldError> {
 
 impl PyVolume {
     /// The open volume, for whatever reads pages of it.
-    pub(crate) fn session(&self, py: Python<'_>) -> PyResult<Arc<VolumeSession>> {
+    pub(crate) fn session(&self, py: Python<'_>) -> PyResult<Arc<Session>> {
         let session = self.opened(py)?;
         session.check_limit().map_err(|e| to_python(py, e))?;
         Ok(session)
     }
 
     /// The open volume, under whatever limit: what it is takes no page.
-    fn opened(&self, py: Python<'_>) -> PyResult<Arc<VolumeSession>> {
+    fn opened(&self, py: Python<'_>) -> PyResult<Arc<Session>> {
         let wrong = |message: &str| Err(raise(py, "UsageError", message.into()));
         if self.process != std::process::id() {
             return wrong("this volume was opened before this process was forked; open it again here");
@@ -69,20 +69,21 @@ impl PyVolume {
         events: Option<&str>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let open = watched(py, progress, |_watch| {
+        let open = watched(py, progress, |watch| {
             let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
             let events = Events::begin(events, &mut means)?;
-            Ok(Open { session: Arc::new(VolumeSession::open(spec(spec_json)?, tables, means)?), events })
+            let source = Source::Volume(Box::new(spec(spec_json)?), tables);
+            Ok(OpenVolume { session: Arc::new(Session::open(source, means, watch)?), events })
         })?;
         Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
     }
 
     fn info(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.opened(py)?.info().to_string())
+        self.opened(py)?.volume_info().map(|info| info.to_string()).map_err(|e| to_python(py, e))
     }
 
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(self.opened(py)?.stats().to_string())
+        Ok(json!(self.opened(py)?.stats()).to_string())
     }
 
     #[pyo3(signature = (level, channel, lo, hi, step, *, progress=None))]
@@ -98,7 +99,8 @@ impl PyVolume {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let session = self.session(py)?;
-        let array = session.volume.levels.get(level).and_then(|l| l.channel(channel)).map(|(a, _)| a.brick.voxel);
+        let volume = session.volume().map_err(|e| to_python(py, e))?;
+        let array = volume.levels.get(level).and_then(|l| l.channel(channel)).map(|(a, _)| a.brick.voxel);
         let Some(voxel) = array else {
             let what = format!("there is no channel {channel} at a level {level}");
             return Err(raise(py, "UsageError", what));
@@ -126,10 +128,10 @@ impl PyVolume {
     #[pyo3(signature = (*, progress=None))]
     fn check_pages(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let session = self.session(py)?;
-        let found = watched(py, progress, |watch| session.check(watch))?;
+        let (found, checked) = watched(py, progress, |watch| Ok((session.check(watch)?, session.volume()?.checked)))?;
         Ok(json!({
             "pages": found.pages, "failed": found.failed, "never_written": found.never_written,
-            "failures": crate::convert::failures(&found.problems), "checked": session.volume.checked, "stats": session.stats(),
+            "failures": crate::convert::failures(&found.problems), "checked": checked, "stats": session.stats(),
         })
         .to_string())
     }
@@ -159,7 +161,7 @@ impl PyVolume {
             let (level, spec) = crate::contours::of_volume(&session, options)?;
             let output = std::path::Path::new(output);
             let mut v = extract::contour::write_volume(&session, level, &spec, output, watch)?;
-            v["stats"] = session.stats();
+            v["stats"] = json!(session.stats());
             Ok(v.to_string())
         })
     }
@@ -173,7 +175,7 @@ impl PyVolume {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let session = self.session(py)?;
-        watched(py, progress, |watch| slices::write_in(&session, options, output, watch))
+        watched(py, progress, |watch| slices::write(&session, options, output, watch))
     }
 
     #[pyo3(signature = (options, *, progress=None))]
@@ -184,7 +186,7 @@ impl PyVolume {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<slices::InMemory<'py>> {
         let session = self.session(py)?;
-        let made = watched(py, progress, |watch| slices::make_in(&session, options, watch))?;
+        let made = watched(py, progress, |watch| slices::make(&session, options, watch))?;
         Ok(slices::handed(py, made))
     }
 
@@ -199,8 +201,9 @@ impl PyVolume {
             std::mem::forget(taken); // its threads, which dropping it would wait for, are the parent's
             return Ok(());
         }
-        let ended =
-            py.detach(|| taken.map_or(Ok(()), |open| open.events.finish(&open.session.stats(), &mut |_, _, _| true)));
+        let ended = py.detach(|| {
+            taken.map_or(Ok(()), |open| open.events.finish(&json!(open.session.stats()), &mut |_, _, _| true))
+        });
         ended.map_err(|e| to_python(py, e))
     }
 }

@@ -1,11 +1,11 @@
 //! What a dataset is, as `info` prints it.
 
 use crate::gridface::AXES;
-use crate::session::{Session, Watch};
+use crate::session::{ProgressWatch, Session};
 use crate::survey::{known, survey};
 use field::catalog::{Catalog, DType};
-use field::dataset::{Dataset, FieldName, Origin};
-use field::derive::fields::Made;
+use field::dataset::{Dataset, FieldName};
+use field::derive::fields::DerivedField;
 use field::derive::Definitions;
 use field::error::FieldError;
 use field::json::Each;
@@ -23,11 +23,10 @@ fn finite(x: f64) -> Value {
     }
 }
 
-/// The files of PLOT3D that a stored field of a zone lies in at each of some steps.
+/// The files that a stored field of a zone lies in at each of some steps.
 fn files(dataset: &Dataset, zone: usize, name: &str, steps: [usize; 2]) -> Option<[String; 2]> {
-    let Origin::Plot3d(data) = &dataset.origin else { return None };
     let array = dataset.catalog.zones[zone].arrays.iter().position(|a| a.name == name)?;
-    let layout = data.layout(zone, array)?;
+    let layout = dataset.format.as_ref()?.layout(zone, array)?;
     Some(steps.map(|step| layout.path(step).display().to_string()))
 }
 
@@ -41,7 +40,7 @@ fn holders(dataset: &Dataset, name: &str) -> Vec<String> {
 ///
 /// # Errors
 /// [`FieldError`]; without `ranges` only the coarsest ranges of a store are read.
-pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<String, FieldError> {
+pub fn info(session: &Session, ranges: bool, watch: &mut ProgressWatch<'_>) -> Result<String, FieldError> {
     let dataset = session.dataset();
     let c = &dataset.catalog;
     let found = if ranges { survey(session, &dataset, watch)? } else { known(session, &dataset)? };
@@ -97,14 +96,8 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<St
             disk += n * (info.dims.iter().product::<usize>() * a.components * a.dtype.size()) as u64;
         }
     }
-    let (layout, codec) = match &dataset.origin {
-        Origin::Plot3d(_) => ("in place", Value::Null),
-        Origin::Store(s) => {
-            disk = s.bytes();
-            let flat = s.zones.iter().all(|z| z.paging.page[2] == 1 && z.paging.page[0] == z.paging.dims[0]);
-            (if flat { "flat" } else { "cubed" }, json!(s.root.codec.name()))
-        }
-    };
+    let storage = dataset.format.as_ref().map(|f| f.storage()).unwrap_or_default();
+    disk = storage.bytes.unwrap_or(disk);
     let page_bytes = dataset.zones.first().map_or(0, |z| z.translation.component * z.arrays[z.xyz].dtype.size());
     let beside = dataset.neighbour_bytes(&session.pager);
     let fields_traced = dataset.fields(Some("velocity"), &[], 0).or_else(|_| dataset.fields(None, &[], 0))?;
@@ -115,7 +108,7 @@ pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<St
         "fields": fields, "times": c.times, "times_counted": c.times_counted, "times_gaps": gaps(&c.times), "time_units": c.time_units,
         "times_step": apart(&c.times), "times_equal": times_equal(c),
         "pages": {"total": dataset.page_count()?, "bytes": page_bytes}, "bytes_disk": disk, "bytes_memory": dataset.bytes(),
-        "checked": dataset.checked(), "layout": layout, "codec": codec,
+        "checked": dataset.checked(), "layout": storage.layout, "codec": storage.codec,
         "limit_least_bytes": crate::limits::enough_limit(beside + dataset.closure_bytes(&fields_traced, &session.pager, c.times.len().clamp(1, 2))),
         "walls": found.walls.map(|walls| walls.iter().map(|f| json!({
             "zone": dataset.zones[f.zone].name, "axis": AXES[f.axis], "index": f.index + 1,
@@ -164,9 +157,10 @@ fn equal(times: &[f64]) -> Vec<usize> {
 
 /// What runs should say of the files; who made a store of them has heard it.
 fn notes(dataset: &Dataset) -> Vec<&str> {
-    match dataset.origin {
-        Origin::Plot3d(_) => dataset.catalog.notes().collect(),
-        Origin::Store(_) => Vec::new(),
+    if dataset.is_in_place() {
+        dataset.catalog.notes().collect()
+    } else {
+        Vec::new()
     }
 }
 
@@ -184,7 +178,12 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
             zones.into()
         }
     };
-    let row = |made: &Made, components: usize, dtype: DType, definition: String, centre: Option<f64>, of: &str| {
+    let row = |made: &DerivedField,
+               components: usize,
+               dtype: DType,
+               definition: String,
+               centre: Option<f64>,
+               of: &str| {
         json!({
             "name": made.name, "components": components, "dtype": dtype.name(), "units": made.units(), "standard_name": "",
             "long_name": made.long_name, "derived": true, "definition": definition, "range": null, "not_numbers": null,

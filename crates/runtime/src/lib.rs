@@ -6,23 +6,24 @@
 //! states of tasks, results that wait. What a step may need at most is known before it ([`limits`]).
 //!
 //! # Practice
-//! [`session::Session`] opens a flow, [`volume::VolumeSession`] a volume. [`executor::run`] takes any [`executor::Work`].
+//! [`session::Session`] opens a flow or a volume; [`session::Session::stats`] says what runs took. [`executor::run`] takes any [`executor::Work`].
 
 #[cfg(target_os = "linux")]
 pub mod allocator;
 pub mod blocking;
-pub mod chosen;
 pub mod derived;
 pub mod executor;
 pub mod gridface;
 pub mod gridkind;
 pub mod info;
-pub mod leaving;
-pub mod likely;
+pub mod last_use;
+pub mod ledger_share;
 pub mod limits;
+pub mod next_window;
 pub mod process;
+pub mod selected_fields;
 pub mod session;
-pub mod share;
+pub mod stats;
 pub mod survey;
 pub mod validate;
 pub mod values;

@@ -1,18 +1,25 @@
 //! An open dataset with its pager: what a command or a Python object holds.
+//!
+//! # Practice
+//! [`Session::open`] takes files of a flow, what a reader says of a volume, or nothing where a run pages nothing. Whatever is open, a
+//! session has one pager with one ledger, and one [`Stats`].
 
-use crate::chosen::{convert_input, only_geometry};
 use crate::limits::{charge_other, check_limit, most_threads, pager_error, Unseen};
-use field::catalog::Role;
-use field::dataset::{Dataset, Origin};
+use crate::selected_fields::{convert_input, only_geometry};
+use crate::stats::{PageStats, Stats};
+use field::cache_records::note_use;
+use field::catalog::{Catalog, Role};
+use field::dataset::Dataset;
 use field::derive::Definitions;
 use field::error::FieldError;
 use field::file::{self, Digest};
-use field::kept::note_use;
+use field::format::Format;
 use field::nodes::Zone;
 use field::paging::Paging;
-use field::plot3d::{Given, Plot3d, Plot3dOptions};
+use field::plot3d::{Plot3d, Plot3dInput, Plot3dOptions};
 use field::store::Store;
 use field::uniform::Uniform;
+use field::volume::{Volume, VolumeSpec};
 use kernels::flow::ZoneOrder;
 use pager::{Backend, Observer, Pager, PagerConfig, PolicyKind};
 use std::path::{Path, PathBuf};
@@ -87,7 +94,7 @@ impl SourceSpec {
 
 /// The means that a run has.
 #[derive(Clone)]
-pub struct Means {
+pub struct Resources {
     /// Memory limit in bytes.
     pub memory_limit: u64,
     /// Threads that compute at most; 0: one a core.
@@ -100,7 +107,7 @@ pub struct Means {
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-impl Means {
+impl Resources {
     /// Threads that compute: as many as were asked for, but no more than the [limit has room for](most_threads).
     pub fn threads(&self) -> usize {
         let asked = match self.workers {
@@ -143,16 +150,35 @@ const LITTLE: u64 = 64 << 20;
 pub const DEFAULT_READERS: usize = 128;
 
 /// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
-pub type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
+pub type ProgressWatch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
+
+/// What a session opens.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Files of a flow, or its store.
+    Flow(SourceSpec),
+    /// What a reader says of a volume, with the tables that it counts.
+    Volume(Box<VolumeSpec>, Vec<Vec<u8>>),
+    /// Nothing: the run has a ledger, events and statistics, but no pages.
+    Nothing,
+}
+
+impl From<SourceSpec> for Source {
+    fn from(spec: SourceSpec) -> Self {
+        Self::Flow(spec)
+    }
+}
 
 /// A dataset, its pager, and when it was opened.
 pub struct Session {
     /// The pager: one a process.
     pub pager: Arc<Pager>,
-    /// What was opened.
+    /// What was opened; of a volume its path alone.
     pub spec: SourceSpec,
     /// With what.
-    pub means: Means,
+    pub means: Resources,
+    /// The dataset's volume, which no later definition or index changes.
+    volume: Option<Arc<Volume>>,
     /// Held for moments, by threads that may hold a lock of the caller's (Python's): whoever holds this waits for nothing.
     pub(crate) dataset: Mutex<Arc<Dataset>>,
     /// What users have defined.
@@ -169,7 +195,7 @@ pub struct Session {
     /// Bytes and reads that did not go through the pager.
     read: Mutex<[u64; 2]>,
     /// What the ledger cannot see, kept free: stacks, the allocator's own.
-    unseen: Unseen,
+    unseen: Option<Unseen>,
 }
 
 impl Session {
@@ -177,29 +203,60 @@ impl Session {
     ///
     /// # Errors
     /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
-    pub fn open(spec: SourceSpec, means: Means, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
-        Self::open_as(spec, means, |spec, pager| open_dataset(spec, pager, watch))
+    pub fn open(
+        source: impl Into<Source>,
+        means: Resources,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<Self, FieldError> {
+        match source.into() {
+            Source::Flow(spec) => Self::open_as(spec, means, |spec, pager| open_flow(spec, pager, watch)),
+            Source::Volume(description, tables) => {
+                let spec = SourceSpec { path: (&description.path).into(), ..SourceSpec::default() };
+                let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);
+                let session = Self::begin(spec, means, "opening a volume", |_, pager| open(pager))?;
+                if let Some(volume) = &session.volume {
+                    session.pager.set_direct(crate::volume::goes_past_cache(volume));
+                }
+                Ok(session)
+            }
+            Source::Nothing => Self::begin(SourceSpec::default(), means, "", |_, _| Ok(Dataset::empty())),
+        }
     }
 
-    /// As [`Self::open`], of a dataset that somebody else opens and registers.
+    /// As [`Self::open`], of a flow that somebody else opens and registers.
     pub fn open_as(
         spec: SourceSpec,
-        means: Means,
+        means: Resources,
+        open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
+    ) -> Result<Self, FieldError> {
+        let session = Self::begin(spec, means, "opening a dataset", open)?;
+        let dataset = session.dataset();
+        for name in &session.spec.zone_order {
+            dataset.zone_named(name)?;
+        }
+        session.pager.set_direct(is_past_cache(dataset.bytes()));
+        session.settle(&session.spec.settled)?;
+        session.define(&session.spec.define)?;
+        Ok(session)
+    }
+
+    /// The pager, then the dataset. `what` is said of a limit that holds neither; nothing is kept free where it is empty.
+    fn begin(
+        spec: SourceSpec,
+        means: Resources,
+        what: &str,
         open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
     ) -> Result<Self, FieldError> {
         let base_bytes = crate::process::base_bytes();
         let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
         let pager = means.pager()?;
-        let unseen = Unseen::new(&pager, "opening a dataset")?;
+        let unseen = if what.is_empty() { None } else { Some(Unseen::new(&pager, what)?) };
         let dataset = open(&spec, &pager)?;
-        for name in &spec.zone_order {
-            dataset.zone_named(name)?;
-        }
-        pager.set_direct(is_past_cache(dataset.bytes()));
-        let session = Self {
+        Ok(Self {
             pager,
             spec,
             means,
+            volume: dataset.volume.clone(),
             dataset: Mutex::new(Arc::new(dataset)),
             definitions: Mutex::default(),
             indexing: Mutex::new(None),
@@ -210,10 +267,27 @@ impl Session {
             held_most: AtomicU64::new(u64::MAX),
             read: Mutex::default(),
             unseen,
-        };
-        session.settle(&session.spec.settled)?;
-        session.define(&session.spec.define)?;
-        Ok(session)
+        })
+    }
+
+    /// The volume that is open.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] where the dataset is a flow.
+    pub fn volume(&self) -> Result<&Volume, FieldError> {
+        self.volume
+            .as_deref()
+            .ok_or_else(|| FieldError::Usage(format!("{}: not a volume; this needs one", self.spec.path.display())))
+    }
+
+    /// Whether the dataset is a flow: it has zones.
+    pub fn is_flow(&self) -> bool {
+        self.dataset().format.is_some()
+    }
+
+    /// Threads that compute.
+    pub fn threads(&self) -> usize {
+        self.means.threads()
     }
 
     /// The dataset as it is known now.
@@ -246,7 +320,7 @@ impl Session {
     ///
     /// # Errors
     /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
-    pub fn located(&self, watch: &mut Watch<'_>) -> Result<Arc<Dataset>, FieldError> {
+    pub fn located(&self, watch: &mut ProgressWatch<'_>) -> Result<Arc<Dataset>, FieldError> {
         let has_boxes = |d: &Dataset| d.zones.iter().all(|z| !z.boxes.is_empty());
         let dataset = self.dataset();
         if has_boxes(&dataset) {
@@ -278,10 +352,14 @@ impl Session {
 
     /// Where the index of files that are paged in place lies, and the index where it is there and of these files; `None` for a store.
     fn index(&self, dataset: &Dataset) -> Result<Option<(PathBuf, Option<Store>)>, FieldError> {
-        let Origin::Plot3d(files) = &dataset.origin else { return Ok(None) };
-        let sources = file::identities(files.files().paths())?;
+        let Some(format) = dataset.format.as_ref().filter(|f| f.is_in_place()) else { return Ok(None) };
+        let sources = file::identities(&format.files())?;
         let at = self.spec.cache_dir.join("data");
-        let at = at.join(index_name(files, sources.iter().fold(Digest::default(), Digest::state)));
+        let at = at.join(index_name(
+            format.as_ref(),
+            &dataset.catalog,
+            sources.iter().fold(Digest::default(), Digest::state),
+        ));
         let of_these = |index: &Store| index.root.source.as_ref() == Some(&Digest::of(&sources).to_string());
         let known = Store::open(&at).ok().filter(of_these);
         if known.is_some() {
@@ -303,13 +381,13 @@ impl Session {
     }
 
     /// Makes the index with the boxes of files that are paged in place.
-    fn make_boxes(&self, dataset: &Dataset, at: &Path, watch: &mut Watch<'_>) -> Result<(), FieldError> {
+    fn make_boxes(&self, dataset: &Dataset, at: &Path, watch: &mut ProgressWatch<'_>) -> Result<(), FieldError> {
         let input = only_geometry(convert_input(dataset)?);
         let paging = |z: &Zone| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page));
         let pages: Vec<Paging> = dataset.zones.iter().map(paging).collect();
         let (limit, threads) = (self.pager.ledger().limit(), self.means.threads());
         let charge = |bytes: u64| charge_other(&self.pager, bytes, "making the boxes of the grid");
-        let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
+        let mut progress = |p: convert::PieceProgress| watch("indexing", p.done as f64, p.total as f64);
         convert::build_index(&input, &pages, at, limit, threads, &charge, &mut progress).map(|_| ())
     }
 
@@ -317,10 +395,16 @@ impl Session {
     /// hold.
     ///
     /// # Errors
-    /// [`FieldError::LimitTooSmall`] below [`SMALLEST_LIMIT`].
+    /// [`FieldError::LimitTooSmall`] below [`crate::limits::SMALLEST_LIMIT`], or below a page of the volume that is open.
     pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
         check_limit(limit)?;
-        self.unseen.set_limit(&self.pager, limit);
+        if self.volume.is_some() {
+            self.limit_holds(limit)?;
+        }
+        match &self.unseen {
+            Some(unseen) => unseen.set_limit(&self.pager, limit),
+            None => self.pager.set_limit(limit),
+        }
         Ok(())
     }
 
@@ -345,33 +429,51 @@ impl Session {
         self.held_most.fetch_min(bytes, Relaxed);
     }
 
+    /// Records an event at the run's own time, for work that does not go through the pager.
+    pub fn record(&self, event: &pager::Event) {
+        if let Some(o) = &self.means.observer {
+            o.event(u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX), event);
+        }
+    }
+
     /// The numbers that every run reports.
-    pub fn stats(&self) -> serde_json::Value {
+    pub fn stats(&self) -> Stats {
         let c = self.pager.counters();
         let read = *self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner);
-        serde_json::json!({
-            "wall_s": self.opened.elapsed().as_secs_f64() + self.spec.read_s[0],
-            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_open_s + self.spec.read_s[1],
-            "wait_s": waited,
-            "base_bytes": self.base_bytes,
-            "peak_bytes": c.peak_bytes,
-            "limit_bytes": c.limit_bytes,
-            "resident_peak_bytes": crate::process::peak_resident_bytes(),
-            "pages": {
-                "total": self.dataset().page_count().unwrap_or(c.total), "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
-                "evictions": c.evictions, "given_back": c.given_back,
-                "prefetched": c.prefetched, "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped,
-                "failed": c.failed, "fills": c.fills, "derived": c.derived,
+        let dataset = self.dataset();
+        Stats {
+            wall_s: self.opened.elapsed().as_secs_f64() + self.spec.read_s[0],
+            cpu_s: crate::process::cpu_seconds() - self.cpu_at_open_s + self.spec.read_s[1],
+            wait_s: *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner),
+            base_bytes: self.base_bytes,
+            peak_bytes: c.peak_bytes,
+            limit_bytes: c.limit_bytes,
+            resident_peak_bytes: crate::process::peak_resident_bytes(),
+            pages: PageStats {
+                total: dataset.page_count().unwrap_or(c.total),
+                touched: c.touched,
+                touched_exact: c.touched_exact,
+                faults: c.faults,
+                hits: c.hits,
+                evictions: c.evictions,
+                given_back: c.given_back,
+                prefetched: c.prefetched,
+                prefetched_used: c.prefetched_used,
+                prefetch_dropped: c.prefetch_dropped,
+                failed: c.failed,
+                fills: c.fills,
+                derived: c.derived,
+                never_written: self.volume.as_ref().map(|v| v.fills()),
             },
-            "bytes_read": c.bytes_read + read[0],
-            "reads": c.reads + read[1],
-            "workers": self.means.threads(),
-            "readers": self.pager.readers(),
-            "replacement": self.means.replacement.name(),
-            "transport": self.pager.reader_name(),
-            "warnings": self.dataset().warnings(),
-        })
+            bytes_read: c.bytes_read + read[0],
+            reads: c.reads + read[1],
+            workers: self.means.threads(),
+            readers: self.pager.readers(),
+            replacement: self.means.replacement.name(),
+            transport: self.pager.reader_name(),
+            warnings: dataset.warnings().into_iter().map(str::to_owned).collect(),
+            failure: self.volume.as_ref().and_then(|_| self.pager.first_failure()).map(|e| e.to_string()),
+        }
     }
 }
 
@@ -384,7 +486,7 @@ impl<'a> Indexing<'a> {
     /// # Errors
     /// [`FieldError::Interrupted`] if `watch` says so, [`FieldError::Usage`] from within the making itself: a caller's progress
     /// function that asks for what needs boxes would wait for itself.
-    fn begin(session: &'a Session, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+    fn begin(session: &'a Session, watch: &mut ProgressWatch<'_>) -> Result<Self, FieldError> {
         let me = std::thread::current().id();
         loop {
             {
@@ -424,101 +526,9 @@ fn as_usize(n: [u32; 3]) -> [usize; 3] {
 /// [`charge_other`] for a session, as converters take it: with what a conversion needs goes the page that its source decodes on the
 /// way where that is a store, in one charge, so that a refusal names the whole.
 pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any::Any>, FieldError> + '_ {
-    let page = match &session.dataset().origin {
-        Origin::Plot3d(_) => 0,
-        Origin::Store(s) => {
-            s.zones.iter().flat_map(|z| &z.arrays).map(field::store::layout::ArrayLayout::page_bytes).max().unwrap_or(0)
-        }
-    };
+    let page = session.dataset().format.as_ref().map_or(0, |f| f.storage().page_bytes);
     // Encoded beside decoded.
     move |bytes| charge_other(&session.pager, bytes + 2 * page as u64, "the conversion")
-}
-
-/// Time that a run has waited for pages, added up by whoever waits.
-#[derive(Debug, Default)]
-pub struct Waited(AtomicU64);
-
-impl Waited {
-    /// Adds some.
-    pub fn add(&self, seconds: f64) {
-        self.0.fetch_add((seconds * 1e6) as u64, Relaxed);
-    }
-
-    /// All of it.
-    pub fn seconds(&self) -> f64 {
-        self.0.load(Relaxed) as f64 * 1e-6
-    }
-}
-
-/// A run without a dataset, or whose pages do not go through the pager: its ledger, and when it began.
-pub struct Bare {
-    /// For its ledger.
-    pub pager: Arc<Pager>,
-    means: Means,
-    /// Resident bytes before anything was read.
-    base_bytes: u64,
-    begun: Instant,
-    cpu_at_begin_s: f64,
-}
-
-impl Bare {
-    /// Begins.
-    ///
-    /// # Errors
-    /// [`FieldError::LimitTooSmall`].
-    pub fn new(means: &Means) -> Result<Self, FieldError> {
-        Ok(Self {
-            base_bytes: crate::process::base_bytes(),
-            begun: Instant::now(),
-            cpu_at_begin_s: crate::process::cpu_seconds(),
-            pager: means.pager()?,
-            means: means.clone(),
-        })
-    }
-
-    /// Tells who observes, if anybody does. Times count from the beginning of the run.
-    pub fn tell(&self, event: &pager::Event) {
-        if let Some(o) = &self.means.observer {
-            o.event(u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX), event);
-        }
-    }
-
-    /// The numbers that every run reports, of one whose pages, `total` of them, go through the pager.
-    pub fn paged_stats(&self, total: u64, waited: &Waited) -> serde_json::Value {
-        let c = self.pager.counters();
-        let mut stats = self.stats();
-        stats["pages"] = serde_json::json!({
-            "total": total, "touched": c.touched, "touched_exact": c.touched_exact, "faults": c.faults, "hits": c.hits,
-            "evictions": c.evictions, "given_back": c.given_back, "prefetched": c.prefetched,
-            "prefetched_used": c.prefetched_used, "prefetch_dropped": c.prefetch_dropped, "failed": c.failed,
-            "fills": c.fills, "derived": c.derived,
-        });
-        // It may be another one since.
-        stats["limit_bytes"] = c.limit_bytes.into();
-        stats["wait_s"] = waited.seconds().into();
-        stats["bytes_read"] = c.bytes_read.into();
-        stats["reads"] = c.reads.into();
-        if let Some(e) = self.pager.first_failure() {
-            stats["failure"] = e.to_string().into();
-        }
-        stats
-    }
-
-    /// The numbers that every run reports; what was read is for the caller to fill in.
-    pub fn stats(&self) -> serde_json::Value {
-        serde_json::json!({
-            "wall_s": self.begun.elapsed().as_secs_f64(),
-            "cpu_s": crate::process::cpu_seconds() - self.cpu_at_begin_s, "wait_s": 0.0,
-            "base_bytes": self.base_bytes, "peak_bytes": self.pager.counters().peak_bytes,
-            "limit_bytes": self.means.memory_limit, "resident_peak_bytes": crate::process::peak_resident_bytes(),
-            "pages": {
-                "total": 0, "touched": 0, "faults": 0, "hits": 0, "evictions": 0, "given_back": 0,
-                "prefetched": 0, "prefetched_used": 0, "prefetch_dropped": 0,
-            },
-            "bytes_read": 0, "reads": 0, "workers": self.means.threads(), "readers": self.pager.readers(),
-            "transport": self.pager.reader_name(), "warnings": [],
-        })
-    }
 }
 
 /// Whether so many bytes are read past the page cache. Data that it cannot keep anyway go past it: 48 KiB at random come at 980 MB/s
@@ -528,11 +538,11 @@ pub fn is_past_cache(bytes: u64) -> bool {
     bytes > crate::process::memory_available().map_or(u64::MAX, |b| b / 2)
 }
 
-fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
+fn open_plot3d(spec: &SourceSpec, watch: &mut ProgressWatch<'_>) -> Result<Plot3d, FieldError> {
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
     let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
-    let given = Given {
+    let given = Plot3dInput {
         grids: &grids,
         q: &spec.q,
         function: &spec.function,
@@ -543,7 +553,7 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, Field
     Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
 }
 
-fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {
+fn open_flow(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut ProgressWatch<'_>) -> Result<Dataset, FieldError> {
     if spec.is_store()? {
         return Dataset::from_store(Store::open(&spec.path)?, pager);
     }
@@ -551,17 +561,18 @@ fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) ->
 }
 
 /// Names the index of files by what they are and how they are read: the same files are read in another way when options say so.
-fn index_name(files: &Plot3d, sources: Digest) -> String {
+fn index_name(format: &dyn Format, catalog: &Catalog, sources: Digest) -> String {
     // With what an index says: one that was made before uniform grids were looked for is none of these.
-    let mut digest = sources.text("uniform").text(&files.catalog.format);
-    for (n, zone) in files.catalog.zones.iter().enumerate() {
+    let mut digest = sources.text("uniform").text(&catalog.format);
+    for (n, zone) in catalog.zones.iter().enumerate() {
         digest = digest.text(&format!(" {:?}", zone.dims));
         let geometry = zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field);
-        for layout in geometry.filter_map(|(m, _)| files.layout(n, m)) {
+        for layout in geometry.filter_map(|(m, _)| format.layout(n, m)) {
             digest = digest.text(&layout.reading());
         }
     }
-    let name = files.files().paths().first().and_then(|p| p.file_stem()).and_then(|s| s.to_str()).unwrap_or("data");
+    let files = format.files();
+    let name = files.first().and_then(|p| p.file_stem()).and_then(|s| s.to_str()).unwrap_or("data");
     let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).take(40).collect();
     format!("{name}-{digest}.index")
 }

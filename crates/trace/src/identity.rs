@@ -1,17 +1,17 @@
 //! Of which data and by which options a state of particles is, and whether a run may go on from it.
 
 use crate::admission::SeedRule;
-use crate::overtime::is_within;
 use crate::seeds::SeedPoint;
+use crate::trace_times::is_within;
 use crate::{OutputTimes, PathSpec, Releases, TraceSpec};
-use field::dataset::{Dataset, Origin};
+use field::dataset::Dataset;
 use field::error::FieldError;
 use field::file::{identities, Digest};
 use kernels::pathline::PathOptions;
 use kernels::unsteady::Series;
 use pager::{Lookup, PageId};
 use runtime::limits::fetch_error;
-use runtime::session::{Session, Watch};
+use runtime::session::{ProgressWatch, Session};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(crate) fn document(
     path: &PathSpec,
     (series, options): (&Series, &PathOptions),
     seeds: &SeedRule<'_>,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let zone = |z: &field::catalog::ZoneInfo| {
         let arrays = z.arrays.iter().map(|a| json!([a.name, a.components, a.dtype.name(), a.units]));
@@ -122,7 +122,7 @@ fn bounded(x: f64) -> Value {
 }
 
 /// How many, and a digest of where they are.
-fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let mut digest = Digest::default();
     for n in 0..count {
         if n.is_multiple_of(65_536) && !watch("comparing seeds", n as f64, count as f64) {
@@ -150,7 +150,7 @@ fn contents(
     options: &PathOptions,
 ) -> Result<Vec<String>, FieldError> {
     let steps = series.times.len();
-    if matches!(dataset.origin, Origin::Plot3d(_)) {
+    if dataset.is_in_place() {
         return files(dataset, steps);
     }
     let [from, to] = options.times.map(|t| series.interval(t, options.times[1] >= options.times[0]).unwrap_or(0));
@@ -203,12 +203,12 @@ fn ranges(session: &Session, dataset: &Dataset, step: u32) -> Result<String, Fie
 
 /// A digest of the files of each step: size, time of change and number of each.
 fn files(dataset: &Dataset, steps: usize) -> Result<Vec<String>, FieldError> {
-    let Origin::Plot3d(data) = &dataset.origin else { return Ok(Vec::new()) };
-    let known = identities(data.files().paths())?;
+    let Some(format) = &dataset.format else { return Ok(Vec::new()) };
+    let known = identities(&format.files())?;
     let mut used = vec![Vec::new(); steps];
     for (zone, info) in dataset.catalog.zones.iter().enumerate() {
         for array in 0..info.arrays.len() {
-            let Some(layout) = data.layout(zone, array) else { continue };
+            let Some(layout) = format.layout(zone, array) else { continue };
             let steady = dataset.zones[zone].arrays[array].steady;
             for (step, used) in used.iter_mut().enumerate() {
                 let file = layout.file(if steady { 0 } else { step });

@@ -1,7 +1,7 @@
 //! Scenes: from a document that says what a picture shows to the picture.
 //!
 //! # Practice
-//! [`render`] parses the document ([`Document`]), opens its source, and gathers what is drawn, object by object, into one log under the
+//! [`render`] parses the document ([`SceneDocument`]), opens its source, and gathers what is drawn, object by object, into one log under the
 //! ledger: lines of files and of traces, grid surfaces row by row, the edges of zones. Then it settles what depends on all of it
 //! (ranges of colour maps, camera, radius of lines), and hands layers over that log to [`crate::picture`], which draws them in charged
 //! bands and writes the PNG. No page is read while it draws.
@@ -9,55 +9,56 @@
 //! A scene may ask for several pictures ([`ViewSpec`]) of many time steps ([`FilmSpec`]). All objects of one step are gathered before
 //! those of the next, for all pictures together, so that the series is read once.
 
+mod appearance;
 mod cellfog;
+mod colour_maps;
 mod contours;
+mod depth_compositing;
+mod destination;
 mod document;
+mod drawing;
+mod error_context;
 mod faces;
 mod film;
+mod frame_names;
 mod gather;
-mod kept;
-mod look;
-mod looks;
-mod maps;
+mod geometry_log;
 mod meshes;
-mod moving;
+mod moving_lines;
 mod objects;
-mod passes;
+mod overview;
 mod path;
-mod pieces;
-mod places;
-mod shot;
-mod sides;
-mod target;
+mod resume;
 #[cfg(test)]
 mod tests;
 mod video;
 mod view;
 mod volumes;
+mod wall_sides;
 
-pub use document::{CameraSpec, Document, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, ViewSpec};
-pub use look::look;
+pub use document::{CameraSpec, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, SceneDocument, ViewSpec};
 pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, VolumeTint};
+pub use overview::look;
 
 use crate::raycast::KeptBricks;
 use extract::cores::CoreSpec;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use film::Film;
-use pager::{Event, Pager};
+use pager::Event;
 use runtime::limits::limit_for;
-use runtime::session::{Bare, Means, Session, SourceSpec, Waited, Watch};
+use runtime::session::{ProgressWatch, Resources, Session, Source, SourceSpec};
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::TraceSpec;
 
-/// See [`Reader::trace`].
-pub type ReadTrace = dyn Fn(Value, &Session, &mut Watch<'_>) -> Result<TraceSpec, FieldError>;
+/// See [`PartReaders::trace`].
+pub type ReadTrace = dyn Fn(Value, &Session, &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError>;
 
 /// How the parts of a scene are read that the caller reads elsewhere too.
-pub struct Reader<'a> {
+pub struct PartReaders<'a> {
     /// `{"path", "q", "function", "options"}`.
     pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
     /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
@@ -78,11 +79,11 @@ pub fn render(
     scene: &str,
     tables: Vec<Vec<u8>>,
     output: &Path,
-    means: Means,
-    reader: &Reader<'_>,
-    watch: &mut Watch<'_>,
+    means: Resources,
+    reader: &PartReaders<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
-    let document = Document::parse(scene)?;
+    let document = SceneDocument::parse(scene)?;
     let sizes = document.views.iter().filter_map(|v| v.size).chain([document.size]);
     for [width, height] in sizes {
         if width == 0 || height == 0 || width.max(height) > kernels::draw::MOST_PIXELS_A_SIDE {
@@ -93,71 +94,54 @@ pub fn render(
         }
     }
     film::check_outputs(&document, output)?;
-    let of_volume = document.source.as_ref().and_then(|s| s.get("volume"));
-    let session = match &document.source {
-        Some(s) if of_volume.is_none() => Some(Session::open((reader.source)(s.clone())?, means.clone(), watch)?),
-        _ => None,
+    let source = match &document.source {
+        None => Source::Nothing,
+        Some(source) => match source.get("volume") {
+            None => Source::Flow((reader.source)(source.clone())?),
+            Some(spec) => {
+                let spec = VolumeSpec::deserialize(spec);
+                let spec = spec.map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
+                Source::Volume(Box::new(spec), tables)
+            }
+        },
     };
-    if let Some(session) = &session {
+    let session = Session::open(source, means, watch)?;
+    if session.is_flow() {
         for (name, map) in &document.maps {
-            session.derive(&[&map.field]).map_err(|e| places::placed_in_map(&document, name, e))?;
+            session.derive(&[&map.field]).map_err(|e| error_context::placed_in_map(&document, name, e))?;
         }
     }
-    let bare = if session.is_none() { Some(Bare::new(&means)?) } else { None };
-    let Some(pager) = session.as_ref().map(|s| &s.pager).or(bare.as_ref().map(|b| &b.pager)).cloned() else {
-        return Err(FieldError::Usage("the scene has no source".into()));
-    };
-    let volume = match of_volume {
-        Some(spec) => {
-            let spec = VolumeSpec::deserialize(spec).map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
-            Some(Volume::open(spec, tables, &pager)?)
-        }
-        None => None,
-    };
-    let (waited, kept) = (Waited::default(), Arc::new(KeptBricks::default()));
-    let studio = Studio {
-        document: &document,
-        session: session.as_ref(),
-        volume: volume.as_ref(),
-        waited: &waited,
-        kept: &kept,
-        pager: &pager,
-        threads: means.threads(),
-        reader,
-    };
+    let kept = Arc::new(KeptBricks::default());
+    let studio = Studio { document: &document, session: &session, kept: &kept, reader };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
-    let of_bare = |b: &Bare| match &volume {
-        Some(v) => {
-            let mut stats = b.paged_stats(v.page_count(), &waited);
-            stats["pages"]["never_written"] = v.fills().into();
-            stats
-        }
-        None => b.stats(),
-    };
-    found["stats"] = json!(session.as_ref().map(Session::stats).or(bare.as_ref().map(of_bare)));
+    found["stats"] = json!(session.stats());
     Ok(found)
 }
 
 /// What pictures are made with.
 pub(crate) struct Studio<'a> {
-    pub(crate) document: &'a Document,
-    pub(crate) session: Option<&'a Session>,
-    /// The source, where that is a volume.
-    pub(crate) volume: Option<&'a Volume>,
-    /// What was waited for its pages.
-    pub(crate) waited: &'a Waited,
-    /// What pictures of it keep for each other.
+    pub(crate) document: &'a SceneDocument,
+    pub(crate) session: &'a Session,
+    /// What pictures of a volume keep for each other.
     pub(crate) kept: &'a Arc<KeptBricks>,
-    pub(crate) pager: &'a Arc<Pager>,
-    pub(crate) threads: usize,
-    pub(crate) reader: &'a Reader<'a>,
+    pub(crate) reader: &'a PartReaders<'a>,
 }
 
-impl Studio<'_> {
+impl<'a> Studio<'a> {
+    /// The session, where the source is a flow.
+    pub(crate) fn flow(&self) -> Option<&'a Session> {
+        Some(self.session).filter(|s| s.is_flow())
+    }
+
+    /// The volume, where the source is one.
+    pub(crate) fn volume(&self) -> Option<&'a Volume> {
+        self.session.volume().ok()
+    }
+
     /// Tells whoever observes what was done since `begun_us` of the pager's clock.
     fn tell_span(&self, name: &str, begun_us: u64) {
-        let took_us = self.pager.now_us().saturating_sub(begun_us);
-        self.pager.tell(|| Event::Span { took_us, name: name.into() });
+        let took_us = self.session.pager.now_us().saturating_sub(begun_us);
+        self.session.pager.tell(|| Event::Span { took_us, name: name.into() });
     }
 
     /// The name of each view's file, or their pattern.

@@ -1,18 +1,17 @@
 //! Volumes in scenes: where they are, and their rays between the surfaces of a picture.
 
-use super::looks::{coarser, level_shown, look};
-use super::maps::Settled;
+use super::appearance::{coarser, level_shown, look};
+use super::colour_maps::Settled;
+use super::depth_compositing::{lay, Lack, PreparedScene, Rays, TimeBudget};
 use super::objects::VolumeLook;
-use super::passes::{lay, Budget, Lack, Rays, Ready};
-use super::Document;
+use super::SceneDocument;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_until, is_large, CastOptions, Coarse, KeptBricks};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
 use glam::DVec3;
-use kernels::rays::{self, Look};
-use pager::Pager;
-use runtime::session::Waited;
+use kernels::rays::{self, VolumeAppearance};
+use runtime::session::Session;
 use std::sync::{Arc, Mutex};
 
 /// Parts of a volume's diagonal that are the length to which opacities belong.
@@ -41,44 +40,45 @@ pub(crate) fn edges(volume: &Volume) -> Vec<[[f64; 3]; 2]> {
 
 /// The rays of a picture's volumes.
 pub(crate) struct Fog<'a> {
-    waited: &'a Waited,
+    session: &'a Session,
     kept: &'a Arc<KeptBricks>,
-    pager: Arc<Pager>,
-    workers: usize,
     shown: Shown,
     /// The same of coarser levels, and every how many-th pixel of them is cast, where a picture has to be there at a time.
     coarse: Option<(Shown, u32)>,
     bounds: Aabb,
     /// The time step that is drawn next.
     next: Option<u32>,
-    budget: Option<Budget>,
+    budget: Option<TimeBudget>,
     lack: Mutex<Lack>,
 }
 
 /// What rays are given.
 struct Shown {
-    looks: Vec<Look>,
+    looks: Vec<VolumeAppearance>,
     /// Length of a step along rays, and the length to which opacities belong of looks that say none.
     lengths: [f64; 2],
-    scene: Ready<rays::Scene>,
+    scene: PreparedScene<rays::Scene>,
 }
 
 impl Shown {
     /// Of looks and the steps that each asks for.
-    fn of(all: &Aabb, each: impl Iterator<Item = Result<(Look, f64), FieldError>>) -> Result<Self, FieldError> {
+    fn of(
+        all: &Aabb,
+        each: impl Iterator<Item = Result<(VolumeAppearance, f64), FieldError>>,
+    ) -> Result<Self, FieldError> {
         let (mut looks, mut dt) = (Vec::new(), f64::INFINITY);
         for look in each {
             let (own, least) = look?;
             dt = dt.min(least);
             looks.push(own);
         }
-        Ok(Self { looks, lengths: [dt, all.extent().length() / UNITS], scene: Ready::default() })
+        Ok(Self { looks, lengths: [dt, all.extent().length() / UNITS], scene: PreparedScene::default() })
     }
 
     fn scene(&self, camera: &Camera, size: [u32; 2]) -> Result<Arc<rays::Scene>, rays::SceneError> {
         self.scene.of(camera, size, || {
             let [dt, unit] = self.lengths;
-            let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
+            let setting = rays::RaySetting { camera: *camera, size, dt, unit, skip: true };
             rays::Scene::new(setting, self.looks.clone())
         })
     }
@@ -96,15 +96,12 @@ impl<'a> Fog<'a> {
     /// [`FieldError`]: channels, levels that there are not; functions that make no sense.
     #[allow(clippy::too_many_arguments)] // what a picture is made of
     pub(crate) fn new(
-        pager: &Arc<Pager>,
-        workers: usize,
-        volume: &Volume,
-        (waited, kept): (&'a Waited, &'a Arc<KeptBricks>),
+        (session, volume, kept): (&'a Session, &Volume, &'a Arc<KeptBricks>),
         objects: &[&VolumeLook],
         maps: &[Settled],
         step: usize,
         camera: &Camera,
-        document: &Document,
+        document: &SceneDocument,
         height: u32,
         next: Option<usize>,
     ) -> Result<Self, FieldError> {
@@ -112,7 +109,7 @@ impl<'a> Fog<'a> {
         let of = |object: &VolumeLook, level| look(volume, object, level, maps, &document.lighting, step, camera);
         let finest = objects.iter().map(|object| of(object, level_shown(volume, object, camera, height)?));
         let shown = Shown::of(&all, finest)?;
-        let budget = Budget::of(document);
+        let budget = TimeBudget::of(document);
         let levels = || objects.iter().map(|object| coarser(volume, object, camera, height)).collect();
         let levels: Option<Vec<_>> = if budget.is_some() { levels() } else { None };
         let coarse = match levels {
@@ -124,10 +121,8 @@ impl<'a> Fog<'a> {
             None => None,
         };
         Ok(Self {
-            waited,
+            session,
             kept,
-            pager: pager.clone(),
-            workers,
             shown,
             coarse,
             bounds: all,
@@ -139,7 +134,7 @@ impl<'a> Fog<'a> {
 
     /// What pictures lack.
     pub(crate) fn lack(&self) -> Lack {
-        *pager::patient::lock(&self.lack)
+        *pager::spin_lock::lock(&self.lack)
     }
 }
 
@@ -149,7 +144,7 @@ impl Haze for Fog<'_> {
     }
 
     fn is_large(&self, camera: &Camera, size: [u32; 2]) -> bool {
-        self.shown.scene(camera, size).is_ok_and(|scene| is_large(&scene, &self.pager))
+        self.shown.scene(camera, size).is_ok_and(|scene| is_large(&scene, &self.session.pager))
     }
 
     fn cast(
@@ -166,19 +161,21 @@ impl Haze for Fog<'_> {
             None => None,
         };
         let (rows, kept) = (Some(depths.rows()), Some(self.kept.clone()));
-        let options = CastOptions { workers: self.workers, rows, deadline: None, next: self.next, kept, coarse };
+        let options =
+            CastOptions { workers: self.session.threads(), rows, deadline: None, next: self.next, kept, coarse };
         let between = |x, y| scene.depths(x, y);
         let rays = Rays { stop: true, between: &between };
-        let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
-            let mut options = CastOptions { deadline, ..options.clone() };
-            if let Some(coarse) = &mut options.coarse {
-                coarse.by = self.budget.as_ref().map(Budget::a_moment);
-            }
-            let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
-            self.waited.add(image.stats.wait_s);
-            Ok(image)
-        })?;
-        *pager::patient::lock(&self.lack) += lack;
+        let lack =
+            lay(&self.session.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
+                let mut options = CastOptions { deadline, ..options.clone() };
+                if let Some(coarse) = &mut options.coarse {
+                    coarse.by = self.budget.as_ref().map(TimeBudget::a_moment);
+                }
+                let image = cast_until(&self.session.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
+                self.session.add_wait(image.stats.wait_s);
+                Ok(image)
+            })?;
+        *pager::spin_lock::lock(&self.lack) += lack;
         Ok(())
     }
 }

@@ -1,8 +1,7 @@
 //! Boxes of voxels.
 
-use super::VolumeSession;
 use crate::limits::fetch_error;
-use crate::session::Watch;
+use crate::session::{ProgressWatch, Session};
 use field::error::FieldError;
 use field::volume::VolumeArray;
 use pager::{Lookup, PageId};
@@ -13,7 +12,7 @@ const SHARE: u64 = 4;
 /// Pages in memory are whole pages of the system, however small they are.
 const FRAME: usize = 4096;
 
-impl VolumeSession {
+impl Session {
     /// Copies the voxels of a box, `[k][j][i]`, in the channel's own type and native byte order. `lo` and `hi` are i, j, k, half open.
     ///
     /// # Errors
@@ -26,7 +25,7 @@ impl VolumeSession {
         [lo, hi]: [[u32; 3]; 2],
         step: usize,
         to: &mut [u8],
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(), FieldError> {
         let (array, component) = self.array(level, channel, step)?;
         let dims = array.translation.dims;
@@ -82,7 +81,7 @@ impl VolumeSession {
 
     /// The array that has a channel at a level, and which of its components that is.
     fn array(&self, level: usize, channel: usize, step: usize) -> Result<(&VolumeArray, usize), FieldError> {
-        let v = &self.volume;
+        let v = self.volume()?;
         let none = |what: &str, n: usize, count: usize| {
             FieldError::Usage(format!("{}: there is no {what} {n}; there are {count}, counted from 0", v.spec.path))
         };

@@ -1,9 +1,9 @@
 //! The voxels of an open volume, read through its pager: whatever a reader describes can be converted.
 
 use crate::limits::{charge_other, fetch_error, would_do};
-use crate::volume::VolumeSession;
+use crate::session::Session;
 use convert::volume::{VolumeInput, VoxelRows};
-use field::catalog::Tally;
+use field::catalog::ReadCounter;
 use field::error::FieldError;
 use field::volume::store::grouped;
 use field::volume::{Brick, VolumeArray, VolumeFiles, Voxel, VoxelType};
@@ -24,12 +24,12 @@ const BESIDE: u64 = 256 << 10;
 ///
 /// # Errors
 /// [`FieldError::Usage`] for channels whose types have none in common that holds all their numbers.
-pub fn paged_input(session: &Arc<VolumeSession>) -> Result<VolumeInput, FieldError> {
-    let spec = &session.volume.spec;
+pub fn paged_input(session: &Arc<Session>) -> Result<VolumeInput, FieldError> {
+    let spec = &session.volume()?.spec;
     let voxel = common_type(session)?;
     let (_, components) = grouped(spec.kind, spec.channels.len());
     let VolumeFiles { files, folders } = VolumeFiles::of(spec);
-    let rows = PagedVoxels { session: session.clone(), voxel, components, tally: Tally::default() };
+    let rows = PagedVoxels { session: session.clone(), voxel, components, tally: ReadCounter::default() };
     let mut about = (**spec).clone();
     about.levels.truncate(1);
     about.levels.iter_mut().for_each(|l| l.arrays.clear());
@@ -38,10 +38,10 @@ pub fn paged_input(session: &Arc<VolumeSession>) -> Result<VolumeInput, FieldErr
 
 /// Charges a conversion of an open volume to its ledger, so that pages still have room when it is charged.
 pub fn charge_beside_pages(
-    session: &VolumeSession,
+    session: &Session,
 ) -> Result<impl Fn(u64) -> Result<Box<dyn Any>, FieldError> + '_, FieldError> {
     let pager = &session.pager;
-    let arrays = session.volume.levels.first().map_or(&[][..], |l| &l.arrays);
+    let arrays = session.volume()?.levels.first().map_or(&[][..], |l| &l.arrays);
     let room = 4 * arrays.iter().map(|a| a.brick.bytes() as u64).max().unwrap_or(0) + BESIDE;
     Ok(move |bytes: u64| {
         // Charged and given back, so that a refusal names the whole.
@@ -56,9 +56,9 @@ pub fn charge_beside_pages(
 }
 
 /// The type in which the numbers of all channels are what they are.
-fn common_type(session: &VolumeSession) -> Result<VoxelType, FieldError> {
-    let spec = &session.volume.spec;
-    let arrays = session.volume.levels.first().map_or(&[][..], |l| &l.arrays);
+fn common_type(session: &Session) -> Result<VoxelType, FieldError> {
+    let spec = &session.volume()?.spec;
+    let arrays = session.volume()?.levels.first().map_or(&[][..], |l| &l.arrays);
     let mut found: Option<VoxelType> = None;
     for array in arrays {
         let own = array.brick.voxel;
@@ -104,11 +104,11 @@ fn holds(t: VoxelType, of: VoxelType) -> bool {
 
 /// See [`paged_input`].
 struct PagedVoxels {
-    session: Arc<VolumeSession>,
+    session: Arc<Session>,
     voxel: VoxelType,
     components: usize,
     /// Nothing: the pager counts what it reads.
-    tally: Tally,
+    tally: ReadCounter,
 }
 
 /// Which component of an array goes to which of a group.
@@ -117,7 +117,7 @@ type Pairs = Vec<(usize, usize)>;
 impl PagedVoxels {
     /// The arrays that have the channels of a group.
     fn arrays(&self, group: usize) -> Result<Vec<(&VolumeArray, Pairs)>, FieldError> {
-        let volume = &self.session.volume;
+        let volume = self.session.volume()?;
         let mut arrays: Vec<(&VolumeArray, Pairs)> = Vec::new();
         for c in 0..self.components {
             let channel = group * self.components + c;
@@ -207,7 +207,7 @@ impl VoxelRows for PagedVoxels {
         Ok(())
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &ReadCounter {
         &self.tally
     }
 }
