@@ -402,12 +402,12 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return [f"{name}/{key}" for name, zone in zones.items() for key in zone._keys()]
 
     @overload
-    def __getitem__(self, key: str) -> Field: ...
+    def __getitem__(self, name: str) -> Field: ...
 
     @overload
-    def __getitem__(self, key: Index | tuple[Index, ...]) -> NDArray[Any]: ...
+    def __getitem__(self, name: Index | tuple[Index, ...]) -> NDArray[Any]: ...
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, name: Any) -> Any:
         """A field of a dataset with one zone; of several zones `"zone2/pressure"`, or `ds.zones["zone2"]["pressure"]`.
 
         Of volumes the key is an index, which gives an array of stored numbers; or the name of a channel.
@@ -421,18 +421,18 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         (33, 41, 49)
         """
         zones = self.zones
-        if not isinstance(key, str):
+        if not isinstance(name, str):
             raise UsageError(
-                f"{self._name}: a dataset of zones is asked by names of fields, as in ds['density'][0, :, 5], not by {key!r}"
+                f"{self._name}: a dataset of zones is asked by names of fields, as in ds['density'][0, :, 5], not by {name!r}"
             )
-        name, _, rest = key.partition("/")
-        if rest and name in zones:
-            return zones[name][rest]
+        zone, _, rest = name.partition("/")
+        if rest and zone in zones:
+            return zones[zone][rest]
         if len(zones) != 1:
             raise UsageError(
-                f"the dataset has {len(zones)} zones: say which, as in ds.zones['{next(iter(zones), 'zone1')}']['{key}']"
+                f"the dataset has {len(zones)} zones: say which, as in ds.zones['{next(iter(zones), 'zone1')}']['{name}']"
             )
-        return next(iter(zones.values()))[key]
+        return next(iter(zones.values()))[name]
 
     def __len__(self) -> int:
         """How many names `[...]` takes; of a volume the length of the first dimension."""
