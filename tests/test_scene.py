@@ -12,7 +12,7 @@ from farfield.errors import DataError, UnknownName, UsageError
 from farfield.pictures.colors import DIVERGING, SEQUENTIAL, lut
 from farfield.runtime.settings import Settings
 from farfield.scene import ColorMap, Lines, Outline, Scene, Surface, Trace, Walls, load_scene, save_scene
-from farfield.scene.defaults import compose
+from farfield.scene.composition import compose
 from farfield.scene.flags import Shorthand
 from farfield.scene.native import to_native
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import farfield as ff_
 from farfield.cli import run
 from farfield.pictures.colors import lut
-from farfield.pictures.slices import box, pair, pixels, vector, write_slice
+from farfield.pictures.slices import box, pair, pixels, vector
 from plot3d_files import Block, cut, source_of, write
 from pngs import picture
 from running import Command, Json
@@ -161,7 +161,7 @@ def test_a_slice_on_both_sides_of_zero_has_it_in_the_middle(tmp_path: Path) -> N
 
     def made(source: str | Path, **how: Any) -> tuple[list[float], NDArray[Any]]:
         with ff_.open(source) as data:
-            found = write_slice(data, out, normal="z", bar=False, letters=False, **how)
+            found = data.write_slice(out, normal="z", bar=False, letters=False, **how)
             numbers = data.slice_image(normal="z", **{k: v for k, v in how.items() if k in ("field", "nearest")})
             assert found["size"] == list(numbers.values.shape[::-1])
         peak = np.unravel_index(np.nanargmax(np.abs(numbers.values)), numbers.values.shape)
@@ -181,7 +181,7 @@ def test_a_slice_on_both_sides_of_zero_has_it_in_the_middle(tmp_path: Path) -> N
     block.q[2] = rho * (0.25 - 0.5 * x)  # v from 0.25 down to -0.75
     flow = source_of(*write(tmp_path, [block]))
     with ff_.open(flow) as ds:
-        found = write_slice(ds, out, normal="z", field="velocity_y", bar=False)
+        found = ds.write_slice(out, normal="z", field="velocity_y", bar=False)
     low, high = found["ranges"][0]
     assert low == -high == pytest.approx(-0.75, abs=0.01)
     drawn = picture(out)[0]

@@ -102,6 +102,7 @@ LATE = {
     r".*:farfield\.demo(\..*)?": "datasets are made once",
     r".*:farfield\.report(\..*)?": "reports are for those who ask what a run waited for",
     r".*:farfield\.pictures\.colors": "`cmap` is for those who name a colour map",
+    r".*:farfield\.pictures\.drawing": "`pydantic`, which checks scenes, is for those who draw",
     r".*:farfield\.volume\.formats\.(cf|dicom|images|vtk|zarr)\..*": "readers are for sources of their format",
     r".*:farfield\.volume\.(opening|vector_flow)": "volumes are not needed by what opens flows",
     r"farfield\._core:.*": "the extension is loaded once the processor was looked at",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farfield.errors import UsageError
+from farfield.flow.dataset import Dataset
 from farfield.flow.definitions import Definitions, added
 from farfield.flow.opening import open_source
 from farfield.runtime.progress import Report
@@ -33,8 +34,12 @@ def open(
     define: Definitions | None = None,
     volume: Mapping[str, Any] | None = None,
     progress: bool | Report | None = None,
-) -> Any:
+) -> Dataset:
     """Opens a dataset without reading its pages: a `Dataset` of zones, or a `VolumeDataset`.
+
+    Which of them it is shows when the file is there. So type checkers and editors know a `Dataset` that has what zones and what
+    volumes have: whatever is written behind `with farfield.open(path) as ds:` is completed, and its arguments are checked. At run
+    time `hasattr(ds, "spacing")` and the like tell what this one can; what it cannot is an `AttributeError` that says so.
 
     Args:
         source: A grid file, a store's folder, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`; or a volume: Zarr and OME-Zarr,

@@ -65,7 +65,7 @@ def draw(
     volume = common.open_volume(what, settings)
     if volume is None:
         raise UsageError(f"{what}: this is no volume any more")
-    outputs.check([target if film is None else film.written(), common.events], volume._description.reads)
+    outputs.check([target if film is None else film.written(), common.events], volume._reads())
     with volume:
         now = volume if asked.step is None else volume.isel(time=asked.step)
         result = flat_picture(

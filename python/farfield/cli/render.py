@@ -190,10 +190,14 @@ def register(app: typer.Typer) -> None:
         X, OpenGL or GPU. A dataset alone gives its default picture; that of a volume one voxel thick is its slice. 'farfield scene'
         writes a first scene to edit. Camera and colour ranges are the same in all pictures of a series.
         """
+        from contextlib import ExitStack
+        from functools import partial
+
         from pydantic import ValidationError
 
         from farfield.cli import PARTIAL, flat
         from farfield.pictures import rendering
+        from farfield.pictures.drawing import Data
         from farfield.results import outputs
         from farfield.results.image_files import ENDINGS as PICTURES
         from farfield.scene.files import explain, is_scene_file
@@ -253,40 +257,45 @@ def register(app: typer.Typer) -> None:
             budget=budget,
         )
         how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
-        try:
-            told = Options.of(common.volume)
-            scene, info = asked.scene(what, settings, volume=told, film=film, progress=run["progress"], **how)
-        except ValidationError as error:
-            raise UsageError(f"the picture makes no sense: {explain(error)}") from error
-        if what is not None and flat.shows(asked, info):
-            wants = letters is not False
-            return flat.draw(common, asked, what, target, settings, film, convention=convention, letters=wants)
-        if convention is not None or letters is not None:
-            raise UsageError(
-                "--convention and --letters are of slices, and this is drawn in space: 'farfield extract slice' cuts it"
-            )
-        scene_file = what if what is not None and is_scene_file(what) else None
-        known: dict[str, Any] = dict(info or {})
+        told = Options.of(common.volume)
+        known: dict[str, Any] = {}
 
         def heard(found: Mapping[str, Any]) -> None:
             known.update(found)
             common.tell(found)
 
-        result = rendering.draw(
-            scene,
-            target,
-            settings,
-            film=film,
-            info=info,
-            scene_file=scene_file,
-            of_flags=scene_file is None,
-            save_as=save_scene,
-            events=run["events"],
-            progress=run["progress"],
-            notice=heard,
-            volume=common.volume,
-            **how,
-        )
+        with ExitStack() as until_drawn:
+            try:
+                scene, info, opened = asked.with_volume(
+                    until_drawn, what, settings, volume=told, film=film, progress=run["progress"], **how
+                )
+            except ValidationError as error:
+                raise UsageError(f"the picture makes no sense: {explain(error)}") from error
+            if what is not None and flat.shows(asked, info):
+                until_drawn.close()
+                wants = letters is not False
+                return flat.draw(common, asked, what, target, settings, film, convention=convention, letters=wants)
+            if convention is not None or letters is not None:
+                raise UsageError(
+                    "--convention and --letters are of slices, and this is drawn in space: 'farfield extract slice' cuts it"
+                )
+            scene_file = what if what is not None and is_scene_file(what) else None
+            known.update(info or {})
+            look = None if opened is None else partial(rendering.closing, opened, until_drawn)
+            result = rendering.draw(
+                scene,
+                target,
+                settings,
+                data=Data(look, info, options=told),
+                film=film,
+                scene_file=scene_file,
+                of_flags=scene_file is None,
+                save_as=save_scene,
+                events=run["events"],
+                progress=run["progress"],
+                notice=heard,
+                **how,
+            )
         moment = moment_of(known, scene.step or 0) if known.get("what") == "volume" and film is None else {}
         result.update(moment)
         text = [f"{_words(result)} {result['size'][0]} x {result['size'][1]}: " + _drawn(result)]

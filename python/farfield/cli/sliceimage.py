@@ -27,7 +27,6 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
     """Makes it; 3 where pixels cannot be read."""
     from farfield.cli import PARTIAL
     from farfield.errors import UsageError
-    from farfield.pictures.slices import write_slice
     from farfield.scene.flags import window_of
 
     more = {**options, "field": field_names(names(options["field"]))}
@@ -47,16 +46,16 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
     settings = common.settings()
     volume = common.open_volume(source, settings)
     if volume is not None:
-        outputs.check([output, common.events], volume._description.reads)
+        outputs.check([output, common.events], volume._reads())
         with volume:
             now = volume.isel(time=step) if step else volume
-            result = write_slice(now, output, progress=common.progress(settings), **more)
+            result = now.write_slice(output, progress=common.progress(settings), **more)
             result.update(moment_of(volume.info(), step))
     else:
         with common.open(source, settings, writes=output) as dataset:
             common.tell_assumed(dataset.info()["order_assumed"])
             flow = dataset.isel(time=step) if step else dataset
-            result = write_slice(flow, output, progress=common.progress(settings), **more)
+            result = flow.write_slice(output, progress=common.progress(settings), **more)
     common.show(flat(result), lines_of(result))
     return PARTIAL if result["partial"] else None
 

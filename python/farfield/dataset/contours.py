@@ -6,28 +6,60 @@ import json
 import math
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from farfield.dataset.field_names import field_names
-from farfield.dataset.kinds import is_open_volume
 from farfield.errors import UsageError
 from farfield.results import outputs
 from farfield.results.mesh import ENDINGS as MESHES
 from farfield.results.mesh import Mesh
 from farfield.runtime.progress import Report, reporting
 
-if TYPE_CHECKING:
-    from farfield.flow.dataset import Dataset
-    from farfield.volume.dataset import VolumeDataset
-
 AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
-class Surfaces:
-    """What datasets and volumes can be asked for that consists of triangles."""
+class Surfaces(ABC):
+    """What an open dataset can be asked for that consists of triangles."""
+
+    _native: Any
+
+    @property
+    @abstractmethod
+    def _name(self) -> str:
+        """What was opened, as it was named."""
+
+    @property
+    @abstractmethod
+    def _step(self) -> int | None:
+        """The time step that is selected."""
+
+    @abstractmethod
+    def info(self) -> dict[str, Any]:
+        """What `farfield info --json` prints."""
+
+    @abstractmethod
+    def _reads(self) -> list[str]:
+        """Files that it reads."""
+
+    @abstractmethod
+    def _counted(self, found: dict[str, Any]) -> dict[str, Any]:
+        """A result of the extension with what was read before it opened the files."""
+
+    @abstractmethod
+    def _sampled(self) -> list[str]:
+        """Fields that a plane has where none are named."""
+
+    def _channel_names(self) -> list[str]:
+        """Channels of a volume, or its view; none of a dataset of zones."""
+        return []
+
+    def _contour_options(self) -> dict[str, Any]:
+        """What the extension takes besides."""
+        return {}
 
     def contour(
         self,
@@ -63,7 +95,7 @@ class Surfaces:
         """
         if isinstance(isosurfaces, (str, int, float)):
             raise UsageError(f"isosurfaces are a list of values, as in [{isosurfaces}]")
-        named = _channels(self) if scalars is None else [scalars]
+        named = self._channel_names() if scalars is None else [scalars]
         if len(named) != 1:
             raise UsageError(f"say which field has the values, as in scalars={(named or ['density'])[0]!r}")
         options = {"field": named[0], "values": isosurfaces, "scalars": fields, "normals": normals, "near": near}
@@ -99,21 +131,9 @@ class Surfaces:
         >>> cut.names, round(float(abs(cut.points[:, 2] - 0.1).max()), 6)
         (['density', 'momentum', 'energy'], 0.0)
         """
-        taken = _channels(self) or _stored(self) if fields is None else fields
+        taken = self._sampled() if fields is None else fields
         options = {"normal": normal, "origin": origin, "scalars": taken, "normals": normals}
         return _in_memory(extract_plane, self, options, progress)
-
-
-def _channels(data: Any) -> list[str]:
-    """Channels of a volume or its view; none of a dataset."""
-    if not is_open_volume(data):
-        return []
-    return [data.channels[n].name for n in data._chosen_channels()]
-
-
-def _stored(data: Any) -> list[str]:
-    zones = [set(zone) for zone in data.zones.values()]
-    return [f["name"] for f in data.info()["fields"] if not f["derived"] and all(f["name"] in of for of in zones)]
 
 
 def _in_memory(extract: Any, data: Any, options: dict[str, Any], progress: bool | Report | None) -> Mesh:
@@ -127,7 +147,7 @@ def _in_memory(extract: Any, data: Any, options: dict[str, Any], progress: bool 
 
 
 def extract_isosurface(
-    data: Dataset | VolumeDataset,
+    data: Surfaces,
     output: str | os.PathLike[str],
     *,
     field: str,
@@ -174,7 +194,7 @@ def extract_isosurface(
 
 
 def extract_plane(
-    data: Dataset | VolumeDataset,
+    data: Surfaces,
     output: str | os.PathLike[str],
     *,
     normal: str | Sequence[float] = "z",
@@ -223,38 +243,46 @@ def _finite(what: str, numbers: Sequence[float]) -> list[float]:
     return listed
 
 
-def middle(data: Dataset | VolumeDataset, progress: bool | Report | None = None) -> list[float]:
+def middle(data: Surfaces, progress: bool | Report | None = None) -> list[float]:
     """The middle of the box of all zones, or of a volume."""
     info = data.info()
-    box = info.get("box")
-    if box is None:
+    found = info.get("box")
+    if found is None:
         zones = info["zones"]
         if any(z.get("box") is None for z in zones):
             with reporting(progress) as report:
-                zones = json.loads(data._native.look(step=0, progress=report))["zones"]  # type: ignore[union-attr]
-        boxes = [z["box"] for z in zones if z.get("box")]
-        if not boxes:
+                zones = json.loads(data._native.look(step=0, progress=report))["zones"]
+        found = joined([z["box"] for z in zones])
+        if found is None:
             raise UsageError("no point of the dataset has coordinates that are numbers; give an origin")
-        box = [
-            [min(b[0][n] for b in boxes) for n in range(3)],
-            [max(b[1][n] for b in boxes) for n in range(3)],
-        ]
-    return [0.5 * (a + b) for a, b in zip(*box, strict=True)]
+    return [0.5 * (a + b) for a, b in zip(*found, strict=True)]
+
+
+def joined(boxes: Sequence[Sequence[Sequence[float]] | None]) -> list[list[float]] | None:
+    """The box around others, of which some may be none; None where all are.
+
+    >>> joined([[[0.0, 1.0], [2.0, 3.0]], None, [[1.0, 0.0], [4.0, 2.0]]])
+    [[0.0, 0.0], [4.0, 3.0]]
+    """
+    there = [box for box in boxes if box]
+    if not there:
+        return None
+    low = [min(axis) for axis in zip(*(box[0] for box in there), strict=True)]
+    high = [max(axis) for axis in zip(*(box[1] for box in there), strict=True)]
+    return [low, high]
 
 
 def _extract(
-    data: Any,
+    data: Surfaces,
     output: str | os.PathLike[str],
     what: Mapping[str, Any],
     scalars: Sequence[str],
     normals: bool,
     progress: bool | Report | None,
 ) -> dict[str, Any]:
-
     target = outputs.output_path(output, MESHES, "surfaces")
     options = {**what, "scalars": field_names(scalars), "normals": normals, "step": data._step or 0}
-    if is_open_volume(data):
-        options["level"] = data._level
+    options |= data._contour_options()
     outputs.check([target], data._reads())
     with reporting(progress) as report:
         try:
@@ -264,6 +292,6 @@ def _extract(
         except UsageError as error:
             # Of what a volume is not, such as thick, the extension does not say whose it is.
             if str(error).startswith("the volume "):
-                raise UsageError(f"{data.path}: {error}") from error
+                raise UsageError(f"{data._name}: {error}") from error
             raise
-    return data._description.counted(found) if is_open_volume(data) else found
+    return data._counted(found)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
-    from farfield.flow.dataset import Dataset
     from farfield.volume.dataset import VolumeDataset
+
+OF_FLOWS = (
+    "define", "flow_map", "metrics", "pathlines", "streaklines", "streamlines", "timelines", "trace", "vortex_cores", "zones",
+)  # fmt: skip
+"""What only datasets of zones have."""
+OF_VOLUMES = (
+    "anatomy", "channel", "channels", "dims", "direction", "dtype", "flow", "format", "kind", "length_unit", "level", "levels",
+    "ndim", "notes", "origin", "path", "shape", "space", "spacing",
+)  # fmt: skip
+"""What only volumes have."""
 
 
 def is_open_volume(data: object) -> TypeGuard[VolumeDataset]:
@@ -16,14 +25,4 @@ def is_open_volume(data: object) -> TypeGuard[VolumeDataset]:
     >>> is_open_volume(ff.open("demo:phantom")), is_open_volume(ff.open("demo:box"))
     (True, False)
     """
-    return getattr(data, "_is_volume", False) is True
-
-
-def is_open_flow(data: object) -> TypeGuard[Dataset]:
-    """Whether an open dataset is one of zones.
-
-    >>> import farfield as ff
-    >>> is_open_flow(ff.open("demo:phantom")), is_open_flow(ff.open("demo:box"))
-    (False, True)
-    """
-    return getattr(data, "_is_volume", True) is False
+    return hasattr(data, "_opening")

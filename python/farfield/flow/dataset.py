@@ -8,37 +8,39 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from farfield import _core
-from farfield.dataset.contours import Surfaces
-from farfield.errors import FarfieldError, UsageError
+from farfield.dataset.base import OpenDataset
+from farfield.dataset.contours import joined
+from farfield.dataset.indexing import Index
+from farfield.dataset.kinds import OF_VOLUMES
+from farfield.errors import UsageError
 from farfield.flow import definitions
+from farfield.flow.arrays import multiblock, structured_grid, zone_dataset, zones_tree
 from farfield.flow.flow_maps import FlowMaps
 from farfield.flow.pathlines import OverTime, options_text, step_numbers
 from farfield.flow.probes import Probe, probe_of
 from farfield.flow.seeds import file_of, resolve
 from farfield.flow.vortex_cores import VortexCores
 from farfield.flow.zones import Field, Zone
-from farfield.pictures.slices import SliceImage, slice_image
+from farfield.pictures.flow_slices import FlowSlicing
+from farfield.pictures.slices import Slicing
 from farfield.results import outputs
 from farfield.results.lines import MOST_STEPS, Lines
 from farfield.runtime.progress import Report, reporting
-from farfield.runtime.sizes import resolve_limit
 from farfield.sources.source import Source
-from farfield.times.steps import TimeSteps, gaps_text
+from farfield.times.steps import gaps_text
 
 if TYPE_CHECKING:
-    from farfield.pictures.slices import SliceImage
-
-if TYPE_CHECKING:
-    from farfield.report.verdict import Verdict
+    from farfield.volume.abilities import VolumeAbilities as _OfVolumes
+else:
+    _OfVolumes = object
 
 Path = str | os.PathLike[str]
 
@@ -58,7 +60,7 @@ class _Known:
     """Settings that it was opened with: they win over those of another machine."""
 
 
-class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
+class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
     """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     Pickled, it is the names of its files and how it was opened: where it is loaded it is opened again, with pages, memory limit
@@ -74,7 +76,7 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
       times: 1
     """
 
-    _is_volume = False
+    _native: _core.Dataset
 
     def __init__(self, native: _core.Dataset, source: Source, reopened: Callable[..., Dataset]) -> None:
         self._native = native
@@ -83,28 +85,40 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         """What opens it again where a pickled one is loaded."""
         self._known = _Known()
 
+    if not TYPE_CHECKING:  # there it is a dataset of which nobody knows whether it is a volume
+
+        def __getattr__(self, name: str) -> Any:
+            way = "; volumes have it, and this is a dataset of zones" if name in OF_VOLUMES else ""
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{way}", name=name, obj=self)
+
+    @property
+    def _name(self) -> str:
+        return self._source.text or self._source.path
+
     def _reads(self) -> list[str]:
-        """Files that it reads."""
         return self._source.reads()
+
+    def _counted(self, found: dict[str, Any]) -> dict[str, Any]:
+        return found
+
+    @property
+    def _slicing(self) -> Slicing:
+        return FlowSlicing(self)
+
+    def _sampled(self) -> list[str]:
+        zones = [set(zone) for zone in self.zones.values()]
+        return [f["name"] for f in self.info()["fields"] if not f["derived"] and all(f["name"] in of for of in zones)]
+
+    def _preview_field(self) -> str | None:
+        components = {f["name"]: int(f["components"]) for f in self.info()["fields"]}
+        return min(self._sampled(), key=components.__getitem__, default=None)
+
+    def _logged(self) -> str | None:
+        return self._known.events if self._known.events is not None and self._native.flush_events() else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         known = self._known
         return self._reopened, (self._source.elsewhere(), known.given, dict(known.defined), self._steps, self._one)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # What is misspelt would be without effect, and nobody told.
-        if not name.startswith("_") and not isinstance(getattr(type(self), name, None), property):
-            raise AttributeError(f"a dataset has no attribute '{name}' that can be set; memory_limit can")
-        super().__setattr__(name, value)
-
-    @property
-    def memory_limit(self) -> int:
-        """The memory limit in bytes; set, it takes what `set_memory_limit` does."""
-        return int(self.stats()["limit_bytes"])
-
-    @memory_limit.setter
-    def memory_limit(self, limit: str | int) -> None:
-        self.set_memory_limit(limit)
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
         """What `farfield info --json` prints. `ranges` True: one bounded pass finds ranges and boxes that are not known.
@@ -158,8 +172,21 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
 
     @property
     def fields(self) -> list[str]:
-        """Names of stored and derived fields, those first that every zone has."""
+        """Names of stored and derived fields, those first that every zone has; of a volume its channels."""
         return [f["name"] for f in self.info()["fields"]]
+
+    @property
+    def n_points(self) -> int:
+        """Points of all zones, or voxels of a volume's level, of one time step."""
+        return sum(int(np.prod(z["dims"])) for z in self.info()["zones"])
+
+    def _box(self) -> Sequence[Sequence[float]]:
+        with reporting(False) as report:
+            zones = json.loads(self._native.look(step=self._step or 0, progress=report))["zones"]
+        found = joined([z["box"] for z in zones])
+        if found is None:
+            raise UsageError(f"{self._name}: no point has coordinates that are numbers, so that there are no bounds")
+        return found
 
     def _view(self) -> Dataset:
         view = Dataset(self._native, self._source, self._reopened)
@@ -224,8 +251,15 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         found = probe_of(text)
         return None if found is None else replace(found, units=self._source.units_of_probe(found.units))
 
-    def probe_ijk(self, zone: str, ijk: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
-        """As `probe`, at a 1-based place of a zone's computational space; fractions are fine.
+    def probe_ijk(
+        self,
+        zone: str | Sequence[float],
+        ijk: Sequence[float] | None = None,
+        *,
+        fields: Sequence[str] | None = None,
+    ) -> Probe | None:
+        """As `probe`, at a 1-based place of a zone's computational space; fractions are fine. Of a dataset with one zone, and of a
+        volume, the place is enough: `probe_ijk((3, 4, 5))`.
 
         The place may lie in a cell that is blanked out or has values of another zone at a corner: the result's `note` says so.
 
@@ -234,49 +268,24 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         >>> hole.note
         'the cell is blanked out'
         """
-        where = np.asarray(ijk, dtype=np.float64)
+        name: Any = zone
+        place: Any = ijk
+        if ijk is None and not isinstance(zone, str):
+            zones = list(self.zones)
+            if len(zones) != 1:
+                raise UsageError(
+                    f"the dataset has {len(zones)} zones: say which, as in probe_ijk('{zones[0]}', {zone!r})"
+                )
+            name, place = zones[0], zone
+        try:
+            where = np.asarray(place, dtype=np.float64)
+        except (TypeError, ValueError):
+            where = np.empty(0)
         if where.shape not in ((2,), (3,)) or not np.isfinite(where).all():
-            raise UsageError(f"ijk are two or three finite numbers, not {ijk!r}")
+            raise UsageError(f"ijk are two or three finite numbers, not {place!r}")
         self._need_all_three(where, "I J K")
         i, j, k = (*where.tolist(), 1.0)[:3]
-        return self._probed(self._native.probe_ijk(zone, i, j, k, fields=fields, step=self._step or 0))
-
-    def slice_image(
-        self,
-        *,
-        normal: str | Sequence[float],
-        origin: str | Sequence[float] | None = None,
-        up: str | Sequence[float] | None = None,
-        extent: str | Sequence[float] | None = None,
-        size: str | Sequence[int] | None = None,
-        resolution: float | None = None,
-        field: str | Sequence[str],
-        progress: bool | Report | None = None,
-    ) -> SliceImage:
-        """A plane sampled at the middles of pixels, as an array with its place.
-
-        Args:
-            normal: Across the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. In the picture x grows to the
-                right wherever it can.
-            origin: A point of the plane; None for the middle of the data.
-            up: What is up, as far as it lies in the plane; None for z, or y where the plane faces z.
-            extent: Left, right, bottom and top edge, as distances from the origin; None for the whole cross-section.
-            size: Width and height in pixels; None for 1024 along the longer side.
-            resolution: Edge of a pixel, in place of the size.
-            field: What is sampled: a field, or several.
-            progress: As in `farfield.open`.
-
-        Raises:
-            UnknownName: if there is no such field.
-            UsageError: if an argument makes no sense, or the plane does not meet the data.
-
-        >>> import farfield as ff
-        >>> cut = ff.open("demo:box").slice_image(normal="z", size=(64, 48), field="density")
-        >>> cut.values.shape, cut.failed
-        ((48, 64), 0)
-        """
-        plane: dict[str, Any] = {"normal": normal, "origin": origin, "up": up, "extent": extent}
-        return slice_image(self, **plane, size=size, resolution=resolution, field=field, progress=progress)
+        return self._probed(self._native.probe_ijk(name, i, j, k, fields=fields, step=self._step or 0))
 
     def _need_all_three(self, where: NDArray[np.float64], form: str) -> None:
         if len(where) == 2 and self.info()["dimension"] == 3:
@@ -386,25 +395,97 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def __getitem__(self, name: str) -> Field:
-        """A field of a dataset with one zone; otherwise ask a zone: `ds.zones["zone2"]["pressure"]`."""
+    def _keys(self) -> list[str]:
         zones = self.zones
+        if len(zones) == 1:
+            return next(iter(zones.values()))._keys()
+        return [f"{name}/{key}" for name, zone in zones.items() for key in zone._keys()]
+
+    @overload
+    def __getitem__(self, name: str) -> Field: ...
+
+    @overload
+    def __getitem__(self, name: Index | tuple[Index, ...]) -> NDArray[Any]: ...
+
+    def __getitem__(self, name: Any) -> Any:
+        """A field of a dataset with one zone; of several zones `"zone2/pressure"`, or `ds.zones["zone2"]["pressure"]`.
+
+        Of volumes the key is an index, which gives an array of stored numbers; or the name of a channel.
+
+        Raises:
+            UsageError: if there are several zones, or the key is no name.
+            UnknownName: if there is no such field.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:box")["pressure"].shape
+        (33, 41, 49)
+        """
+        zones = self.zones
+        if not isinstance(name, str):
+            raise UsageError(
+                f"{self._name}: a dataset of zones is asked by names of fields, as in ds['density'][0, :, 5], not by {name!r}"
+            )
+        zone, _, rest = name.partition("/")
+        if rest and zone in zones:
+            return zones[zone][rest]
         if len(zones) != 1:
             raise UsageError(
                 f"the dataset has {len(zones)} zones: say which, as in ds.zones['{next(iter(zones), 'zone1')}']['{name}']"
             )
         return next(iter(zones.values()))[name]
 
-    def stats(self) -> dict[str, Any]:
-        """What was read and held since the dataset was opened: STATS of `farfield/_native.pyi`.
+    def __len__(self) -> int:
+        """How many names `[...]` takes; of a volume the length of the first dimension."""
+        return len(self._keys())
+
+    def __iter__(self) -> Iterator[Any]:
+        """The names that `[...]` takes; of a volume its parts along the first dimension."""
+        return iter(self._keys())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys()
+
+    def to_xarray(self, *, fields: Sequence[str] | None = None) -> Any:
+        """An `xarray.Dataset` of one zone, or an `xarray.DataTree` with one for each of several; read when numbers are asked for.
+
+        Dimensions are `k`, `j` and `i`, after `time` where several steps are selected and `component` of vectors. Coordinates `x`,
+        `y` and `z` are arrays over the zone. Of a volume it is an `xarray.DataArray`, scaled, with NaN where values are missing.
+
+        Args:
+            fields: Names or expressions; None: the stored and the defined ones. Of volumes all channels are taken.
+
+        Raises:
+            ImportError: if xarray is not installed.
+            UnknownName: if there is no such field.
+            MemoryLimitError: when numbers are asked for that take more than the memory limit.
 
         >>> import farfield as ff
-        >>> ds = ff.open("demo:box", memory_limit="64MiB")
-        >>> float(ds["density"][0, 0, 0]) > 1, ds.stats()["pages"]["touched"], ds.stats()["limit_bytes"]
-        (True, 1, 67108864)
+        >>> flow = ff.open("demo:box").to_xarray(fields=["pressure"])
+        >>> flow.pressure.dims, sorted(flow.coords), round(float(flow.x[0, 0, -1]), 6)
+        (('k', 'j', 'i'), ['time', 'x', 'y', 'z'], 1.0)
         """
-        found: dict[str, Any] = json.loads(self._native.stats())
-        return found
+        zones = list(self.zones.values())
+        return zone_dataset(zones[0], fields) if len(zones) == 1 else zones_tree(zones, fields)
+
+    def to_pyvista(self, *, fields: Sequence[str] | None = None) -> Any:
+        """A `pyvista.StructuredGrid` of a dataset of one zone, or a `pyvista.MultiBlock` of several; of a volume a
+        `pyvista.ImageData`. It holds one time step. Points that iblank blanks out are hidden.
+
+        Args:
+            fields: Names or expressions; None: the stored ones. Of volumes all channels are taken.
+
+        Raises:
+            ImportError: if PyVista is not installed.
+            UnknownName: if there is no such field.
+            MemoryLimitError: before anything is read, if the result takes more than the memory limit.
+
+        >>> import farfield as ff
+        >>> grid = ff.open("demo:box").to_pyvista(fields=["density"])
+        >>> grid.dimensions, grid.n_points, grid.point_data.keys()
+        ((49, 41, 33), 66297, ['density', 'iblank'])
+        """
+        zones = list(self.zones.values())
+        return structured_grid(zones[0], fields) if len(zones) == 1 else multiblock(zones, fields)
 
     def metrics(self) -> str:
         """The counters of the open dataset in the text format that Prometheus collects, for programs that serve it.
@@ -415,69 +496,3 @@ class Dataset(TimeSteps, OverTime, FlowMaps, VortexCores, Surfaces):
         ['farfield_memory_limit_bytes 67108864']
         """
         return self._native.metrics()
-
-    def explain(self, *, progress: bool | Report | None = None) -> Verdict:
-        """What was waited for since the dataset was opened, and what would help: printed, it is text; in a notebook a small table.
-
-        Of a dataset that was opened with `events` it is the verdict of `farfield report` on what was done so far; of others, what
-        the counters say, which are always on.
-
-        Raises:
-            DataError: if the log cannot be written or read.
-
-        >>> import farfield as ff
-        >>> with ff.open("demo:box") as ds:
-        ...     lines = ds.streamlines(seeds="random:5:1")
-        ...     print(ds.explain().lines[-1])
-        What waited for what, and which change would save how much, is known where a log is kept: open it with events=FILE.
-        """
-        from farfield.report import explain
-        from farfield.report.counted import counted
-
-        if self._known.events is not None and self._native.flush_events():
-            return explain(self._known.events, progress)
-        return counted(self._source.text or self._source.path, self.stats())
-
-    def set_memory_limit(self, limit: str | int) -> None:
-        """Raises or lowers the memory limit of the open dataset.
-
-        Raises:
-            MemoryLimitError: if it is below what any run needs.
-
-        >>> import farfield as ff
-        >>> ds = ff.open("demo:box", memory_limit="64MiB")
-        >>> ds.set_memory_limit("16MiB")
-        >>> ds.stats()["limit_bytes"] >> 20
-        16
-        """
-        self._native.set_memory_limit(resolve_limit(limit))
-
-    def close(self) -> None:
-        """Gives memory back and ends the log of events; twice is fine.
-
-        Raises:
-            DataError: if the log of events could not be written whole.
-
-        >>> import farfield as ff
-        >>> ds = ff.open("demo:box")
-        >>> ds.close()
-        >>> try:
-        ...     ds.probe((0.5, 0.5, 0.5))
-        ... except ff.UsageError as error:
-        ...     print(error)
-        this dataset is closed; open it again
-        """
-        self._native.close()
-
-    def __enter__(self) -> Dataset:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except FarfieldError:
-            # Of two errors the first one says what went wrong.
-            if error is None:
-                raise

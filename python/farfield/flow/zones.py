@@ -6,7 +6,7 @@ Indices of arrays count from 0 and run [k, j, i], as the arrays are stored and a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from farfield.dataset.indexing import Index, bounds_of
 from farfield.errors import UnknownName
+from farfield.flow.arrays import structured_grid, zone_dataset
 
 if TYPE_CHECKING:
     from farfield.flow.dataset import Dataset
@@ -41,6 +42,12 @@ class Zone:
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)
 
+    def _keys(self) -> list[str]:
+        return [*self.fields, "xyz", *(["iblank"] if self.iblank else [])]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self._keys()
+
     @property
     def fields(self) -> list[str]:
         """Names of the stored and derived fields that this zone has."""
@@ -48,6 +55,24 @@ class Zone:
 
     def _has(self, field: Mapping[str, Any]) -> bool:
         return field.get("zones") is None or self.name in field["zones"]
+
+    def to_xarray(self, *, fields: Sequence[str] | None = None) -> Any:
+        """An `xarray.Dataset` of the zone: as `Dataset.to_xarray` has it.
+
+        >>> import farfield as ff
+        >>> dict(ff.open("demo:taper").zones["zone1"].to_xarray().sizes)
+        {'k': 49, 'j': 21, 'i': 13, 'component': 3}
+        """
+        return zone_dataset(self, fields)
+
+    def to_pyvista(self, *, fields: Sequence[str] | None = None) -> Any:
+        """A `pyvista.StructuredGrid` of the zone: as `Dataset.to_pyvista` has it.
+
+        >>> import farfield as ff
+        >>> ff.open("demo:taper").zones["zone1"].to_pyvista().dimensions
+        (13, 21, 49)
+        """
+        return structured_grid(self, fields)
 
     def __getitem__(self, name: str) -> Field:
         """A field, `xyz`, `iblank`, or an expression such as `"grad(pressure)"`.
@@ -105,6 +130,12 @@ class Field:
     def ndim(self) -> int:
         """3 for scalars, 4 for vectors."""
         return len(self.shape)
+
+    def _at(self, step: int) -> Field:
+        """The same field at a step of all."""
+        view = self._dataset._with(range(step, step + 1), one=True)
+        components = 1 if self.ndim == 3 else self.shape[0]
+        return Field(view, self._zone, self.name, components, str(self.dtype), self.units)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:

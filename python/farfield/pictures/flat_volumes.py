@@ -16,7 +16,6 @@ import numpy as np
 from farfield.errors import UsageError
 from farfield.pictures.fill_values import fills, said, without
 from farfield.pictures.sampled_values import sample
-from farfield.pictures.slices import write_slice
 from farfield.runtime import run_context
 from farfield.runtime.progress import Report
 from farfield.scene.films import looked_at, steps_of
@@ -132,7 +131,7 @@ def flat_picture(
     marks: dict[str, Any] = {"convention": convention, "bar": bar, "letters": letters}
     how: dict[str, Any] = {**plane, **marks, "cmap": cmap, "range": limits, "nearest": nearest, "progress": progress}
     if film is None:
-        return write_slice(chosen, output, **how)
+        return chosen.write_slice(output, **how)
     if film.fps is not None or film.resume:
         raise UsageError(
             f"{output}: of a volume one voxel thick there are numbered pictures, all made anew: name them out_%04d.png, and leave "
@@ -143,7 +142,7 @@ def flat_picture(
     with film.in_folder():
         for step in steps_of(volume, film):
             name = os.path.join(os.path.dirname(output), os.path.basename(output) % step)
-            result = write_slice(chosen.isel(time=step), name, **how)
+            result = chosen.isel(time=step).write_slice(name, **how)
             frames.append({"step": step, **{key: result[key] for key in ("output", "partial", "pixels", "failure")}})
     if not frames:
         raise UsageError(f"{output}: there is no time step to draw")

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from farfield import _core
+from farfield.dataset.kinds import is_open_volume
 from farfield.errors import UsageError
 from farfield.flow.dataset import Dataset
-from farfield.flow.definitions import SPEED, beneath, speed
+from farfield.flow.definitions import beneath
 from farfield.flow.opening import open_source
 from farfield.opening import refuse_options_of_flows
+from farfield.pictures import drawing
+from farfield.pictures.drawing import Data, default_of, film_of, render_open, settings_of, target_of
 from farfield.pictures.flat_volumes import flat_picture, is_flat
 from farfield.pictures.opened_volumes import to_look_at
 from farfield.results import outputs
-from farfield.results.image_files import ENDINGS as PICTURES
-from farfield.results.image_files import drawn_as_png, is_other
 from farfield.runtime import run_context
 from farfield.runtime.progress import Report, reporting
 from farfield.runtime.settings import Settings
 from farfield.scene import Scene, load_scene
 from farfield.scene.defaults import scene_and_info
-from farfield.scene.drawn import as_drawn
-from farfield.scene.files import as_scene, files_of, is_scene_file, placed, placed_text, save_scene
-from farfield.scene.films import Film, Frames, add_outputs, looked_at
-from farfield.scene.invisible import of_drawn, of_volume
-from farfield.scene.native import is_colored, to_native
-from farfield.scene.volumes import fields_of, first_scene, settled
+from farfield.scene.files import as_scene, is_scene_file
+from farfield.scene.films import Film, Frames
 from farfield.sources.source import Source
 from farfield.volume.dataset import VolumeDataset
-from farfield.volume.formats.description import VolumeDescription
 from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options
 from farfield.volume.opening import open_volume
-from farfield.volume.space import are_counted
+from farfield.volume.voxels import describe_source
 
 Path = str | os.PathLike[str]
-Notice = Callable[[Mapping[str, Any]], None]
 
 
 @run_context.run()
@@ -98,154 +92,124 @@ def render(
     [160, 90]
     True
     """
-    film = Film.of(output, frames=frames, fps=fps, resume=resume)
-    if film is not None and frames is None and isinstance(scene, Dataset | VolumeDataset):
-        film = Film.of(output, frames=scene._all_selected(), fps=fps, resume=resume)
-    target = outputs.output_path(output, PICTURES, "pictures") if film is None else film.pattern
     means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
-    told = scene._opening.options if isinstance(scene, VolumeDataset) and volume is None else Options.of(volume)
-    if isinstance(scene, Dataset | VolumeDataset):
-        held = scene.stats()
-        own = {"memory_limit": held["limit_bytes"], **held}
-        means = {key: own.get(key) if value is None else value for key, value in means.items()}
+    run: dict[str, Any] = {"size": size, "events": events, "progress": progress}
+    options = Options.of(volume)
+    if isinstance(scene, Dataset):
+        films: dict[str, Any] = {"frames": frames, "fps": fps, "resume": resume}
+        if not is_open_volume(scene):
+            if volume:
+                raise UsageError(f"{scene._name}: this is no volume: leave the options of volumes away")
+            return render_open(scene, output, means=means, **films, **run, **how)
+        source = scene._opening.source
+        refuse_options_of_flows(source, how)
+        if volume is None and not (
+            is_flat(scene) and (events is not None or any(v is not None for v in means.values()))
+        ):
+            return render_open(scene, output, means=means, **films, **run)
+        chosen_options = scene._opening.options if volume is None else options
+        film = film_of(scene, output, **films)
+        return _of_volume(
+            source, settings_of(scene, means), chosen_options, target_of(output, film), film, scene, **run
+        )
+    film = Film.of(output, frames=frames, fps=fps, resume=resume)
+    target = target_of(output, film)
     settings = Settings(means)
-    files: Source | None = None
-    info: Mapping[str, Any] | None = None
+    data = Data(options=options)
     scene_file: str | None = None
     if isinstance(scene, Scene):
         chosen = scene
     elif isinstance(scene, Mapping):
         chosen = as_scene(scene)
-    elif isinstance(scene, Dataset):
-        (chosen, info), files = scene_and_info(scene, progress=progress), scene._source
-    elif not isinstance(scene, str | os.PathLike | VolumeDataset):
+    elif not isinstance(scene, str | os.PathLike):
         raise UsageError(f"a picture is of a scene, a dataset or a source, not of a {type(scene).__name__}")
-    elif not isinstance(scene, VolumeDataset) and is_scene_file(os.fspath(scene)):
+    elif is_scene_file(os.fspath(scene)):
         scene_file, chosen = os.fspath(scene), load_scene(scene)
-    elif isinstance(scene, VolumeDataset) or is_volume(scene, told):
-        source = scene._opening.source if isinstance(scene, VolumeDataset) else os.fspath(scene)
-        refuse_options_of_flows(source, how)
-
-        def volume_of(opened: VolumeDataset) -> VolumeDataset:
-            return opened._like(scene) if isinstance(scene, VolumeDataset) else opened
-
-        with open_volume(source, settings, options=told, progress=progress) as opened:
-            shown = volume_of(opened)
-            flat = is_flat(shown)
-            if not flat:
-                steps = None if film is None else looked_at(shown, film)
-                chosen, info = first_scene(shown, source, shown._step or 0, steps=steps), shown.info()
-        if flat:
-            with open_volume(source, settings, options=told, events=events, progress=progress) as opened:
-                outputs.check([target if film is None else film.written(), events], opened._description.reads)
-                return flat_picture(volume_of(opened), target, size=size, film=film, progress=progress)
+    elif is_volume(scene, options):
+        refuse_options_of_flows(scene, how)
+        return _of_volume(os.fspath(scene), settings, options, target, film, None, **run)
     else:
         chosen, info = scene_and_info(scene, settings, progress=progress, **how)
+        data = Data(info=info, options=options)
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    more: dict[str, Any] = {"film": film, "events": events, "volume": told.given(), "progress": progress, **how}
-    of_flags = info is not None
-    return draw(chosen, target, settings, info=info, files=files, scene_file=scene_file, of_flags=of_flags, **more)
+    more: dict[str, Any] = {"film": film, "events": events, "progress": progress, **how}
+    return draw(chosen, target, settings, data=data, scene_file=scene_file, of_flags=data.info is not None, **more)
 
 
-@run_context.run()
+def _of_volume(
+    source: str,
+    settings: Settings,
+    options: Options,
+    target: str,
+    film: Film | None,
+    like: VolumeDataset | None,
+    *,
+    size: tuple[int, int] | None,
+    events: Path | None,
+    progress: bool | Report | None,
+) -> dict[str, Any]:
+    """The default picture of a volume by its name; `like`: of the level, channel and steps that are chosen of that one."""
+
+    def view_of(opened: VolumeDataset) -> VolumeDataset:
+        return opened if like is None else opened._like(like)
+
+    if like is not None:
+        flat = is_flat(like)
+    else:
+        with reporting(progress) as report:
+            described, _ = describe_source(source, settings, options=options, report=report)
+        flat = 1 in described.spec["levels"][0]["dims"]
+    if flat:
+        with open_volume(source, settings, options=options, events=events, progress=progress) as opened:
+            outputs.check([target if film is None else film.written(), events], opened._reads())
+            return flat_picture(view_of(opened), target, size=size, film=film, progress=progress)
+    with contextlib.ExitStack() as until_drawn:
+        opened = until_drawn.enter_context(to_look_at(source, settings, options, progress))
+        chosen = default_of(view_of(opened), source, film)
+        if size is not None:
+            chosen = chosen.model_copy(update={"size": size})
+        data = Data(lambda: closing(opened, until_drawn), opened.info(), options=options)
+        return draw(chosen, target, settings, data=data, film=film, of_flags=True, events=events, progress=progress)
+
+
+@contextlib.contextmanager
+def closing(opened: VolumeDataset, until_drawn: contextlib.ExitStack) -> Iterator[VolumeDataset]:
+    """A volume that is open, until it was looked at: the extension, which opens it again, needs its memory."""
+    try:
+        yield opened
+    finally:
+        until_drawn.close()
+
+
 def draw(
     scene: Scene,
     target: str,
     settings: Settings,
     *,
-    film: Film | None = None,
-    info: Mapping[str, Any] | None = None,
-    files: Source | None = None,
-    scene_file: str | None = None,
-    save_as: str | None = None,
-    of_flags: bool = False,
-    notice: Notice | None = None,
-    events: Path | None = None,
+    data: Data | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
-    volume: Mapping[str, Any] | None = None,
     progress: bool | Report | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
-    """As `render`, of a scene; `target` is the name of its file, or the pattern of those of a `film`. Its dataset's `info` and
-    `files` are found out if they are not at hand; `scene_file` is where it was read from, `save_as` where it is written to
-    first, and again with what was settled when pictures of time steps are drawn. `of_flags`: nobody wrote the scene, and errors
-    do not say where in it they are. `notice` gets the dataset's `info`, where that is at hand or needed. Definitions in `plot3d`
-    win over those of the scene.
+    """As `drawing.draw`; data that are not at hand are opened.
 
     Raises:
         UsageError: if the scene makes no sense.
         UnknownName: if it names what the dataset does not have.
     """
-    how: dict[str, Any] = {"plot3d": beneath(plot3d, scene.define), "zone_order": zone_order}
-    film = None if film is None else film.of_scene(scene)
-    files, read = files_of(scene, files, scene_file=scene_file, volume=Options.of(volume))
-    document: dict[str, Any] = {}
-    with contextlib.nullcontext() if film is None else film.in_folder(), placed(scene, scene_file, of_flags=of_flags):
-        outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)
-        if scene.views and is_other(target):
-            raise UsageError(f"{target}: pictures of several views are PNG; end the name in .png")
-        if save_as is not None:
-            save_scene(scene, save_as)
-        tables: list[bytes] = []
-        described: VolumeDescription | None = None
-        unseen: list[str] = []
-        if scene.source is not None and files is None and is_volume(scene.source, Options.of(volume)):
-            with to_look_at(scene.source, settings, volume, progress) as opened:
-                steps = None if film is None else looked_at(opened, film, scene)
-                samples: dict[str, Any] = {}
-                asked, scene = scene, settled(scene, opened, steps, samples)
-                unseen, fields = of_volume(asked, opened, steps, samples), fields_of(opened)
-                described, tables = opened._description, opened._description.tables
-                spec = opened._spec
-                times = {"times": spec["times"], "time_units": spec["time_units"], "times_counted": are_counted(spec)}
-                if notice is not None:
-                    notice({"what": "volume", "source": opened.path, "guessed": spec["guessed"], **times})
-            info, notice = {"fields": list(fields.values()), **times}, None
-        elif volume:
-            raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")
-        if info is None and files is not None and (is_colored(scene) or SPEED in scene.model_dump_json()):
-            with open_source(files, settings, progress=progress, **how) as dataset:
-                info = dataset.info()
-        if notice is not None and info is not None:
-            notice(info)
-        if described is None and info is not None:
-            how["plot3d"] = beneath(how["plot3d"], speed(info["fields"]))
-        document |= to_native(scene, settings, info, files, None if described is None else described.spec, **how)
-        with reporting(progress) as report:
-            is_one = film is None and not scene.views
-            with drawn_as_png(target, settings.memory_limit()) if is_one else contextlib.nullcontext(target) as png:
-                text = _core.render(
-                    json.dumps(document),
-                    png,
-                    tables=tables,
-                    **settings.means(),
-                    events=_events(events),
-                    progress=report,
-                )
-    found = _object(text)
-    if is_one:
-        found["output"] = target
-    if described is not None:
-        found = described.counted(found)
-    if film is None and len(scene.path) > 1:
-        stem, end = os.path.splitext(os.path.basename(os.fspath(target)))
-        unseen.append(
-            f"path: this is its first picture alone: a name with the place of a number draws all of them, as -o {stem}_%04d{end}"
-        )
-    warnings = [placed_text(sentence, scene_file, of_flags=of_flags) for sentence in unseen]
-    # Of pictures of many steps what is drawn is said of the last one.
-    found["stats"]["warnings"] += warnings + (of_drawn(found["drawn"]) if film is None else [])
-    if save_as is not None and film is not None:
-        save_scene(as_drawn(scene, film, found), save_as)
-    return found
+    data = data or Data()
+    how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "progress": progress}
 
+    def find_info(files: Source) -> Mapping[str, Any]:
+        opened = open_source(files, settings, **{**how, "plot3d": beneath(plot3d, scene.define)})
+        with opened as dataset:
+            return dataset.info()
 
-def _events(path: Path | None) -> str | None:
-    return None if path is None else os.fspath(path)
+    def find_volume() -> contextlib.AbstractContextManager[VolumeDataset]:
+        return to_look_at(str(scene.source), settings, data.options, progress)
 
-
-def _object(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+    found = replace(data, volume=data.volume or find_volume, find_info=find_info)
+    return drawing.draw(scene, target, settings, data=found, **how, **more)

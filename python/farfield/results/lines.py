@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import UnknownName, UsageError
 from farfield.results.outputs import output_path
+from farfield.runtime.optional_libraries import need_pyvista
 
 if TYPE_CHECKING:
     from farfield import _native
@@ -186,10 +187,7 @@ class Lines:
         >>> mesh.point_data.keys()
         ['density', 'time', 'zone']
         """
-        try:
-            import pyvista  # type: ignore[import-not-found,unused-ignore]
-        except ImportError as error:
-            raise ImportError("to_pyvista needs pyvista: pip install 'farfield[pyvista]'") from error
+        pyvista = need_pyvista()
         lengths = np.diff(self.offsets)
         kept = np.flatnonzero(lengths > 0)
         mesh = pyvista.PolyData()

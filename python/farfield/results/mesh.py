@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from farfield import _core
 from farfield.errors import UnknownName
 from farfield.results.outputs import output_path
+from farfield.runtime.optional_libraries import need_pyvista
 
 ENDINGS = (".vtp", ".ply", ".glb", ".npz")
 """Of files of surfaces."""
@@ -141,10 +142,7 @@ class Mesh:
         >>> mesh.n_cells == len(surface.triangles), mesh.point_data.keys()
         (True, ['density', 'zone', 'Normals'])
         """
-        try:
-            import pyvista  # type: ignore[import-not-found,unused-ignore]
-        except ImportError as error:
-            raise ImportError("to_pyvista needs pyvista: pip install 'farfield[pyvista]'") from error
+        pyvista = need_pyvista()
         mesh = pyvista.PolyData()
         if not len(self.points):
             # PyVista takes no empty arrays.

@@ -1,4 +1,4 @@
-"""Libraries that read what only they should read; they are an extra, and are imported when a file needs them."""
+"""Libraries that are an extra, and are imported when a file or a caller needs them."""
 
 from __future__ import annotations
 
@@ -25,3 +25,28 @@ def need(module: str, what: str) -> Any:
             f"{what} are read with {package}, which is not installed here ({error}); pip install 'farfield[volumes]' "
             f"(or pip install {package}) brings it"
         ) from error
+
+
+def need_xarray() -> Any:
+    """The module.
+
+    Raises:
+        ImportError: if it is not installed, with the extra that brings it.
+    """
+    return _extra("xarray")
+
+
+def need_pyvista() -> Any:
+    """The module.
+
+    Raises:
+        ImportError: if it is not installed, with the extra that brings it.
+    """
+    return _extra("pyvista")
+
+
+def _extra(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"to_{module} needs {module}: pip install 'farfield[{module}]'") from error

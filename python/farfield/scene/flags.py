@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,9 @@ from farfield.pictures.sampled_values import sample
 from farfield.pictures.signed_fields import is_hounsfield
 from farfield.runtime.progress import Report
 from farfield.runtime.settings import Settings
+from farfield.scene.composition import THREE_QUARTER_VIEW, is_flat
 from farfield.scene.cut_flags import cuts
-from farfield.scene.defaults import THREE_QUARTER_VIEW, is_flat, scene_and_info
+from farfield.scene.defaults import scene_and_info
 from farfield.scene.files import is_scene_file, load_scene
 from farfield.scene.films import Film, ends_and_middle, looked_at
 from farfield.scene.models import (
@@ -45,6 +47,7 @@ from farfield.scene.models import (
     Walls,
 )
 from farfield.scene.volumes import first_scene
+from farfield.volume.dataset import VolumeDataset
 from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options
 
@@ -113,25 +116,43 @@ class Shorthand:
         film: Film | None = None,
         of_all_steps: bool = False,
     ) -> tuple[Scene, dict[str, Any] | None]:
+        """As `with_volume`, which is closed again."""
+        how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "volume": volume, "progress": progress}
+        with ExitStack() as stack:
+            return self.with_volume(stack, what, settings, film=film, of_all_steps=of_all_steps, **how)[:2]
+
+    def with_volume(
+        self,
+        stack: ExitStack,
+        what: str | None,
+        settings: Settings | None = None,
+        *,
+        plot3d: Mapping[str, Any] | None = None,
+        zone_order: Sequence[str] | None = None,
+        volume: Options | None = None,
+        progress: bool | Report | None = None,
+        film: Film | None = None,
+        of_all_steps: bool = False,
+    ) -> tuple[Scene, dict[str, Any] | None, VolumeDataset | None]:
         """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone. Beside it the
-        dataset's `info`, where it was opened for that. `film`: of which time steps it will be; `of_all_steps`: it shows one of a
-        volume, and colours and opacities go with all.
+        dataset's `info`, where it was opened for that, and the volume that it is of, which is open until `stack` is closed.
+        `film`: of which time steps it will be; `of_all_steps`: it shows one of a volume, and colours and opacities go with all.
 
         Raises:
             UsageError: if the flags make no sense.
             pydantic.ValidationError: if a value does not fit the scene model.
         """
         info: dict[str, Any] | None = None
+        opened: VolumeDataset | None = None
         if what is not None and is_scene_file(what):
             base = load_scene(what)
         elif what is not None and is_volume(what, volume):
+            opened = stack.enter_context(to_look_at(what, settings or Settings(), volume, progress))
             base, info = _of_volume(
+                opened,
                 what,
-                settings or Settings(),
-                volume,
                 self.step or 0,
                 film,
-                progress,
                 of_all_steps=of_all_steps,
                 windowed=self.window is not None,
             )
@@ -187,7 +208,7 @@ class Shorthand:
             "budget_s": None if self.budget is None else seconds(self.budget, "--budget"),
         }
         changes |= {key: value for key, value in plain.items() if value is not None}
-        return Scene.model_validate({**dict(base), **changes}), info
+        return Scene.model_validate({**dict(base), **changes}), info, opened
 
     def _cuts(self) -> bool:
         """Whether surfaces or cores within the data are asked for."""
@@ -352,27 +373,23 @@ class Shorthand:
 
 
 def _of_volume(
+    opened: VolumeDataset,
     what: str,
-    settings: Settings,
-    options: Options | None,
     step: int,
     film: Film | None,
-    progress: bool | Report | None,
     *,
     of_all_steps: bool,
     windowed: bool,
 ) -> tuple[Scene, dict[str, Any]]:
-
-    with to_look_at(what, settings, options, progress) as opened:
-        steps = None if film is None else looked_at(opened, film)
-        if steps is None and of_all_steps:
-            steps = ends_and_middle(opened._selected_steps())
-        scene, info = first_scene(opened, what, step, steps=steps), opened.info()
-        if windowed and opened.kind == "scalar":
-            # Where a window reaches down to air, which is not to be seen, only the values tell that there is any.
-            values = sample(opened, opened.channels[opened._channel or 0].name, steps or [step])
-            info = {**info, "hounsfield": is_hounsfield(values)}
-        return scene, info
+    steps = None if film is None else looked_at(opened, film)
+    if steps is None and of_all_steps:
+        steps = ends_and_middle(opened._selected_steps())
+    scene, info = first_scene(opened, what, step, steps=steps), opened.info()
+    if windowed and opened.kind == "scalar":
+        # Where a window reaches down to air, which is not to be seen, only the values tell that there is any.
+        values = sample(opened, opened.channels[opened._channel or 0].name, steps or [step])
+        info = {**info, "hounsfield": is_hounsfield(values)}
+    return scene, info
 
 
 def _range(text: str | None) -> tuple[float, float] | None:

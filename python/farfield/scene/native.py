@@ -33,7 +33,7 @@ from farfield.pictures.directions import moderate, moderate_camera
 from farfield.pictures.signed_fields import has_sign
 from farfield.results.lines import MOST_STEPS
 from farfield.runtime.settings import Settings
-from farfield.scene.defaults import first_scalar
+from farfield.scene.composition import first_scalar
 from farfield.scene.models import (
     OF_PARTICLES,
     OF_STREAKLINES,

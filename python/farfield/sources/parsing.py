@@ -102,10 +102,9 @@ def _parsed(
             raise UsageError(f"{whole}: {head} holds its fields itself: leave +q= and +function= away")
         return _read_since(begun, made)
     if check and not (parts or q or function) and is_volume(head):
-        from farfield.volume.opening import open_volume
         from farfield.volume.vector_flow import flow_in
 
-        return _read_since(begun, flow_in(os.path.expanduser(head), open_volume, quiet=quiet))
+        return _read_since(begun, flow_in(os.path.expanduser(head), quiet=quiet))
     grid, *grids = expand(head, check=check) or [head]
     if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
         if parts or q or function:

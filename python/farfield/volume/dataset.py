@@ -8,63 +8,38 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.dataset.contours import Surfaces
+from farfield.dataset.field_names import field_names
 from farfield.dataset.indexing import Index, bounds_of
-from farfield.errors import FarfieldError, UnknownName, UsageError
+from farfield.dataset.kinds import OF_FLOWS
+from farfield.dataset.memory import SLAB
+from farfield.errors import UsageError
+from farfield.flow.dataset import Dataset
+from farfield.pictures.slices import Slicing
+from farfield.pictures.volume_slices import VolumeSlicing
 from farfield.runtime.progress import Report, reporting
-from farfield.runtime.settings import Settings
-from farfield.runtime.sizes import resolve_limit
 from farfield.sources.paths import elsewhere
-from farfield.times.steps import TimeSteps
 from farfield.volume import page_ranges, value_ranges
-from farfield.volume.attribute_hints import VolumeWords
-from farfield.volume.data_array import data_array
+from farfield.volume.abilities import Opening, VolumeAbilities
+from farfield.volume.arrays import data_array, image_data
 from farfield.volume.formats.description import VolumeDescription
 from farfield.volume.formats.files import bytes_of_chunks
-from farfield.volume.formats.options import Options
-from farfield.volume.missing_values import of_json
 from farfield.volume.native import Native, Triple
-from farfield.volume.slices import VolumeSlices
-from farfield.volume.space import Space, describe
-from farfield.volume.values import VolumeChannel, VolumeProbe, between, in_memory, pair
+from farfield.volume.space import describe
+from farfield.volume.values import VolumeProbe, between
 
-if TYPE_CHECKING:
-    from farfield.flow.dataset import Dataset
-
-Path = str | os.PathLike[str]
-_SLAB = 64 << 20
-"""Bytes that are read at a time into an array of the caller."""
 _VIEW = ("_level", "_channel", "_steps", "_one")
 """What a view is of."""
 
 
-@dataclass(frozen=True)
-class Opening:
-    """How a volume was opened, and how it is opened again."""
-
-    source: str
-    """Its name, as it was given."""
-    options: Options
-    """What was said of it."""
-    given: Mapping[str, Any]
-    """Settings that it was opened with: they win over those of another machine."""
-    again: Callable[..., VolumeDataset]
-    """Opens it where a pickled one is loaded."""
-    flow: Callable[[Opening, Settings], Dataset]
-    """Opens its vector as a flow."""
-
-
-class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
+class VolumeDataset(Dataset, VolumeAbilities):
     """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing.
 
     >>> import farfield as ff
@@ -81,7 +56,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
     A process that was forked opens it again, too.
     """
 
-    _is_volume = True
+    _native: Native  # type: ignore[assignment] # what is asked of it differs from what zones are asked
 
     def __init__(
         self, native: Native, description: VolumeDescription, cache_dir: pathlib.Path, opening: Opening
@@ -95,9 +70,66 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         self._info: dict[str, Any] | None = None
         self._opening = opening
 
+    if not TYPE_CHECKING:  # there it is a dataset of which nobody knows whether it is one of zones
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in OF_FLOWS:
+                raise AttributeError(name)  # which asks `__getattr__`
+            return super().__getattribute__(name)
+
+        def __getattr__(self, name: str) -> Any:
+            way = "; of a volume of vectors .flow() makes a flow, which has: volume.flow()." if name in OF_FLOWS else ""
+            text = f"'{type(self).__name__}' object has no attribute '{name}'{way}{name if way else ''}"
+            raise AttributeError(text, name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in OF_FLOWS]
+
+    @property
+    def _name(self) -> str:
+        return self.path
+
     def _reads(self) -> list[str]:
-        """Files that it reads."""
         return list(self._description.reads)
+
+    def _counted(self, found: dict[str, Any]) -> dict[str, Any]:
+        return self._description.counted(found)
+
+    @property
+    def _slicing(self) -> Slicing:
+        return VolumeSlicing(self)
+
+    def _channel_names(self) -> list[str]:
+        return self.fields
+
+    def _sampled(self) -> list[str]:
+        return self.fields
+
+    def _contour_options(self) -> dict[str, Any]:
+        return {"level": self._level}
+
+    def _preview_field(self) -> str | None:
+        return None
+
+    def _logged(self) -> str | None:
+        return None
+
+    def _box(self) -> Sequence[Sequence[float]]:
+        return self.space.box
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of its channels, or of that of the view."""
+        names = [c["name"] for c in self._spec["channels"]]
+        return [names[n] for n in self._chosen_channels()]
+
+    @property
+    def n_points(self) -> int:
+        """Voxels of the level, of one time step."""
+        return math.prod(self.space.dims)
+
+    def _keys(self) -> list[str]:
+        return [c["name"] for c in self._spec["channels"]]
 
     def __copy__(self) -> Self:
         # A view, not what pickling makes: files, pages and memory limit are those of the whole.
@@ -112,175 +144,11 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
 
     _view = __copy__
 
-    @property
-    def _levels(self) -> list[dict[str, Any]]:
-        levels: list[dict[str, Any]] = self._spec["levels"]
-        return levels
-
-    @property
-    def path(self) -> str:
-        """What was opened."""
-        return str(self._spec["path"])
-
-    @property
-    def format(self) -> str:
-        """The format, as in `NIfTI-1`."""
-        return str(self._spec["format"])
-
-    @property
-    def kind(self) -> str:
-        """`scalar`, `rgb`, `rgba`, `channels` or `labels`."""
-        return str(self._spec["kind"])
-
-    @property
-    def space(self) -> Space:
-        """Where the voxels of this level lie."""
-        level = self._levels[self._level]
-        return Space(
-            tuple(level["dims"]),
-            tuple(level["origin"]),
-            tuple(level["spacing"]),
-            tuple(tuple(row) for row in self._spec["direction"]),
-            self._spec["length_unit"],
-            self._spec.get("anatomy"),
-            self._description.axis_units,
-        )
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """What the dimensions of `shape` are."""
-        return tuple(name for name, _ in self._dimensions())
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions: (time, channel,) z, y, x; the channels of colours come last."""
-        return tuple(length for _, length in self._dimensions())
-
-    def _dimensions(self) -> list[tuple[str, int]]:
-        i, j, k = self._levels[self._level]["dims"]
-        found = [("z", int(k)), ("y", int(j)), ("x", int(i))]
-        channels = len(self._spec["channels"])
-        if self._channel is None and channels > 1:
-            at = 3 if self.kind in ("rgb", "rgba") else 0
-            found.insert(at, ("channel", channels))
-        steps = self._selected_steps()
-        if not self._one and len(steps) > 1:
-            found.insert(0, ("time", len(steps)))
-        return found
-
-    @property
-    def ndim(self) -> int:
-        """How many dimensions there are."""
-        return len(self.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers, as they are in memory."""
-        chosen = self._chosen_channels()
-        return np.result_type(*(c.dtype for n, c in enumerate(self.channels) if n in chosen))
-
-    @property
-    def levels(self) -> list[Triple]:
-        """Voxels along x, y and z of each level, finest first."""
-        return [(int(i), int(j), int(k)) for i, j, k in (level["dims"] for level in self._levels)]
-
-    @property
-    def channels(self) -> list[VolumeChannel]:
-        """Its channels."""
-        arrays = self._levels[self._level]["arrays"]
-        types = {c: in_memory(a["dtype"]) for a in arrays for c in a["channels"]}
-        return [
-            VolumeChannel(
-                c["name"],
-                c["units"],
-                types[n],
-                c.get("color"),
-                pair(c.get("limits")),
-                pair(c.get("scale")),
-                of_json(c.get("missing")),
-                bool(c.get("inverted", False)),
-            )
-            for n, c in enumerate(self._spec["channels"])
-        ]
-
-    @property
-    def spacing(self) -> tuple[float, float, float]:
-        """Distances between voxels along x, y and z, in `length_unit`."""
-        return self.space.spacing
-
-    @property
-    def origin(self) -> tuple[float, float, float]:
-        """Position of the centre of the first voxel."""
-        return self.space.origin
-
-    @property
-    def direction(self) -> tuple[tuple[float, float, float], ...]:
-        """Directions of the axes x, y and z of the array in space, each of length 1."""
-        return self.space.direction
-
-    @property
-    def length_unit(self) -> str:
-        """Unit of positions; `voxel` where nothing says one, `1` where axes have none in common."""
-        return str(self._spec["length_unit"])
-
-    @property
-    def anatomy(self) -> str | None:
-        """What +x, +y and +z of positions mean: three of R L A P S I; None where they mean no anatomy."""
-        found = self._spec.get("anatomy")
-        return None if found is None else str(found)
-
-    @property
-    def notes(self) -> list[str]:
-        """What was taken for granted about its files, such as that nothing lies where a slice is missing in a folder.
-
-        >>> import farfield as ff
-        >>> ff.open("demo:phantom").notes
-        []
-        """
-        return list(self._spec["guessed"])
-
-    def level(self, number: int) -> Self:
-        """The volume at another level of resolution; 0 is the finest, -1 the coarsest.
-
-        Raises:
-            UsageError: if there is no such level.
-
-        >>> import farfield as ff
-        >>> ff.open("demo:phantom").level(-1).shape
-        (56, 80, 64)
-        """
-        count = len(self._levels)
-        if isinstance(number, bool) or not isinstance(number, int) or not -count <= number < count:
-            raise UsageError(
-                f"{self.path}: there is no level {number!r}; there {'is 1' if count == 1 else f'are {count}'}, counted from 0"
-            )
+    def _whole(self) -> Self:
+        """All of it, at its finest level."""
         view = self._view()
-        view._level = number % count
-        view._info = None
+        view._level, view._channel, view._steps, view._one, view._info = 0, None, None, False, None
         return view
-
-    def channel(self, name: str | int) -> Self:
-        """One channel, by its name or number.
-
-        Raises:
-            UnknownName: if there is no such channel.
-
-        >>> import farfield as ff
-        >>> ff.open("demo:phantom").channel("phantom").dims
-        ('z', 'y', 'x')
-        """
-        names = [c["name"] for c in self._spec["channels"]]
-        number = names.index(name) if name in names else name
-        if isinstance(number, str) and number.isdigit():
-            number = int(number)
-        if isinstance(number, bool) or not isinstance(number, int) or not -len(names) <= number < len(names):
-            raise UnknownName(f"no channel named '{name}'; there are: {', '.join(names)}")
-        view = self._view()
-        view._channel = number % len(names)
-        return view
-
-    def _chosen_channels(self) -> list[int]:
-        return list(range(len(self._spec["channels"]))) if self._channel is None else [self._channel]
 
     def _like(self, other: VolumeDataset) -> Self:
         """The level, channel and steps of this volume that are chosen of another, which is the same once more."""
@@ -288,20 +156,35 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         view._level, view._channel, view._steps, view._one = other._level, other._channel, other._steps, other._one
         return view
 
-    def _selected_steps(self) -> range:
-        return self._steps if self._steps is not None else range(max(1, len(self._spec["times"])))
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("a volume lies on disk: an array of it is always a copy")
         return np.asarray(self[...], dtype=dtype)
 
-    def __getitem__(self, index: Index | tuple[Index, ...]) -> NDArray[Any]:
-        """A NumPy array of stored numbers; reads only the pages that hold what is asked for.
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[n] for n in range(len(self)))
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._keys() if isinstance(value, str) else any(bool(np.any(part == value)) for part in self)
+
+    @overload  # type: ignore[override] # a channel is indexed as a field is
+    def __getitem__(self, index: str) -> Self: ...
+
+    @overload
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> NDArray[Any]: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        """A NumPy array of stored numbers, which reads only the pages that hold what is asked for; or a channel, by its name.
 
         Raises:
-            IndexError: if an index is out of range, or of a kind other than int, slice and `...`.
+            IndexError: if an index is out of range, or of a kind other than int, slice, `...` and text.
+            UnknownName: if there is no such channel.
         """
+        if isinstance(index, str):
+            return self.channel(index)
         bounds, rest, shape = bounds_of(index, self.shape)
         out = np.empty(shape, dtype=self.dtype)
         if 0 in shape:
@@ -337,7 +220,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         _, ((j0, j1), ys), ((i0, i1), xs) = inner
         layer = max(1, (j1 - j0) * (i1 - i0) * into.itemsize)
         apart = len(zs) > 1 and abs(zs[1] - zs[0]) > 1
-        count = 1 if apart else max(1, _SLAB // layer)
+        count = 1 if apart else max(1, SLAB // layer)
         picks = (
             slice(None),
             ys if isinstance(ys, slice) else slice(None),
@@ -349,8 +232,10 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
             box = np.asarray(self._native.read_box(self._level, channel, (i0, j0, low), (i1, j1, high), step))
             into[start : start + count] = (box[::-1] if part[0] > part[-1] else box)[picks]
 
-    def probe(self, position: Sequence[float]) -> VolumeProbe | None:
-        """Values at a position in space, or None where it is outside of the volume.
+    def probe(  # type: ignore[override] # a place of a volume has all that one of a zone has, but the zone
+        self, position: Sequence[float], *, fields: Sequence[str] | None = None
+    ) -> VolumeProbe | None:
+        """Values at a position in space, or None where it is outside of the volume. `fields` are channels; None: those of the view.
 
         Raises:
             UsageError: if it is not three finite numbers, or two where the volume is one voxel thick along z.
@@ -360,9 +245,11 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         {'phantom': 80.0}
         """
         where = self.space.place("a position", position)
-        return self._probe(self.space.index_of(where), where)
+        return self._probe(self.space.index_of(where), where, fields)
 
-    def probe_ijk(self, ijk: Sequence[float]) -> VolumeProbe | None:
+    def probe_ijk(  # type: ignore[override] # there is no zone to name
+        self, ijk: Sequence[float], *, fields: Sequence[str] | None = None
+    ) -> VolumeProbe | None:
         """As `probe`, at a place in voxels along x, y and z: 1-based, fractions are fine.
 
         Raises:
@@ -373,9 +260,12 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         (80.0, 100.0, 84.0)
         """
         index = self.space.place("ijk", ijk, voxels=True) - 1
-        return self._probe(index, self.space.position_of(index))
+        return self._probe(index, self.space.position_of(index), fields)
 
-    def _probe(self, index: NDArray[np.float64], position: NDArray[np.float64]) -> VolumeProbe | None:
+    def _probe(
+        self, index: NDArray[np.float64], position: NDArray[np.float64], fields: Sequence[str] | None
+    ) -> VolumeProbe | None:
+        wanted = self._chosen_channels() if fields is None else [self.channel(f)._channel or 0 for f in fields]
         dims = np.array(self.space.dims)
         # A volume one voxel thick is as thick as that voxel; otherwise it reaches from centre to centre.
         slack = np.where(dims == 1, 0.5, 1e-9 * dims)
@@ -389,7 +279,7 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         high = np.where(fraction == 0, low + 1, np.minimum(low + 2, dims))
         values, units, notes = {}, {"position": self.length_unit}, []
         channels = self.channels
-        for n in self._chosen_channels():
+        for n in wanted:
             about = channels[n]
             box = self._native.read_box(self._level, n, _triple(low), _triple(high), self._step or 0)
             found = about.values(np.asarray(box))
@@ -404,20 +294,6 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
         return VolumeProbe(
             (ijk[0], ijk[1], ijk[2]), (place[0], place[1], place[2]), values, units, "; ".join(notes) or None
         )
-
-    def flow(self) -> Dataset:
-        """The vector of the volume as a flow: a dataset of one zone, whose field `velocity` is made of three numbers a voxel, or of
-        the variables u, v and w of its file. It is converted into the cache first.
-
-        Raises:
-            UsageError: if there is no vector in it.
-
-        >>> import farfield as ff
-        >>> ff.open("demo:phantom").flow()
-        Traceback (most recent call last):
-        farfield.errors.UsageError: ...: this is a volume of 1 number a voxel, ...
-        """
-        return self._opening.flow(self._opening, Settings({"memory_limit": self.memory_limit}))
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
         """What `farfield info --json` prints.
@@ -467,71 +343,50 @@ class VolumeDataset(TimeSteps, Surfaces, VolumeSlices, VolumeWords):
 
         return value_ranges.ranges(described, folder, found if find else None)
 
-    def stats(self) -> dict[str, Any]:
-        """What was read and held since the volume was opened: STATS of `farfield/_native.pyi`.
-
-        >>> import farfield as ff
-        >>> volume = ff.open("demo:phantom", memory_limit="64MiB")
-        >>> int(volume[28, 40, 32]), volume.stats()["pages"]["touched"], volume.stats()["limit_bytes"]
-        (80, 1, 67108864)
-        """
-        return self._description.counted(json.loads(self._native.stats()))
-
-    @property
-    def memory_limit(self) -> int:
-        """The memory limit in bytes."""
-        return int(self.stats()["limit_bytes"])
-
-    def set_memory_limit(self, limit: str | int) -> None:
-        """Raises or lowers the memory limit of the open volume.
-
-        Raises:
-            MemoryLimitError: if it is below what any run needs.
-
-        >>> import farfield as ff
-        >>> volume = ff.open("demo:phantom", memory_limit="64MiB")
-        >>> volume.set_memory_limit("16MiB")
-        """
-        self._native.set_memory_limit(resolve_limit(limit))
-
-    def to_xarray(self) -> Any:
+    def to_xarray(self, *, fields: Sequence[str] | None = None) -> Any:
         """An `xarray.DataArray` that reads pages when its numbers are asked for; scaled and with NaN where values are missing.
+
+        Args:
+            fields: One channel; None: all, or that of the view.
 
         Raises:
             ImportError: if xarray is not installed.
+            UsageError: if several channels are named, and not all.
+            MemoryLimitError: when numbers are asked for that take more than the memory limit.
 
         >>> import farfield as ff
         >>> array = ff.open("demo:phantom").to_xarray()
         >>> array.dims, float(array.sel(z=84, y=100, x=80))
         (('z', 'y', 'x'), 80.0)
         """
-        return data_array(self)
+        return data_array(self._of_fields(fields))
 
-    def close(self) -> None:
-        """Gives memory back and ends the log of events; twice is fine.
+    def to_pyvista(self, *, fields: Sequence[str] | None = None) -> Any:
+        """A `pyvista.ImageData` of one time step, with a point at the centre of each voxel; scaled and with NaN where values are
+        missing. Colours are one array, `rgb` or `rgba`.
+
+        Args:
+            fields: One channel; None: all, or that of the view.
 
         Raises:
-            DataError: if the log of events could not be written whole.
+            ImportError: if PyVista is not installed.
+            UsageError: if several channels are named, and not all.
+            MemoryLimitError: before anything is read, if the result takes more than the memory limit.
 
         >>> import farfield as ff
-        >>> volume = ff.open("demo:phantom")
-        >>> volume.close()
-        >>> volume.close()
+        >>> image = ff.open("demo:phantom").to_pyvista()
+        >>> image.dimensions, image.spacing, image.point_data.keys()
+        ((64, 80, 56), (2.5, 2.5, 3.0), ['phantom'])
         """
-        self._native.close()
+        return image_data(self._of_fields(fields))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.close()
-        except FarfieldError:
-            # Of two errors the first one says what went wrong.
-            if error is None:
-                raise
+    def _of_fields(self, fields: Sequence[str] | None) -> Self:
+        names = field_names(fields)
+        if fields is None or (self._channel is None and names == self._keys()):
+            return self
+        if len(names) != 1:
+            raise UsageError(f"{self.path}: of {len(names)} channels there is no array: name one, or leave fields away")
+        return self.channel(names[0])
 
     def __repr__(self) -> str:
         space = self.space

@@ -23,7 +23,6 @@ from farfield.runtime.progress import reporting
 from farfield.runtime.run_context import to_stderr
 from farfield.runtime.settings import Settings
 from farfield.sources.source import Source
-from farfield.volume.dataset import VolumeDataset
 from farfield.volume.formats.cache_conversion import PIECE, converted
 from farfield.volume.formats.detection import split_variable
 from farfield.volume.formats.options import Means, Options
@@ -32,6 +31,7 @@ from farfield.volume.formats.units import BY_NUMBERS, SECONDS, factor, followed,
 from farfield.volume.formats.vtk.array_names import SPELLINGS, VELOCITY, components_of_velocity
 from farfield.volume.formats.vtk.zones import put_text
 from farfield.volume.values import VolumeChannel
+from farfield.volume.voxels import Voxels, open_native
 
 _CONTAINERS = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".hdf", ".he5", ".zarr")
 """Names of what holds several variables, of which three may be the components of a velocity."""
@@ -41,7 +41,7 @@ _CONTAINERS = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".hdf", ".he5", ".zarr")
 class _Part:
     """A component of the vector: a channel of a volume."""
 
-    volume: VolumeDataset
+    volume: Voxels
     channel: int
 
     @property
@@ -52,14 +52,12 @@ class _Part:
 
 def flow_in(
     source: str,
-    open_volume: Callable[..., VolumeDataset],
     *,
     quiet: bool = False,
     settings: Settings | None = None,
     options: Options | None = None,
 ) -> Source:
-    """The zone that a volume is made into, whose field `velocity` is its vector. `options` are what is said of the volume, which
-    `open_volume` opens.
+    """The zone that a volume is made into, whose field `velocity` is its vector. `options` are what is said of the volume.
 
     Raises:
         DataError: if the volume cannot be read, or the disk is full.
@@ -69,15 +67,15 @@ def flow_in(
     with ExitStack() as open_until, reporting(False if quiet else None) as report:
         means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
 
-        def opened(name: str) -> VolumeDataset:
+        def opened(name: str) -> Voxels:
             own = options if name == source else None
-            return open_until.enter_context(open_volume(name, settings, options=own, quiet=quiet))
+            return open_until.enter_context(Voxels(name, open_native(name, settings, options=own, quiet=quiet)))
 
         parts, said = _vector(source, opened)
         return _converted(source, parts, said, means)
 
 
-def _vector(source: str, opened: Callable[[str], VolumeDataset]) -> tuple[list[_Part], str]:
+def _vector(source: str, opened: Callable[[str], Voxels]) -> tuple[list[_Part], str]:
     """The components, and what is taken for the vector."""
     try:
         volume = opened(source)
@@ -102,7 +100,7 @@ def _vector(source: str, opened: Callable[[str], VolumeDataset]) -> tuple[list[_
         variables = _components_in(path, variable, planar, opened)
         if variables is not None:
             _check_alike(source, variables)
-            listed = ", ".join(part.volume._opening.source.removeprefix(f"{path}::") for part in variables)
+            listed = ", ".join(part.volume.source.removeprefix(f"{path}::") for part in variables)
             return variables, f"its variables {listed}"
     numbers = "1 number" if len(names) == 1 else f"{len(names)} numbers"
     raise UsageError(
@@ -113,7 +111,7 @@ def _vector(source: str, opened: Callable[[str], VolumeDataset]) -> tuple[list[_
 
 
 def _components_in(
-    path: str, variable: str | None, planar: bool, opened: Callable[[str], VolumeDataset]
+    path: str, variable: str | None, planar: bool, opened: Callable[[str], Voxels]
 ) -> list[_Part] | None:
     """The variables of a container that are the components of a velocity, beside the named one where one is."""
     group = "" if variable is None else variable.rpartition("/")[0]
@@ -139,14 +137,14 @@ def _check_alike(source: str, parts: Sequence[_Part]) -> None:
             first.space.spacing,
             first.space.origin,
         ):
-            names = other._opening.source, first._opening.source
+            names = other.source, first.source
             raise UsageError(
                 f"{source}: {names[0]} and {names[1]} are not of one grid ({_size(other)} and {_size(first)} voxels), "
                 "and components of a vector are; interpolate them to one grid"
             )
 
 
-def _size(volume: VolumeDataset) -> str:
+def _size(volume: Voxels) -> str:
     return " x ".join(map(str, volume.levels[0]))
 
 
@@ -201,7 +199,7 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
     axes = 2 if planar else 3
     nodes = int(np.prod(dims))
     head = 4 * axes
-    files = list(dict.fromkeys(name for part in parts for name in part.volume._description.reads))
+    files = list(dict.fromkeys(name for part in parts for name in part.volume.reads))
     why = "is a volume with a flow in it"
     grid = converted(
         source,
@@ -220,7 +218,7 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
             means,
             count=head + 4 + axes * item * nodes,
             why=f"{why}, with its vectors" + (f" of step {step}" if steps > 1 else ""),
-            how=f"flow {step} {item} {axes} {[(p.volume._opening.source, p.channel) for p in parts]} {paces}",
+            how=f"flow {step} {item} {axes} {[(p.volume.source, p.channel) for p in parts]} {paces}",
             files=files,
             write=partial(_write_vectors, parts, paces, step, item, dims, axes),
         ).path
@@ -300,7 +298,7 @@ def _write_vectors(
     for part, pace in zip(parts, paces, strict=True):
         about = part.about
         for low, high in _layers(dims):
-            box = np.asarray(part.volume._native.read_box(0, part.channel, (0, 0, low), (dims[0], dims[1], high), step))
+            box = part.volume.read(part.channel, low, high, step)
             values = about.values(box) if pace == 1.0 else about.values(box) * pace
             block = np.asarray(values, dtype=f"<f{item}")
             file.write(block.tobytes())

@@ -1,0 +1,136 @@
+"""Voxels of a volume, opened for their numbers alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield import _core
+from farfield.results import outputs
+from farfield.runtime import cache
+from farfield.runtime.progress import Report, reporting
+from farfield.runtime.run_context import to_stderr
+from farfield.runtime.settings import Settings
+from farfield.volume.abilities import VolumeAbilities
+from farfield.volume.formats.description import VolumeDescription
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.reading import read
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A volume in the extension, with what its reader says of it."""
+
+    native: _core.Volume
+    description: VolumeDescription
+    options: Options
+
+
+def open_native(
+    source: Path,
+    settings: Settings,
+    *,
+    options: Mapping[str, Any] | Options | None = None,
+    events: Path | None = None,
+    progress: bool | Report | None = None,
+    quiet: bool = False,
+    tell: bool = True,
+) -> Opened:
+    """Opens a volume without reading its pages. What cannot be read in part is converted into the cache first, which is said on
+    stderr unless `quiet`, as is what was taken for granted, with `tell`.
+
+    Raises:
+        DataError: if it is not there, damaged, or of a format that is not read.
+        UsageError: if options make no sense, or do not say enough.
+    """
+    with reporting(progress) as report:
+        described, chosen = describe_source(source, settings, options=options, report=report, quiet=quiet)
+        outputs.check([events], described.reads)
+        if tell and not quiet:
+            described.say_notes(to_stderr)
+        native = _core.Volume.open(
+            json.dumps(described.spec),
+            described.tables,
+            **settings.means(),
+            events=None if events is None else os.fspath(events),
+            progress=report,
+        )
+    return Opened(native, described, chosen)
+
+
+def describe_source(
+    source: Path,
+    settings: Settings,
+    *,
+    options: Mapping[str, Any] | Options | None,
+    report: Report | None,
+    quiet: bool = False,
+) -> tuple[VolumeDescription, Options]:
+    """What the reader of a volume says of it: found once a run.
+
+    Raises:
+        DataError: if it is not there, damaged, or of a format that is not read.
+        UsageError: if options make no sense, or do not say enough.
+    """
+    chosen = options if isinstance(options, Options) else Options.of(options)
+    room = settings.cache_limit()
+    means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), room)
+    cache.use(settings["cache_dir"], room)
+    return read(os.path.expanduser(os.fspath(source)), chosen, means), chosen
+
+
+class Voxels(VolumeAbilities):
+    """A volume whose numbers are read box by box, as for a conversion."""
+
+    def __init__(self, source: str, opened: Opened) -> None:
+        self.source = source
+        """What was opened, as it was named."""
+        self._native = opened.native
+        self._description = opened.description
+        self._spec = opened.description.spec
+        self._level, self._channel, self._steps, self._one = 0, None, None, False
+
+    @property
+    def reads(self) -> list[str]:
+        """Files that it reads."""
+        return list(self._description.reads)
+
+    @property
+    def times(self) -> list[float]:
+        """Time of each step."""
+        return [float(time) for time in self._spec["times"]]
+
+    @property
+    def time_units(self) -> str:
+        """Unit of times."""
+        return str(self._spec["time_units"])
+
+    @property
+    def memory_limit(self) -> int:
+        """The memory limit in bytes."""
+        return int(json.loads(self._native.stats())["limit_bytes"])
+
+    def read(self, channel: int, low: int, high: int, step: int) -> NDArray[Any]:
+        """Layers of stored numbers, [k, j, i]."""
+        nx, ny, _ = self.levels[0]
+        return np.asarray(self._native.read_box(0, channel, (0, 0, low), (nx, ny, high), step))
+
+    def _view(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._native.close()
