@@ -49,8 +49,8 @@ class OpenDataset(TimeSteps, Surfaces):
         """Names that `[...]` takes."""
 
     @abstractmethod
-    def _box(self) -> Sequence[Sequence[float]]:
-        """Lowest and highest coordinates of the selected step."""
+    def _box(self, progress: bool | Report | None = False) -> Sequence[Sequence[float]]:
+        """Lowest and highest coordinates of the selected step. Of grids that nobody looked at yet it takes a pass over them."""
 
     @property
     @abstractmethod

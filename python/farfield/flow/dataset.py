@@ -181,8 +181,8 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         """Points of all zones, or voxels of a volume's level, of one time step."""
         return sum(int(np.prod(z["dims"])) for z in self.info()["zones"])
 
-    def _box(self) -> Sequence[Sequence[float]]:
-        with reporting(False) as report:
+    def _box(self, progress: bool | Report | None = False) -> Sequence[Sequence[float]]:
+        with reporting(progress) as report:
             zones = json.loads(self._native.look(step=self._step or 0, progress=report))["zones"]
         found = joined([z["box"] for z in zones])
         if found is None:
