@@ -8,7 +8,8 @@ Rules that hold for every call
 ------------------------------
 - Every error is one of the classes of `farfield.errors` (plain Python classes; the extension imports them when it first
   raises one). The message is one complete sentence or two: it names the path, what was tried and what to do next.
-  `DataError` 1, `UsageError`, `UnknownName`, `AmbiguousError` 2, `MemoryLimitError` 4, `AccessError` 5, `Interrupted` 130.
+  `DataError` 1, `UsageError`, `UnknownName`, `AmbiguousError` 2, `MemoryLimitError` 4, `AccessError` 5, `InternalError` 70,
+  `Interrupted` 130.
 - Every call that may read pages releases the GIL, and at least ten times a second takes it for a moment to check signals
   (so Ctrl-C raises `KeyboardInterrupt` from inside the call) and to call `progress` where one is given.
 - `progress(phase, done, total)` runs on the calling thread. `phase` is a short word (`"reading"`, `"tracing"`, ...), `total`

@@ -13,6 +13,7 @@ __all__ = [
     "AmbiguousError",
     "DataError",
     "FarfieldError",
+    "InternalError",
     "Interrupted",
     "MemoryLimitError",
     "UnknownName",
@@ -118,6 +119,16 @@ class MemoryLimitError(FarfieldError, MemoryError):
     """
 
     exit_code = 4
+
+
+class InternalError(FarfieldError, RuntimeError):
+    """A fault in Farfield itself. Please report it with the command that shows it.
+
+    >>> InternalError.exit_code
+    70
+    """
+
+    exit_code = 70
 
 
 class Interrupted(FarfieldError):  # noqa: N818 - not a mistake of anyone

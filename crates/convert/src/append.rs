@@ -10,34 +10,21 @@
 //! both runs, and a digest over both.
 //!
 //! # Practice
-//! [`append`] finds out which steps are new ([`Addition`]) and runs the conversion on top of a [`Base`].
+//! [`append`] finds out which steps are new ([`Addition`]) and runs the conversion on top of the store.
 
-use super::{commit, run_on, ChargeMemory, ConvertInput, ConvertOptions, ConvertReport, PieceProgress};
+use super::base::Base;
+use super::run::run_on;
+use super::{commit, ArraySource, ChargeMemory, ConvertInput, ConvertOptions, ConvertReport, PieceProgress};
 use crate::disk::{Disk, Partial};
 use field::catalog::{Catalog, ReadCounter, Role, RowReader};
 use field::error::FieldError;
 use field::paging::Layout;
 use field::series::{Sources, StepState};
 use field::store::codec::Codec;
-use field::store::layout::{all_arrays, ArrayLayout, ZoneLayout};
-use field::store::metadata::ArraySeal;
 use field::store::Store;
-use field::uniform::Uniform;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The store that steps are added to.
-pub(super) struct Base {
-    /// As it was before.
-    pub store: Store,
-    /// Its steps.
-    pub steps: usize,
-    /// What the new store will be said to be made of.
-    pub sources: Sources,
-    /// Whether its steps were given again, too: then the new store is what one conversion makes.
-    pub whole: bool,
-}
 
 /// What is asked of the pages; a store's cannot be changed while steps are added.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -425,7 +412,7 @@ fn merged(
             }
             let rows: Arc<dyn RowReader> =
                 Arc::new(ShiftedRows { rows: source.rows.clone(), shift: n - there, last: source.steps.max(1) - 1 });
-            made.push(super::ArraySource { rows, steps });
+            made.push(ArraySource { rows, steps });
         }
         arrays.push(made);
     }
@@ -493,53 +480,5 @@ impl RowReader for ShiftedRows {
     }
     fn tally(&self) -> &ReadCounter {
         self.rows.tally()
-    }
-}
-
-impl Base {
-    /// Steps of an array that are there already.
-    pub fn steps_of(&self, layout: &ArrayLayout) -> usize {
-        layout.steps.min(self.steps)
-    }
-
-    /// The seals of what is there: those of the new shards follow, shard by shard.
-    pub fn seals(&self) -> &[ArraySeal] {
-        &self.store.root.seals
-    }
-
-    /// The uniform grids of zones that do not move.
-    pub fn uniform(&self, zones: &[ZoneLayout]) -> Vec<Option<Uniform>> {
-        let steady = |z: &ZoneLayout| z.xyz.is_some_and(|xyz| z.arrays[xyz].steps == 1);
-        self.store.root.uniform.iter().zip(zones).map(|(u, z)| u.filter(|_| steady(z))).collect()
-    }
-
-    /// Refuses a layout in which the shards that are there would not be found.
-    pub fn check(&self, zones: &[ZoneLayout]) -> Result<(), FieldError> {
-        let alike = |(a, b): (&ArrayLayout, &ArrayLayout)| {
-            (&a.path, &a.lead, a.dtype, a.grid, a.codec) == (&b.path, &b.lead, b.dtype, b.grid, b.codec)
-                && (b.steps == 1 || b.steps > self.steps)
-        };
-        let (old, new) = (all_arrays(&self.store.zones, true), all_arrays(zones, true));
-        if old.count() == new.count() && all_arrays(&self.store.zones, true).zip(all_arrays(zones, true)).all(alike) {
-            return Ok(());
-        }
-        Err(FieldError::format(&self.store.path, "is not laid out as this version of Farfield does it; convert again"))
-    }
-
-    /// Gives the shards that are there a second name in the new store. Nobody writes into a file by that name:
-    /// [`Disk::create`] takes a new file where there are two names.
-    pub fn link(&self, disk: &Disk, to: &Path, go_on: &mut dyn FnMut() -> bool) -> Result<(), FieldError> {
-        for layout in all_arrays(&self.store.zones, true) {
-            if !go_on() {
-                return Err(FieldError::Interrupted);
-            }
-            for step in 0..layout.steps {
-                for shard in 0..layout.grid.count() {
-                    let name = layout.shard_path(step, shard);
-                    disk.link(&self.store.path.join(&name), &to.join(&name))?;
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Beginning and ending: lock, plan, resumption, the commit mark, the change of names.
 
-use super::append::Base;
+use super::base::Base;
 use super::disk::{free_bytes, Disk, Partial};
 use super::pipeline::{Conversion, Places};
 use super::plan::ConversionPlan;
@@ -413,4 +413,13 @@ pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetStat
     }
     disk.sync_dir(dst.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
     partial.remove(disk)
+}
+
+/// Puts bytes through what reads the notes of an interrupted conversion (the record of a unit, the plan), as a fuzzer does: they may
+/// be refused, but nothing may panic, and what is taken is as it was written.
+pub fn fuzz_notes(bytes: &[u8]) {
+    super::record::fuzz(bytes);
+    if let Some(plan) = std::str::from_utf8(bytes).ok().and_then(check_plan) {
+        assert!(bytes.ends_with(plan.as_bytes()));
+    }
 }

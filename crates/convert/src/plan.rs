@@ -1,8 +1,7 @@
 //! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
 
-use super::append::Base;
-use super::slab::{READS, READ_BYTES};
-use super::{uniform, ConvertInput, ConvertOptions, Spans};
+use super::base::Base;
+use super::{ConvertInput, ConvertOptions, Spans};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
 use field::paging::Paging;
@@ -20,6 +19,11 @@ pub(super) const BUFFERS: usize = 2;
 pub(super) const RECORDS: usize = 5;
 /// What a zstd context takes for pages of our sizes at low levels.
 pub(super) const CONTEXT: usize = 2 << 20;
+
+/// Reads that are under way at once, for disks that answer several faster than one.
+pub(super) const READS: usize = 4;
+/// A read is not cut in parts below this.
+pub(super) const READ_BYTES: usize = 256 << 10;
 
 /// One shard of one array at one step. The smallest thing that a resumed conversion does not do again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,13 @@ pub(super) struct PieceSlab {
     pub bytes: usize,
     /// Whether iblank is there too (for boxes).
     pub iblank: bool,
+}
+
+/// Bytes that looking at the lines of an array takes: its longest, and a row, or a box of a line's points, to read it by.
+fn look_bytes(layout: &ArrayLayout) -> usize {
+    let longest = layout.grid.paging.dims.into_iter().max().unwrap_or(0);
+    // The line, the same once more in the fit, and what is read.
+    longest * (2 * 8 + layout.components() * layout.dtype.size())
 }
 
 /// A conversion, thought through.
@@ -257,7 +268,7 @@ impl<'a> ConversionPlan<'a> {
                     2 * layout.page_bytes() + (2 * layout.components() + 2) * layout.grid.paging.dims[0] * 8 + context;
                 let reads = READS * READ_BYTES.max(layout.grid.paging.dims[0] * layout.dtype.size());
                 fixed = fixed.max(RECORDS * record + self.workers * scratch + reads);
-                fixed = fixed.max(uniform::look_bytes(layout));
+                fixed = fixed.max(look_bytes(layout));
                 // Shards at the zone's ends are smaller, so their pieces may have another shape.
                 let [ni, nj, nk] = layout.grid.shards;
                 for n in 0..8 {

@@ -2,7 +2,7 @@
 
 use super::piece::ReadPiece;
 use super::pipeline::{Conversion, Output};
-use super::plan::{ConversionPlan, PieceSlab, ShardPiece};
+use super::plan::{ConversionPlan, PieceSlab, ShardPiece, READS, READ_BYTES};
 use super::record::Record;
 use super::Spans;
 use field::error::FieldError;
@@ -10,11 +10,6 @@ use field::store::layout::ShardGrid;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::scope;
-
-/// Reads that are under way at once, for disks that answer several faster than one.
-pub(super) const READS: usize = 4;
-/// A read is not cut in parts below this.
-pub(super) const READ_BYTES: usize = 256 << 10;
 
 impl Conversion for ConversionPlan<'_> {
     fn pieces(&self, unit: usize) -> Vec<ShardPiece> {

@@ -12,13 +12,6 @@ use field::error::FieldError;
 use field::store::layout::ArrayLayout;
 use field::uniform::Uniform;
 
-/// Bytes that looking at the lines of an array takes: its longest, and a row, or a box of a line's points, to read it by.
-pub(super) fn look_bytes(layout: &ArrayLayout) -> usize {
-    let longest = layout.grid.paging.dims.into_iter().max().unwrap_or(0);
-    // The line, the same once more in the fit, and what is read.
-    longest * (2 * 8 + layout.components() * layout.dtype.size())
-}
-
 impl ConversionPlan<'_> {
     /// The uniform grid that an array's points may be: of coordinates only.
     pub fn uniform_of(&self, zone: usize, array: usize) -> Option<&Uniform> {

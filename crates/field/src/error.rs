@@ -83,6 +83,12 @@ pub enum FieldError {
     /// The system does not let this user write a result; the message names the file (exit code 5).
     #[error("{0}")]
     Denied(String),
+    /// The system refuses what a run needs: a thread, say.
+    #[error("{0}")]
+    System(String),
+    /// What cannot be, unless Farfield itself is wrong (exit code 70).
+    #[error("a fault in Farfield: {0}; please report it with the command that shows it")]
+    Internal(&'static str),
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,

@@ -24,6 +24,7 @@ pub mod in_memory_series;
 pub mod inplace;
 pub mod interleave;
 pub mod json;
+mod labels;
 pub mod lattice;
 pub mod locator;
 pub mod motion;

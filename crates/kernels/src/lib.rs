@@ -13,6 +13,7 @@ pub mod particle;
 pub mod pathline;
 mod pathoptions;
 pub mod rays;
+mod reason;
 pub mod rk;
 pub mod saved;
 pub mod slice;

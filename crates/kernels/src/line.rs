@@ -1,64 +1,7 @@
 //! A line as it grows: two halves from the seed.
 
+pub use crate::reason::Reason;
 use crate::saved::{Saved, Saver};
-
-/// Why a half ended.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Reason {
-    /// Its length reached the limit.
-    Length = 0,
-    /// Its steps reached the limit.
-    Steps = 1,
-    /// Its time reached the limit.
-    Time = 2,
-    /// It came to rest.
-    Speed = 3,
-    /// It ran into a face that is all wall or all at rest.
-    Wall = 4,
-    /// It left the last zone by any other boundary (or began outside).
-    Left = 5,
-    /// It ran into cells that are blanked out.
-    Hole = 6,
-    /// A page that it needs cannot be read.
-    Failed = 7,
-    /// Its points reached the limit: it is not as fine as was asked.
-    Points = 10,
-    /// What it was to stop at holds where it is.
-    Stopped = 11,
-}
-
-impl Reason {
-    /// Every reason. Codes 8 and 9 are those of results for which there is no line.
-    pub const ALL: [Self; 10] = [
-        Self::Length,
-        Self::Steps,
-        Self::Time,
-        Self::Speed,
-        Self::Wall,
-        Self::Left,
-        Self::Hole,
-        Self::Failed,
-        Self::Points,
-        Self::Stopped,
-    ];
-
-    /// The name that results use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Length => "length",
-            Self::Steps => "steps",
-            Self::Time => "time",
-            Self::Speed => "speed",
-            Self::Wall => "wall",
-            Self::Left => "left",
-            Self::Hole => "hole",
-            Self::Failed => "failed",
-            Self::Points => "points",
-            Self::Stopped => "stopped",
-        }
-    }
-}
 
 /// One of the two halves of a line.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

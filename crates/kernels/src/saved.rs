@@ -86,7 +86,7 @@ impl Saved<'_> {
     pub(crate) fn reason(&mut self) -> Option<Option<Reason>> {
         match self.whole()? {
             u64::MAX => Some(None),
-            code => Reason::ALL.iter().find(|r| **r as u64 == code).map(|r| Some(*r)),
+            code => Reason::from_code(u8::try_from(code).ok()?).filter(|r| r.is_of_tracers()).map(Some),
         }
     }
     pub(crate) fn place(&mut self) -> Option<ParticlePosition> {

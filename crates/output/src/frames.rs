@@ -11,153 +11,23 @@
 //! gets its name, and the list comes last: whoever finds a list finds what it lists.
 
 use super::columns::ColumnWriter;
-use super::spool::{numbers, LineStride, SpooledLine};
+use super::frame_folder::FrameFolder;
+use super::spool::numbers;
+use super::spooled_line::SpooledLine;
+use super::totals::LineStride;
 use super::vtp::{self, active, data_array, vtk_type, AppendedBlocks, FieldData, APPENDED, HEAD};
-use super::{directory_of, partial_file, LineSpool, Moments, OutputError, OutputFile, Provenance};
+use super::{LineSpool, Moments, OutputError, OutputFile, Provenance};
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
 use std::ops::{ControlFlow, Range};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Files that are written at a time, at most: each is an open file with its buffers.
 const AT_A_TIME: usize = 32;
 
 /// The least buffer of a column of a file of points.
 const LEAST_BUFFER: usize = 1 << 10;
-
-/// The folder of a series in the making. Dropped before [`FrameFolder::commit`], it leaves nothing.
-#[derive(Debug)]
-pub(crate) struct FrameFolder {
-    /// Where it will lie: the list's name without its end.
-    target: PathBuf,
-    /// Where its files lie now; none after the commit.
-    temporary: Option<PathBuf>,
-    /// Of that folder: who finds it free knows that the run is gone.
-    _lock: fs::File,
-    /// What the files' names begin with.
-    stem: String,
-}
-
-impl FrameFolder {
-    /// Makes a folder beside the list `path`.
-    pub(crate) fn create(path: &Path) -> Result<Self, OutputError> {
-        let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
-        let target = path.with_extension("");
-        let stem = target.file_name().and_then(|n| n.to_str()).map(str::to_owned);
-        let stem = stem.ok_or_else(|| refused("its name must be text, for the list holds it".into()))?;
-        check_replaceable(&target, &stem, path)?;
-        let name = target.file_name().unwrap_or_default();
-        match partial_file::folder(&directory_of(&target), name) {
-            Ok((temporary, lock)) => {
-                put_back(&replaced(&temporary), &target).map_err(|e| OutputError::io(path, "write", e))?;
-                Ok(Self { target, temporary: Some(temporary), _lock: lock, stem })
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(refused(e.to_string())),
-            Err(e) => Err(OutputError::io(path, "write", e)),
-        }
-    }
-
-    fn file_name(&self, frame: usize) -> String {
-        format!("{}_{frame:04}.vtp", self.stem)
-    }
-
-    /// A file of the series in the making.
-    fn file(&self, frame: usize) -> Result<OutputFile, OutputError> {
-        OutputFile::create(&self.temporary.as_ref().unwrap_or(&self.target).join(self.file_name(frame)))
-    }
-
-    /// The list's text, for files at `times`, which rise.
-    fn list(&self, times: &[(f64, usize)]) -> String {
-        let mut text = String::from(
-            "<?xml version=\"1.0\"?>\n<VTKFile type=\"Collection\" version=\"0.1\" byte_order=\"LittleEndian\">\n  <Collection>\n",
-        );
-        let folder = vtp::escape(&self.stem);
-        for (time, frame) in times {
-            let file = vtp::escape(&self.file_name(*frame));
-            // The shortest number that reads back the same.
-            let _ =
-                writeln!(text, "    <DataSet timestep=\"{time:?}\" group=\"\" part=\"0\" file=\"{folder}/{file}\"/>");
-        }
-        text.push_str("  </Collection>\n</VTKFile>\n");
-        text
-    }
-
-    /// Gives the folder its name. The list of an earlier run goes first: it must not name files of this one.
-    fn commit(&mut self, list: &Path) -> Result<(), OutputError> {
-        let Some(temporary) = &self.temporary else { return Ok(()) };
-        let failed = |e| OutputError::io(list, "write", e);
-        check_replaceable(&self.target, &self.stem, list)?;
-        match fs::remove_file(list) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
-        if self.target.is_dir() {
-            let old = replaced(temporary);
-            fs::rename(&self.target, &old).map_err(failed)?;
-            fs::rename(temporary, &self.target).map_err(failed)?;
-            fs::remove_dir_all(&old).map_err(failed)?;
-        } else {
-            fs::rename(temporary, &self.target).map_err(failed)?;
-        }
-        self.temporary = None;
-        Ok(())
-    }
-}
-
-impl Drop for FrameFolder {
-    fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            // Nothing can be done if it is gone already.
-            let _gone = fs::remove_dir_all(temporary);
-        }
-    }
-}
-
-/// Where the folder is put that is replaced, until it is removed.
-fn replaced(temporary: &Path) -> PathBuf {
-    let mut old = temporary.to_path_buf().into_os_string();
-    old.push("-old");
-    old.into()
-}
-
-/// Puts right what a run has left that was killed while it replaced a folder: the old one gets its name back where there is no new one.
-fn put_back(old: &Path, target: &Path) -> std::io::Result<()> {
-    match (old.is_dir(), target.symlink_metadata().is_ok()) {
-        (true, true) => fs::remove_dir_all(old),
-        (true, false) => fs::rename(old, target),
-        (false, _) => Ok(()),
-    }
-}
-
-/// Refuses a folder that holds anything but the files of an earlier run.
-fn check_replaceable(target: &Path, stem: &str, path: &Path) -> Result<(), OutputError> {
-    let refused = |reason: String| Err(OutputError::Target { path: path.to_path_buf(), reason });
-    let entries = match fs::read_dir(target) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
-            return refused(format!(
-                "its files go to the folder {}, which is a file; name another output",
-                target.display()
-            ))
-        }
-        Err(e) => return Err(OutputError::io(target, "read", e)),
-    };
-    for entry in entries {
-        let name = entry.map_err(|e| OutputError::io(target, "read", e))?.file_name();
-        let number = name.to_str().and_then(|n| n.strip_prefix(stem)?.strip_prefix('_')?.strip_suffix(".vtp"));
-        if !number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
-            return refused(format!(
-                "its files go to the folder {}, which holds something else ({}); name another output",
-                target.display(),
-                name.display()
-            ));
-        }
-    }
-    Ok(())
-}
 
 pub(crate) fn write(
     spool: &LineSpool,
@@ -192,7 +62,7 @@ pub(crate) fn write(
                 if watch(frame as u64, times.len() as u64).is_break() {
                     return Err(OutputError::Cancelled { path: output.path().to_path_buf() });
                 }
-                let file = folder.file(frame)?;
+                let file = OutputFile::create(&folder.path(frame))?;
                 let which = LineStride { first: frame as u64, every: times.len() as u64 };
                 vtp::write(spool, which, &file, provenance, partial, &mut |_, _| ControlFlow::Continue(()))?;
                 file.commit()?;
@@ -203,11 +73,26 @@ pub(crate) fn write(
     }
     let mut listed: Vec<(f64, usize)> = times.iter().copied().zip(0..).collect();
     listed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let text = folder.list(&listed);
+    let text = list(&folder, &listed);
     output.file().as_ref().write_all(text.as_bytes()).map_err(|e| OutputError::io(output.path(), "write", e))?;
     folder.commit(output.path())?;
     output.commit()?;
     Ok(())
+}
+
+/// The list's text, for files at `times`, which rise.
+fn list(folder: &FrameFolder, times: &[(f64, usize)]) -> String {
+    let mut text = String::from(
+        "<?xml version=\"1.0\"?>\n<VTKFile type=\"Collection\" version=\"0.1\" byte_order=\"LittleEndian\">\n  <Collection>\n",
+    );
+    let name = vtp::escape(folder.name());
+    for (time, frame) in times {
+        let file = vtp::escape(&folder.file_name(*frame));
+        // The shortest number that reads back the same.
+        let _ = writeln!(text, "    <DataSet timestep=\"{time:?}\" group=\"\" part=\"0\" file=\"{name}/{file}\"/>");
+    }
+    text.push_str("  </Collection>\n</VTKFile>\n");
+    text
 }
 
 /// Writes a file of points for each time.
@@ -240,7 +125,7 @@ fn points(
         told.pass += 1;
         let mut files = Vec::with_capacity(wanted.len());
         for frame in wanted.clone() {
-            let (file, counts) = (folder.file(frame)?, counts[frame]);
+            let (file, counts) = (OutputFile::create(&folder.path(frame))?, counts[frame]);
             files.push(PointFile::new(spool, file, (times[frame], trail > 0.0), counts, provenance, buffer)?);
         }
         each_line(spool, (times, trail), wanted, &mut bytes, &mut told, |line, entry, born, found| {

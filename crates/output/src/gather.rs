@@ -14,7 +14,7 @@
 //! given: the log's own, and that of the buffers of the writing, which has not begun.
 
 use super::index::{LineCompleteness, LineEntry, LineIndex};
-use super::output_file::anonymous;
+use super::new_file::anonymous;
 use super::OutputError;
 use std::fs::File;
 use std::ops::Range;

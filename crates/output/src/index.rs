@@ -1,6 +1,6 @@
 //! Where each line of a spool lies and how it ended: sixteen bytes a line.
 
-use super::output_file::anonymous;
+use super::new_file::anonymous;
 use super::{OutputError, Reason};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

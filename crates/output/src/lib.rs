@@ -15,7 +15,7 @@
 //! points, [`MeshWriter`] pieces of triangle meshes.
 //!
 //! ```
-//! use output::{Budget, FinishedLine, LineFile, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason};
+//! use output::{FinishedLine, FixedBudget, LineFile, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason};
 //! use output::SpoolOptions;
 //! use std::ops::ControlFlow;
 //!
@@ -27,7 +27,7 @@
 //!     budget_bytes: 1 << 20,
 //!     directory: SpoolOptions::spill_directory(Some(&output)),
 //! };
-//! let mut spool = LineSpool::new(options, Box::new(Budget::new(1 << 20)))?;
+//! let mut spool = LineSpool::new(options, Box::new(FixedBudget::new(1 << 20)))?;
 //! for seed in [1, 0] {
 //!     spool.add(&FinishedLine {
 //!         seed,
@@ -50,14 +50,17 @@ mod arrays;
 mod columns;
 mod csv;
 mod error;
+mod frame_folder;
 pub(crate) mod frames;
 mod gather;
 mod index;
 mod line;
+mod line_formats;
 mod log;
 mod log_window;
 mod mesh;
 mod moments;
+mod new_file;
 pub mod npy;
 mod npz;
 pub(crate) mod number;
@@ -67,8 +70,8 @@ pub mod partial_file;
 pub mod png_rows;
 mod raster;
 pub mod read;
-mod reason;
 mod spool;
+mod spooled_line;
 mod surface;
 mod totals;
 mod vtp;
@@ -79,15 +82,16 @@ mod tests;
 
 pub use arrays::{LineArrays, LineColumn};
 pub use error::OutputError;
+pub use kernels::line::Reason;
+pub use line::{FinishedLine, LineLayout};
 pub use log::{ByteLog, HeldMemory};
 pub use mesh::{MeshLayout, MeshPiece, MeshPoints, MeshRows, MeshStats, MeshWriter};
 pub use moments::Moments;
-pub use output_file::{anonymous, directory_of, NewFile};
+pub use new_file::{anonymous, directory_of, NewFile};
 pub use output_file::{OutputFile, OutputFormat};
 pub use raster::{RasterLayout, RasterWriter};
 pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, ReadError};
-pub use reason::Reason;
-pub use spool::{FinishedLine, LineLayout, LineSpool, SpoolOptions, SpoolStats};
+pub use spool::{LineSpool, SpoolOptions, SpoolStats};
 pub use surface::{Patch, SurfaceLayout, SurfaceStats, SurfaceWriter};
 
 /// Who is asked before memory is held, and told when it is given back.

@@ -1,6 +1,6 @@
-//! A line as a spool takes it.
+//! A line as a spool takes it, and what every line of a run has.
 
-use super::{FieldValues, Reason};
+use super::{FieldSpec, FieldValues, Moments, Reason};
 
 /// One finished line. All slices are of its `n` points in order along the line, from the backward end to the forward end.
 #[derive(Clone, Copy, Debug)]
@@ -19,4 +19,15 @@ pub struct FinishedLine<'a> {
     pub reason: Reason,
     /// Why the backward end ended; counted only when the layout says `both`.
     pub reason_backward: Reason,
+}
+
+/// What every line of a run has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineLayout {
+    /// Fields sampled at each point, in the order of [`FinishedLine::fields`].
+    pub fields: Vec<FieldSpec>,
+    /// True when lines run both ways from their seed: then each end has its own reason.
+    pub both: bool,
+    /// The times at which lines are wanted.
+    pub moments: Moments,
 }

@@ -1,6 +1,6 @@
 //! A log of bytes: as much in memory as the budget allows, the rest in a file without a name.
 
-use super::output_file::anonymous;
+use super::new_file::anonymous;
 use super::{MemoryAccount, OutputError};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

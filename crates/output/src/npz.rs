@@ -6,7 +6,7 @@
 
 use super::columns::ColumnWriter;
 use super::npy;
-use super::spool::LineStride;
+use super::totals::LineStride;
 use super::zip::ZipPlan;
 use super::{FieldType, LineSpool, OutputError, OutputFile, Provenance, Reason};
 use std::ops::ControlFlow;

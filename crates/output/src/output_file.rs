@@ -1,12 +1,10 @@
 //! The file that a result is written to: it appears under its name when it is whole, or not at all.
 
-use super::frames::FrameFolder;
-use super::{partial_file, OutputError};
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use super::frame_folder::FrameFolder;
+use super::new_file::{directory_of, NewFile};
+use super::OutputError;
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// What kind of file a result is.
@@ -74,79 +72,6 @@ impl OutputFormat {
 /// What a name ends in, in small letters.
 fn extension(path: &Path) -> Option<String> {
     path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
-}
-
-/// A file in the making, of a result or a picture. Dropped before [`NewFile::commit`], it leaves nothing.
-#[derive(Debug)]
-pub struct NewFile {
-    /// Where it will lie; links are followed, so that a link stays one.
-    target: PathBuf,
-    /// Where it lies now, in the same directory so that the rename is atomic; none after the commit. See [`hidden`].
-    temporary: Option<PathBuf>,
-    file: Arc<File>,
-}
-
-impl NewFile {
-    /// Makes the temporary file beside `path`. Meant to be called before the work, so that a path that cannot be written ends
-    /// the run at its start.
-    pub fn create(path: &Path) -> Result<Self, OutputError> {
-        let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
-        let target = match fs::metadata(path) {
-            Ok(known) if known.is_dir() => return Err(refused("it is a directory; name a file".into())),
-            // Renaming over a device or a pipe would replace it.
-            Ok(known) if !known.is_file() => return Err(refused("it is not a regular file".into())),
-            Ok(_) => fs::canonicalize(path).map_err(|e| OutputError::io(path, "write", e))?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
-            Err(e) => return Err(OutputError::io(path, "write", e)),
-        };
-        let directory = directory_of(&target);
-        if !directory.is_dir() {
-            return Err(refused(format!("its folder does not exist: there is no directory {}", directory.display())));
-        }
-        let name = target.file_name().ok_or_else(|| refused("it has no file name".into()))?;
-        match partial_file::file(&directory, name) {
-            Ok((temporary, file)) => Ok(Self { target, temporary: Some(temporary), file: Arc::new(file) }),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(refused(e.to_string())),
-            Err(e) => Err(OutputError::io(path, "write", e)),
-        }
-    }
-
-    /// The path it will have.
-    pub fn path(&self) -> &Path {
-        &self.target
-    }
-
-    /// The file, which has no name or a hidden one.
-    pub fn file(&self) -> &Arc<File> {
-        &self.file
-    }
-
-    /// Puts the bytes on disk and gives the file its name; returns how many there are. Where the system refuses, the old file, if
-    /// there was one, is still there.
-    pub fn commit(mut self) -> Result<u64, OutputError> {
-        let failed = |e| OutputError::io(&self.target, "write", e);
-        self.file.sync_all().map_err(failed)?;
-        let bytes = self.file.metadata().map_err(failed)?.len();
-        if let Some(temporary) = &self.temporary {
-            fs::rename(temporary, &self.target).map_err(failed)?;
-        }
-        self.temporary = None;
-        // The name is in the directory: that has to reach the disk too. Some file systems refuse to sync a directory; the file is
-        // whole there all the same.
-        if let Ok(directory) = File::open(directory_of(&self.target)) {
-            let _refused = directory.sync_all();
-        }
-        Ok(bytes)
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            // Nothing can be done if it is gone already.
-            let _gone = fs::remove_file(temporary);
-        }
-    }
 }
 
 /// A result file in the making. Dropped before [`OutputFile::commit`], it leaves nothing.
@@ -217,35 +142,11 @@ impl OutputFile {
     }
 }
 
-/// The folder that a path lies in.
-pub fn directory_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
-    }
-}
-
-/// A file without a name in `directory`: it is gone when it is closed, however the process ends.
-pub fn anonymous(directory: &Path) -> io::Result<File> {
-    let unnamed = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory);
-    match unnamed {
-        Ok(file) => Ok(file),
-        // Network and older overlay file systems have no files without names: make one and take its name away.
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL | libc::ENOENT)) => {
-            static COUNTER: AtomicU64 = AtomicU64::new(0);
-            let name = format!(".farfield-spill-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-            let path = directory.join(name);
-            let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-            fs::remove_file(&path)?;
-            Ok(file)
-        }
-        Err(e) => Err(e),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_file::anonymous;
+    use std::fs::{self, OpenOptions};
     use std::io::{Read, Write};
     use testing::TestDir;
 

@@ -10,7 +10,8 @@
 //! group of a million rows; it is charged before anything is written.
 
 use super::npz::meta_json;
-use super::spool::{numbers, SpooledLine};
+use super::spool::numbers;
+use super::spooled_line::SpooledLine;
 use super::{FieldType, LineSpool, OutputError, OutputFile, Provenance, Reason};
 use parquet::basic::{Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type};

@@ -1,34 +1,24 @@
-//! Finished lines on their way from the tasks, in any order, to a file in seed order.
+//! Finished lines, which come in any order and are read in seed order.
 
 use super::columns::{ColumnWriter, RESERVED};
 use super::gather::{gather, GatherJob, Head};
 use super::index::{LineCompleteness, LineEntry, LineIndex, ENTRY_BYTES};
-pub use super::line::FinishedLine;
+use super::line::{FinishedLine, LineLayout};
 use super::log::{ByteLog, HeldMemory};
 use super::log_window::LogWindow;
-pub(crate) use super::totals::{LineStride, Totals};
+use super::spooled_line::SpooledLine;
+use super::totals::{LineStride, Totals};
 use super::{
-    array_names, csv, frames, npz, parquet, vtp, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
-    MemoryAccount, Moments, OutputError, OutputFile, OutputFormat, Provenance, Reason,
+    array_names, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn, MemoryAccount, OutputError, OutputFile,
+    Reason,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// What every line of a run has.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LineLayout {
-    /// Fields sampled at each point, in the order of [`FinishedLine::fields`].
-    pub fields: Vec<FieldSpec>,
-    /// True when lines run both ways from their seed: then each end has its own reason.
-    pub both: bool,
-    /// The times at which lines are wanted.
-    pub moments: Moments,
-}
-
 /// Where finished lines are kept until the end.
 #[derive(Clone, Debug)]
 pub struct SpoolOptions {
-    /// Lines of the run, numbered `0..seeds`: one a seed, or as [`Moments`] says.
+    /// Lines of the run, numbered `0..seeds`: one a seed, or as [`super::Moments`] says.
     pub seeds: u64,
     /// What every line has.
     pub layout: LineLayout,
@@ -68,28 +58,6 @@ pub struct SpoolStats {
     pub spilled_bytes: u64,
     /// Bytes of memory held.
     pub held_bytes: u64,
-}
-
-/// Where a line lies and how it ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpooledLine {
-    /// Its pieces in order: where the arrays of each begin, and how many points they have.
-    pieces: Vec<(u64, u64)>,
-    pub(crate) points: u64,
-    pub(crate) reason: Reason,
-    pub(crate) reason_backward: Reason,
-}
-
-impl SpooledLine {
-    /// Its arrays lie behind each other.
-    #[cfg(test)]
-    pub(crate) fn is_whole(&self) -> bool {
-        self.pieces.len() == 1
-    }
-
-    /// Of a seed whose line never came.
-    const NONE: Self =
-        Self { pieces: Vec::new(), points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
 }
 
 /// Keeps finished lines in bounded memory and writes them in seed order.
@@ -287,48 +255,6 @@ impl LineSpool {
         }
     }
 
-    /// Writes all lines in seed order and gives the file its name. A `partial` result may lack lines: its arrays say so, and a
-    /// seed without a line has the reason `unfinished`. `watch` is told of lines written and of how many, now and then; when it
-    /// breaks, nothing is left of the file. The spool can be written again, to another file, unless it broke off while pieces of lines
-    /// were put together.
-    ///
-    /// # Errors
-    /// [`OutputError::Incomplete`] when lines are missing and `partial` is false; others when the file cannot be written.
-    pub fn write(
-        &mut self,
-        output: OutputFile,
-        provenance: &Provenance,
-        partial: bool,
-        watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-    ) -> Result<SpoolStats, OutputError> {
-        if !partial {
-            self.check_complete()?;
-        }
-        let seeds = self.options.seeds;
-        self.gather(&mut || match watch(0, seeds) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(OutputError::Cancelled { path: output.path().to_path_buf() }),
-        })?;
-        match output.format() {
-            OutputFormat::Npz => npz::write(self, &output, provenance, partial, watch)?,
-            OutputFormat::Vtp => vtp::write(self, LineStride::ALL, &output, provenance, partial, watch)?,
-            OutputFormat::Csv => csv::write(self, &output, watch)?,
-            OutputFormat::Parquet => parquet::write(self, &output, provenance, partial, watch)?,
-            OutputFormat::Pvd => {
-                frames::write(self, output, provenance, partial, watch)?;
-                return Ok(self.stats());
-            }
-            OutputFormat::Ply | OutputFormat::Glb => {
-                return Err(OutputError::Target {
-                    path: output.path().to_path_buf(),
-                    reason: "lines are written as .vtp, .npz, .parquet, .pvd or .csv".into(),
-                })
-            }
-        }
-        output.commit()?;
-        Ok(self.stats())
-    }
-
     /// All lines in seed order, in memory that is the caller's and not charged here.
     ///
     /// # Errors
@@ -359,7 +285,8 @@ impl LineSpool {
         Ok(arrays)
     }
 
-    fn check_complete(&self) -> Result<(), OutputError> {
+    /// Refuses a spool in which lines are missing.
+    pub(super) fn check_complete(&self) -> Result<(), OutputError> {
         if self.totals.lines == self.options.seeds {
             return Ok(());
         }
@@ -432,7 +359,7 @@ impl LineSpool {
     }
 
     /// Puts lines together that came in pieces, where they do not lie in memory. `goes_on` is asked now and then.
-    fn gather(&mut self, goes_on: &mut dyn FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
+    pub(super) fn gather(&mut self, goes_on: &mut dyn FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
         let all_there = self.gathered.replace(false);
         if all_there == Some(false) {
             let broken = std::io::Error::other("keeping or writing results was interrupted before");

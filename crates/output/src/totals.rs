@@ -1,6 +1,6 @@
 //! Which lines of a spool are written, where they lie, and sums over them.
 
-use super::spool::SpooledLine;
+use super::spooled_line::SpooledLine;
 
 /// Sums over the lines kept.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,7 +5,7 @@
 //! `seeds` (how many there were), `partial`, and the notes. Units are VTK's information keys `UNITS_LABEL`.
 
 use super::columns::ColumnWriter;
-use super::spool::LineStride;
+use super::totals::LineStride;
 use super::{FieldSpec, FieldType, LineSpool, OutputError, OutputFile, Provenance};
 use std::borrow::Cow;
 // Into strings, which take everything: what `write!` answers is always Ok.

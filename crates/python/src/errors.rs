@@ -24,6 +24,8 @@ fn class_of(e: &FieldError) -> &'static str {
         FieldError::Unknown { .. } | FieldError::Lacking { .. } => "UnknownName",
         FieldError::Usage(_) => "UsageError",
         FieldError::LimitTooSmall { .. } => "MemoryLimitError",
+        FieldError::System(_) => "FarfieldError",
+        FieldError::Internal(_) => "InternalError",
         FieldError::Interrupted => "Interrupted",
     }
 }

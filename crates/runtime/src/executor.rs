@@ -103,7 +103,7 @@ where
             .collect();
         for t in threads {
             if let Err(e) = t {
-                shared.fail(FieldError::Usage(format!("cannot start a thread: {e}")));
+                shared.fail(FieldError::System(format!("cannot start a thread: {e}; try fewer --workers")));
                 shared.live.fetch_sub(1, SeqCst);
             }
         }

@@ -133,7 +133,7 @@ pub fn visit_box(
                     Lookup::Here(p) => pages[*a] = Some(p),
                     Lookup::Failed(e) => return Err(e.into()),
                     // Held: it cannot have gone.
-                    Lookup::Absent => return Err(FieldError::Usage("a held page is absent".into())),
+                    Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
                 }
             }
             let lo: [u32; 3] = core::array::from_fn(|a| at.lo[a].max(b[a] * t.page[a]));

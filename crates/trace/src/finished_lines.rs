@@ -27,8 +27,6 @@ impl LineCut {
         j: &Joined,
         put: impl FnOnce(&FinishedLine<'_>) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
-        let code =
-            |r: Option<Reason>| r.and_then(|r| output::Reason::from_code(r as u8)).unwrap_or(output::Reason::Left);
         let Self { number, range, reason, columns } = self;
         let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
         put(&FinishedLine {
@@ -37,8 +35,8 @@ impl LineCut {
             time: &j.time[range.clone()],
             zone: &j.zone[range.clone()],
             fields: &values,
-            reason: code(*reason),
-            reason_backward: code(j.reason_backward.or(*reason)),
+            reason: reason.unwrap_or(Reason::Left),
+            reason_backward: j.reason_backward.or(*reason).unwrap_or(Reason::Left),
         })
     }
 }

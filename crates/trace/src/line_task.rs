@@ -3,8 +3,8 @@
 use crate::admission::{place_of, SeedOrder, SeedRule};
 use crate::finished_lines::{cut, LineSink};
 use crate::line_kinds::Tracer;
-use crate::pathlines::Units;
 use crate::resume::StateReader;
+use crate::spec::Units;
 use field::error::FieldError;
 use field::locator::{CellId, LANES};
 use field::nodes::Zone;

@@ -1,8 +1,7 @@
-//! What pathlines are asked for: between which times, and what is read at each step.
+//! Pathlines: between which times they go, when particles are let go, and what is read at each step.
 
-use crate::line_kinds::ReadAhead;
+use crate::spec::{PathSpec, Releases, TraceSpec};
 use crate::trace_times::{beyond, charge_times, every, is_later, is_within, Times};
-use crate::TraceSpec;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::expression::Condition;
@@ -14,53 +13,6 @@ use pager::Pager;
 use runtime::limits::charge_other;
 use std::any::Any;
 use std::sync::Arc;
-
-/// What is asked of pathlines beside [`kernels::streamline::Options`], of which the direction is that of time, and lengths and steps
-/// count for the whole line.
-#[derive(Clone, Debug, Default)]
-pub struct PathSpec {
-    /// When particles are let go; `None`: at the first time, or backward at the last.
-    pub from: Option<f64>,
-    /// Until when they are followed; `None`: to the last time, or backward to the first.
-    pub to: Option<f64>,
-    /// Longest step, time; the step of methods without step control. `None`: from the cell.
-    pub time_step: Option<f64>,
-    /// A step of the dataset holds until the next, instead of linear interpolation between them.
-    pub held: bool,
-    /// Streaklines: when particles are let go.
-    pub streak: Option<Releases>,
-    /// What is read before particles ask for it.
-    pub ahead: ReadAhead,
-    /// Keep points at the times of the dataset, the first and the last alone.
-    pub at_steps: bool,
-    /// Particles that wait for pages at most; `None`: as many as there are.
-    pub at_once: Option<usize>,
-    /// Read each window whole before anything goes on in it: for comparison.
-    pub units: Option<Units>,
-    /// Keep the segments that were passed: for comparison.
-    pub keeps_passed: bool,
-}
-
-/// Reads what a window (between two time steps, counted from the beginning of the run) takes, while nothing is computed.
-#[derive(Clone)]
-pub struct Units(pub Arc<dyn Fn(u32) -> Result<(), FieldError> + Send + Sync>);
-
-impl std::fmt::Debug for Units {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Units")
-    }
-}
-
-/// When the particles of a streakline are let go, between the times of its first and its last one.
-#[derive(Clone, Debug)]
-pub enum Releases {
-    /// Whenever so much time has passed.
-    Every(f64),
-    /// At every so many time steps of the dataset.
-    Steps(usize),
-    /// At these times.
-    At(Vec<f64>),
-}
 
 /// Most particles of one streakline.
 const MOST_RELEASES: f64 = 1e7;

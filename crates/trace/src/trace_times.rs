@@ -1,7 +1,6 @@
-//! What a trace over several times is asked for, and the times at which its lines are wanted.
+//! The times at which the lines of a trace over several times are wanted.
 
-use crate::timelines::TimelineSpec;
-use crate::TraceSpec;
+use crate::spec::{OutputTimes, OverTime};
 use field::dataset::Dataset;
 use field::decimal::Multiples;
 use field::error::FieldError;
@@ -10,75 +9,7 @@ use output::Moments;
 use pager::Pager;
 use runtime::limits::charge_other;
 use std::any::Any;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What a trace over several times is asked for, beside what one of a single time is.
-#[derive(Clone, Debug, Default)]
-pub struct OverTime {
-    /// Streamlines: of these time steps, one after the other; `None`: of the one of the trace.
-    pub steps: Option<Vec<usize>>,
-    /// Particles: when their lines are wanted; `None`: pathlines at every time step, others at the end.
-    pub outputs: Option<OutputTimes>,
-    /// Pathlines in a file for each time: how much of its line each particle trails behind it, time; none if 0.
-    pub trail: f64,
-    /// Timelines instead of pathlines.
-    pub timeline: Option<TimelineSpec>,
-    /// Where to keep the state of the particles, so that they can go on when there are more time steps.
-    pub save_state: Option<PathBuf>,
-    /// A state that was kept, to go on from.
-    pub resume: Option<PathBuf>,
-}
-
-impl OverTime {
-    /// Whether particles go on from a state, or may.
-    pub(crate) fn keeps(&self) -> bool {
-        self.save_state.is_some() || self.resume.is_some()
-    }
-
-    /// Whether there may be times behind the end of the run, for those that go on from its state; `None` where none can be kept.
-    pub(crate) fn may_go_on(&self) -> Option<bool> {
-        self.timeline.is_none().then_some(self.save_state.is_some())
-    }
-
-    /// Refuses what does not go together.
-    ///
-    /// # Errors
-    /// [`FieldError::Usage`].
-    pub(crate) fn check(&self, spec: &TraceSpec, is_file: bool, is_series: bool) -> Result<(), FieldError> {
-        let wrong = |what: &str| Err(FieldError::Usage(what.to_owned()));
-        match &spec.path {
-            None if self.outputs.is_some() => wrong("streamlines have no times of output; say of which time steps they are"),
-            None if self.keeps() => wrong("the state of streamlines is not kept: they do not go on with time"),
-            None if is_series && self.steps.is_none() => {
-                wrong("a .pvd lists files of several times, and these streamlines are of one; choose time steps (--steps), or write a .vtp")
-            }
-            Some(_) if self.steps.is_some() => wrong("particles go through all time steps; --steps is for streamlines"),
-            path if self.trail != 0.0 && path.as_ref().is_none_or(|p| p.streak.is_some() || self.timeline.is_some()) => {
-                wrong("only pathlines have a trail")
-            }
-            Some(_) if !(self.trail >= 0.0) => wrong("the time that a particle trails behind it must be 0 or more"),
-            Some(_) if self.trail > 0.0 && is_file && !is_series => {
-                wrong("a trail is drawn in the files of a .pvd, one for each time, and in no other output; write a .pvd, or leave --trail away")
-            }
-            Some(_) if self.timeline.is_some() && self.keeps() => {
-                wrong("the state of timelines is not kept: what is put in between goes all the way from the release; trace them anew")
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// When lines are wanted, between the times of the first release and the end.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OutputTimes {
-    /// At both and at every time step of the dataset between them.
-    Steps,
-    /// Whenever so much time has passed since the release.
-    Every(f64),
-    /// At these times.
-    At(Vec<f64>),
-}
 
 /// Most times at which lines are wanted: each is a file, or a line a seed.
 const MOST_OUTPUTS: f64 = 1e6;

@@ -1,7 +1,7 @@
 """The command line: `main` runs it and turns whatever happens into an exit code and, for errors, one clear line.
 
 Exit codes: 0 done, 1 data or run error, 2 usage or ambiguous input, 3 partial result, 4 memory limit too small, 5 network
-or access, 130 interrupted.
+or access, 70 a fault in Farfield, 130 interrupted.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def help_text() -> str:
             "Zarr, OME-Zarr, NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, images, raw; FILE::NAME for one of several.",
             "Every command has --json, -v and -q; those that read data --memory-limit 2GiB|50% and more.",
             "Exit codes: 0 done, 1 data or run error, 2 usage or ambiguous input, 3 partial result,",
-            "4 memory limit too small, 5 network or access, 130 interrupted.",
+            "4 memory limit too small, 5 network or access, 70 a fault in Farfield, 130 interrupted.",
             "",
             "Begin with: farfield demo",
         ]

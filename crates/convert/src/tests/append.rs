@@ -3,7 +3,6 @@
 use super::*;
 use crate::append::append_on;
 use crate::disk::Disk;
-use field::series::SeriesFiles;
 use std::sync::atomic::AtomicI64;
 
 /// Five steps over a steady grid, and the input of the first `count` of them, with a file each.

@@ -7,13 +7,20 @@ mod whole;
 
 use super::*;
 use field::boxes::{cells, BoxPyramid, Xyz};
-use field::catalog::{ArrayInfo, DType, FlowHeader, ReadCounter, Role, ZoneInfo};
+use field::catalog::{ArrayInfo, Catalog, DType, FlowHeader, ReadCounter, Role, RowReader, ZoneInfo};
+use field::error::FieldError;
+use field::paging::Layout;
+use field::series::SeriesFiles;
+use field::store::codec::Codec;
 use field::store::{Register, Store, StoreRows, ZoneIds};
 use pager::error::PageErrorKind;
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{ExtentTarget, Located, PageMap};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use testing::TestDir;
 
 /// Values `[step][c][k][j][i]` in memory.

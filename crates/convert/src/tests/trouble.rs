@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::disk::Disk;
+use crate::run::run;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
 
 #[test]
 fn killed_anywhere_it_resumes_to_the_same_bytes() {

@@ -2,8 +2,8 @@
 
 use super::piece::VolumeJob;
 use super::plan::VolumePlan;
+use super::report::VolumeReport;
 use super::spool::Spool;
-use super::VolumeReport;
 use crate::aligned::AlignedBytes;
 use crate::estimate::{LEVEL_SHARE, WRITE_RATE};
 use crate::pipeline::{Conversion, Output};

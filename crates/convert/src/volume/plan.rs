@@ -1,9 +1,8 @@
 //! What is to be done for a volume: units (one shard each), step by step and level by level, and the memory for them.
 
+use super::options::VolumeOptions;
 use super::rows::VolumeInput;
-use super::VolumeOptions;
-use crate::plan::{cut, number, ShardPiece, BUFFERS, CONTEXT, MAX_SLAB, RECORDS};
-use crate::slab::READ_BYTES;
+use crate::plan::{cut, number, ShardPiece, BUFFERS, CONTEXT, MAX_SLAB, READ_BYTES, RECORDS};
 use field::error::FieldError;
 use field::paging::choose;
 use field::store::codec::{Codec, CRC_BYTES};

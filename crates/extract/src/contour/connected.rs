@@ -508,7 +508,7 @@ fn held<'w>(pager: &Arc<Pager>, worker: &'w Worker, reads: &Reads, page: u64) ->
             pager::Lookup::Here(bytes) => pages.push(bytes),
             pager::Lookup::Failed(e) => return Ok(Err((id, e))),
             // Held: it cannot have gone.
-            pager::Lookup::Absent => return Err(FieldError::Usage("a held page is absent".into())),
+            pager::Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
         }
     }
     Ok(Ok((pages, holds)))

@@ -472,7 +472,7 @@ pub(crate) fn value_at(
             }
             Lookup::Failed(e) => return Err(e.into()),
             // Held: it cannot have gone.
-            Lookup::Absent => return Err(FieldError::Usage("a held page is absent".into())),
+            Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
         };
         let part = |a: usize| {
             let over = place[a] - f64::from(low[a]);

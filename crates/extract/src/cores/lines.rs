@@ -1,8 +1,8 @@
 //! From joined points to lines: orientation, filters, output.
 
 use super::plan::CorePlan;
+use super::spec::{provenance, CoreSpec};
 use super::store::{refused, CoreStore, StoredPoint, BEYOND, FAILED, HOLE, OWN};
-use super::{provenance, CoreSpec};
 use field::dataset::Dataset;
 use field::error::FieldError;
 use kernels::cores::chains::Chains;

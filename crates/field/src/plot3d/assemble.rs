@@ -1,14 +1,14 @@
 //! From readings to a catalog and layouts.
 
+use super::dataset::Plot3d;
 use super::headers::{self, flow_headers, velocity};
 use super::layout::{ArrayLayout, DataFiles, ZoneData};
 use super::measure::{Measure, Scales};
 use super::names::{group, none_taken, plain};
 use super::options::{Dimension, Format, Precision};
+use super::parts::{OpenedFile, Parts};
 use super::reading::{Encoding, FileReading, AVERAGED};
-use super::settings::Plot3dSettings;
 use super::sniff::file_name;
-use super::Plot3d;
 use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo, COUNTED, NUMBERED, SORTED};
 use crate::decimal::Multiples;
 use crate::error::FieldError;
@@ -16,50 +16,6 @@ use crate::series::SeriesFiles;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// A binary file (what the user gave, or what its text was converted to) and how it is read.
-#[derive(Clone, Debug)]
-pub(super) struct BinaryFile {
-    pub path: PathBuf,
-    pub reading: FileReading,
-}
-
-/// A file that was opened.
-#[derive(Clone, Debug)]
-pub(super) struct OpenedFile {
-    /// How the user's file is written.
-    pub text: Encoding,
-    /// The user's file.
-    pub given: PathBuf,
-    pub part: BinaryFile,
-}
-
-/// Everything that makes a dataset.
-pub(super) struct Parts {
-    pub grids: Vec<OpenedFile>,
-    pub q: Vec<OpenedFile>,
-    pub functions: Vec<OpenedFile>,
-    /// Names of functions.
-    pub names: Vec<String>,
-    pub steps: usize,
-    pub times: Option<Vec<f64>>,
-    /// Why times that files give are not used.
-    pub untimed: String,
-    /// How far apart the steps are, where the user says so.
-    pub dt: Option<f64>,
-    pub settings: Plot3dSettings,
-    /// Where they stand.
-    pub settings_path: PathBuf,
-    pub guessed: Vec<String>,
-    pub order_assumed: Vec<String>,
-}
-
-impl Parts {
-    /// An error that the settings have caused.
-    fn in_settings(&self, message: String) -> FieldError {
-        FieldError::format(&self.settings_path, message)
-    }
-}
 
 /// An array before it has a place: what it is, its first variable, its components.
 struct Variable {

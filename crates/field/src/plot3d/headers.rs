@@ -4,8 +4,8 @@
 //! are of one flow. Where zones say unlike things that is said, with what is used; so is a flow whose numbers do not go with its
 //! header, as of velocities that are divided by U_inf. Remarks are heard by runs that use what they are about ([`crate::uses`]).
 
-use super::assemble::{OpenedFile, Parts};
 use super::flowsample::{Flow, Sample};
+use super::parts::{OpenedFile, Parts};
 use super::settings::VelocityScale;
 use super::sniff::file_name;
 use crate::catalog::{FlowHeader, OF_ENERGY, OF_FREE_STREAM, OF_TIME};

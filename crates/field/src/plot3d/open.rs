@@ -1,19 +1,20 @@
 //! From paths to readings: which files there are, what each of them is, and which text has to be converted.
 
 use super::ascii::ConversionProgress;
-use super::assemble::{assemble, BinaryFile, OpenedFile, Parts};
+use super::assemble::assemble;
 use super::cache::Shelf;
+use super::dataset::Plot3d;
 use super::evidence;
+use super::input::Plot3dInput;
 use super::meta::MetaFile;
 use super::names;
 use super::options::{Format, Kind, Order, Plot3dOptions};
 use super::ordering;
+use super::parts::{BinaryFile, OpenedFile, Parts};
 use super::reading::{dims_text, Encoding, Expected, FileReading, ReadRequest};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
 use super::walk::Why;
-use super::Plot3d;
-use super::Plot3dInput;
 use crate::catalog::{DOUBT, EITHER};
 use crate::error::FieldError;
 use crate::file::FileBytes;

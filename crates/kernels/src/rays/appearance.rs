@@ -3,6 +3,9 @@
 use super::transfer::TransferFunction;
 use field::volume::VolumeLevel;
 
+/// Volumes and channels of a picture at most.
+pub const MOST_SOURCES: usize = 16;
+
 /// What limits a volume in space; all of it holds at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clip {

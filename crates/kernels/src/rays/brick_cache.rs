@@ -5,7 +5,8 @@
 
 use super::bricks::Bricks;
 use super::pages::{Context, Rooms};
-use super::scene::{RaySource, Scene};
+use super::scene::Scene;
+use super::source::RaySource;
 use std::sync::Arc;
 
 /// What a thread's context leaves to the next one.
@@ -69,7 +70,8 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bricks::{BrickState, Bricks, Room, EDGE};
+    use super::super::brick_shape::EDGE;
+    use super::super::bricks::{BrickState, Bricks, Room};
 
     const ROOM: Room = Room { element: 1, bytes: 2 << 20, cells: [1023; 3], all: false };
 

@@ -1,21 +1,10 @@
 //! How a brick's voxels are copied out of pages: piece by piece, as pages come, or all at once.
 
-use super::bricks::{BLOCKS, EDGE, SIDE};
+use super::brick_shape::{BLOCKS, CORNERS, EDGE, PLANE, ROW, SIDE, STRIP};
 use super::lanes::pick;
 use super::sample::SampledVoxel;
-use super::scene::RaySource;
+use super::source::RaySource;
 use field::volume::BLOCK;
-
-/// Corners of a brick along each axis.
-pub(crate) const CORNERS: usize = EDGE + 1;
-/// Numbers from a row of a strip to the next: the corners of a block's cells.
-pub(crate) const ROW: usize = BLOCK + 1;
-/// From a strip to the next.
-pub(crate) const STRIP: usize = ROW * CORNERS;
-/// From a plane to the next.
-pub(crate) const PLANE: usize = SIDE * STRIP;
-/// From a brick to the next: words of them, and eight can be read from any.
-pub(crate) const EACH: usize = (PLANE * CORNERS + 8 - ROW).next_multiple_of(8);
 
 /// A place in a page.
 pub(crate) struct FlatBlock<T> {

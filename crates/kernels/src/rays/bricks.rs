@@ -4,8 +4,8 @@
 //! Rays touch a page hundreds of times. In the page itself a tenth of the samples in pages of 32^3, and a third in pages of whole rows, lie
 //! in cells whose corners are in several pages, which take several times as long as others; at each page's end eight samples at a time
 //! are fewer; and each shape of a page has its own strides. A brick is [`EDGE`]^3 cells at a fixed place in the volume whatever the pages
-//! are. It is kept in *strips* of the corners of [`BLOCK`] cells along i, row after row and plane after plane, so that of a cell of bytes
-//! two rows come by one load: 44 KB. (In whole rows, 36 KB, rays in core took a twentieth more time. In blocks of [`BLOCK`]^3 cells with
+//! are. It is kept in *strips* of the corners of [`field::volume::BLOCK`] cells along i, row after row and plane after plane, so that of a cell of bytes
+//! two rows come by one load: 44 KB. (In whole rows, 36 KB, rays in core took a twentieth more time. In blocks of [`field::volume::BLOCK`]^3 cells with
 //! all their corners it was twice as large; samples took as long, but making it took a third of all time.) Which of its blocks may
 //! show something is said by the ranges that lie behind the voxels of each page, so that a brick that shows nothing is known without
 //! looking at its voxels, and rows that nothing is shown of are not copied.
@@ -17,21 +17,14 @@
 //! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
 //! blocks by two gathers at most. Its edges are such that it has the whole volume, or else goes along with rays.
 
-use super::brick_copy::{copy, masks_of, rows_of, FlatBlock, Masks, Pieces, CORNERS, EACH};
+use super::brick_copy::{copy, masks_of, rows_of, FlatBlock, Masks, Pieces};
+use super::brick_shape::{BLOCKS, CORNERS, EACH, EDGE, EDGE_BITS, SIDE};
 use super::lanes::I4;
 use super::sample::SampledVoxel;
-use super::scene::RaySource;
+use super::source::RaySource;
 use super::visible_blocks::{seen, shows, Rest};
 use super::window::WindowShape;
-use field::volume::BLOCK;
 
-/// Cells of a brick along each axis.
-pub(crate) const EDGE: usize = 32;
-/// As a power of two.
-pub(crate) const EDGE_BITS: u32 = EDGE.trailing_zeros();
-/// Blocks of a brick along each axis.
-pub(crate) const SIDE: usize = EDGE / BLOCK;
-pub(crate) const BLOCKS: usize = SIDE * SIDE * SIDE;
 /// Fewer bricks make room for each other before the rays of a tile are through, even of a tile that is narrower than a brick.
 const LEAST: usize = 20;
 /// More than neighbouring tiles have in common are of no use to one picture.

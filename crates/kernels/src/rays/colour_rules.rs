@@ -1,7 +1,7 @@
 //! Numbers that become colours by other rules than a transfer function of one channel: colours as they are stored, and labels.
 
 use super::appearance::{ColourOpacity, Projection, VolumeAppearance, VoxelPaint};
-use super::scene::SceneError;
+use super::scene_error::SceneError;
 use super::transfer::{TransferEntry, TransferFunction, TransferTable};
 use crate::draw::srgb_to_linear;
 use field::volume::{Missing, VolumeArray, VoxelType};

@@ -1,7 +1,7 @@
 //! Voxels around a sample, wherever their pages lie.
 
 use super::pages::Context;
-use super::scene::RaySource;
+use super::source::RaySource;
 use field::volume::Voxel;
 use pager::PageId;
 

@@ -4,11 +4,10 @@
 //! pixel stops at each of them, nearest first, and goes on from there: cast anew to each, a picture with a translucent surface took
 //! eight times as long as one without.
 
+use super::lane::{opaque, Lane};
 use super::lanes::F4;
-use super::march::{opaque, Lane};
 use super::multichannel::ProjectionState;
-use super::ray::Ray;
-use super::scene::RayPosition;
+use super::ray::{Ray, RayPosition};
 use crate::draw::MOST_SAMPLES;
 use core::cmp::Ordering;
 

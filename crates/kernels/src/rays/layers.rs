@@ -6,7 +6,9 @@
 //! strips come to in a few layers of the volume is little, however many layers there are. Where rays go along the rows, all over a picture,
 //! those that stand in one layer share the rows that lie at one place across it.
 
-use super::scene::{RaySource, Scene};
+use super::ray::VoxelRay;
+use super::scene::Scene;
+use super::source::RaySource;
 use super::tile::TILE;
 use field::volume::VolumeArray;
 use pager::PageId;
@@ -47,22 +49,6 @@ pub struct Strips {
     most: f64,
     /// Bytes of a row of pages in its whole length.
     row: u64,
-}
-
-/// A ray in voxels, whether it meets the volume or not.
-pub(super) struct VoxelRay {
-    pub(super) origin: [f64; 3],
-    pub(super) step: [f64; 3],
-}
-
-impl VoxelRay {
-    fn at(&self, t: f64) -> [f64; 3] {
-        core::array::from_fn(|a| self.step[a].mul_add(t, self.origin[a]))
-    }
-
-    fn length(&self) -> f64 {
-        self.step.iter().map(|s| s * s).sum::<f64>().sqrt()
-    }
 }
 
 /// Rays that go less than this share of their way along the middle one go along the rows.

@@ -1,196 +1,16 @@
 //! One ray through one volume, front to back.
 
+use super::blend::{composite, composite_each, indices};
 use super::bricks::BrickState;
 use super::corners::{cell, Lack};
-use super::lanes::{firsts, numbers, zeros, F4, F8, I4, I8};
+use super::lane::Lane;
+use super::lanes::{firsts, numbers, zeros, I4, I8};
 use super::pages::{Context, TilePageState};
 use super::queue::{block_box, box_of, brick_of, Ended, SampleQueue, TOGETHER};
-use super::ray::{Ray, RaySegment, SEGMENT};
+use super::ray::{Ray, RaySegment, Tips, SEGMENT};
 use super::sample::{between, PageRun, SampledVoxel};
-use super::scene::RaySource;
-use super::transfer::{TransferEntry, TransferTable};
+use super::source::RaySource;
 use field::volume::BLOCK;
-
-/// How far a ray is.
-#[derive(Copy, Clone)]
-pub(crate) struct Lane {
-    /// Next sample.
-    pub n: i64,
-    /// Light so far, and opacity.
-    pub colour: F4,
-    /// Share of light that comes through what is behind, in each lane.
-    pub through: F4,
-    pub done: bool,
-    /// Something that cannot be had was left out.
-    pub gap: bool,
-    /// How it was before the last sample, where that stands for another length than others: a ray that goes on takes it anew.
-    pub before: Before,
-}
-
-/// Light and opacity before sample `n`.
-#[derive(Copy, Clone)]
-pub(crate) struct Before {
-    pub n: i64,
-    pub colour: F4,
-    pub through: F4,
-}
-
-/// What the first and the last of some samples stand for beyond a step each, where they are the first and the last of their ray.
-#[derive(Copy, Clone)]
-pub(crate) struct Tips {
-    pub first: f32,
-    pub last: f32,
-    /// Number of the last.
-    pub n: i64,
-}
-
-impl Tips {
-    /// They are not.
-    pub(crate) const NONE: Self = Self { first: 0.0, last: 0.0, n: i64::MAX };
-
-    /// Of samples from one number to another.
-    #[inline(always)]
-    pub(super) fn of(ray: &Ray, first: i64, last: i64) -> Self {
-        Self {
-            first: if first == ray.first { ray.ends[0] } else { 0.0 },
-            last: if last == ray.last - 1 { ray.ends[1] } else { 0.0 },
-            n: last,
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn any(&self) -> bool {
-        self.first != 0.0 || self.last != 0.0
-    }
-
-    /// How many steps sample `at` of `count` stands for.
-    #[inline(always)]
-    pub(crate) fn length(&self, at: usize, count: usize) -> f32 {
-        let of = |is: bool, end: f32| if is { end } else { 0.0 };
-        (1.0 + of(at == 0, self.first) + of(at + 1 == count, self.last)).max(0.0)
-    }
-}
-
-impl Lane {
-    /// Rays of one pixel, one through each source, at the first sample of any.
-    pub(crate) fn of_all(rays: &[Ray]) -> Self {
-        let first = rays.iter().filter(|r| r.first < r.last).map(|r| r.first).min();
-        Self {
-            n: first.unwrap_or(0),
-            colour: F4::splat(0.0),
-            through: F4::splat(1.0),
-            done: first.is_none(),
-            gap: false,
-            before: Before { n: i64::MAX, colour: F4::splat(0.0), through: F4::splat(1.0) },
-        }
-    }
-
-    /// Remembers how it is before sample `n`.
-    #[inline(always)]
-    pub(crate) fn remember(&mut self, n: i64) {
-        self.before = Before { n, colour: self.colour, through: self.through };
-    }
-
-    /// One more sample.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, e: TransferEntry) {
-        let e = e.light();
-        self.colour = self.colour.fma(self.through, e);
-        self.through = self.through.fnma(self.through, e.last());
-    }
-}
-
-/// A ray ends where what is behind can change no 8-bit sRGB channel of the pixel by half a step, whatever it is. That is light
-/// of `0.0044 L^0.58` for a channel of light L, since the curve of sRGB rises by `0.44 L^-0.58` there (12.9 near black); a straight line
-/// below that is the bound here, for the darkest channel.
-const DARK: f32 = 1.2e-4;
-const OF_LIGHT: f32 = 0.0042;
-
-#[inline(always)]
-pub(crate) fn opaque(colour: F4, through: F4) -> bool {
-    let t = through.first();
-    if t > DARK + OF_LIGHT {
-        return false;
-    }
-    let [r, g, b, _] = colour.to_array();
-    let least = if r < g { r } else { g };
-    let least = if least < b { least } else { b };
-    t <= least.mul_add(OF_LIGHT, DARK)
-}
-
-/// Whether [`opaque`] may hold for any of four.
-#[inline(always)]
-pub(crate) fn may_be_opaque(throughs: [F8; 2]) -> bool {
-    let most = F8::splat(DARK + OF_LIGHT);
-    throughs[0].at_most(throughs[1]).any_at_most(most)
-}
-
-/// [`opaque`] of numbers.
-pub(crate) fn opaque_at([r, g, b]: [f32; 3], through: f32) -> bool {
-    opaque(F4::from([r, g, b, 0.0]), F4::splat(through))
-}
-
-/// Entries of eight values.
-#[inline(always)]
-pub(crate) fn indices<T: SampledVoxel>(table: &TransferTable, v: F8) -> I8 {
-    let x = F8::splat(table.offset).fma(v, F8::splat(table.scale));
-    let i = x.at_least(F8::splat(0.0)).at_most(F8::splat(table.top)).round();
-    if T::FLOAT {
-        v.number(i, I8::splat(table.entries.len() as i32 - 1))
-    } else {
-        i
-    }
-}
-
-/// Light of samples in their order. Nothing is said of where they end when the ray is opaque before the last.
-#[inline(always)]
-fn blend(table: &TransferTable, at: &[i32], colour: &mut F4, through: &mut F4) {
-    for &i in at {
-        // SAFETY: indices lie between 0 and the table's last.
-        let e = unsafe { table.entries.get_unchecked(i as usize) }.light();
-        *colour = colour.fma(*through, e);
-        *through = through.fnma(*through, e.last());
-    }
-}
-
-/// Blends samples and says whether the ray is opaque then; it is so at the same sample however many come at a time.
-#[inline(always)]
-pub(crate) fn composite(table: &TransferTable, at: &[i32], lane: &mut Lane) -> bool {
-    let (mut c, mut t) = (lane.colour, lane.through);
-    blend(table, at, &mut c, &mut t);
-    if !opaque(c, t) {
-        (lane.colour, lane.through) = (c, t);
-        return false;
-    }
-    last_of(table, at, lane);
-    true
-}
-
-/// The same of samples of which one is known to be the last.
-#[inline(never)]
-pub(crate) fn last_of(table: &TransferTable, at: &[i32], lane: &mut Lane) {
-    for i in at {
-        blend(table, core::slice::from_ref(i), &mut lane.colour, &mut lane.through);
-        if opaque(lane.colour, lane.through) {
-            return;
-        }
-    }
-}
-
-/// As [`composite`], one by one: of samples of which some are `lost` (a bit each), or whose first and last stand for other lengths. The ray
-/// has a gap if it comes to a lost one. How many samples come at a time depends on when pages came, so what lies behind the last that
-/// is seen must not count.
-#[inline(never)]
-pub(crate) fn composite_each(table: &TransferTable, at: &[i32], lost: u64, tips: Tips, lane: &mut Lane) -> bool {
-    at.iter().enumerate().any(|(n, i)| {
-        lane.gap |= lost >> n & 1 == 1;
-        if n + 1 == at.len() && tips.last != 0.0 {
-            lane.remember(tips.n);
-        }
-        lane.add(table.entries[*i as usize].over(tips.length(n, at.len())));
-        opaque(lane.colour, lane.through)
-    })
-}
 
 /// Makes a ray go up to sample `until`, or to where a page is absent: by bricks, where there are any and there are `queues`. What was
 /// gathered of them then lies in the queue of this number, and is not blended yet.
@@ -525,7 +345,7 @@ fn across<T: SampledVoxel>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::transfer::TransferFunction;
+    use super::super::transfer::{TransferFunction, TransferTable};
     use super::*;
 
     #[test]

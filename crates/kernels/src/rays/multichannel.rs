@@ -6,15 +6,16 @@
 //! add their light in the order in which they were named; only then does the ray go on. So a sample is the unit that can be
 //! restarted: what it needs of all volumes is found before any of it is blended.
 
-use super::appearance::Projection;
+use super::appearance::{Projection, MOST_SOURCES};
 use super::colour_rules::{Colour, Tint};
 use super::corners::{around, cell, gradient, Lack};
+use super::lane::{opaque, Lane};
 use super::lanes::{F4, I4};
-use super::march::{opaque, Lane};
 use super::pages::{Context, TilePageState};
 use super::ray::{Ray, RaySegment, ONE, PART, SEGMENT};
 use super::sample::{between, SampledVoxel};
-use super::scene::{RaySource, Scene, MOST_SOURCES};
+use super::scene::Scene;
+use super::source::RaySource;
 use super::transfer::TransferEntry;
 use field::volume::{Voxel, VoxelType, BLOCK};
 use field::with_voxel;
@@ -99,10 +100,10 @@ impl<'a> SampleRequest<'a> {
 }
 
 /// Takes a sample; one for each voxel type.
-pub(crate) type Sampler = fn(&SampleRequest<'_>, &mut Context, &mut Option<(i64, RaySegment)>) -> SampleLight;
+type Sampler = fn(&SampleRequest<'_>, &mut Context, &mut Option<(i64, RaySegment)>) -> SampleLight;
 
 /// The sampler of a voxel type.
-pub(crate) fn sampler(voxel: VoxelType) -> Sampler {
+fn sampler(voxel: VoxelType) -> Sampler {
     with_voxel!(voxel, T => sample::<T>)
 }
 
@@ -140,7 +141,7 @@ pub(crate) fn march(
             }
             let best = tallies.get(s).map_or(f32::NEG_INFINITY, |t| t.best);
             let asked = SampleRequest { source, ray, forward, best, n };
-            match (source.sampler)(&asked, cx, &mut walk.segment) {
+            match sampler(source.array.brick.voxel)(&asked, cx, &mut walk.segment) {
                 SampleLight::Nothing(until) => {
                     walk.until = until;
                     next = next.min(until);

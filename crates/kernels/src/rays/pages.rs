@@ -6,7 +6,7 @@ use super::bricks::{BrickState, Bricks, Room};
 use super::colour_rules::Tint;
 use super::empty_space::{known, range_of, Maps, PlaceState};
 use super::sample::SampledVoxel;
-use super::scene::{largest_page, RaySource};
+use super::source::{largest_page, RaySource};
 use field::translate::NodeAddress;
 use field::volume::BLOCK;
 use pager::{Lookup, PageId, Worker};

@@ -4,14 +4,14 @@
 
 use super::appearance::Projection;
 use super::bricks::BrickState;
+use super::lane::Lane;
 use super::lanes::{firsts, F8};
-use super::march::Lane;
 use super::multichannel::{sample, ProjectionState, SampleLight, SampleRequest};
 use super::pages::{Context, TilePageState};
 use super::queue::{block_box, brick_of, Ended, QueuedSamples};
 use super::ray::{Ray, RaySegment, SEGMENT};
 use super::sample::SampledVoxel;
-use super::scene::RaySource;
+use super::source::RaySource;
 
 /// Makes a ray go up to sample `until`, or to where a page is absent; through bricks where there are any.
 pub(crate) fn march<T: SampledVoxel>(

@@ -4,12 +4,13 @@
 //! of a ray waits for the one before it. (All three in turns for each eight took a fifth more time: each waited for what the one before
 //! it had fetched, or had guessed wrong of it.)
 
-use super::brick_copy::{EACH, PLANE, ROW, STRIP};
-use super::bricks::{Bricks, ALIKE, CODES, EDGE, EDGE_BITS, NOTHING, WORDS};
+use super::blend::{composite, composite_each, indices, last_of};
+use super::brick_shape::{EACH, EDGE, EDGE_BITS, PLANE, ROW, STRIP};
+use super::bricks::{Bricks, ALIKE, CODES, NOTHING, WORDS};
+use super::lane::{may_be_opaque, opaque, Lane};
 use super::lanes::{firsts, numbers, F8, I4, I8};
-use super::march::{composite, composite_each, indices, last_of, may_be_opaque, opaque, Lane, Tips};
 use super::pages::Context;
-use super::ray::{Ray, RaySegment, BITS, SEGMENT};
+use super::ray::{Ray, RaySegment, Tips, BITS, SEGMENT};
 use super::sample::{in_brick, SampledVoxel};
 use super::transfer::{TransferEntry, TransferTable};
 use field::volume::BLOCK;

@@ -10,7 +10,6 @@
 //! one sample is in the middle of that: box edges had teeth.
 
 use super::lanes::{D4, F4, I4};
-use super::march::Tips;
 
 /// Samples of a segment.
 pub(crate) const SEGMENT: i64 = 64;
@@ -81,6 +80,93 @@ impl Ray {
         }
         // Standing still in all directions does not occur: rays have a length.
         n + (most.clamp(0.0, 1e15) as i64) + 1
+    }
+}
+
+/// What the first and the last of some samples stand for beyond a step each, where they are the first and the last of their ray.
+#[derive(Copy, Clone)]
+pub(crate) struct Tips {
+    pub first: f32,
+    pub last: f32,
+    /// Number of the last.
+    pub n: i64,
+}
+
+impl Tips {
+    /// They are not.
+    pub(crate) const NONE: Self = Self { first: 0.0, last: 0.0, n: i64::MAX };
+
+    /// Of samples from one number to another.
+    #[inline(always)]
+    pub(super) fn of(ray: &Ray, first: i64, last: i64) -> Self {
+        Self {
+            first: if first == ray.first { ray.ends[0] } else { 0.0 },
+            last: if last == ray.last - 1 { ray.ends[1] } else { 0.0 },
+            n: last,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn any(&self) -> bool {
+        self.first != 0.0 || self.last != 0.0
+    }
+
+    /// How many steps sample `at` of `count` stands for.
+    #[inline(always)]
+    pub(crate) fn length(&self, at: usize, count: usize) -> f32 {
+        let of = |is: bool, end: f32| if is { end } else { 0.0 };
+        (1.0 + of(at == 0, self.first) + of(at + 1 == count, self.last)).max(0.0)
+    }
+}
+
+/// A place on a ray.
+#[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
+pub(crate) struct RayPosition {
+    /// The first sample that lies beyond it.
+    pub n: i64,
+    /// How much farther it is than where the step of the sample before that ends, in steps: from -1/2 to 1/2.
+    pub beyond: f32,
+}
+
+impl RayPosition {
+    /// Before all.
+    pub(crate) const NONE: Self = Self { n: i64::MIN, beyond: 0.0 };
+
+    /// So many steps from where t = 0 is.
+    pub(super) fn of(steps: f64) -> Self {
+        // Samples are what their numbers say up to 2^53; rounding of what is farther off means nothing any more.
+        let n = (steps - 0.5).ceil().clamp(-9e15, 9e15);
+        Self { n: n as i64, beyond: (steps - n).clamp(-0.5, 0.5) as f32 }
+    }
+
+    /// Ends a ray here, if it goes so far.
+    pub(crate) fn end(self, ray: Ray) -> Ray {
+        let own = Self { n: ray.last, beyond: ray.ends[1] };
+        if self.n <= ray.first {
+            Ray { last: ray.first.min(ray.last), ..ray }
+        } else if self < own {
+            Ray { last: self.n, ends: [ray.ends[0], self.beyond], ..ray }
+        } else {
+            ray
+        }
+    }
+}
+
+/// A ray in voxels, whether it meets the volume or not.
+pub(super) struct VoxelRay {
+    pub(super) origin: [f64; 3],
+    pub(super) step: [f64; 3],
+}
+
+impl VoxelRay {
+    /// The place so many steps on.
+    pub(super) fn at(&self, t: f64) -> [f64; 3] {
+        core::array::from_fn(|a| self.step[a].mul_add(t, self.origin[a]))
+    }
+
+    /// The length of a step, in voxels.
+    pub(super) fn length(&self) -> f64 {
+        self.step.iter().map(|s| s * s).sum::<f64>().sqrt()
     }
 }
 

@@ -5,7 +5,7 @@
 //! to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`; all else in single precision. What is computed
 //! here in lanes and one by one rounds alike, so that it does not matter which way a sample was taken.
 
-use super::brick_copy::{PLANE, ROW};
+use super::brick_shape::{PLANE, ROW};
 use super::lanes::{pairs_f32, F8, I4, I8};
 use super::ray::{RaySegment, BITS, ONE, PART};
 use field::volume::{Extremes, Voxel};

@@ -1,13 +1,17 @@
 //! What is to be seen, made ready: cameras as rays, transfer functions as tables.
 
-use super::appearance::{Manner, Projection, VolumeAppearance};
+use super::appearance::{Manner, Projection, VolumeAppearance, MOST_SOURCES};
 use super::colour_rules::{tint, Tint};
-use super::layers::VoxelRay;
-use super::ray::{Ray, LONGEST_STEP};
+use super::lanes::I4;
+use super::ray::{Ray, RayPosition, VoxelRay, LONGEST_STEP};
+use super::sample::SampledVoxel;
+use super::scene_error::SceneError;
 use super::shade::Lamps;
-use super::transfer::{room, TransferError, TransferTable};
-use crate::draw::{Camera, CameraError, Lens};
-use field::volume::{Placement, VolumeArray, VoxelType};
+use super::source::{largest_page, RaySource};
+use super::transfer::TransferTable;
+use super::view::View;
+use crate::draw::Camera;
+use field::volume::{Placement, VoxelType};
 use glam::{DMat3, DVec3, Vec3};
 use std::sync::Arc;
 
@@ -26,162 +30,6 @@ pub struct RaySetting {
     pub skip: bool,
 }
 
-/// Why rays cannot be cast.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SceneError {
-    /// The camera makes no sense.
-    #[error(transparent)]
-    Camera(#[from] CameraError),
-    /// A length that is none.
-    #[error("{0} must be a positive number")]
-    Length(&'static str),
-    /// No such channel.
-    #[error("the volume has no channel {0}")]
-    Channel(usize),
-    /// Channels that are one colour lie in arrays of their own.
-    #[error("channels {0:?} are not stored side by side, so they are no colour; show them as channels of their own")]
-    Apart(Vec<usize>),
-    /// Maxima of what has no order.
-    #[error("projections and surfaces are those of numbers: colours and labels are composited")]
-    Projected,
-    /// Nodes that make no sense.
-    #[error(transparent)]
-    Transfer(#[from] TransferError),
-    /// More than a picture takes.
-    #[error("a picture takes {MOST_SOURCES} volumes and channels at most, not {0}")]
-    Many(usize),
-    /// Steps that leave out too much.
-    #[error("steps of {dt} along rays are longer than {} voxels; take at most {most}", LONGEST_STEP)]
-    LongSteps {
-        /// What was asked for.
-        dt: f64,
-        /// What would do.
-        most: f64,
-    },
-    /// The voxels do not span a space.
-    #[error("the volume's axes do not span a space, or its voxels have no size")]
-    Flat,
-    /// Pages or axes too long for 32 bits.
-    #[error("the volume has {0} voxels along an axis; rays take at most 2^30")]
-    Long(u32),
-}
-
-/// Volumes and channels of a picture at most.
-pub const MOST_SOURCES: usize = 16;
-
-/// One channel, or colour, of one volume, as rays meet it.
-pub(crate) struct RaySource {
-    pub number: u32,
-    pub array: VolumeArray,
-    pub component: usize,
-    pub step: u32,
-    /// Cells along each axis.
-    pub cells: [u32; 3],
-    /// Elements of a page from a voxel to the next.
-    pub strides: [i32; 3],
-    /// What numbers are multiplied by when they come out of interpolation.
-    pub unit: f32,
-    /// Voxels of a page, and blocks.
-    pub page: [i32; 3],
-    pub blocks: [i32; 3],
-    /// Blocks of pages are those of the whole volume: pages are whole blocks along each axis, or there is but one.
-    pub blocks_align: bool,
-    /// Voxels of a page whose cells lie in it, along each axis.
-    pub inner: super::lanes::I4,
-    pub table: TransferTable,
-    /// Of 8-bit numbers: the next one from each on that is seen; 256 where there is none.
-    pub next_seen: Option<Box<[u16; 256]>>,
-    pub skip: bool,
-    /// How numbers become colours, where that is not the table alone.
-    pub tint: Tint,
-    pub projection: Projection,
-    pub nearest: bool,
-    pub lamps: Option<Lamps>,
-    /// From a gradient along i, j, k to one in space.
-    pub to_space: DMat3,
-    /// Takes a sample; see [`super::mixed`].
-    pub sampler: super::multichannel::Sampler,
-    look: usize,
-}
-
-impl RaySource {
-    /// What is added to positions before they are rounded down.
-    pub(crate) fn shift(&self) -> f64 {
-        if self.nearest {
-            0.5
-        } else {
-            0.0
-        }
-    }
-
-    /// Voxels that samples stand in along each axis: cells, or the nearest voxels.
-    pub(crate) fn spans(&self) -> [u32; 3] {
-        if self.nearest {
-            self.cells.map(|n| n + 1)
-        } else {
-            self.cells
-        }
-    }
-
-    /// Whether it is one channel through a transfer function and nothing else.
-    pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.tint, Tint::Plain)
-            && self.projection == Projection::Composite
-            && !self.nearest
-            && self.lamps.is_none()
-    }
-
-    /// Whether rays may take its values out of bricks: it is plain, or the largest or mean value of one channel.
-    pub(crate) fn by_bricks(&self) -> bool {
-        self.is_plain() || self.is_projected()
-    }
-
-    /// Whether it is the largest or mean value of one channel.
-    fn is_projected(&self) -> bool {
-        let projects = matches!(self.projection, Projection::Maximum | Projection::Mean);
-        projects && matches!(self.tint, Tint::Plain) && !self.nearest
-    }
-
-    /// Whether cells may show something whose numbers are in these ranges, by component. What it refuses contributes nothing.
-    #[inline]
-    pub(crate) fn shows(&self, range: impl Fn(usize) -> [f64; 2]) -> bool {
-        let unit = f64::from(self.unit);
-        match (&self.tint, self.projection) {
-            (Tint::Plain, Projection::Composite) => {
-                let [a, b] = range(self.component);
-                self.table.shows((a * unit) as f32, (b * unit) as f32)
-            }
-            // Smaller values than the smallest that is seen change no maximum that is.
-            (Tint::Plain, Projection::Maximum) => {
-                let [a, b] = range(self.component);
-                a <= b && self.table.shows_up_to((b * unit) as f32)
-            }
-            (_, Projection::Surface { value }) => {
-                // In single precision, as samples are: a value may be a little more than what it is there.
-                let [a, b] = range(self.component);
-                let high = (b * unit) as f32;
-                a <= b && high + room(high.abs().max(((a * unit) as f32).abs())) >= value as f32 * self.unit
-            }
-            (_, Projection::Mean) => true,
-            (tint, _) => tint.shows(&self.table, range),
-        }
-    }
-
-    /// Whether stored numbers from `low` to `high` show anything.
-    #[inline(always)]
-    pub(crate) fn seen<T: super::sample::SampledVoxel>(&self, low: T, high: T) -> bool {
-        match &self.next_seen {
-            // Of 8-bit numbers: the next one that is seen, from each on.
-            Some(next) => u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32,
-            // As [`Self::shows`] has it.
-            None if self.projection == Projection::Maximum => {
-                low <= high && self.table.shows_up_to(high.to_f32() * T::UNIT)
-            }
-            None => super::empty_space::shows(&self.table, T::UNIT, low, high),
-        }
-    }
-}
-
 /// Affine map from space to voxel indices.
 #[derive(Copy, Clone, Debug)]
 struct Inverse {
@@ -197,55 +45,6 @@ impl Inverse {
     }
     fn point(&self, x: DVec3) -> DVec3 {
         self.matrix * (x - self.origin)
-    }
-}
-
-/// The rays of a picture.
-#[derive(Clone, Debug)]
-pub(crate) struct View {
-    eye: DVec3,
-    axes: DMat3,
-    /// Pixels a unit of slope (central), or of length (parallel).
-    scale: f64,
-    center: [f64; 2],
-    parallel: bool,
-}
-
-impl View {
-    pub(crate) fn new(camera: &Camera, size: [u32; 2]) -> Result<Self, CameraError> {
-        camera.check()?;
-        let [width, height] = size.map(f64::from);
-        let (scale, parallel) = match camera.lens {
-            Lens::Perspective { fov_degrees } => (height * 0.5 / (fov_degrees.to_radians() * 0.5).tan(), false),
-            Lens::Orthographic { height: shown } => (height / shown, true),
-        };
-        Ok(Self {
-            eye: DVec3::from_array(camera.position),
-            axes: camera.axes(),
-            scale,
-            center: [camera.center[0] * width, camera.center[1] * height],
-            parallel,
-        })
-    }
-
-    /// Whether all rays have one direction.
-    pub(crate) fn parallel(&self) -> bool {
-        self.parallel
-    }
-
-    /// The line of sight.
-    pub(crate) fn forward(&self) -> DVec3 {
-        self.axes.z_axis
-    }
-
-    /// Where t = 0 is on the ray through a pixel position, and its direction, of length 1.
-    pub(crate) fn ray(&self, u: f64, v: f64) -> (DVec3, DVec3) {
-        let (a, b) = ((u - self.center[0]) / self.scale, (self.center[1] - v) / self.scale);
-        if self.parallel {
-            (self.eye + self.axes.x_axis * a + self.axes.y_axis * b, self.axes.z_axis)
-        } else {
-            (self.eye, (self.axes.x_axis * a + self.axes.y_axis * b + self.axes.z_axis).normalize())
-        }
     }
 }
 
@@ -331,7 +130,7 @@ impl Scene {
         let dt = self.setting.dt;
         let origin = inverse.point(o);
         let step = inverse.matrix * d * dt;
-        let mut t = Interval { low: if self.view.parallel { f64::NEG_INFINITY } else { 0.0 }, high: f64::INFINITY };
+        let mut t = Interval { low: if self.view.parallel() { f64::NEG_INFINITY } else { 0.0 }, high: f64::INFINITY };
         for a in 0..3 {
             let mut ends = [0.0, f64::from(source.cells[a])];
             if let Some(v) = look.clip.voxels {
@@ -363,47 +162,14 @@ impl Scene {
     }
 }
 
-/// A place on a ray.
-#[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
-pub(crate) struct RayPosition {
-    /// The first sample that lies beyond it.
-    pub n: i64,
-    /// How much farther it is than where the step of the sample before that ends, in steps: from -1/2 to 1/2.
-    pub beyond: f32,
-}
-
-impl RayPosition {
-    /// Before all.
-    pub(crate) const NONE: Self = Self { n: i64::MIN, beyond: 0.0 };
-
-    /// So many steps from where t = 0 is.
-    fn of(steps: f64) -> Self {
-        // Samples are what their numbers say up to 2^53; rounding of what is farther off means nothing any more.
-        let n = (steps - 0.5).ceil().clamp(-9e15, 9e15);
-        Self { n: n as i64, beyond: (steps - n).clamp(-0.5, 0.5) as f32 }
-    }
-
-    /// Ends a ray here, if it goes so far.
-    pub(crate) fn end(self, ray: Ray) -> Ray {
-        let own = Self { n: ray.last, beyond: ray.ends[1] };
-        if self.n <= ray.first {
-            Ray { last: ray.first.min(ray.last), ..ray }
-        } else if self < own {
-            Ray { last: self.n, ends: [ray.ends[0], self.beyond], ..ray }
-        } else {
-            ray
-        }
-    }
-}
-
 impl Scene {
     /// Of a pixel, from a depth along the line of sight to where that is on its ray.
     pub(crate) fn place_of(&self, x: u32, y: u32) -> impl Fn(f64) -> RayPosition + '_ {
         let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
-        let cosine = d.dot(self.view.axes.z_axis);
+        let cosine = d.dot(self.view.forward());
         move |depth| {
             let t = depth / cosine;
-            if t > 0.0 || self.view.parallel && t > f64::NEG_INFINITY {
+            if t > 0.0 || self.view.parallel() && t > f64::NEG_INFINITY {
                 RayPosition::of(t / self.setting.dt)
             } else {
                 RayPosition::NONE
@@ -416,7 +182,7 @@ impl Scene {
         let rays = self.sources.iter().map(|source| self.ray(source, x, y)).filter(|ray| ray.first < ray.last);
         let steps = rays.map(|ray| [ray.first, ray.last]).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])?;
         let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
-        Some(steps.map(|n| n as f64 * self.setting.dt * d.dot(self.view.axes.z_axis)))
+        Some(steps.map(|n| n as f64 * self.setting.dt * d.dot(self.view.forward())))
     }
 
     /// A ray of a pixel without what lies beyond a depth along the line of sight.
@@ -461,9 +227,9 @@ fn source(setting: &RaySetting, look: &VolumeAppearance, n: usize, inverse: &Inv
     let array = made.array;
     let unit = match array.brick.voxel {
         _ if !matches!(made.tint, Tint::Plain) => 1.0,
-        VoxelType::Uint8 => <u8 as super::sample::SampledVoxel>::UNIT,
-        VoxelType::Uint16 => <u16 as super::sample::SampledVoxel>::UNIT,
-        VoxelType::Int16 => <i16 as super::sample::SampledVoxel>::UNIT,
+        VoxelType::Uint8 => <u8 as SampledVoxel>::UNIT,
+        VoxelType::Uint16 => <u16 as SampledVoxel>::UNIT,
+        VoxelType::Int16 => <i16 as SampledVoxel>::UNIT,
         _ => 1.0,
     };
     let length = length.unwrap_or(setting.unit);
@@ -500,7 +266,7 @@ fn source(setting: &RaySetting, look: &VolumeAppearance, n: usize, inverse: &Inv
             let page = array.brick.page[a];
             page.is_multiple_of(field::volume::BLOCK as u32) || page >= look.level.dims[a]
         }),
-        inner: super::lanes::I4::new([pi - 1, pj - 1, pk - 1, 0]),
+        inner: I4::new([pi - 1, pj - 1, pk - 1, 0]),
         table,
         next_seen,
         skip: setting.skip && *projection != Projection::Mean,
@@ -509,7 +275,6 @@ fn source(setting: &RaySetting, look: &VolumeAppearance, n: usize, inverse: &Inv
         projection: *projection,
         lamps: shading.as_ref().map(Lamps::of),
         to_space: inverse.matrix.transpose(),
-        sampler: super::multichannel::sampler(array.brick.voxel),
         look: n,
         array: array.clone(),
     })
@@ -534,9 +299,4 @@ impl Scene {
     pub fn largest_page(&self) -> usize {
         largest_page(&self.sources)
     }
-}
-
-/// Bytes of the largest page of any of these, one at least.
-pub(super) fn largest_page(sources: &[RaySource]) -> usize {
-    sources.iter().map(|s| s.array.brick.bytes()).fold(1, usize::max)
 }

@@ -1,8 +1,8 @@
 //! Tiles whose rays wait, in little memory: what follows from the scene is left out, and made again when they go on.
 
 use super::depth_samples::RayLight;
+use super::lane::{Before, Lane};
 use super::lanes::F4;
-use super::march::{Before, Lane};
 use super::multichannel::ProjectionState;
 use super::tile::{any_of, Bound, RayTile};
 

@@ -1,17 +1,19 @@
 //! A tile of rays as a restartable task.
 
 use super::brick_cache::BrickCache;
-use super::bricks::{EDGE, EDGE_BITS};
+use super::brick_shape::{EDGE, EDGE_BITS};
 use super::depth_samples::{RayLight, Stops, MOST_STOPS};
+use super::lane::Lane;
 use super::lanes::F4;
-use super::march::{march, Lane};
+use super::march::march;
 use super::multichannel::{self, finish, ProjectionState};
 use super::pages::{Context, Rooms};
 use super::projected;
 use super::queue::{drain_all, QueuedSamples, SampleQueue, TOGETHER};
 use super::ray::Ray;
 use super::sample::SampledVoxel;
-use super::scene::{RaySource, Scene};
+use super::scene::Scene;
+use super::source::RaySource;
 use crate::streamline::StepProgress;
 use core::ops::Range;
 use field::with_voxel;

@@ -1,9 +1,9 @@
 //! Which blocks of a brick may show something: by the ranges behind the voxels of pages, or by its voxels where these do not say.
 
-use super::brick_copy::{FlatBlock, PLANE, ROW, STRIP};
-use super::bricks::{BLOCKS, EDGE, SIDE};
+use super::brick_copy::FlatBlock;
+use super::brick_shape::{BLOCKS, EDGE, PLANE, ROW, SIDE, STRIP};
 use super::sample::SampledVoxel;
-use super::scene::RaySource;
+use super::source::RaySource;
 use field::volume::BLOCK;
 
 /// Blocks of a brick along an axis, and the one that follows.

@@ -1,6 +1,6 @@
 //! The window in which it stands what is known of bricks.
 
-use super::bricks::EDGE;
+use super::brick_shape::EDGE;
 
 /// Places of a window at most, as a power of two: one of 1024^3 voxels never moves, nor one of 2048 x 1216 x 130.
 const MOST_BITS: u32 = 15;

@@ -11,7 +11,7 @@
 //! are asked, also those that lie higher along an axis but lower along a slower one. They have it in the list of that slower axis,
 //! which is kept until the row or layer after theirs is done.
 
-use super::flying_edges::{Edge, NODE};
+use super::edge::{Edge, NODE};
 
 /// A vertex on a face: its key, and its number.
 type BorderVertex = (u64, u64);

@@ -9,49 +9,12 @@
 //!
 //! # Hits
 //! Where a node's value is the very value that is looked for, the vertices on all edges from that node come to lie on it. For
-//! isosurfaces they are kept a little apart ([`super::vertices::LEAST`]); for planes they are one vertex, of the kind [`NODE`], and
+//! isosurfaces they are kept a little apart ([`super::vertices::LEAST`]); for planes they are one vertex, of the kind [`super::NODE`], and
 //! triangles of which two corners are the same are left out.
 
 use super::cases::{ends, Cases};
-use super::node_values::each_bit;
-use super::signs::Signs;
-
-/// Kind of a vertex that lies on a node; others are on an edge along axis 0, 1 or 2.
-pub const NODE: u32 = 3;
-
-/// A vertex of a block: node i, j, k within the block (0 to 64) and kind, in seven bits each.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Edge(u32);
-
-impl Edge {
-    /// From the lower node of the edge and the kind.
-    #[inline(always)]
-    pub fn new(i: u32, j: u32, k: u32, kind: u32) -> Self {
-        Self(i | j << 7 | k << 14 | kind << 21)
-    }
-
-    /// The lower node.
-    #[inline(always)]
-    pub fn node(self) -> [u32; 3] {
-        [self.0 & 127, self.0 >> 7 & 127, self.0 >> 14 & 127]
-    }
-
-    /// As one number, which says the same in any run.
-    pub fn bits(self) -> u32 {
-        self.0
-    }
-
-    /// What [`Self::bits`] said.
-    pub fn from_bits(bits: u32) -> Self {
-        Self(bits)
-    }
-
-    /// Axis of the edge, or [`NODE`].
-    #[inline(always)]
-    pub fn kind(self) -> u32 {
-        self.0 >> 21
-    }
-}
+use super::edge::Edge;
+use super::signs::{each_bit, Signs};
 
 /// A triangle's cell in the block, and its sheet there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! # Theory
 //! A zone is cut in blocks of [`BLOCK_CELLS`]^3 cells, whatever its pages are. Of each block first the *signs* are taken: one bit a node
 //! says whether it is inside, that is, whether its value is not below the one that is looked for ([`signs`]). From bits alone follow
-//! vertices and triangles ([`march`], Flying Edges), and from those which nodes' values are *needed* ([`needed`]): only these are taken,
+//! vertices and triangles ([`flying_edges`]), and from those which nodes' values are *needed* ([`node_values`]): only these are taken,
 //! in a second look at the pages, and [`vertices`] are made of them. At last vertices on faces between blocks get the numbers that
 //! earlier blocks gave them ([`border`]). What comes out depends on the data alone, not on pages, limits, or the order in which blocks are
 //! made.
@@ -14,44 +14,24 @@
 //! # Orientation
 //! Normals point to lower values, and so do triangles (counter-clockwise seen from there), as those of VTK's contour filters.
 
+pub mod blocks;
 pub mod border;
 pub mod cases;
+pub mod edge;
 pub mod flying_edges;
 pub mod node_values;
+pub mod piece;
 pub mod signs;
 #[cfg(test)]
 mod tests;
 pub mod vertices;
 
+pub use blocks::{block_nodes, blocks, BLOCK_CELLS};
 pub use border::Borders;
 pub use cases::{Case, Cases};
-pub use flying_edges::{BlockMesh, Edge, MarchBlock, Marcher, Origin, NODE};
-pub use node_values::{each_bit, Needed};
-pub use signs::{row_signs, strided_signs, without_cells, without_corners, Compared, Signs, Threshold, BLOCK_CELLS};
+pub use edge::{Edge, NODE};
+pub use flying_edges::{BlockMesh, MarchBlock, Marcher, Origin};
+pub use node_values::Needed;
+pub use piece::SurfacePiece;
+pub use signs::{each_bit, row_signs, strided_signs, without_cells, without_corners, Compared, Signs, Threshold};
 pub use vertices::{Level, NodePositions, Normals, Plane, Points, VertexInputs, Vertices, LEAST};
-
-/// A piece of a surface: what one block adds to one value's surface.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SurfacePiece {
-    /// Zone, counted from 0.
-    pub zone: usize,
-    /// Which of the values, counted from 0.
-    pub value: usize,
-    /// Number of its first point: points are numbered through all pieces.
-    pub first: u64,
-    /// The points, with normals and fields.
-    pub vertices: Vertices,
-    /// Three points each, by their numbers: those of this piece and of earlier ones of the same zone.
-    pub triangles: Vec<[u64; 3]>,
-}
-
-/// How many blocks a zone of so many nodes is cut in along each axis.
-pub fn blocks(dims: [u32; 3]) -> [u32; 3] {
-    dims.map(|n| (n.max(2) - 1).div_ceil(BLOCK_CELLS))
-}
-
-/// First node of a block, and its nodes along each axis: one more than its cells.
-pub fn block_nodes(dims: [u32; 3], block: [u32; 3]) -> ([u32; 3], [u32; 3]) {
-    let first = block.map(|b| b * BLOCK_CELLS);
-    (first, core::array::from_fn(|a| (BLOCK_CELLS + 1).min(dims[a] - first[a])))
-}

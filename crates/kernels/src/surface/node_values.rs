@@ -1,6 +1,7 @@
 //! Which nodes of a block have their values asked for, and where those are kept.
 
-use super::flying_edges::{Edge, NODE};
+use super::edge::{Edge, NODE};
+use super::signs::each_bit;
 
 /// A set of nodes in a box of at most 128 along i; its members are numbered in the order k, j, i.
 #[derive(Clone, Debug, Default)]
@@ -199,16 +200,5 @@ fn bits_of(width: u32) -> u128 {
         u128::MAX
     } else {
         (1 << width) - 1
-    }
-}
-
-/// Calls with the places of the bits that are set, lowest first.
-#[inline(always)]
-pub fn each_bit(bits: u128, mut each: impl FnMut(u32)) {
-    for (base, mut word) in [(0, bits as u64), (64, (bits >> 64) as u64)] {
-        while word != 0 {
-            each(base + word.trailing_zeros());
-            word &= word - 1;
-        }
     }
 }

@@ -7,8 +7,16 @@
 
 use field::volume::Voxel;
 
-/// Cells along each axis of a block, at most: a row of them is a machine word.
-pub const BLOCK_CELLS: u32 = 64;
+/// Calls with the places of the bits that are set, lowest first.
+#[inline(always)]
+pub fn each_bit(bits: u128, mut each: impl FnMut(u32)) {
+    for (base, mut word) in [(0, bits as u64), (64, (bits >> 64) as u64)] {
+        while word != 0 {
+            each(base + word.trailing_zeros());
+            word &= word - 1;
+        }
+    }
+}
 
 /// Bits of the nodes of a block.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,8 @@
 //! count the edge, equal numbers at its ends give the same vertex to the last bit. Normals are minus the gradient, so they point to lower
 //! values as the triangles do: the gradient of each end in space ([`field::derive::stencil`]), divided as the vertex divides the edge.
 
-use super::flying_edges::{BlockMesh, Edge, NODE};
+use super::edge::{Edge, NODE};
+use super::flying_edges::BlockMesh;
 use super::node_values::Needed;
 use field::derive::stencil::{choose, metrics};
 use field::plot3d::iblank::{bits, EDGE};

@@ -9,10 +9,11 @@
 //! and its unit. A value that is not a number stays so. `_ZONE` is the zone. Colours are `COLOR_0`, made linear as glTF wants them.
 
 use super::attribute::plain;
+use super::complete::CompleteMesh;
+use super::piece::{MeshLayout, MeshPoints};
 use super::sections::{Section, Sections};
 use super::sink::ByteSink;
-use super::{CompleteMesh, FieldType, MeshLayout, MeshPoints};
-use crate::OutputError;
+use crate::{FieldType, OutputError};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 

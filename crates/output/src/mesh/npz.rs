@@ -4,12 +4,12 @@
 //! `triangles` int64 (M, 3), `lines` int64 (L, 2), `partial` bool (), `meta` string () in JSON. `normals`, `colours` and `lines` where
 //! there are any.
 
+use super::complete::CompleteMesh;
 use super::sections::Sections;
 use super::sink::ByteSink;
-use super::{CompleteMesh, FieldType};
 use crate::npz::meta_json;
 use crate::zip::ZipPlan;
-use crate::{npy, OutputError};
+use crate::{npy, FieldType, OutputError};
 
 /// An archive while it is written.
 struct Archive<'s, 'a> {

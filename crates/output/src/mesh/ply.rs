@@ -5,10 +5,10 @@
 //! numbers of vertices, line segments are the element `edge`. Comments say what made the file and the unit of each field.
 
 use super::attribute::{plain, suffixes};
+use super::complete::CompleteMesh;
 use super::sections::{Section, Sections, INT32};
 use super::sink::{ByteSink, SINK_BYTES};
-use super::{CompleteMesh, FieldType};
-use crate::OutputError;
+use crate::{FieldType, OutputError};
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 use std::path::Path;

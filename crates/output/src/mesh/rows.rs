@@ -4,7 +4,9 @@
 //! quadrilateral has are left out. A point's normal is that of the quadrilaterals about it, each by its area (half the cross product of its
 //! diagonals), so a row waits until the next one is there: memory holds three rows.
 
-use super::{MeshPiece, MeshPoints, MeshStats, MeshWriter};
+use super::complete::MeshStats;
+use super::piece::{MeshPiece, MeshPoints};
+use super::writer::MeshWriter;
 use crate::{FieldValues, OutputError};
 use glam::DVec3;
 

@@ -1,8 +1,8 @@
 //! The arrays of a mesh while it grows: each in a log of its own.
 
-use super::{FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints};
+use super::piece::{MeshLayout, MeshPiece, MeshPoints};
 use crate::log::{ByteLog, HeldMemory};
-use crate::OutputError;
+use crate::{FieldType, FieldValues, OutputError};
 use std::path::Path;
 
 /// Numbers of points that a log of narrow ones holds.

@@ -1,10 +1,15 @@
 //! Meshes written and read back by small readers of each format.
 
+use super::sections::INT32;
+use super::sink::SINK_BYTES;
+use super::writer::LOGS_BYTES;
 use super::*;
-use crate::{npy, zip, FixedBudget};
+use crate::{
+    npy, zip, FieldSpec, FieldType, FieldValues, FixedBudget, MemoryAccount, OutputError, OutputFile, Provenance,
+};
 use serde_json::Value;
 use std::fs;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

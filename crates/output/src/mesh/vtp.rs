@@ -3,9 +3,9 @@
 //! Point data: `zone`, `Normals`, `colours` (four bytes) and the fields. Numbers of points are `Int32` where they and three times
 //! the number of triangles fit, else `Int64`. Field data and units as for lines.
 
+use super::complete::CompleteMesh;
 use super::sections::Sections;
 use super::sink::ByteSink;
-use super::CompleteMesh;
 use crate::{vtp, OutputError};
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;

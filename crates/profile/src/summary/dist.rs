@@ -2,8 +2,16 @@
 
 use serde_json::{json, Value};
 
+/// Bins of time at most.
+pub(super) const BINS: usize = 400;
+
 /// Parts of an octave: quantiles are right to 3 %.
 const PARTS: u64 = 16;
+
+/// Seconds of so many microseconds.
+pub(super) fn seconds(us: u64) -> f64 {
+    us as f64 * 1e-6
+}
 
 /// A distribution of whole numbers of microseconds: counts in buckets of equal ratio.
 #[derive(Clone, Default)]
@@ -132,7 +140,7 @@ pub(super) struct BySecond {
 
 impl BySecond {
     pub(super) fn new(last_us: u64) -> Self {
-        let mut bins = Bins::over(last_us, super::BINS);
+        let mut bins = Bins::over(last_us, BINS);
         if bins.width_us < 1_000_000 {
             bins = Bins { width_us: 1_000_000, count: (last_us / 1_000_000 + 1) as usize };
         }

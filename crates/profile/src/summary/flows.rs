@@ -1,9 +1,7 @@
 //! What flows: reads, bytes, memory, and how long whoever asks has to wait.
 
-use super::dist::{Bins, BySecond, Dist};
+use super::dist::{seconds, Bins, BySecond, Dist};
 use super::scan::Scan;
-use super::seconds;
-use super::threads::Threads;
 use pager::Event;
 use serde_json::{json, Map, Value};
 use std::collections::{BTreeMap, HashMap};
@@ -252,13 +250,13 @@ impl Flows {
     }
 
     /// How far loading and computing went on at the same time. Both are shares of each bin; within a bin they are taken to overlap as
-    /// far as they can, which is an upper bound.
-    pub(super) fn overlap(&self, threads: &Threads, scan: &Scan) -> Value {
+    /// far as they can, which is an upper bound. `computing` has the microseconds of all threads in each bin.
+    pub(super) fn overlap(&self, computing: &[u64], scan: &Scan) -> Value {
         let (mut compute, mut reading, mut both, mut neither) = (0.0, 0.0, 0.0, 0.0);
         let workers = scan.run["workers"].as_u64().unwrap_or(1).max(1) as f64;
         let width = seconds(self.bins.width_us);
-        for (bin, computing) in threads.computing().iter().enumerate() {
-            let c = (*computing as f64 / self.bins.width_us as f64 / workers).min(1.0);
+        for (bin, us) in computing.iter().enumerate() {
+            let c = (*us as f64 / self.bins.width_us as f64 / workers).min(1.0);
             let r = (self.reading[bin] as f64 / self.bins.width_us as f64).min(1.0);
             compute += c * width;
             reading += r * width;

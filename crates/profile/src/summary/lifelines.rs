@@ -1,7 +1,7 @@
 //! Lifelines in the manner of NetLogger: who was where in a part of the run that a page can show.
 
+use super::dist::seconds;
 use super::scan::Scan;
-use super::seconds;
 use pager::{Did, Event};
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, HashMap};

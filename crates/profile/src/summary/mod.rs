@@ -13,7 +13,7 @@ mod threads;
 
 use super::model::Recording;
 use super::{Events, Form};
-use dist::Bins;
+use dist::{seconds, Bins, BINS};
 use field::error::FieldError;
 use flows::Flows;
 use lifelines::Lifelines;
@@ -23,9 +23,6 @@ use scan::Scan;
 use serde_json::{json, Map, Value};
 use std::path::Path;
 use threads::Threads;
-
-/// Bins of time at most.
-const BINS: usize = 400;
 
 /// Sums up a log. Times in seconds since its run was begun, sizes in bytes.
 ///
@@ -70,11 +67,7 @@ pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> 
         "bins": {"width_s": seconds(bins.width_us), "count": bins.count}, "series": series,
         "latency": flows.latency.json(), "waiting": flows.waiting.json(),
         "arrays": pages.arrays(), "history": pages.history(), "steps": pages.steps(), "touched": pages.touched(),
-        "sources": flows.sources(), "depth": depth, "advice": advice, "model": model, "overlap": flows.overlap(&threads, &scan),
+        "sources": flows.sources(), "depth": depth, "advice": advice, "model": model, "overlap": flows.overlap(threads.computing(), &scan),
         "frames": lifelines.frames(), "lifelines": lifelines.json(),
     }))
-}
-
-fn seconds(us: u64) -> f64 {
-    us as f64 * 1e-6
 }

@@ -1,9 +1,8 @@
 //! What each thread did with its time.
 
-use super::dist::Bins;
+use super::dist::{seconds, Bins};
 use super::flows::Flows;
 use super::scan::Scan;
-use super::seconds;
 use pager::Event;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;

@@ -70,7 +70,7 @@ impl Session {
                 match worker.page(*page) {
                     Lookup::Here(frame) => copy(array, component, *at, [lo, hi], frame, to),
                     Lookup::Failed(e) => return Err(FieldError::Page(e.clone())),
-                    Lookup::Absent => return Err(FieldError::Usage("a page went while it was held".into())),
+                    Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
                 }
             }
             worker.release();

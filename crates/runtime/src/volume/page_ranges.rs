@@ -268,7 +268,7 @@ impl RangePass<'_> {
                 let mut found = Vec::with_capacity(ids.len() * SETS * nc * 2);
                 for id in &ids {
                     let Lookup::Here(frame) = worker.page(*id) else {
-                        return Err(FieldError::Usage("a page went while it was held".into()));
+                        return Err(FieldError::Internal("a held page is absent"));
                     };
                     let (_, inside) = self.array.translation.extent(id.page);
                     limits(&self.array.brick, inside, frame, &mut found);

@@ -161,7 +161,7 @@ impl PagedVoxels {
                     copy(&array.brick, frame, low, pairs, points, self.components, self.voxel, out);
                 }
                 Lookup::Failed(e) => return Err(FieldError::Page(e.clone())),
-                Lookup::Absent => return Err(FieldError::Usage("a page went while it was held".into())),
+                Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
             }
         }
         worker.release();

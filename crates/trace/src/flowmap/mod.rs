@@ -24,7 +24,6 @@ use crate::seeds::Seeds;
 use crate::{OverTime, PathSpec, TraceSpec};
 use field::error::FieldError;
 use ftle::{exponent, quotient};
-use kernels::line;
 use kernels::particle::Particle;
 use kernels::streamline::{Direction, Options, Seed};
 use output::Reason;
@@ -124,13 +123,13 @@ fn seeds_of(block: &[Range<u64>; 3]) -> impl Iterator<Item = [u64; 3]> + use<> {
 /// Why a particle ended, as the file has it.
 fn code(p: &Particle) -> u8 {
     match p.ended() {
-        Some(line::Reason::Left) if p.last().is_none() => Reason::Outside.code(),
-        Some(reason) => reason as u8,
+        Some(Reason::Left) if p.last().is_none() => Reason::Outside.code(),
+        Some(reason) => reason.code(),
         None => Reason::Unfinished.code(),
     }
 }
 
-const WHOLE: u8 = line::Reason::Time as u8;
+const WHOLE: u8 = Reason::Time as u8;
 
 /// Makes a flow map in a Zarr v3 volume.
 ///

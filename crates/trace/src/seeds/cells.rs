@@ -1,6 +1,6 @@
 //! Seeds that were looked for and found.
 
-use super::SeedPoint;
+use super::seed_point::SeedPoint;
 use pager::Charge;
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! What can be wrong with seeds.
 
-use super::spec::FORMS;
+use super::forms::FORMS;
 use field::error::FieldError;
 use output::OutputError;
 use pager::Pager;

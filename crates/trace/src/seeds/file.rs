@@ -1,8 +1,9 @@
 //! Seeds from files: text, NumPy arrays, VTK points.
 
-use super::points::new_log;
-use super::spec::planar;
-use super::{Dimension, PointList, SeedContext, SeedError, Seeds};
+use super::context::{planar, Dimension, SeedContext};
+use super::error::SeedError;
+use super::points::{new_log, PointList};
+use super::shapes::Seeds;
 use field::file::FileBytes;
 use output::npy::{self, NpyType};
 use output::read::{open_vtp, Column, ReadAt, Section, Storage, Want};

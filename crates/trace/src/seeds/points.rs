@@ -1,6 +1,6 @@
 //! Lists of positions in memory that does not grow with them.
 
-use super::SeedError;
+use super::error::SeedError;
 use output::{ByteLog, HeldMemory, MemoryAccount, SpoolOptions};
 
 /// Bytes of a point in the log.

@@ -1,29 +1,11 @@
 //! Seeds as a user writes them.
 
-use super::{file, Dimension, IjkRange, SeedContext, SeedError, Seeds};
+use super::context::{planar, Dimension, SeedContext};
+use super::error::SeedError;
+use super::file;
+use super::forms::SHAPES;
+use super::shapes::{IjkRange, Seeds};
 use std::path::Path;
-
-/// All forms, for help texts and messages.
-pub const FORMS: &str =
-    "point:x,y,z | line:x,y,z:x,y,z:n | plane:ORIGIN:CORNER:CORNER:n1:n2 | box:LOW:HIGH:n1:n2:n3 | \
-     sphere:CENTRE:RADIUS:n | scatter:LOW:HIGH:n | random:n:seed[:CONDITION] | interest:n:seed | ijk:ZONE:i0[-i1[/n]],j...,k... | FILE.csv | FILE.npy | FILE.vtp";
-
-/// The forms of the shapes in 3-D and 2-D.
-const SHAPES: [(&str, &str, &str); 9] = [
-    ("point", "point:x,y,z", "point:x,y"),
-    ("line", "line:x,y,z:x,y,z:n", "line:x,y:x,y:n"),
-    ("plane", "plane:x,y,z:x,y,z:x,y,z:n1:n2 (a corner, and the two corners next to it)", "plane:x,y:x,y:x,y:n1:n2"),
-    ("box", "box:x,y,z:x,y,z:n1:n2:n3 (the lowest and the highest corner)", "box:x,y:x,y:n1:n2"),
-    ("sphere", "sphere:x,y,z:radius:n", "sphere:x,y:radius:n"),
-    ("scatter", "scatter:x,y,z:x,y,z:n (the lowest and the highest corner)", "scatter:x,y:x,y:n"),
-    ("interest", "interest:n:seed", "interest:n:seed"),
-    ("random", "random:n:seed or random:n:seed:CONDITION", "random:n:seed or random:n:seed:CONDITION"),
-    (
-        "ijk",
-        "ijk:ZONE:i,j,k with i, j, k each a number from 1 on, a range 1-5, or 1-5/n for n values",
-        "ijk:ZONE:i,j with i, j each a number from 1 on, a range 1-5, or 1-5/n for n values",
-    ),
-];
 
 /// More seeds than this cannot be numbered in every output (offsets are signed 64-bit, and sums of them must be too).
 const MAX_SEEDS: u64 = 1 << 40;
@@ -171,16 +153,6 @@ fn position(text: &str, dimension: Dimension) -> Result<[f64; 3], String> {
             format!("'{}' has {} coordinates; the data is 3-D and takes x,y,z", shown(text), numbers.len())
         }
     })
-}
-
-/// A position from its coordinates, if they are as many as the dataset has; 2-D data also takes a z of 0.
-pub(crate) fn planar(numbers: &[f64], dimension: Dimension) -> Option<[f64; 3]> {
-    match (numbers, dimension) {
-        ([x, y], Dimension::Two) => Some([*x, *y, 0.0]),
-        ([x, y, z], Dimension::Two) if *z == 0.0 => Some([*x, *y, 0.0]),
-        ([x, y, z], Dimension::Three) => Some([*x, *y, *z]),
-        _ => None,
-    }
 }
 
 fn ijk(rest: &str, dimension: Dimension) -> Result<Seeds, String> {

@@ -5,6 +5,7 @@ use output::{FixedBudget, MemoryAccount};
 use proptest::prelude::*;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use testing::{mutations, TestDir};
 
 /// Reads with a megabyte that nobody else has.

@@ -5,13 +5,16 @@ mod wholes;
 use super::*;
 use crate::disk::Disk;
 use field::catalog::ReadCounter;
+use field::error::FieldError;
+use field::store::codec::Codec;
 use field::store::layout::ENTRY_BYTES;
 use field::store::{Buffers, Validation};
-use field::volume::store::{VolumeLayout, VolumeRoot, VolumeStore};
+use field::volume::store::{Downsample, VolumeLayout, VolumeRoot, VolumeStore};
 use field::volume::{ChannelSpec, LevelSpec, Missing, VolumeKind, VolumeSpec, VoxelType};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicI64;
 use std::sync::Arc;
 

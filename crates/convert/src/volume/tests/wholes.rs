@@ -1,6 +1,8 @@
 //! Whole conversions against what they should give.
 
+use super::super::run::run;
 use super::*;
+use field::paging::Layout;
 
 #[test]
 fn every_type_and_every_way() {
@@ -121,7 +123,7 @@ fn killed_anywhere_it_is_completed_to_the_same_bytes() {
         loop {
             let disk = Disk { fuse: Some(AtomicI64::new(fuse)) };
             let o = VolumeOptions { resume, overwrite: true, ..o.clone() };
-            let done = super::run(&input, &path, &o, &disk, &free(), &mut |_| true);
+            let done = run(&input, &path, &o, &disk, &free(), &mut |_| true);
             let now = all_files(&path);
             assert!(now == old || now == want, "round {round}");
             if done.is_ok() {

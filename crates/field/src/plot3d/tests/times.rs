@@ -2,7 +2,7 @@
 
 use super::super::Plot3dInput;
 use super::*;
-use crate::catalog::FlowHeader;
+use crate::catalog::{Catalog, FlowHeader};
 
 /// A grid, and a q file for each time.
 fn series(folder: &Plot3dFolder, spec: &WriteSpec, times: &[f64]) -> (PathBuf, Vec<PathBuf>) {

@@ -1,14 +1,14 @@
 //! Bricks: what is known of them is true.
 
 use super::super::appearance::{Clip, Manner, VolumeAppearance, VoxelPaint};
-use super::super::brick_copy::{PLANE, ROW, STRIP};
+use super::super::brick_shape::{PLANE, ROW, STRIP};
 use super::super::pages::piece;
 use super::super::scene::{RaySetting, Scene};
 use super::super::transfer::TransferFunction;
 use super::*;
 use crate::draw::{Camera, Lens};
 use field::translate::Translation;
-use field::volume::{write_ranges, Brick, Placement, VolumeArray, VolumeLevel, VoxelType};
+use field::volume::{write_ranges, Brick, Placement, VolumeArray, VolumeLevel, VoxelType, BLOCK};
 use pager::id::ArrayId;
 use proptest::prelude::*;
 use std::sync::{Arc, OnceLock};

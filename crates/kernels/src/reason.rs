@@ -1,31 +1,32 @@
 //! Why a line ended.
 
-/// Why a line ended, as the outputs name it. Codes 0 to 7, 10 and 11 are those of the tracer; 8 and 9 are no end of a line but the want of
-/// one; 12 is of lines that are extracted.
+/// Why a line, or a half of one, ended. Results name it, and hold its code.
+///
+/// Codes 8 and 9 are no end of a line but the want of one; 12 is of lines that are extracted. Tracers give none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// The length asked for is reached.
+    /// Its length reached the limit.
     Length = 0,
-    /// The number of steps asked for is reached.
+    /// Its steps reached the limit.
     Steps = 1,
-    /// The time asked for is reached.
+    /// Its time reached the limit.
     Time = 2,
-    /// The speed is below the terminal speed.
+    /// It came to rest: the speed is below the terminal speed.
     Speed = 3,
-    /// A wall.
+    /// It ran into a face that is all wall or all at rest.
     Wall = 4,
-    /// It left the grid by any other boundary.
+    /// It left the last zone by any other boundary (or began outside).
     Left = 5,
-    /// It met a hole (iblank 0).
+    /// It ran into cells that are blanked out (iblank 0).
     Hole = 6,
-    /// A page could not be read, or the step size fell below what the numbers carry.
+    /// A page that it needs cannot be read, or the step size fell below what the numbers carry.
     Failed = 7,
     /// The seed lies in no zone: there is no line.
     Outside = 8,
     /// The run ended before this line did.
     Unfinished = 9,
-    /// The number of points asked for is reached: the line is not as fine as was asked.
+    /// Its points reached the limit: it is not as fine as was asked.
     Points = 10,
     /// The condition that it was to stop at holds where it is.
     Stopped = 11,
@@ -55,7 +56,7 @@ impl Reason {
     pub const WIDTH: usize = 10;
 
     /// The word in the outputs.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Length => "length",
             Self::Steps => "steps",
@@ -81,6 +82,11 @@ impl Reason {
     /// The reason of a code, if there is one.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// Whether a tracer ends lines so.
+    pub fn is_of_tracers(self) -> bool {
+        !matches!(self, Self::Outside | Self::Unfinished | Self::Closed)
     }
 }
 
