@@ -161,7 +161,7 @@ class Volume:
         })  # fmt: skip
 
     def stats(self) -> str:
-        return json.dumps({**STATS, "pages": {**STATS["pages"], "never_written": 0}})
+        return json.dumps({**STATS, "limit_bytes": 1 << 30, "pages": {**STATS["pages"], "never_written": 0}})
 
     def set_memory_limit(self, memory_limit: int) -> None:
         pass

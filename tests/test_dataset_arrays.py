@@ -369,7 +369,10 @@ def pixels_of(html: str) -> tuple[int, int]:
     return width, height
 
 
-def test_a_notebook_shows_text_and_a_small_picture(steady: tuple[Path, Path], scan: str) -> None:
+def test_a_notebook_shows_text_and_a_small_picture(
+    steady: tuple[Path, Path], scan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("farfield.dataset.notebook.PATIENCE_S", 60.0)
     with farfield.open(steady[0], q=steady[1], memory_limit="8MiB") as ds:
         html = ds._repr_html_()
         assert "&lt;farfield.Dataset" in html and "density" in html and max(pixels_of(html)) == 192

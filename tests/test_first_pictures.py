@@ -230,11 +230,11 @@ def test_maxima_are_grey_over_their_own_range(tmp_path: Path) -> None:
         == 0
     )
     from farfield.pictures.opened_volumes import to_look_at
-    from farfield.runtime.settings import Settings
+    from farfield.runtime.resources import Resources
     from farfield.scene.volumes import settled
 
     scene = Shorthand(projection="maximum").scene(source)[0]
-    with to_look_at(source, Settings(), None, False) as opened:
+    with to_look_at(source, Resources(progress=False)) as opened:
         look = next(iter(settled(scene, opened).maps.values()))
     assert look.cmap == "gray" and look.range is not None and look.range[1] == 1000
     pixels = np.asarray(Image.open(out).convert("HSV"))

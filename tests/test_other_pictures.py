@@ -36,11 +36,11 @@ def test_what_a_killed_run_left_beside_a_picture_goes_with_the_next_one(tmp_path
     # It kills itself as soon as the extension has a file for the picture's pixels.
     killed = f"""
 import os, signal, sys
-from farfield import otherpictures
+from farfield.results import image_files
 from farfield.cli import run
 def stop(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-otherpictures._save = otherpictures._publish = stop
+image_files._save = image_files._publish = stop
 run({[*words, "-q", "-o", "a.tif"]!r})
 """
     child = subprocess.run([sys.executable, "-c", killed], cwd=tmp_path, capture_output=True, check=False)

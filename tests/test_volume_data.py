@@ -91,7 +91,7 @@ def test_steps_and_channels(index: Any, moving: Path) -> None:
 def test_large_reads_go_by_layers(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import farfield.volume.dataset as module
 
-    monkeypatch.setattr(module, "_SLAB", 130)
+    monkeypatch.setattr(module, "SLAB", 130)
     volume = ff.open(scan)
     asked: list[tuple[int, int]] = []
     read = volume._native.read_box

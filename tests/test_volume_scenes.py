@@ -303,7 +303,7 @@ def test_where_pages_have_too_little_while_values_are_looked_at(
     import farfield
     from farfield.errors import MemoryLimitError
     from farfield.pictures.opened_volumes import to_look_at
-    from farfield.runtime.settings import Settings
+    from farfield.runtime.resources import Resources
     from farfield.scene.volumes import first_scene
 
     class Narrow:
@@ -330,7 +330,7 @@ def test_where_pages_have_too_little_while_values_are_looked_at(
         return opened
 
     monkeypatch.setattr(farfield.pictures.opened_volumes, "open_volume", narrow)
-    with to_look_at(str(ball), Settings({"memory_limit": "24MiB"}), None, None) as volume:
+    with to_look_at(str(ball), Resources.of(memory_limit="24MiB")) as volume:
         assert volume.memory_limit == 12 << 20
         if most:
             assert first_scene(volume, str(ball)) == whole

@@ -11,7 +11,7 @@ from farfield.flow.dataset import Dataset
 from farfield.flow.definitions import Definitions, added
 from farfield.flow.opening import open_source
 from farfield.runtime.progress import Report
-from farfield.runtime.settings import Settings
+from farfield.runtime.resources import Resources
 from farfield.sources import parsing
 from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options
@@ -75,8 +75,13 @@ def open(
     ...     ds.zones["zone1"].dims
     (49, 41, 33)
     """
-    chosen = Settings(
-        {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
+    resources = Resources.of(
+        memory_limit=memory_limit,
+        workers=workers,
+        readers=readers,
+        replacement=replacement,
+        events=events,
+        progress=progress,
     )
     options = Options.of(volume)
     if is_volume(source, options):
@@ -87,12 +92,12 @@ def open(
 
         from farfield.volume.opening import open_volume
 
-        return open_volume(source, chosen, options=options, events=events, progress=progress)
+        return open_volume(source, resources, options=options)
     if options != Options():
         raise UsageError(f"{os.fspath(source)}: this is no volume: leave the options of volumes away")
     found = parsing.parse(source, q=q, function=function)
     plot3d = added(plot3d, define)
-    return open_source(found, chosen, events=events, plot3d=plot3d, zone_order=zone_order, progress=progress)
+    return open_source(found, resources, plot3d=plot3d, zone_order=zone_order)
 
 
 def volume_options(source: Path, volume: Mapping[str, Any] | None) -> Options | None:

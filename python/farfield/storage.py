@@ -14,7 +14,8 @@ from farfield.flow.definitions import SPEED, Definitions, added, beneath
 from farfield.flow.opening import open_source
 from farfield.opening import refuse_options_of_flows, volume_options
 from farfield.results import outputs
-from farfield.runtime.progress import Report, reporting
+from farfield.runtime.progress import Report
+from farfield.runtime.resources import Resources
 from farfield.runtime.settings import Settings
 from farfield.sources.parsing import parse
 from farfield.sources.source import Source
@@ -95,8 +96,11 @@ def convert(
     8
     ['velocity', 'vorticity']
     """
-    given = {"memory_limit": memory_limit, "workers": workers, "readers": readers}
-    settings = Settings({**given, "page": page, "layout": layout, "codec": codec})
+    kept: dict[str, Any] = {"page": page, "layout": layout, "codec": codec}
+    resources = Resources.of(
+        memory_limit=memory_limit, workers=workers, readers=readers, events=events, progress=progress, **kept
+    )
+    settings = resources.settings
     told = volume_options(source, volume)
     if told is not None:
         of_flows = {
@@ -107,7 +111,7 @@ def convert(
         return convert_volume(
             source,
             destination,
-            settings,
+            resources,
             options=told,
             page=settings["page"],
             levels=levels,
@@ -115,8 +119,6 @@ def convert(
             resume=resume,
             overwrite=overwrite,
             dry_run=dry_run,
-            events=events,
-            progress=progress,
         )
     if levels is not None or downsample is not None:
         wrong = "levels" if levels is not None else "downsample"
@@ -124,7 +126,7 @@ def convert(
     plot3d = added(plot3d, define)
     found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     if SPEED in field_names(fields or ()):
-        with open_source(found, settings, plot3d=plot3d, zone_order=zone_order, progress=False) as dataset:
+        with open_source(found, Resources(settings, progress=False), plot3d=plot3d, zone_order=zone_order) as dataset:
             plot3d = beneath(plot3d, dataset._known.implied)
         found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     options = {
@@ -133,7 +135,7 @@ def convert(
         "resume": resume,
         "overwrite": overwrite,
         "append": append,
-        "given": [name for name, value in (("page", page), ("layout", layout), ("codec", codec)) if value is not None],
+        "given": [name for name, value in kept.items() if value is not None],
         "dry_run": dry_run,
     }
     read = found.reads()
@@ -142,13 +144,12 @@ def convert(
         # A store may be cut anew: it is read until the new one is whole and takes its place.
         read = [name for name in read if os.path.realpath(name) != target]
     outputs.check([destination, events], read)
-    with reporting(progress) as report:
+    with resources.reporting() as report:
         text = _core.convert(
             found.path,
             os.fspath(destination),
             **found.with_options(**options).native(),
-            **settings.means(replacement=False),
-            events=None if events is None else os.fspath(events),
+            **resources.native(replacement=False),
             progress=report,
         )
     made: dict[str, Any] = json.loads(text)
@@ -182,19 +183,20 @@ def validate(
     >>> ff.validate("demo:box")["ok"]
     True
     """
-    settings = Settings({"memory_limit": memory_limit, "workers": workers, "readers": readers})
+    resources = Resources.of(
+        memory_limit=memory_limit, workers=workers, readers=readers, events=events, progress=progress
+    )
     told = volume_options(source, volume)
     if told is not None:
         refuse_options_of_flows(source, {"q": q, "function": function, "plot3d": plot3d, "zone_order": zone_order})
-        return validate_volume(source, settings, options=told, events=events, progress=progress)
-    found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
+        return validate_volume(source, resources, options=told)
+    found = _located(source, resources.settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     outputs.check([events], found.reads())
-    with reporting(progress) as report:
+    with resources.reporting() as report:
         text = _core.validate(
             found.path,
             **found.native(),
-            **settings.means(replacement=False),
-            events=None if events is None else os.fspath(events),
+            **resources.native(replacement=False),
             progress=report,
         )
     made: dict[str, Any] = json.loads(text)

@@ -14,6 +14,7 @@ import typer
 
 from farfield.errors import UsageError
 from farfield.runtime import run_context
+from farfield.runtime.resources import NAMES, Resources
 from farfield.runtime.settings import REPLACEMENT, Settings
 
 if TYPE_CHECKING:
@@ -52,11 +53,19 @@ class Common:
         """What `reporting` takes: False, or None for a bar on a terminal."""
         return False if self.no_progress or self.quiet or not settings["progress"] else None
 
+    def resources(self, settings: Settings) -> Resources:
+        """What the command's run may use, and who hears of it."""
+        self._note_settings(settings)
+        return Resources(settings, self.events, self.progress(settings))
+
+    def _note_settings(self, settings: Settings) -> None:
+        if self.verbose:
+            for name in NAMES:
+                self.note(f"{name} = {settings[name]} ({settings.origin(name)})")
+
     def run(self, settings: Settings) -> dict[str, Any]:
         """Arguments that the functions of a run share."""
-        if self.verbose:
-            for name in ("memory_limit", "workers", "readers", "replacement"):
-                self.note(f"{name} = {settings[name]} ({settings.origin(name)})")
+        self._note_settings(settings)
         return {
             **settings.means(replacement=False),
             "events": self.events,
@@ -74,19 +83,12 @@ class Common:
                 f"{source}: this command takes datasets of zones here: leave {self._said_of_volumes()} away, and of a volume write "
                 "triangles (.vtp) or draw it with 'farfield render'"
             )
-        run = self.run(settings)
+        resources = self.resources(settings)
         found = parse(source, quiet=self.quiet)
         self.tell_places(found.places)
         # The file of events is made when the dataset is opened: whatever it must not be is known here.
         outputs.check([writes, self.events], [*found.reads(), *reads])
-        return open_source(
-            found,
-            settings,
-            events=run["events"],
-            plot3d=self.plot3d,
-            zone_order=self.zone_order,
-            progress=run["progress"],
-        )
+        return open_source(found, resources, plot3d=self.plot3d, zone_order=self.zone_order)
 
     def open_volume(self, source: str, settings: Settings, *, tells: bool = True) -> VolumeDataset | None:
         """The volume that a source is, opened as the options say; None where it is a dataset of zones. `tells`: on stderr,
@@ -103,16 +105,7 @@ class Common:
             raise UsageError(f"{source}: this is a volume, which has no zones: leave the options of PLOT3D files away")
         from farfield.volume.opening import open_volume
 
-        run = self.run(settings)
-        opened = open_volume(
-            source,
-            settings,
-            options=options,
-            events=run["events"],
-            progress=run["progress"],
-            quiet=self.quiet,
-            tell=tells,
-        )
+        opened = open_volume(source, self.resources(settings), options=options, quiet=self.quiet, tell=tells)
         if tells:
             self.tell_guessed(opened.path, opened._spec["guessed"])
         return opened

@@ -216,7 +216,7 @@ def register(app: typer.Typer) -> None:
         outputs.check([first, save_scene, common.events], [])  # what is read is known only when much is read
         if invert is not None:
             common.volume = {**common.volume, "invert": invert}
-        run = common.run(settings)
+        resources = common.resources(settings)
         asked = Shorthand(
             lines=tuple(lines or ()),
             seeds=seeds,
@@ -266,9 +266,7 @@ def register(app: typer.Typer) -> None:
 
         with ExitStack() as until_drawn:
             try:
-                scene, info, opened = asked.with_volume(
-                    until_drawn, what, settings, volume=told, film=film, progress=run["progress"], **how
-                )
+                scene, info, opened = asked.with_volume(until_drawn, what, resources, volume=told, film=film, **how)
             except ValidationError as error:
                 raise UsageError(f"the picture makes no sense: {explain(error)}") from error
             if what is not None and flat.shows(asked, info):
@@ -285,14 +283,12 @@ def register(app: typer.Typer) -> None:
             result = rendering.draw(
                 scene,
                 target,
-                settings,
+                resources,
                 data=Data(look, info, options=told),
                 film=film,
                 scene_file=scene_file,
                 of_flags=scene_file is None,
                 save_as=save_scene,
-                events=run["events"],
-                progress=run["progress"],
                 notice=heard,
                 **how,
             )

@@ -48,10 +48,9 @@ def register(app: typer.Typer) -> None:
         outputs.check([output, common.events], [])
         settings = common.settings(size=size)
         chosen = settings["size"] if settings.origin("size") != "default" else None
-        run = common.run(settings)
-        how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order, "progress": run["progress"]}
+        how: dict[str, Any] = {"plot3d": common.plot3d, "zone_order": common.zone_order}
         how |= {"volume": Options.of(common.volume), "of_all_steps": True}
-        found, info = Shorthand(size=chosen).scene(source, settings, **how)
+        found, info = Shorthand(size=chosen).scene(source, common.resources(settings), **how)
         if is_thin(info):
             raise UsageError(
                 f"{source}: the volume is one voxel thick, and scenes hold nothing that shows one; 'farfield render' without a "

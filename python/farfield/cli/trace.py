@@ -181,7 +181,7 @@ def register(app: typer.Typer) -> None:
         """
         from farfield.cli import PARTIAL
         from farfield.dataset.field_names import field_names
-        from farfield.flow.pathlines import (
+        from farfield.flow.particle_options import (
             curve_options,
             not_saved,
             output_options,

@@ -14,6 +14,7 @@ from farfield.dataset.notebook import as_html
 from farfield.errors import FarfieldError
 from farfield.pictures.slices import Plane, SliceImage, SliceStyle, Slicing, slice_image, write_slice
 from farfield.runtime.progress import Report
+from farfield.runtime.resources import Resources
 from farfield.runtime.sizes import resolve_limit
 from farfield.times.steps import TimeSteps
 
@@ -48,8 +49,8 @@ class OpenDataset(TimeSteps, Surfaces):
         """Names that `[...]` takes."""
 
     @abstractmethod
-    def _box(self) -> Sequence[Sequence[float]]:
-        """Lowest and highest coordinates of the selected step."""
+    def _box(self, progress: bool | Report | None = False) -> Sequence[Sequence[float]]:
+        """Lowest and highest coordinates of the selected step. Of grids that nobody looked at yet it takes a pass over them."""
 
     @property
     @abstractmethod
@@ -242,7 +243,8 @@ class OpenDataset(TimeSteps, Surfaces):
         from farfield.pictures.drawing import render_open
 
         of_all = cast("Dataset", self)  # the class of all that is opened
-        return render_open(of_all, output, size=size, frames=frames, fps=fps, resume=resume, progress=progress)
+        run = Resources(progress=progress)
+        return render_open(of_all, output, size=size, frames=frames, fps=fps, resume=resume, resources=run)
 
     def stats(self) -> dict[str, Any]:
         """What was read and held since the dataset was opened: STATS of `farfield/_native.pyi`.

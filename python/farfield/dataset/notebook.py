@@ -23,9 +23,7 @@ PATIENCE_S = 2.0
 class Shown(Protocol):
     """What is asked of an open dataset."""
 
-    @property
-    def bounds(self) -> tuple[float, float, float, float, float, float]:
-        """Lowest and highest x, y and z."""
+    def _box(self, progress: Report) -> Sequence[Sequence[float]]: ...
 
     def _preview_field(self) -> str | None: ...
 
@@ -69,7 +67,7 @@ def preview(data: Shown) -> bytes | None:
         return time.monotonic() < until
 
     try:
-        normal, size = _facing(data.bounds)
+        normal, size = _facing(*data._box(report))
         with tempfile.TemporaryDirectory(prefix="farfield-") as folder:
             name = os.path.join(folder, "preview.png")
             field = data._preview_field()
@@ -84,13 +82,13 @@ def preview(data: Shown) -> bytes | None:
         return None
 
 
-def _facing(bounds: Sequence[float]) -> tuple[str, tuple[int, int]]:
+def _facing(lowest: Sequence[float], highest: Sequence[float]) -> tuple[str, tuple[int, int]]:
     """The axis along which data are thinnest, and the size of a picture across it.
 
-    >>> _facing((0, 4, 0, 2, 0, 1)), _facing((0, 1, 0, 4, 0, 2))
+    >>> _facing((0, 0, 0), (4, 2, 1)), _facing((0, 0, 0), (1, 4, 2))
     (('z', (192, 96)), ('x', (192, 96)))
     """
-    lengths = [high - low for low, high in zip(bounds[::2], bounds[1::2], strict=True)]
+    lengths = [high - low for low, high in zip(lowest, highest, strict=True)]
     across = min(range(3), key=lambda n: (lengths[n], -n))
     wide, high = (lengths[n] for n in range(3) if n != across)
     longest = max(wide, high) or 1.0

@@ -24,7 +24,8 @@ from farfield.errors import UsageError
 from farfield.flow import definitions
 from farfield.flow.arrays import multiblock, structured_grid, zone_dataset, zones_tree
 from farfield.flow.flow_maps import FlowMaps
-from farfield.flow.pathlines import OverTime, options_text, step_numbers
+from farfield.flow.particle_options import options_text, step_numbers
+from farfield.flow.pathlines import OverTime
 from farfield.flow.probes import Probe, probe_of
 from farfield.flow.seeds import file_of, resolve
 from farfield.flow.vortex_cores import VortexCores
@@ -180,8 +181,8 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         """Points of all zones, or voxels of a volume's level, of one time step."""
         return sum(int(np.prod(z["dims"])) for z in self.info()["zones"])
 
-    def _box(self) -> Sequence[Sequence[float]]:
-        with reporting(False) as report:
+    def _box(self, progress: bool | Report | None = False) -> Sequence[Sequence[float]]:
+        with reporting(progress) as report:
             zones = json.loads(self._native.look(step=self._step or 0, progress=report))["zones"]
         found = joined([z["box"] for z in zones])
         if found is None:
@@ -481,7 +482,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
 
         >>> import farfield as ff
         >>> grid = ff.open("demo:box").to_pyvista(fields=["density"])
-        >>> grid.dimensions, grid.n_points, grid.point_data.keys()
+        >>> grid.dimensions, grid.n_points, grid.point_data.keys()[:2]
         ((49, 41, 33), 66297, ['density', 'iblank'])
         """
         zones = list(self.zones.values())

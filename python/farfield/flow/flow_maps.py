@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from farfield import _core
 from farfield.errors import UsageError
+from farfield.flow.particle_options import Following
 from farfield.results import outputs
-from farfield.results.lines import MOST_STEPS
 from farfield.runtime.progress import Report, reporting
 
 if TYPE_CHECKING:
@@ -106,25 +106,16 @@ class FlowMaps(ABC):
         target = os.fspath(output)
         grid = grid_of(seeds_grid, region, resolution)
         direction = integration_direction
-        since, until = self._since(t0, t1, direction), self._until(t0, t1, direction)
-        if direction is None:
-            direction = "backward" if since is not None and until is not None and until < since else "forward"
+        span = self._since(t0, t1, direction), self._until(t0, t1, direction)
+        how = Following(*span, direction, integrator, time_step, max_steps, tolerance, hold_steps)
         options = {
+            **how.native("pathline"),
             "grid": grid,
             "quantities": [quantities] if isinstance(quantities, str) else list(quantities),
             "within": None if within is None else box_of(within),
             "offset": offset,
             "overwrite": overwrite,
-            "kind": "pathline",
             "field": vectors,
-            "direction": direction,
-            "t0": since,
-            "t1": until,
-            "time_step": time_step,
-            "hold_steps": hold_steps,
-            "integrator": integrator,
-            "tolerance": tolerance,
-            "max_steps": MOST_STEPS if max_steps is None else max_steps,
         }
         outputs.check([target], self._source.reads())
         with reporting(progress) as report:

@@ -11,8 +11,7 @@ from farfield.flow import definitions
 from farfield.flow.dataset import Dataset
 from farfield.results import outputs
 from farfield.runtime import cache
-from farfield.runtime.progress import Report, reporting
-from farfield.runtime.settings import Settings
+from farfield.runtime.resources import Resources
 from farfield.sources.source import Source
 from farfield.volume.formats.unsupported import raw_hinted
 
@@ -21,14 +20,13 @@ Path = str | os.PathLike[str]
 
 def open_source(
     source: Source,
-    settings: Settings,
+    resources: Resources,
     *,
-    events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
-    progress: bool | Report | None = None,
 ) -> Dataset:
     """Opens the dataset of a source that is already taken apart."""
+    settings, events = resources.settings, resources.log
     outputs.check([events], source.reads())
     source = source.with_options(
         plot3d=plot3d,
@@ -36,12 +34,11 @@ def open_source(
         cache_dir=str(settings["cache_dir"]),
         settled=settings.definitions(),
     )
-    with reporting(progress) as report, raw_hinted(source.path):
+    with resources.reporting() as report, raw_hinted(source.path):
         native = _core.Dataset.open(
             source.path,
             **source.native(),
-            **settings.means(),
-            events=None if events is None else os.fspath(events),
+            **resources.native(),
             progress=report,
         )
     cache.use(settings["cache_dir"], settings.cache_limit())
@@ -62,7 +59,7 @@ def reopened(
     source: Source, given: Mapping[str, Any], defined: Mapping[str, str], steps: range | None, one: bool
 ) -> Dataset:
     """What a pickled dataset becomes where it is loaded."""
-    dataset = open_source(source.there(), Settings(given), progress=False)
+    dataset = open_source(source.there(), Resources.of(**given, progress=False))
     for name, expression in defined.items():
         dataset.define(name, expression)
     return dataset if steps is None else dataset._with(steps, one=one)

@@ -19,8 +19,7 @@ from farfield.results import outputs
 from farfield.results.image_files import ENDINGS as PICTURES
 from farfield.results.image_files import drawn_as_png, is_other
 from farfield.runtime import run_context
-from farfield.runtime.progress import Report, reporting
-from farfield.runtime.settings import Settings
+from farfield.runtime.resources import Resources
 from farfield.scene.composition import scene_of
 from farfield.scene.drawn import as_drawn
 from farfield.scene.files import files_of, placed, placed_text, save_scene
@@ -67,41 +66,31 @@ def render_open(
     frames: Frames | None = None,
     fps: float | None = None,
     resume: bool = False,
-    means: Mapping[str, Any] | None = None,
-    events: Path | None = None,
+    resources: Resources | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
-    progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """The default picture of an open dataset, as `farfield.render` has it; `means` are settings that win over the dataset's own.
+    """The default picture of an open dataset, as `farfield.render` has it; `resources` win over the dataset's own.
 
     Python looks at the dataset as it is open. The extension opens its files again, within the same memory limit.
     """
     film = film_of(data, output, frames=frames, fps=fps, resume=resume)
     target = target_of(output, film)
-    settings = settings_of(data, means or {})
-    more: dict[str, Any] = {"film": film, "events": events, "progress": progress, "of_flags": True}
+    held = (resources or Resources()).held_by(data.stats())
+    more: dict[str, Any] = {"film": film, "of_flags": True}
     if not is_open_volume(data):
-        chosen, info = scene_of(data, progress=progress)
+        chosen, info = scene_of(data, progress=held.progress)
         more |= {"data": Data(info=info, files=data._source), "plot3d": plot3d, "zone_order": zone_order}
-        return draw(_sized(chosen, size), target, settings, **more)
+        return draw(_sized(chosen, size), target, held, **more)
     if is_flat(data):
         outputs.check([target if film is None else film.written()], data._reads())
-        return flat_picture(data, target, size=size, film=film, progress=progress)
+        return flat_picture(data, target, size=size, film=film, progress=held.progress)
     opening = data._opening
     chosen = default_of(data, opening.source, film)
     # What is settled once more is so by the whole of it: a view has said in the scene which part is meant.
     whole = data._whole()
     shown = Data(volume=lambda: contextlib.nullcontext(whole), info=data.info(), options=opening.options)
-    return draw(_sized(chosen, size), target, settings, data=shown, **more)
-
-
-def settings_of(data: Dataset, means: Mapping[str, Any]) -> Settings:
-    """Those of an open dataset, where `means` says nothing else."""
-    held = data.stats()
-    own = {"memory_limit": held["limit_bytes"], **held}
-    names = ("memory_limit", "workers", "readers", "replacement")
-    return Settings({name: own.get(name) if means.get(name) is None else means[name] for name in names})
+    return draw(_sized(chosen, size), target, held, data=shown, **more)
 
 
 def film_of(data: Dataset, output: Path, *, frames: Frames | None, fps: float | None, resume: bool) -> Film | None:
@@ -135,7 +124,7 @@ def _sized(scene: Scene, size: tuple[int, int] | None) -> Scene:
 def draw(
     scene: Scene,
     target: str,
-    settings: Settings,
+    resources: Resources,
     *,
     data: Data | None = None,
     film: Film | None = None,
@@ -143,10 +132,8 @@ def draw(
     save_as: str | None = None,
     of_flags: bool = False,
     notice: Notice | None = None,
-    events: Path | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
-    progress: bool | Report | None = None,
 ) -> dict[str, Any]:
     """As `farfield.render`, of a scene; `target` is the name of its file, or the pattern of those of a `film`. `data` are its data;
     `scene_file` is where it was read from, `save_as` where it is written to first, and again with what was settled when pictures
@@ -165,7 +152,7 @@ def draw(
     info = data.info
     document: dict[str, Any] = {}
     with contextlib.nullcontext() if film is None else film.in_folder(), placed(scene, scene_file, of_flags=of_flags):
-        outputs.check([*add_outputs(document, scene, target, film), save_as, events], read)
+        outputs.check([*add_outputs(document, scene, target, film), save_as, resources.events], read)
         if scene.views and is_other(target):
             raise UsageError(f"{target}: pictures of several views are PNG; end the name in .png")
         if save_as is not None:
@@ -194,16 +181,21 @@ def draw(
             notice(info)
         if described is None and info is not None:
             how["plot3d"] = beneath(how["plot3d"], speed(info["fields"]))
-        document |= to_native(scene, settings, info, files, None if described is None else described.spec, **how)
-        with reporting(progress) as report:
+        document |= to_native(
+            scene, resources.settings, info, files, None if described is None else described.spec, **how
+        )
+        with resources.reporting() as report:
             is_one = film is None and not scene.views
-            with drawn_as_png(target, settings.memory_limit()) if is_one else contextlib.nullcontext(target) as png:
+            with (
+                drawn_as_png(target, resources.settings.memory_limit())
+                if is_one
+                else contextlib.nullcontext(target) as png
+            ):
                 text = _core.render(
                     json.dumps(document),
                     png,
                     tables=tables,
-                    **settings.means(),
-                    events=None if events is None else os.fspath(events),
+                    **resources.native(),
                     progress=report,
                 )
     found: dict[str, Any] = json.loads(text)

@@ -9,8 +9,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from farfield.errors import MemoryLimitError
-from farfield.runtime.progress import Report
-from farfield.runtime.settings import Settings
+from farfield.runtime.resources import Resources
 from farfield.volume.dataset import VolumeDataset
 from farfield.volume.formats.options import Options
 from farfield.volume.native import Native
@@ -19,12 +18,12 @@ from farfield.volume.opening import open_volume
 
 @contextlib.contextmanager
 def to_look_at(
-    source: str, settings: Settings, options: Mapping[str, Any] | Options | None, progress: bool | Report | None
+    source: str, resources: Resources, options: Mapping[str, Any] | Options | None = None
 ) -> Iterator[VolumeDataset]:
     """Opens a volume to find out what a scene leaves open: what is looked at are arrays that nobody charges, so its pages have half
     of the limit, where that is enough for them.
     """
-    with open_volume(source, settings, options=options, progress=progress) as opened:
+    with open_volume(source, resources.beside(), options=options) as opened:
         whole = opened.memory_limit
         with contextlib.suppress(MemoryLimitError):
             opened.set_memory_limit(whole // 2)

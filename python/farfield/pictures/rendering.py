@@ -15,13 +15,13 @@ from farfield.flow.definitions import beneath
 from farfield.flow.opening import open_source
 from farfield.opening import refuse_options_of_flows
 from farfield.pictures import drawing
-from farfield.pictures.drawing import Data, default_of, film_of, render_open, settings_of, target_of
+from farfield.pictures.drawing import Data, default_of, film_of, render_open, target_of
 from farfield.pictures.flat_volumes import flat_picture, is_flat
 from farfield.pictures.opened_volumes import to_look_at
 from farfield.results import outputs
 from farfield.runtime import run_context
-from farfield.runtime.progress import Report, reporting
-from farfield.runtime.settings import Settings
+from farfield.runtime.progress import Report
+from farfield.runtime.resources import Resources
 from farfield.scene import Scene, load_scene
 from farfield.scene.defaults import scene_and_info
 from farfield.scene.files import as_scene, is_scene_file
@@ -92,30 +92,31 @@ def render(
     [160, 90]
     True
     """
-    means = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
+    resources = Resources.of(
+        memory_limit=memory_limit,
+        workers=workers,
+        readers=readers,
+        replacement=replacement,
+        events=events,
+        progress=progress,
+    )
     how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order}
-    run: dict[str, Any] = {"size": size, "events": events, "progress": progress}
     options = Options.of(volume)
     if isinstance(scene, Dataset):
         films: dict[str, Any] = {"frames": frames, "fps": fps, "resume": resume}
         if not is_open_volume(scene):
             if volume:
                 raise UsageError(f"{scene._name}: this is no volume: leave the options of volumes away")
-            return render_open(scene, output, means=means, **films, **run, **how)
-        source = scene._opening.source
-        refuse_options_of_flows(source, how)
-        if volume is None and not (
-            is_flat(scene) and (events is not None or any(v is not None for v in means.values()))
-        ):
-            return render_open(scene, output, means=means, **films, **run)
-        chosen_options = scene._opening.options if volume is None else options
+            return render_open(scene, output, size=size, resources=resources, **films, **how)
+        refuse_options_of_flows(scene._opening.source, how)
+        if volume is None and not (is_flat(scene) and (events is not None or resources.settings.flags)):
+            return render_open(scene, output, size=size, resources=resources, **films)
+        said = scene._opening.options if volume is None else options
         film = film_of(scene, output, **films)
-        return _of_volume(
-            source, settings_of(scene, means), chosen_options, target_of(output, film), film, scene, **run
-        )
+        target, held = target_of(output, film), resources.held_by(scene.stats())
+        return _of_volume(scene._opening.source, held, said, target, film, scene, size=size)
     film = Film.of(output, frames=frames, fps=fps, resume=resume)
     target = target_of(output, film)
-    settings = Settings(means)
     data = Data(options=options)
     scene_file: str | None = None
     if isinstance(scene, Scene):
@@ -128,27 +129,25 @@ def render(
         scene_file, chosen = os.fspath(scene), load_scene(scene)
     elif is_volume(scene, options):
         refuse_options_of_flows(scene, how)
-        return _of_volume(os.fspath(scene), settings, options, target, film, None, **run)
+        return _of_volume(os.fspath(scene), resources, options, target, film, None, size=size)
     else:
-        chosen, info = scene_and_info(scene, settings, progress=progress, **how)
+        chosen, info = scene_and_info(scene, resources, **how)
         data = Data(info=info, options=options)
     if size is not None:
         chosen = chosen.model_copy(update={"size": size})
-    more: dict[str, Any] = {"film": film, "events": events, "progress": progress, **how}
-    return draw(chosen, target, settings, data=data, scene_file=scene_file, of_flags=data.info is not None, **more)
+    of_flags = data.info is not None
+    return draw(chosen, target, resources, data=data, film=film, scene_file=scene_file, of_flags=of_flags, **how)
 
 
 def _of_volume(
     source: str,
-    settings: Settings,
+    resources: Resources,
     options: Options,
     target: str,
     film: Film | None,
     like: VolumeDataset | None,
     *,
     size: tuple[int, int] | None,
-    events: Path | None,
-    progress: bool | Report | None,
 ) -> dict[str, Any]:
     """The default picture of a volume by its name; `like`: of the level, channel and steps that are chosen of that one."""
 
@@ -158,20 +157,19 @@ def _of_volume(
     if like is not None:
         flat = is_flat(like)
     else:
-        with reporting(progress) as report:
-            described, _ = describe_source(source, settings, options=options, report=report)
+        described, _ = describe_source(source, resources, options=options)
         flat = 1 in described.spec["levels"][0]["dims"]
     if flat:
-        with open_volume(source, settings, options=options, events=events, progress=progress) as opened:
-            outputs.check([target if film is None else film.written(), events], opened._reads())
-            return flat_picture(view_of(opened), target, size=size, film=film, progress=progress)
+        with open_volume(source, resources, options=options) as opened:
+            outputs.check([target if film is None else film.written(), resources.events], opened._reads())
+            return flat_picture(view_of(opened), target, size=size, film=film, progress=resources.progress)
     with contextlib.ExitStack() as until_drawn:
-        opened = until_drawn.enter_context(to_look_at(source, settings, options, progress))
+        opened = until_drawn.enter_context(to_look_at(source, resources, options))
         chosen = default_of(view_of(opened), source, film)
         if size is not None:
             chosen = chosen.model_copy(update={"size": size})
         data = Data(lambda: closing(opened, until_drawn), opened.info(), options=options)
-        return draw(chosen, target, settings, data=data, film=film, of_flags=True, events=events, progress=progress)
+        return draw(chosen, target, resources, data=data, film=film, of_flags=True)
 
 
 @contextlib.contextmanager
@@ -186,12 +184,11 @@ def closing(opened: VolumeDataset, until_drawn: contextlib.ExitStack) -> Iterato
 def draw(
     scene: Scene,
     target: str,
-    settings: Settings,
+    resources: Resources,
     *,
     data: Data | None = None,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
-    progress: bool | Report | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """As `drawing.draw`; data that are not at hand are opened.
@@ -201,15 +198,14 @@ def draw(
         UnknownName: if it names what the dataset does not have.
     """
     data = data or Data()
-    how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "progress": progress}
 
     def find_info(files: Source) -> Mapping[str, Any]:
-        opened = open_source(files, settings, **{**how, "plot3d": beneath(plot3d, scene.define)})
-        with opened as dataset:
+        defined = beneath(plot3d, scene.define)
+        with open_source(files, resources.beside(), plot3d=defined, zone_order=zone_order) as dataset:
             return dataset.info()
 
     def find_volume() -> contextlib.AbstractContextManager[VolumeDataset]:
-        return to_look_at(str(scene.source), settings, data.options, progress)
+        return to_look_at(str(scene.source), resources, data.options)
 
     found = replace(data, volume=data.volume or find_volume, find_info=find_info)
-    return drawing.draw(scene, target, settings, data=found, **how, **more)
+    return drawing.draw(scene, target, resources, data=found, plot3d=plot3d, zone_order=zone_order, **more)

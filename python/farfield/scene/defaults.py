@@ -9,6 +9,7 @@ from typing import Any
 from farfield.flow.dataset import Dataset
 from farfield.flow.opening import open_source
 from farfield.runtime.progress import Report
+from farfield.runtime.resources import Resources
 from farfield.runtime.settings import Settings
 from farfield.scene.composition import scene_of
 from farfield.scene.models import Scene
@@ -32,24 +33,21 @@ def default_scene(
     >>> [o.kind for o in default_scene("demo:box").objects]
     ['outline', 'lines']
     """
-    how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "progress": progress}
-    return scene_and_info(dataset, settings, lines=lines, **how)[0]
+    resources = Resources(settings or Settings(), progress=progress)
+    return scene_and_info(dataset, resources, plot3d=plot3d, zone_order=zone_order, lines=lines)[0]
 
 
 def scene_and_info(
     dataset: Dataset | str | os.PathLike[str],
-    settings: Settings | None = None,
+    resources: Resources,
     *,
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
-    progress: bool | Report | None = None,
     lines: bool = True,
 ) -> tuple[Scene, dict[str, Any]]:
     """As `default_scene`, with the dataset's `info`, for which whoever draws the scene would open it again."""
     if isinstance(dataset, Dataset):
-        return scene_of(dataset, progress=progress, lines=lines)
+        return scene_of(dataset, progress=resources.progress, lines=lines)
     text = os.fspath(dataset)
-    with open_source(
-        parse(text), settings or Settings(), plot3d=plot3d, zone_order=zone_order, progress=progress
-    ) as opened:
-        return scene_of(opened, text=text, progress=progress, lines=lines)
+    with open_source(parse(text), resources.beside(), plot3d=plot3d, zone_order=zone_order) as opened:
+        return scene_of(opened, text=text, progress=resources.progress, lines=lines)

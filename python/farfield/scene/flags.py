@@ -21,8 +21,7 @@ from farfield.pictures.colors import is_color
 from farfield.pictures.opened_volumes import to_look_at
 from farfield.pictures.sampled_values import sample
 from farfield.pictures.signed_fields import is_hounsfield
-from farfield.runtime.progress import Report
-from farfield.runtime.settings import Settings
+from farfield.runtime.resources import Resources
 from farfield.scene.composition import THREE_QUARTER_VIEW, is_flat
 from farfield.scene.cut_flags import cuts
 from farfield.scene.defaults import scene_and_info
@@ -107,30 +106,28 @@ class Shorthand:
     def scene(
         self,
         what: str | None,
-        settings: Settings | None = None,
+        resources: Resources | None = None,
         *,
         plot3d: Mapping[str, Any] | None = None,
         zone_order: Sequence[str] | None = None,
         volume: Options | None = None,
-        progress: bool | Report | None = None,
         film: Film | None = None,
         of_all_steps: bool = False,
     ) -> tuple[Scene, dict[str, Any] | None]:
         """As `with_volume`, which is closed again."""
-        how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "volume": volume, "progress": progress}
+        how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "volume": volume}
         with ExitStack() as stack:
-            return self.with_volume(stack, what, settings, film=film, of_all_steps=of_all_steps, **how)[:2]
+            return self.with_volume(stack, what, resources, film=film, of_all_steps=of_all_steps, **how)[:2]
 
     def with_volume(
         self,
         stack: ExitStack,
         what: str | None,
-        settings: Settings | None = None,
+        resources: Resources | None = None,
         *,
         plot3d: Mapping[str, Any] | None = None,
         zone_order: Sequence[str] | None = None,
         volume: Options | None = None,
-        progress: bool | Report | None = None,
         film: Film | None = None,
         of_all_steps: bool = False,
     ) -> tuple[Scene, dict[str, Any] | None, VolumeDataset | None]:
@@ -147,7 +144,7 @@ class Shorthand:
         if what is not None and is_scene_file(what):
             base = load_scene(what)
         elif what is not None and is_volume(what, volume):
-            opened = stack.enter_context(to_look_at(what, settings or Settings(), volume, progress))
+            opened = stack.enter_context(to_look_at(what, resources or Resources(), volume))
             base, info = _of_volume(
                 opened,
                 what,
@@ -163,7 +160,7 @@ class Shorthand:
         elif what is not None:
             given = bool(self.lines or self.seeds or self.surfaces or self._cuts())
             base, info = scene_and_info(
-                what, settings, plot3d=plot3d, zone_order=zone_order, progress=progress, lines=not given
+                what, resources or Resources(), plot3d=plot3d, zone_order=zone_order, lines=not given
             )
             if self.surfaces:
                 kept = [o for o in base.objects if isinstance(o, Outline)]

@@ -114,7 +114,7 @@ class VolumeDataset(Dataset, VolumeAbilities):
     def _logged(self) -> str | None:
         return None
 
-    def _box(self) -> Sequence[Sequence[float]]:
+    def _box(self, progress: bool | Report | None = False) -> Sequence[Sequence[float]]:
         return self.space.box
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 
 from farfield.flow.dataset import Dataset
 from farfield.flow.opening import open_source
-from farfield.runtime.progress import Report
+from farfield.runtime.resources import Resources
 from farfield.runtime.settings import Settings
 from farfield.sources.source import Source
 from farfield.volume.abilities import Opening
@@ -23,11 +23,9 @@ Path = str | os.PathLike[str]
 
 def open_volume(
     source: Path,
-    settings: Settings,
+    resources: Resources,
     *,
     options: Mapping[str, Any] | Options | None = None,
-    events: Path | None = None,
-    progress: bool | Report | None = None,
     quiet: bool = False,
     tell: bool = True,
 ) -> VolumeDataset:
@@ -38,14 +36,15 @@ def open_volume(
         DataError: if it is not there, damaged, or of a format that is not read.
         UsageError: if options make no sense, or do not say enough.
     """
-    opened = open_native(source, settings, options=options, events=events, progress=progress, quiet=quiet, tell=tell)
+    opened = open_native(source, resources, options=options, quiet=quiet, tell=tell)
+    settings = resources.settings
     opening = Opening(os.fspath(source), opened.options, settings.flags, reopened, flow_of)
     return VolumeDataset(opened.native, opened.description, settings["cache_dir"], opening)
 
 
 def reopened(source: str, given: Mapping[str, Any], options: Options, view: Mapping[str, Any]) -> VolumeDataset:
     """What a pickled volume becomes where it is loaded."""
-    opened = open_volume(source, Settings(given), options=options, progress=False, quiet=True)
+    opened = open_volume(source, Resources.of(**given, progress=False), options=options, quiet=True)
     vars(opened).update(view)
     return opened
 
@@ -57,7 +56,7 @@ def flow_of(opening: Opening, settings: Settings) -> Dataset:
         UsageError: if there is no vector in it.
     """
     found = flow_in(opening.source, settings=settings, options=opening.options)
-    return open_source(replace(found, again=_flow_again), settings)
+    return open_source(replace(found, again=_flow_again), Resources(settings))
 
 
 def _flow_again(source: str) -> Source:

@@ -10,9 +10,9 @@ from typing import Any
 from farfield import _core
 from farfield.errors import DataError, UsageError
 from farfield.results import outputs
-from farfield.runtime.progress import Report, reporting
+from farfield.runtime.progress import Report
+from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
-from farfield.runtime.settings import Settings
 from farfield.volume.formats.detection import format_of, split_variable
 from farfield.volume.formats.options import Means, Options
 from farfield.volume.formats.reading import read
@@ -25,7 +25,7 @@ DOWNSAMPLES = ("mean", "majority", "nearest")
 def convert_volume(
     source: Path,
     destination: Path,
-    settings: Settings,
+    resources: Resources,
     *,
     options: Options,
     page: int | None = None,
@@ -34,8 +34,6 @@ def convert_volume(
     resume: bool = False,
     overwrite: bool = False,
     dry_run: bool = False,
-    events: Path | None = None,
-    progress: bool | Report | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Streams a volume into a pyramid of pages, as `farfield.convert` says.
@@ -50,8 +48,8 @@ def convert_volume(
         raise UsageError(f"a volume has at least one level: {levels} levels are too few")
     if not isinstance(destination, str):
         destination = os.fspath(destination)
-    with reporting(progress) as report:
-        described = read(os.path.expanduser(os.fspath(source)), options, _means(settings, report, quiet))
+    with resources.reporting() as report:
+        described = read(os.path.expanduser(os.fspath(source)), options, _means(resources, report, quiet))
         if not quiet:
             described.say_notes(to_stderr)
         target = os.path.abspath(destination)
@@ -62,7 +60,7 @@ def convert_volume(
             if len(kept) < len(reads):
                 _check_carried(os.path.normpath(os.path.expanduser(os.fspath(source))), described.spec)
             reads = kept
-        outputs.check([destination, events], reads)
+        outputs.check([destination, resources.events], reads)
         if described.labels and not quiet:
             to_stderr(
                 f"{os.fspath(source)}: labels belong to it ({', '.join(described.labels[:6])}), which are no part of "
@@ -70,8 +68,8 @@ def convert_volume(
             )
         asked = {
             "page": page,
-            "layout": settings["layout"],
-            "codec": settings["codec"],
+            "layout": resources.settings["layout"],
+            "codec": resources.settings["codec"],
             "levels": levels,
             "downsample": downsample,
             "resume": resume,
@@ -84,8 +82,7 @@ def convert_volume(
             described.tables,
             destination,
             options=json.dumps({key: value for key, value in asked.items() if value is not None}),
-            **settings.means(replacement=False),
-            events=None if events is None else os.fspath(events),
+            **resources.native(replacement=False),
             progress=report,
         )
     return described.counted(json.loads(text))
@@ -114,11 +111,9 @@ def _check_carried(store: str, spec: Mapping[str, Any]) -> None:
 
 def validate_volume(
     source: Path,
-    settings: Settings,
+    resources: Resources,
     *,
     options: Options,
-    events: Path | None = None,
-    progress: bool | Report | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Every page of a volume once, as `farfield.validate` says.
@@ -128,23 +123,19 @@ def validate_volume(
     """
     path, variable = split_variable(os.path.expanduser(os.fspath(source)))
     own = variable is None and format_of(path, options) == "farfield"
-    with reporting(progress) as report:
+    with resources.reporting() as report:
         if own:
-            outputs.check([events], [path])
-            means = settings.means(replacement=False)
-            text = _core.validate(
-                path, options="{}", **means, events=None if events is None else os.fspath(events), progress=report
-            )
+            outputs.check([resources.events], [path])
+            text = _core.validate(path, options="{}", **resources.native(replacement=False), progress=report)
             return {**json.loads(text), "never_written": 0}
-        described = read(os.path.expanduser(os.fspath(source)), options, _means(settings, report, quiet))
-        outputs.check([events], described.reads)
+        described = read(os.path.expanduser(os.fspath(source)), options, _means(resources, report, quiet))
+        outputs.check([resources.events], described.reads)
         if not quiet:
             described.say_notes(to_stderr)
         native = _core.Volume.open(
             json.dumps({**described.spec, "ranges": None}),
             described.tables,
-            **settings.means(replacement=False),
-            events=None if events is None else os.fspath(events),
+            **resources.native(replacement=False),
             progress=report,
         )
         try:
@@ -165,7 +156,8 @@ def validate_volume(
     }
 
 
-def _means(settings: Settings, report: Report | None, quiet: bool) -> Means:
+def _means(resources: Resources, report: Report | None, quiet: bool) -> Means:
+    settings = resources.settings
     return Means(
         settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), settings.cache_limit()
     )

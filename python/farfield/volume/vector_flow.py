@@ -20,6 +20,7 @@ import numpy as np
 
 from farfield.errors import UnknownName, UsageError
 from farfield.runtime.progress import reporting
+from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
 from farfield.runtime.settings import Settings
 from farfield.sources.source import Source
@@ -69,7 +70,9 @@ def flow_in(
 
         def opened(name: str) -> Voxels:
             own = options if name == source else None
-            return open_until.enter_context(Voxels(name, open_native(name, settings, options=own, quiet=quiet)))
+            return open_until.enter_context(
+                Voxels(name, open_native(name, Resources(settings), options=own, quiet=quiet))
+            )
 
         parts, said = _vector(source, opened)
         return _converted(source, parts, said, means)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from farfield import _core
 from farfield.results import outputs
 from farfield.runtime import cache
-from farfield.runtime.progress import Report, reporting
+from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
-from farfield.runtime.settings import Settings
 from farfield.volume.abilities import VolumeAbilities
 from farfield.volume.formats.description import VolumeDescription
 from farfield.volume.formats.options import Means, Options
@@ -37,11 +36,9 @@ class Opened:
 
 def open_native(
     source: Path,
-    settings: Settings,
+    resources: Resources,
     *,
     options: Mapping[str, Any] | Options | None = None,
-    events: Path | None = None,
-    progress: bool | Report | None = None,
     quiet: bool = False,
     tell: bool = True,
 ) -> Opened:
@@ -52,16 +49,16 @@ def open_native(
         DataError: if it is not there, damaged, or of a format that is not read.
         UsageError: if options make no sense, or do not say enough.
     """
-    with reporting(progress) as report:
-        described, chosen = describe_source(source, settings, options=options, report=report, quiet=quiet)
-        outputs.check([events], described.reads)
+    with resources.reporting() as report:
+        listening = replace(resources, progress=report or False)
+        described, chosen = describe_source(source, listening, options=options, quiet=quiet)
+        outputs.check([resources.events], described.reads)
         if tell and not quiet:
             described.say_notes(to_stderr)
         native = _core.Volume.open(
             json.dumps(described.spec),
             described.tables,
-            **settings.means(),
-            events=None if events is None else os.fspath(events),
+            **resources.native(),
             progress=report,
         )
     return Opened(native, described, chosen)
@@ -69,10 +66,9 @@ def open_native(
 
 def describe_source(
     source: Path,
-    settings: Settings,
+    resources: Resources,
     *,
     options: Mapping[str, Any] | Options | None,
-    report: Report | None,
     quiet: bool = False,
 ) -> tuple[VolumeDescription, Options]:
     """What the reader of a volume says of it: found once a run.
@@ -82,10 +78,12 @@ def describe_source(
         UsageError: if options make no sense, or do not say enough.
     """
     chosen = options if isinstance(options, Options) else Options.of(options)
+    settings = resources.settings
     room = settings.cache_limit()
-    means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), room)
     cache.use(settings["cache_dir"], room)
-    return read(os.path.expanduser(os.fspath(source)), chosen, means), chosen
+    with resources.reporting() as report:
+        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), room)
+        return read(os.path.expanduser(os.fspath(source)), chosen, means), chosen
 
 
 class Voxels(VolumeAbilities):

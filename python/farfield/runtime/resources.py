@@ -1,0 +1,72 @@
+"""What a run may use, and who hears of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from farfield.runtime.progress import Report, reporting
+from farfield.runtime.settings import Settings
+
+Path = str | os.PathLike[str]
+NAMES = ("memory_limit", "workers", "readers", "replacement")
+"""Settings that bound a run."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The memory limit, threads, reads, replacement, log of events and progress of a run: `farfield.open` explains each.
+
+    >>> found = Resources.of(memory_limit="64MiB", workers=2, progress=False)
+    >>> found.native()["memory_limit"], found.native()["workers"], found.events
+    (67108864, 2, None)
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    """The limit, threads, reads and replacement, with where each comes from."""
+    events: Path | None = None
+    """A file that gets the log of events."""
+    progress: bool | Report | None = None
+    """A function that hears of progress, True or False for a bar; None shows one on terminals."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        memory_limit: str | int | None = None,
+        workers: int | None = None,
+        readers: int | None = None,
+        replacement: str | None = None,
+        events: Path | None = None,
+        progress: bool | Report | None = None,
+        **more: Any,
+    ) -> Self:
+        """As keywords of a call say them; what is None comes from variables and files. `more` are other settings."""
+        given = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
+        return cls(Settings({**given, **more}), events, progress)
+
+    def native(self, *, replacement: bool = True) -> dict[str, Any]:
+        """As the extension's calls take them, but for progress. `replacement` False: for a run that replaces no pages."""
+        return {**self.settings.means(replacement=replacement), "events": self.log}
+
+    @property
+    def log(self) -> str | None:
+        """The name of the log of events."""
+        return None if self.events is None else os.fspath(self.events)
+
+    def reporting(self) -> AbstractContextManager[Report | None]:
+        """The report function while the run goes on."""
+        return reporting(self.progress)
+
+    def beside(self) -> Resources:
+        """For what is opened beside the run that the log is of."""
+        return replace(self, events=None)
+
+    def held_by(self, stats: Mapping[str, Any]) -> Resources:
+        """With those of an open dataset, by its `stats`, where nothing else is said."""
+        own = {"memory_limit": stats["limit_bytes"], **stats}
+        held = {name: value for name in NAMES if (value := own.get(name)) is not None}
+        return replace(self, settings=Settings({**held, **self.settings.flags}))
