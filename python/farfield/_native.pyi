@@ -60,8 +60,8 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
                    "derived": pages that were made of others},
          "bytes_read", "reads", "workers", "readers", "replacement": as above,
          "transport": "io_uring" | "threads",
-         "warnings": [sentence] about what is doubtful in the data,
-         "failure": why the first page of a volume failed, where any did}
+         "warnings": [sentence] about what is doubtful in the data}
+        Of volumes also "failure": why the first page failed, where any did.
 
 INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": [name], "dimension": 2 | 3,
         "notes": [sentence],                    # those about the order of files and missing ones, which runs say, too
