@@ -4,7 +4,7 @@
 //! `tracing` subscribers get. A field is a number, a name of a page (three numbers), or a text; a kind has at most one text.
 
 use crate::id::{ArrayId, PageId, SourceId};
-use crate::request::Priority;
+use crate::priority::Priority;
 use std::sync::Arc;
 
 /// The target under which events go to subscribers of `tracing`, at level `TRACE`. As an [`Observer`], a subscriber is called with the pager's

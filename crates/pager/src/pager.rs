@@ -6,7 +6,7 @@ use crate::event::{Event, Observer};
 use crate::frames::{Chunked, Frame, FrameNumbers};
 use crate::id::{ArrayId, SourceId};
 use crate::idle::Idlers;
-use crate::ledger::{Charge, ChargeKind, Full, Ledger};
+use crate::ledger::{ChargeKind, Full, Ledger};
 use crate::map::PageMap;
 use crate::policy::PolicyKind;
 use crate::pool::Pool;
@@ -350,37 +350,6 @@ impl Pager {
     /// Asks workers to let go of what they have pinned, between two of their steps: then there may be room.
     pub fn press(&self) {
         self.pressure.fetch_add(1, SeqCst);
-    }
-
-    /// A charge of nothing, that can grow.
-    pub fn no_charge(&self, kind: ChargeKind) -> Charge {
-        Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes: 0 }
-    }
-
-    /// Charges bytes for something outside the pool, dropping clean pages to make room. The charge is taken back when the
-    /// returned value is dropped.
-    ///
-    /// # Errors
-    /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, asks workers to let go
-    /// ([`Self::press`]), or ends.
-    pub fn charge(&self, kind: ChargeKind, bytes: u64) -> Result<Charge, Full> {
-        let charged = self.charge_outside(kind, bytes);
-        self.emit(|| Event::Charged { bytes, used: self.ledger.used(), ok: charged.is_ok() });
-        charged?;
-        Ok(Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes })
-    }
-
-    fn charge_outside(&self, kind: ChargeKind, bytes: u64) -> Result<(), Full> {
-        if self.ledger.try_charge(kind, bytes) {
-            return Ok(());
-        }
-        let mut st = self.lock();
-        loop {
-            self.make_room(&mut st, bytes)?;
-            if self.ledger.try_charge(kind, bytes) {
-                return Ok(());
-            }
-        }
     }
 
     /// Charges what the bookkeeping has grown by, beyond what was charged ahead, or takes back what it has shrunk by.

@@ -92,7 +92,7 @@ impl Pager {
         }
     }
 
-    fn call(&self, wakes: Vec<(Arc<dyn crate::request::Wake>, u64)>) {
+    fn call(&self, wakes: Vec<(Arc<dyn crate::priority::Wake>, u64)>) {
         for (wake, token) in wakes {
             self.emit(|| Event::Resume { token });
             wake.wake(token);

@@ -10,10 +10,11 @@ use crate::event::Event;
 use crate::frames::{state, used, Chunked, Frame};
 use crate::id::PageId;
 use crate::ledger::ChargeKind;
+use crate::page_hash::hash;
 use crate::pager::Pager;
-use crate::table::hash;
+use crate::pins::{Pinned, Pins};
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{fence, AtomicU64, AtomicU8, Ordering::*};
+use std::sync::atomic::{fence, AtomicU64, Ordering::*};
 use std::sync::Arc;
 
 /// Steps after which a page that is used goes on being told of, where somebody observes. At each step it would take longer than the
@@ -27,9 +28,6 @@ const OLD: u8 = u8::MAX;
 const CACHE: usize = 1024;
 /// Bytes that each worker costs, whatever there are of frames.
 const OWN_BYTES: u64 = (CACHE * size_of::<CachedPage>() + UNTOLD * size_of::<Event>()) as u64;
-/// Bytes that each worker costs for each frame: the pin, and its place in the list of pins (which may be half empty).
-pub(crate) const PIN_BYTES: usize = 1 + 2 * size_of::<Pinned>();
-
 /// Workers that there ever were: no two count their releases alike, so that nothing remembered of one is taken for another's.
 static WORKERS: AtomicU64 = AtomicU64::new(1);
 
@@ -42,31 +40,6 @@ pub enum Lookup<'a> {
     Absent,
     /// Cannot be had.
     Failed(PageError),
-}
-
-/// The part of a worker that others read.
-#[repr(align(128))]
-pub(crate) struct Pins {
-    serial: u32,
-    /// 1. Not 0 while the worker uses the frame with that number. Written by the worker only. Storing a pin and then reading the
-    ///    frame's state, against storing the state and then reading pins, is what [`Frame`]'s invariant 1 is about.
-    bytes: Chunked<AtomicU8>,
-    /// 2. Counters, written by the worker only (so no read-modify-write is needed), read by whoever asks.
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-    pub(crate) prefetched_used: AtomicU64,
-}
-
-impl Pins {
-    /// Whether the worker uses a frame. For the evictor, after its fence.
-    pub(crate) fn pinned(&self, frame: u32) -> bool {
-        // Acquire: what the worker read from the page it read before it let go.
-        self.bytes.get(frame).is_some_and(|b| b.load(Acquire) != 0)
-    }
-
-    pub(crate) fn grow(&self, chunk: usize) {
-        self.bytes.grow(chunk);
-    }
 }
 
 #[inline]
@@ -99,13 +72,6 @@ fn tag(id: PageId) -> u64 {
 #[inline]
 fn place(id: PageId) -> usize {
     (hash(id) >> (u64::BITS - CACHE.trailing_zeros())) as usize
-}
-
-/// A pin that is held.
-#[derive(Copy, Clone)]
-struct Pinned {
-    frame: u32,
-    place: u32,
 }
 
 /// One thread's view of the pages. Pages that it returned stay where they are until [`Worker::release`] or

@@ -8,9 +8,9 @@ use super::Replayed;
 use crate::event::Event;
 use crate::evict::{settling, OFFERS_TRIED};
 use crate::id::PageId;
+use crate::page_hash::PageHash;
 use crate::policy::{Need, Policy, PolicyKind, Probe};
-use crate::request::Priority;
-use crate::table::PageHash;
+use crate::priority::Priority;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 

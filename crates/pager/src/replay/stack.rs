@@ -5,8 +5,8 @@ use super::survey::{used, Survey};
 use super::Replayed;
 use crate::event::Event;
 use crate::id::PageId;
+use crate::page_hash::PageHash;
 use crate::policy::{Need, Policy, PolicyKind, Probe};
-use crate::table::PageHash;
 use std::collections::HashMap;
 
 /// What decides which page goes.

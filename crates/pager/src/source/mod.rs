@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod engine;
 pub mod file;
 pub mod folder;
 mod helpers;
