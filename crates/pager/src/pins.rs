@@ -11,9 +11,9 @@ pub(crate) const PIN_BYTES: usize = 1 + 2 * size_of::<Pinned>();
 pub(crate) struct Pins {
     pub(crate) serial: u32,
     /// 1. Not 0 while the worker uses the frame with that number. Written by the worker only. Storing a pin and then reading the
-    ///    frame's state, against storing the state and then reading pins, is what [`Frame`]'s invariant 1 is about.
+    ///    frame's state, against storing the state and then reading pins, is what [`Frame`](crate::frames::Frame)'s invariant 1 is about.
     pub(crate) bytes: Chunked<AtomicU8>,
-    /// 2. Counters, written by the worker only (so no read-modify-write is needed), read by whoever asks.
+    /// 2. Counters, written by the worker only (so no read-modify-write is needed), read by all.
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     pub(crate) prefetched_used: AtomicU64,

@@ -1,6 +1,6 @@
 //! What a request says and gets: how urgent it is, the answer, and the call when it is settled.
 
-/// Whether someone waits for a page.
+/// The urgency of a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// Someone waits.
@@ -19,7 +19,7 @@ pub enum Requested {
     Pending,
 }
 
-/// Is told when a request is settled. Called without any lock of the pager, from whichever thread settled the last page:
+/// The call when a request is settled. It comes without any lock of the pager, from whichever thread settled the last page:
 /// from [`Pager::work`](crate::Pager::work), or, if a page failed, also from a reader's thread, or within [`Pager::request`](crate::Pager::request) itself.
 pub trait Wake: Send + Sync {
     /// `token` is the request's.

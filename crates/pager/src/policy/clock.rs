@@ -15,7 +15,7 @@ pub struct Clock {
 
 impl Clock {
     /// The name in messages and on the command line.
-    pub const NAME: &'static str = "clock";
+    pub(super) const NAME: &'static str = "clock";
 
     /// The next present frame at or after the hand, which then stands behind it.
     fn next(&mut self) -> Option<u32> {

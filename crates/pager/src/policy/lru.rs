@@ -18,7 +18,7 @@ pub struct Lru {
 
 impl Lru {
     /// The name in messages and on the command line.
-    pub const NAME: &'static str = "lru";
+    pub(super) const NAME: &'static str = "lru";
 
     fn clear(&mut self, frame: u32) {
         if let Some(g) = self.generation.get_mut(frame as usize) {

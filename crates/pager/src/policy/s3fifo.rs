@@ -56,7 +56,7 @@ pub struct S3Fifo {
 
 impl S3Fifo {
     /// The name in messages and on the command line.
-    pub const NAME: &'static str = "s3-fifo";
+    pub(super) const NAME: &'static str = "s3-fifo";
 
     fn count(&self) -> usize {
         self.small.len() + self.main.len()

@@ -30,7 +30,7 @@ pub struct Sieve {
 
 impl Sieve {
     /// The name in messages and on the command line.
-    pub const NAME: &'static str = "sieve";
+    pub(super) const NAME: &'static str = "sieve";
 
     fn drop(&mut self, frame: u32) {
         if self.hand == Some(frame) {

@@ -43,7 +43,7 @@ pub struct TwoQueue {
 
 impl TwoQueue {
     /// The name in messages and on the command line.
-    pub const NAME: &'static str = "2q";
+    pub(super) const NAME: &'static str = "2q";
 
     fn count(&self) -> usize {
         self.arrived.len() + self.often.len()

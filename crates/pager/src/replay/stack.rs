@@ -161,14 +161,14 @@ impl Stack {
                     self.pool.take(frame);
                 }
             }
-            Event::Offer { page, again } => {
+            Event::EvictHint { page, again } => {
                 if let Some(&frame) = self.pool.resident.get(page) {
                     let f = &mut self.pool.frames[frame as usize];
                     (f.referenced, f.offered, f.awaited) = (false, true, false);
                     self.offered[(*again as usize).min(1)].push_back((frame, *page));
                 }
             }
-            Event::SortOffers { .. } => {
+            Event::DropStaleHints { .. } => {
                 let pool = &self.pool;
                 let is = |(frame, page): &(u32, PageId)| {
                     let f = pool.frames[*frame as usize];

@@ -382,7 +382,7 @@ impl<'a> Film<'a> {
     ) -> Result<(), FieldError> {
         let Studio { document, volume, waited, kept, pager, threads, .. } = self.studio;
         let begun_us = pager.now_us();
-        pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
+        pager.record(|| Event::FrameStart { frame: picture.number as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
         let partial = shown.iter().any(|s| s.gathered.failed.is_some());
         let next = self.pictures.iter().skip_while(|p| p.number != picture.number).nth(1).map(|p| p.step);
@@ -411,7 +411,7 @@ impl<'a> Film<'a> {
                     watch,
                 )?;
                 let bytes = 3 * u64::from(shot.size[0]) * u64::from(shot.size[1]);
-                pager.tell(|| Event::Send { bytes, name: "ffmpeg".into() });
+                pager.record(|| Event::Send { bytes, name: "ffmpeg".into() });
                 continue;
             }
             let pattern = &self.outputs[n];
@@ -433,7 +433,7 @@ impl<'a> Film<'a> {
             )?;
             made.bytes += file.commit()?;
         }
-        pager.tell(|| Event::FrameEnd { frame: picture.number as u64 });
+        pager.record(|| Event::FrameEnd { frame: picture.number as u64 });
         self.studio.tell_span("draw", begun_us);
         made.frames.push((picture, false));
         made.partial |= partial;

@@ -158,7 +158,7 @@ impl Studio<'_> {
     /// Tells whoever observes what was done since `begun_us` of the pager's clock.
     fn tell_span(&self, name: &str, begun_us: u64) {
         let took_us = self.pager.now_us().saturating_sub(begun_us);
-        self.pager.tell(|| Event::Span { took_us, name: name.into() });
+        self.pager.record(|| Event::Span { took_us, name: name.into() });
     }
 
     /// The name of each view's file, or their pattern.
