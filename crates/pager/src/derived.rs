@@ -224,7 +224,7 @@ impl Pager {
                 scratch.map_or(&mut [][..], |(s, len)| std::slice::from_raw_parts_mut(s.ptr, len)),
             )
         };
-        let made = catch_unwind(AssertUnwindSafe(|| map.decode(id, &[], scratch, page)))
+        let made = catch_unwind(AssertUnwindSafe(|| map.decode(id, &[], &[], scratch, page)))
             .unwrap_or_else(|_| Err(panicked(map.name(), id)));
         self.emit(|| Event::Derive { page: id, took_ns: before + nanoseconds(begin) });
         let st = self.lock();

@@ -136,7 +136,7 @@ impl Pager {
         }
         let (id, fill, frame) = (a.id, a.fill, a.frame);
         let (page, encoded, scratch) = ((a.ptr, a.len), a.encoded.as_ref().map(Encoded::place), a.scratch);
-        let (body, moved) = (a.body.clone(), a.moved.clone());
+        let (body, moved, found) = (a.body.clone(), a.moved.clone(), a.found.clone());
         let Some(map) = st.map(id).cloned() else { return true };
         drop(st);
 
@@ -162,7 +162,7 @@ impl Pager {
                 map.fill(id, page);
                 Ok(())
             } else {
-                map.decode(id, encoded, scratch, page)
+                map.decode(id, &found, encoded, scratch, page)
             }
         }))
         .unwrap_or_else(|_| {

@@ -271,6 +271,7 @@ impl Pager {
             encoded: job.encoded(reserved.encoded),
             body: job.body,
             moved: job.moved,
+            found: job.found,
             scratch: reserved.scratch.map(|s| (s, job.scratch_len)),
             progress: ExtentProgress::new(job.segments.len()),
             segments: job.segments,
@@ -320,13 +321,13 @@ impl Pager {
             self.drop_index(st, flight);
         }
         let job = match located {
-            Ok(Located::Extents { segments, encoded_len, scratch_len }) => {
+            Ok(Located::Extents { segments, encoded_len, scratch_len, found }) => {
                 if !sound(&segments, map.page_bytes(id), encoded_len, st.sources.len()) {
                     let kind = PageErrorKind::Decode("its translation points outside of the page".into());
                     return Err(self.fail(st, flight, id, kind));
                 }
                 let body = 0..encoded_len;
-                let mut job = Translated { segments, encoded_len, body, scratch_len, ..Translated::default() };
+                let mut job = Translated { segments, encoded_len, body, scratch_len, found, ..Translated::default() };
                 if let Some(block) = self.files.direct_block() {
                     widen(&mut job, block);
                 }

@@ -31,6 +31,8 @@ pub(crate) struct Active {
     /// As in [`Translated`](crate::translated::Translated).
     pub(crate) moved: Option<(Range<usize>, usize)>,
     pub(crate) scratch: Option<(PoolSlot, usize)>,
+    /// As in [`Translated`](crate::translated::Translated).
+    pub(crate) found: Box<[u64]>,
     pub(crate) segments: Vec<Extent>,
     pub(crate) fill: bool,
     /// The first error of a read of it.
@@ -71,7 +73,7 @@ impl Active {
         let tail = if let Some(Encoded::Tail(..)) = self.encoded { TAIL_BYTES } else { 0 };
         let making =
             self.making.as_ref().map_or(0, |m| size_of::<Making>() + m.wanted.capacity() * size_of::<DerivedInput>());
-        (self.segments.capacity() * size_of::<Extent>() + tail + making) as u64
+        (self.segments.capacity() * size_of::<Extent>() + size_of_val(&*self.found) + tail + making) as u64
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Translated {
     /// The part of the encoded buffer that belongs into the frame, at this byte.
     pub(crate) moved: Option<(Range<usize>, usize)>,
     pub(crate) scratch_len: usize,
+    /// Numbers that decoding gets as they are.
+    pub(crate) found: Box<[u64]>,
     pub(crate) fill: bool,
     /// The pages that a derived page is made of.
     pub(crate) inputs: Option<Vec<PageId>>,

@@ -58,7 +58,12 @@ impl TestMap {
             len,
             to: ExtentTarget::Frame(n * len),
         };
-        Located::Extents { segments: (0..count).map(extent).collect(), encoded_len: 0, scratch_len: 0 }
+        Located::Extents {
+            segments: (0..count).map(extent).collect(),
+            encoded_len: 0,
+            scratch_len: 0,
+            found: Box::default(),
+        }
     }
 
     fn bad(&self) -> PageError {
@@ -89,7 +94,7 @@ impl PageMap for TestMap {
             Kind::Derived(array) => Located::Derived { inputs: vec![PageId { array, ..page }], scratch_len: 64 },
         }
     }
-    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
         match self.kind {
             Kind::Undecodable => Err(self.bad()),
             _ => Ok(()),

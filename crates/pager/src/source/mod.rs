@@ -15,7 +15,6 @@ pub mod simulated;
 #[cfg(test)]
 mod tests;
 mod threads;
-pub mod told;
 mod uring;
 
 /// What lies between two pieces of rows is read with them up to so many bytes, and goes nowhere: a read of its own takes some 12
