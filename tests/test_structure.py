@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 import surface
-from rust_modules import type_names
+from rust_modules import Crate, type_names
+from rust_modules import circles as circles_of_files
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOTS = ROOT / "tests" / "snapshots"
@@ -108,6 +109,29 @@ LATE = {
     r"farfield\._core:.*": "the extension is loaded once the processor was looked at",
 }
 """Imports inside functions, as `importer` or `importer:imported`, with their reasons."""
+
+
+CIRCLES = {
+    "convert": 9,
+    "extract": 5,
+    "field": 4,
+    "kernels": 18,
+    "output": 14,
+    "profile": 6,
+    "render": 6,
+    "runtime": 7,
+    "trace": 9,
+}
+"""Crates that have larger circles of files than others may, with the largest."""
+
+
+@pytest.mark.parametrize("crate", CHAIN)
+def test_files_of_a_crate_form_no_large_circles(crate: str) -> None:
+    needs = Crate(ROOT / "crates" / crate / "src").needs
+    assert needs
+    allowed = CIRCLES.get(crate, CIRCLE_AT_MOST)
+    large = [circle for circle in circles_of_files(needs) if len(circle) > allowed]
+    assert not large, "\n".join(" ".join("::".join(module) or "lib" for module in circle) for circle in large)
 
 
 def module_of(path: Path) -> str:

@@ -316,7 +316,7 @@ impl SyncNodes {
         // SAFETY: as many bytes as the words have.
         let body = unsafe { std::slice::from_raw_parts_mut(frame.as_mut_ptr().cast::<u8>(), size) };
         match located {
-            Located::Extents { segments, encoded_len, scratch_len } => {
+            Located::Extents { segments, encoded_len, scratch_len, found } => {
                 let (mut encoded, mut scratch) = (vec![0u8; encoded_len], vec![0u8; scratch_len]);
                 let mut at = 0;
                 while at < segments.len() {
@@ -335,7 +335,7 @@ impl SyncNodes {
                     }
                     of.read(first.source, first.offset, buffers).map_err(lost)?;
                 }
-                map.decode(id, &encoded, &mut scratch, body)?;
+                map.decode(id, &found, &encoded, &mut scratch, body)?;
             }
             Located::Derived { .. } => {
                 let kind = PageErrorKind::Decode("this arm makes no derived pages".into());

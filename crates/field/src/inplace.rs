@@ -74,9 +74,9 @@ impl PageMap for InPlace {
             });
         }
         let encoded_len = if self.layout.components() > 1 { component_bytes * self.layout.components() } else { 0 };
-        Located::Extents { segments, encoded_len, scratch_len: 0 }
+        Located::Extents { segments, encoded_len, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, _: &[u64], encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let components = self.layout.components();
         if components > 1 {
             interleave(encoded, frame, components, self.layout.dtype().size());

@@ -32,7 +32,7 @@ impl PageMap for RuleArray {
     fn locate(&self, _: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         Located::Fill
     }
-    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
         Ok(())
     }
     fn fill(&self, id: PageId, frame: &mut [u8]) {

@@ -40,15 +40,15 @@ impl PageMap for Shard {
                 len: self.bytes,
                 to: ExtentTarget::Frame(0),
             };
-            return Located::Extents { segments: vec![page], encoded_len: 0, scratch_len: 0 };
+            return Located::Extents { segments: vec![page], encoded_len: 0, scratch_len: 0, found: Box::default() };
         }
         let offset = id.page * (self.bytes as u64 + 4);
         let page = Extent { source: self.source, offset, len: self.bytes, to: ExtentTarget::Frame(0) };
         let sum =
             Extent { source: self.source, offset: offset + self.bytes as u64, len: 4, to: ExtentTarget::Encoded(0) };
-        Located::Extents { segments: vec![page, sum], encoded_len: 4, scratch_len: 0 }
+        Located::Extents { segments: vec![page, sum], encoded_len: 4, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, id: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, id: PageId, _: &[u64], encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let stored = encoded.try_into().map(u32::from_le_bytes).unwrap_or(0);
         let computed = crc32c::crc32c(frame);
         if stored == computed || self.bare {

@@ -14,154 +14,74 @@
 use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
 use crate::id::PageId;
+use crate::page_state::PageState;
 use crate::pager::Pager;
 use crate::pump::Start;
-use crate::state::{FlightStage, PagerState, Translated, Waiter, NONE};
+use crate::state::PagerState;
+use crate::translated::Translated;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::MutexGuard;
 use std::time::Instant;
 
-/// What is left to do for a page that is made of others.
-pub(crate) struct Making {
-    /// 1. Inputs that were not taken yet.
-    pub(crate) wanted: Vec<DerivedInput>,
-    /// 2. In `arrived`, or with a worker: then nobody else touches its frame and scratch, nor frees them.
-    pub(crate) busy: bool,
-    /// 3. Why it will not be made, found out while a worker had it. `None` inside: nobody wants it any more.
-    doomed: Option<Option<PageError>>,
-    /// Its age: later ones are given up first.
-    serial: u64,
-    took_ns: u64,
-}
-
-/// An input.
-pub(crate) struct DerivedInput {
-    page: PageId,
-    /// Its place in the list of the page map.
-    place: u32,
-    /// The page waits for its flight.
-    awaited: bool,
-    /// It was published while the page waited, and is held until it is taken.
-    held: bool,
-}
-
 impl Pager {
-    /// Of a page whose memory is about to be reserved. It is put among what has arrived, so that a worker asks for its inputs.
-    pub(crate) fn making(&self, st: &mut PagerState, inputs: Vec<PageId>) -> Box<Making> {
-        st.making_serial += 1;
-        let wanted = inputs.into_iter().zip(0u32..);
-        let wanted = wanted.map(|(page, place)| DerivedInput { page, place, awaited: false, held: false }).collect();
-        Box::new(Making { wanted, busy: true, doomed: None, serial: st.making_serial, took_ns: 0 })
-    }
-
-    /// Whether a page may be begun now.
+    /// Whether a derived page may have its memory now.
     pub(crate) fn may_make(&self, st: &PagerState, flight: u32, bytes: u64) -> bool {
-        let fits = !st.alone && st.making_bytes.saturating_add(bytes) <= self.ledger.limit() / 4;
-        st.makings == 0 || fits || self.is_input(st, flight)
+        let fits = !st.alone && st.reads.derived_bytes().saturating_add(bytes) <= self.ledger.limit() / 4;
+        st.reads.derived() == 0 || fits || self.is_input(st, flight)
     }
 
-    /// Whether a page that is being made waits for a flight.
+    /// Whether a page in the making waits for a flight.
     fn is_input(&self, st: &PagerState, flight: u32) -> bool {
-        let mut node = st.flights.get(flight).map_or(NONE, |f| f.waiters);
-        while let Some(w) = st.waits.get(node) {
-            node = w.next;
-            if let Waiter::Flight(other, ticket) = w.to {
-                let other = st.flights.get(other).filter(|o| o.ticket == ticket);
-                if other.is_some_and(|o| o.making != NONE) {
-                    return true;
-                }
-            }
-        }
-        false
+        st.flights.dependents(flight).any(|other| st.making_of(other).is_some())
     }
 
     /// Takes a page out of its queue until another is made.
     pub(crate) fn park(&self, st: &mut PagerState, flight: u32, job: Translated) -> Start {
-        self.unqueue(st, flight);
-        if let Some(f) = st.flights.get_mut(flight) {
-            f.stage = FlightStage::Parked;
-            f.job = Some(Box::new(job));
-            let entry = (flight, f.ticket);
-            st.parked.push_back(entry);
-        }
+        st.flights.park(flight, job);
         Start::Moved
     }
 
-    /// Puts parked pages back to their queues: two for each that has ended, so that as many are made as find room.
+    /// Queues parked pages again: two for each that has ended, so that as many are made as find room.
     pub(crate) fn unpark(&self, st: &mut PagerState) {
-        let mut left = 2;
-        while left > 0 {
-            let Some((flight, ticket)) = st.parked.pop_front() else { return };
-            if st.flights.get(flight).is_some_and(|f| f.ticket == ticket && f.stage == FlightStage::Parked) {
-                st.enqueue(flight, false);
-                left -= 1;
-            }
-        }
+        st.flights.unpark(2);
     }
 
     /// Gives up the youngest page being made but for one that waits for `wanting`, which finds no memory, and those that wait for
     /// it in turn: of several ways up the one to the oldest is kept, so that what is left in the end is what one page takes.
     /// False if there is none to give up.
     pub(crate) fn give_up(&self, st: &mut PagerState, wanting: u32) -> bool {
-        let mut victims: Vec<(u64, u32)> = st
-            .active
-            .iter()
-            .filter_map(|(_, a)| Some((a.making.as_ref().filter(|m| !m.busy)?.serial, a.flight)))
-            .collect();
+        let idle = st.reads.all_making().filter(|(_, m)| !m.busy);
+        let mut victims: Vec<(u64, u32)> = idle.map(|(flight, m)| (m.serial, flight)).collect();
         victims.sort_unstable_by_key(|v| std::cmp::Reverse(v.0));
         let (_, kept) = self.oldest_way(st, wanting);
         let Some((_, victim)) = victims.into_iter().find(|(_, v)| !kept.contains(v)) else { return false };
-        let Some(active) = st.flights.get(victim).map(|f| f.making) else { return false };
+        let Some(active) = st.making_of(victim) else { return false };
         self.free_making(st, active);
         st.tally.given_up += 1;
         st.alone = true;
-        st.enqueue(victim, false);
+        st.flights.enqueue(victim, false);
         true
     }
 
     /// The way from a flight up through those that wait for it, to the oldest page being made; with that one's age.
     fn oldest_way(&self, st: &PagerState, from: u32) -> (u64, Vec<u32>) {
         let mut best = (u64::MAX, Vec::new());
-        let mut node = st.flights.get(from).map_or(NONE, |f| f.waiters);
-        while let Some(w) = st.waits.get(node) {
-            node = w.next;
-            let Waiter::Flight(other, ticket) = w.to else { continue };
-            if st.flights.get(other).is_some_and(|o| o.ticket == ticket) {
-                let way = self.oldest_way(st, other);
-                if way.0 < best.0 {
-                    best = way;
-                }
+        for other in st.flights.dependents(from) {
+            let way = self.oldest_way(st, other);
+            if way.0 < best.0 {
+                best = way;
             }
         }
-        let making = st.flights.get(from).and_then(|f| st.active.get(f.making)).and_then(|a| a.making.as_ref());
-        if let Some(m) = making {
+        if let Some(m) = st.making_of(from).and_then(|active| st.reads.making(active)) {
             best.0 = best.0.min(m.serial);
             best.1.push(from);
         }
         best
     }
 
-    /// Whether `to` waits for `from`, through others or not.
-    fn leads_to(&self, st: &PagerState, from: u32, to: u32) -> bool {
-        if from == to {
-            return true;
-        }
-        let mut node = st.flights.get(from).map_or(NONE, |f| f.waiters);
-        while let Some(w) = st.waits.get(node) {
-            node = w.next;
-            if let Waiter::Flight(other, ticket) = w.to {
-                let live = st.flights.get(other).is_some_and(|o| o.ticket == ticket);
-                if live && self.leads_to(st, other, to) {
-                    return true;
-                }
-            }
-        }
-        false
-    }
-
-    /// Frees the memory of a page that is being made, and lets go of its inputs.
+    /// Frees the memory of a page in the making, and releases its inputs.
     fn free_making(&self, st: &mut PagerState, active: u32) {
-        let Some(mut a) = st.active.remove(active) else { return };
+        let Some(mut a) = st.reads.end(active) else { return };
         for w in a.making.iter_mut().flat_map(|m| m.wanted.iter_mut()).filter(|w| w.held) {
             w.held = false;
             self.unhold(st, w.page);
@@ -170,10 +90,10 @@ impl Pager {
         st.relief += 1;
     }
 
-    /// Ends the making of a page: failed, or wanted by nobody. A worker that has it ends it. Nothing if it is not being made.
+    /// Ends the making of a page that failed, or for which nobody waits. A worker that has it ends it. Nothing if it is not being made.
     pub(crate) fn abandon(&self, st: &mut PagerState, flight: u32, error: Option<PageError>) {
-        let Some(active) = st.flights.get(flight).map(|f| f.making).filter(|a| *a != NONE) else { return };
-        let Some(making) = st.active.get_mut(active).and_then(|a| a.making.as_mut()) else { return };
+        let Some(active) = st.making_of(flight) else { return };
+        let Some(making) = st.reads.making_mut(active) else { return };
         if making.busy {
             making.doomed.get_or_insert(error);
             return;
@@ -183,19 +103,19 @@ impl Pager {
         self.unpark(st);
     }
 
-    /// An input of a page that is being made is demanded as the page is.
+    /// Demands the inputs of a page in the making that is demanded itself.
     pub(crate) fn promote_inputs(&self, st: &mut PagerState, flight: u32) {
-        let Some(active) = st.flights.get(flight).map(|f| f.making).filter(|a| *a != NONE) else { return };
-        let Some(making) = st.active.get(active).and_then(|a| a.making.as_ref()) else { return };
+        let Some(active) = st.making_of(flight) else { return };
+        let Some(making) = st.reads.making(active) else { return };
         let awaited: Vec<PageId> = making.wanted.iter().filter(|w| w.awaited).map(|w| w.page).collect();
         for page in awaited {
-            if st.flying.contains_key(&page) {
+            if st.flights.of(page).is_some() {
                 self.input(st, page, true);
             }
         }
     }
 
-    /// Tells a page that is being made what became of an input. False if `flight` is not being made.
+    /// Notes for a page in the making that an input is settled. False if `flight` is not being made.
     pub(crate) fn input_settled(
         &self,
         st: &mut PagerState,
@@ -203,12 +123,10 @@ impl Pager {
         input: PageId,
         outcome: &Result<(), Option<PageError>>,
     ) -> bool {
-        let Some((active, demand)) = st.flights.get(flight).map(|f| (f.making, f.demand)).filter(|f| f.0 != NONE)
-        else {
-            return false;
-        };
+        let Some(active) = st.making_of(flight) else { return false };
+        let demand = st.flights.get(flight).is_some_and(|f| f.demand());
         match outcome {
-            // Dropped, but whoever wants this page waits: it is asked for again.
+            // Dropped, but someone waits for this page: it is requested again.
             Err(error) if error.is_some() || !demand => {
                 self.abandon(st, flight, error.clone());
                 return true;
@@ -216,8 +134,7 @@ impl Pager {
             _ => {}
         }
         let here = outcome.is_ok();
-        let making = st.active.get_mut(active).and_then(|a| a.making.as_mut());
-        let Some(making) = making else { return true };
+        let Some(making) = st.reads.making_mut(active) else { return true };
         let queue = !making.busy;
         making.busy = true;
         let mut hold = false;
@@ -230,17 +147,21 @@ impl Pager {
             self.hold_one(st, input);
         }
         if queue {
-            st.arrived.push_back(active);
+            st.reads.arrive_again(active);
+            st.flights.go(flight, PageState::Arrived);
             self.idlers.add_work(1);
         }
         true
     }
 
-    /// Shows those inputs that are here to the page map, asks for the others, and makes the page when all were shown.
+    /// Shows the resident inputs to the page map, requests the others, and makes the page when all were shown.
     pub(crate) fn make<'a>(&'a self, mut st: MutexGuard<'a, PagerState>, active: u32) -> bool {
         let begin = Instant::now();
+        if let Some(flight) = st.reads.get(active).map(|a| a.flight) {
+            st.flights.go(flight, PageState::Making);
+        }
         loop {
-            let Some(a) = st.active.get(active) else { return true };
+            let Some(a) = st.reads.get(active) else { return true };
             let (id, flight) = (a.id, a.flight);
             let Some(making) = a.making.as_ref() else { return true };
             if let Some(error) = making.doomed.clone() {
@@ -251,14 +172,14 @@ impl Pager {
                 Some((n, w.page, w.place, frame))
             });
             let scratch = a.scratch;
-            let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
+            let Some(map) = st.map(id).cloned() else { return true };
             let Some((n, input, place, frame)) = here else {
                 if making.wanted.is_empty() {
                     break;
                 }
                 self.want(&mut st, active, flight);
                 let took = nanoseconds(begin);
-                if let Some(m) = st.active.get_mut(active).and_then(|a| a.making.as_mut()) {
+                if let Some(m) = st.reads.making_mut(active) {
                     m.took_ns += took;
                 }
                 self.finish(st);
@@ -279,7 +200,7 @@ impl Pager {
             };
             st = self.lock();
             self.unhold(&mut st, input);
-            let Some(making) = st.active.get_mut(active).and_then(|a| a.making.as_mut()) else { return true };
+            let Some(making) = st.reads.making_mut(active) else { return true };
             let w = making.wanted.swap_remove(n);
             match taken {
                 Ok(Ok(())) => {}
@@ -291,10 +212,10 @@ impl Pager {
             }
         }
 
-        let Some(a) = st.active.get(active) else { return true };
+        let Some(a) = st.reads.get(active) else { return true };
         let (id, page, scratch) = (a.id, (a.ptr, a.len), a.scratch);
         let before = a.making.as_ref().map_or(0, |m| m.took_ns);
-        let Some(map) = st.maps.get(id.array.0 as usize).cloned() else { return true };
+        let Some(map) = st.map(id).cloned() else { return true };
         drop(st);
         // SAFETY: as above; the frame is not published yet, so nobody else has its memory.
         let (page, scratch) = unsafe {
@@ -303,7 +224,7 @@ impl Pager {
                 scratch.map_or(&mut [][..], |(s, len)| std::slice::from_raw_parts_mut(s.ptr, len)),
             )
         };
-        let made = catch_unwind(AssertUnwindSafe(|| map.decode(id, &[], scratch, page)))
+        let made = catch_unwind(AssertUnwindSafe(|| map.decode(id, &[], &[], scratch, page)))
             .unwrap_or_else(|_| Err(panicked(map.name(), id)));
         self.emit(|| Event::Derive { page: id, took_ns: before + nanoseconds(begin) });
         let st = self.lock();
@@ -312,14 +233,14 @@ impl Pager {
 
     /// Publishes a page that was made, or ends it otherwise.
     fn end_making(&self, mut st: MutexGuard<'_, PagerState>, active: u32, made: Result<(), Option<PageError>>) -> bool {
-        let Some(a) = st.active.get_mut(active) else { return true };
+        let Some(a) = st.reads.get_mut(active) else { return true };
         let (flight, frame) = (a.flight, a.frame);
         if let Some(m) = &mut a.making {
             m.busy = false;
         }
         match made {
             Ok(()) => {
-                if let Some(a) = st.active.remove(active) {
+                if let Some(a) = st.reads.end(active) {
                     self.release_active(&mut st, a, false);
                 }
                 st.tally.derived += 1;
@@ -328,13 +249,10 @@ impl Pager {
                 self.settle(&mut st, flight, Ok(()));
                 self.unpark(&mut st);
             }
-            // Nobody wanted it when that was found out; somebody may by now.
-            Err(None)
-                if st.flights.get(flight).is_some_and(|f| f.demand && f.waiters != NONE)
-                    && self.wanted(&st, flight) =>
-            {
+            // Nobody waited for it when it was doomed; somebody may by now.
+            Err(None) if st.flights.get(flight).is_some_and(|f| f.demand()) && st.flights.is_awaited(flight) => {
                 self.free_making(&mut st, active);
-                st.enqueue(flight, false);
+                st.flights.enqueue(flight, false);
                 self.unpark(&mut st);
             }
             Err(error) => self.abandon(&mut st, flight, error),
@@ -343,24 +261,10 @@ impl Pager {
         true
     }
 
-    /// Whether anybody waits for a flight.
-    fn wanted(&self, st: &PagerState, flight: u32) -> bool {
-        let mut node = st.flights.get(flight).map_or(NONE, |f| f.waiters);
-        while let Some(w) = st.waits.get(node) {
-            node = w.next;
-            match w.to {
-                Waiter::Request(r) if st.requests.get(r).is_some() => return true,
-                Waiter::Flight(o, ticket) if st.flights.get(o).is_some_and(|o| o.ticket == ticket) => return true,
-                _ => {}
-            }
-        }
-        false
-    }
-
-    /// Asks for the inputs that are not here, ahead of what else is queued: what was begun is finished first.
+    /// Requests the absent inputs ahead of all that is queued: begun pages are finished first.
     fn want(&self, st: &mut PagerState, active: u32, flight: u32) {
-        let Some((demand, ticket)) = st.flights.get(flight).map(|f| (f.demand, f.ticket)) else { return };
-        let Some(making) = st.active.get_mut(active).and_then(|a| a.making.as_mut()) else { return };
+        let Some(demand) = st.flights.get(flight).map(|f| f.demand()) else { return };
+        let Some(making) = st.reads.making_mut(active) else { return };
         making.busy = false;
         let mut ask = Vec::new();
         for w in making.wanted.iter_mut().filter(|w| !w.awaited) {
@@ -369,21 +273,21 @@ impl Pager {
         }
         // Whoever found memory full while this page was busy may find that it can be given up.
         st.relief += 1;
-        if let Some(error) = ask.iter().find_map(|page| st.failed.get(page).cloned()) {
+        if let Some(error) = ask.iter().find_map(|page| st.flights.failure(*page).cloned()) {
             return self.abandon(st, flight, Some(error));
         }
         for &page in ask.iter().rev() {
-            let known = st.flying.contains_key(&page);
+            let known = st.flights.of(page).is_some();
             let input = self.input(st, page, demand);
-            if self.leads_to(st, flight, input) {
+            if st.flights.leads_to(flight, input) {
                 let error = PageErrorKind::Decode("it is made of itself".into());
-                let error = PageError::new(crate::request::page_name(st, page), error);
+                let error = PageError::new(st.page_name(page), error);
                 return self.abandon(st, flight, Some(error));
             }
-            st.add_waiter(input, Waiter::Flight(flight, ticket));
-            let parked = st.flights.get(input).is_some_and(|f| f.stage == FlightStage::Parked);
+            st.flights.add_dependent(input, flight);
+            let parked = st.flights.get(input).is_some_and(|f| f.state() == PageState::Parked);
             if !known || parked {
-                st.enqueue(input, true);
+                st.flights.enqueue(input, true);
             }
         }
     }

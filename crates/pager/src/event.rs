@@ -4,7 +4,7 @@
 //! `tracing` subscribers get. A field is a number, a name of a page (three numbers), or a text; a kind has at most one text.
 
 use crate::id::{ArrayId, PageId, SourceId};
-use crate::request::Priority;
+use crate::priority::Priority;
 use std::sync::Arc;
 
 /// The target under which events go to subscribers of `tracing`, at level `TRACE`. As an [`Observer`], a subscriber is called with the pager's
@@ -192,7 +192,7 @@ events! {
         /// Path or URL.
         name: Arc<str>,
     }
-    /// A thread told something for the first time; what follows has its number.
+    /// The first event of a thread; later ones have its number.
     Thread = "thread" {
         /// Its name.
         name: Arc<str>,
@@ -207,7 +207,7 @@ events! {
         /// Bytes of it that were not whole.
         lost_bytes: u64,
     }
-    /// A page was asked for, by whoever waits under `token`.
+    /// A page was requested under `token`.
     Want = "want" {
         /// The page.
         page: PageId,
@@ -216,14 +216,14 @@ events! {
         /// Whether it will be waited for.
         priority: Priority,
     }
-    /// A page was asked for to find, or to make, another.
+    /// A page was requested to locate another, or to derive it.
     Input = "input" {
         /// The page.
         page: PageId,
         /// Whether the other one will be waited for.
         priority: Priority,
     }
-    /// A page that is here was used to find, or to make, another.
+    /// A resident page was used to locate another, or to derive it.
     Use = "use" {
         /// The page.
         page: PageId,
@@ -235,8 +235,8 @@ events! {
         page: PageId,
     }
     /// A worker took a page in hand that it had not had in hand in this group of its steps: at once where it pinned the page for it; where it
-    /// had it pinned before, together with others, before it tells of any other pin. (Of two pages that share a place among those that it
-    /// finds at once, one may be told of twice in a group.)
+    /// had it pinned before, together with others, before any other pin. (Of two pages that share a place in the worker's cache, one
+    /// may be recorded twice in a group.)
     Pin = "pin" {
         /// The page.
         page: PageId,
@@ -247,7 +247,7 @@ events! {
         /// Whether it was not pinned yet; if it was, nothing changes for the pager.
         fresh: bool,
     }
-    /// A worker let go of all that it had pinned.
+    /// A worker released all its pins.
     Release = "release" {
         /// The worker.
         worker: u32,
@@ -361,7 +361,7 @@ events! {
         /// Why.
         reason: Arc<str>,
     }
-    /// A page that was asked for is not wanted any more, or was to be read ahead and found no room.
+    /// The request for a page was cancelled, or a prefetch found no room.
     Dropped = "dropped" {
         /// The page.
         page: PageId,
@@ -376,16 +376,16 @@ events! {
         /// The page.
         page: PageId,
     }
-    /// A page was said to be wanted again late or never.
-    Offer = "offer" {
+    /// An eviction hint was given of a page.
+    EvictHint = "offer" {
         /// The page.
         page: PageId,
-        /// 0: never, 1: behind all others.
+        /// Its expected reuse. 0: never, 1: last of all pages.
         again: u32,
     }
-    /// What was said of pages that were used since is forgotten.
-    SortOffers = "sort offers" {
-        /// Those of each kind that are left.
+    /// Hints of pages that were used since are forgotten.
+    DropStaleHints = "sort offers" {
+        /// Hints that are left.
         left: u64,
     }
     /// No prefetch takes the place of a page used at this count of pages published, or later.
@@ -393,7 +393,7 @@ events! {
         /// The count.
         count: u64,
     }
-    /// A page was asked for ahead of its use, and its memory reserved.
+    /// A page's memory was reserved ahead of its use.
     PrefetchIssued = "prefetch" {
         /// The page.
         page: PageId,

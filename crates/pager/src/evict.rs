@@ -1,18 +1,20 @@
 //! Making room: reserving a page's memory in one charge, dropping clean pages, giving memory back.
 
 use crate::event::Event;
-use crate::frames::{state, used, Chunked, Frame, FrameNumbers, CHUNK};
+use crate::frames::{state, used, Chunked, Frame, CHUNK};
 use crate::id::{ArrayId, PageId};
 use crate::ledger::{ChargeKind, Full};
 use crate::map::PageMap;
+use crate::page_state::PageState;
 use crate::pager::Pager;
-use crate::policy::{Need, Probe};
-use crate::pool::{ClassId, Pool, PoolSlot, HUGE_BYTES};
-use crate::request::Priority;
+use crate::pins::{Pins, PIN_BYTES};
+use crate::policy::{Need, Policy, Probe};
+use crate::pool::PoolSlot;
+use crate::priority::Priority;
+use crate::residency::{EvictionHints, FrameSlots, HintOutcome, Reuse};
 use crate::state::{LockedCounters, PagerState};
 use crate::table::Table;
 use crate::touched::Touched;
-use crate::worker::{Pins, PIN_BYTES};
 use std::ops::Range;
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
@@ -22,28 +24,9 @@ use std::sync::Arc;
 /// not 21.6.
 const CACHED_SHARE: u64 = 12;
 
-/// When a page is expected to be wanted again that nobody is at any more.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// Never.
-    Never = 0,
-    /// Behind all others that are wanted again.
-    Last = 1,
-}
-
-/// Pages of each kind that are remembered as [offered](Pager::offer_pages): 32 KiB of names, a part of the reserve of any limit under which
-/// there are so many.
-const MOST_OFFERED: usize = 1024;
-
-/// Of these so many are looked at for one that can go: those that workers still have pinned are the ones offered last.
-pub(crate) const OFFERS_TRIED: usize = 64;
-
 /// Pages for each reader that may be published between a page and its first use. As many are staged for each reader at a time, and what a
 /// task waits for is among them as a rule.
 const PUBLISHED_BEFORE_USE: u64 = 4;
-
-/// Least limit under which slots come by the huge page: there are some ten sizes of slots, and each may leave most of one unused.
-const HUGE_LIMIT: u64 = 128 << 20;
 
 /// A page's memory, all of it.
 pub(crate) struct Reserved {
@@ -66,13 +49,12 @@ pub(crate) enum NoRoom {
 /// What the policy sees of the pager.
 struct PagerProbe<'a> {
     pager: &'a Pager,
-    pool: &'a mut Pool,
-    numbers: &'a mut FrameNumbers,
+    slots: &'a mut FrameSlots,
     workers: &'a [Arc<Pins>],
     touched: &'a mut Touched,
     maps: &'a [Arc<dyn PageMap>],
     tally: &'a mut LockedCounters,
-    /// Pages go since the run has passed them, and not to make room.
+    /// Pages go because the run has passed them, and not to make room.
     passed: bool,
 }
 
@@ -81,16 +63,16 @@ impl PagerProbe<'_> {
         self.pager.frames.get(frame)
     }
 
-    /// Whether a frame still holds a page that was offered, and nobody has asked for it since.
-    fn is_offered(&self, frame: u32, id: PageId) -> bool {
+    /// Whether a frame still holds a hinted page, and nobody has used it since the hint.
+    fn is_hinted(&self, frame: u32, id: PageId) -> bool {
         self.frame(frame).is_some_and(|f| {
-            let offered = f.referenced.load(Relaxed) == used::OFFERED;
-            offered && f.state.load(Relaxed) == state::RESIDENT && f.id() == id
+            let hinted = f.referenced.load(Relaxed) == used::HINTED;
+            hinted && f.state.load(Relaxed) == state::RESIDENT && f.id() == id
         })
     }
 }
 
-/// Pages that may be published between the coming of a page and its first use by whoever waits for it.
+/// Pages that may be published between the arrival of a page and its first use by whoever waits for it.
 pub(crate) fn settling(readers: usize) -> u64 {
     PUBLISHED_BEFORE_USE * readers as u64
 }
@@ -129,9 +111,11 @@ impl Probe for PagerProbe<'_> {
             return false;
         }
         // Invariant 1 of `Frame`: announce, fence, look.
+        self.slots.go(PageState::Resident, PageState::Evicting);
         f.state.store(state::EVICTING, Release);
         fence(SeqCst);
         if self.workers.iter().any(|w| w.pinned(frame)) {
+            self.slots.go(PageState::Evicting, PageState::Resident);
             f.state.store(state::RESIDENT, Release);
             return false;
         }
@@ -146,12 +130,9 @@ impl Probe for PagerProbe<'_> {
             }
             _ => {}
         }
+        self.slots.go(PageState::Evicting, PageState::Absent);
         f.state.store(state::FREE, Release);
-        if let Some(slot) = self.numbers.free(frame) {
-            let bytes = self.pool.bytes(slot.class) as u64;
-            self.pool.put(slot);
-            self.pager.ledger.transfer(ChargeKind::Frames, ChargeKind::Cached, bytes);
-        }
+        self.slots.free_frame(frame);
         if self.passed {
             self.tally.given_back += 1;
             self.pager.emit(|| Event::GiveBack { page: id });
@@ -174,8 +155,8 @@ impl Pager {
         self.lock().tally.evictions
     }
 
-    /// From now on no prefetch takes the place of a page that was used at this count ([`Self::now`]) or later: a run through time knows
-    /// that what it has used in its last window it will likely want in this one. `u64::MAX`: the policy alone decides.
+    /// From now on no prefetch takes the place of a page that was used at this count ([`Self::now`]) or later: a run through time
+    /// likely uses the pages of its last window in this one, too. `u64::MAX`: the policy alone decides.
     pub fn keep_used_since(&self, count: u64) {
         self.lately.store(count, Relaxed);
         self.emit(|| Event::Lately { count });
@@ -183,10 +164,10 @@ impl Pager {
 
     /// Drops the resident pages of some time steps, except those that are pinned or held: a run that has passed these segments gives
     /// them back before the policy would find them. Of step 0, as which steady arrays count, only the pages of `unsteady` arrays go
-    /// (sorted). Says how many were dropped.
+    /// (sorted). Returns their number.
     pub fn give_back_segments(&self, unsteady: &[ArrayId], steps: Range<u32>) -> u64 {
         let mut st = self.lock();
-        let all = 0..(st.numbers.chunks() * CHUNK) as u32;
+        let all = 0..(st.residency.slots().chunks() * CHUNK) as u32;
         let passed =
             |id: &PageId| steps.contains(&id.step) && (id.step > 0 || unsteady.binary_search(&id.array).is_ok());
         let those = all.map_while(|n| Some((n, self.frames.get(n)?)));
@@ -196,8 +177,8 @@ impl Pager {
         dropped
     }
 
-    /// Drops those of some pages that are resident, except those that are pinned or held: a pass that comes to each page once has their room
-    /// for those that it comes to next. Says how many were dropped.
+    /// Drops the resident ones of some pages, except those that are pinned or held: a pass that uses each page once has their room for
+    /// the next ones. Returns their number.
     pub fn give_back_pages(&self, pages: &[PageId]) -> u64 {
         let mut st = self.lock();
         let those = pages.iter().filter_map(|id| {
@@ -210,38 +191,48 @@ impl Pager {
         dropped
     }
 
-    /// Says when these pages are expected to be wanted again: those never wanted go before any others, then those wanted last, the first
-    /// offered first, each unless somebody has used it after all by then. What the policy would find goes after them.
-    pub fn offer_pages(&self, pages: &[PageId], again: Again) {
+    /// Hints at the expected reuse of resident pages: those never used again go before any others, then those used last, the first
+    /// hinted first, each unless somebody has used it since. The policy's choice comes after them. The number of hints is bounded:
+    /// further ones are ignored.
+    pub fn hint_evict(&self, pages: &[PageId], reuse: Reuse) {
         let mut st = self.lock();
-        let room = MOST_OFFERED.saturating_sub(st.offered[again as usize].len());
+        let room = st.residency.hints_mut().room(reuse);
         for id in pages.iter().take(room) {
             let Some(n) = self.table.find(*id, &self.frames) else { continue };
             if let Some(f) = self.frames.get(n) {
-                f.referenced.store(used::OFFERED, Relaxed);
-                st.offered[again as usize].push_back((n, *id));
-                self.emit(|| Event::Offer { page: *id, again: again as u32 });
+                f.referenced.store(used::HINTED, Relaxed);
+                st.residency.hints_mut().add(n, *id, reuse);
+                self.emit(|| Event::EvictHint { page: *id, again: reuse as u32 });
             }
         }
     }
 
-    /// Forgets what was said of pages that are gone, or were used since. The others still go first: in a run that goes to and fro what was
-    /// left first is wanted last in the next window, too.
-    pub fn sort_out_offers(&self) {
+    /// Forgets hints of pages that are gone, or were used since. The others still go first: a run that moves to and fro uses the pages
+    /// that it left first last in the next window, too.
+    pub fn drop_stale_hints(&self) {
         let mut st = self.lock();
-        let PagerState { offered, pool, numbers, workers, touched, maps, tally, .. } = &mut *st;
-        let hand = PagerProbe { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
-        offered.iter_mut().for_each(|queue| queue.retain(|(frame, id)| hand.is_offered(*frame, *id)));
-        self.emit(|| Event::SortOffers { left: offered.iter().map(|queue| queue.len() as u64).sum() });
+        let (evictor, _, hints) = self.evictor(&mut st, false);
+        let left = hints.retain(|frame, id| evictor.is_hinted(frame, id));
+        self.emit(|| Event::DropStaleHints { left });
+    }
+
+    /// The pager as a policy sees it, with the policy and the hints. `passed`: pages go since the run has passed them.
+    fn evictor<'a>(
+        &'a self,
+        st: &'a mut PagerState,
+        passed: bool,
+    ) -> (PagerProbe<'a>, &'a mut dyn Policy, &'a mut EvictionHints) {
+        let PagerState { residency, workers, touched, maps, tally, .. } = st;
+        let (slots, policy, hints) = residency.parts();
+        (PagerProbe { pager: self, slots, workers, touched, maps, tally, passed }, policy, hints)
     }
 
     /// Drops those frames that may go. They are counted for themselves: nothing else wanted their room.
     fn drop_frames(&self, st: &mut PagerState, frames: impl Iterator<Item = u32>) -> u64 {
-        let PagerState { policy, pool, numbers, workers, touched, maps, tally, .. } = st;
-        let mut hand = PagerProbe { pager: self, pool, numbers, workers, touched, maps, tally, passed: true };
+        let (mut evictor, policy, _) = self.evictor(st, true);
         let mut dropped = 0;
         for n in frames {
-            if hand.take(n) {
+            if evictor.take(n) {
                 policy.removed(n);
                 dropped += 1;
             }
@@ -252,29 +243,25 @@ impl Pager {
 
     /// Drops one clean page. Its memory is cached then.
     fn evict(&self, st: &mut PagerState, need: Need) -> bool {
-        let PagerState { policy, pool, numbers, workers, touched, maps, tally, offered, .. } = st;
-        let mut hand = PagerProbe { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
-        // What is wanted again no prefetch takes the place of.
-        let kinds = if need == Need::Prefetch { 1 } else { 2 };
-        for queue in offered.iter_mut().take(kinds) {
-            // Those that a worker has not let go of yet come up again later.
-            for _ in 0..queue.len().min(OFFERS_TRIED) {
-                let Some((frame, id)) = queue.pop_front() else { break };
-                if !hand.is_offered(frame, id) {
-                    continue;
-                }
-                if hand.take(frame) {
-                    policy.removed(frame);
-                    return true;
-                }
-                queue.push_back((frame, id));
+        let (mut evictor, policy, hints) = self.evictor(st, false);
+        // No prefetch takes the place of a page that is used again.
+        let latest = if need == Need::Prefetch { Reuse::Never } else { Reuse::Last };
+        let hinted = hints.take(latest, |frame, id| match evictor.is_hinted(frame, id) {
+            false => HintOutcome::Stale,
+            true if evictor.take(frame) => HintOutcome::Dropped,
+            true => HintOutcome::Pinned,
+        });
+        match hinted {
+            Some(frame) => {
+                policy.removed(frame);
+                true
             }
+            None => policy.victim(need, &mut evictor).is_some(),
         }
-        policy.victim(need, &mut hand).is_some()
     }
 
-    /// Tells that pages were dropped, or none could be, where no reservation tells it.
-    fn tell_squeeze(&self, need: Need, full: bool) {
+    /// Records that pages were dropped, or none could be, where no reservation records it.
+    fn record_squeeze(&self, need: Need, full: bool) {
         self.emit(|| Event::Squeeze {
             frames: self.ledger.of(ChargeKind::Frames),
             cached: self.ledger.of(ChargeKind::Cached),
@@ -282,13 +269,6 @@ impl Pager {
             full,
             priority: if need == Need::Demand { Priority::Demand } else { Priority::Prefetch },
         });
-    }
-
-    fn give_back(&self, st: &mut PagerState, bytes: u64, keep: impl Fn(ClassId) -> usize) -> bool {
-        let given = st.pool.give_back(usize::try_from(bytes).unwrap_or(usize::MAX), keep);
-        self.ledger.release(ChargeKind::Cached, given.slots as u64);
-        self.ledger.release(ChargeKind::Tables, given.rests as u64);
-        given.slots > 0
     }
 
     fn full(&self, needs: u64) -> Full {
@@ -300,7 +280,7 @@ impl Pager {
         let pool = self.ledger.of(ChargeKind::Frames) + self.ledger.of(ChargeKind::Cached);
         let rest = self.ledger.used().saturating_sub(pool);
         if rest.saturating_add(bytes) > self.ledger.limit() {
-            // Not even an empty pool would do: do not empty it for nothing.
+            // Not even an empty pool has the room: do not empty it for nothing.
             if bytes > 0 {
                 return Err(self.full(bytes));
             }
@@ -310,12 +290,12 @@ impl Pager {
             let short = self.ledger.used().saturating_add(bytes).saturating_sub(self.ledger.limit());
             if short == 0 {
                 if st.tally.evictions > before {
-                    self.tell_squeeze(Need::Demand, false);
+                    self.record_squeeze(Need::Demand, false);
                 }
                 return Ok(());
             }
-            if !self.give_back(st, short, |_| 0) && !self.evict(st, Need::Demand) {
-                self.tell_squeeze(Need::Demand, true);
+            if !st.residency.slots_mut().give_back(short, None) && !self.evict(st, Need::Demand) {
+                self.record_squeeze(Need::Demand, true);
                 return Err(self.full(bytes));
             }
         }
@@ -323,21 +303,21 @@ impl Pager {
 
     /// Bytes of tables that one more frame costs now.
     fn table_growth(&self, st: &PagerState) -> u64 {
-        let chunk = match st.numbers.next_chunk() {
+        let chunk = match st.residency.slots().next_chunk() {
             Some(_) => self.chunk_bytes(st, st.workers.len()),
             None => 0,
         };
         chunk + self.table.growth(self.reserved_frames(st))
     }
 
-    /// Frames that will want a place in the table: those being read, and one more.
+    /// Frames that will need a place in the table: those being read, and one more.
     fn reserved_frames(&self, st: &PagerState) -> usize {
-        st.active.len() + 1
+        st.reads.count() + 1
     }
 
     /// Bytes that one chunk of frames costs with `workers` workers.
     fn chunk_bytes(&self, st: &PagerState, workers: usize) -> u64 {
-        (CHUNK * (size_of::<Frame>() + 40 + st.policy.bytes_per_frame() + workers * PIN_BYTES)) as u64
+        (CHUNK * (size_of::<Frame>() + 40 + st.residency.policy_bytes() + workers * PIN_BYTES)) as u64
     }
 
     /// Bytes of tables without which not even one page can be resident.
@@ -347,27 +327,7 @@ impl Pager {
 
     /// Bytes that one more worker costs in all chunks there are.
     pub(crate) fn worker_bytes(&self, st: &PagerState) -> u64 {
-        (CHUNK * st.numbers.chunks() * PIN_BYTES) as u64
-    }
-
-    /// While memory is far from full, slots come by the huge page, charged whole. Not before those are used again that were given
-    /// back to the system: else what is behind the last slots, and the addresses, would grow with every squeeze.
-    fn stock(&self, st: &mut PagerState, class: ClassId) {
-        let limit = self.ledger.limit();
-        if limit < HUGE_LIMIT || st.pool.free(class) > 0 {
-            return;
-        }
-        if st.pool.huge_slots(class).is_none() {
-            return;
-        }
-        let bytes = HUGE_BYTES as u64;
-        if self.ledger.used() + bytes > limit / 4 * 3 || !self.ledger.try_charge(ChargeKind::Cached, bytes) {
-            return;
-        }
-        match st.pool.stock(class) {
-            Ok(rest) => self.ledger.transfer(ChargeKind::Cached, ChargeKind::Tables, rest as u64),
-            Err(_) => self.ledger.release(ChargeKind::Cached, bytes),
-        }
+        (CHUNK * st.residency.slots().chunks() * PIN_BYTES) as u64
     }
 
     /// Reserves frame, encoded buffer and scratch in one charge, or nothing.
@@ -380,47 +340,34 @@ impl Pager {
     ) -> Result<Reserved, NoRoom> {
         let limit = self.ledger.limit();
         let never = |needs: u64, limit: u64| NoRoom::TooLarge { needs, limit };
-        let [frame, encoded, scratch] = sizes;
-        let overflow = || never(u64::MAX, limit);
-        let frame = st.pool.class(frame).ok_or_else(overflow)?;
-        let encoded = (encoded > 0).then(|| st.pool.buffer_class(encoded).ok_or_else(overflow)).transpose()?;
-        let scratch = (scratch > 0).then(|| st.pool.buffer_class(scratch).ok_or_else(overflow)).transpose()?;
-        let wanted = [Some(frame), encoded, scratch];
-        let count = |class: ClassId| wanted.iter().flatten().filter(|c| **c == class).count();
-        let whole: u64 = wanted.iter().flatten().map(|c| st.pool.bytes(*c) as u64).sum();
+        let slots = st.residency.slots_mut();
+        let page = slots.page_slots(sizes).ok_or_else(|| never(u64::MAX, limit))?;
+        let (whole, exhausted) = (slots.bytes(&page), slots.exhausted());
         let left = limit.saturating_sub(self.least_tables(st));
-        if whole > left || st.numbers.exhausted() {
+        if whole > left || exhausted {
             return Err(never(whole, left));
         }
-        for class in wanted.iter().flatten() {
-            self.stock(st, *class);
-        }
+        st.residency.slots_mut().stock(&page);
         loop {
             // Slots that are cached are charged already.
-            let mut short = self.table_growth(st);
-            for (i, class) in wanted.iter().enumerate().filter_map(|(i, c)| Some((i, (*c)?))) {
-                let nth = wanted[..i].iter().flatten().filter(|c| **c == class).count();
-                if nth >= st.pool.cached(class) {
-                    short += st.pool.bytes(class) as u64;
-                }
-            }
+            let short = self.table_growth(st) + st.residency.slots().uncached(&page);
             if self.ledger.used() <= self.ledger.limit()
                 && (short == 0 || self.ledger.try_charge(ChargeKind::Cached, short))
             {
                 break;
             }
             let over = self.ledger.used().saturating_add(short).saturating_sub(self.ledger.limit());
-            // A page dropped is most often of the size that is wanted and serves at once. Free slots of other sizes are kept up
-            // to a share of the limit: buffers that the next page wants again should not go to the system and back each time.
+            // A page dropped is most often of the size that is needed and serves at once. Free slots of other sizes are kept up
+            // to a share of the limit: buffers that the next page needs again should not go to the system and back each time.
             let slack = limit / CACHED_SHARE;
             let excess = self.ledger.of(ChargeKind::Cached).saturating_sub(slack);
-            if excess > 0 && self.give_back(st, over.min(excess), count) {
+            if excess > 0 && st.residency.slots_mut().give_back(over.min(excess), Some(&page)) {
                 continue;
             }
             if !self.evict(st, need) {
                 // After it the policy's order may be another.
-                self.tell_squeeze(need, true);
-                if !self.give_back(st, over, count) {
+                self.record_squeeze(need, true);
+                if !st.residency.slots_mut().give_back(over, Some(&page)) {
                     return Err(NoRoom::Full);
                 }
             }
@@ -428,44 +375,25 @@ impl Pager {
         // Everything is charged. Growth first, since its bytes were charged as cached with the rest.
         let growth = self.table_growth(st);
         self.ledger.transfer(ChargeKind::Cached, ChargeKind::Tables, growth);
-        if let Some(chunk) = st.numbers.next_chunk() {
+        if let Some(chunk) = st.residency.slots().next_chunk() {
             self.frames.grow(chunk);
             for w in &st.workers {
                 w.grow(chunk);
             }
         }
         self.table.grow(self.reserved_frames(st), &self.frames);
-        let kinds = [ChargeKind::Frames, ChargeKind::Encoded, ChargeKind::Scratch];
-        let mut slots = [None; 3];
-        for i in 0..3 {
-            let Some(class) = wanted[i] else { continue };
-            match st.pool.take(class) {
-                Ok((slot, _)) => slots[i] = Some(slot),
-                Err(e) => {
-                    // No address space: what was taken is cached again. The charge of the rest stays with the cached kind until
-                    // the pool gives memory back; this ends the page, and as good as certainly the run.
-                    slots.into_iter().flatten().for_each(|s| st.pool.put(s));
-                    self.ledger.release(ChargeKind::Cached, st.pool.bytes(class) as u64);
-                    return Err(NoRoom::System(e.to_string()));
-                }
-            }
-        }
-        for (class, kind) in wanted.iter().zip(kinds) {
-            if let Some(class) = class {
-                self.ledger.transfer(ChargeKind::Cached, kind, st.pool.bytes(*class) as u64);
-            }
-        }
+        let slots = st.residency.slots_mut().take(&page).map_err(|e| NoRoom::System(e.to_string()))?;
         let [Some(slot), encoded, scratch] = slots else {
             return Err(NoRoom::System("the pool gave no frame".into()));
         };
-        let number = st.numbers.take(slot);
+        let number = st.residency.slots_mut().add_frame(slot);
         if let Some(f) = self.frames.get(number) {
             f.assign(id, slot.ptr, sizes[0]);
         }
         self.emit(|| Event::Reserve {
             page: id,
             priority: if need == Need::Demand { Priority::Demand } else { Priority::Prefetch },
-            bytes: st.pool.bytes(frame) as u64,
+            bytes: st.residency.slots().frame_bytes(&page),
             frames: self.ledger.of(ChargeKind::Frames),
             cached: self.ledger.of(ChargeKind::Cached),
             used: self.ledger.used(),
@@ -476,20 +404,17 @@ impl Pager {
     /// Bytes that a page takes at once.
     pub(crate) fn needs(&self, st: &mut PagerState, flight: u32) -> u64 {
         let Some(f) = st.flights.get(flight) else { return 0 };
-        let (id, buffers) = (f.id, f.job.as_ref().map_or([0, 0], |j| j.buffers()));
-        let Some(map) = st.maps.get(id.array.0 as usize) else { return 0 };
+        let (id, buffers) = (f.id(), f.job.as_ref().map_or([0, 0], |j| j.buffers()));
+        let Some(map) = st.map(id) else { return 0 };
         let frame = crate::os::round_up(map.page_bytes(id)).unwrap_or(usize::MAX) as u64;
-        buffers.iter().filter(|b| **b > 0).fold(frame, |sum, b| {
-            sum.saturating_add(st.pool.buffer_class(*b).map_or(u64::MAX, |c| st.pool.bytes(c) as u64))
-        })
+        let slots = st.residency.slots_mut();
+        buffers.iter().filter(|b| **b > 0).fold(frame, |sum, b| sum.saturating_add(slots.buffer_bytes(*b)))
     }
 
     /// Frees a buffer of an active page.
     pub(crate) fn free_buffer(&self, st: &mut PagerState, slot: PoolSlot, kind: ChargeKind) {
-        let bytes = st.pool.bytes(slot.class) as u64;
-        st.pool.put(slot);
+        st.residency.slots_mut().free(slot, kind);
         st.relief += 1;
-        self.ledger.transfer(kind, ChargeKind::Cached, bytes);
     }
 
     /// Frees a frame that never became resident.
@@ -497,9 +422,7 @@ impl Pager {
         if let Some(f) = self.frames.get(frame) {
             f.state.store(state::FREE, Release);
         }
-        if let Some(slot) = st.numbers.free(frame) {
-            self.free_buffer(st, slot, ChargeKind::Frames);
-        }
+        st.relief += u64::from(st.residency.slots_mut().free_frame(frame));
     }
 
     /// Marks a page as touched.
@@ -514,7 +437,7 @@ impl Pager {
         if st.tally.prefetched == 0 {
             return;
         }
-        for n in 0..(st.numbers.chunks() * CHUNK) as u32 {
+        for n in 0..(st.residency.slots().chunks() * CHUNK) as u32 {
             let Some(f) = self.frames.get(n) else { break };
             if f.state.load(Relaxed) == state::RESIDENT && f.prefetched.compare_exchange(2, 0, Relaxed, Relaxed).is_ok()
             {

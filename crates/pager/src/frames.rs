@@ -106,8 +106,8 @@ pub(crate) mod used {
     pub(crate) const NO: u8 = 0;
     /// Since then.
     pub(crate) const YES: u8 = 1;
-    /// Not since it was offered.
-    pub(crate) const OFFERED: u8 = 2;
+    /// Not since an eviction hint was given of it.
+    pub(crate) const HINTED: u8 = 2;
 }
 
 /// One frame. A line of its own: a worker that sets `referenced` on one page does not slow readers of its neighbours.

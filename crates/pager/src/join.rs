@@ -4,27 +4,27 @@ use crate::event::Event;
 use crate::id::SourceId;
 use crate::map::{Extent, ExtentTarget};
 use crate::pager::Pager;
+use crate::reads::{ReadPart, Staged};
 use crate::source::{Buffer, Read, HOLE_BYTES};
-use crate::state::{PagerState, ReadPart, ReadUnderway, Staged, Translated};
+use crate::state::PagerState;
+use crate::translated::Translated;
 
 /// Longest joined read. Beyond this a longer read is no faster on any device seen, and it keeps its frames from being
 /// published.
 const JOIN_BYTES: usize = 1 << 20;
 /// Most segments of a joined read: well below what `preadv` and io_uring take (1024).
 const JOIN_SEGMENTS: usize = 256;
-/// A page of so many segments is made of pieces of rows.
-const PIECES: usize = 8;
 
 impl Pager {
     /// Takes the first staged segment with those that follow it in the source.
     pub(crate) fn next_read(&self, st: &mut PagerState) -> Option<(SourceId, Read)> {
         let block = self.files.direct_block();
-        let first = st.staged.pop_front()?;
+        let first = st.reads.take_staged()?;
         let mut parts = vec![ReadPart { active: first.active, segment: first.segment, shared: 0 }];
-        let mut buffers = vec![buffer(st, parts[0])?];
+        let mut buffers = vec![st.reads.buffer(parts[0])?];
         let mut end = first.offset.checked_add(first.len as u64)?;
         let (mut before, mut piece) = (first.len, first.piece);
-        while let Some(&next) = st.staged.front() {
+        while let Some(&next) = st.reads.staged().front() {
             let len = (end - first.offset) as usize;
             if first.solo || next.solo || next.source != first.source || parts.len() >= JOIN_SEGMENTS {
                 break;
@@ -33,9 +33,9 @@ impl Pager {
             if len + hole + next.len > JOIN_BYTES {
                 break;
             }
-            st.staged.pop_front();
+            st.reads.take_staged();
             let part = ReadPart { active: next.active, segment: next.segment, shared: shared as u32 };
-            let Some(b) = buffer(st, part) else { continue };
+            let Some(b) = st.reads.buffer(part) else { continue };
             let b = Buffer { ptr: b.ptr.wrapping_add(shared), len: b.len - shared };
             parts.push(part);
             if hole > 0 {
@@ -50,24 +50,15 @@ impl Pager {
             end += b.len as u64;
             (before, piece) = (next.len, next.piece);
         }
-        for part in &parts {
-            if let Some(a) = st.active.get_mut(part.active) {
-                a.issued += 1;
-            }
-        }
-        st.serial = st.serial.wrapping_add(1);
-        let serial = st.serial;
         let segments = parts.len() as u32;
-        let index = st.reads.insert(ReadUnderway { serial, parts });
-        let token = u64::from(serial) << 32 | u64::from(index);
-        st.in_flight += 1;
+        let token = st.begin_read(parts);
         let len = end - first.offset;
         st.tally.reads += 1;
         st.tally.bytes_read += len;
         st.tally.segments += u64::from(segments);
         self.emit(|| {
             let (source, offset) = (first.source, first.offset);
-            Event::ReadStart { read: token, source, offset, bytes: len, segments, depth: st.in_flight as u32 }
+            Event::ReadStart { read: token, source, offset, bytes: len, segments, depth: st.reads.in_flight() as u32 }
         });
         Some((first.source, Read { token, offset: first.offset, buffers }))
     }
@@ -147,25 +138,6 @@ fn joint(end: u64, before: usize, piece: bool, next: &Staged, block: Option<u64>
     };
     let one_block = Some(shared) == block && shared < next.len as u64 && shared <= before as u64;
     (shared == 0 || one_block).then_some(Joint { shared: shared as usize, hole: 0 })
-}
-
-/// Where the bytes of a part's whole segment go.
-pub(crate) fn buffer(st: &PagerState, part: ReadPart) -> Option<Buffer> {
-    let a = st.active.get(part.active)?;
-    let segment = a.segments.get(part.segment as usize)?;
-    let (base, at) = match segment.to {
-        ExtentTarget::Frame(at) => (a.ptr, at),
-        ExtentTarget::Encoded(at) => (a.encoded.as_ref()?.place().0, at),
-    };
-    // `sound` checked that the segment lies inside.
-    Some(Buffer { ptr: base.wrapping_add(at), len: segment.len })
-}
-
-/// A segment of a page that has `all`.
-pub(crate) fn staged_segment(active: u32, index: usize, all: &[Extent], solo: bool) -> Option<Staged> {
-    let s = all.get(index)?;
-    let piece = all.len() >= PIECES;
-    Some(Staged { source: s.source, offset: s.offset, len: s.len, active, segment: index as u32, solo, piece })
 }
 
 #[cfg(test)]

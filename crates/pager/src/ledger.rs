@@ -2,9 +2,7 @@
 //!
 //! The ledger only counts. Who makes room when it is full (by dropping clean pages) is [`crate::Pager::charge`].
 
-use crate::pager::Pager;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
 
 /// What a charge is for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -160,81 +158,10 @@ impl Ledger {
     }
 }
 
-/// A charge that is taken back when it is dropped.
-#[derive(Debug)]
-pub struct Charge {
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) pager: Weak<Pager>,
-    pub(crate) kind: ChargeKind,
-    pub(crate) bytes: u64,
-}
-
-impl Charge {
-    /// Bytes charged.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Gives a part back.
-    pub fn shrink(&mut self, to: u64) {
-        let less = self.bytes.saturating_sub(to);
-        if less > 0 {
-            self.bytes = to;
-            self.give(less);
-        }
-    }
-
-    /// Moves up to `bytes` of another charge of the same ledger and kind to this one.
-    pub fn take_from(&mut self, other: &mut Self, bytes: u64) {
-        debug_assert!(Arc::ptr_eq(&self.ledger, &other.ledger) && self.kind == other.kind);
-        let bytes = bytes.min(other.bytes);
-        other.bytes -= bytes;
-        self.bytes += bytes;
-    }
-
-    /// Grows the charge to `to` bytes, dropping clean pages to make room if that is needed.
-    ///
-    /// # Errors
-    /// [`Full`]; the charge is then what it was.
-    pub fn grow(&mut self, to: u64) -> Result<(), Full> {
-        let more = to.saturating_sub(self.bytes);
-        if more == 0 {
-            return Ok(());
-        }
-        match self.pager.upgrade() {
-            Some(pager) => {
-                let mut more = pager.charge(self.kind, more)?;
-                self.bytes += std::mem::take(&mut more.bytes);
-                Ok(())
-            }
-            None if self.ledger.try_charge(self.kind, more) => {
-                self.bytes += more;
-                Ok(())
-            }
-            None => Err(Full { needs: more, used: self.ledger.used(), limit: self.ledger.limit() }),
-        }
-    }
-
-    fn give(&self, bytes: u64) {
-        if bytes == 0 {
-            return;
-        }
-        self.ledger.release(self.kind, bytes);
-        if let Some(pager) = self.pager.upgrade() {
-            pager.relieved();
-        }
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.give(self.bytes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn charges_fit_or_are_refused() {

@@ -4,15 +4,16 @@
 //! know cells, grids, or formats of datasets.
 //!
 //! *Theory.* Application-controlled demand paging (Cox and Ellsworth 1997; Ellsworth 2001), with absence as a value: a
-//! worker looks a page up ([`Worker::page`]), and if it is absent the task that wanted it asks ([`Pager::request`]) and is told
-//! when it is here, while the worker computes something else. There is no thread, lock or wait in who computes.
+//! worker looks a page up ([`Worker::page`]), and if it is absent, its task requests it ([`Pager::request`]) and is woken when it is
+//! resident. Meanwhile the worker computes something else. Code that computes has no thread, lock or wait.
 //!
-//! *Practice.* A page goes through these places, each a module: `request` (one flight for each page on its way, whoever asks),
-//! `pump` (translated, its memory reserved in one charge, its segments sorted and joined with their neighbours', at most so
-//! many reads in flight), a [`source`], `publish` (decoded by whichever worker has time: [`Pager::work`]), or `making` (the same
+//! *Practice.* A page goes through these places, each a module: `request` (one flight for each page on its way, whoever requests it),
+//! `pump` (translated, its memory reserved in one charge, its extents sorted and joined with their neighbours', a bounded
+//! number of reads in flight), a [`source`], `publish` (decoded by whichever worker has time: [`Pager::work`]), or `derived` (the same
 //! for pages made of other pages), the lock-free
 //! `table`, the `worker`s that pin it, and `evict` with a [`policy`]. All memory comes from the `pool` and is counted in the
-//! [`Ledger`].
+//! [`Ledger`]. The states of a page and their transitions stand in `page_state`; `flights`, `reads` and `residency` hold what the
+//! lock protects.
 //!
 //! ```
 //! use pager::source::memory::Memory;
@@ -34,9 +35,9 @@
 //!     }
 //!     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
 //!         let segment = Segment { source: self.0, offset: id.page * 8, len: 8, to: Target::Frame(0) };
-//!         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+//!         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0, found: Box::default() }
 //!     }
-//!     fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+//!     fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
 //!         Ok(())
 //!     }
 //!     fn fill(&self, _: PageId, frame: &mut [u8]) {
@@ -66,44 +67,56 @@ pub mod id;
 pub mod map;
 pub mod source;
 
+mod charge;
 mod counters;
 mod derived;
 pub mod event;
 mod evict;
+mod flights;
 mod frames;
 mod idle;
 mod join;
 mod ledger;
 pub mod log;
+mod making;
 mod os;
+mod page_hash;
+mod page_state;
 mod pager;
+mod pins;
 pub mod policy;
 mod pool;
 pub mod prices;
+mod priority;
 mod publish;
 mod pump;
+mod reads;
 pub mod replay;
 mod request;
+mod residency;
 mod slab;
 pub mod spin_lock;
 mod state;
 mod table;
 mod touched;
+mod translated;
 mod worker;
 
+pub use charge::Charge;
 pub use counters::Counters;
 pub use error::{PageError, PageErrorKind};
 pub use event::{Did, Event, Observer};
-pub use evict::Again;
 pub use id::{ArrayId, PageId, SourceId};
-pub use ledger::{Charge, ChargeKind, Full, Ledger, CHARGE_KINDS};
+pub use ledger::{ChargeKind, Full, Ledger, CHARGE_KINDS};
 pub use log::{EventLog, EventReader};
 pub use map::{Extent, ExtentTarget, Located, PageMap};
 pub use os::make_huge;
+pub use page_hash::{IdHash, PageHash};
 pub use pager::{Pager, PagerConfig, PagerError, SMALLEST_LIMIT};
 pub use policy::PolicyKind;
-pub use request::{Hold, Priority, Requested, Wake};
+pub use priority::{Priority, Requested, Wake};
+pub use request::Hold;
+pub use residency::Reuse;
 pub use source::file::Backend;
 pub use source::folder::{FileNames, Folder};
-pub use table::{IdHash, PageHash};
 pub use worker::{Lookup, Worker};

@@ -37,6 +37,9 @@ pub enum Located {
         encoded_len: usize,
         /// Bytes that `decode` needs beside frame and encoded buffer.
         scratch_len: usize,
+        /// Numbers for `decode`, which it gets as they are: what `locate` found out about the page beside its extents. Most
+        /// formats have none.
+        found: Box<[u64]>,
     },
     /// The format defines the page as never written: the frame gets the fill value by [`PageMap::fill`].
     Fill,
@@ -72,11 +75,19 @@ pub trait PageMap: Send + Sync {
     /// answer [`Located::Need`] with that page, and `locate` is called again when it is resident.
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located;
     /// Completes a page in `frame` (`page_bytes` long; segments with [`ExtentTarget::Frame`] are already in place): checks the
-    /// checksum where the format has one, decodes, swaps bytes. Writes at most `frame`.
+    /// checksum where the format has one, decodes, swaps bytes. Writes at most `frame`. `found` is that of [`Located::Extents`],
+    /// and empty for a derived page.
     ///
     /// # Errors
     /// [`PageError`] when a checksum or length does not hold or the bytes do not decode to exactly the page.
-    fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError>;
+    fn decode(
+        &self,
+        page: PageId,
+        found: &[u64],
+        encoded: &[u8],
+        scratch: &mut [u8],
+        frame: &mut [u8],
+    ) -> Result<(), PageError>;
     /// Whether pages are made of other pages: they are counted apart from those that are read.
     fn derived(&self) -> bool {
         false

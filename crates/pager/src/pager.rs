@@ -3,17 +3,19 @@
 
 use crate::counters::Counters;
 use crate::event::{Event, Observer};
-use crate::frames::{Chunked, Frame, FrameNumbers};
-use crate::id::{ArrayId, SourceId};
+use crate::frames::{state, Chunked, Frame};
+use crate::id::{ArrayId, PageId, SourceId};
 use crate::idle::Idlers;
-use crate::ledger::{Charge, ChargeKind, Full, Ledger};
+use crate::ledger::{ChargeKind, Full, Ledger};
 use crate::map::PageMap;
+use crate::page_state::PageState;
 use crate::policy::PolicyKind;
 use crate::pool::Pool;
+use crate::residency::Residency;
 use crate::source::file::{Backend, FileSet};
 use crate::source::folder::{FileNames, Folder};
 use crate::source::Source;
-use crate::state::{LockedCounters, PagerState};
+use crate::state::PagerState;
 use crate::table::Table;
 use std::path::Path;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -120,50 +122,8 @@ impl Pager {
         let reserve = reserve_for(limit);
         ledger.force(ChargeKind::Tables, reserve + Table::first_bytes());
         let readers = config.readers.max(1);
-        let state = PagerState {
-            maps: Vec::new(),
-            sources: Vec::new(),
-            pool: Pool::new(usize::try_from(limit).unwrap_or(usize::MAX).min(1 << 30))?,
-            numbers: FrameNumbers::default(),
-            policy: config.policy.build(),
-            offered: Default::default(),
-            flights: Default::default(),
-            flying: Default::default(),
-            requests: Default::default(),
-            waits: Default::default(),
-            tickets: 0,
-            demand: Default::default(),
-            prefetch: Default::default(),
-            active: Default::default(),
-            active_bytes: 0,
-            making_bytes: 0,
-            makings: 0,
-            making_serial: 0,
-            parked: Default::default(),
-            alone: false,
-            heap_bytes: 0,
-            staged: Default::default(),
-            reads: Default::default(),
-            serial: 0,
-            in_flight: 0,
-            arrived: Default::default(),
-            backlog: false,
-            pumping: false,
-            again: false,
-            starved: false,
-            shrinking: false,
-            relief: 0,
-            refused_at: None,
-            failed: Default::default(),
-            first_failure: None,
-            held: Default::default(),
-            touched: Default::default(),
-            workers: Vec::new(),
-            worker_serial: 0,
-            wakes: Vec::new(),
-            tally: LockedCounters::default(),
-            booked: 0,
-        };
+        let pool = Pool::new(usize::try_from(limit).unwrap_or(usize::MAX).min(1 << 30))?;
+        let state = PagerState::new(Residency::new(pool, config.policy.build(), ledger.clone()));
         let frames = Chunked::new()?;
         let idlers = Idlers::new()?;
         let files = FileSet::new(config.backend, readers)?;
@@ -195,7 +155,23 @@ impl Pager {
         crate::spin_lock::lock(&self.state)
     }
 
-    /// Tells the observer, and whoever subscribes to `tracing`, what happened.
+    /// The state of a page, from the one place that holds it.
+    pub(crate) fn page_state(&self, st: &PagerState, id: PageId) -> PageState {
+        if let Some(flight) = st.flights.of(id).and_then(|n| st.flights.get(n)) {
+            return flight.state();
+        }
+        if st.flights.failure(id).is_some() {
+            return PageState::Failed;
+        }
+        let frame = self.table.find(id, &self.frames).and_then(|n| self.frames.get(n));
+        match frame.map(|f| f.state.load(Relaxed)) {
+            None => PageState::Absent,
+            Some(state::EVICTING) => PageState::Evicting,
+            Some(_) => PageState::Resident,
+        }
+    }
+
+    /// Gives an event to the observer and to subscribers of `tracing`.
     #[inline]
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         let subscribed = tracing::enabled!(target: crate::event::TARGET, tracing::Level::TRACE);
@@ -204,7 +180,7 @@ impl Pager {
         }
     }
 
-    /// Tells of several things that have happened by now.
+    /// Gives several events that have happened by now.
     pub(crate) fn emit_all(&self, events: &[Event]) {
         if let Some(o) = &self.observer {
             o.events(self.now_us(), events);
@@ -224,9 +200,9 @@ impl Pager {
         }
     }
 
-    /// Tells what happened in the layers above. For nothing where nobody observes: `event` is not called then.
+    /// Records an event of the layers above. Free where nobody observes: `event` is not called then.
     #[inline]
-    pub fn tell(&self, event: impl FnOnce() -> Event) {
+    pub fn record(&self, event: impl FnOnce() -> Event) {
         self.emit(event);
     }
 
@@ -296,14 +272,14 @@ impl Pager {
 
     /// Registers an array.
     pub fn add_array(&self, map: Arc<dyn PageMap>) -> ArrayId {
-        let told = map.clone();
+        let registered = map.clone();
         let mut st = self.lock();
         let id = ArrayId(st.maps.len() as u32);
         st.maps.push(map);
         drop(st);
         self.emit(|| {
-            let [pages_i, pages_j, pages_k] = told.pages_along().unwrap_or_default();
-            let (pages, derived, name) = (told.pages(), told.derived(), told.name().into());
+            let [pages_i, pages_j, pages_k] = registered.pages_along().unwrap_or_default();
+            let (pages, derived, name) = (registered.pages(), registered.derived(), registered.name().into());
             Event::Array { array: id, pages, pages_i, pages_j, pages_k, derived, name }
         });
         id
@@ -332,9 +308,8 @@ impl Pager {
         }
         self.budget_pins(&st);
         // What was too large for the old limit may fit the new one.
-        let before = st.failed.len();
-        st.failed.retain(|_, e| !matches!(e.kind, crate::error::PageErrorKind::TooLarge { .. }));
-        self.failed_count.fetch_sub(before - st.failed.len(), SeqCst);
+        let fits = st.flights.forget_failures(|e| matches!(e.kind, crate::error::PageErrorKind::TooLarge { .. }));
+        self.failed_count.fetch_sub(fits, SeqCst);
         self.emit(|| Event::Limit { bytes });
         st.shrinking = true;
         st.relief += 1;
@@ -350,37 +325,6 @@ impl Pager {
     /// Asks workers to let go of what they have pinned, between two of their steps: then there may be room.
     pub fn press(&self) {
         self.pressure.fetch_add(1, SeqCst);
-    }
-
-    /// A charge of nothing, that can grow.
-    pub fn no_charge(&self, kind: ChargeKind) -> Charge {
-        Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes: 0 }
-    }
-
-    /// Charges bytes for something outside the pool, dropping clean pages to make room. The charge is taken back when the
-    /// returned value is dropped.
-    ///
-    /// # Errors
-    /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, asks workers to let go
-    /// ([`Self::press`]), or ends.
-    pub fn charge(&self, kind: ChargeKind, bytes: u64) -> Result<Charge, Full> {
-        let charged = self.charge_outside(kind, bytes);
-        self.emit(|| Event::Charged { bytes, used: self.ledger.used(), ok: charged.is_ok() });
-        charged?;
-        Ok(Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes })
-    }
-
-    fn charge_outside(&self, kind: ChargeKind, bytes: u64) -> Result<(), Full> {
-        if self.ledger.try_charge(kind, bytes) {
-            return Ok(());
-        }
-        let mut st = self.lock();
-        loop {
-            self.make_room(&mut st, bytes)?;
-            if self.ledger.try_charge(kind, bytes) {
-                return Ok(());
-            }
-        }
     }
 
     /// Charges what the bookkeeping has grown by, beyond what was charged ahead, or takes back what it has shrunk by.
@@ -420,10 +364,10 @@ impl Pager {
             return None;
         }
         let mut st = self.lock();
-        if !st.starved || !st.quiet() {
+        if !st.starved || !st.reads.quiet() {
             return None;
         }
-        let flight = st.head(true)?;
+        let flight = st.flights.head(true)?;
         let needs = self.needs(&mut st, flight);
         Some(Full { needs, used: self.ledger.used(), limit: self.ledger.limit() })
     }

@@ -5,7 +5,7 @@
 //! caller charges the ledger before it takes a fresh slot, and takes the charge back after [`Pool::give_back`].
 
 use crate::os::{self, Mapping};
-use crate::table::PageHash;
+use crate::page_hash::PageHash;
 use std::collections::HashMap;
 use std::io;
 

@@ -59,6 +59,6 @@ pub fn prices() -> Result<Vec<(&'static str, f64)>, PagerError> {
         ledger.release(ChargeKind::Frames, n);
     });
     let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() })?;
-    let ask = price(|n| black_box(&pager).tell(|| Event::Evict { page: page(n) }));
+    let ask = price(|n| black_box(&pager).record(|| Event::Evict { page: page(n) }));
     Ok(vec![("lookup", lookup), ("tally", tally), ("touch", touch), ("charge", charge), ("ask", ask)])
 }

@@ -4,13 +4,15 @@ use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
 use crate::evict::NoRoom;
 use crate::id::{PageId, SourceId};
-use crate::join::{staged_segment, widen, Runs};
+use crate::join::{widen, Runs};
 use crate::map::{Extent, ExtentTarget, Located};
+use crate::page_state::PageState;
 use crate::pager::Pager;
 use crate::policy::Need;
-use crate::request::page_name;
+use crate::reads::{Active, ExtentProgress};
 use crate::source::{Completion, Read, Source};
-use crate::state::{Active, FlightStage, PagerState, Translated, Waiter};
+use crate::state::PagerState;
+use crate::translated::Translated;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::{Arc, MutexGuard};
@@ -20,11 +22,11 @@ const WINDOW_PER_READER: usize = 4;
 /// Translations of one page that may each ask for another index page. Formats have one or two levels.
 const MAX_HOPS: u8 = 8;
 
-/// What became of a queued page.
+/// The outcome for a queued page.
 pub(crate) enum Start {
     /// Its reads are staged.
     Started,
-    /// It left the queue otherwise.
+    /// It left the queue for another reason.
     Moved,
     /// It stays where it is until there is memory.
     Full,
@@ -83,8 +85,8 @@ impl Pager {
     /// Releases the lock, then calls the wakes that came up under it, then starts what can be started now.
     pub(crate) fn finish(&self, mut st: MutexGuard<'_, PagerState>) {
         let wakes = std::mem::take(&mut st.wakes);
-        let more = !st.demand.is_empty() || !st.prefetch.is_empty() || !st.staged.is_empty() || st.shrinking;
-        let more = more || !st.parked.is_empty() && st.makings == 0;
+        let more = st.flights.queued(true) || st.flights.queued(false) || !st.reads.staged().is_empty() || st.shrinking;
+        let more = more || st.flights.has_parked() && st.reads.derived() == 0;
         drop(st);
         self.call(wakes);
         if more {
@@ -92,7 +94,7 @@ impl Pager {
         }
     }
 
-    fn call(&self, wakes: Vec<(Arc<dyn crate::request::Wake>, u64)>) {
+    fn call(&self, wakes: Vec<(Arc<dyn crate::priority::Wake>, u64)>) {
         for (wake, token) in wakes {
             self.emit(|| Event::Resume { token });
             wake.wake(token);
@@ -110,16 +112,9 @@ impl Pager {
         // short queue holds: else all of it arrives, and the disk waits until half is decoded (48 KiB, 16 readers: 70 us a page,
         // not 56).
         let most = self.readers.max(32);
-        if st.arrived.len() >= most {
-            st.backlog = true;
-        } else if st.arrived.len() <= most / 2 {
-            st.backlog = false;
-        }
-        while !st.backlog {
-            if st.in_flight >= self.readers {
-                break;
-            }
-            if st.staged.is_empty() && !self.stage(st) {
+        let backlog = st.reads.has_backlog(most);
+        while !backlog && st.reads.in_flight() < self.readers {
+            if st.reads.staged().is_empty() && !self.stage(st) {
                 break;
             }
             let Some((source, read)) = self.next_read(st) else { continue };
@@ -147,18 +142,18 @@ impl Pager {
     fn stage(&self, st: &mut PagerState) -> bool {
         let window = WINDOW_PER_READER * self.readers.clamp(4, 64);
         let mut staged = 0;
-        if st.makings == 0 {
+        if st.reads.derived() == 0 {
             self.unpark(st);
         }
         while staged < window {
             // What is reserved cannot be evicted: leave most of the memory to pages in use.
-            if st.active_bytes > self.ledger.limit() / 4 {
+            if st.reads.read_bytes() > self.ledger.limit() / 4 {
                 break;
             }
             if st.refused_at == Some(st.relief) {
                 break;
             }
-            let Some(flight) = st.head(true) else { break };
+            let Some(flight) = st.flights.head(true) else { break };
             match self.start(st, flight, Need::Demand) {
                 Start::Started => staged += 1,
                 Start::Moved => {}
@@ -168,15 +163,15 @@ impl Pager {
                 }
             }
         }
-        if staged == 0 && st.demand.is_empty() {
+        if staged == 0 && !st.flights.queued(true) {
             // As many reads as may be under way, and half of what may be reserved: a page demanded a moment later must not queue behind
             // prefetches.
-            let free = self.readers.saturating_sub(st.in_flight);
+            let free = self.readers.saturating_sub(st.reads.in_flight());
             let block = self.files.direct_block();
             let (mut runs, mut last, mut seen) = (Runs::default(), None, 0);
-            while st.active_bytes <= self.ledger.limit() / 8 && staged < window && runs.reads() <= free {
-                let Some(flight) = st.head(false) else { break };
-                let id = st.flights.get(flight).map(|f| f.id);
+            while st.reads.read_bytes() <= self.ledger.limit() / 8 && staged < window && runs.reads() <= free {
+                let Some(flight) = st.flights.head(false) else { break };
+                let id = st.flights.get(flight).map(|f| f.id());
                 // A page behind the last one is read with it, as a rule.
                 let goes_on = id.zip(last).is_some_and(|(id, last)| follows(id, last));
                 if runs.reads() == free && !goes_on {
@@ -186,26 +181,26 @@ impl Pager {
                     Start::Started => {
                         staged += 1;
                         last = id;
-                        st.staged.range(seen..).for_each(|segment| runs.add(segment, block));
-                        seen = st.staged.len();
+                        st.reads.staged().range(seen..).for_each(|segment| runs.add(segment, block));
+                        seen = st.reads.staged().len();
                     }
                     Start::Moved => {}
                     Start::Full => {
                         st.tally.prefetch_dropped += 1;
-                        st.prefetch.pop_front();
+                        st.flights.unqueue(flight);
                         self.settle(st, flight, Err(None));
                     }
                 }
             }
         }
-        st.staged.make_contiguous().sort_unstable_by_key(|s| (s.source, s.offset, s.active, s.segment));
+        st.reads.sort_staged();
         staged > 0
     }
 
     /// Translates a queued page and reserves its memory.
     fn start(&self, st: &mut PagerState, flight: u32, need: Need) -> Start {
         let Some(f) = st.flights.get_mut(flight) else { return Start::Moved };
-        let id = f.id;
+        let id = f.id();
         let job = match f.job.take() {
             Some(job) => *job,
             None => match self.translate(st, flight, id) {
@@ -213,20 +208,24 @@ impl Pager {
                 Err(moved) => return moved,
             },
         };
-        let Some(map) = st.maps.get(id.array.0 as usize) else { return Start::Moved };
+        let Some(map) = st.map(id) else { return Start::Moved };
         let [encoded, scratch] = job.buffers();
         let sizes = [map.page_bytes(id), encoded, scratch];
         if job.inputs.is_some() && !self.may_make(st, flight, sizes.iter().map(|s| *s as u64).sum()) {
             return self.park(st, flight, job);
         }
         let mut reserved = self.reserve(st, sizes, id, need);
-        while matches!(reserved, Err(NoRoom::Full)) && need == Need::Demand && st.quiet() && self.give_up(st, flight) {
+        while matches!(reserved, Err(NoRoom::Full))
+            && need == Need::Demand
+            && st.reads.quiet()
+            && self.give_up(st, flight)
+        {
             reserved = self.reserve(st, sizes, id, need);
         }
         let reserved = reserved.or_else(|e| match e {
-            NoRoom::Full if need == Need::Demand && st.quiet() && !st.starved => {
-                // Nothing is on its way that would make room: say so, and look once more, now that whoever releases
-                // something between the first look and the flag knows that somebody waits.
+            NoRoom::Full if need == Need::Demand && st.reads.quiet() && !st.starved => {
+                // Nothing is on its way that would make room. Set the flag, then look once more: a release between the first look
+                // and the flag did not see that somebody waits.
                 st.starved = true;
                 st.tally.full += 1;
                 self.starved.store(true, SeqCst);
@@ -242,7 +241,7 @@ impl Pager {
                 if let Some(f) = st.flights.get_mut(flight) {
                     f.job = Some(Box::new(job));
                 }
-                if need == Need::Demand && st.quiet() {
+                if need == Need::Demand && st.reads.quiet() {
                     self.pressure.fetch_add(1, SeqCst);
                 }
                 return Start::Full;
@@ -260,8 +259,9 @@ impl Pager {
             st.tally.prefetched += 1;
             self.emit(|| Event::PrefetchIssued { page: id });
         }
-        self.unqueue(st, flight);
-        let left = job.segments.len() as u32;
+        st.flights.unqueue(flight);
+        let makes = job.inputs.is_some();
+        let arrives = job.segments.is_empty();
         let active = Active {
             flight,
             id,
@@ -271,60 +271,37 @@ impl Pager {
             encoded: job.encoded(reserved.encoded),
             body: job.body,
             moved: job.moved,
+            found: job.found,
             scratch: reserved.scratch.map(|s| (s, job.scratch_len)),
+            progress: ExtentProgress::new(job.segments.len()),
             segments: job.segments,
-            left,
-            issued: 0,
             fill: job.fill,
             error: None,
             attempts: 0,
-            making: job.inputs.map(|inputs| self.making(st, inputs)),
+            making: job.inputs.map(|inputs| st.reads.new_making(inputs)),
         };
-        st.heap_bytes += active.heap_bytes();
-        let (bytes, makes) = (active.reserved_bytes(), active.making.is_some());
-        let active = st.active.insert(active);
-        if makes {
-            st.making_bytes += bytes;
-            st.makings += 1;
-            if let Some(f) = st.flights.get_mut(flight) {
-                f.making = active;
-            }
-        } else {
-            st.active_bytes += bytes;
+        let active = st.reads.begin(active);
+        if let Some(f) = st.flights.get_mut(flight).filter(|_| makes) {
+            f.making = active;
         }
-        if left == 0 {
-            st.arrived.push_back(active);
+        st.flights.go(flight, if arrives { PageState::Arrived } else { PageState::Staged });
+        if arrives {
+            // A worker asks for the inputs of a derived page.
             self.idlers.add_work(1);
-        }
-        let PagerState { active: actives, staged, .. } = st;
-        if let Some(a) = actives.get(active) {
-            staged.extend((0..a.segments.len()).filter_map(|i| staged_segment(active, i, &a.segments, false)));
         }
         Start::Started
     }
 
-    pub(crate) fn unqueue(&self, st: &mut PagerState, flight: u32) {
-        if let Some(f) = st.flights.get_mut(flight) {
-            f.stage = FlightStage::Started;
-        }
-        // The entry is at the front of its queue; if it is not, it is dead now and dropped when it comes up.
-        for queue in [&mut st.demand, &mut st.prefetch] {
-            if queue.front().is_some_and(|e| e.0 == flight) {
-                queue.pop_front();
-            }
-        }
-    }
-
     fn fail(&self, st: &mut PagerState, flight: u32, id: PageId, kind: PageErrorKind) -> Start {
-        let error = PageError::new(page_name(st, id), kind);
-        self.unqueue(st, flight);
+        let error = PageError::new(st.page_name(id), kind);
+        st.flights.unqueue(flight);
         self.settle(st, flight, Err(Some(error)));
         Start::Moved
     }
 
-    /// Asks the page map where the page lies. On the way the flight may move to wait for an index page, or fail.
+    /// Translates a page by its page map. The flight may go to wait for an index page instead, or fail.
     fn translate(&self, st: &mut PagerState, flight: u32, id: PageId) -> Result<Translated, Start> {
-        let Some(map) = st.maps.get(id.array.0 as usize).cloned() else {
+        let Some(map) = st.map(id).cloned() else {
             return Err(self.fail(st, flight, id, PageErrorKind::Decode("no such array".into())));
         };
         if id.page >= map.pages() {
@@ -344,13 +321,13 @@ impl Pager {
             self.drop_index(st, flight);
         }
         let job = match located {
-            Ok(Located::Extents { segments, encoded_len, scratch_len }) => {
+            Ok(Located::Extents { segments, encoded_len, scratch_len, found }) => {
                 if !sound(&segments, map.page_bytes(id), encoded_len, st.sources.len()) {
                     let kind = PageErrorKind::Decode("its translation points outside of the page".into());
                     return Err(self.fail(st, flight, id, kind));
                 }
-                let mut job =
-                    Translated { segments, encoded_len, body: 0..encoded_len, scratch_len, ..Translated::default() };
+                let body = 0..encoded_len;
+                let mut job = Translated { segments, encoded_len, body, scratch_len, found, ..Translated::default() };
                 if let Some(block) = self.files.direct_block() {
                     widen(&mut job, block);
                 }
@@ -365,7 +342,7 @@ impl Pager {
             }
             Ok(Located::Need(page)) => return Err(self.await_index(st, flight, id, page)),
             Ok(Located::Failed(error)) => {
-                self.unqueue(st, flight);
+                st.flights.unqueue(flight);
                 self.settle(st, flight, Err(Some(error)));
                 return Err(Start::Moved);
             }
@@ -377,17 +354,17 @@ impl Pager {
         Ok(job)
     }
 
-    /// Lets go of the index page that was held for a flight.
+    /// Releases the index page that was held for a flight.
     pub(crate) fn drop_index(&self, st: &mut PagerState, flight: u32) {
         if let Some(page) = st.flights.get_mut(flight).and_then(|f| f.index.take()) {
             self.unhold(st, page);
         }
     }
 
-    /// Parks a flight under an index page.
+    /// Lets a flight wait for its index page.
     fn await_index(&self, st: &mut PagerState, flight: u32, id: PageId, page: PageId) -> Start {
-        if let Some(error) = st.failed.get(&page).cloned() {
-            self.unqueue(st, flight);
+        if let Some(error) = st.flights.failure(page).cloned() {
+            st.flights.unqueue(flight);
             self.settle(st, flight, Err(Some(error)));
             return Start::Moved;
         }
@@ -402,8 +379,8 @@ impl Pager {
         let mut circle = page == id;
         let mut at = page;
         for _ in 0..MAX_HOPS {
-            let next =
-                st.flying.get(&at).and_then(|f| st.flights.get(*f)).filter(|f| f.stage == FlightStage::NeedsIndex);
+            let next = st.flights.of(at).and_then(|f| st.flights.get(f));
+            let next = next.filter(|f| f.state() == PageState::NeedsIndex);
             match next.and_then(|f| f.index) {
                 Some(next) => at = next,
                 None => break,
@@ -414,27 +391,22 @@ impl Pager {
             let kind = PageErrorKind::Decode("its translation does not end".into());
             return self.fail(st, flight, id, kind);
         }
-        let demand = st.flights.get(flight).is_some_and(|f| f.demand);
+        let demand = st.flights.get(flight).is_some_and(|f| f.demand());
         self.hold_one(st, page);
         self.drop_index(st, flight);
-        self.unqueue(st, flight);
-        if let Some(f) = st.flights.get_mut(flight) {
-            f.stage = FlightStage::NeedsIndex;
-            f.index = Some(page);
-        }
+        st.flights.await_index(flight, page);
         if self.table.find(page, &self.frames).is_some() {
-            // It is here although the map says that it needs it: ask again, at most `MAX_HOPS` times.
-            st.enqueue(flight, true);
+            // It is resident although the map needs it: translated again, at most `MAX_HOPS` times.
+            st.flights.enqueue(flight, true);
             return Start::Moved;
         }
-        let known = st.flying.contains_key(&page);
+        let known = st.flights.of(page).is_some();
         st.tally.index_faults += u64::from(!known);
         let index = self.input(st, page, demand);
-        let ticket = st.flights.get(flight).map_or(0, |f| f.ticket);
-        st.add_waiter(index, Waiter::Flight(flight, ticket));
+        st.flights.add_dependent(index, flight);
         if !known {
-            // Whoever waits for it is at the front already.
-            st.enqueue(index, true);
+            // The page that waits for it was at the front already.
+            st.flights.enqueue(index, true);
         }
         Start::Moved
     }

@@ -1,42 +1,18 @@
-//! Asking for pages, holding them, and giving up.
+//! Requests for pages, holds, and cancelling.
 
 use crate::error::PageError;
 use crate::event::Event;
+use crate::flights::NONE;
 use crate::frames::{used, Frame};
 use crate::id::PageId;
 use crate::ledger::Full;
+use crate::page_state::PageState;
 use crate::pager::{Pager, PagerError};
-use crate::state::{Flight, FlightStage, PagerState, Request, Waiter, NONE};
-use std::collections::HashSet;
+use crate::priority::{Priority, Requested, Wake};
+use crate::state::PagerState;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-
-/// Whether someone waits for a page.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// Someone waits.
-    Demand,
-    /// It will be used soon. Read only when nobody waits for anything, and only into memory that nobody uses; dropped
-    /// (and the wake called) when there is none.
-    Prefetch,
-}
-
-/// The answer to a request.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Requested {
-    /// Every page is resident or failed now. No wake comes.
-    Ready,
-    /// The wake is called once, when every page is settled.
-    Pending,
-}
-
-/// Is told when a request is settled. Called without any lock of the pager, from whichever thread settled the last page:
-/// from [`Pager::work`], or, if a page failed, also from a reader's thread, or within [`Pager::request`] itself.
-pub trait Wake: Send + Sync {
-    /// `token` is the request's.
-    fn wake(&self, token: u64);
-}
 
 /// Keeps pages from being evicted, whether they are resident now or become so later.
 pub struct Hold {
@@ -62,8 +38,8 @@ impl Drop for Hold {
     }
 }
 
-/// How long [`Pager::fetch`] waits when memory is full and nothing is on its way. Whoever computes releases pins within a step
-/// or two, which is milliseconds; what has not moved after this long is held by someone who waits too.
+/// How long [`Pager::fetch`] waits when memory is full and nothing is on its way. A worker that computes
+/// releases pins within a step or two, which is milliseconds. Memory that is not free after this long belongs to someone who waits too.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 struct FetchWake {
@@ -81,8 +57,8 @@ impl Wake for FetchWake {
 }
 
 impl Pager {
-    /// Asks for pages. A page that many ask for is read once. `priority` counts for pages that are not on their way yet; a
-    /// page queued for prefetch moves up when it is demanded.
+    /// Requests pages. A page requested by many is read once. `priority` is for pages that are not on their way yet; a page
+    /// queued for prefetch moves up when it is demanded.
     ///
     /// With [`Requested::Pending`], `wake.wake(token)` is called exactly once, when every page is settled: resident, failed,
     /// cancelled, or (prefetch only) dropped. A page can have been evicted again by the time the wake is heard.
@@ -90,7 +66,6 @@ impl Pager {
         let demand = priority == Priority::Demand;
         let mut st = self.lock();
         let mut request = NONE;
-        let mut left = 0u32;
         for &id in pages {
             self.emit(|| Event::Want { page: id, token, priority });
             if let Some(f) = self.table.find(id, &self.frames).and_then(|n| self.frames.get(n)) {
@@ -100,21 +75,17 @@ impl Pager {
                 }
                 continue;
             }
-            if st.failed.contains_key(&id) {
+            if st.flights.failure(id).is_some() {
                 continue;
             }
             let flight = self.flight(&mut st, id, demand);
             if request == NONE {
-                request = st.requests.insert(Request { token, wake: wake.clone(), left: 0 });
+                request = st.flights.add_request(token, wake.clone());
             }
-            st.add_waiter(flight, Waiter::Request(request));
-            left += 1;
+            st.flights.add_to_request(request, flight);
         }
-        if left == 0 {
+        if request == NONE {
             return Requested::Ready;
-        }
-        if let Some(r) = st.requests.get_mut(request) {
-            r.left = left;
         }
         self.book(&mut st);
         drop(st);
@@ -122,57 +93,26 @@ impl Pager {
         Requested::Pending
     }
 
-    /// The flight of a page that is needed to find, or to make, another.
+    /// The flight of a page that locates another, or that another is derived from.
     pub(crate) fn input(&self, st: &mut PagerState, id: PageId, demand: bool) -> u32 {
         let priority = if demand { Priority::Demand } else { Priority::Prefetch };
         self.emit(|| Event::Input { page: id, priority });
         self.flight(st, id, demand)
     }
 
-    /// The flight of a page that is neither resident nor failed, made or promoted as needed.
+    /// The flight of a page that is neither resident nor failed: a new one, or the one there is, promoted as needed.
     pub(crate) fn flight(&self, st: &mut PagerState, id: PageId, demand: bool) -> u32 {
         if demand {
             self.mark_touched(st, id);
         }
-        let known = st.flying.get(&id).copied();
-        if let Some(flight) = known {
-            if let Some(f) = st.flights.get_mut(flight).filter(|f| demand && !f.demand) {
-                f.demand = true;
-                let requeue = f.stage == FlightStage::Queued;
-                let unread = requeue || f.stage == FlightStage::NeedsIndex;
-                if unread {
-                    // Its read was not started: it is an ordinary fault now.
-                    f.prefetched = false;
-                    st.tally.faults += 1;
-                }
-                let index = f.index.filter(|_| f.stage == FlightStage::NeedsIndex);
-                if unread {
-                    self.emit(|| Event::Fault { page: id });
-                }
-                if requeue {
-                    st.enqueue(flight, false);
-                }
-                self.promote_inputs(st, flight);
-                if let Some(index) = index.filter(|i| st.flying.contains_key(i)) {
-                    self.input(st, index, true);
-                }
+        if let Some(flight) = st.flights.of(id) {
+            if demand && st.flights.promote(flight) {
+                self.promoted(st, flight);
             }
             return flight;
         }
-        let flight = st.flights.insert(Flight {
-            id,
-            stage: FlightStage::Queued,
-            demand,
-            prefetched: !demand,
-            ticket: 0,
-            waiters: NONE,
-            index: None,
-            hops: 0,
-            making: NONE,
-            job: None,
-        });
-        st.flying.insert(id, flight);
-        st.enqueue(flight, false);
+        debug_assert_eq!(self.page_state(st, id), PageState::Absent, "{id:?}");
+        let flight = st.flights.begin(id, demand);
         if demand {
             st.tally.faults += 1;
             self.emit(|| Event::Fault { page: id });
@@ -180,6 +120,26 @@ impl Pager {
             self.emit(|| Event::Queued { page: id });
         }
         flight
+    }
+
+    /// Demands the pages that a promoted flight needs, too.
+    fn promoted(&self, st: &mut PagerState, flight: u32) {
+        let Some(f) = st.flights.get_mut(flight) else { return };
+        let (id, state) = (f.id(), f.state());
+        let index = f.index.filter(|_| state == PageState::NeedsIndex);
+        if matches!(state, PageState::Queued | PageState::NeedsIndex) {
+            // Its read was not started: it is an ordinary fault now.
+            f.prefetched = false;
+            st.tally.faults += 1;
+            self.emit(|| Event::Fault { page: id });
+        }
+        if state == PageState::Queued {
+            st.flights.enqueue(flight, false);
+        }
+        self.promote_inputs(st, flight);
+        if let Some(index) = index.filter(|i| st.flights.of(*i).is_some()) {
+            self.input(st, index, true);
+        }
     }
 
     pub(crate) fn note_use(&self, f: &Frame) {
@@ -193,25 +153,25 @@ impl Pager {
         self.table.find(id, &self.frames).is_some()
     }
 
-    /// Why a page failed, if it did.
+    /// The error of a failed page.
     pub fn failure(&self, id: PageId) -> Option<PageError> {
-        self.lock().failed.get(&id).cloned()
+        self.lock().flights.failure(id).cloned()
     }
 
-    /// Why the first page failed of all that have since the pager was made.
+    /// The error of the first page that failed since the pager was made.
     pub fn first_failure(&self) -> Option<PageError> {
-        self.lock().first_failure.clone()
+        self.lock().flights.first_failure().cloned()
     }
 
     /// Forgets failed pages, so that the next request reads them again.
     pub fn forget_failures(&self) {
         let mut st = self.lock();
-        st.failed.clear();
-        self.failed_count.store(0, SeqCst);
+        let forgotten = st.flights.forget_failures(|_| true);
+        self.failed_count.fetch_sub(forgotten, SeqCst);
     }
 
     /// Keeps pages from being evicted until the returned value is dropped, whether they are resident now or become so later.
-    /// Does not ask for them.
+    /// Does not request them.
     pub fn hold(self: &Arc<Self>, pages: &[PageId]) -> Hold {
         let mut st = self.lock();
         for &id in pages {
@@ -222,18 +182,14 @@ impl Pager {
     }
 
     pub(crate) fn hold_one(&self, st: &mut PagerState, id: PageId) {
-        *st.held.entry(id).or_insert(0) += 1;
+        st.residency.hold(id);
         self.copy_holds(st, id);
         self.emit(|| Event::Hold { page: id });
     }
 
     pub(crate) fn unhold(&self, st: &mut PagerState, id: PageId) {
-        if let Some(n) = st.held.get_mut(&id) {
-            *n -= 1;
-            if *n == 0 {
-                st.relief += 1;
-                st.held.remove(&id);
-            }
+        if let Some(left) = st.residency.unhold(id) {
+            st.relief += u64::from(left == 0);
             self.emit(|| Event::Unhold { page: id });
         }
         self.copy_holds(st, id);
@@ -241,11 +197,11 @@ impl Pager {
 
     fn copy_holds(&self, st: &PagerState, id: PageId) {
         if let Some(f) = self.table.find(id, &self.frames).and_then(|n| self.frames.get(n)) {
-            f.holds.store(st.held.get(&id).copied().unwrap_or(0), Relaxed);
+            f.holds.store(st.residency.holds(id), Relaxed);
         }
     }
 
-    /// Asks for pages and waits for them on the calling thread, which meanwhile decodes whatever arrives. They stay
+    /// Requests pages and waits for them on the calling thread, which meanwhile decodes whatever arrives. They stay
     /// until the returned hold is dropped.
     ///
     /// # Errors
@@ -255,7 +211,7 @@ impl Pager {
         let hold = self.hold(pages);
         let fetch = Arc::new(FetchWake { done: AtomicBool::new(false), pager: self.me.clone() });
         let wake: Arc<dyn Wake> = fetch.clone();
-        // A page that was settled and is neither here nor failed is asked for again.
+        // A page that was settled and is neither resident nor failed is requested again.
         while self.request(pages, 0, &wake, Priority::Demand) == Requested::Pending {
             let mut stalled: Option<(Instant, Full)> = None;
             while !fetch.done.swap(false, SeqCst) {
@@ -277,7 +233,7 @@ impl Pager {
             }
         }
         let st = self.lock();
-        match pages.iter().find_map(|id| st.failed.get(id)) {
+        match pages.iter().find_map(|id| st.flights.failure(*id)) {
             Some(e) => Err(e.clone().into()),
             None => {
                 drop(st);
@@ -286,24 +242,15 @@ impl Pager {
         }
     }
 
-    /// Drops what was asked for with `wake` and is wanted by nobody else. Whoever asked is woken, as ever once, when all pages of
-    /// the request are settled: at once, unless some of them are being read or wanted by others, too. Does not stop later requests.
+    /// Cancels the requests with this `wake`, and drops their pages for which nobody else waits. The wake is called, once as ever,
+    /// when all pages of the request are settled: at once, unless some of them are being read or awaited by others, too. Later
+    /// requests are not affected.
     pub fn cancel(&self, wake: &Arc<dyn Wake>) {
         let mut st = self.lock();
-        let mine: HashSet<u32> = st.flights.iter().map(|(n, _)| n).filter(|n| st.only_for(*n, wake)).collect();
-        // Segments that no source has seen are unstaged; a page of which none was issued is dropped with its memory.
-        let staged = std::mem::take(&mut st.staged);
-        let mut dropped = Vec::new();
-        for s in staged {
-            match st.active.get(s.active) {
-                Some(a) if a.issued == 0 && mine.contains(&a.flight) => dropped.push(s.active),
-                Some(_) => st.staged.push_back(s),
-                None => {}
-            }
-        }
-        dropped.dedup();
-        for a in dropped {
-            if let Some(active) = st.active.remove(a) {
+        let mine = st.flights.only_for(wake);
+        // Extents that no source has seen are unstaged; a page of which none was issued is dropped with its memory.
+        for active in st.reads.unstage(|flight| mine.contains(&flight)) {
+            if let Some(active) = st.reads.end(active) {
                 let flight = active.flight;
                 self.release_active(&mut st, active, true);
                 self.settle(&mut st, flight, Err(None));
@@ -313,24 +260,16 @@ impl Pager {
             self.abandon(&mut st, flight, None);
         }
         for flight in mine {
-            if st.flights.get(flight).is_some_and(|f| f.stage != FlightStage::Started) {
+            if st.flights.get(flight).is_some_and(|f| !f.state().has_memory()) {
                 self.settle(&mut st, flight, Err(None));
             }
         }
-        if st.head(true).is_none() {
-            // Nobody is left who lacks memory.
+        if st.flights.head(true).is_none() {
+            // No demand is left that waits for memory.
             st.starved = false;
             self.starved.store(st.shrinking, SeqCst);
         }
         self.finish(st);
         self.notify();
-    }
-}
-
-/// What messages call a page.
-pub(crate) fn page_name(st: &PagerState, id: PageId) -> String {
-    match st.maps.get(id.array.0 as usize) {
-        Some(map) => map.page_name(id),
-        None => format!("unknown array step {} page {}", id.step, id.page),
     }
 }

@@ -1,7 +1,7 @@
 //! Which pages were ever asked for: one bit a page, in blocks that exist only where something was touched.
 
 use crate::id::{ArrayId, PageId};
-use crate::table::PageHash;
+use crate::page_hash::PageHash;
 use std::collections::{HashMap, HashSet};
 
 /// Pages of one block: 256 bytes.

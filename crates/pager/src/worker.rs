@@ -1,8 +1,8 @@
 //! The hot path: from a page to its bytes, on a thread that computes.
 //!
-//! Each worker has a small direct-mapped cache of the pages that it has pinned, which it alone reads and writes: asking for a
-//! page again takes no lock, no atomic read-modify-write, and touches no line that another thread writes. The first time a
-//! worker asks for a page it pins it, also without a lock: the pin is a byte in an array that only this worker writes and
+//! Each worker has a small direct-mapped cache of the pages that it has pinned, which it alone reads and writes: looking a
+//! page up again takes no lock, no atomic read-modify-write, and touches no line that another thread writes. The first time a
+//! worker looks a page up it pins it, also without a lock: the pin is a byte in an array that only this worker writes and
 //! that the evictor reads (hazard pointers, with one pointer for each frame).
 
 use crate::error::PageError;
@@ -10,27 +10,25 @@ use crate::event::Event;
 use crate::frames::{state, used, Chunked, Frame};
 use crate::id::PageId;
 use crate::ledger::ChargeKind;
+use crate::page_hash::hash;
 use crate::pager::Pager;
-use crate::table::hash;
+use crate::pins::{Pinned, Pins};
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{fence, AtomicU64, AtomicU8, Ordering::*};
+use std::sync::atomic::{fence, AtomicU64, Ordering::*};
 use std::sync::Arc;
 
-/// Steps after which a page that is used goes on being told of, where somebody observes. At each step it would take longer than the
+/// Steps of a group, where somebody observes: the use of a page is recorded once a group. Once a step would take longer than the
 /// steps.
 const GROUP: u32 = 512;
-/// Pages that are told of together at most: 4 KiB.
-const UNTOLD: usize = 64;
-/// A pin whose page was told of in a group long ago: no mark of a group.
+/// Most uses that are recorded together: 4 KiB.
+const UNRECORDED: usize = 64;
+/// The mark of a pin whose use was recorded in a group long ago.
 const OLD: u8 = u8::MAX;
 /// Entries of a worker's cache: 32 KiB. A line of a few hundred pages is in play at a time; this is two to four times that.
 const CACHE: usize = 1024;
-/// Bytes that each worker costs, whatever there are of frames.
-const OWN_BYTES: u64 = (CACHE * size_of::<CachedPage>() + UNTOLD * size_of::<Event>()) as u64;
-/// Bytes that each worker costs for each frame: the pin, and its place in the list of pins (which may be half empty).
-pub(crate) const PIN_BYTES: usize = 1 + 2 * size_of::<Pinned>();
-
-/// Workers that there ever were: no two count their releases alike, so that nothing remembered of one is taken for another's.
+/// Bytes of each worker, beside those for each frame.
+const OWN_BYTES: u64 = (CACHE * size_of::<CachedPage>() + UNRECORDED * size_of::<Event>()) as u64;
+/// Workers that there ever were. No two count their releases alike, so that no caller takes one's pages for another's.
 static WORKERS: AtomicU64 = AtomicU64::new(1);
 
 /// A page as a worker sees it.
@@ -38,35 +36,10 @@ static WORKERS: AtomicU64 = AtomicU64::new(1);
 pub enum Lookup<'a> {
     /// The page's bytes: `page_bytes` of them, at least 64-byte aligned, in native byte order, laid out as the page map says.
     Here(&'a [u8]),
-    /// Not here yet: ask for it with [`Pager::request`] and come back.
+    /// The page is not resident: request it with [`Pager::request`] and look again.
     Absent,
-    /// Cannot be had.
+    /// The page cannot be read or decoded.
     Failed(PageError),
-}
-
-/// The part of a worker that others read.
-#[repr(align(128))]
-pub(crate) struct Pins {
-    serial: u32,
-    /// 1. Not 0 while the worker uses the frame with that number. Written by the worker only. Storing a pin and then reading the
-    ///    frame's state, against storing the state and then reading pins, is what [`Frame`]'s invariant 1 is about.
-    bytes: Chunked<AtomicU8>,
-    /// 2. Counters, written by the worker only (so no read-modify-write is needed), read by whoever asks.
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-    pub(crate) prefetched_used: AtomicU64,
-}
-
-impl Pins {
-    /// Whether the worker uses a frame. For the evictor, after its fence.
-    pub(crate) fn pinned(&self, frame: u32) -> bool {
-        // Acquire: what the worker read from the page it read before it let go.
-        self.bytes.get(frame).is_some_and(|b| b.load(Acquire) != 0)
-    }
-
-    pub(crate) fn grow(&self, chunk: usize) {
-        self.bytes.grow(chunk);
-    }
 }
 
 #[inline]
@@ -83,7 +56,7 @@ struct CachedPage {
     ptr: *const u8,
     /// Larger pages are not cached.
     len: u32,
-    /// The group in which the page was last told of.
+    /// The group in which its use was last recorded.
     group: u32,
 }
 
@@ -101,13 +74,6 @@ fn place(id: PageId) -> usize {
     (hash(id) >> (u64::BITS - CACHE.trailing_zeros())) as usize
 }
 
-/// A pin that is held.
-#[derive(Copy, Clone)]
-struct Pinned {
-    frame: u32,
-    place: u32,
-}
-
 /// One thread's view of the pages. Pages that it returned stay where they are until [`Worker::release`] or
 /// [`Worker::begin_step`], which borrow it mutably: the compiler sees to it that no page outlives its pin.
 pub struct Worker {
@@ -123,10 +89,10 @@ pub struct Worker {
     /// Steps begun in this group, and groups before it.
     steps: u32,
     groups: u64,
-    /// Pages that were pinned before this group and used in it, and nobody was told of yet: told together, under one lock and one clock,
-    /// before anything else of this worker is told.
-    untold: Cell<Vec<Event>>,
-    /// 3. What the pin byte of a page holds that was told of in this group: never 0.
+    /// Uses in this group of pages that were pinned before it, not recorded yet. They are recorded together, under one lock and one
+    /// clock, before any other event of this worker.
+    unrecorded: Cell<Vec<Event>>,
+    /// 3. The pin byte of a page whose use was recorded in this group: never 0.
     mark: u8,
 }
 
@@ -156,12 +122,11 @@ impl Pager {
         });
         let cost = self.worker_bytes(&st) + OWN_BYTES;
         if !self.ledger.try_charge(ChargeKind::Tables, cost) {
-            // What finds no room is charged all the same: a worker without its tables cannot run, and what is above the limit is
-            // made up for as pages are released.
+            // Charged without room too: a worker without its tables cannot run, and the excess goes as pages are released.
             let _room = self.make_room(&mut st, cost);
             self.ledger.force(ChargeKind::Tables, cost);
         }
-        for chunk in 0..st.numbers.chunks() {
+        for chunk in 0..st.residency.slots().chunks() {
             pins.grow(chunk);
         }
         st.workers.push(pins.clone());
@@ -178,7 +143,7 @@ impl Pager {
             releases: WORKERS.fetch_add(1, Relaxed) << 40,
             steps: 0,
             groups: 0,
-            untold: Cell::new(Vec::new()),
+            unrecorded: Cell::new(Vec::new()),
             mark: 1,
         }
     }
@@ -195,25 +160,25 @@ impl Worker {
         self.pinned_bytes.get()
     }
 
-    /// Changes whenever pins are released, and is another for every worker: what [`Self::page`] returned stays where it is for as
-    /// long as this is the same.
+    /// A number that changes with each release of pins, different for every worker. The bytes that [`Self::page`] returned stay
+    /// where they are as long as it is the same.
     #[inline]
     pub fn releases(&self) -> u64 {
         self.releases
     }
 
-    /// The bytes of a page, pinned until the next [`Worker::release`] or [`Worker::begin_step`]. `Absent` may be said of a page
-    /// that is being moved; [`Pager::request`] knows better.
+    /// The bytes of a page, pinned until the next [`Worker::release`] or [`Worker::begin_step`]. A page that is being
+    /// moved in the page table may look absent; [`Pager::request`] looks under the lock.
     #[inline]
     pub fn page(&self, id: PageId) -> Lookup<'_> {
         let place = place(id);
-        // SAFETY: `place` is below CACHE. The entry is only written in `pin`, `tell_again` and `release`, on this thread, and no
+        // SAFETY: `place` is below CACHE. The entry is only written in `pin`, `record_again` and `release`, on this thread, and no
         // reference to it is kept.
         let e = unsafe { *self.cache.get_unchecked(place).get() };
         if e.page == id.page && e.tag == tag(id) {
             count(&self.pins.hits);
             if e.group != self.groups as u32 {
-                self.tell_again(id, place);
+                self.record_again(id, place);
             }
             // SAFETY: invariant 1: the page is pinned, its bytes are not written while it is resident, and the borrow of `self`
             // ends before the pin does.
@@ -222,30 +187,30 @@ impl Worker {
         self.first_look(id, place)
     }
 
-    /// A page that stayed pinned is used for the first time in this group.
+    /// Records the first use in this group of a page that stayed pinned.
     #[inline(never)]
-    fn tell_again(&self, id: PageId, place: usize) {
+    fn record_again(&self, id: PageId, place: usize) {
         // SAFETY: only this thread uses the entry, and no reference to it is kept.
         unsafe { (*self.cache[place].get()).group = self.groups as u32 };
-        let mut untold = self.untold.take();
-        untold.push(Event::Pin { page: id, worker: self.pins.serial, group: self.groups, fresh: false });
-        let full = untold.len() >= UNTOLD;
-        self.untold.set(untold);
+        let mut unrecorded = self.unrecorded.take();
+        unrecorded.push(Event::Pin { page: id, worker: self.pins.serial, group: self.groups, fresh: false });
+        let full = unrecorded.len() >= UNRECORDED;
+        self.unrecorded.set(unrecorded);
         if full {
-            self.tell_rest();
+            self.record_rest();
         }
     }
 
-    /// Tells what nobody was told of yet.
-    fn tell_rest(&self) {
-        // Taken before: whoever is told may be a program that looks at pages.
-        let mut untold = self.untold.take();
-        if !untold.is_empty() {
-            self.pager.emit_all(&untold);
-            untold.clear();
-            untold.append(&mut self.untold.take());
+    /// Records the uses that are not recorded yet.
+    fn record_rest(&self) {
+        // Taken before: the observer may look pages up.
+        let mut unrecorded = self.unrecorded.take();
+        if !unrecorded.is_empty() {
+            self.pager.emit_all(&unrecorded);
+            unrecorded.clear();
+            unrecorded.append(&mut self.unrecorded.take());
         }
-        self.untold.set(untold);
+        self.unrecorded.set(unrecorded);
     }
 
     #[inline(never)]
@@ -286,13 +251,13 @@ impl Worker {
                 count(&self.pins.prefetched_used);
                 self.pager.emit(|| Event::PrefetchUsed { page: id });
             }
-            self.tell_pin(id, true);
+            self.record_pin(id, true);
         } else if !f.is(id) {
             // Pinned for another page, which therefore is what the frame holds: the table was read while it changed.
             return None;
         } else if held != self.mark {
             pin.store(self.mark, Relaxed);
-            self.tell_pin(id, false);
+            self.record_pin(id, false);
         }
         let (ptr, len) = f.bytes();
         // SAFETY: as in `page`.
@@ -305,12 +270,12 @@ impl Worker {
         }
     }
 
-    fn tell_pin(&self, page: PageId, fresh: bool) {
-        self.tell_rest();
+    fn record_pin(&self, page: PageId, fresh: bool) {
+        self.record_rest();
         self.pager.emit(|| Event::Pin { page, worker: self.pins.serial, group: self.groups, fresh });
     }
 
-    /// Tells the policy that a page is in use; writes only what is not so already.
+    /// Notes for the policy that a page is in use. Writes only what differs.
     fn note(&self, f: &Frame) {
         if f.referenced.load(Relaxed) != used::YES {
             f.referenced.store(used::YES, Relaxed);
@@ -322,8 +287,8 @@ impl Worker {
     }
 
     /// To be called between steps: releases the pins if memory is short or the worker has more pinned than its share (a quarter
-    /// of the limit, divided by the workers). Two loads and two comparisons otherwise. Where somebody observes, each so many steps are
-    /// a group, in which a page is told of once.
+    /// of the limit, divided by the workers). Two loads and two comparisons otherwise. Where somebody observes, the use of a page
+    /// is recorded once in a group of steps.
     #[inline]
     pub fn begin_step(&mut self) {
         self.steps += 1;
@@ -337,15 +302,15 @@ impl Worker {
         }
     }
 
-    /// From here on pages are told of once more, also those that stay pinned.
+    /// Begins a group: uses are recorded once more, also those of pages that stay pinned.
     #[inline(never)]
     fn next_group(&mut self) {
         self.steps = 0;
         if self.pager.observed() {
-            self.tell_rest();
+            self.record_rest();
             self.groups += 1;
             self.mark = 1 + (self.groups % u64::from(OLD - 1)) as u8;
-            // What others remember of this worker's pages is looked up anew.
+            // Callers that keep pages of this worker look them up again.
             self.releases += 1;
             if self.mark == 1 {
                 // Marks begin again: what is pinned has none of them.
@@ -364,14 +329,14 @@ impl Worker {
             return;
         }
         self.releases += 1;
-        self.tell_rest();
+        self.record_rest();
         let list = self.list.get_mut();
-        // In use until now: that is when the policies' clocks should say that they were used.
+        // The pages were in use until now: their stamps say so.
         let tick = self.pager.tick.load(Relaxed);
         for p in list.iter() {
             *self.cache[p.place as usize].get_mut() = NOTHING;
             if let Some(f) = self.pager.frames.get(p.frame) {
-                // What was offered in the meantime stays so.
+                // A hint given in the meantime stays.
                 if f.referenced.load(Relaxed) == used::NO {
                     f.referenced.store(used::YES, Relaxed);
                 }

@@ -44,7 +44,14 @@ impl PageMap for Sum {
         scratch[input * self.bytes..][..self.bytes].copy_from_slice(bytes);
         Ok(())
     }
-    fn decode(&self, _: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(
+        &self,
+        _: PageId,
+        _: &[u64],
+        encoded: &[u8],
+        scratch: &mut [u8],
+        frame: &mut [u8],
+    ) -> Result<(), PageError> {
         assert!(encoded.is_empty());
         self.made.fetch_add(1, SeqCst);
         for (n, to) in frame.iter_mut().enumerate() {
@@ -182,9 +189,9 @@ fn what_is_made_of_a_failed_page_fails_with_its_name() {
         }
         fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
             let segment = Extent { source: self.0, offset: id.page * 16, len: 16, to: ExtentTarget::Frame(0) };
-            Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+            Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0, found: Box::default() }
         }
-        fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+        fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
             Ok(())
         }
         fn fill(&self, _: PageId, _: &mut [u8]) {}

@@ -457,8 +457,8 @@ fn pages_that_were_offered_go_first_in_their_order_unless_they_are_used() {
         let page = |n: u64| ids(&o, n..n + 1)[0];
         // One is pinned when it is offered, and one is used again after it was.
         check(&o, &worker, &[page(12)]);
-        o.pager.offer_pages(&ids(&o, 30..39), Again::Last);
-        o.pager.offer_pages(&ids(&o, 10..14), Again::Never);
+        o.pager.hint_evict(&ids(&o, 30..39), Reuse::Last);
+        o.pager.hint_evict(&ids(&o, 10..14), Reuse::Never);
         worker.release();
         check(&o, &worker, &[page(31)]);
         worker.release();
@@ -476,10 +476,10 @@ fn pages_that_were_offered_go_first_in_their_order_unless_they_are_used() {
             [30, 32, 33, 34, 35, 36, 37, 38],
             "{policy:?}: then those wanted last, but the one in use"
         );
-        o.pager.offer_pages(&ids(&o, 40..44), Again::Last);
+        o.pager.hint_evict(&ids(&o, 40..44), Reuse::Last);
         check(&o, &worker, &ids(&o, 40..43));
         worker.release();
-        o.pager.sort_out_offers();
+        o.pager.drop_stale_hints();
         drop(o.pager.fetch(&[page(next)]).unwrap());
         assert_eq!((40..44).map(here).collect::<Vec<_>>(), [true, true, true, false], "{policy:?}: not used since");
     }

@@ -34,9 +34,14 @@ impl PageMap for StridedMap {
             len: self.piece,
             to: ExtentTarget::Frame(row as usize * self.piece),
         };
-        Located::Extents { segments: (0..ROWS).map(piece).collect(), encoded_len: 0, scratch_len: 0 }
+        Located::Extents {
+            segments: (0..ROWS).map(piece).collect(),
+            encoded_len: 0,
+            scratch_len: 0,
+            found: Box::default(),
+        }
     }
-    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
         Ok(())
     }
     fn fill(&self, _: PageId, _: &mut [u8]) {}

@@ -86,9 +86,9 @@ fn one(o: &OpenedPager, seed: u64, steps: usize) {
                 rang += 1;
                 drive(&o.pager, || bell.rang() >= rang);
             }
-            1 => o.pager.offer_pages(&pages, Again::Never),
-            2 => o.pager.offer_pages(&pages, Again::Last),
-            3 => o.pager.sort_out_offers(),
+            1 => o.pager.hint_evict(&pages, Reuse::Never),
+            2 => o.pager.hint_evict(&pages, Reuse::Last),
+            3 => o.pager.drop_stale_hints(),
             4 => drop(o.pager.give_back_segments(&[array], 0..1)),
             10 => drop(o.pager.give_back_pages(&pages)),
             5 => o.pager.keep_used_since(o.pager.now().saturating_sub(20)),

@@ -82,7 +82,7 @@ pub fn convert(
             let pager = session.pager.clone();
             Spans::new(move |name, took| {
                 let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                pager.tell(|| Event::Span { took_us, name: name.into() });
+                pager.record(|| Event::Span { took_us, name: name.into() });
             })
         } else {
             Spans::default()

@@ -126,7 +126,7 @@ pub fn convert_volume(
             let pager = session.pager.clone();
             asked.spans = Spans::new(move |name, took| {
                 let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                pager.tell(|| Event::Span { took_us, name: name.into() });
+                pager.record(|| Event::Span { took_us, name: name.into() });
             });
         }
         let input = runtime::volume::paged_input(&session)?;

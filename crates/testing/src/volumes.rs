@@ -211,9 +211,9 @@ impl PageMap for BrickPages {
         let Some(source) = self.source else { return Located::Fill };
         let len = self.page_bytes(id);
         let segment = Extent { source, offset: id.page * len as u64, len, to: ExtentTarget::Frame(0) };
-        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
         Ok(())
     }
     fn fill(&self, id: PageId, frame: &mut [u8]) {
@@ -243,7 +243,7 @@ impl PageMap for RangePages {
     fn locate(&self, _: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         Located::Fill
     }
-    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
         Ok(())
     }
     fn fill(&self, id: PageId, frame: &mut [u8]) {

@@ -11,7 +11,7 @@ use field::nodes::Zone;
 use kernels::saved::{Saved, Saver};
 use output::LineLayout;
 use pager::error::PageError;
-use pager::{Again, PageId, Pager, Worker};
+use pager::{PageId, Pager, Reuse, Worker};
 use runtime::executor::{Outcome, Work, OF_RECORD};
 use runtime::last_use::{Leaving, ZonePage};
 use runtime::limits::{active_lines, results_budget, too_large};
@@ -224,7 +224,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         self.roomy.store(roomy, Relaxed);
         self.nearly.store(lost.saturating_mul(NEARLY_SHARE) <= now.saturating_sub(since), Relaxed);
         self.window.store(window, Relaxed);
-        self.pager.sort_out_offers();
+        self.pager.drop_stale_hints();
         if !self.holds.load(Relaxed) {
             self.leaving.passed(window, !roomy);
         }
@@ -283,9 +283,9 @@ impl<T: Tracer> Tracing<'_, T> {
         let mut pages = [Vec::new(), Vec::new()];
         left.into_iter().for_each(|page| self.tracer.left(window, page, &mut pages));
         // In the next window lines go the other way: first left, last wanted.
-        for (pages, again) in pages.iter().zip([Again::Never, Again::Last]) {
+        for (pages, again) in pages.iter().zip([Reuse::Never, Reuse::Last]) {
             if !pages.is_empty() {
-                self.pager.offer_pages(pages, again);
+                self.pager.hint_evict(pages, again);
             }
         }
     }

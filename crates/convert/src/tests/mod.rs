@@ -200,7 +200,7 @@ impl MemoryRegistrar {
                 Located::Need(p) => have = Some((p, self.page(p)?)),
                 Located::Failed(e) => return Err(e.kind),
                 Located::Fill | Located::Derived { .. } => panic!("our stores have no fill, and make no pages"),
-                Located::Extents { segments, encoded_len, scratch_len } => {
+                Located::Extents { segments, encoded_len, scratch_len, found } => {
                     let (mut frame, mut encoded, mut scratch) =
                         (vec![0xee; map.page_bytes(id)], vec![0; encoded_len], vec![0; scratch_len]);
                     for s in segments {
@@ -216,7 +216,10 @@ impl MemoryRegistrar {
                             have: 0,
                         })?;
                     }
-                    return map.decode(id, &encoded, &mut scratch, &mut frame).map(|()| frame).map_err(|e| e.kind);
+                    return map
+                        .decode(id, &found, &encoded, &mut scratch, &mut frame)
+                        .map(|()| frame)
+                        .map_err(|e| e.kind);
                 }
             }
         }

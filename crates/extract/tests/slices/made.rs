@@ -34,9 +34,9 @@ impl PageMap for Bricks {
         let bytes = self.brick.bytes();
         let offset = self.first + (u64::from(id.step) * self.pages + id.page) * bytes as u64;
         let segment = Extent { source: self.source, offset, len: bytes, to: ExtentTarget::Frame(0) };
-        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
         Ok(())
     }
     fn fill(&self, _: PageId, frame: &mut [u8]) {

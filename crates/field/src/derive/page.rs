@@ -391,7 +391,7 @@ impl PageMap for DerivedPages {
         }
         Ok(())
     }
-    fn decode(&self, page: PageId, _: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, _: &[u64], _: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         if scratch.len() < self.scratch_bytes() {
             return Err(self.error(page, "its scratch is too small"));
         }

@@ -75,10 +75,17 @@ impl PageMap for ShardIndex {
             Extent { source, offset: 0, len: bytes, to: ExtentTarget::Frame(0) },
             Extent { source, offset: bytes as u64, len: BESIDE, to: ExtentTarget::Encoded(0) },
         ];
-        Located::Extents { segments, encoded_len: BESIDE, scratch_len: 0 }
+        Located::Extents { segments, encoded_len: BESIDE, scratch_len: 0, found: Box::default() }
     }
 
-    fn decode(&self, page: PageId, encoded: &[u8], _scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(
+        &self,
+        page: PageId,
+        _: &[u64],
+        encoded: &[u8],
+        _scratch: &mut [u8],
+        frame: &mut [u8],
+    ) -> Result<(), PageError> {
         let layout = &self.files.layout;
         let name = layout.shard_path(page.step as usize, page.page);
         check_index(&layout.form(), page.page, &name, frame, encoded)
@@ -226,22 +233,29 @@ impl PageMap for StoreArray {
                     Extent { source, offset, len: body, to: ExtentTarget::Frame(0) },
                     Extent { source, offset: offset + body as u64, len: CRC_BYTES, to: ExtentTarget::Encoded(0) },
                 ];
-                Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0 }
+                Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0, found: Box::default() }
             }
             Codec::None => {
                 // Not into the frame: there the components of a point stand together.
                 let segments = vec![Extent { source, offset, len, to: ExtentTarget::Encoded(0) }];
-                Located::Extents { segments, encoded_len: len, scratch_len: 0 }
+                Located::Extents { segments, encoded_len: len, scratch_len: 0, found: Box::default() }
             }
             Codec::Zstd { .. } | Codec::Lz4 => {
                 let segments = vec![Extent { source, offset, len, to: ExtentTarget::Encoded(0) }];
                 let scratch_len = if layout.components() > 1 { page_bytes } else { 0 };
-                Located::Extents { segments, encoded_len: len, scratch_len }
+                Located::Extents { segments, encoded_len: len, scratch_len, found: Box::default() }
             }
         }
     }
 
-    fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(
+        &self,
+        page: PageId,
+        _: &[u64],
+        encoded: &[u8],
+        scratch: &mut [u8],
+        frame: &mut [u8],
+    ) -> Result<(), PageError> {
         let layout = &self.files.layout;
         let (components, size) = (layout.components(), layout.dtype.size());
         let done = match (layout.codec, encoded) {

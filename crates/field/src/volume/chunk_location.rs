@@ -262,9 +262,9 @@ impl PageMap for Abouts {
         let count = ABOUTS.min(self.folder.names().count().saturating_sub(first));
         let len = count as usize * ABOUT_BYTES;
         let segment = Extent { source: self.source, offset: self.folder.about(first), len, to: ExtentTarget::Frame(0) };
-        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, page: PageId, _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, _: &[u64], _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let count = ABOUTS.min(self.folder.names().count().saturating_sub(page.page * ABOUTS));
         frame[count as usize * ABOUT_BYTES..].fill(0xff);
         Ok(())
@@ -325,7 +325,7 @@ impl PageMap for ShardIndexes {
         let size = match about {
             Some(About::There(size)) if size < self.folder.longest() => size,
             Some(About::Missing) if self.may_miss => {
-                return Located::Extents { segments: Vec::new(), encoded_len: 0, scratch_len: 0 }
+                return Located::Extents { segments: Vec::new(), encoded_len: 0, scratch_len: 0, found: Box::default() }
             }
             other => {
                 let kind = other.and_then(About::error).unwrap_or_else(too_long);
@@ -347,9 +347,9 @@ impl PageMap for ShardIndexes {
             Extent { source, offset, len: entries, to: ExtentTarget::Frame(0) },
             Extent { source, offset: from, len: beside, to: ExtentTarget::Encoded(0) },
         ];
-        Located::Extents { segments, encoded_len: beside, scratch_len: 0 }
+        Located::Extents { segments, encoded_len: beside, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, _: &[u64], encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         match (encoded, self.crc) {
             ([], _) => frame.fill(0xff),
             (&[a, b, c, d, ref said @ ..], true) => {

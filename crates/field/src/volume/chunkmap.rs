@@ -9,14 +9,13 @@ use super::voxel::{Brick, Voxel};
 use crate::translate::Translation;
 use crate::with_voxel;
 use pager::error::{PageError, PageErrorKind};
-use pager::id::{PageId, SourceId};
+use pager::id::PageId;
 use pager::map::{Extent, ExtentTarget, Located, PageMap};
-use pager::source::told::TOLD_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// What is told of a chunk that was never written.
-const NEVER: u64 = 1 << 62;
+/// In the place of the length of a chunk that was never written.
+const NEVER: u64 = u64::MAX;
 
 /// What the page maps of a volume have in common.
 #[derive(Clone)]
@@ -119,8 +118,6 @@ fn is_number<T: Voxel>(x: T) -> bool {
 pub(super) struct ChunkMap {
     pub(super) common: VolumeMapParts,
     pub(super) chain: Chain,
-    /// The source of numbers that are told, where pages are of several chunks.
-    pub(super) told: Option<SourceId>,
 }
 
 /// A chunk of a page.
@@ -297,26 +294,29 @@ impl PageMap for ChunkMap {
             let len = *len as usize;
             if len == c.brick.voxel_bytes() {
                 let segments = vec![Extent { source, offset: *offset, len, to: ExtentTarget::Frame(0) }];
-                return Located::Extents { segments, encoded_len: 0, scratch_len: 0 };
+                return Located::Extents { segments, encoded_len: 0, scratch_len: 0, found: Box::default() };
             }
         }
-        let mut segments = Vec::with_capacity(2 * parts.len());
+        // Where a page has several chunks, decoding splits the encoded bytes by the lengths.
+        let lengths = entries.iter().map(|entry| entry.map_or(NEVER, |(_, len)| len));
+        let found = if parts.len() > 1 { lengths.collect() } else { Box::default() };
+        let mut segments = Vec::with_capacity(parts.len());
         let mut at = 0usize;
-        if let (Some(told), true) = (self.told, parts.len() > 1) {
-            for entry in &entries {
-                let offset = entry.map_or(NEVER, |(_, len)| len);
-                segments.push(Extent { source: told, offset, len: TOLD_BYTES, to: ExtentTarget::Encoded(at) });
-                at += TOLD_BYTES;
-            }
-        }
         for (offset, len) in entries.into_iter().flatten() {
             segments.push(Extent { source, offset, len: len as usize, to: ExtentTarget::Encoded(at) });
             at = at.saturating_add(len as usize);
         }
-        Located::Extents { segments, encoded_len: at, scratch_len: self.scratch(self.direct()) }
+        Located::Extents { segments, encoded_len: at, scratch_len: self.scratch(self.direct()), found }
     }
 
-    fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(
+        &self,
+        page: PageId,
+        found: &[u64],
+        encoded: &[u8],
+        scratch: &mut [u8],
+        frame: &mut [u8],
+    ) -> Result<(), PageError> {
         let c = &self.common;
         let shape = &c.chunks.shape;
         let voxels = c.brick.voxel_bytes();
@@ -335,16 +335,18 @@ impl PageMap for ChunkMap {
             return Ok(());
         }
         let short = || c.bad(page, PageErrorKind::Decode("it is not what was located".into()));
-        let (heads, mut rest) = encoded.split_at_checked(TOLD_BYTES * parts.len()).ok_or_else(short)?;
-        for (part, head) in parts.iter().zip(heads.as_chunks::<TOLD_BYTES>().0) {
-            let len = u64::from_le_bytes(*head);
-            if len == NEVER {
+        if found.len() != parts.len() {
+            return Err(short());
+        }
+        let mut rest = encoded;
+        for (part, len) in parts.iter().zip(found) {
+            if *len == NEVER {
                 if let Some(element) = &c.fill {
                     put_fill(&c.brick, part.to, frame, element);
                 }
                 continue;
             }
-            let (mine, others) = rest.split_at_checked(len as usize).ok_or_else(short)?;
+            let (mine, others) = rest.split_at_checked(*len as usize).ok_or_else(short)?;
             rest = others;
             let done = self.one(page, part, mine, scratch, frame);
             done.map_err(|kind| PageError::new(c.chunks.describe(&c.name, part.at), kind))?;

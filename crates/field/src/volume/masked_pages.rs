@@ -156,15 +156,22 @@ impl PageMap for ValuePages {
             encoded => encoded,
         };
         match self.stored.locate(page, index) {
-            Located::Extents { segments, encoded_len, scratch_len } => {
+            Located::Extents { segments, encoded_len, scratch_len, found } => {
                 let segments = segments.into_iter().map(|s| Extent { to: moved(s.to), ..s }).collect();
-                Located::Extents { segments, encoded_len, scratch_len }
+                Located::Extents { segments, encoded_len, scratch_len, found }
             }
             other => other,
         }
     }
-    fn decode(&self, page: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        self.stored.decode(page, encoded, scratch, self.stored_in(frame))?;
+    fn decode(
+        &self,
+        page: PageId,
+        found: &[u64],
+        encoded: &[u8],
+        scratch: &mut [u8],
+        frame: &mut [u8],
+    ) -> Result<(), PageError> {
+        self.stored.decode(page, found, encoded, scratch, self.stored_in(frame))?;
         self.finish(page, frame);
         Ok(())
     }
@@ -202,9 +209,21 @@ mod tests {
             let (len, source) = (self.bytes.len(), pager::id::SourceId(0));
             let to = if self.encoded { ExtentTarget::Encoded(0) } else { ExtentTarget::Frame(0) };
             let segments = vec![Extent { source, offset: 0, len, to }];
-            Located::Extents { segments, encoded_len: if self.encoded { len } else { 0 }, scratch_len: 0 }
+            Located::Extents {
+                segments,
+                encoded_len: if self.encoded { len } else { 0 },
+                scratch_len: 0,
+                found: Box::default(),
+            }
         }
-        fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        fn decode(
+            &self,
+            page: PageId,
+            _: &[u64],
+            encoded: &[u8],
+            _: &mut [u8],
+            frame: &mut [u8],
+        ) -> Result<(), PageError> {
             let bad = || PageError::new(self.page_name(page), PageErrorKind::Decode("other bytes".into()));
             if self.encoded {
                 frame.copy_from_slice(encoded);
@@ -244,7 +263,7 @@ mod tests {
                         ExtentTarget::Encoded(at) => room[at..at + s.len].copy_from_slice(bytes),
                     }
                 }
-                map.decode(id, &room, &mut [], frame).unwrap();
+                map.decode(id, &[], &room, &mut [], frame).unwrap();
             }
             let values: Vec<f64> = match brick.voxel {
                 VoxelType::Float32 => {

@@ -18,7 +18,7 @@ use crate::error::FieldError;
 use crate::heap_size;
 use crate::translate::Translation;
 use pager::id::{ArrayId, SourceId};
-use pager::source::{told::OffsetSource, Source};
+use pager::source::Source;
 use pager::{Charge, Folder, PageMap, Pager};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -63,7 +63,6 @@ struct Opening<'a> {
     wrap: &'a dyn Fn(Arc<dyn Source>) -> Arc<dyn Source>,
     fills: Arc<AtomicU64>,
     steps: u32,
-    told: Option<SourceId>,
     checked: bool,
     file_bytes: u64,
     pages_beside: u64,
@@ -104,7 +103,6 @@ impl Volume {
             wrap,
             fills: Arc::default(),
             steps,
-            told: None,
             checked: true,
             file_bytes: 0,
             pages_beside: 0,
@@ -366,15 +364,11 @@ impl Opening<'_> {
                 ranges: blocks,
                 fills: self.fills.clone(),
             };
-            let several =
-                page.iter().zip(&shape.chunk).any(|(p, c)| u64::from(*p) != *c) || shape.chunk[C] < each as u64;
-            let told = (several && !by_rows)
-                .then(|| *self.told.get_or_insert_with(|| self.pager.add_source(Arc::new(OffsetSource))));
             let map = |common| -> Arc<dyn PageMap> {
                 if by_rows {
                     Arc::new(RowMap { common })
                 } else {
-                    Arc::new(ChunkMap { common, chain: chain.clone(), told })
+                    Arc::new(ChunkMap { common, chain: chain.clone() })
                 }
             };
             self.kept += 1024;

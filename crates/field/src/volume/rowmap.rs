@@ -166,10 +166,15 @@ impl PageMap for RowMap {
                 at[*d] = rows.low[*d];
             }
         }
-        Located::Extents { segments, encoded_len: if alike { 0 } else { packed }, scratch_len: 0 }
+        Located::Extents {
+            segments,
+            encoded_len: if alike { 0 } else { packed },
+            scratch_len: 0,
+            found: Box::default(),
+        }
     }
 
-    fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, _: &[u64], encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let c = &self.common;
         let stored = c.chunks.shape.stored;
         if encoded.is_empty() {

@@ -206,10 +206,10 @@ impl PageMap for SampleMap {
             segments.push(Extent { source: c.chunks.source, offset, len, to: ExtentTarget::Encoded(n * len) });
         }
         let encoded_len = segments.len() * len;
-        Located::Extents { segments, encoded_len, scratch_len: 0 }
+        Located::Extents { segments, encoded_len, scratch_len: 0, found: Box::default() }
     }
 
-    fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, _: &[u64], encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let c = &self.common;
         let shape = &c.chunks.shape;
         let len = self.row_len(page) as usize * shape.stored.size();

@@ -323,9 +323,9 @@ impl PageMap for VacantRanges {
     }
     fn locate(&self, _: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         // Nothing is read.
-        Located::Extents { segments: Vec::new(), encoded_len: 0, scratch_len: 0 }
+        Located::Extents { segments: Vec::new(), encoded_len: 0, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, page: PageId, _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, page: PageId, _: &[u64], _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let (first, inside) = self.translation.extent(page.page);
         let v = &self.vacant;
         let (dims, edge) = (v.translation.dims.map(u64::from), v.translation.page.map(u64::from));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::{Did, Observer};
 use crate::id::{ArrayId, PageId, SourceId};
-use crate::request::Priority;
+use crate::priority::Priority;
 use proptest::prelude::*;
 use std::path::PathBuf;
 

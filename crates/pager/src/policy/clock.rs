@@ -1,6 +1,6 @@
 //! Second chance.
 
-use super::{Need, Policy, PolicyKind, Probe};
+use super::replacement::{Need, Policy, Probe};
 use crate::id::PageId;
 
 /// A hand over frame numbers. Frames are visited in the order of their numbers, which is arbitrary but fixed: the cost of
@@ -14,6 +14,9 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// The name in messages and on the command line.
+    pub(super) const NAME: &'static str = "clock";
+
     /// The next present frame at or after the hand, which then stands behind it.
     fn next(&mut self) -> Option<u32> {
         let words = self.present.len();
@@ -47,7 +50,7 @@ impl Clock {
 
 impl Policy for Clock {
     fn name(&self) -> &'static str {
-        PolicyKind::Clock.name()
+        Self::NAME
     }
 
     fn inserted(&mut self, frame: u32, _page: PageId, _stamp: u64) {
@@ -90,8 +93,7 @@ impl Policy for Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::conformance;
-    use super::*;
+    use super::super::{conformance, PolicyKind};
 
     #[test]
     fn conforms() {

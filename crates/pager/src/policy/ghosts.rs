@@ -2,7 +2,7 @@
 
 use super::links::{grown, reach, LinkedQueue, Links};
 use crate::id::{ArrayId, PageId};
-use crate::table::hash;
+use crate::page_hash::hash;
 
 const NONE: u32 = u32::MAX;
 const NOBODY: PageId = PageId::new(ArrayId(0), 0, 0);

@@ -1,6 +1,6 @@
 //! Least recently used, by the stamps that workers leave when they pin and release.
 
-use super::{Need, Policy, PolicyKind, Probe};
+use super::replacement::{Need, Policy, Probe};
 use crate::id::PageId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,6 +17,9 @@ pub struct Lru {
 }
 
 impl Lru {
+    /// The name in messages and on the command line.
+    pub(super) const NAME: &'static str = "lru";
+
     fn clear(&mut self, frame: u32) {
         if let Some(g) = self.generation.get_mut(frame as usize) {
             if *g % 2 == 1 {
@@ -71,7 +74,7 @@ impl Lru {
 
 impl Policy for Lru {
     fn name(&self) -> &'static str {
-        PolicyKind::Lru.name()
+        Self::NAME
     }
 
     fn inserted(&mut self, frame: u32, _page: PageId, stamp: u64) {
@@ -107,6 +110,7 @@ impl Policy for Lru {
 #[cfg(test)]
 mod tests {
     use super::super::conformance::{check, Frames};
+    use super::super::PolicyKind;
     use super::*;
 
     #[test]

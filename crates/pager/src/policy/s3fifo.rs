@@ -18,8 +18,8 @@
 
 use super::ghosts::Ghosts;
 use super::links::{grown, reach, LinkedQueue, Links};
+use super::replacement::{Need, Policy, Probe};
 use super::uses::{idle, settling, used_again, Sweep, LOOKED_AT};
-use super::{Need, Policy, PolicyKind, Probe};
 use crate::id::{ArrayId, PageId};
 
 /// S is kept at one part in so many.
@@ -55,6 +55,9 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
+    /// The name in messages and on the command line.
+    pub(super) const NAME: &'static str = "s3-fifo";
+
     fn count(&self) -> usize {
         self.small.len() + self.main.len()
     }
@@ -129,7 +132,7 @@ enum Victim {
 
 impl Policy for S3Fifo {
     fn name(&self) -> &'static str {
-        PolicyKind::S3Fifo.name()
+        Self::NAME
     }
 
     fn inserted(&mut self, frame: u32, page: PageId, stamp: u64) {
@@ -188,6 +191,7 @@ impl Policy for S3Fifo {
 #[cfg(test)]
 mod tests {
     use super::super::conformance::{check, Frames};
+    use super::super::PolicyKind;
     use super::*;
 
     #[test]

@@ -12,8 +12,8 @@
 //! ones, unless nothing else is to be had. A victim costs a look, and one more for each bit cleared, which a use has paid for.
 
 use super::links::{grown, reach, LinkedQueue, Links};
+use super::replacement::{Need, Policy, Probe};
 use super::uses::{idle, settling, used_again, Sweep, LOOKED_AT};
-use super::{Need, Policy, PolicyKind, Probe};
 use crate::id::PageId;
 
 /// The queue and its hand.
@@ -29,6 +29,9 @@ pub struct Sieve {
 }
 
 impl Sieve {
+    /// The name in messages and on the command line.
+    pub(super) const NAME: &'static str = "sieve";
+
     fn drop(&mut self, frame: u32) {
         if self.hand == Some(frame) {
             self.hand = self.links.newer(frame);
@@ -39,7 +42,7 @@ impl Sieve {
 
 impl Policy for Sieve {
     fn name(&self) -> &'static str {
-        PolicyKind::Sieve.name()
+        Self::NAME
     }
 
     fn inserted(&mut self, frame: u32, _page: PageId, stamp: u64) {
@@ -90,6 +93,7 @@ impl Policy for Sieve {
 #[cfg(test)]
 mod tests {
     use super::super::conformance::{check, Frames};
+    use super::super::PolicyKind;
     use super::*;
 
     #[test]

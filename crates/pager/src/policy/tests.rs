@@ -2,7 +2,7 @@
 
 use super::conformance::Frames;
 use super::*;
-use crate::id::ArrayId;
+use crate::id::{ArrayId, PageId};
 use proptest::prelude::*;
 use std::collections::HashMap;
 

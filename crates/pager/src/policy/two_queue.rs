@@ -18,8 +18,8 @@
 use super::ghosts::Ghosts;
 use super::links::{grown, reach, LinkedQueue, Links};
 use super::lru::Lru;
+use super::replacement::{Need, Policy, Probe};
 use super::uses::{idle, Sweep, LOOKED_AT};
-use super::{Need, Policy, PolicyKind, Probe};
 use crate::id::{ArrayId, PageId};
 
 /// A1in is kept at one part in so many (Kin).
@@ -42,6 +42,9 @@ pub struct TwoQueue {
 }
 
 impl TwoQueue {
+    /// The name in messages and on the command line.
+    pub(super) const NAME: &'static str = "2q";
+
     fn count(&self) -> usize {
         self.arrived.len() + self.often.len()
     }
@@ -77,7 +80,7 @@ impl TwoQueue {
 
 impl Policy for TwoQueue {
     fn name(&self) -> &'static str {
-        PolicyKind::TwoQueue.name()
+        Self::NAME
     }
 
     fn inserted(&mut self, frame: u32, page: PageId, stamp: u64) {
@@ -130,6 +133,7 @@ impl Policy for TwoQueue {
 #[cfg(test)]
 mod tests {
     use super::super::conformance::{check, Frames};
+    use super::super::PolicyKind;
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@
 //! the pages that may be published in between ([`Probe::settling`]). A page that was read ahead and then used once counts as used again
 //! unless that was at once, and so does one that somebody held pinned for long.
 
-use super::Probe;
+use super::replacement::Probe;
 
 /// In place of a page's date, once its bit was looked at and forgotten: any use that is seen from then on is one again. No use is as
 /// old: every frame had a page published, and [`settling`] is less than there are frames.

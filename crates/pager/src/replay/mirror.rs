@@ -6,11 +6,12 @@
 
 use super::Replayed;
 use crate::event::Event;
-use crate::evict::{settling, OFFERS_TRIED};
+use crate::evict::settling;
 use crate::id::PageId;
+use crate::page_hash::PageHash;
 use crate::policy::{Need, Policy, PolicyKind, Probe};
-use crate::request::Priority;
-use crate::table::PageHash;
+use crate::priority::Priority;
+use crate::residency::HINTS_TRIED;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -190,13 +191,13 @@ impl Mirror {
                     }
                 }
             }
-            Event::Offer { page, again } => {
+            Event::EvictHint { page, again } => {
                 if let Some(PageState::Resident { frame }) = self.pool.places.get(page).copied() {
                     self.pool.frames[frame as usize].used = Used::Offered;
                     self.offered[(*again as usize).min(1)].push_back((frame, *page));
                 }
             }
-            Event::SortOffers { .. } => {
+            Event::DropStaleHints { .. } => {
                 let pool = &self.pool;
                 self.offered.iter_mut().for_each(|queue| queue.retain(|(frame, page)| pool.offered(*frame, *page)));
             }
@@ -313,7 +314,7 @@ impl Mirror {
     fn evict(&mut self, need: Need) -> bool {
         let kinds = if need == Need::Prefetch { 1 } else { 2 };
         for queue in self.offered.iter_mut().take(kinds) {
-            for _ in 0..queue.len().min(OFFERS_TRIED) {
+            for _ in 0..queue.len().min(HINTS_TRIED) {
                 let Some((frame, page)) = queue.pop_front() else { break };
                 if !self.pool.offered(frame, page) {
                     continue;

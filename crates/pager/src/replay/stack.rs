@@ -5,8 +5,8 @@ use super::survey::{used, Survey};
 use super::Replayed;
 use crate::event::Event;
 use crate::id::PageId;
+use crate::page_hash::PageHash;
 use crate::policy::{Need, Policy, PolicyKind, Probe};
-use crate::table::PageHash;
 use std::collections::HashMap;
 
 /// What decides which page goes.
@@ -161,14 +161,14 @@ impl Stack {
                     self.pool.take(frame);
                 }
             }
-            Event::Offer { page, again } => {
+            Event::EvictHint { page, again } => {
                 if let Some(&frame) = self.pool.resident.get(page) {
                     let f = &mut self.pool.frames[frame as usize];
                     (f.referenced, f.offered, f.awaited) = (false, true, false);
                     self.offered[(*again as usize).min(1)].push_back((frame, *page));
                 }
             }
-            Event::SortOffers { .. } => {
+            Event::DropStaleHints { .. } => {
                 let pool = &self.pool;
                 let is = |(frame, page): &(u32, PageId)| {
                     let f = pool.frames[*frame as usize];

@@ -2,8 +2,8 @@
 
 use crate::event::Event;
 use crate::id::PageId;
-use crate::request::Priority;
-use crate::table::PageHash;
+use crate::page_hash::PageHash;
+use crate::priority::Priority;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 

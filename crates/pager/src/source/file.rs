@@ -1,13 +1,12 @@
 //! Local files, read through io_uring or, where that cannot be had, by a pool of threads.
 
-use super::folder::{FileNames, Folder};
+use super::engine::{Engine, Op};
 use super::helpers::Helpers;
 use super::threads::Threads;
 use super::uring::Uring;
-use super::{Buffer, Completion, Read, Source, HOLE_BYTES};
+use super::{Completion, Read, Source};
 use crate::error::PageErrorKind;
 use crate::os::no_files;
-use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -26,110 +25,6 @@ pub enum Backend {
     Uring,
     /// A pool of threads that call `preadv`.
     Threads,
-}
-
-/// One read of an open file, on its way.
-pub(crate) struct Op {
-    pub(crate) file: Arc<File>,
-    /// Where the next byte comes from.
-    pub(crate) offset: u64,
-    /// What is still to be filled.
-    pub(crate) buffers: Vec<Buffer>,
-    token: u64,
-    /// The read's first byte and its end, in the source, and where in the source the file begins.
-    begin: u64,
-    end: u64,
-    base: u64,
-    done: Arc<dyn Completion>,
-    /// The same file without `O_DIRECT`, if `file` has it.
-    buffered: Option<Arc<File>>,
-}
-
-impl Op {
-    /// Whether the read goes past the page cache.
-    pub(crate) fn direct(&self) -> bool {
-        self.buffered.is_some()
-    }
-
-    /// After an error: whether the read can go on through the page cache. What is not aligned cannot be read directly, and the
-    /// end of a file hardly ever is.
-    pub(crate) fn fall_back(&mut self, error: i32) -> bool {
-        match self.buffered.take().filter(|_| error == libc::EINVAL) {
-            Some(file) => {
-                self.file = file;
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Takes note that `n` bytes arrived. `None`: everything is here or the file is at its end; the result stands beside it.
-    pub(crate) fn advance(&mut self, mut n: usize) -> Option<Result<(), PageErrorKind>> {
-        if n == 0 {
-            let have = self.base.saturating_add(self.offset);
-            return Some(Err(PageErrorKind::Short { offset: self.begin, end: self.end, have }));
-        }
-        self.offset += n as u64;
-        let mut full = 0;
-        for b in &mut self.buffers {
-            let k = b.len.min(n);
-            b.skip(k);
-            n -= k;
-            if b.len > 0 {
-                break;
-            }
-            full += 1;
-        }
-        self.buffers.drain(..full);
-        self.buffers.is_empty().then_some(Ok(()))
-    }
-
-    pub(crate) fn complete(self, result: Result<(), PageErrorKind>) {
-        self.done.complete(self.token, result);
-    }
-}
-
-/// Where bytes go that nobody wants: the system has no way to pass over them.
-struct Nowhere(UnsafeCell<[u8; HOLE_BYTES]>);
-
-// SAFETY: only the system writes there, and nobody ever reads it.
-unsafe impl Sync for Nowhere {}
-
-static NOWHERE: Nowhere = Nowhere(UnsafeCell::new([0; HOLE_BYTES]));
-
-/// Buffers as the system takes them, none longer than `most`.
-pub(super) fn iovecs(buffers: &[Buffer], most: usize) -> Vec<libc::iovec> {
-    let mut all = Vec::with_capacity(buffers.len());
-    for b in buffers {
-        if !b.is_hole() {
-            all.push(libc::iovec { iov_base: b.ptr.cast(), iov_len: b.len.min(most) });
-            continue;
-        }
-        let mut left = b.len;
-        while left > 0 {
-            let len = left.min(HOLE_BYTES);
-            all.push(libc::iovec { iov_base: NOWHERE.0.get().cast(), iov_len: len });
-            left -= len;
-        }
-    }
-    all
-}
-
-/// What reads files.
-pub(crate) trait Engine: Send + Sync {
-    fn name(&self) -> &'static str;
-    /// Starts reads; each is completed once.
-    fn submit(&self, ops: Vec<Op>);
-    /// Whether something has arrived that [`Engine::poll`] would complete.
-    fn ready(&self) -> bool {
-        false
-    }
-    /// Completes what has arrived, if this engine leaves that to its callers.
-    fn poll(&self) {}
-    /// What to sleep on for the next arrival, if there are reads in flight and their completion is left to callers.
-    fn wait_fd(&self) -> Option<RawFd> {
-        None
-    }
 }
 
 /// Open files at most. Shards are many; descriptors are few.
@@ -185,17 +80,13 @@ impl FileSet {
 
     /// A source over a file, opened when it is first read.
     pub fn file(this: &Arc<Self>, path: &Path) -> Arc<dyn Source> {
-        let serial = this.serial.fetch_add(1, Relaxed);
+        let serial = this.take_serials(1);
         Arc::new(FileSource { path: path.to_owned(), serial, files: this.clone() })
     }
 
-    /// A source over many files, each opened when it is first read.
-    ///
-    /// # Errors
-    /// When there are more than one source can have.
-    pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
-        let serial = this.serial.fetch_add(names.count(), Relaxed);
-        Folder::new(this.clone(), serial, names).map(Arc::new)
+    /// The first of `count` serial numbers for files of a source.
+    pub(super) fn take_serials(&self, count: u64) -> u64 {
+        self.serial.fetch_add(count, Relaxed)
     }
 
     /// `io_uring` or `threads`.

@@ -5,7 +5,8 @@
 //! Byte `b` of file `n` lies at [`Folder::place`]`(n) + b`. What is not known beforehand, whether a file is there and how long it is,
 //! can be read like bytes: [`Folder::about`] says where its [`About`] lies.
 
-use super::file::{FileHandle, FileSet, Op};
+use super::engine::Op;
+use super::file::{FileHandle, FileSet};
 use super::threads;
 use super::{Buffer, Completion, Read, Source};
 use crate::error::PageErrorKind;
@@ -106,8 +107,19 @@ pub struct Folder {
     shift: u32,
 }
 
+impl FileSet {
+    /// A source over many files, each opened when it is first read.
+    ///
+    /// # Errors
+    /// When there are more than one source can have.
+    pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
+        let serial = this.take_serials(names.count());
+        Folder::new(this.clone(), serial, names).map(Arc::new)
+    }
+}
+
 impl Folder {
-    pub(super) fn new(files: Arc<FileSet>, serial: u64, names: Arc<dyn FileNames>) -> io::Result<Self> {
+    fn new(files: Arc<FileSet>, serial: u64, names: Arc<dyn FileNames>) -> io::Result<Self> {
         let count = names.count().max(1);
         // Numbers go up to `count`, which is where there is no file any more.
         let bits = u64::BITS - count.leading_zeros();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod engine;
 pub mod file;
 pub mod folder;
 mod helpers;
@@ -14,7 +15,6 @@ pub mod simulated;
 #[cfg(test)]
 mod tests;
 mod threads;
-pub mod told;
 mod uring;
 
 /// What lies between two pieces of rows is read with them up to so many bytes, and goes nowhere: a read of its own takes some 12

@@ -1,7 +1,7 @@
 //! The fall-back reader of files: threads that call `preadv`. What is in the page cache is copied by whoever asks, without a
 //! switch to another thread, where the system can tell (`RWF_NOWAIT`).
 
-use super::file::{iovecs, Engine, Op};
+use super::engine::{iovecs, Engine, Op};
 use crate::error::PageErrorKind;
 use std::collections::VecDeque;
 use std::io;

@@ -6,7 +6,7 @@
 //! when all are busy, a thread that looks once a millisecond, so that the device does not run dry during a long step. (A
 //! thread that sleeps on the ring instead was rejected: woken for every read, it takes the core from a worker each time.)
 
-use super::file::{iovecs, Engine, Op};
+use super::engine::{iovecs, Engine, Op};
 use crate::error::PageErrorKind;
 use crate::slab::SlotMap;
 use crate::spin_lock::lock;

@@ -99,16 +99,23 @@ impl PageMap for Map {
                     len: cut(i + 1) - cut(i),
                     to: ExtentTarget::Frame(cut(i)),
                 });
-                Located::Extents { segments: segments.collect(), encoded_len: 0, scratch_len: 0 }
+                Located::Extents { segments: segments.collect(), encoded_len: 0, scratch_len: 0, found: Box::default() }
             }
             _ => {
                 let len = self.bytes + 4;
                 let segments = vec![Extent { source: self.source, offset: place, len, to: ExtentTarget::Encoded(0) }];
-                Located::Extents { segments, encoded_len: len, scratch_len: self.bytes }
+                Located::Extents { segments, encoded_len: len, scratch_len: self.bytes, found: Box::default() }
             }
         }
     }
-    fn decode(&self, id: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(
+        &self,
+        id: PageId,
+        _: &[u64],
+        encoded: &[u8],
+        scratch: &mut [u8],
+        frame: &mut [u8],
+    ) -> Result<(), PageError> {
         self.decoded.fetch_add(1, SeqCst);
         if let MapKind::Plain(_) = self.kind {
             return Ok(());

@@ -383,7 +383,7 @@ impl<'a> Film<'a> {
         let document = self.studio.document;
         let pager = &self.studio.session.pager;
         let begun_us = pager.now_us();
-        pager.tell(|| Event::FrameStart { frame: picture.number as u64 });
+        pager.record(|| Event::FrameStart { frame: picture.number as u64 });
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
         let partial = shown.iter().any(|s| s.gathered.failed.is_some());
         let next = self.pictures.iter().skip_while(|p| p.number != picture.number).nth(1).map(|p| p.step);
@@ -403,7 +403,7 @@ impl<'a> Film<'a> {
                 made.lack +=
                     shot.draw(&some, &common.maps, seen, &words, self.studio, &mut Out::Video(video), watch)?;
                 let bytes = 3 * u64::from(shot.size[0]) * u64::from(shot.size[1]);
-                pager.tell(|| Event::Send { bytes, name: "ffmpeg".into() });
+                pager.record(|| Event::Send { bytes, name: "ffmpeg".into() });
                 continue;
             }
             let pattern = &self.outputs[n];
@@ -415,7 +415,7 @@ impl<'a> Film<'a> {
             made.lack += shot.draw(&some, &common.maps, seen, &words, self.studio, out, watch)?;
             made.bytes += file.commit()?;
         }
-        pager.tell(|| Event::FrameEnd { frame: picture.number as u64 });
+        pager.record(|| Event::FrameEnd { frame: picture.number as u64 });
         self.studio.tell_span("draw", begun_us);
         made.frames.push((picture, false));
         made.partial |= partial;

@@ -141,7 +141,7 @@ impl<'a> Studio<'a> {
     /// Tells whoever observes what was done since `begun_us` of the pager's clock.
     fn tell_span(&self, name: &str, begun_us: u64) {
         let took_us = self.session.pager.now_us().saturating_sub(begun_us);
-        self.session.pager.tell(|| Event::Span { took_us, name: name.into() });
+        self.session.pager.record(|| Event::Span { took_us, name: name.into() });
     }
 
     /// The name of each view's file, or their pattern.

@@ -60,7 +60,7 @@ impl Telling {
     pub(super) fn tell(&mut self, pager: &Pager) {
         if self.observed && self.rounds > self.told_rounds {
             let (took_us, steps) = (self.untold_us, self.rounds - self.told_rounds);
-            pager.tell(|| Event::Compute { took_us, steps });
+            pager.record(|| Event::Compute { took_us, steps });
             (self.untold_us, self.told_rounds) = (0, self.rounds);
         }
     }
@@ -70,14 +70,14 @@ impl Telling {
         if self.observed {
             let (since_us, rounds) = self.lanes[lane];
             let (took_us, steps) = (pager.now_us().saturating_sub(since_us), self.rounds - rounds);
-            pager.tell(|| Event::Task { task, did, took_us, steps, window, token });
+            pager.record(|| Event::Task { task, did, took_us, steps, window, token });
         }
     }
 
     /// The thread had nothing to do for so long.
     pub(super) fn waited(&self, pager: &Pager, took_us: u64) {
         if self.observed {
-            pager.tell(|| Event::Wait { took_us });
+            pager.record(|| Event::Wait { took_us });
         }
     }
 }

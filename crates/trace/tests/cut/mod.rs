@@ -38,9 +38,9 @@ impl PageMap for TestMap {
         let page = Extent { source: self.source, offset, len: self.bytes, to: ExtentTarget::Frame(0) };
         let crc =
             Extent { source: self.source, offset: offset + self.bytes as u64, len: 4, to: ExtentTarget::Encoded(0) };
-        Located::Extents { segments: vec![page, crc], encoded_len: 4, scratch_len: 0 }
+        Located::Extents { segments: vec![page, crc], encoded_len: 4, scratch_len: 0, found: Box::default() }
     }
-    fn decode(&self, _: PageId, crc: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+    fn decode(&self, _: PageId, _: &[u64], crc: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         let (computed, stored) = (crc32c::crc32c(frame), u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]));
         if computed == stored {
             return Ok(());

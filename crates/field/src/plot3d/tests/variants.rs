@@ -424,7 +424,7 @@ fn factors_reach_pages_and_rows_alike() {
                             ExtentTarget::Encoded(at) => encoded[at..at + s.len].copy_from_slice(from),
                         }
                     }
-                    pages.decode(id, &encoded, &mut [], &mut frame).unwrap();
+                    pages.decode(id, &[], &encoded, &mut [], &mut frame).unwrap();
                     let components = layout.components();
                     for c in 0..components {
                         let mut rows = vec![0; ni * nj * size];

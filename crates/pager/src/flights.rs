@@ -1,0 +1,408 @@
+//! Flights: pages on their way, who waits for them, and the queues in which they wait.
+//!
+//! A page that is neither resident nor failed and that was requested has one *flight*, whoever requests it. All waiters
+//! hang on that flight; so a page is read once. A flight ends when its page is resident, failed or absent again.
+
+use crate::error::PageError;
+use crate::id::PageId;
+use crate::page_hash::PageHash;
+use crate::page_state::{PageState, Transitions};
+use crate::priority::Wake;
+use crate::slab::SlotMap;
+use crate::translated::Translated;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// No index.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A page on its way.
+pub(crate) struct Flight {
+    id: PageId,
+    state: PageState,
+    demand: bool,
+    ticket: u64,
+    /// Head of the list of waiters in `Flights::waits`.
+    waiters: u32,
+    /// Its read was started, or will be, ahead of any use.
+    pub(crate) prefetched: bool,
+    /// The index page that it waits for or that was made resident for it: held until the translation was repeated, so that
+    /// the index cannot be evicted again by the very pages that need it.
+    pub(crate) index: Option<PageId>,
+    pub(crate) hops: u8,
+    /// The entry in `Reads` of a derived page with memory, else `NONE`.
+    pub(crate) making: u32,
+    pub(crate) job: Option<Box<Translated>>,
+}
+
+impl Flight {
+    pub(crate) fn id(&self) -> PageId {
+        self.id
+    }
+
+    pub(crate) fn state(&self) -> PageState {
+        self.state
+    }
+
+    /// Whether someone waits for the page to compute with it.
+    pub(crate) fn demand(&self) -> bool {
+        self.demand
+    }
+
+    /// Head of the list of waiters, for [`Flights::take_waiter`].
+    pub(crate) fn waiters(&self) -> u32 {
+        self.waiters
+    }
+}
+
+/// What waits for a flight.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Waiter {
+    Request(u32),
+    /// A flight with the ticket that it had, since its place may have become another's when it was cancelled.
+    Flight(u32, u64),
+}
+
+struct WaitNode {
+    to: Waiter,
+    next: u32,
+}
+
+struct Request {
+    token: u64,
+    wake: Arc<dyn Wake>,
+    /// Pages that are not settled.
+    left: u32,
+}
+
+/// A flight and its ticket.
+type Entry = (u32, u64);
+
+/// All flights, their waiters and queues, and the pages that failed.
+#[derive(Default)]
+pub(crate) struct Flights {
+    /// 1. The state of a flight changes in [`Flights::go`] alone, along the table of [`PageState::next`].
+    flights: SlotMap<Flight>,
+    /// 2. Exactly the flights of `flights`, by page. A page in here is neither in the page table nor in `failed`.
+    flying: HashMap<PageId, u32, PageHash>,
+    /// 3. Each request counts its waiters in `waits`, and goes when the last of them is settled.
+    requests: SlotMap<Request>,
+    waits: SlotMap<WaitNode>,
+    /// 4. A flight gets a new ticket each time it is queued. An entry of a queue and a waiting flight count only with the
+    ///    ticket that the flight has: a promoted flight leaves a dead entry in `prefetch`.
+    tickets: u64,
+    /// 5. First in, first out, and the head blocks the rest while memory is full: small pages cannot overtake a large one
+    ///    for ever.
+    demand: VecDeque<Entry>,
+    /// 6. Its head is taken only when `demand` is empty.
+    prefetch: VecDeque<Entry>,
+    /// 7. All flights in the state parked, first come first.
+    parked: VecDeque<Entry>,
+    failed: HashMap<PageId, PageError, PageHash>,
+    first_failure: Option<PageError>,
+    transitions: Transitions,
+}
+
+impl Flights {
+    pub(crate) fn get(&self, flight: u32) -> Option<&Flight> {
+        self.flights.get(flight)
+    }
+
+    pub(crate) fn get_mut(&mut self, flight: u32) -> Option<&mut Flight> {
+        self.flights.get_mut(flight)
+    }
+
+    /// The flight of a page.
+    pub(crate) fn of(&self, page: PageId) -> Option<u32> {
+        self.flying.get(&page).copied()
+    }
+
+    /// Begins the flight of an absent page, at the end of its queue.
+    pub(crate) fn begin(&mut self, id: PageId, demand: bool) -> u32 {
+        self.transitions.go(PageState::Absent, PageState::Queued);
+        let flight = self.flights.insert(Flight {
+            id,
+            state: PageState::Queued,
+            demand,
+            ticket: 0,
+            waiters: NONE,
+            prefetched: !demand,
+            index: None,
+            hops: 0,
+            making: NONE,
+            job: None,
+        });
+        self.flying.insert(id, flight);
+        self.enqueue(flight, false);
+        flight
+    }
+
+    /// Changes the state of a flight's page.
+    pub(crate) fn go(&mut self, flight: u32, to: PageState) {
+        if let Some(f) = self.flights.get_mut(flight) {
+            self.transitions.go(f.state, to);
+            f.state = to;
+        }
+    }
+
+    /// Ends a flight whose page is resident, or becomes failed or absent. The caller takes its waiters.
+    pub(crate) fn end(&mut self, flight: u32, to: PageState) -> Option<Flight> {
+        if to != PageState::Resident {
+            self.go(flight, to);
+        }
+        let f = self.flights.remove(flight)?;
+        debug_assert_eq!(f.state, to, "{:?}", f.id);
+        self.flying.remove(&f.id);
+        Some(f)
+    }
+
+    /// Someone waits for the page from now on. False if someone did before.
+    pub(crate) fn promote(&mut self, flight: u32) -> bool {
+        self.flights.get_mut(flight).is_some_and(|f| !std::mem::replace(&mut f.demand, true))
+    }
+
+    /// Queues a flight, at the front if it has waited already.
+    pub(crate) fn enqueue(&mut self, flight: u32, front: bool) {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let Some(f) = self.flights.get_mut(flight) else { return };
+        f.ticket = ticket;
+        if f.state != PageState::Queued {
+            self.transitions.go(f.state, PageState::Queued);
+            f.state = PageState::Queued;
+        }
+        let queue = if f.demand { &mut self.demand } else { &mut self.prefetch };
+        if front {
+            queue.push_front((flight, ticket));
+        } else {
+            queue.push_back((flight, ticket));
+        }
+    }
+
+    /// Takes a flight off the front of its queue. Elsewhere its entry is dead once its state is another.
+    pub(crate) fn unqueue(&mut self, flight: u32) {
+        for queue in [&mut self.demand, &mut self.prefetch] {
+            if queue.front().is_some_and(|e| e.0 == flight) {
+                queue.pop_front();
+            }
+        }
+    }
+
+    /// The flight at the front of a queue, dead entries dropped.
+    pub(crate) fn head(&mut self, demand: bool) -> Option<u32> {
+        loop {
+            let queue = if demand { &mut self.demand } else { &mut self.prefetch };
+            let &(flight, ticket) = queue.front()?;
+            match self.flights.get(flight) {
+                Some(f) if f.ticket == ticket && f.state == PageState::Queued => return Some(flight),
+                _ => {
+                    queue.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Whether a queue has entries, dead ones included.
+    pub(crate) fn queued(&self, demand: bool) -> bool {
+        !if demand { &self.demand } else { &self.prefetch }.is_empty()
+    }
+
+    /// Takes a queued flight out of its queue until its index page is resident.
+    pub(crate) fn await_index(&mut self, flight: u32, index: PageId) {
+        self.unqueue(flight);
+        self.go(flight, PageState::NeedsIndex);
+        if let Some(f) = self.flights.get_mut(flight) {
+            f.index = Some(index);
+        }
+    }
+
+    /// Takes a queued flight out of its queue until another derived page ends.
+    pub(crate) fn park(&mut self, flight: u32, job: Translated) {
+        self.unqueue(flight);
+        self.go(flight, PageState::Parked);
+        if let Some(f) = self.flights.get_mut(flight) {
+            f.job = Some(Box::new(job));
+            self.parked.push_back((flight, f.ticket));
+        }
+    }
+
+    /// Queues parked flights again, at most so many.
+    pub(crate) fn unpark(&mut self, most: usize) {
+        let mut left = most;
+        while left > 0 {
+            let Some((flight, ticket)) = self.parked.pop_front() else { return };
+            if self.flights.get(flight).is_some_and(|f| f.ticket == ticket && f.state == PageState::Parked) {
+                self.enqueue(flight, false);
+                left -= 1;
+            }
+        }
+    }
+
+    /// Whether `parked` has entries, dead ones included.
+    pub(crate) fn has_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// A request of which no page waits yet.
+    pub(crate) fn add_request(&mut self, token: u64, wake: Arc<dyn Wake>) -> u32 {
+        self.requests.insert(Request { token, wake, left: 0 })
+    }
+
+    /// Lets a request wait for a flight.
+    pub(crate) fn add_to_request(&mut self, request: u32, flight: u32) {
+        if let Some(r) = self.requests.get_mut(request) {
+            r.left += 1;
+            self.add_waiter(flight, Waiter::Request(request));
+        }
+    }
+
+    /// Lets a flight wait for another one, with the ticket that it has now.
+    pub(crate) fn add_dependent(&mut self, flight: u32, dependent: u32) {
+        if let Some(ticket) = self.flights.get(dependent).map(|f| f.ticket) {
+            self.add_waiter(flight, Waiter::Flight(dependent, ticket));
+        }
+    }
+
+    fn add_waiter(&mut self, flight: u32, to: Waiter) {
+        let Some(f) = self.flights.get_mut(flight) else { return };
+        f.waiters = self.waits.insert(WaitNode { to, next: f.waiters });
+    }
+
+    /// Takes a waiter off the list of an ended flight, and moves `node` to the next one.
+    pub(crate) fn take_waiter(&mut self, node: &mut u32) -> Option<Waiter> {
+        let w = self.waits.remove(*node)?;
+        *node = w.next;
+        Some(w.to)
+    }
+
+    /// A page of a request is settled. The request's wake and token if it was the last one.
+    pub(crate) fn settle_request(&mut self, request: u32) -> Option<(Arc<dyn Wake>, u64)> {
+        let r = self.requests.get_mut(request)?;
+        r.left -= 1;
+        if r.left > 0 {
+            return None;
+        }
+        self.requests.remove(request).map(|r| (r.wake, r.token))
+    }
+
+    /// Whether a waiting flight still is the one that waits.
+    pub(crate) fn waits(&self, flight: u32, ticket: u64) -> bool {
+        self.flights.get(flight).is_some_and(|f| f.ticket == ticket)
+    }
+
+    fn waiters(&self, flight: u32) -> impl Iterator<Item = Waiter> + '_ {
+        let mut node = self.flights.get(flight).map_or(NONE, |f| f.waiters);
+        std::iter::from_fn(move || {
+            let w = self.waits.get(node)?;
+            node = w.next;
+            Some(w.to)
+        })
+    }
+
+    /// Flights that wait for a flight as their index or their input.
+    pub(crate) fn dependents(&self, flight: u32) -> impl Iterator<Item = u32> + '_ {
+        self.waiters(flight).filter_map(|w| match w {
+            Waiter::Flight(other, ticket) if self.waits(other, ticket) => Some(other),
+            _ => None,
+        })
+    }
+
+    /// Whether anybody waits for a flight.
+    pub(crate) fn is_awaited(&self, flight: u32) -> bool {
+        self.waiters(flight).any(|w| match w {
+            Waiter::Request(r) => self.requests.get(r).is_some(),
+            Waiter::Flight(other, ticket) => self.waits(other, ticket),
+        })
+    }
+
+    /// Whether `to` waits for `from`, through others or not.
+    pub(crate) fn leads_to(&self, from: u32, to: u32) -> bool {
+        from == to || self.dependents(from).any(|other| self.leads_to(other, to))
+    }
+
+    /// The flights for which somebody waits, and nobody but with this wake.
+    pub(crate) fn only_for(&self, wake: &Arc<dyn Wake>) -> HashSet<u32> {
+        self.flights.iter().map(|(n, _)| n).filter(|n| self.is_only_for(*n, wake)).collect()
+    }
+
+    fn is_only_for(&self, flight: u32, wake: &Arc<dyn Wake>) -> bool {
+        let mut any = false;
+        for w in self.waiters(flight) {
+            let mine = match w {
+                Waiter::Request(r) => {
+                    self.requests.get(r).map(|r| std::ptr::addr_eq(Arc::as_ptr(&r.wake), Arc::as_ptr(wake)))
+                }
+                Waiter::Flight(other, ticket) => self.waits(other, ticket).then(|| self.is_only_for(other, wake)),
+            };
+            match mine {
+                Some(false) => return false,
+                Some(true) => any = true,
+                None => {}
+            }
+        }
+        any
+    }
+
+    /// Why a page failed, if it did.
+    pub(crate) fn failure(&self, page: PageId) -> Option<&PageError> {
+        self.failed.get(&page)
+    }
+
+    /// Why the first page failed of all that have since the pager was made.
+    pub(crate) fn first_failure(&self) -> Option<&PageError> {
+        self.first_failure.as_ref()
+    }
+
+    /// Keeps the error of a page whose flight has ended as failed. False if the page had one.
+    pub(crate) fn fail(&mut self, page: PageId, error: &PageError) -> bool {
+        self.first_failure.get_or_insert_with(|| error.clone());
+        self.failed.insert(page, error.clone()).is_none()
+    }
+
+    /// Makes those failed pages absent again whose error is to be forgotten; their number.
+    pub(crate) fn forget_failures(&mut self, forgotten: impl Fn(&PageError) -> bool) -> usize {
+        let before = self.failed.len();
+        self.failed.retain(|_, error| {
+            let gone = forgotten(error);
+            if gone {
+                self.transitions.go(PageState::Failed, PageState::Absent);
+            }
+            !gone
+        });
+        before - self.failed.len()
+    }
+
+    /// Bytes of lists, queues and maps.
+    pub(crate) fn bytes(&self) -> usize {
+        self.flights.bytes()
+            + self.requests.bytes()
+            + self.waits.bytes()
+            + (self.demand.capacity() + self.prefetch.capacity() + self.parked.capacity()) * size_of::<Entry>()
+            + self.flying.capacity() * 32
+            // A failed page keeps a message beside its place in the map.
+            + self.failed.capacity() * 160
+    }
+
+    /// Whether there is no flight and no request.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flights.len() == 0 && self.requests.len() == 0 && self.waits.len() == 0
+    }
+
+    /// Gives the room of empty lists back.
+    pub(crate) fn trim(&mut self) {
+        debug_assert!(self.is_empty());
+        self.flights = SlotMap::default();
+        self.flying = HashMap::default();
+        self.requests = SlotMap::default();
+        self.waits = SlotMap::default();
+        self.demand = VecDeque::new();
+        self.prefetch = VecDeque::new();
+        self.parked = VecDeque::new();
+    }
+
+    /// The transitions that happened.
+    #[cfg(test)]
+    pub(crate) fn transitions(&self) -> &Transitions {
+        &self.transitions
+    }
+}
