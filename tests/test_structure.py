@@ -92,6 +92,24 @@ def test_crates_do_not_know_what_they_must_not(crate: str, words: str) -> None:
     assert not found, "\n".join(found)
 
 
+# Kernels whose subject is the arrangement of a grid: its surfaces, cores, slices and rays.
+OF_GRIDS = {"surface", "cores", "slice", "rays", "cellrays"}
+
+
+def test_kernels_that_follow_particles_see_domains() -> None:
+    """Numbers of nodes along axes, and the zones that have them, stay behind `field::domain`."""
+    top = ROOT / "crates" / "kernels" / "src"
+    found = []
+    for path in sorted(top.rglob("*.rs")):
+        if OF_GRIDS & set(path.relative_to(top).with_suffix("").parts):
+            continue
+        for n, line in enumerate(shipped(path).splitlines(), 1):
+            text = line.split("//")[0]
+            if re.search(r"\.ijk\b|\bijk\[|\bCellId \{|\.zones\(\)|\.translation\b|\.nodes\b", text):
+                found.append(f"{path.relative_to(ROOT)}:{n}: {line.strip()}")
+    assert not found, "\n".join(found)
+
+
 def test_files_stay_small() -> None:
     long = {
         str(p.relative_to(ROOT)): n
