@@ -111,17 +111,7 @@ LATE = {
 """Imports inside functions, as `importer` or `importer:imported`, with their reasons."""
 
 
-CIRCLES = {
-    "convert": 9,
-    "extract": 5,
-    "field": 4,
-    "kernels": 18,
-    "output": 14,
-    "profile": 6,
-    "render": 6,
-    "runtime": 7,
-    "trace": 9,
-}
+CIRCLES = {"field": 4, "render": 6, "runtime": 7}
 """Crates that have larger circles of files than others may, with the largest."""
 
 
@@ -203,6 +193,24 @@ def test_imports_in_functions_have_a_reason() -> None:
     assert not [way for way in LATE if not any(re.fullmatch(f"{way}(:.*)?", one) for one in late)], (
         "a reason without use"
     )
+
+
+# Kernels whose subject is the arrangement of a grid: its surfaces, cores, slices and rays.
+OF_GRIDS = {"surface", "cores", "slice", "rays", "cellrays"}
+
+
+def test_kernels_that_follow_particles_see_domains() -> None:
+    """Numbers of nodes along axes, and the zones that have them, stay behind `field::domain`."""
+    top = ROOT / "crates" / "kernels" / "src"
+    found = []
+    for path in sorted(top.rglob("*.rs")):
+        if OF_GRIDS & set(path.relative_to(top).with_suffix("").parts):
+            continue
+        for n, line in enumerate(shipped(path).splitlines(), 1):
+            text = line.split("//")[0]
+            if re.search(r"\.ijk\b|\bijk\[|\bCellId \{|\.zones\(\)|\.translation\b|\.nodes\b", text):
+                found.append(f"{path.relative_to(ROOT)}:{n}: {line.strip()}")
+    assert not found, "\n".join(found)
 
 
 def test_files_stay_small() -> None:

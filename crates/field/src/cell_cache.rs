@@ -4,21 +4,21 @@ use crate::cell::{monomials, CellMap, Interpolant};
 use crate::lattice::Lattice;
 use crate::nodes::{Corners, Miss, Nodes, Zone};
 use crate::plot3d::iblank::hides_cell;
-use crate::shape::{Blank, CellGeometry, CellId};
+use crate::shape::{Blank, CellGeometry, CellId, DomainCell};
 use crate::simd::V4;
 use crate::time_interpolated::between;
 
-/// A cell with everything that a step in it needs.
+/// A cell with everything that a step in it needs: its map, the traced vector and the sampled fields are trilinear in the fractions.
 #[derive(Clone)]
-pub struct Loaded {
+pub struct Loaded<C = CellId> {
     /// Which.
-    pub cell: CellId,
+    pub cell: C,
     /// Directions of one point.
     pub thin: [bool; 3],
     /// What iblank says; a hole where the geometry is no number.
     pub blank: Blank,
     /// What iblank alone says, and of which cell: that may be known before the rest is.
-    iblank: (CellId, Blank),
+    iblank: (C, Blank),
     /// The moment that the geometry is of, where the cell moves.
     pub(crate) weight: f64,
     /// Monomials of the map from (r, s, t) to physical space.
@@ -31,15 +31,16 @@ pub struct Loaded {
     pub sampled: Vec<[f64; 8]>,
 }
 
-impl Loaded {
-    pub(crate) fn empty() -> Self {
+impl<C: DomainCell> Loaded<C> {
+    /// No cell.
+    pub fn empty() -> Self {
         let zero = [V4::zero(); 8];
         let vector = Interpolant::new(&zero);
         Self {
-            cell: CellId::NOWHERE,
+            cell: C::NOWHERE,
             thin: [false; 3],
             blank: Blank::Hole,
-            iblank: (CellId::NOWHERE, Blank::Hole),
+            iblank: (C::NOWHERE, Blank::Hole),
             weight: 0.0,
             shape: zero,
             vector,
@@ -50,9 +51,25 @@ impl Loaded {
 
     /// Nothing is kept any more.
     pub(crate) fn forget(&mut self) {
-        (self.cell, self.iblank.0) = (CellId::NOWHERE, CellId::NOWHERE);
+        (self.cell, self.iblank.0) = (C::NOWHERE, C::NOWHERE);
     }
 
+    /// Takes over a usable cell by positions and vectors at the eight corners of the unit cube of its fractions; `sampled` is there. A cell
+    /// whose map is linear has those of the parallelepiped that its edges span, whatever part of that it fills.
+    pub fn take(&mut self, cell: C, corners: &[V4; 8], vector: &[V4; 8]) {
+        (self.cell, self.blank, self.thin, self.full) = (cell, Blank::Field, [false; 3], true);
+        self.shape = monomials(corners);
+        self.vector = Interpolant::new(vector);
+    }
+
+    /// (r, s, t) to physical space.
+    #[inline(always)]
+    pub fn map(&self) -> CellMap {
+        CellMap::from_monomials(&self.shape)
+    }
+}
+
+impl Loaded {
     /// Takes over the geometry of a cell of a uniform grid.
     #[inline(always)]
     pub(crate) fn take_even(
@@ -128,11 +145,20 @@ impl Loaded {
         }
         Ok(self.iblank.1)
     }
+}
 
-    /// (r, s, t) to physical space.
-    #[inline(always)]
-    pub fn map(&self) -> CellMap {
-        CellMap::from_monomials(&self.shape)
+/// Vector and sampled fields of a cell at the later of two steps.
+#[derive(Clone)]
+pub struct LaterValues {
+    /// The traced vector.
+    pub vector: Interpolant,
+    /// Corner values of the sampled fields, a row a component.
+    pub sampled: Vec<[f64; 8]>,
+}
+
+impl Default for LaterValues {
+    fn default() -> Self {
+        Self { vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() }
     }
 }
 

@@ -3,9 +3,23 @@
 use crate::cell::{Rst, FACE_TOLERANCE};
 use crate::nodes::{bounds_of, within, Corners, Miss, Nodes};
 use crate::simd::V4;
+use std::fmt::Debug;
+use std::hash::{Hash, Hasher};
 
-/// A cell of a dataset.
-#[derive(Copy, Clone, Debug, Eq, Default)]
+/// The name of a cell of some kind of domain: enough to find it again.
+pub trait DomainCell: Copy + Eq + Ord + Hash + Debug + Send + 'static {
+    /// No cell of any dataset.
+    const NOWHERE: Self;
+    /// Number of its domain, 0-based.
+    fn domain(self) -> u32;
+    /// Four numbers for it, as saved lines hold them.
+    fn numbers(self) -> [u32; 4];
+    /// The cell of which [`Self::numbers`] are those.
+    fn of_numbers(numbers: [u32; 4]) -> Self;
+}
+
+/// A cell of a curvilinear zone.
+#[derive(Copy, Clone, Debug, Eq, PartialOrd, Ord, Default)]
 pub struct CellId {
     /// Zone number, 0-based.
     pub zone: u32,
@@ -23,18 +37,50 @@ impl PartialEq for CellId {
     }
 }
 
+impl Hash for CellId {
+    /// Number by number, as it is compared.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.numbers().iter().for_each(|n| state.write_u32(*n));
+    }
+}
+
 impl CellId {
     /// No cell of any dataset.
     pub const NOWHERE: Self = Self { zone: u32::MAX, ijk: [0; 3] };
 }
 
+impl DomainCell for CellId {
+    const NOWHERE: Self = Self::NOWHERE;
+    #[inline(always)]
+    fn domain(self) -> u32 {
+        self.zone
+    }
+    #[inline(always)]
+    fn numbers(self) -> [u32; 4] {
+        [self.zone, self.ijk[0], self.ijk[1], self.ijk[2]]
+    }
+    #[inline(always)]
+    fn of_numbers([zone, i, j, k]: [u32; 4]) -> Self {
+        Self { zone, ijk: [i, j, k] }
+    }
+}
+
 /// A located point.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct CellPoint {
+pub struct CellPoint<C = CellId> {
     /// The cell.
-    pub cell: CellId,
+    pub cell: C,
     /// Fractions within it.
     pub rst: Rst,
+}
+
+/// A face of a cell, by its number in the [reference cell](crate::reference_cell::ReferenceCell).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Face<C = CellId> {
+    /// The cell.
+    pub cell: C,
+    /// Number of the face.
+    pub number: u32,
 }
 
 impl CellPoint {

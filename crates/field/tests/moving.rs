@@ -74,18 +74,18 @@ fn a_cell_is_at_every_moment_what_it_is_when_it_is_loaded_anew() {
         anew.nodes.set_steps(interval, next);
         anew.nodes.set_weight(weight);
         if random(2) == 0 {
-            let (a, b) = (kept.full(cell).unwrap().vector.at([0.3; 3]), anew.full(cell).unwrap().vector.at([0.3; 3]));
+            let (a, b) = (kept.cell(cell).unwrap().vector.at([0.3; 3]), anew.cell(cell).unwrap().vector.at([0.3; 3]));
             assert_eq!(a.xyz().map(f64::to_bits), b.xyz().map(f64::to_bits));
         }
         let bits = |v: &[V4; 8]| v.map(|v| v.xyz().map(|c| if c.is_nan() { u64::MAX } else { c.to_bits() }));
-        let (a, b) = (kept.shape(cell).unwrap(), anew.shape(cell).unwrap());
+        let (a, b) = (kept.geometry(cell).unwrap(), anew.geometry(cell).unwrap());
         assert_eq!((a.blank, bits(&a.shape)), (b.blank, bits(&b.shape)), "{cell:?} {interval} {weight}");
         // Where the moment is at a step, boxes of that step alone are looked at.
         let inside = b.map().point([0.5; 3]);
         if random(8) == 0 && inside.iter().all(|c| c.is_finite()) {
             let spot = anew.find(0, V4::from_xyz(inside)).unwrap();
             assert_eq!(kept.find(0, V4::from_xyz(inside)).unwrap(), spot);
-            let usable = anew.shape(cell).unwrap().blank == Blank::Field;
+            let usable = anew.geometry(cell).unwrap().blank == Blank::Field;
             assert!(!usable || spot.is_some(), "{cell:?} {interval} {weight}");
             found += u32::from(spot.is_some());
         }

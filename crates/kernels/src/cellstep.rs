@@ -17,6 +17,7 @@
 
 use crate::rk::{DP_A, DP_E};
 use field::cell::{CellMap, Interpolant, FACE_TOLERANCE};
+use field::reference_cell::ReferenceCell;
 use field::simd::V4;
 
 /// Weights of the fifth polynomial of the dense output.
@@ -224,37 +225,29 @@ impl Dense {
         c[0].fma(t, c[1].fma(u, c[2].fma(t, c[3].fma(u, c[4]))))
     }
 
-    /// The first theta at which the path from inside to `end` (outside) crosses a face, the axis and the side (0 or 1). Faces
-    /// of the axes `along` are not looked at.
+    /// The first theta at which the path from inside to `end` (outside) crosses a face, and its number. Faces with a bit in `along`
+    /// are not looked at.
     #[inline(always)]
-    pub fn crossing(&self, end: [f64; 3], thin: [bool; 3], along: [bool; 3]) -> Option<(f64, usize, u32)> {
-        let mut first: Option<(f64, usize, u32)> = None;
-        for a in (0..3).filter(|a| !along[*a]) {
-            // With the slack that finds a point in a cell: a path along a face is not taken to cross it by rounding.
-            let side = if end[a] > 1.0 + FACE_TOLERANCE {
-                1
-            } else if end[a] < -FACE_TOLERANCE {
-                0
-            } else {
-                continue;
-            };
-            if thin[a] && end[a].abs() <= 1e-6 {
+    pub fn crossing<S: ReferenceCell>(&self, end: [f64; 3], thin: [bool; 3], along: u32) -> Option<(f64, u32)> {
+        let mut first: Option<(f64, u32)> = None;
+        for face in (0..S::FACES).filter(|face| along >> face & 1 == 0) {
+            if !S::is_beyond(face, end) || S::is_thin(face, thin) && S::height(face, end).abs() <= 1e-6 {
                 continue;
             }
-            let theta = self.root(a, f64::from(side));
+            let theta = self.root::<S>(face);
             if first.is_none_or(|f| theta < f.0) {
-                first = Some((theta, a, side));
+                first = Some((theta, face));
             }
         }
         first
     }
 
-    /// Where one component passes a value. From a start on the face itself the root at 0 is divided out, so that a path
+    /// Where the path passes a face. From a start on the face itself the root at 0 is divided out, so that a path
     /// that goes in and comes back is followed until it does.
     #[inline(always)]
-    fn root(&self, axis: usize, value: f64) -> f64 {
-        let c = self.0.map(|v| v.to_array()[axis]);
-        let gap = c[0] - value;
+    fn root<S: ReferenceCell>(&self, face: u32) -> f64 {
+        let c = self.0.map(|v| S::height(face, v.xyz()));
+        let gap = c[0] - S::level(face);
         // The same polynomial by powers of theta.
         let a = [c[1] + c[2], c[3] + c[4] - c[2], -c[3] - 2.0 * c[4], c[4]];
         let slope = |t: f64| a[3].mul_add(t, a[2]).mul_add(t, a[1]).mul_add(t, a[0]);

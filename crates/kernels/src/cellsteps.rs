@@ -9,8 +9,9 @@
 
 use crate::cellstep::{BS_E, COLLAPSE, DENSE};
 use crate::rk::{DP_A, DP_E};
-use crate::streamline::{LEAST_GAP, OVERSHOOT};
+use crate::streamline::OVERSHOOT;
 use field::cell::FACE_TOLERANCE;
+use field::reference_cell::LEAST_GAP;
 use field::simd::V4;
 
 /// A vector of four particles, component by component.

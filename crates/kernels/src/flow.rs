@@ -2,9 +2,10 @@
 
 use crate::line::Reason;
 use field::cell::Rst;
-use field::locator::{Blank, CellId, CellPoint, WalkEnd, ZoneLocator};
-use field::motion::Neighbours;
-use field::nodes::{Miss, Nodes};
+use field::domain::{Locator, WalkEnd};
+use field::locator::{Blank, CellId, CellPoint, ZoneLocator};
+use field::nodes::Miss;
+use field::shape::DomainCell;
 use field::simd::V4;
 use std::sync::Arc;
 
@@ -83,10 +84,10 @@ pub trait Flow {
     fn length_scale(&mut self, at: &Self::Cursor) -> Result<f64, Miss>;
 }
 
-/// How zones are searched.
+/// How domains are searched.
 #[derive(Clone, Debug)]
 pub struct ZoneOrder(
-    /// Zone numbers, first to be searched first.
+    /// Domain numbers, first to be searched first.
     pub Arc<[u32]>,
 );
 
@@ -97,32 +98,33 @@ impl ZoneOrder {
     }
 }
 
-/// A gridded dataset as a [`Flow`]. Between zones it follows PLOT3D's conventions: a particle keeps its zone until it
-/// leaves it or its cell has a negative corner; then the zone named there is searched, then the zones in order.
-pub struct GridFlow<N> {
+/// The domains of a dataset as a [`Flow`]. Between domains it follows PLOT3D's conventions: a particle keeps its domain until it
+/// leaves it or its cell is a fringe; then the domain named there is searched, then the domains in order.
+pub struct DomainFlow<L> {
     /// Where things are.
-    pub space: ZoneLocator<N>,
-    /// Order of search between zones.
+    pub space: L,
+    /// Order of search between domains.
     pub order: ZoneOrder,
-    /// Zone changes so far, for measurements.
+    /// Changes of domain so far, for measurements.
     pub crossings: u64,
-    /// Of a step of a series, what the motion of grids at it follows from; none: they stand.
-    pub near: Option<Neighbours>,
 }
+
+/// The flow in curvilinear zones, over access to their nodes.
+pub type GridFlow<N> = DomainFlow<ZoneLocator<N>>;
 
 /// Where a particle is, and which fringe cell it has already asked about.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct ParticlePosition {
+pub struct ParticlePosition<C = CellId> {
     /// Cell and fractions.
-    pub spot: CellPoint,
-    /// The last cell with a negative corner for which no better zone was found.
-    pub kept_fringe: Option<CellId>,
+    pub spot: CellPoint<C>,
+    /// The last fringe cell for which no better domain was found.
+    pub kept_fringe: Option<C>,
 }
 
-impl<N: Nodes> GridFlow<N> {
+impl<L: Locator> DomainFlow<L> {
     /// Over a space.
-    pub fn new(space: ZoneLocator<N>, order: ZoneOrder) -> Self {
-        Self { space, order, crossings: 0, near: None }
+    pub fn new(space: L, order: ZoneOrder) -> Self {
+        Self { space, order, crossings: 0 }
     }
 
     /// The cell that a seed starts in: of the cells that cold location finds in each zone, the one of least volume, ties
@@ -130,9 +132,9 @@ impl<N: Nodes> GridFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn start(&mut self, x: [f64; 3]) -> Result<Option<CellPoint>, Miss> {
+    pub fn start(&mut self, x: [f64; 3]) -> Result<Option<CellPoint<L::Cell>>, Miss> {
         let order = self.order.0.clone();
-        let mut best: Option<(f64, CellPoint)> = None;
+        let mut best: Option<(f64, CellPoint<L::Cell>)> = None;
         let mut miss = None;
         for &z in order.iter() {
             match self.space.find(z as usize, V4::from_xyz(x)) {
@@ -157,13 +159,19 @@ impl<N: Nodes> GridFlow<N> {
     /// # Errors
     /// [`Miss`].
     #[cold]
-    pub fn cross(&mut self, x: V4, from: u32, named: Option<u32>, same: bool) -> Result<Option<CellPoint>, Miss> {
+    pub fn cross(
+        &mut self,
+        x: V4,
+        from: u32,
+        named: Option<u32>,
+        same: bool,
+    ) -> Result<Option<CellPoint<L::Cell>>, Miss> {
         let order = self.order.0.clone();
         let zones = order.len() as u32;
         let own = same.then_some(from);
         let first = named.filter(|z| *z < zones && *z != from);
         let rest = order.iter().copied().filter(|z| *z != from && Some(*z) != first);
-        let mut fringe: Option<CellPoint> = None;
+        let mut fringe: Option<CellPoint<L::Cell>> = None;
         for z in own.into_iter().chain(first).chain(rest) {
             if let Some(s) = self.space.find(z as usize, x)? {
                 self.crossings += u64::from(z != from);
@@ -187,9 +195,9 @@ impl<N: Nodes> GridFlow<N> {
     #[inline(always)]
     pub fn settle(
         &mut self,
-        place: &ParticlePosition,
+        place: &ParticlePosition<L::Cell>,
         x: impl FnOnce(&mut Self) -> Result<V4, Miss>,
-    ) -> Result<Option<ParticlePosition>, Miss> {
+    ) -> Result<Option<ParticlePosition<L::Cell>>, Miss> {
         match self.space.blank(place.spot.cell) {
             Ok(Blank::Fringe(named)) if place.kept_fringe != Some(place.spot.cell) => {
                 let x = x(self)?;
@@ -198,15 +206,20 @@ impl<N: Nodes> GridFlow<N> {
             Ok(_) => Ok(None),
             Err(miss) => {
                 // What else the cell needs is asked for together with iblank.
-                self.space.shape(place.spot.cell)?;
+                self.space.geometry(place.spot.cell)?;
                 Err(miss)
             }
         }
     }
 
     #[cold]
-    fn settle_fringe(&mut self, place: &ParticlePosition, named: u32, x: V4) -> Result<ParticlePosition, Miss> {
-        let found = self.cross(x, place.spot.cell.zone, Some(named), false)?;
+    fn settle_fringe(
+        &mut self,
+        place: &ParticlePosition<L::Cell>,
+        named: u32,
+        x: V4,
+    ) -> Result<ParticlePosition<L::Cell>, Miss> {
+        let found = self.cross(x, place.spot.cell.domain(), Some(named), false)?;
         if let Some(s) = found {
             if self.space.blank(s.cell)? == Blank::Field {
                 return Ok(ParticlePosition { spot: s, kept_fringe: None });
@@ -219,17 +232,20 @@ impl<N: Nodes> GridFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn position(&mut self, cell: CellId, q: Rst) -> Result<[f64; 3], Miss> {
-        Ok(self.space.shape(cell)?.map().point(q))
+    pub fn position(&mut self, cell: L::Cell, q: Rst) -> Result<[f64; 3], Miss> {
+        Ok(self.space.geometry(cell)?.map().point(q))
     }
 
     /// The vector where a point was found.
-    fn value(&mut self, found: Result<ParticlePosition, Exit>) -> Result<Sample<ParticlePosition>, Miss> {
+    fn value(
+        &mut self,
+        found: Result<ParticlePosition<L::Cell>, Exit>,
+    ) -> Result<Sample<ParticlePosition<L::Cell>>, Miss> {
         let place = match found {
             Ok(place) => place,
             Err(exit) => return Ok(Sample::Outside(exit)),
         };
-        let v = self.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+        let v = self.space.cell(place.spot.cell)?.vector.at(place.spot.rst);
         Ok(Sample::of(v, place))
     }
 
@@ -237,15 +253,19 @@ impl<N: Nodes> GridFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn locate(&mut self, x: [f64; 3], from: &ParticlePosition) -> Result<Result<ParticlePosition, Exit>, Miss> {
+    pub fn locate(
+        &mut self,
+        x: [f64; 3],
+        from: &ParticlePosition<L::Cell>,
+    ) -> Result<Result<ParticlePosition<L::Cell>, Exit>, Miss> {
         let p = V4::from_xyz(x);
         let walk = self.space.walk(&from.spot, p)?;
-        let zone = from.spot.cell.zone;
+        let zone = from.spot.cell.domain();
         let (named, same, exit) = match walk {
             WalkEnd::Found(spot) => return Ok(Ok(ParticlePosition { spot, kept_fringe: from.kept_fringe })),
             WalkEnd::Hole(_) => (None, false, Exit::Hole),
             WalkEnd::Edge(s) => {
-                let named = match self.space.shape(s.cell)?.blank {
+                let named = match self.space.geometry(s.cell)?.blank {
                     Blank::Fringe(z) => Some(z),
                     _ => None,
                 };
@@ -261,47 +281,22 @@ impl<N: Nodes> GridFlow<N> {
             None => Err(exit),
         })
     }
-
-    /// Size of a cell along its shortest direction.
-    ///
-    /// # Errors
-    /// [`Miss`].
-    #[inline(always)]
-    pub fn cell_length(&mut self, cell: CellId) -> Result<f64, Miss> {
-        match self.space.even_length(cell.zone as usize) {
-            Some(length) => Ok(length),
-            None => self.curved_length(cell),
-        }
-    }
-
-    #[inline(never)]
-    fn curved_length(&mut self, cell: CellId) -> Result<f64, Miss> {
-        let l = self.space.shape(cell)?;
-        let (map, thin) = (l.map(), l.thin);
-        // Four corners at which each edge begins or ends once. Of the four edges of a direction the longest counts: at a polar axis one
-        // of them has shrunk to a point, and steps measured by the cell's width where the particle is would never get past it.
-        let corners = [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]].map(|q| map.jacobian(q));
-        let edge =
-            |a: usize| corners.iter().map(|j| (0..3).map(|c| j[c][a] * j[c][a]).sum()).fold(0.0f64, f64::max).sqrt();
-        // Directions of one point aside.
-        Ok((0..3).filter(|a| !thin[*a]).map(edge).filter(|e| *e > 0.0).fold(f64::INFINITY, f64::min))
-    }
 }
 
-impl<N: Nodes> Flow for GridFlow<N> {
-    type Cursor = ParticlePosition;
+impl<L: Locator> Flow for DomainFlow<L> {
+    type Cursor = ParticlePosition<L::Cell>;
 
-    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<ParticlePosition>, Miss> {
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Self::Cursor>, Miss> {
         let found = self.start(x)?.map(|spot| ParticlePosition { spot, kept_fringe: None });
         self.value(found.ok_or(Exit::Left))
     }
 
-    fn at(&mut self, x: [f64; 3], from: &ParticlePosition) -> Result<Sample<ParticlePosition>, Miss> {
+    fn at(&mut self, x: [f64; 3], from: &Self::Cursor) -> Result<Sample<Self::Cursor>, Miss> {
         let found = self.locate(x, from)?;
         self.value(found)
     }
 
-    fn length_scale(&mut self, at: &ParticlePosition) -> Result<f64, Miss> {
-        self.cell_length(at.spot.cell)
+    fn length_scale(&mut self, at: &Self::Cursor) -> Result<f64, Miss> {
+        self.space.length(at.spot.cell)
     }
 }

@@ -7,9 +7,11 @@
 use crate::line::{Joined, Reason};
 use crate::pathline::{PathOptions, Pathline};
 use crate::streamline::{Seed, StepProgress};
-use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
+use crate::unsteady::{SeriesFlow, UnsteadyLine};
+use field::domain::SeriesLocator;
 use field::locator::CellId;
-use field::nodes::{Miss, Nodes};
+use field::nodes::Miss;
+use field::shape::DomainCell;
 
 /// How particles are followed.
 #[derive(Clone, Debug)]
@@ -30,11 +32,11 @@ const ON_FACE: f64 = 1e-12;
 
 /// One particle.
 #[derive(Clone, Debug)]
-pub struct Particle {
-    path: Pathline,
+pub struct Particle<C = CellId> {
+    path: Pathline<C>,
 }
 
-impl Particle {
+impl<C: DomainCell> Particle<C> {
     /// One that is let go at a time; `fields` is the number of sampled components.
     pub fn released_at(seed: Seed, time: f64, fields: usize) -> Self {
         Self { path: Pathline::released_at(seed, time, fields) }
@@ -128,22 +130,23 @@ impl Particle {
     }
 }
 
-impl UnsteadyLine for Particle {
+impl<C: DomainCell> UnsteadyLine for Particle<C> {
     type Options = ParticleOptions;
+    type Cell = C;
 
     fn times(options: &ParticleOptions) -> [f64; 2] {
         options.path.times
     }
 
     fn most_bytes(options: &ParticleOptions) -> usize {
-        Pathline::most_bytes(&options.path)
+        Pathline::<C>::most_bytes(&options.path)
     }
 
     fn step_bytes() -> usize {
-        Pathline::step_bytes()
+        Pathline::<C>::step_bytes()
     }
 
-    fn place(&self) -> Option<CellId> {
+    fn place(&self) -> Option<C> {
         self.path.place()
     }
 
@@ -160,9 +163,9 @@ impl UnsteadyLine for Particle {
     }
 
     /// Done when it is where it goes to now, or goes no further.
-    fn step<N: Nodes>(
+    fn step<L: SeriesLocator<Cell = C>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &ParticleOptions,
         lane: usize,
     ) -> Result<StepProgress, Miss> {

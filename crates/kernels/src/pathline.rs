@@ -9,32 +9,34 @@ pub use crate::pathoptions::PathOptions;
 use crate::rk::{Method, Stepper, Tried};
 use crate::saved::{Saved, Saver};
 use crate::streamline::physical::SMALLEST;
-use crate::streamline::walls::{facing, is_wall_between};
+use crate::streamline::walls::facing;
 use crate::streamline::{distance, growth, next_step, Seed, StepProgress, SHRINK_MIN};
-use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
+use crate::unsteady::{SeriesFlow, UnsteadyLine};
+use field::domain::SeriesLocator;
 use field::locator::{Blank, CellId};
-use field::nodes::{Miss, Nodes};
+use field::nodes::Miss;
+use field::shape::DomainCell;
 use field::simd::V4;
 
 /// A step may be longer by this factor where it gets to a time of the series. Less than any step is shortened by.
 const STRETCH: f64 = 1.0 + 1e-10;
 
 #[derive(Clone, Debug)]
-enum PathlineState {
+enum PathlineState<C> {
     /// The seed is to be located.
     Locate,
     /// The particle comes to a time of the series, with this vector: the steps between which it is change.
-    Enter(ParticlePosition, [f64; 3]),
+    Enter(ParticlePosition<C>, [f64; 3]),
     /// A step is under way.
-    Run(Box<Stepper<ParticlePosition>>, ParticlePosition),
+    Run(Box<Stepper<ParticlePosition<C>>>, ParticlePosition<C>),
     Finished,
 }
 
 /// One particle's way.
 #[derive(Clone, Debug)]
-pub struct Pathline {
+pub struct Pathline<C = CellId> {
     seed: Seed,
-    state: PathlineState,
+    state: PathlineState<C>,
     x: [f64; 3],
     time: f64,
     /// The step of the series at or before the present time.
@@ -50,14 +52,15 @@ pub struct Pathline {
     /// The time of the last point that was kept.
     last_kept: f64,
     /// Where it is, once it has come to the end of the time: there it may go on.
-    arrived: Option<ParticlePosition>,
+    arrived: Option<ParticlePosition<C>>,
     /// Step, as a share of the time that a cell takes, below which one that leads out of the grid ends the line.
     smallest: f64,
     sampled: Vec<f64>,
 }
 
-impl UnsteadyLine for Pathline {
+impl<C: DomainCell> UnsteadyLine for Pathline<C> {
     type Options = PathOptions;
+    type Cell = C;
 
     fn times(options: &PathOptions) -> [f64; 2] {
         options.times
@@ -76,12 +79,12 @@ impl UnsteadyLine for Pathline {
     }
 
     fn step_bytes() -> usize {
-        core::mem::size_of::<Stepper<ParticlePosition>>()
+        core::mem::size_of::<Stepper<ParticlePosition<C>>>()
     }
 
-    fn step<N: Nodes>(
+    fn step<L: SeriesLocator<Cell = C>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &PathOptions,
         lane: usize,
     ) -> Result<StepProgress, Miss> {
@@ -101,7 +104,7 @@ impl UnsteadyLine for Pathline {
         self.window
     }
 
-    fn place(&self) -> Option<CellId> {
+    fn place(&self) -> Option<C> {
         match &self.state {
             PathlineState::Enter(place, _) | PathlineState::Run(_, place) => Some(place.spot.cell),
             PathlineState::Locate | PathlineState::Finished => self.arrived.map(|place| place.spot.cell),
@@ -112,12 +115,12 @@ impl UnsteadyLine for Pathline {
         (self.line.len() >= least).then(|| self.line.drain())
     }
 
-    fn ahead<N: Nodes>(
+    fn ahead<L: SeriesLocator<Cell = C>>(
         &self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &PathOptions,
         lane: usize,
-        cells: &mut dyn FnMut(CellId),
+        cells: &mut dyn FnMut(C),
     ) {
         let PathlineState::Enter(place, v) = &self.state else { return };
         let until = flow.series().edge_after(self.time, options.times[1]);
@@ -151,7 +154,7 @@ impl UnsteadyLine for Pathline {
         Some(p)
     }
 
-    fn away_at(from: &mut Saved<'_>) -> Option<CellId> {
+    fn away_at(from: &mut Saved<'_>) -> Option<C> {
         from.place_short().map(|place| place.spot.cell)
     }
 
@@ -197,7 +200,7 @@ const UNLOCATED: u64 = 0;
 const ARRIVED: u64 = 1;
 const ENDED: u64 = 2;
 
-impl Pathline {
+impl<C: DomainCell> Pathline<C> {
     /// A particle of which only the last point is kept.
     pub(crate) fn released_at(seed: Seed, time: f64, fields: usize) -> Self {
         let mut line = Line::new(fields);
@@ -313,7 +316,12 @@ impl Pathline {
         self.state = PathlineState::Finished;
     }
 
-    fn locate<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, options: &PathOptions, lane: usize) -> Result<(), Miss> {
+    fn locate<L: SeriesLocator<Cell = C>>(
+        &mut self,
+        flow: &mut SeriesFlow<L>,
+        options: &PathOptions,
+        lane: usize,
+    ) -> Result<(), Miss> {
         let Some(interval) = flow.series().interval(self.time, options.forward()) else {
             self.end(Reason::Time);
             return Ok(());
@@ -343,11 +351,11 @@ impl Pathline {
     }
 
     /// Goes on between the next two steps, whose cells may be blanked out and whose vectors may be others.
-    fn enter<N: Nodes>(
+    fn enter<L: SeriesLocator<Cell = C>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &PathOptions,
-        place: ParticlePosition,
+        place: ParticlePosition<C>,
         lane: usize,
     ) -> Result<(), Miss> {
         let Some(interval) = flow.series().interval(self.time, options.forward()) else {
@@ -367,8 +375,8 @@ impl Pathline {
                 }
             }
         }
-        if flow.grid.space.shape(place.spot.cell)?.blank == Blank::Hole {
-            match flow.grid.cross(V4::from_xyz(self.x), place.spot.cell.zone, None, true)? {
+        if flow.grid.space.geometry(place.spot.cell)?.blank == Blank::Hole {
+            match flow.grid.cross(V4::from_xyz(self.x), place.spot.cell.domain(), None, true)? {
                 Some(spot) => place = ParticlePosition { spot, kept_fringe: None },
                 None => {
                     self.end(Reason::Hole);
@@ -386,7 +394,12 @@ impl Pathline {
         Ok(())
     }
 
-    fn run<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, o: &PathOptions, lane: usize) -> Result<(), Miss> {
+    fn run<L: SeriesLocator<Cell = C>>(
+        &mut self,
+        flow: &mut SeriesFlow<L>,
+        o: &PathOptions,
+        lane: usize,
+    ) -> Result<(), Miss> {
         let PathlineState::Run(stepper, at) = &mut self.state else { return Ok(()) };
         let (x0, forward) = (self.x, o.forward());
         let sign = if forward { 1.0 } else { -1.0 };
@@ -447,7 +460,7 @@ impl Pathline {
                 flow.go_to(lane, self.interval, self.time);
                 self.record_last(flow, &at)?;
                 let wall = match facing(&mut flow.grid, &at, v, sign)? {
-                    Some(face) => is_wall_between(flow, face)?,
+                    Some(face) => flow.is_wall(face)?,
                     None => false,
                 };
                 self.end(exit.reason(wall));
@@ -521,11 +534,11 @@ impl Pathline {
     }
 
     /// Whether what it is to stop at holds at a place, at the flow's time.
-    fn is_to_stop<N: Nodes>(
+    fn is_to_stop<L: SeriesLocator<Cell = C>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         o: &PathOptions,
-        place: &ParticlePosition,
+        place: &ParticlePosition<C>,
     ) -> Result<bool, Miss> {
         let Some(stop) = &o.stop else { return Ok(false) };
         self.sampled.clear();
@@ -535,12 +548,16 @@ impl Pathline {
     }
 
     /// Takes note of the window that the present time belongs to.
-    fn turn<N: Nodes>(&mut self, flow: &UnsteadyFlow<N>, o: &PathOptions) {
+    fn turn<L: SeriesLocator<Cell = C>>(&mut self, flow: &SeriesFlow<L>, o: &PathOptions) {
         self.window = self.window.max(flow.series().window_at(self.time, o.times));
     }
 
     /// Adds the point where the particle is, if it was not kept: it gets no further.
-    fn record_last<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, place: &ParticlePosition) -> Result<(), Miss> {
+    fn record_last<L: SeriesLocator<Cell = C>>(
+        &mut self,
+        flow: &mut SeriesFlow<L>,
+        place: &ParticlePosition<C>,
+    ) -> Result<(), Miss> {
         if self.last_kept == self.time {
             return Ok(());
         }
@@ -548,10 +565,10 @@ impl Pathline {
     }
 
     /// Adds the point where the particle is at a time, which is the flow's.
-    fn record<N: Nodes>(
+    fn record<L: SeriesLocator<Cell = C>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
-        place: &ParticlePosition,
+        flow: &mut SeriesFlow<L>,
+        place: &ParticlePosition<C>,
         x: [f64; 3],
         time: f64,
     ) -> Result<(), Miss> {
@@ -561,7 +578,7 @@ impl Pathline {
             self.line.forget();
         }
         self.last_kept = time;
-        self.line.push_at(x, time, place.spot.cell.zone, self.sampled.iter().take(self.line.fields()).copied());
+        self.line.push_at(x, time, place.spot.cell.domain(), self.sampled.iter().take(self.line.fields()).copied());
         Ok(())
     }
 }

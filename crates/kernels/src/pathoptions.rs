@@ -51,7 +51,7 @@ impl PathOptions {
     }
 
     /// Where particles that go together are to wait for each other next.
-    pub(crate) fn round_after(&self, series: &Series, time: f64) -> f64 {
+    pub(crate) fn round_after<F>(&self, series: &Series<F>, time: f64) -> f64 {
         let edge = series.edge_after(time, self.times[1]);
         self.stop_after(time).filter(|s| (*s - time).abs() < (edge - time).abs()).unwrap_or(edge)
     }

@@ -3,7 +3,7 @@
 
 use crate::flow::ParticlePosition;
 use crate::line::Reason;
-use field::shape::{CellId, CellPoint};
+use field::shape::{CellPoint, DomainCell};
 
 /// Writes the state of a line.
 #[derive(Debug, Default)]
@@ -30,24 +30,24 @@ impl Saver {
     pub(crate) fn reason(&mut self, reason: Option<Reason>) {
         self.whole(reason.map_or(u64::MAX, |r| r as u64));
     }
-    pub(crate) fn place(&mut self, place: &ParticlePosition) {
+    pub(crate) fn place<C: DomainCell>(&mut self, place: &ParticlePosition<C>) {
         self.cell(place.spot.cell);
         self.floats(&place.spot.rst);
-        self.cell(place.kept_fringe.unwrap_or(CellId::NOWHERE));
+        self.cell(place.kept_fringe.unwrap_or(C::NOWHERE));
     }
     /// The same in fewer bytes.
-    pub(crate) fn place_short(&mut self, place: &ParticlePosition) {
+    pub(crate) fn place_short<C: DomainCell>(&mut self, place: &ParticlePosition<C>) {
         self.cell_short(place.spot.cell);
         self.floats(&place.spot.rst);
-        self.cell_short(place.kept_fringe.unwrap_or(CellId::NOWHERE));
+        self.cell_short(place.kept_fringe.unwrap_or(C::NOWHERE));
     }
-    fn cell_short(&mut self, CellId { zone, ijk: [i, j, k] }: CellId) {
-        self.halves(zone, i);
-        self.halves(j, k);
+    fn cell_short(&mut self, cell: impl DomainCell) {
+        let [a, b, c, d] = cell.numbers();
+        self.halves(a, b);
+        self.halves(c, d);
     }
-    fn cell(&mut self, cell: CellId) {
-        self.whole(u64::from(cell.zone));
-        cell.ijk.iter().for_each(|n| self.whole(u64::from(*n)));
+    fn cell(&mut self, cell: impl DomainCell) {
+        cell.numbers().iter().for_each(|n| self.whole(u64::from(*n)));
     }
 }
 
@@ -89,29 +89,25 @@ impl Saved<'_> {
             code => Reason::from_code(u8::try_from(code).ok()?).filter(|r| r.is_of_tracers()).map(Some),
         }
     }
-    pub(crate) fn place(&mut self) -> Option<ParticlePosition> {
+    pub(crate) fn place<C: DomainCell>(&mut self) -> Option<ParticlePosition<C>> {
         let cell = self.cell()?;
         let rst = self.three()?;
         let kept = self.cell()?;
-        Some(ParticlePosition {
-            spot: CellPoint { cell, rst },
-            kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE),
-        })
+        let kept_fringe = Some(kept).filter(|c| *c != C::NOWHERE);
+        Some(ParticlePosition { spot: CellPoint { cell, rst }, kept_fringe })
     }
     /// One of [`Saver::place_short`].
-    pub(crate) fn place_short(&mut self) -> Option<ParticlePosition> {
+    pub(crate) fn place_short<C: DomainCell>(&mut self) -> Option<ParticlePosition<C>> {
         let (cell, rst, kept) = (self.cell_short()?, self.three()?, self.cell_short()?);
-        Some(ParticlePosition {
-            spot: CellPoint { cell, rst },
-            kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE),
-        })
+        let kept_fringe = Some(kept).filter(|c| *c != C::NOWHERE);
+        Some(ParticlePosition { spot: CellPoint { cell, rst }, kept_fringe })
     }
-    fn cell_short(&mut self) -> Option<CellId> {
-        let ((zone, i), (j, k)) = (self.halves()?, self.halves()?);
-        Some(CellId { zone, ijk: [i, j, k] })
+    fn cell_short<C: DomainCell>(&mut self) -> Option<C> {
+        let ((a, b), (c, d)) = (self.halves()?, self.halves()?);
+        Some(C::of_numbers([a, b, c, d]))
     }
-    fn cell(&mut self) -> Option<CellId> {
-        Some(CellId { zone: self.small()?, ijk: [self.small()?, self.small()?, self.small()?] })
+    fn cell<C: DomainCell>(&mut self) -> Option<C> {
+        Some(C::of_numbers([self.small()?, self.small()?, self.small()?, self.small()?]))
     }
     /// Whether all was read.
     pub fn is_at_end(&self) -> bool {

@@ -7,9 +7,11 @@ use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
 use crate::saved::{Saved, Saver};
 use crate::streamline::{Seed, StepProgress};
-use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
+use crate::unsteady::{SeriesFlow, UnsteadyLine};
+use field::domain::SeriesLocator;
 use field::locator::CellId;
-use field::nodes::{Miss, Nodes};
+use field::nodes::Miss;
+use field::shape::DomainCell;
 use std::sync::Arc;
 
 /// How streaklines are made.
@@ -26,11 +28,11 @@ pub const OF_PARTICLES: usize = 2;
 
 /// One seed's streakline, at each of the stops of [`PathOptions`] and at the end.
 #[derive(Clone, Debug)]
-pub struct Streakline {
+pub struct Streakline<C = CellId> {
     seed: Seed,
     fields: usize,
     /// In the order of their release.
-    particles: Vec<Pathline>,
+    particles: Vec<Pathline<C>>,
     /// How many were let go so far.
     released: usize,
     /// The one that goes on next.
@@ -51,8 +53,9 @@ pub struct Streakline {
     line: Line,
 }
 
-impl UnsteadyLine for Streakline {
+impl<C: DomainCell> UnsteadyLine for Streakline<C> {
     type Options = StreakOptions;
+    type Cell = C;
 
     fn times(options: &StreakOptions) -> [f64; 2] {
         options.path.times
@@ -84,7 +87,7 @@ impl UnsteadyLine for Streakline {
     }
 
     fn most_bytes(options: &StreakOptions) -> usize {
-        let each = Pathline::most_bytes(&options.path) + Pathline::step_bytes();
+        let each = Pathline::<C>::most_bytes(&options.path) + Pathline::<C>::step_bytes();
         core::mem::size_of::<Self>() + options.releases.len() * each
     }
 
@@ -92,13 +95,13 @@ impl UnsteadyLine for Streakline {
         0
     }
 
-    fn place(&self) -> Option<CellId> {
+    fn place(&self) -> Option<C> {
         self.particles.first().and_then(Pathline::place)
     }
 
-    fn step<N: Nodes>(
+    fn step<L: SeriesLocator<Cell = C>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &StreakOptions,
         lane: usize,
     ) -> Result<StepProgress, Miss> {
@@ -147,12 +150,12 @@ impl UnsteadyLine for Streakline {
         self.window
     }
 
-    fn ahead<N: Nodes>(
+    fn ahead<L: SeriesLocator<Cell = C>>(
         &self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &StreakOptions,
         lane: usize,
-        cells: &mut dyn FnMut(CellId),
+        cells: &mut dyn FnMut(C),
     ) {
         // Those that are yet to be let go begin where the last did, near enough.
         self.particles.iter().for_each(|p| p.ahead(flow, &options.path, lane, cells));
@@ -211,7 +214,7 @@ impl UnsteadyLine for Streakline {
     }
 }
 
-impl Streakline {
+impl<C: DomainCell> Streakline<C> {
     /// Lets go the next particles that are due.
     fn release(&mut self, options: &StreakOptions, due: impl Fn(f64) -> bool) {
         while let Some(&t) = options.releases.get(self.released).filter(|t| due(**t)) {

@@ -7,16 +7,19 @@ pub(crate) mod physical;
 pub(crate) mod walls;
 
 use crate::cellstep::{rate, CellStep, Rate, StepContext};
-use crate::flow::{Exit, GridFlow, ParticlePosition};
+use crate::flow::{DomainFlow, Exit, ParticlePosition};
 use crate::line::{Half, Joined, Line, Reason};
 use crate::rk::Stepper;
 use field::cell::interpolate_scalar;
-use field::locator::{Blank, CellGeometry, CellId, CellPoint};
-use field::nodes::{Miss, Nodes};
+use field::domain::{Locator, Neighbour};
+use field::locator::{Blank, CellId, CellPoint};
+use field::nodes::Miss;
+use field::reference_cell::ReferenceCell;
+use field::shape::{DomainCell, Face};
 use field::simd::V4;
 pub use lanes::step_lanes;
 pub use options::{Direction, Integrator, Options, Seed, TerminalSpeed};
-use walls::{is_wall, rests_on_wall};
+use walls::rests_on_wall;
 
 /// What a step came to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -29,43 +32,35 @@ pub enum StepProgress {
     Yield,
 }
 
-/// The face of a cell through which a particle goes.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Face {
-    cell: CellId,
-    axis: usize,
-    side: u32,
-}
-
 #[derive(Clone, Debug)]
-enum StreamlineState {
+enum StreamlineState<C> {
     /// The seed is to be located.
     Locate,
     /// A step within a cell comes next.
-    Run(ParticlePosition),
-    /// The particle stands on a face and is to be found beyond it: in another zone, or across a seam.
-    Beyond(ParticlePosition, Face, Exit),
+    Run(ParticlePosition<C>),
+    /// The particle stands on a face and is to be found beyond it: in another domain, or across a seam.
+    Beyond(ParticlePosition<C>, Face<C>, Exit),
     /// The particle came to rest; the face says whether that is a wall.
-    Rest(ParticlePosition, Option<Face>),
+    Rest(ParticlePosition<C>, Option<Face<C>>),
     /// A step in physical space is under way.
-    Physical(Box<Stepper<ParticlePosition>>, ParticlePosition),
+    Physical(Box<Stepper<ParticlePosition<C>>>, ParticlePosition<C>),
     Finished,
 }
 
 /// One seed's streamline.
 #[derive(Clone, Debug)]
-pub struct Streamline {
+pub struct Streamline<C = CellId> {
     seed: Seed,
     sign: f64,
-    state: StreamlineState,
+    state: StreamlineState<C>,
     /// Where the seed was found: the second half starts there.
-    origin: Option<(ParticlePosition, [f64; 3])>,
+    origin: Option<(ParticlePosition<C>, [f64; 3])>,
     /// Rate at the current point, if the last step left it, and its cell.
-    carried: Option<(CellId, Rate)>,
+    carried: Option<(C, Rate)>,
     /// Steps for which the low order is not tried.
     high: u8,
     /// The face by which the current cell was entered, as the last cell's.
-    entered: Option<Face>,
+    entered: Option<Face<C>>,
     x: [f64; 3],
     /// Faces gone over since the particle last moved: it left its cells where it stood.
     stood: u8,
@@ -90,10 +85,8 @@ const HIGH_STEPS: u8 = 16;
 const STOOD_MOST: u8 = 7;
 /// Steps aim this much beyond the face that they would reach at the present rate, so that most end outside and cross.
 pub(crate) const OVERSHOOT: f64 = 1.05;
-/// The next face is taken to be at least this far, in cells: a particle that starts on a face and moves along it, or back
-/// through it by a hair, still tries a step.
-pub(crate) const LEAST_GAP: f64 = 1e-3;
-impl Streamline {
+
+impl<C: DomainCell> Streamline<C> {
     /// A task for a seed; `fields` is the number of sampled components.
     pub fn new(seed: Seed, options: &Options, fields: usize) -> Self {
         let sign = if options.direction == Direction::Forward { 1.0 } else { -1.0 };
@@ -140,7 +133,11 @@ impl Streamline {
     ///
     /// # Errors
     /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
-    pub fn step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<StepProgress, Miss> {
+    pub fn step<L: Locator<Cell = C>>(
+        &mut self,
+        flow: &mut DomainFlow<L>,
+        options: &Options,
+    ) -> Result<StepProgress, Miss> {
         let mut result = Ok(StepProgress::Done);
         step_lanes(flow, options, [Some(self), None, None, None], |_, _, _, r| result = r);
         result
@@ -155,7 +152,7 @@ impl Streamline {
     }
 
     #[inline(never)]
-    fn rare_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
+    fn rare_step<L: Locator<Cell = C>>(&mut self, flow: &mut DomainFlow<L>, options: &Options) -> Result<(), Miss> {
         match &self.state {
             StreamlineState::Locate => self.locate(flow, options),
             StreamlineState::Beyond(place, face, exit) => {
@@ -164,9 +161,9 @@ impl Streamline {
             }
             StreamlineState::Rest(place, face) => {
                 let (place, face) = (*place, *face);
-                let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+                let v = flow.space.cell(place.spot.cell)?.vector.at(place.spot.rst);
                 let wall = match face {
-                    Some(f) => is_wall(flow, f)?,
+                    Some(f) => flow.space.is_wall(f)?,
                     None => rests_on_wall(flow, &place)?,
                 };
                 // Where the vector is no number there is no flow, as where coordinates are none.
@@ -182,7 +179,7 @@ impl Streamline {
         }
     }
 
-    fn locate<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
+    fn locate<L: Locator<Cell = C>>(&mut self, flow: &mut DomainFlow<L>, options: &Options) -> Result<(), Miss> {
         let found = self.seed.place(flow)?;
         let Some((spot, x)) = found else {
             self.line.end(Reason::Left);
@@ -192,21 +189,21 @@ impl Streamline {
         let place = ParticlePosition { spot, kept_fringe: None };
         self.origin = Some((place, x));
         // Everything that the first step needs is loaded before anything changes.
-        flow.space.full(spot.cell)?;
+        flow.space.cell(spot.cell)?;
         self.record(flow, options, &spot, x, 0.0)?;
         self.seed_stops = self.stopped;
         self.begin_half(flow, options, place, x)
     }
 
     /// Starts a half at the seed, whose cell is loaded.
-    fn begin_half<N: Nodes>(
+    fn begin_half<L: Locator<Cell = C>>(
         &mut self,
-        flow: &mut GridFlow<N>,
+        flow: &mut DomainFlow<L>,
         options: &Options,
-        place: ParticlePosition,
+        place: ParticlePosition<C>,
         x: [f64; 3],
     ) -> Result<(), Miss> {
-        let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+        let v = flow.space.cell(place.spot.cell)?.vector.at(place.spot.rst);
         self.x = x;
         self.h = options.initial_step.map_or(f64::INFINITY, |s| s / v.length3());
         // A half is the same whether or not the other was traced before it.
@@ -225,7 +222,7 @@ impl Streamline {
         Ok(())
     }
 
-    fn running(options: &Options, place: ParticlePosition, v: V4) -> StreamlineState {
+    fn running(options: &Options, place: ParticlePosition<C>, v: V4) -> StreamlineState<C> {
         match options.method {
             Integrator::Rk45 => StreamlineState::Run(place),
             _ => StreamlineState::Physical(Box::new(Stepper::new(v.xyz(), place)), place),
@@ -233,11 +230,16 @@ impl Streamline {
     }
 
     /// Ends a half, and begins the other where there is one. Where it is to stop that is the reason, whatever else ends it there.
-    fn end_half<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options, reason: Reason) -> Result<(), Miss> {
+    fn end_half<L: Locator<Cell = C>>(
+        &mut self,
+        flow: &mut DomainFlow<L>,
+        options: &Options,
+        reason: Reason,
+    ) -> Result<(), Miss> {
         let reason = if self.stopped { Reason::Stopped } else { reason };
         match self.origin {
             Some((place, x)) if options.direction == Direction::Both && self.sign < 0.0 => {
-                flow.space.full(place.spot.cell)?;
+                flow.space.cell(place.spot.cell)?;
                 self.line.end(reason);
                 self.sign = 1.0;
                 self.begin_half(flow, options, place, x)
@@ -252,38 +254,39 @@ impl Streamline {
 
     /// Adds a point, and takes note of whether the half is to stop there: the next step ends it.
     #[inline(always)]
-    fn record<N: Nodes>(
+    fn record<L: Locator<Cell = C>>(
         &mut self,
-        flow: &mut GridFlow<N>,
+        flow: &mut DomainFlow<L>,
         options: &Options,
-        spot: &CellPoint,
+        spot: &CellPoint<C>,
         x: [f64; 3],
         dt: f64,
     ) -> Result<(), Miss> {
-        let l = flow.space.full(spot.cell)?;
+        let l = flow.space.cell(spot.cell)?;
         let (q, kept) = (spot.rst, self.line.fields());
         if let Some(stop) = &options.stop {
             let side = |n: usize| l.sampled.get(kept + n).map_or(f64::NAN, |c| interpolate_scalar(c, q));
             self.stopped = stop.holds(side);
         }
-        self.line.push(x, dt, spot.cell.zone, l.sampled.iter().take(kept).map(|c| interpolate_scalar(c, q)));
+        self.line.push(x, dt, spot.cell.domain(), l.sampled.iter().take(kept).map(|c| interpolate_scalar(c, q)));
         Ok(())
     }
 
     /// A step within the current cell, up to its face at most; `low_failed`: the low order is known not to be exact enough.
-    fn cell_step<N: Nodes>(
+    fn cell_step<L: Locator<Cell = C>>(
         &mut self,
-        flow: &mut GridFlow<N>,
+        flow: &mut DomainFlow<L>,
         options: &Options,
-        place: ParticlePosition,
+        place: ParticlePosition<C>,
         low_failed: bool,
     ) -> Result<(), Miss> {
         let x0 = self.x;
         let settled = flow.settle(&place, |_| Ok(V4::from_xyz(x0)))?.unwrap_or(place);
         let cell = settled.spot.cell;
-        let l = flow.space.full(cell)?;
+        let grazed = if self.stood == 0 { 0 } else { self.grazed(flow, cell)? };
+        let l = flow.space.cell(cell)?;
         if l.blank == Blank::Hole {
-            let face = self.entered.unwrap_or(Face { cell, axis: 0, side: 0 });
+            let face = self.entered.unwrap_or(Face { cell, number: 0 });
             self.state = StreamlineState::Beyond(settled, face, Exit::Hole);
             return Ok(());
         }
@@ -296,7 +299,7 @@ impl Streamline {
             _ => rate(within, y0),
         };
         let sign = self.sign;
-        let exit = time_to_face(q0, k0.r * V4::splat(sign));
+        let exit = L::Shape::time_to_face(q0, k0.r * V4::splat(sign));
         let time_left = options.max_time - self.line.half_time();
         let mut h = self.h.min(exit * OVERSHOOT).min(time_left);
         if let Some(longest) = options.max_step {
@@ -342,13 +345,13 @@ impl Streamline {
         let mut dt = h;
         let mut face = None;
         let end = y.xyz();
-        if !CellGeometry::holds(thin, end) {
+        if !L::Shape::holds(thin, end) {
             let dense = step.dense();
-            let mut along = [false; 3];
-            while let Some((theta, axis, side)) = dense.crossing(end, thin, along) {
-                let over = Face { cell, axis, side };
-                if theta <= 0.0 && self.grazes(over) {
-                    along[axis] = true;
+            let mut along = 0;
+            while let Some((theta, number)) = dense.crossing::<L::Shape>(end, thin, along) {
+                let over = Face { cell, number };
+                if theta <= 0.0 && grazed >> number & 1 == 1 {
+                    along |= 1 << number;
                     continue;
                 }
                 y = dense.at(theta);
@@ -357,9 +360,9 @@ impl Streamline {
                 break;
             }
         }
-        let mut rst = on_cell(y.xyz(), thin);
+        let mut rst = L::Shape::onto(y.xyz(), thin);
         if let Some(f) = face {
-            rst[f.axis] = f64::from(f.side);
+            rst = L::Shape::onto_face(rst, f.number);
         }
         let mut x = map.point(rst);
         let mut chord = distance(x, x0);
@@ -373,7 +376,7 @@ impl Streamline {
                 let d = distance(map.point(dense.at(theta).xyz()), x0);
                 theta *= if d > 0.0 { length_left / d } else { 1.0 };
             }
-            rst = on_cell(dense.at(theta).xyz(), thin);
+            rst = L::Shape::onto(dense.at(theta).xyz(), thin);
             x = map.point(rst);
             chord = distance(x, x0);
             dt = theta * h;
@@ -389,13 +392,13 @@ impl Streamline {
         if let Some(reason) = ended {
             // The second half needs the seed's cell: that is asked for before anything changes.
             if let (Some((seed, _)), true) = (self.origin, self.sign < 0.0 && options.direction == Direction::Both) {
-                flow.space.full(seed.spot.cell)?;
+                flow.space.cell(seed.spot.cell)?;
             }
             self.record(flow, options, &spot, x, dt)?;
             self.line.advance(chord);
             return self.end_half(flow, options, reason);
         }
-        let inside_end = CellGeometry::holds(thin, end);
+        let inside_end = L::Shape::holds(thin, end);
         self.carried = (face.is_none() && inside_end).then(|| (cell, Rate { r: step.end_rate(), det: k0.det }));
         self.high = high;
         if dt <= 0.0 {
@@ -421,37 +424,35 @@ impl Streamline {
         Ok(())
     }
 
-    /// Whether a particle that leaves by a face where it stands grazes it, and is to move along it: two cells each take it for
-    /// the other's, by rounding or because the field points at the face from both sides; or more cells do, in a circle. (Where
+    /// A bit for each face of a cell that a particle grazes if it leaves by it where it stands, and is to move along: two cells each take
+    /// it for the other's, by rounding or because the field points at the face from both sides; or more cells do, in a circle. (Where
     /// it stands on an edge or in a corner, it may well have to go over two or three faces before it moves.)
     #[cold]
-    fn grazes(&self, face: Face) -> bool {
-        let back = |from: Face| {
-            let ahead = if from.side == 1 {
-                from.cell.ijk[from.axis].checked_add(1)
-            } else {
-                from.cell.ijk[from.axis].checked_sub(1)
-            };
-            let mut cell = from.cell;
-            cell.ijk[from.axis] = ahead.unwrap_or(u32::MAX);
-            cell == face.cell && from.axis == face.axis && from.side != face.side
-        };
-        self.stood >= STOOD_MOST || self.stood > 0 && self.entered.is_some_and(back)
+    fn grazed<L: Locator<Cell = C>>(&self, flow: &mut DomainFlow<L>, cell: C) -> Result<u32, Miss> {
+        flow.space.cell(cell)?;
+        let back = |number: u32| self.entered.is_some_and(|from| flow.space.leads_back(from, Face { cell, number }));
+        let grazes = |number: &u32| self.stood >= STOOD_MOST || back(*number);
+        Ok((0..L::Shape::FACES).filter(grazes).fold(0, |faces, number| faces | 1 << number))
     }
 
-    /// Goes on in the same cell, over a face to the next, or beyond the zone.
+    /// Goes on in the same cell, over a face to the next, or beyond the domain.
     #[inline(always)]
-    fn go_over<N: Nodes>(&mut self, flow: &GridFlow<N>, next: ParticlePosition, face: Option<Face>) {
+    fn go_over<L: Locator<Cell = C>>(
+        &mut self,
+        flow: &DomainFlow<L>,
+        next: ParticlePosition<C>,
+        face: Option<Face<C>>,
+    ) {
         self.state = match face {
             None => StreamlineState::Run(next),
             Some(f) => {
                 self.entered = face;
-                match neighbour(flow, next, f) {
-                    Some(n) => {
-                        flow.space.prefetch(n.spot.cell);
-                        StreamlineState::Run(n)
+                match flow.space.beyond(f, &next.spot) {
+                    Neighbour::Cell(spot) => {
+                        flow.space.prefetch(spot.cell);
+                        StreamlineState::Run(ParticlePosition { spot, ..next })
                     }
-                    None => StreamlineState::Beyond(next, f, Exit::Left),
+                    Neighbour::Boundary(_) | Neighbour::OtherDomain => StreamlineState::Beyond(next, f, Exit::Left),
                 }
             }
         };
@@ -481,45 +482,7 @@ pub(crate) fn next_step(bound: f64, h: f64, ratio2: f64) -> f64 {
     }
 }
 
-/// Time to the nearest face ahead at a rate.
-#[inline(always)]
-fn time_to_face(q: [f64; 3], k: V4) -> f64 {
-    let way = k.xyz();
-    let gap = |a: usize| {
-        let gap = if way[a] > 0.0 { 1.0 - q[a] } else { q[a] };
-        gap.max(LEAST_GAP)
-    };
-    let t = (V4::new(gap(0), gap(1), gap(2), 1.0) / k.abs()).xyz();
-    t.iter().fold(f64::INFINITY, |exit, t| if *t < exit { *t } else { exit })
-}
-
 #[inline(always)]
 pub(crate) fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
     (V4::from_xyz(a) - V4::from_xyz(b)).length3()
-}
-
-/// Fractions brought onto the cell, whose faces the arithmetic may pass by rounding.
-#[inline(always)]
-fn on_cell(q: [f64; 3], thin: [bool; 3]) -> [f64; 3] {
-    core::array::from_fn(|a| if thin[a] { q[a] } else { q[a].clamp(0.0, 1.0) })
-}
-
-/// The cell beyond a face of the same zone: the fractions along the face are the same there.
-#[inline(always)]
-fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: ParticlePosition, face: Face) -> Option<ParticlePosition> {
-    let cells = flow.space.nodes.zones()[face.cell.zone as usize].cells();
-    let at = face.cell.ijk[face.axis];
-    let to = if face.side == 1 {
-        if at + 1 >= cells[face.axis] {
-            return None;
-        }
-        at + 1
-    } else {
-        at.checked_sub(1)?
-    };
-    // Each index anew, not one of them in memory: what reads them next would wait for that store (8 % of the executor's loop).
-    let spot = place.spot;
-    let ijk = core::array::from_fn(|a| if a == face.axis { to } else { spot.cell.ijk[a] });
-    let rst = core::array::from_fn(|a| if a == face.axis { f64::from(1 - face.side) } else { spot.rst[a] });
-    Some(ParticlePosition { spot: CellPoint { cell: CellId { zone: spot.cell.zone, ijk }, rst }, ..place })
 }

@@ -14,8 +14,11 @@
 use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
 use crate::streamline::{distance, Seed, StepProgress};
-use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
-use field::nodes::{Miss, Nodes};
+use crate::unsteady::{SeriesFlow, UnsteadyLine};
+use field::domain::SeriesLocator;
+use field::locator::CellId;
+use field::nodes::Miss;
+use field::shape::DomainCell;
 use std::sync::Arc;
 
 /// How timelines are made.
@@ -48,19 +51,19 @@ const CLOSEST: f64 = 1.0 / (1 << 20) as f64;
 
 /// A particle of the curve.
 #[derive(Clone, Debug)]
-struct CurvePoint {
+struct CurvePoint<C> {
     s: f64,
-    particle: Pathline,
+    particle: Pathline<C>,
 }
 
 /// One curve's timeline, at each of the stops of [`PathOptions`] and at the end.
 #[derive(Clone, Debug)]
-pub struct Timeline {
+pub struct Timeline<C = CellId> {
     /// Release points.
     curve: Arc<[[f64; 3]]>,
     fields: usize,
     /// By parameter.
-    points: Vec<CurvePoint>,
+    points: Vec<CurvePoint<C>>,
     /// The one that goes on next.
     current: usize,
     /// The time that all of them go to.
@@ -74,7 +77,7 @@ pub struct Timeline {
     line: Line,
 }
 
-impl Timeline {
+impl<C: DomainCell> Timeline<C> {
     /// Of a curve through positions.
     pub fn along(curve: Arc<[[f64; 3]]>, options: &TimelineOptions, fields: usize) -> Self {
         let mut line = Line::new(fields + OF_POINTS);
@@ -103,7 +106,7 @@ impl Timeline {
         core::array::from_fn(|c| if f == 0.0 { a[c] } else { a[c] + (b[c] - a[c]) * f })
     }
 
-    fn released(&self, s: f64, time: f64) -> CurvePoint {
+    fn released(&self, s: f64, time: f64) -> CurvePoint<C> {
         CurvePoint { s, particle: Pathline::released_at(Seed::Physical(self.at(s)), time, self.fields) }
     }
 
@@ -112,7 +115,7 @@ impl Timeline {
         let mut put_in = Vec::new();
         for pair in self.points.windows(2) {
             let ([a, b], s) = ([&pair[0], &pair[1]], 0.5 * (pair[0].s + pair[1].s));
-            let there = |p: &Pathline| matches!(p.ended(), None | Some(Reason::Time));
+            let there = |p: &Pathline<C>| matches!(p.ended(), None | Some(Reason::Time));
             let (Some((xa, ..)), Some((xb, ..))) = (a.particle.last(), b.particle.last()) else { continue };
             if !there(&a.particle) || !there(&b.particle) || b.s - a.s < 2.0 * CLOSEST {
                 continue;
@@ -135,7 +138,7 @@ impl Timeline {
         if put_in.is_empty() {
             return false;
         }
-        let new: Vec<CurvePoint> = put_in.into_iter().map(|s| self.released(s, o.path.times[0])).collect();
+        let new: Vec<CurvePoint<C>> = put_in.into_iter().map(|s| self.released(s, o.path.times[0])).collect();
         self.points.reserve_exact(new.len());
         self.points.extend(new);
         self.points.sort_by(|a, b| a.s.total_cmp(&b.s));
@@ -152,15 +155,17 @@ impl Timeline {
     }
 }
 
-impl UnsteadyLine for Timeline {
+impl<C: DomainCell> UnsteadyLine for Timeline<C> {
     type Options = TimelineOptions;
+    type Cell = C;
 
     fn times(options: &TimelineOptions) -> [f64; 2] {
         options.path.times
     }
 
     fn most_bytes(options: &TimelineOptions) -> usize {
-        size_of::<Self>() + options.max_points * (Pathline::most_bytes(&options.path) + Pathline::step_bytes())
+        let each = Pathline::<C>::most_bytes(&options.path) + Pathline::<C>::step_bytes();
+        size_of::<Self>() + options.max_points * each
     }
 
     fn step_bytes() -> usize {
@@ -178,16 +183,16 @@ impl UnsteadyLine for Timeline {
 
     fn bytes(&self) -> usize {
         // All particles but the one that goes are of one size, those not yet let go of less.
-        let of = |p: Option<&CurvePoint>| p.map_or(0, |p| p.particle.bytes_under_way());
+        let of = |p: Option<&CurvePoint<C>>| p.map_or(0, |p| p.particle.bytes_under_way());
         let each = of(self.points.first()).max(of(self.points.get(self.current))) + size_of::<f64>();
         // What is put in next may double them.
         let room = 2 * self.points.len().max(self.points.capacity() / 2);
         size_of::<Self>() + room * each + size_of_val(&*self.curve) + self.line.bytes()
     }
 
-    fn step<N: Nodes>(
+    fn step<L: SeriesLocator<Cell = C>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &TimelineOptions,
         lane: usize,
     ) -> Result<StepProgress, Miss> {

@@ -4,31 +4,32 @@
 //! grid as it is at the moment, and a cell that is blanked out at either step is no place for it. Answers depend on where and when,
 //! never on what was asked before.
 
-use crate::flow::{Exit, Flow, GridFlow, ParticlePosition, Sample, ZoneOrder};
+use crate::flow::{DomainFlow, Exit, Flow, ParticlePosition, Sample, ZoneOrder};
 use crate::line::Joined;
 use crate::rk::Stepper;
 use crate::saved::{Saved, Saver};
 use crate::streamline::{Seed, StepProgress};
-use field::cell::{interpolate_scalar, Interpolant};
-use field::lattice::inside;
-use field::locator::{CellId, CellPoint, ZoneFields, ZoneLocator, KEPT, LANES};
+use field::cell::interpolate_scalar;
+use field::domain::{LaterValues, SeriesLocator};
+use field::locator::{CellPoint, ZoneFields, ZoneLocator, KEPT, LANES};
 use field::nodes::{Miss, Nodes};
+use field::shape::{DomainCell, Face};
 use field::simd::V4;
 use field::time_interpolated::TimeInterpolated;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// What there is at which times.
-pub struct Series {
+pub struct Series<F = ZoneFields> {
     /// Time of each step, rising.
     pub times: Box<[f64]>,
-    /// What is traced and sampled at each step, by zone.
-    pub fields: Box<[Arc<[ZoneFields]>]>,
+    /// What is traced and sampled at each step, by domain.
+    pub fields: Box<[Arc<[F]>]>,
     /// Interpolate linearly between steps; else a step holds until the next.
     pub linear: bool,
 }
 
-impl Series {
+impl<F> Series<F> {
     /// The step at or before which a particle is that goes on from `time`: the interval between it and the next is the particle's.
     /// `None` where the series does not reach; a single step is the same at all times.
     pub fn interval(&self, time: f64, forward: bool) -> Option<u32> {
@@ -114,6 +115,8 @@ impl Series {
 pub trait UnsteadyLine: Send + Sized {
     /// What is asked of it.
     type Options: Sync;
+    /// The name of a cell that it may be in.
+    type Cell: DomainCell;
     /// When the run begins and ends: at the earlier time, or at the later and back.
     fn times(options: &Self::Options) -> [f64; 2];
     /// A task for a seed; `fields` is the number of sampled components.
@@ -128,16 +131,16 @@ pub trait UnsteadyLine: Send + Sized {
     ///
     /// # Errors
     /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
-    fn step<N: Nodes>(
+    fn step<L: SeriesLocator<Cell = Self::Cell>>(
         &mut self,
-        flow: &mut UnsteadyFlow<N>,
+        flow: &mut SeriesFlow<L>,
         options: &Self::Options,
         lane: usize,
     ) -> Result<StepProgress, Miss>;
     /// The window that it is in: how many times of the series it has come by.
     fn window(&self) -> u32;
     /// The cell in which it was last, if it is known: lines that are near each other read the same pages.
-    fn place(&self) -> Option<CellId> {
+    fn place(&self) -> Option<Self::Cell> {
         None
     }
     /// The points that it need not keep while it goes on, if they are at least so many: what is left continues them.
@@ -146,12 +149,12 @@ pub trait UnsteadyLine: Send + Sized {
     }
     /// Tells `cells` the cells in which it will likely be until the next time of the series, at either step between which that lies,
     /// while it waits at the beginning of a window. A hint: no more is looked at than what is known of the last cell.
-    fn ahead<N: Nodes>(
+    fn ahead<L: SeriesLocator<Cell = Self::Cell>>(
         &self,
-        _flow: &mut UnsteadyFlow<N>,
+        _flow: &mut SeriesFlow<L>,
         _options: &Self::Options,
         _lane: usize,
-        _cells: &mut dyn FnMut(CellId),
+        _cells: &mut dyn FnMut(Self::Cell),
     ) {
     }
     /// Writes all that it takes to go on, in fewer bytes than the task holds, of one that waits at the beginning of a window; false, and
@@ -164,7 +167,7 @@ pub trait UnsteadyLine: Send + Sized {
         None
     }
     /// The cell in which one is that was put away.
-    fn away_at(_from: &mut Saved<'_>) -> Option<CellId> {
+    fn away_at(_from: &mut Saved<'_>) -> Option<Self::Cell> {
         None
     }
     /// Bytes that [`Self::put_away`] writes as a rule, beside the points of its line and with none of them; none, of kinds that cannot.
@@ -182,15 +185,10 @@ pub trait UnsteadyLine: Send + Sized {
     }
 }
 
-/// Looks along the way of a particle at most: one that goes through more pages than half of that in a window is led astray by any
-/// straight line.
-const LOOKS: f64 = 32.0;
-
 /// What is kept of a cell at the later step.
-struct LaterCell {
-    cell: CellId,
-    vector: Interpolant,
-    sampled: Vec<[f64; 8]>,
+struct LaterCell<C> {
+    cell: C,
+    values: LaterValues,
 }
 
 /// When a lane is.
@@ -200,19 +198,22 @@ struct When {
     weight: f64,
 }
 
-/// One worker's view of a series. Between zones it follows the conventions of [`GridFlow`].
-pub struct UnsteadyFlow<N> {
+/// One worker's view of a series. Between domains it follows the conventions of [`DomainFlow`].
+pub struct SeriesFlow<L: SeriesLocator> {
     /// Where things are, at the present moment.
-    pub grid: GridFlow<TimeInterpolated<N>>,
-    series: Arc<Series>,
+    pub grid: DomainFlow<L>,
+    series: Arc<Series<L::Fields>>,
     lane: usize,
     when: [When; LANES],
-    later: Box<[LaterCell; KEPT * LANES]>,
+    later: Box<[LaterCell<L::Cell>; KEPT * LANES]>,
     /// Steps that nobody makes at the moment: every particle begins one at each time of the series, and to ask for the memory each time
     /// took a twentieth of a run.
     #[expect(clippy::vec_box, reason = "what is kept is the memory of each")]
-    spare: Vec<Box<Stepper<ParticlePosition>>>,
+    spare: Vec<Box<Stepper<ParticlePosition<L::Cell>>>>,
 }
+
+/// A series in curvilinear zones, over access to the nodes of single steps.
+pub type UnsteadyFlow<N> = SeriesFlow<ZoneLocator<TimeInterpolated<N>>>;
 
 /// Steps kept for who begins one next. As a rule a lane gives one back before it takes one.
 const SPARE: usize = 4 * LANES;
@@ -224,10 +225,16 @@ impl<N: Nodes> UnsteadyFlow<N> {
     /// For a series without steps.
     pub fn new(nodes: N, series: Arc<Series>, order: ZoneOrder) -> Self {
         let fields = series.fields[0].clone();
-        let later =
-            || LaterCell { cell: CellId::NOWHERE, vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() };
+        Self::over(ZoneLocator::new(TimeInterpolated::new(nodes), fields), series, order)
+    }
+}
+
+impl<L: SeriesLocator> SeriesFlow<L> {
+    /// Over a locator at some moment of the series.
+    pub fn over(space: L, series: Arc<Series<L::Fields>>, order: ZoneOrder) -> Self {
+        let later = || LaterCell { cell: L::Cell::NOWHERE, values: LaterValues::default() };
         Self {
-            grid: GridFlow::new(ZoneLocator::new(TimeInterpolated::new(nodes), fields), order),
+            grid: DomainFlow::new(space, order),
             series,
             lane: 0,
             when: [When { interval: u32::MAX, weight: 0.0 }; LANES],
@@ -237,7 +244,11 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 
     /// A step from a point whose vector is known.
-    pub(crate) fn stepper(&mut self, v: [f64; 3], at: ParticlePosition) -> Box<Stepper<ParticlePosition>> {
+    pub(crate) fn stepper(
+        &mut self,
+        v: [f64; 3],
+        at: ParticlePosition<L::Cell>,
+    ) -> Box<Stepper<ParticlePosition<L::Cell>>> {
         match self.spare.pop() {
             Some(mut stepper) => {
                 stepper.begin(v, at);
@@ -248,14 +259,14 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 
     /// Takes back a step that is done.
-    pub(crate) fn take_back(&mut self, stepper: Box<Stepper<ParticlePosition>>) {
+    pub(crate) fn take_back(&mut self, stepper: Box<Stepper<ParticlePosition<L::Cell>>>) {
         if self.spare.len() < SPARE {
             self.spare.push(stepper);
         }
     }
 
     /// The series.
-    pub fn series(&self) -> &Arc<Series> {
+    pub fn series(&self) -> &Arc<Series<L::Fields>> {
         &self.series
     }
 
@@ -265,93 +276,63 @@ impl<N: Nodes> UnsteadyFlow<N> {
         self.lane = lane % LANES;
         self.grid.space.take_turn(self.lane);
         let next = if self.series.linear { self.series.next(interval) } else { interval };
-        self.grid.space.nodes.set_steps(interval, next);
+        self.grid.space.set_steps(interval, next);
         self.grid.space.set_fields(&self.series.fields[interval as usize]);
         if self.when[self.lane].interval != interval {
             self.when[self.lane].interval = interval;
             self.forget();
         }
-        self.grid.space.nodes.set_weight(self.when[self.lane].weight);
+        self.grid.space.set_weight(self.when[self.lane].weight);
         self.set_time(time);
     }
 
     /// Asks the processor to load what a step in a cell between two steps of the series will read, while others compute. Whoever has the
     /// next turn goes to its own time before all else.
     #[inline(always)]
-    pub fn prefetch(&mut self, interval: u32, cell: CellId) {
+    pub fn prefetch(&mut self, interval: u32, cell: L::Cell) {
         let (series, space) = (&self.series, &mut self.grid.space);
         let next = if series.linear { series.next(interval) } else { interval };
-        space.nodes.set_steps(interval, next);
-        space.prefetch_of(cell, &series.fields[interval as usize]);
+        space.set_steps(interval, next);
+        space.prefetch_at(cell, &series.fields[interval as usize], false);
         if next != interval {
-            space.nodes.set_later(true);
-            space.prefetch_of(cell, &series.fields[next as usize]);
-            space.nodes.set_later(false);
+            space.prefetch_at(cell, &series.fields[next as usize], true);
         }
     }
 
-    /// Cells on the straight way of a particle from its place with its vector, for so much time, as far as its zone reaches; none where
-    /// the geometry of its cell is no longer known to the lane. Told are as many as it takes to see every page but those of corners.
+    /// See [`SeriesLocator::straight_on`]; of a particle in a lane.
     pub fn straight_on(
         &mut self,
         lane: usize,
-        place: &ParticlePosition,
+        place: &ParticlePosition<L::Cell>,
         vector: [f64; 3],
         time: f64,
-        cells: &mut dyn FnMut(CellId),
+        cells: &mut dyn FnMut(L::Cell),
     ) {
-        let cell = place.spot.cell;
-        cells(cell);
         self.grid.space.take_turn(lane);
-        let Some(map) = self.grid.space.known_map(cell) else { return };
-        let Some(rate) = map.computational(place.spot.rst, vector) else { return };
-        let zone = &self.grid.space.nodes.zones()[cell.zone as usize];
-        let (counts, page) = (zone.cells(), zone.translation.page);
-        let way: [f64; 3] = core::array::from_fn(|a| rate[a] * time);
-        let pages = (0..3).map(|a| way[a].abs() / f64::from(page[a])).fold(0.0, f64::max);
-        if !pages.is_finite() {
-            return;
-        }
-        let looks = (2.0 * pages).ceil().clamp(1.0, LOOKS);
-        for n in 1..=looks as u32 {
-            let share = f64::from(n) / looks;
-            let at: [f64; 3] = core::array::from_fn(|a| f64::from(cell.ijk[a]) + place.spot.rst[a] + way[a] * share);
-            if (0..3).any(|a| !(at[a] >= 0.0 && at[a] < f64::from(counts[a]))) {
-                return;
-            }
-            cells(CellId { zone: cell.zone, ijk: at.map(|x| x as u32) });
-        }
+        self.grid.space.straight_on(&place.spot, vector, time, cells);
     }
 
-    /// Time between the two steps, if a zone moves between them.
-    pub(crate) fn time_between(&self, zone: usize) -> Option<f64> {
+    /// As [`field::domain::Locator::is_wall`], between two steps of the series: all is relative to the domain.
+    pub(crate) fn is_wall(&mut self, face: Face<L::Cell>) -> Result<bool, Miss> {
+        let Some(time) = self.time_between(face.cell.domain()) else { return self.grid.space.is_wall(face) };
+        let first = self.when[self.lane].interval;
+        let fields = [first, self.series.next(first)].map(|step| &*self.series.fields[step as usize]);
+        self.grid.space.is_wall_between(face, fields, time)
+    }
+
+    /// Time between the two steps, if a domain moves between them.
+    fn time_between(&self, domain: u32) -> Option<f64> {
         let first = self.when[self.lane].interval;
         let [from, to] = [first, self.series.next(first)].map(|n| self.series.times.get(n as usize));
         let time = to? - from?;
-        (self.grid.space.nodes.moves(zone) && time > 0.0).then_some(time)
-    }
-
-    /// The traced vector at the corners of a cell, at the earlier and at the later step.
-    pub(crate) fn both_vectors(&mut self, cell: CellId) -> Result<[[V4; 8]; 2], Miss> {
-        let (zone, first) = (cell.zone as usize, self.when[self.lane].interval);
-        let series = &self.series;
-        let mut found = [[V4::zero(); 8]; 2];
-        let mut miss = None;
-        for (later, step) in [first, series.next(first)].into_iter().enumerate() {
-            self.grid.space.nodes.set_later(later == 1);
-            let vector = series.fields[step as usize][zone].vector;
-            let got = vector.corners(&mut self.grid.space.nodes.at(zone, cell.ijk), &mut found[later]);
-            miss = got.err().map_or(miss, |m| Some(Miss::worst([miss, Some(m), None])));
-        }
-        self.grid.space.nodes.set_later(false);
-        miss.map_or(Ok(found), Err)
+        (self.grid.space.moves(domain) && time > 0.0).then_some(time)
     }
 
     /// Forgets what the lane has loaded.
     fn forget(&mut self) {
         self.grid.space.forget();
         for later in &mut self.later[self.lane * KEPT..][..KEPT] {
-            later.cell = CellId::NOWHERE;
+            later.cell = L::Cell::NOWHERE;
         }
     }
 
@@ -363,8 +344,8 @@ impl<N: Nodes> UnsteadyFlow<N> {
 
     /// Loads vector and sampled fields of the later step.
     #[inline(always)]
-    fn load_later(&mut self, cell: CellId) -> Result<usize, Miss> {
-        let n = self.grid.space.place(cell);
+    fn load_later(&mut self, cell: L::Cell) -> Result<usize, Miss> {
+        let n = self.grid.space.slot(cell);
         if self.later[n].cell == cell {
             return Ok(n);
         }
@@ -372,23 +353,11 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 
     #[inline(never)]
-    fn fill_later(&mut self, cell: CellId, n: usize) -> Result<(), Miss> {
+    fn fill_later(&mut self, cell: L::Cell, n: usize) -> Result<(), Miss> {
         let next = self.series.next(self.when[self.lane].interval);
-        let zone = cell.zone as usize;
-        let fields = &self.series.fields[next as usize][zone];
-        let nodes = &mut self.grid.space.nodes;
-        nodes.set_later(true);
         let l = &mut self.later[n];
-        l.cell = CellId::NOWHERE;
-        let mut corners = [V4::zero(); 8];
-        let mut at = nodes.at(zone, cell.ijk);
-        let vector = fields.vector.corners(&mut at, &mut corners);
-        let sampled = if fields.sampled.is_empty() { Ok(()) } else { fields.sample(&mut at, &mut l.sampled) };
-        nodes.set_later(false);
-        if vector.is_err() || sampled.is_err() {
-            return Err(Miss::worst([vector.err(), sampled.err(), None]));
-        }
-        l.vector = Interpolant::new(&corners);
+        l.cell = L::Cell::NOWHERE;
+        self.grid.space.load_later(cell, &self.series.fields[next as usize], &mut l.values)?;
         l.cell = cell;
         Ok(())
     }
@@ -397,13 +366,13 @@ impl<N: Nodes> UnsteadyFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn value(&mut self, place: ParticlePosition) -> Result<Sample<ParticlePosition>, Miss> {
+    pub fn value(&mut self, place: ParticlePosition<L::Cell>) -> Result<Sample<ParticlePosition<L::Cell>>, Miss> {
         let (cell, rst) = (place.spot.cell, place.spot.rst);
-        let first = self.grid.space.full(cell).map(|l| l.vector.at(rst));
+        let first = self.grid.space.cell(cell).map(|l| l.vector.at(rst));
         if !self.changes() {
             return Ok(Sample::of(first?, place));
         }
-        let second = self.load_later(cell).map(|n| self.later[n].vector.at(rst));
+        let second = self.load_later(cell).map(|n| self.later[n].values.vector.at(rst));
         match (first, second) {
             (Ok(a), Ok(b)) => Ok(Sample::of(a + (b - a) * V4::splat(self.when[self.lane].weight), place)),
             (a, b) => Err(Miss::worst([a.err(), b.err(), None])),
@@ -414,10 +383,10 @@ impl<N: Nodes> UnsteadyFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn sample(&mut self, place: &ParticlePosition, out: &mut Vec<f64>) -> Result<(), Miss> {
+    pub fn sample(&mut self, place: &ParticlePosition<L::Cell>, out: &mut Vec<f64>) -> Result<(), Miss> {
         let (cell, rst) = (place.spot.cell, place.spot.rst);
         let second = if self.changes() { self.load_later(cell).map(Some) } else { Ok(None) };
-        let first = self.grid.space.full(cell);
+        let first = self.grid.space.cell(cell);
         let (first, second) = match (first, second) {
             (Ok(a), Ok(b)) => (a, b),
             (a, b) => return Err(Miss::worst([a.err(), b.err(), None])),
@@ -426,7 +395,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
         out.extend(first.sampled.iter().enumerate().map(|(row, a)| {
             let a = interpolate_scalar(a, rst);
             match second {
-                Some(n) => a + (interpolate_scalar(&self.later[n].sampled[row], rst) - a) * weight,
+                Some(n) => a + (interpolate_scalar(&self.later[n].values.sampled[row], rst) - a) * weight,
                 None => a,
             }
         }));
@@ -434,8 +403,8 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 }
 
-impl<N: Nodes> Flow for UnsteadyFlow<N> {
-    type Cursor = ParticlePosition;
+impl<L: SeriesLocator> Flow for SeriesFlow<L> {
+    type Cursor = ParticlePosition<L::Cell>;
 
     #[inline(always)]
     fn set_time(&mut self, time: f64) {
@@ -447,17 +416,17 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
             return;
         }
         self.when[self.lane].weight = weight;
-        self.grid.space.nodes.set_weight(weight);
+        self.grid.space.set_weight(weight);
     }
 
-    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<ParticlePosition>, Miss> {
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Self::Cursor>, Miss> {
         match self.grid.start(x)? {
             Some(spot) => self.value(ParticlePosition { spot, kept_fringe: None }),
             None => Ok(Sample::Outside(Exit::Left)),
         }
     }
 
-    fn at(&mut self, x: [f64; 3], from: &ParticlePosition) -> Result<Sample<ParticlePosition>, Miss> {
+    fn at(&mut self, x: [f64; 3], from: &Self::Cursor) -> Result<Sample<Self::Cursor>, Miss> {
         match self.grid.locate(x, from)? {
             Ok(place) => self.value(place),
             Err(exit) => Ok(Sample::Outside(exit)),
@@ -465,19 +434,15 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
     }
 
     #[inline(always)]
-    fn quick(&mut self, x: V4, from: &ParticlePosition) -> Option<V4> {
-        let lattice = self.grid.space.open_lattice(from.spot.cell.zone as usize)?;
-        let (cell, rst) = lattice.cell(x);
-        if !inside(rst) {
-            return None;
-        }
+    fn quick(&mut self, x: V4, from: &Self::Cursor) -> Option<V4> {
+        let (cell, rst) = self.grid.space.known_spot(from.spot.cell.domain(), x)?;
         if self.grid.space.loaded(cell).is_none() {
-            self.grid.space.full(cell).ok()?;
+            self.grid.space.cell(cell).ok()?;
         }
         let first = self.grid.space.loaded(cell)?.vector.at_v4(rst);
         let v = if self.changes() {
             let n = self.load_later(cell).ok()?;
-            let second = self.later[n].vector.at_v4(rst);
+            let second = self.later[n].values.vector.at_v4(rst);
             first + (second - first) * V4::splat(self.when[self.lane].weight)
         } else {
             first
@@ -486,10 +451,9 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
     }
 
     #[inline(always)]
-    fn quick_cursor(&mut self, x: V4, from: &ParticlePosition) -> ParticlePosition {
-        match self.grid.space.open_lattice(from.spot.cell.zone as usize) {
-            Some(lattice) => {
-                let (cell, rst) = lattice.cell(x);
+    fn quick_cursor(&mut self, x: V4, from: &Self::Cursor) -> Self::Cursor {
+        match self.grid.space.known_spot(from.spot.cell.domain(), x) {
+            Some((cell, rst)) => {
                 ParticlePosition { spot: CellPoint { cell, rst: rst.xyz() }, kept_fringe: from.kept_fringe }
             }
             None => *from,
@@ -497,8 +461,8 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
     }
 
     #[inline(always)]
-    fn length_scale(&mut self, at: &ParticlePosition) -> Result<f64, Miss> {
-        self.grid.cell_length(at.spot.cell)
+    fn length_scale(&mut self, at: &Self::Cursor) -> Result<f64, Miss> {
+        self.grid.space.length(at.spot.cell)
     }
 }
 
@@ -508,7 +472,8 @@ mod tests {
 
     #[test]
     fn a_window_needs_one_step_that_those_before_it_do_not() {
-        let series = |linear| Series { times: [0.0, 1.0, 2.0, 3.0, 4.0].into(), fields: Box::new([]), linear };
+        let series =
+            |linear| -> Series { Series { times: [0.0, 1.0, 2.0, 3.0, 4.0].into(), fields: Box::new([]), linear } };
         let of = |linear: bool, times: [f64; 2]| {
             let series = series(linear);
             let windows = series.window_at(times[1], times) + 1;
@@ -523,7 +488,7 @@ mod tests {
         assert_eq!(of(true, [0.0, 2.0])[..2], [(1, Some(2)), (2, None)]);
         assert_eq!(of(true, [4.0, 2.0])[..2], [(3, Some(2)), (2, None)]);
         assert_eq!(of(true, [1.0, 4.0])[..3], [(2, Some(3)), (3, Some(4)), (4, None)]);
-        let single = Series { times: [7.0].into(), fields: Box::new([]), linear: true };
+        let single: Series = Series { times: [7.0].into(), fields: Box::new([]), linear: true };
         assert_eq!((single.fresh(0, [0.0, 9.0]), single.fresh_after(0, [0.0, 9.0])), (0, None));
     }
 }

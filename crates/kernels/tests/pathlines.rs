@@ -317,14 +317,14 @@ fn particles_that_left_are_no_part_of_a_streakline() {
 
 #[test]
 fn intervals_begin_and_end_at_steps() {
-    let s = Series { times: vec![0.0, 1.0, 3.0].into(), fields: Box::new([]), linear: true };
+    let s: Series = Series { times: vec![0.0, 1.0, 3.0].into(), fields: Box::new([]), linear: true };
     for (t, forward, backward) in [(0.0, 0, 0), (0.5, 0, 0), (1.0, 1, 0), (2.0, 1, 1), (3.0, 1, 1)] {
         assert_eq!((s.interval(t, true), s.interval(t, false)), (Some(forward), Some(backward)), "{t}");
     }
     for t in [-0.1, 3.1, f64::NAN] {
         assert_eq!((s.interval(t, true), s.interval(t, false)), (None, None));
     }
-    let one = Series { times: vec![5.0].into(), fields: Box::new([]), linear: true };
+    let one: Series = Series { times: vec![5.0].into(), fields: Box::new([]), linear: true };
     assert_eq!((one.interval(5.0, true), one.next(0)), (Some(0), 0));
 }
 

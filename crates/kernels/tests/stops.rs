@@ -5,7 +5,7 @@ mod moving;
 use field::expression::{parse::parse, Condition};
 use field::in_memory::{FlatArray, FlatNodes};
 use field::in_memory_series::FlatSeries;
-use field::locator::{ZoneFields, ZoneLocator, LANES};
+use field::locator::{CellId, ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
@@ -166,7 +166,7 @@ fn flow(nodes: &FlatSeries) -> UnsteadyFlow<FlatSeries> {
     UnsteadyFlow::new(nodes.clone(), Arc::new(series), ZoneOrder::file(1))
 }
 
-fn run<L: UnsteadyLine>(line: &mut L, o: &L::Options) {
+fn run<L: UnsteadyLine<Cell = CellId>>(line: &mut L, o: &L::Options) {
     let nodes = faster();
     let mut flow = flow(&nodes);
     while line.step(&mut flow, o, 1).unwrap() != StepProgress::Done {}

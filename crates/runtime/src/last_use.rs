@@ -1,8 +1,8 @@
 //! Pages that no line is at any more in the window of a run through time that comes first: those of the time step that the run leaves
 //! behind are given back at once where memory is short, before the rest of the window is through.
 
-use field::locator::CellId;
-use field::nodes::Zone;
+use field::domain::Domains;
+use field::shape::DomainCell;
 use pager::PageHash;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -73,30 +73,29 @@ impl Leaving {
     }
 
     /// A line was in a cell in one window, and is in another cell in another: adds the pages that it was the last to leave to `left`.
-    pub fn moved(
+    pub fn moved<D: Domains + ?Sized>(
         &self,
-        zones: &[Zone],
-        from: Option<(u32, CellId)>,
-        to: Option<(u32, CellId)>,
+        domains: &D,
+        from: Option<(u32, D::Cell)>,
+        to: Option<(u32, D::Cell)>,
         left: &mut Vec<ZonePage>,
     ) {
-        let counted = |at: Option<(u32, CellId)>| at.filter(|(window, _)| self.counts(*window));
+        let counted = |at: Option<(u32, D::Cell)>| at.filter(|(window, _)| self.counts(*window));
         let (from, to) = (counted(from), counted(to));
         if from.is_none() && to.is_none() {
             return;
         }
         let mut lines = self.lines();
         for ((window, cell), arrives) in to.map(|at| (at, true)).into_iter().chain(from.map(|at| (at, false))) {
-            let Some(zone) = zones.get(cell.zone as usize) else { continue };
-            zone.translation.pages_of_cell(cell.ijk, |page| {
-                let key = (window, (cell.zone, page));
+            domains.pages_of(cell, |page| {
+                let key = (window, (cell.domain(), page));
                 if arrives {
                     *lines.entry(key).or_insert(0) += 1;
                 } else if let Some(n) = lines.get_mut(&key) {
                     *n -= 1;
                     if *n == 0 {
                         lines.remove(&key);
-                        left.push((cell.zone, page));
+                        left.push((cell.domain(), page));
                     }
                 }
             });
@@ -107,6 +106,8 @@ impl Leaving {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use field::locator::CellId;
+    use field::nodes::Zone;
     use field::translate::Translation;
 
     fn one_zone(dims: [usize; 3], page: [usize; 3]) -> Zone {
@@ -121,25 +122,25 @@ mod tests {
         let zones = [one_zone([8, 4, 4], [4, 4, 4])];
         let cell = |i| CellId { zone: 0, ijk: [i, 0, 0] };
         let (leaving, mut left) = (Leaving::default(), Vec::new());
-        leaving.moved(&zones, None, Some((1, cell(3))), &mut left);
-        leaving.moved(&zones, None, Some((1, cell(1))), &mut left);
+        leaving.moved(&zones[..], None, Some((1, cell(3))), &mut left);
+        leaving.moved(&zones[..], None, Some((1, cell(1))), &mut left);
         assert!(left.is_empty());
-        leaving.moved(&zones, Some((1, cell(3))), Some((2, cell(5))), &mut left);
+        leaving.moved(&zones[..], Some((1, cell(3))), Some((2, cell(5))), &mut left);
         assert_eq!(
             left,
             [(0, 1)],
             "another is still at page 0, and who came to page 1 in the next window does not count"
         );
         left.clear();
-        leaving.moved(&zones, Some((1, cell(1))), None, &mut left);
+        leaving.moved(&zones[..], Some((1, cell(1))), None, &mut left);
         assert_eq!(left, [(0, 0)]);
         // One that was dropped never leaves.
         left.clear();
-        leaving.moved(&zones, None, Some((2, cell(1))), &mut left);
+        leaving.moved(&zones[..], None, Some((2, cell(1))), &mut left);
         leaving.passed(3, true);
-        leaving.moved(&zones, Some((2, cell(1))), Some((3, cell(1))), &mut left);
+        leaving.moved(&zones[..], Some((2, cell(1))), Some((3, cell(1))), &mut left);
         assert!(left.is_empty());
-        leaving.moved(&zones, Some((3, cell(1))), None, &mut left);
+        leaving.moved(&zones[..], Some((3, cell(1))), None, &mut left);
         assert_eq!(left, [(0, 0)]);
     }
 
@@ -148,19 +149,19 @@ mod tests {
         let zones = [one_zone([8, 4, 4], [4, 4, 4])];
         let cell = |i| CellId { zone: 0, ijk: [i, 0, 0] };
         let (leaving, mut left) = (Leaving::default(), Vec::new());
-        leaving.moved(&zones, None, Some((1, cell(1))), &mut left);
+        leaving.moved(&zones[..], None, Some((1, cell(1))), &mut left);
         (1..=ROOMY + 1).for_each(|window| leaving.passed(window, false));
         assert!(leaving.lines().is_empty() && !leaving.counts(100));
         leaving.passed(20, true);
         assert!(!leaving.counts(20 + BEYOND - 1) && leaving.counts(20 + BEYOND));
         // Of these the first had come before.
-        leaving.moved(&zones, Some((21, cell(1))), Some((23, cell(1))), &mut left);
+        leaving.moved(&zones[..], Some((21, cell(1))), Some((23, cell(1))), &mut left);
         leaving.passed(21, true);
-        leaving.moved(&zones, Some((22, cell(1))), Some((23, cell(1))), &mut left);
+        leaving.moved(&zones[..], Some((22, cell(1))), Some((23, cell(1))), &mut left);
         assert!(left.is_empty());
-        leaving.moved(&zones, Some((23, cell(1))), Some((24, cell(1))), &mut left);
+        leaving.moved(&zones[..], Some((23, cell(1))), Some((24, cell(1))), &mut left);
         assert!(left.is_empty());
-        leaving.moved(&zones, Some((23, cell(1))), None, &mut left);
+        leaving.moved(&zones[..], Some((23, cell(1))), None, &mut left);
         assert_eq!(left, [(0, 0)]);
         // All begin again.
         leaving.passed(0, true);

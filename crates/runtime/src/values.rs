@@ -5,8 +5,9 @@ use crate::gridface::AXES;
 use crate::limits::{enough_limit, fetch_error, held_together, more_than};
 use crate::session::{ProgressWatch, Session};
 use field::dataset::Dataset;
+use field::domain::{Domains, Locator};
 use field::error::FieldError;
-use field::locator::{Blank, CellId, CellPoint, ZoneFields};
+use field::locator::{Blank, CellPoint, ZoneFields};
 use field::nodes::{ArraySlot, Zone};
 use field::quantity::{Columns, Derived, Quantity};
 use pager::{Lookup, PageId, PagerError};
@@ -386,17 +387,12 @@ pub fn probe_ijk(
     }
     let names = probe_names(&dataset, zone, names)?;
     let fields = dataset.fields_by_zone(step, &|n| if n == zone { names.clone() } else { Vec::new() })?;
-    let cells = z.cells();
-    let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor() as u32).min(cells[a] - 1));
-    let spot = CellPoint {
-        cell: CellId { zone: zone as u32, ijk: low },
-        rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])),
-    };
+    let spot = dataset.zones.spot(zone as u32, ijk);
     let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
     let short = |e| more_than(e, enough);
     let (mut x, blank) = until_here(session, &mut flow, |f| {
-        let l = f.space.shape(spot.cell)?;
+        let l = f.space.geometry(spot.cell)?;
         Ok((l.map().point(spot.rst), l.blank))
     })
     .map_err(short)?;

@@ -1,9 +1,10 @@
 //! From a seed's number to where its line begins, and in which order lines are begun.
 
 use crate::seeds::{SeedPoint, SeedStream, Seeds};
+use field::curve::{morton_key, BITS};
 use field::dataset::Dataset;
+use field::domain::Domains;
 use field::error::FieldError;
-use field::locator::CellId;
 use field::nodes::Zone;
 use kernels::streamline::Seed;
 use pager::{Charge, ChargeKind, Pager};
@@ -14,14 +15,40 @@ use std::sync::Arc;
 /// Draws of a random seed before it is given up: with half of the cells blanked out, one seed in four thousand million.
 const DRAWS: usize = 32;
 
-/// Where the lines of a trace begin, as tasks take it. Random seeds are even over the cells of all zones, so that a zone
-/// counts for what its grid resolves, not for the volume of its far field.
+/// Random places, even over the cells of all domains of one kind, so that a domain counts for what its cells resolve, not for the volume
+/// of its far field.
+pub struct RandomCells {
+    /// Cells of all domains up to and with each.
+    ends: Vec<u64>,
+}
+
+impl RandomCells {
+    /// In the cells of domains.
+    pub fn of<D: Domains + ?Sized>(domains: &D) -> Self {
+        let mut total = 0;
+        let ends = (0..domains.count()).map(|domain| {
+            total += domains.cells(domain);
+            total
+        });
+        Self { ends: ends.collect() }
+    }
+
+    /// A place: number of its domain, and index there. `domains` are those that this was made of.
+    pub fn draw<D: Domains + ?Sized>(&self, domains: &D, stream: &mut SeedStream) -> (u32, [f64; 3]) {
+        let total = self.ends.last().copied().unwrap_or(0);
+        let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
+        let domain = self.ends.partition_point(|end| *end <= n).min(self.ends.len() - 1);
+        let n = n - if domain == 0 { 0 } else { self.ends[domain - 1] };
+        (domain as u32, domains.index_in(domain, n, &mut || stream.next_f64()))
+    }
+}
+
+/// Where the lines of a trace begin, as tasks take it. Random seeds are those of [`RandomCells`].
 pub struct SeedRule<'a> {
     seeds: &'a Seeds,
     /// Of the dataset.
     pub(crate) zones: Arc<[Zone]>,
-    /// Cells of all zones up to and with each, for random seeds.
-    cells: Vec<u64>,
+    random: RandomCells,
     /// The zone of seeds in computational space.
     zone: Option<u32>,
 }
@@ -32,12 +59,6 @@ impl<'a> SeedRule<'a> {
     /// # Errors
     /// [`FieldError::Unknown`] if the seeds name a zone that is not there, [`FieldError::Usage`] if they lie beyond it.
     pub fn new(seeds: &'a Seeds, dataset: &Dataset) -> Result<Self, FieldError> {
-        let mut cells = Vec::with_capacity(dataset.zones.len());
-        let mut total = 0u64;
-        for z in dataset.zones.iter() {
-            total += z.cells().iter().map(|n| u64::from(*n)).product::<u64>();
-            cells.push(total);
-        }
         let zone = seeds.zone().map(|z| zone_of_seeds(dataset, z)).transpose()?;
         if let (Some(zone), Seeds::Ijk { axes, .. }) = (zone, seeds) {
             let z = &dataset.zones[zone as usize];
@@ -51,7 +72,7 @@ impl<'a> SeedRule<'a> {
                 }
             }
         }
-        Ok(Self { seeds, zones: dataset.zones.clone(), cells, zone })
+        Ok(Self { seeds, zones: dataset.zones.clone(), random: RandomCells::of(&*dataset.zones), zone })
     }
 
     /// Seed number `n`.
@@ -82,15 +103,7 @@ impl<'a> SeedRule<'a> {
 
     /// A random place in computational space: zone and 0-based ijk.
     pub(crate) fn draw(&self, stream: &mut SeedStream) -> (u32, [f64; 3]) {
-        let total = self.cells.last().copied().unwrap_or(0);
-        let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
-        let zone = self.cells.partition_point(|c| *c <= n).min(self.zones.len() - 1);
-        let c = self.zones[zone].cells().map(u64::from);
-        let n = n - if zone == 0 { 0 } else { self.cells[zone - 1] };
-        let low = [n % c[0], n / c[0] % c[1], n / c[0] / c[1]];
-        let dims = self.zones[zone].dims();
-        let ijk = core::array::from_fn(|a| low[a] as f64 + if dims[a] > 1 { stream.next_f64() } else { 0.0 });
-        (zone as u32, ijk)
+        self.random.draw(&*self.zones, stream)
     }
 
     /// About where seed number `n` lies: the zone and a place in it, physical for seeds in physical space.
@@ -120,9 +133,6 @@ pub struct SeedOrder {
     order: Vec<u32>,
     _charge: Charge,
 }
-
-/// Bits an axis of the curve.
-const BITS: u32 = 14;
 
 impl SeedOrder {
     /// The order; none where it would not fit in a sixteenth of the memory, or is nothing to speak of.
@@ -171,7 +181,7 @@ impl SeedOrder {
                     0
                 }
             };
-            keyed.push((along(zone, [cell(0), cell(1), cell(2)]), s as u32));
+            keyed.push((morton_key(zone, [cell(0), cell(1), cell(2)]), s as u32));
         }
         keyed.sort_unstable();
         let order = keyed.into_iter().map(|k| k.1).collect();
@@ -183,23 +193,4 @@ impl SeedOrder {
     pub fn get(&self, n: u64) -> u64 {
         u64::from(self.order[n as usize])
     }
-}
-
-/// Where on the curve through the pages of its zone a cell is: of two in one page only the lowest twelve bits differ.
-pub(crate) fn place_of(zones: &[Zone], cell: CellId) -> u64 {
-    let page = zones.get(cell.zone as usize).map_or([16; 3], |z| z.translation.page);
-    let at = |a: usize| {
-        let (n, within) = (u64::from(cell.ijk[a] / page[a]), u64::from(cell.ijk[a] % page[a]));
-        ((n << 4) | (within * 16 / u64::from(page[a]))).min((1 << BITS) - 1)
-    };
-    along(cell.zone, [at(0), at(1), at(2)])
-}
-
-fn along(zone: u32, at: [u64; 3]) -> u64 {
-    u64::from(zone) << (3 * BITS) | spread(at[0]) | spread(at[1]) << 1 | spread(at[2]) << 2
-}
-
-/// Puts two zeros between the low bits.
-fn spread(x: u64) -> u64 {
-    (0..BITS).fold(0, |s, b| s | ((x >> b) & 1) << (3 * b))
 }

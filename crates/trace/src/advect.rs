@@ -9,11 +9,11 @@
 //! [`March::new`] checks what is asked for, [`March::go_to`] takes a batch to a time. The particles themselves are the caller's, who
 //! charges them by [`Flock`].
 
-use crate::admission::place_of;
 use crate::line_fields::LineFields;
 use crate::line_kinds::step_unsteady;
 use crate::pathlines::Course;
 use crate::{PathSpec, TraceSpec};
+use field::domain::Domains;
 use field::error::FieldError;
 use field::locator::LANES;
 use field::nodes::Zone;
@@ -165,7 +165,7 @@ impl March {
         let going = flock.particles.iter().zip(0u32..).filter(|(p, _)| !p.is_there(&options)).map(|(_, n)| n);
         let mut going: Vec<u32> = going.collect();
         // Those near each other together, and from one time to the next the other way round: what is in memory serves the beginning.
-        let place = |n: &u32| flock.particles[*n as usize].place().map_or(0, |cell| place_of(&self.zones, cell));
+        let place = |n: &u32| flock.particles[*n as usize].place().map_or(0, |cell| self.zones.curve_key(cell));
         going.sort_by_cached_key(place);
         if flock.turns % 2 == 1 {
             going.reverse();

@@ -1,16 +1,17 @@
 //! Kinds of lines: what a task is, and what a thread needs to step it.
 
 use crate::admission::SeedRule;
+use field::domain::{Domains, Locator, SeriesLocator};
 use field::error::FieldError;
 use field::locator::{CellId, ZoneFields, ZoneLocator, LANES};
 use field::motion::Neighbours;
-use field::nodes::{Miss, Nodes, Zone};
+use field::nodes::{Miss, Zone};
 use field::paged::PagedNodes;
-use kernels::flow::{GridFlow, ZoneOrder};
+use kernels::flow::{DomainFlow, GridFlow, ZoneOrder};
 use kernels::line::Joined;
 use kernels::saved::{Saved, Saver};
 use kernels::streamline::{step_lanes, Options, Seed, StepProgress, Streamline};
-use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
+use kernels::unsteady::{Series, SeriesFlow, UnsteadyFlow, UnsteadyLine};
 use pager::error::PageError;
 use pager::id::ArrayId;
 use pager::{PageId, Worker};
@@ -146,10 +147,9 @@ impl Tracer for Streamlines {
 
     fn flow(&self, worker: Worker) -> Self::Flow {
         let nodes = PagedNodes::new(self.zones.clone(), worker, self.step);
-        GridFlow {
-            near: Some(self.near),
-            ..GridFlow::new(ZoneLocator::new(nodes, self.fields.clone()), self.order.clone())
-        }
+        let mut space = ZoneLocator::new(nodes, self.fields.clone());
+        space.near = Some(self.near);
+        GridFlow::new(space, self.order.clone())
     }
     #[inline(always)]
     fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker {
@@ -215,7 +215,7 @@ impl<L: UnsteadyLine> Unsteady<L> {
     }
 }
 
-impl<L: UnsteadyLine> Tracer for Unsteady<L> {
+impl<L: UnsteadyLine<Cell = CellId>> Tracer for Unsteady<L> {
     type Line = L;
     type Flow = UnsteadyFlow<PagedNodes>;
 
@@ -287,7 +287,7 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
             return;
         }
         line.ahead(flow, &self.options, lane, &mut |cell| {
-            self.zones[cell.zone as usize].translation.pages_of_cell(cell.ijk, |page| {
+            self.zones.pages_of(cell, |page| {
                 // Most lines stay where they are.
                 if pages.last() != Some(&(cell.zone, page)) {
                     pages.push((cell.zone, page));
@@ -367,15 +367,15 @@ impl<L: UnsteadyLine> Tracer for Unsteady<L> {
 
 /// One step of each streamline, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
 #[inline(always)]
-pub fn step_lines<N: Nodes>(
-    flow: &mut GridFlow<N>,
+pub fn step_lines<L: Locator>(
+    flow: &mut DomainFlow<L>,
     options: &Options,
-    lines: [Option<&mut Streamline>; LANES],
+    lines: [Option<&mut Streamline<L::Cell>>; LANES],
     outcomes: &mut [Outcome; LANES],
     mut failed: impl FnMut(usize, Option<PageError>),
 ) {
     step_lanes(flow, options, lines, |lane, flow, line, result| {
-        take(result, &mut flow.space.nodes, &mut outcomes[lane], |error| {
+        take(result, &mut flow.space, &mut outcomes[lane], |error| {
             failed(lane, error);
             line.fail();
         });
@@ -383,17 +383,17 @@ pub fn step_lines<N: Nodes>(
 }
 
 /// As [`step_lines`], of lines in a flow that changes.
-pub fn step_unsteady<N: Nodes, L: UnsteadyLine>(
-    flow: &mut UnsteadyFlow<N>,
-    options: &L::Options,
-    lines: [Option<&mut L>; LANES],
+pub fn step_unsteady<L: SeriesLocator, U: UnsteadyLine<Cell = L::Cell>>(
+    flow: &mut SeriesFlow<L>,
+    options: &U::Options,
+    lines: [Option<&mut U>; LANES],
     outcomes: &mut [Outcome; LANES],
     mut failed: impl FnMut(usize, Option<PageError>),
 ) {
     for (lane, line) in lines.into_iter().enumerate() {
         let Some(line) = line else { continue };
         let result = line.step(flow, options, lane);
-        take(result, &mut flow.grid.space.nodes, &mut outcomes[lane], |error| {
+        take(result, &mut flow.grid.space, &mut outcomes[lane], |error| {
             failed(lane, error);
             line.fail();
         });
@@ -402,21 +402,21 @@ pub fn step_unsteady<N: Nodes, L: UnsteadyLine>(
 
 /// Takes note of what came of a step.
 #[inline(always)]
-fn take<N: Nodes>(
+fn take<L: Locator>(
     result: Result<StepProgress, Miss>,
-    nodes: &mut N,
+    space: &mut L,
     outcome: &mut Outcome,
     fail: impl FnOnce(Option<PageError>),
 ) {
     outcome.progress = match result {
         Ok(p) => p,
         Err(Miss::Absent) => {
-            outcome.missing.append(nodes.missing());
+            outcome.missing.append(space.missing());
             StepProgress::Need
         }
         Err(Miss::Failed) => {
-            nodes.missing().clear();
-            fail(nodes.failure());
+            space.missing().clear();
+            fail(space.failure());
             StepProgress::Done
         }
     };

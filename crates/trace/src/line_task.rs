@@ -1,10 +1,11 @@
 //! Lines as the executor's tasks: how one is begun, stepped, put away between its turns, and handed over.
 
-use crate::admission::{place_of, SeedOrder, SeedRule};
+use crate::admission::{SeedOrder, SeedRule};
 use crate::finished_lines::{cut, LineSink};
 use crate::line_kinds::Tracer;
 use crate::resume::StateReader;
 use crate::spec::Units;
+use field::domain::Domains;
 use field::error::FieldError;
 use field::locator::{CellId, LANES};
 use field::nodes::Zone;
@@ -155,7 +156,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         T::window(&task.line)
     }
     fn place(&self, task: &Self::Task) -> Option<u64> {
-        T::place(&task.line).map(|cell| place_of(self.zones, cell))
+        T::place(&task.line).map(|cell| self.zones.curve_key(cell))
     }
     fn waiting(&self, limit: u64) -> (usize, usize) {
         if !self.goes_through_time() {

@@ -9,11 +9,11 @@
 //! # Practice
 //! Places are looked at in the order of the pages that they lie in.
 
-use crate::admission::{place_of, SeedRule};
+use crate::admission::SeedRule;
 use crate::seeds::{SeedCells, SeedStream, Seeds};
 use field::dataset::Dataset;
+use field::domain::Domains;
 use field::error::FieldError;
-use field::locator::CellId;
 use field::quantity::Quantity;
 use pager::ChargeKind;
 use runtime::limits::would_do;
@@ -67,9 +67,9 @@ pub(crate) fn of_interest(
             WeightedCell { zone, ijk, draw: stream.next_f64(), weight: None }
         })
         .collect();
-    let cell = |p: &WeightedCell| CellId { zone: p.zone, ijk: p.ijk.map(|x| x as u32) };
+    let key = |p: &WeightedCell| rule.zones.curve_key(rule.zones.spot(p.zone, p.ijk).cell);
     let mut order: Vec<usize> = (0..places.len()).collect();
-    order.sort_by_key(|n| (place_of(&rule.zones, cell(&places[*n])), *n));
+    order.sort_by_key(|n| (key(&places[*n]), *n));
     for (done, n) in order.into_iter().enumerate() {
         if !watch("finding seeds", done as f64, looked_at as f64) {
             return Err(FieldError::Interrupted);

@@ -5,7 +5,7 @@ mod cut;
 use cut::{flow, paged, same, seeds, simulation};
 use field::error::FieldError;
 use field::in_memory_series::FlatSeries;
-use field::locator::{ZoneFields, LANES};
+use field::locator::{CellId, ZoneFields, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
 use kernels::flow::ZoneOrder;
@@ -62,7 +62,7 @@ fn curve(n: usize) -> Arc<[[f64; 3]]> {
     (0..3).map(|m| all[(3 * n + m) % all.len()]).collect()
 }
 
-fn finished<L: UnsteadyLine>(flow: &mut UnsteadyFlow<FlatSeries>, o: &L::Options, mut line: L) -> L {
+fn finished<L: UnsteadyLine<Cell = CellId>>(flow: &mut UnsteadyFlow<FlatSeries>, o: &L::Options, mut line: L) -> L {
     while line.step(flow, o, 0).unwrap() != StepProgress::Done {}
     line
 }
@@ -76,7 +76,7 @@ struct TimeLines<'a, L: UnsteadyLine> {
     out: Mutex<Vec<Option<Joined>>>,
 }
 
-impl<L: UnsteadyLine> Work for TimeLines<'_, L> {
+impl<L: UnsteadyLine<Cell = CellId>> Work for TimeLines<'_, L> {
     type Task = (usize, L);
     type Context = UnsteadyFlow<PagedNodes>;
     fn context(&self, worker: Worker) -> Self::Context {
@@ -107,7 +107,11 @@ impl<L: UnsteadyLine> Work for TimeLines<'_, L> {
 }
 
 /// Traces the same lines in core, and out of core in several ways; all must be equal. Gives those in core.
-fn all_equal<L: UnsteadyLine + 'static>(count: usize, options: &L::Options, make: Make<'_, L>) -> Vec<Joined> {
+fn all_equal<L: UnsteadyLine<Cell = CellId> + 'static>(
+    count: usize,
+    options: &L::Options,
+    make: Make<'_, L>,
+) -> Vec<Joined> {
     let flat = turning(TIMES.len());
     let mut core = UnsteadyFlow::new(flat.clone(), series(flat.zones(), TIMES.len(), true), ZoneOrder::file(2));
     let truth: Vec<Joined> = (0..count).map(|n| finished(&mut core, options, make(n)).into_line()).collect();
@@ -157,7 +161,7 @@ fn timelines_out_of_core_equal_those_in_core() {
 }
 
 /// Runs lines to the end of a shorter series, keeps them, and goes on in the whole one.
-fn in_two<L: UnsteadyLine>(
+fn in_two<L: UnsteadyLine<Cell = CellId>>(
     steps: [usize; 2],
     linear: bool,
     options: impl Fn(f64) -> L::Options,

@@ -76,7 +76,7 @@ impl<'a> Across<'a> {
         let (sought, grids) = (self.values[value], &self.grids);
         let found = until_here(self.session, &mut self.flow, |flow| {
             let (map, [low, high]) = {
-                let loaded = flow.space.full(cell)?;
+                let loaded = flow.space.cell(cell)?;
                 let values = loaded.sampled.first();
                 (loaded.map(), ends.map(|c| values.map_or(f64::NAN, |v| v[c])))
             };

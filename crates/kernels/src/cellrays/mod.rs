@@ -16,7 +16,7 @@
 //! field of their own, which is continuous across cells where the gradient within a cell is not.
 //!
 //! # Practice
-//! A sample is located by walking from the ray's last cell in the zone ([`field::locator::Space::find_near`]). Where a ray is in no cell of a
+//! A sample is located by walking from the ray's last cell in the zone ([`field::locator::ZoneLocator::find_near`]). Where a ray is in no cell of a
 //! zone, the boxes of its blocks say where it may be next (`block_search.rs`). A [`CellTile`] is a task: rays that lack pages stay where they
 //! are, the others go on. Whatever is kept of a ray between two steps belongs to the ray: what it sees depends on no other.
 

@@ -315,7 +315,7 @@ fn sample<N: Nodes>(
     }
     *gap |= lost;
     let Some((spot, _)) = best else { return Ok(if lost { RaySample::Lost } else { RaySample::Outside(cells) }) };
-    let loaded = match s.space.full(spot.cell) {
+    let loaded = match s.space.cell(spot.cell) {
         Ok(loaded) => loaded,
         Err(Miss::Absent) => return Err(Miss::Absent),
         Err(Miss::Failed) => {

@@ -7,6 +7,7 @@ use crate::draw::{srgb_to_linear, Camera, Lens};
 use crate::flow::{GridFlow, ZoneOrder};
 use crate::rays::{Projection, Shading, TransferFunction, TILE};
 use crate::streamline::StepProgress;
+use field::domain::Locator;
 use field::in_memory::{FlatArray, FlatNodes};
 use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::Nodes;

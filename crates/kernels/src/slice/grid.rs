@@ -4,6 +4,7 @@ use super::plane::PixelPlane;
 use super::tile::{Pixel, Tile};
 use crate::flow::GridFlow;
 use crate::streamline::StepProgress;
+use field::domain::Locator;
 use field::locator::CellPoint;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;

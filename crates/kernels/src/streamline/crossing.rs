@@ -1,11 +1,13 @@
-//! A particle on a face beyond which its zone has no usable cell: it is in another zone, across a seam, or has left.
+//! A particle on a face beyond which its domain has no usable cell: it is in another domain, across a seam, or has left.
 
-use super::walls::is_wall;
-use super::{on_cell, rate, Face, Options, StepContext, Streamline, StreamlineState};
-use crate::flow::{Exit, GridFlow, ParticlePosition};
+use super::{rate, Options, StepContext, Streamline, StreamlineState};
+use crate::flow::{DomainFlow, Exit, ParticlePosition};
 use field::cell::Inverse;
+use field::domain::{Boundary, Locator, Neighbour};
 use field::locator::{Blank, CellPoint};
-use field::nodes::{Miss, Nodes};
+use field::nodes::Miss;
+use field::reference_cell::ReferenceCell;
+use field::shape::{DomainCell, Face};
 use field::simd::V4;
 
 /// A particle that leaves a zone is looked for this far beyond the face, in cells: beyond the tolerance that would find it
@@ -17,59 +19,56 @@ const NEAR: f64 = 1e-3;
 /// are rounded, and faces of a curved interface with unlike spacing touch in points only.
 const GAPS: [f64; 3] = [1e-4, 1e-2, 0.1];
 
-impl Streamline {
+impl<C: DomainCell> Streamline<C> {
     /// Finds a particle that stands on a face beyond which its zone has no usable cell.
-    pub(super) fn beyond<N: Nodes>(
+    pub(super) fn beyond<L: Locator<Cell = C>>(
         &mut self,
-        flow: &mut GridFlow<N>,
+        flow: &mut DomainFlow<L>,
         options: &Options,
-        place: ParticlePosition,
-        face: Face,
+        place: ParticlePosition<C>,
+        face: Face<C>,
         exit: Exit,
     ) -> Result<(), Miss> {
         let from = face.cell;
-        let l = flow.space.full(from)?;
+        flow.space.cell(from)?;
+        if let (Exit::Left, Neighbour::Boundary(boundary)) = (exit, flow.space.beyond(face, &place.spot)) {
+            return self.end_half(flow, options, exit.reason(boundary == Boundary::Wall));
+        }
+        let l = flow.space.cell(from)?;
         let named = if let Blank::Fringe(z) = l.blank { Some(z) } else { None };
         // The particle's fractions in the cell that it comes from.
         let mut q = place.spot.rst;
         if exit == Exit::Hole {
-            q[face.axis] = f64::from(face.side);
+            q = L::Shape::onto_face(q, face.number);
         }
         let k = (rate(StepContext::new(&l.map(), &l.vector, l.thin), V4::from_xyz(q)).r * V4::splat(self.sign)).xyz();
-        let out = if face.side == 1 { BEYOND } else { -BEYOND };
-        let along = out / k[face.axis];
-        let past: [f64; 3] = core::array::from_fn(|a| match k[a] * along {
-            _ if a == face.axis => q[a] + out,
-            // It came to the face and moves along it now: the way is 0 times infinity.
-            way if way.is_nan() => q[a],
-            way => q[a] + way.clamp(-BEYOND, BEYOND),
-        });
+        let past = L::Shape::past(face.number, q, k, BEYOND);
         let v = l.vector.at(q);
         let x = l.map().point(past);
         let mut found = if x.iter().all(|c| c.is_finite()) {
-            flow.cross(V4::from_xyz(x), from.zone, named, exit == Exit::Left)?
+            flow.cross(V4::from_xyz(x), from.domain(), named, exit == Exit::Left)?
         } else {
             None
         };
         if let Some(spot) = &mut found {
             // It was looked for beyond the face, and stands upon it: from there it goes on.
-            let l = flow.space.shape(spot.cell)?;
+            let l = flow.space.geometry(spot.cell)?;
             if let Inverse::At(q) = l.map().invert(V4::from_xyz(self.x), spot.rst) {
-                let on = on_cell(q, l.thin);
+                let on = L::Shape::onto(q, l.thin);
                 if (0..3).all(|a| (on[a] - q[a]).abs() <= BEYOND && (on[a] - spot.rst[a]).abs() <= NEAR) {
                     spot.rst = on;
                 }
             }
         }
-        let wall = found.is_none() && is_wall(flow, face)?;
+        let wall = found.is_none() && flow.space.is_wall(face)?;
         if found.is_none() && exit == Exit::Left && !wall {
-            let cell_time = 1.0 / k[face.axis].abs();
-            found = self.over_gap(flow, options, from.zone, v, cell_time)?;
+            let cell_time = 1.0 / L::Shape::height(face.number, k).abs();
+            found = self.over_gap(flow, options, from.domain(), v, cell_time)?;
         }
         match found {
             Some(spot) => {
                 // A fringe cell that is all there is here is kept: the zone that it names is the one just left, or has nothing.
-                let kept_fringe = matches!(flow.space.full(spot.cell)?.blank, Blank::Fringe(_)).then_some(spot.cell);
+                let kept_fringe = matches!(flow.space.cell(spot.cell)?.blank, Blank::Fringe(_)).then_some(spot.cell);
                 self.carried = None;
                 self.entered = Some(face);
                 self.state = StreamlineState::Run(ParticlePosition { spot, kept_fringe });
@@ -85,14 +84,14 @@ impl Streamline {
     /// Goes straight on over a gap between zones, if there is one: to where a zone holds the particle again. `cell_time` is the time in
     /// which it would cross a cell like the one that it leaves.
     #[cold]
-    fn over_gap<N: Nodes>(
+    fn over_gap<L: Locator<Cell = C>>(
         &mut self,
-        flow: &mut GridFlow<N>,
+        flow: &mut DomainFlow<L>,
         options: &Options,
         zone: u32,
         v: V4,
         cell_time: f64,
-    ) -> Result<Option<CellPoint>, Miss> {
+    ) -> Result<Option<CellPoint<C>>, Miss> {
         let speed = v.length3();
         for gap in GAPS {
             let dt = gap * cell_time;

@@ -1,21 +1,24 @@
 //! Four lines at a time.
 
-use super::{next_step, Face, Integrator, Options, StepProgress, Streamline, StreamlineState, GROW_MAX};
+use super::{next_step, Integrator, Options, StepProgress, Streamline, StreamlineState, GROW_MAX};
 use crate::cellsteps::{take, CellLanes, Starts, StepEnds};
-use crate::flow::{GridFlow, ParticlePosition};
+use crate::flow::{DomainFlow, ParticlePosition};
 use crate::line::Reason;
-use field::locator::{Blank, CellId, CellPoint, LANES};
-use field::nodes::{Miss, Nodes};
+use field::domain::Locator;
+use field::locator::{Blank, CellPoint, LANES};
+use field::nodes::Miss;
+use field::reference_cell::{Hexahedron, ReferenceCell};
+use field::shape::{DomainCell, Face};
 
 /// One restartable step of up to four lines, each in its lane of the space. `report` is called once for each line, with what
 /// [`Streamline::step`] would have said of it: first for the lines whose cells are absent, then for the others, both in lane
-/// order. Absent pages stand in the flow's nodes until `report` returns. What comes of a line does not depend on the other lanes.
+/// order. Absent pages stand in the flow's locator until `report` returns. What comes of a line does not depend on the other lanes.
 #[inline(always)]
-pub fn step_lanes<N: Nodes>(
-    flow: &mut GridFlow<N>,
+pub fn step_lanes<L: Locator>(
+    flow: &mut DomainFlow<L>,
     options: &Options,
-    mut lines: [Option<&mut Streamline>; LANES],
-    mut report: impl FnMut(usize, &mut GridFlow<N>, &mut Streamline, Result<StepProgress, Miss>),
+    mut lines: [Option<&mut Streamline<L::Cell>>; LANES],
+    mut report: impl FnMut(usize, &mut DomainFlow<L>, &mut Streamline<L::Cell>, Result<StepProgress, Miss>),
 ) {
     let mut starts = Starts {
         q: [[0.5; LANES]; 3],
@@ -27,8 +30,8 @@ pub fn step_lanes<N: Nodes>(
         high: [false; LANES],
         used: [false; LANES],
     };
-    let mut cells = [CellId::default(); LANES];
-    let mut places: [Option<ParticlePosition>; LANES] = [None; LANES];
+    let mut cells = [L::Cell::NOWHERE; LANES];
+    let mut places: [Option<ParticlePosition<L::Cell>>; LANES] = [None; LANES];
     for (n, line) in lines.iter_mut().enumerate() {
         let Some(l) = line else { continue };
         flow.space.take_turn(n);
@@ -85,10 +88,17 @@ pub fn step_lanes<N: Nodes>(
     }
 }
 
-impl Streamline {
-    /// Where the particle is, with its cell loaded, if its next step may be an ordinary one: in a whole cell of its zone.
+impl<C: DomainCell> Streamline<C> {
+    /// Where the particle is, with its cell loaded, if its next step may be an ordinary one: in a whole cube of its domain.
     #[inline(always)]
-    fn ordinary<N: Nodes>(&self, flow: &mut GridFlow<N>, options: &Options) -> Result<Option<ParticlePosition>, Miss> {
+    fn ordinary<L: Locator<Cell = C>>(
+        &self,
+        flow: &mut DomainFlow<L>,
+        options: &Options,
+    ) -> Result<Option<ParticlePosition<C>>, Miss> {
+        if !L::Shape::IS_CUBE {
+            return Ok(None);
+        }
         let StreamlineState::Run(place) = self.state else { return Ok(None) };
         if options.method != Integrator::Rk45 || self.stopped || self.line.half_steps() + 1 >= options.max_steps {
             return Ok(None);
@@ -104,12 +114,12 @@ impl Streamline {
         if flow.space.blank(cell).is_ok_and(|blank| !stays(blank)) {
             return Ok(None);
         }
-        let l = flow.space.full(cell)?;
+        let l = flow.space.cell(cell)?;
         Ok((stays(l.blank) && l.thin == [false; 3]).then_some(place))
     }
 
     #[inline(always)]
-    fn start(&self, starts: &mut Starts, lane: usize, place: &ParticlePosition, options: &Options) {
+    fn start(&self, starts: &mut Starts, lane: usize, place: &ParticlePosition<C>, options: &Options) {
         for c in 0..3 {
             starts.q[c][lane] = place.spot.rst[c];
             starts.x[c][lane] = self.x[c];
@@ -122,11 +132,11 @@ impl Streamline {
 
     /// Takes over the end of an ordinary step. False where it is the half's last, or leads nowhere: then it is taken alone.
     #[inline(always)]
-    fn finish<N: Nodes>(
+    fn finish<L: Locator<Cell = C>>(
         &mut self,
-        flow: &mut GridFlow<N>,
+        flow: &mut DomainFlow<L>,
         options: &Options,
-        place: &ParticlePosition,
+        place: &ParticlePosition<C>,
         ends: &StepEnds,
         n: usize,
     ) -> Result<bool, Miss> {
@@ -146,7 +156,8 @@ impl Streamline {
         self.high = self.high.saturating_sub(1);
         self.carried = None;
         self.stood = 0;
-        let face = (ends.axis[n] >= 0.0).then(|| Face { cell, axis: ends.axis[n] as usize, side: ends.side[n] as u32 });
+        let number = || Hexahedron::face(ends.axis[n] as usize, ends.side[n] as u32);
+        let face = (ends.axis[n] >= 0.0).then(|| Face { cell, number: number() });
         let next = ParticlePosition { spot, kept_fringe: place.kept_fringe };
         self.fastest = self.fastest.max(ends.speed[n]);
         if options.terminal_speed.rests(ends.speed[n], self.fastest) {

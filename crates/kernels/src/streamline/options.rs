@@ -1,11 +1,15 @@
 //! What is asked of a streamline: where from, which way, how exactly, how far.
 
-use crate::flow::GridFlow;
+use crate::flow::DomainFlow;
 use crate::rk::Method;
+use field::domain::{Domains, Locator};
 use field::expression::Condition;
-use field::locator::{Blank, CellId, CellPoint};
-use field::nodes::{Miss, Nodes};
+use field::locator::{Blank, CellPoint};
+use field::nodes::Miss;
 use std::sync::Arc;
+
+/// A cell and fractions, and the position.
+type LocatedSeed<C> = (CellPoint<C>, [f64; 3]);
 
 /// Which way to go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -134,7 +138,7 @@ impl Seed {
     ///
     /// # Errors
     /// [`Miss`].
-    pub(crate) fn place<N: Nodes>(&self, flow: &mut GridFlow<N>) -> Result<Option<(CellPoint, [f64; 3])>, Miss> {
+    pub(crate) fn place<L: Locator>(&self, flow: &mut DomainFlow<L>) -> Result<Option<LocatedSeed<L::Cell>>, Miss> {
         match self {
             Self::Physical(x) => Ok(flow.start(*x)?.map(|s| (s, *x))),
             Self::Computational { zone, ijk } => usable_place(flow, *zone, *ijk),
@@ -152,14 +156,12 @@ impl Seed {
 }
 
 /// A place in computational space, unless its cell is not usable.
-fn usable_place<N: Nodes>(
-    flow: &mut GridFlow<N>,
+fn usable_place<L: Locator>(
+    flow: &mut DomainFlow<L>,
     zone: u32,
     ijk: [f64; 3],
-) -> Result<Option<(CellPoint, [f64; 3])>, Miss> {
-    let cells = flow.space.nodes.zones()[zone as usize].cells();
-    let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
-    let spot = CellPoint { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
-    let l = flow.space.shape(spot.cell)?;
+) -> Result<Option<LocatedSeed<L::Cell>>, Miss> {
+    let spot = flow.space.domains().spot(zone, ijk);
+    let l = flow.space.geometry(spot.cell)?;
     Ok((l.blank != Blank::Hole).then(|| (spot, l.map().point(spot.rst))))
 }

@@ -1,11 +1,13 @@
 //! Steps of a streamline in physical space: the methods for comparison, and the way through cells whose map has collapsed.
 
-use super::walls::{facing, is_wall};
+use super::walls::facing;
 use super::{distance, growth, Integrator, Options, Streamline, StreamlineState, SHRINK_MIN};
-use crate::flow::{Flow, GridFlow, ParticlePosition};
+use crate::flow::{DomainFlow, Flow, ParticlePosition};
 use crate::line::Reason;
 use crate::rk::{Method, Stepper, Tried};
-use field::nodes::{Miss, Nodes};
+use field::domain::Locator;
+use field::nodes::Miss;
+use field::shape::DomainCell;
 use field::simd::V4;
 
 /// A step in physical space that falls outside is halved down to this many cells, then the line ends.
@@ -13,16 +15,16 @@ pub(crate) const SMALLEST: f64 = 1e-3;
 /// Step in physical space through cells whose map has collapsed, in cells.
 const COLLAPSED_STEP: f64 = 0.25;
 
-impl Streamline {
+impl<C: DomainCell> Streamline<C> {
     /// Goes on in physical space: where a cell's map has collapsed, fractions say nothing.
     #[cold]
-    pub(super) fn go_physical<N: Nodes>(
+    pub(super) fn go_physical<L: Locator<Cell = C>>(
         &mut self,
-        flow: &mut GridFlow<N>,
+        flow: &mut DomainFlow<L>,
         options: &Options,
-        place: ParticlePosition,
+        place: ParticlePosition<C>,
     ) -> Result<(), Miss> {
-        let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
+        let v = flow.space.cell(place.spot.cell)?.vector.at(place.spot.rst);
         if !v.is_finite_xyz() {
             return self.end_half(flow, options, Reason::Hole);
         }
@@ -32,12 +34,16 @@ impl Streamline {
         Ok(())
     }
 
-    pub(super) fn physical_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
+    pub(super) fn physical_step<L: Locator<Cell = C>>(
+        &mut self,
+        flow: &mut DomainFlow<L>,
+        options: &Options,
+    ) -> Result<(), Miss> {
         let StreamlineState::Physical(stepper, at) = &mut self.state else { return Ok(()) };
         let place = *at;
         let (x0, sign) = (self.x, self.sign);
         let settled = flow.settle(&place, |_| Ok(V4::from_xyz(x0)))?.unwrap_or(place);
-        let v = flow.space.full(settled.spot.cell)?.vector.at(settled.spot.rst);
+        let v = flow.space.cell(settled.spot.cell)?.vector.at(settled.spot.rst);
         if !v.is_finite_xyz() {
             return self.end_half(flow, options, Reason::Hole);
         }
@@ -68,7 +74,7 @@ impl Streamline {
                     return Ok(());
                 }
                 let wall = match facing(flow, &settled, v, sign)? {
-                    Some(face) => is_wall(flow, face)?,
+                    Some(face) => flow.space.is_wall(face)?,
                     None => false,
                 };
                 let reason = exit.reason(wall);
@@ -100,7 +106,7 @@ impl Streamline {
             None
         };
         if let (Some(_), Some((seed, _))) = (ended, self.origin) {
-            flow.space.full(seed.spot.cell)?;
+            flow.space.cell(seed.spot.cell)?;
         }
         self.record(flow, options, &end.spot, step.x, h)?;
         self.line.advance(chord);
