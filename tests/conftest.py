@@ -58,15 +58,8 @@ def store(flow: str, ff: Command, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> fake_native.Calls:
     """In place of the extension, one that records what it is asked and answers in the right shape."""
-    import farfield
-    import farfield.dataset
-
-    fake_native.bind()
     calls = fake_native.Calls()
-    core = fake_native.module(calls)
-    monkeypatch.setitem(sys.modules, "farfield._core", core)
-    monkeypatch.setattr(farfield, "_core", core, raising=False)
-    monkeypatch.setattr(farfield.dataset, "_core", core)
+    fake_native.put(monkeypatch, fake_native.module(calls))
     return calls
 
 

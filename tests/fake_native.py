@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import sys
 import types
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import farfield
 from farfield.errors import UnknownName
@@ -21,9 +23,20 @@ def bind() -> None:
     that in all tests that come after.
     """
     folder = Path(farfield.__file__).parent
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         if re.search(r"^from farfield import .*\b_core\b", path.read_text(encoding="utf-8"), re.MULTILINE):
-            importlib.import_module(f"farfield.{path.stem}")
+            parts = path.relative_to(folder.parent).with_suffix("").parts
+            importlib.import_module(".".join(parts).removesuffix(".__init__"))
+
+
+def put(monkeypatch: pytest.MonkeyPatch, core: types.ModuleType) -> None:
+    """Puts a stand-in in the place of the extension in all modules that have taken it."""
+    bind()
+    monkeypatch.setitem(sys.modules, "farfield._core", core)
+    monkeypatch.setattr(farfield, "_core", core, raising=False)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("farfield.") and hasattr(module, "_core"):
+            monkeypatch.setattr(module, "_core", core)
 
 
 STATS = {

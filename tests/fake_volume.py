@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
 import types
 from typing import Any
 
@@ -13,17 +12,14 @@ import numcodecs
 import numpy as np
 import pytest
 
-import farfield
-from fake_native import STATS, bind
+from fake_native import STATS, put
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """Puts `Volume` in place of the extension's while a test runs."""
-    bind()
     core = types.ModuleType("farfield._core")
     core.Volume = Volume  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "farfield._core", core)
-    monkeypatch.setattr(farfield, "_core", core, raising=False)
+    put(monkeypatch, core)
     return core
 
 

@@ -213,7 +213,7 @@ def exit_codes() -> Rows:
 def variables() -> Rows:
     """Of the environment: those of settings, and those that stand in the source as a word of their own."""
     import farfield
-    from farfield.settings import SETTINGS
+    from farfield.runtime.settings import SETTINGS
 
     rows: Rows = {}
     for path in sorted(Path(farfield.__file__).parent.rglob("*.py")):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from farfield import cache
 from farfield.cli import run
+from farfield.runtime import cache
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from farfield import _native
 from farfield.bench.suites.eventlog import repeat
 from farfield.cli import run
 from farfield.errors import DataError, UsageError
-from farfield.replays import export, parse_seconds, replay
+from farfield.report.replays import export, parse_seconds, replay
 from plot3d_files import box, cut, source_of, write
 from running import Command, Json, start
 

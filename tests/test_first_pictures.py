@@ -14,7 +14,7 @@ import farfield as ff
 from cases_pictures import lines_seen
 from farfield.cli import run
 from farfield.scene.defaults import default_scene
-from farfield.scene.shorthand import Shorthand
+from farfield.scene.flags import Shorthand
 
 
 def write_flow(folder: Path, name: str, points: np.ndarray, velocity: np.ndarray) -> str:
@@ -199,7 +199,7 @@ def test_a_map_of_effects_is_signed_and_a_ct_is_not(tmp_path: Path) -> None:
 
 
 def test_temperatures_in_celsius_are_not_signed() -> None:
-    from farfield.scene.signs import has_sign
+    from farfield.pictures.signed_fields import has_sign
 
     assert not has_sign("thetao", "degrees_C") and not has_sign("sea_surface_temperature", None)
     assert has_sign("anomaly", "K") and has_sign("vorticity_x", "1/s")
@@ -229,8 +229,9 @@ def test_maxima_are_grey_over_their_own_range(tmp_path: Path) -> None:
         )
         == 0
     )
-    from farfield.scene.volumes import settled, to_look_at
-    from farfield.settings import Settings
+    from farfield.pictures.opened_volumes import to_look_at
+    from farfield.runtime.settings import Settings
+    from farfield.scene.volumes import settled
 
     scene = Shorthand(projection="maximum").scene(source)[0]
     with to_look_at(source, Settings(), None, False) as opened:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import farfield
 from farfield.cli import run
-from farfield.flatvolumes import is_flat, plane_of
+from farfield.pictures.flat_volumes import is_flat, plane_of
 from pngs import picture
 from running import Command, Json
 

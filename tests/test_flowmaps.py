@@ -264,7 +264,9 @@ def test_what_is_there_stays_there(double_gyre: str, tmp_path: Path) -> None:
         ds.set_memory_limit("4MiB")
         with pytest.raises(MemoryLimitError):
             ds.flow_map(
-                tmp_path / "n.zarr", seeds_grid="0.1:1.9:512,0.1:0.9:256,0.05", quantities=farfield.flowmaps.QUANTITIES
+                tmp_path / "n.zarr",
+                seeds_grid="0.1:1.9:512,0.1:0.9:256,0.05",
+                quantities=farfield.flow.flow_maps.QUANTITIES,
             )
 
 

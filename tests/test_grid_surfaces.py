@@ -11,7 +11,7 @@ import pytest
 
 import farfield as ff
 from farfield.errors import UsageError
-from farfield.surfaces import parse_surface
+from farfield.flow.grid_surfaces import parse_surface
 from plot3d_files import Block, box, source_of, write
 from running import Command, Json
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 import farfield as ff
 from farfield.errors import DataError
-from farfield.volume.vtk_hidden import OF_CELLS, of_cells
-from farfield.volume.vtk_zones import is_zone
+from farfield.volume.formats.vtk.hidden_cells import OF_CELLS, of_cells
+from farfield.volume.formats.vtk.zones import is_zone
 from running import Json
 
 DIMS = (9, 8, 7)

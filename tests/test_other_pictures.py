@@ -13,9 +13,9 @@ import tifffile
 from PIL import Image
 
 import farfield as ff
-from farfield import outputs
 from farfield.cli import run
 from farfield.cli.table import COMMANDS, INSTEAD
+from farfield.results import outputs
 
 
 @pytest.mark.parametrize("ending", ["tif", "jpg", "TIFF", "jpeg"])

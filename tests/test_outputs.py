@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import farfield
-from farfield import outputs
 from farfield.errors import UsageError
+from farfield.results import outputs
 from farfield.scene import Outline, Scene
-from farfield.sources import parse
+from farfield.sources.parsing import parse
 from plot3d_files import Block, write
 from running import Command
 

@@ -24,7 +24,7 @@ import pytest
 
 import page_files
 from farfield import cli
-from farfield.settings import REPLACEMENT
+from farfield.runtime.settings import REPLACEMENT
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {p.relative_to(ROOT).as_posix(): p for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}

@@ -11,8 +11,8 @@ import pytest
 
 from farfield import open as ff_open
 from farfield.errors import DataError, UsageError
-from farfield.volume import format_of
-from farfield.volume.patterns import files_of, is_pattern
+from farfield.volume.formats.detection import format_of
+from farfield.volume.formats.patterns import files_of, is_pattern
 from running import Command, Json
 from volume_files import Read
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from farfield import progress
+from farfield.runtime import progress
 
 
 def test_nothing_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,19 @@ import farfield
 from fake_native import Calls
 from farfield import cli
 from farfield.errors import DataError, Interrupted, MemoryLimitError, UnknownName, UsageError
-from farfield.scene import Camera, ColorMap, Lines, Outline, Scene, Surface, Trace, Walls, default_scene, save_scene
-from farfield.scene.colors import lut
+from farfield.pictures.colors import lut
+from farfield.scene import (
+    Camera,
+    ColorMap,
+    Lines,
+    Outline,
+    Scene,
+    Surface,
+    Trace,
+    Walls,
+    default_scene,
+    save_scene,
+)
 from plot3d_files import Block, source_of, write
 from running import Command, Json
 

@@ -15,8 +15,9 @@ import pytest
 import summaries
 from farfield import cli, report
 from farfield.errors import AccessError, DataError, Interrupted, UsageError
+from farfield.report.figures import plots
 from farfield.report.page import page
-from farfield.report.plots import Missing, Plot, plots, png, svg
+from farfield.report.plots import Missing, Plot, png, svg
 from farfield.report.verdict import verdict
 from running import Command
 

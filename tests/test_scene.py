@@ -9,12 +9,12 @@ from pydantic import ValidationError
 
 from fake_native import INFO
 from farfield.errors import DataError, UnknownName, UsageError
+from farfield.pictures.colors import DIVERGING, SEQUENTIAL, lut
+from farfield.runtime.settings import Settings
 from farfield.scene import ColorMap, Lines, Outline, Scene, Surface, Trace, Walls, load_scene, save_scene
-from farfield.scene.colors import DIVERGING, SEQUENTIAL, lut
 from farfield.scene.defaults import compose
+from farfield.scene.flags import Shorthand
 from farfield.scene.native import to_native
-from farfield.scene.shorthand import Shorthand
-from farfield.settings import Settings
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 
 import farfield
 from farfield.errors import UnknownName, UsageError
+from farfield.pictures.colors import find_color
+from farfield.runtime.settings import Settings
 from farfield.scene import Scene, Volume, Walls, load_scene
-from farfield.scene.colors import find_color
 from farfield.scene.models import Labels
 from farfield.scene.native import to_native
-from farfield.settings import Settings
 from plot3d_files import box, write
 from running import Command
 from test_volume_looks import drawn, nrrd, volume_scene

@@ -13,7 +13,7 @@ import pytest
 
 import farfield as ff
 from farfield.cli import run
-from farfield.seeds import resolve
+from farfield.flow.seeds import resolve
 from plot3d_files import box, source_of, write
 from running import Command, Json
 

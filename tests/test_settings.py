@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.settings import REPLACEMENT, SETTINGS, Settings, parse_picture_size, read_file, write_setting
-from farfield.sizes import cgroup_limits, format_bytes, parse_bytes, resolve_limit
+from farfield.runtime.settings import REPLACEMENT, SETTINGS, Settings, parse_picture_size, read_file, write_setting
+from farfield.runtime.sizes import cgroup_limits, format_bytes, parse_bytes, resolve_limit
 
 ROOT = Path(__file__).resolve().parent.parent
 

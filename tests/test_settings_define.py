@@ -9,7 +9,7 @@ import pytest
 
 import farfield
 from farfield.errors import DataError, UsageError
-from farfield.settings import Settings, read_definitions, read_file, write_setting
+from farfield.runtime.settings import Settings, read_definitions, read_file, write_setting
 from plot3d_files import box, source_of, write
 from running import Command, Json
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import farfield as ff_
 from farfield.cli import run
-from farfield.scene.colors import lut
-from farfield.sliceimages import box, pair, pixels, vector, write_slice
+from farfield.pictures.colors import lut
+from farfield.pictures.slices import box, pair, pixels, vector, write_slice
 from plot3d_files import Block, cut, source_of, write
 from pngs import picture
 from running import Command, Json

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import farfield
 from farfield.errors import UnknownName, UsageError
-from farfield.scene.colors import lut
+from farfield.pictures.colors import lut
 from pngs import picture
 from running import Command, Json
 

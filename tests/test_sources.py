@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import farfield
-from farfield import sources
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.seeds import as_seeds, rake
+from farfield.flow.seeds import as_seeds, rake
+from farfield.sources import parsing as sources
 
 
 @pytest.fixture

@@ -5,18 +5,20 @@ Snapshots are in tests/snapshots and docs/; FARFIELD_UPDATE_SNAPSHOTS=1 writes t
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import surface
+from rust_modules import type_names
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOTS = ROOT / "tests" / "snapshots"
@@ -91,6 +93,93 @@ def test_crates_do_not_know_what_they_must_not(crate: str, words: str) -> None:
     assert not found, "\n".join(found)
 
 
+PACKAGE = ROOT / "python" / "farfield"
+CIRCLE_AT_MOST = 3
+
+LATE = {
+    r"farfield\.cli(\..*)?": "a command imports its needs when it runs, so that help costs little more than Python's start",
+    r".*:farfield\.bench\..*": "the experiments are not needed by what users run",
+    r".*:farfield\.demo(\..*)?": "datasets are made once",
+    r".*:farfield\.report(\..*)?": "reports are for those who ask what a run waited for",
+    r".*:farfield\.pictures\.colors": "`cmap` is for those who name a colour map",
+    r".*:farfield\.volume\.formats\.(cf|dicom|images|vtk|zarr)\..*": "readers are for sources of their format",
+    r".*:farfield\.volume\.(opening|vector_flow)": "volumes are not needed by what opens flows",
+    r"farfield\._core:.*": "the extension is loaded once the processor was looked at",
+}
+"""Imports inside functions, as `importer` or `importer:imported`, with their reasons."""
+
+
+def module_of(path: Path) -> str:
+    parts = [*path.relative_to(PACKAGE.parent).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path, modules: Mapping[str, Path]) -> Iterator[tuple[str, bool]]:
+    """Modules of the package that a module imports, and whether within a function; not those for types alone."""
+
+    def walk(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+                continue
+            if isinstance(child, ast.Import):
+                yield from ((alias.name, inside) for alias in child.names)
+            if isinstance(child, ast.ImportFrom) and child.module is not None:
+                # Of a package a name may be a module.
+                names = [f"{child.module}.{alias.name}" for alias in child.names]
+                yield from ((name if name in modules else child.module, inside) for name in names)
+            yield from walk(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))
+
+    for name, inside in walk(ast.parse(path.read_text(encoding="utf-8")), False):
+        if name in modules and name != module_of(path):
+            yield name, inside
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Sets of modules each of which leads to all others of its set."""
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        ahead = [start]
+        while ahead:
+            fresh = graph[ahead.pop()] - found
+            found |= fresh
+            ahead += fresh
+        return found
+
+    ends = {name: reached(name) for name in graph}
+    of_each = {name: frozenset(other for other in ends[name] if name in ends[other]) for name in graph}
+    return sorted(sorted(circle) for circle in set(of_each.values()) if circle)
+
+
+def test_circles_of_modules_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert circles(graph) == [["a", "b", "c"], ["d", "e"]]
+
+
+def test_python_modules_form_no_circles() -> None:
+    """Imports within functions count, too."""
+    modules = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    graph = {name: {other for other, _ in imports(path, modules)} for name, path in modules.items()}
+    assert len(graph) > 100 and sum(map(len, graph.values())) > 500
+    large = [circle for circle in circles(graph) if len(circle) > CIRCLE_AT_MOST]
+    assert not large, "\n".join(" ".join(circle) for circle in large)
+
+
+def test_imports_in_functions_have_a_reason() -> None:
+    modules = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    late = [
+        f"{name}:{other}"
+        for name, path in modules.items()
+        if not name.startswith("farfield.bench")
+        for other, inside in imports(path, modules)
+        if inside
+    ]
+    assert not [one for one in late if not any(re.fullmatch(f"{way}(:.*)?", one) for way in LATE)]
+    assert not [way for way in LATE if not any(re.fullmatch(f"{way}(:.*)?", one) for one in late)], (
+        "a reason without use"
+    )
+
+
 def test_files_stay_small() -> None:
     long = {
         str(p.relative_to(ROOT)): n
@@ -98,6 +187,14 @@ def test_files_stay_small() -> None:
         if (n := len(p.read_text().splitlines())) > LINES_AT_MOST
     }
     assert not long, f"split by noun: {long}"
+
+
+def test_no_type_name_has_three_meanings() -> None:
+    found: dict[str, list[str]] = {}
+    for path in sources(".rs"):
+        for name in type_names(path):
+            found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: paths for name, paths in found.items() if len(paths) > 2}
 
 
 def test_nothing_is_left_unfinished() -> None:

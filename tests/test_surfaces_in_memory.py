@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from farfield.contours import extract_isosurface, extract_plane
+from farfield.dataset.contours import extract_isosurface, extract_plane
 from farfield.errors import UnknownName, UsageError
 from running import farfield
 

@@ -11,7 +11,8 @@ import pytest
 import tifffile
 
 import farfield as ff
-from farfield.volume import tiff, tiff_decoded
+from farfield.volume.formats.tiff import decoded as tiff_decoded
+from farfield.volume.formats.tiff import reader as tiff
 
 _RNG = np.random.default_rng(1)
 IMAGE = _RNG.integers(1, 250, (20, 24)).astype(np.uint8)

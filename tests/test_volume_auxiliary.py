@@ -10,11 +10,11 @@ import pytest
 import zarr
 
 import farfield as ff
-from farfield.dates import date_of
 from farfield.errors import MemoryLimitError, UsageError
-from farfield.volume.auxiliary import find
-from farfield.volume.lines import line_of
-from farfield.volume.zarr_nodes import Node, open_node
+from farfield.times.dates import date_of
+from farfield.volume.formats.cf.auxiliary_coordinates import find
+from farfield.volume.formats.cf.coordinates import line_of
+from farfield.volume.formats.zarr.nodes import Node, open_node
 
 h5py = pytest.importorskip("h5py")
 VALUES = np.arange(60.0).reshape(3, 4, 5)

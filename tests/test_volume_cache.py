@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, Interrupted, MemoryLimitError
-from farfield.volume import Means, Options, read
-from farfield.volume.conversion import converted
+from farfield.volume.formats.cache_conversion import converted
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.reading import read
 from volume_files import look
 
 SIZE = 1 << 20
@@ -191,7 +192,7 @@ def test_memory_is_bounded(kind: str, tmp_path: Path) -> None:
         writer.SetDataModeToBinary()
         writer.Write()
     if kind == "tiff":
-        from farfield.volume import tiff
+        from farfield.volume.formats.tiff import reader as tiff
 
         tiff.LARGEST_CHUNK, before = 1 << 20, tiff.LARGEST_CHUNK
     tracemalloc.start()

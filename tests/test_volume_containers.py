@@ -14,9 +14,10 @@ import pytest
 from PIL import Image, ImageOps
 
 import farfield as ff
-from farfield import once
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.volume import headers, tiff_slices
+from farfield.runtime import run_context
+from farfield.volume.formats import concurrent_headers
+from farfield.volume.formats.tiff import slices as tiff_slices
 from test_volume_slices import header, put
 from volume_files import Read
 
@@ -206,7 +207,7 @@ def test_numbers_that_are_taken_for_none_are_said(tmp_path: Path, capsys: pytest
 
 
 def test_headers_are_read_once_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 3 * headers.AT_ONCE
+    count = 3 * concurrent_headers.AT_ONCE
     data = noise((count, 6, 7), "u2")
     for n, plane in enumerate(data):
         tifffile.imwrite(tmp_path / f"s{n:03}.tif", plane, metadata=None, compression="zlib" if n % 2 else None)
@@ -255,10 +256,10 @@ def test_a_run_finds_things_once() -> None:
         asked.append(1)
         return len(asked)
 
-    assert (once.once("a", find), once.once("a", find)) == (1, 2)
-    with once.run(), once.run():
-        assert (once.once("a", find), once.once("a", find)) == (3, 3)
-    assert once.once("a", find) == 4
+    assert (run_context.once("a", find), run_context.once("a", find)) == (1, 2)
+    with run_context.run(), run_context.run():
+        assert (run_context.once("a", find), run_context.once("a", find)) == (3, 3)
+    assert run_context.once("a", find) == 4
 
 
 @pytest.mark.parametrize("sides", [(1, 600, 4000), (3, 700, 3000)])

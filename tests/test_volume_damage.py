@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, FarfieldError
-from farfield.volume import Means, Options, format_of, read
+from farfield.volume.formats.detection import format_of
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.reading import read
 
 SEED = 20
 ROUNDS = 60

@@ -19,10 +19,7 @@ nibabel = pytest.importorskip("nibabel")
 
 @pytest.fixture(autouse=True)
 def native(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import farfield.volumedata
-
-    core = fake_volume.stand_in(monkeypatch)
-    monkeypatch.setattr(farfield.volumedata, "_core", core)
+    fake_volume.stand_in(monkeypatch)
     monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
 
 
@@ -92,7 +89,7 @@ def test_steps_and_channels(index: Any, moving: Path) -> None:
 
 
 def test_large_reads_go_by_layers(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import farfield.volumedata as module
+    import farfield.volume.dataset as module
 
     monkeypatch.setattr(module, "_SLAB", 130)
     volume = ff.open(scan)

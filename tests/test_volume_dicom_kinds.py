@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName
-from farfield.volume.dicom_mosaic import CSA, mosaic_of
+from farfield.volume.formats.dicom.mosaic_header import CSA, mosaic_of
 from test_volume_slices import BIG, EXPLICIT, IMPLICIT, header, noise, put, series
 from volume_files import Read
 
@@ -153,7 +153,7 @@ def test_data_sets_that_do_not_say_how_they_are_written(syntax: str, mark: bool,
     "junk", [bytes(4096), b"\x08\0\x05\0" * 1024, b"\x08\0\x16\0\x04\0\0\0abcd\x02\0\0\0" * 300, b"\x01" * 4096]
 )
 def test_what_is_no_data_set_is_none(junk: bytes) -> None:
-    from farfield.volume.dicom_bare import is_dicom_start
+    from farfield.volume.formats.dicom.without_preamble import is_dicom_start
 
     assert not is_dicom_start(junk)
 

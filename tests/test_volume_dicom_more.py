@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName
-from farfield.volume.dicom_stacks import Turns
-from farfield.volume.dicom_times import key_of, seconds_of
+from farfield.volume.formats.dicom.acquisition import key_of, seconds_of
+from farfield.volume.formats.dicom.stacks import Turns
 from test_volume_dicom_kinds import item, put_frames
 from test_volume_slices import BIG, IMPLICIT, header, noise, put, series
 from volume_files import Read
@@ -477,7 +477,7 @@ def test_a_thousand_turns_are_told_apart_soon() -> None:
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("farfield.volume.dicom_stacks._same", same)
+        patch.setattr("farfield.volume.formats.dicom.stacks._same", same)
         assert [known.number(turn) for turn in turns] == list(range(1000))
     assert looked < 20_000
 

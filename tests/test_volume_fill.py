@@ -14,7 +14,8 @@ import zarr
 import farfield as ff
 from farfield.errors import DataError, UsageError
 from farfield.scene.volumes import first_scene
-from farfield.volume import Means, Options, read
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.reading import read
 from running import Command
 
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 import farfield as ff
 from farfield.errors import FarfieldError, UsageError
+from farfield.pictures.fill_values import fills
+from farfield.pictures.sampled_values import mean_range
 from farfield.scene import Scene
-from farfield.scene.fills import fills
-from farfield.scene.sampling import mean_range
-from farfield.scene.shorthand import SURFACE_COLOR
+from farfield.scene.flags import SURFACE_COLOR
 from farfield.scene.volumes import first_scene, threshold
 from running import Command, Json
 from test_volume_looks import ball, nrrd, pixels

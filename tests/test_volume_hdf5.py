@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.sources import parse
+from farfield.sources.parsing import parse
 from volume_files import Read
 
 h5py = pytest.importorskip("h5py")

@@ -184,7 +184,7 @@ def test_nrrd_in_text(word: str, dtype: str, tmp_path: Path, there: Look, monkey
         data[0, 0, 0] = 2**64 - 1
     endian = "big" if dtype.startswith(">") else "little"
     fields = f"type: {word}\ndimension: 3\nsizes: 7 6 5\nendian: {endian}\nspacings: 1 1 1\nencoding: "
-    from farfield.volume import nrrd_text
+    from farfield.volume.formats.raster import nrrd_text
 
     monkeypatch.setattr(nrrd_text, "PIECE", 100)
     digits = data.astype(dtype).tobytes().hex()
@@ -366,7 +366,7 @@ def test_plotfiles_of_nested_grids_are_named(tmp_path: Path) -> None:
 )
 def test_grids_of_cells_and_surfaces_are_no_sources(name: str, content: bytes, said: str, tmp_path: Path) -> None:
     import farfield as ff
-    from farfield import sources
+    from farfield.sources import parsing as sources
 
     (tmp_path / name).write_bytes(content)
     for take in (ff.open, sources.parse):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError
-from farfield.volume import Options
+from farfield.volume.formats.options import Options
 from volume_files import Read
 
 Look = Callable[..., Read]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import farfield as ff
 from farfield.errors import FarfieldError, UsageError
 from farfield.scene import Scene
-from farfield.scene.shorthand import Shorthand, seconds, window_of
+from farfield.scene.flags import Shorthand, seconds, window_of
 from farfield.scene.volumes import first_scene
 
 SIZE = (96, 72)

@@ -10,7 +10,7 @@ import pytest
 
 import farfield as ff
 from farfield.cli import run
-from farfield.dates import date_of, dates_of
+from farfield.times.dates import date_of, dates_of
 
 h5py = pytest.importorskip("h5py")
 

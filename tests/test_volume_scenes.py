@@ -302,8 +302,9 @@ def test_where_pages_have_too_little_while_values_are_looked_at(
     """They get all of the limit, then they come one after the other; and what is said at last is said of all of it."""
     import farfield
     from farfield.errors import MemoryLimitError
-    from farfield.scene.volumes import first_scene, to_look_at
-    from farfield.settings import Settings
+    from farfield.pictures.opened_volumes import to_look_at
+    from farfield.runtime.settings import Settings
+    from farfield.scene.volumes import first_scene
 
     class Narrow:
         def __init__(self, native: Any) -> None:
@@ -321,14 +322,14 @@ def test_where_pages_have_too_little_while_values_are_looked_at(
 
     with farfield.open(ball) as volume:
         whole = first_scene(volume, str(ball))
-    opening = farfield.volumedata.open_volume
+    opening = farfield.pictures.opened_volumes.open_volume
 
     def narrow(*words: Any, **how: Any) -> Any:
         opened = opening(*words, **how)
         opened._native = Narrow(opened._native)
         return opened
 
-    monkeypatch.setattr(farfield.volumedata, "open_volume", narrow)
+    monkeypatch.setattr(farfield.pictures.opened_volumes, "open_volume", narrow)
     with to_look_at(str(ball), Settings({"memory_limit": "24MiB"}), None, None) as volume:
         assert volume.memory_limit == 12 << 20
         if most:

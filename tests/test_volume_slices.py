@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName
-from farfield.volume import format_of
+from farfield.volume.formats.detection import format_of
 from volume_files import Read
 
 pydicom = pytest.importorskip("pydicom")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UsageError
-from farfield.volume import Means, Options, read
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.reading import read
 
 NUMBERS = np.arange(5 * 6 * 7, dtype="<i2").reshape(5, 6, 7)
 

@@ -124,7 +124,7 @@ def test_of_dimensions_without_a_name_the_fastest_is_z(tmp_path: Path, there: Lo
 
 
 def test_predictors_and_large_strips(tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    from farfield.volume import tiff
+    from farfield.volume.formats.tiff import reader as tiff
 
     pil = pytest.importorskip("PIL.Image")
     data = noise((60, 50), "u1")
@@ -215,7 +215,7 @@ def test_palettes_that_cannot_be_decoded_are_numbers(
     tmp_path: Path, there: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with LZW where imagecodecs is not installed: the extension reads the numbers."""
-    from farfield.volume import tiff_decoded
+    from farfield.volume.formats.tiff import decoded as tiff_decoded
 
     monkeypatch.setattr(tiff_decoded, "knows_codec", lambda page: False)
     with_palette(tmp_path / "a.tif", noise((3, 20, 30), "u1"), compression="zlib")

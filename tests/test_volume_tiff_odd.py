@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError
-from farfield.volume import tiff_mixed
+from farfield.volume.formats.tiff import mixed_codings as tiff_mixed
 from volume_files import Read
 
 tifffile = pytest.importorskip("tifffile")

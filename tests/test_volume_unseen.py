@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import farfield as ff
-from farfield.scene import sampling
+from farfield.pictures import sampled_values as sampling
+from farfield.pictures.sampled_values import BOXES, LAYERS, SEARCHED, is_met, looked_at, mean_range, sample, spread
+from farfield.scene.invisible import of_volume
 from farfield.scene.models import Volume
-from farfield.scene.sampling import BOXES, LAYERS, SEARCHED, is_met, looked_at, mean_range, sample, spread
-from farfield.scene.unseen import of_volume
 from farfield.scene.volumes import extent, first_scene, settled
 from running import Command
 

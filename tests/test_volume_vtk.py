@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UnknownName, UsageError
-from farfield.volume import format_of
-from farfield.volume.lz4 import unpack_block
+from farfield.volume.formats.detection import format_of
+from farfield.volume.formats.lz4 import unpack_block
 from volume_files import Read
 
 Look = Callable[..., Read]

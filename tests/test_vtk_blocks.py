@@ -12,8 +12,8 @@ import pytest
 import farfield as ff
 from farfield.cli import run
 from farfield.errors import DataError, UsageError
-from farfield.sources import parse
-from farfield.volume.sniffing import is_volume
+from farfield.sources.parsing import parse
+from farfield.volume.formats.detection import is_volume
 from test_vtk_flows import LINES, bent_flow, image
 from test_vtk_zones import Array, element, write
 

@@ -13,9 +13,9 @@ import farfield as ff
 from farfield.cli import run
 from farfield.errors import DataError, UsageError
 from farfield.scene.defaults import default_scene
-from farfield.scene.shorthand import Shorthand
-from farfield.sources import parse
-from farfield.volume.sniffing import is_volume
+from farfield.scene.flags import Shorthand
+from farfield.sources.parsing import parse
+from farfield.volume.formats.detection import is_volume
 from test_vtk_zones import Array, element, write
 
 SEED = (0.1, 0.5, 0.5)

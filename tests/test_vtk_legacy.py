@@ -10,7 +10,7 @@ import pytest
 
 import farfield as ff
 from farfield.errors import DataError
-from farfield.volume.sniffing import format_of, is_volume
+from farfield.volume.formats.detection import format_of, is_volume
 from test_vtk_zones import bent, linear
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import farfield as ff
 from farfield.errors import DataError
-from farfield.volume import format_of
+from farfield.volume.formats.detection import format_of
 from volume_files import Read
 
 vtk = pytest.importorskip("vtk")

@@ -13,10 +13,10 @@ import pytest
 from numpy.typing import NDArray
 
 import farfield
-import farfield.sources
+import farfield.sources.parsing
 from farfield.cli import run
 from farfield.errors import DataError, UsageError
-from farfield.volume.sniffing import is_volume
+from farfield.volume.formats.detection import is_volume
 from running import Command, Json, command
 
 Array = NDArray[Any]
@@ -229,10 +229,12 @@ def test_commands_take_them(ff: Command, ff_json: Json, cache: Path, tmp_path: P
 def test_the_time_that_it_takes_to_read_is_told_once(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = farfield.sources.parse(curved(tmp_path / "a.vts"), quiet=True)
+    source = farfield.sources.parsing.parse(curved(tmp_path / "a.vts"), quiet=True)
     wall_s, cpu_s = source.options["read_s"]
     assert 0.0 < wall_s < 60.0 and 0.0 <= cpu_s < 60.0
-    monkeypatch.setattr("farfield.sources._read_since", lambda begun, made: made.with_options(read_s=[1000.0, 500.0]))
+    monkeypatch.setattr(
+        "farfield.sources.parsing._read_since", lambda begun, made: made.with_options(read_s=[1000.0, 500.0])
+    )
     with farfield.open(tmp_path / "a.vts") as ds:
         stats = ds.stats()
         assert 1000.0 < stats["wall_s"] < 1060.0 and 500.0 < stats["cpu_s"] < 560.0

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from fake_volume import Volume
-from farfield.volume import Means, Options, VolumeDescription, read
+from farfield.volume.formats.description import VolumeDescription
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.reading import read
 
 
 class Read:

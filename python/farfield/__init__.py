@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 from farfield._version import __version__
 
 if TYPE_CHECKING:
-    from farfield.cores import extract_cores
-    from farfield.dataset import Dataset, open
     from farfield.errors import (
         AccessError,
         AmbiguousError,
@@ -29,42 +27,47 @@ if TYPE_CHECKING:
         UnknownName,
         UsageError,
     )
-    from farfield.lines import Lines
-    from farfield.mesh import Mesh
-    from farfield.probes import Probe
-    from farfield.runs import convert, extract_surface, render, validate
+    from farfield.flow.dataset import Dataset
+    from farfield.flow.probes import Probe
+    from farfield.flow.seeds import rake
+    from farfield.flow.surface_extraction import extract_surface
+    from farfield.flow.vortex_cores import extract_cores
+    from farfield.flow.zones import Field, Zone
+    from farfield.opening import open
+    from farfield.pictures.rendering import render
+    from farfield.results.lines import Lines
+    from farfield.results.mesh import Mesh
     from farfield.scene import Scene
-    from farfield.seeds import rake
-    from farfield.volumedata import VolumeDataset
-    from farfield.volumevalues import VolumeChannel, VolumeProbe
-    from farfield.zones import Field, Zone
+    from farfield.storage import convert, validate
+    from farfield.volume.dataset import VolumeDataset
+    from farfield.volume.values import VolumeChannel, VolumeProbe
 
 _HOME = {
     "AccessError": "errors",
     "AmbiguousError": "errors",
     "DataError": "errors",
-    "Dataset": "dataset",
+    "Dataset": "flow.dataset",
     "FarfieldError": "errors",
-    "Field": "zones",
+    "Field": "flow.zones",
     "Interrupted": "errors",
-    "Lines": "lines",
+    "Lines": "results.lines",
     "MemoryLimitError": "errors",
-    "Mesh": "mesh",
-    "Probe": "probes",
+    "Mesh": "results.mesh",
+    "Probe": "flow.probes",
     "Scene": "scene",
     "UnknownName": "errors",
     "UsageError": "errors",
-    "VolumeChannel": "volumevalues",
-    "VolumeDataset": "volumedata",
-    "VolumeProbe": "volumevalues",
-    "Zone": "zones",
-    "convert": "runs",
-    "extract_cores": "cores",
-    "extract_surface": "runs",
-    "open": "dataset",
-    "rake": "seeds",
-    "render": "runs",
-    "validate": "runs",
+    "VolumeChannel": "volume.values",
+    "VolumeDataset": "volume.dataset",
+    "VolumeProbe": "volume.values",
+    "Zone": "flow.zones",
+    "convert": "storage",
+    "extract_cores": "flow.vortex_cores",
+    "extract_surface": "flow.surface_extraction",
+    "open": "opening",
+    "rake": "flow.seeds",
+    "render": "pictures.rendering",
+    "validate": "storage",
 }
 
 __all__ = [

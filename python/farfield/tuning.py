@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from farfield import sources
-from farfield.columns import aligned
 from farfield.errors import DataError, Interrupted, MemoryLimitError, UsageError
-from farfield.progress import Report, reporting
-from farfield.sizes import format_bytes
+from farfield.results.text_tables import aligned
+from farfield.runtime.progress import Report, reporting
+from farfield.runtime.sizes import format_bytes
+from farfield.sources.parsing import parse
 
 COMMANDS = ("trace", "extract", "render", "probe", "flowmap")
 """What can be run on a store for its times."""
@@ -161,7 +161,7 @@ def tune(
         raise UsageError(f"--like: the command does not name {source}; write it there as it is written before --like")
     if any(w in ("-o", "--output", "--readers", "--json", "--events") for w in words):
         raise UsageError("--like: leave out -o, --readers, --events and --json; they are added")
-    found = sources.parse(source)
+    found = parse(source)
     data = sum(_size(Path(p)) for p in found.reads())
     with tempfile.TemporaryDirectory(prefix="farfield-tune-", dir=scratch) as folder, reporting(progress) as told:
         room, needs = shutil.disk_usage(folder).free, 10 * data

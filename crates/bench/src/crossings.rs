@@ -5,11 +5,11 @@ use field::error::FieldError;
 use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::simd::V4;
-use kernels::streamline::Progress;
+use kernels::streamline::StepProgress;
 use pager::error::PageError;
 use pager::PageId;
 use runtime::limits::pager_error;
-use runtime::session::{Means, Session, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
 use std::collections::HashSet;
 use trace::TraceSpec;
@@ -83,9 +83,9 @@ impl Nodes for Counting {
 /// [`FieldError`] of opening and tracing.
 pub fn crossings(
     source: SourceSpec,
-    means: Means,
+    means: Resources,
     spec: &TraceSpec,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let session = Session::open(source, means, watch)?;
     let dataset = session.located(watch)?;
@@ -112,7 +112,7 @@ pub fn crossings(
                         iblank.push(nodes.iblank.len());
                         boxes.push(nodes.boxes.len());
                     }
-                    if progress == Progress::Done {
+                    if progress == StepProgress::Done {
                         break;
                     }
                 }

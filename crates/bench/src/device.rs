@@ -8,7 +8,7 @@ use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::source::{Buffer, Completion, Read, Source};
 use pager::{PageErrorKind, Pager};
-use runtime::session::{Means, Session, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -75,8 +75,8 @@ impl Register for Registered<'_> {
 pub(super) fn open_on(
     latency: Option<Duration>,
     source: SourceSpec,
-    means: Means,
-    watch: &mut Watch<'_>,
+    means: Resources,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<(Session, Option<Device>), FieldError> {
     let device = latency.map(Device::new).transpose().map_err(|e| FieldError::io(&source.path, e))?;
     let session = match &device {

@@ -8,7 +8,7 @@ use field::error::FieldError;
 use pager::source::{Buffer, Completion, Read, Source};
 use pager::{Event, Observer, PageErrorKind, Pager};
 use runtime::process;
-use runtime::session::{is_past_cache, Means, Session, SourceSpec, Watch};
+use runtime::session::{is_past_cache, ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -60,15 +60,15 @@ impl Observer for Recording {
 /// [`FieldError`] of opening and tracing; of a list that cannot be written.
 pub fn recorded(
     source: SourceSpec,
-    means: Means,
+    means: Resources,
     spec: &TraceSpec,
     list: &Path,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let io = |e| FieldError::io(list, e);
     let to = BufWriter::new(File::create(list).map_err(io)?);
     let recording = Arc::new(Recording { to: Mutex::new((to, Ok(()))) });
-    let session = Session::open(source, Means { observer: Some(recording.clone()), ..means }, watch)?;
+    let session = Session::open(source, Resources { observer: Some(recording.clone()), ..means }, watch)?;
     recording.line(format_args!("b {}", session.dataset().bytes()));
     session.located(watch)?;
     let before = session.pager.counters();
@@ -122,18 +122,18 @@ impl Listed {
 }
 
 /// Memory that a read fills, as direct reads want it. Used again by reads of about the same length.
-struct Place {
+struct AlignedBuffer {
     ptr: *mut u8,
     layout: Layout,
 }
 
 // SAFETY: plain memory of one owner.
-unsafe impl Send for Place {}
+unsafe impl Send for AlignedBuffer {}
 
 /// What direct reads want addresses to be multiples of.
 const ALIGNED: usize = 4096;
 
-impl Place {
+impl AlignedBuffer {
     fn new(len: usize) -> Option<Self> {
         let layout = Layout::from_size_align(len.next_power_of_two().max(ALIGNED), ALIGNED).ok()?;
         // SAFETY: of some bytes.
@@ -142,7 +142,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         // SAFETY: allocated so.
         unsafe { std::alloc::dealloc(self.ptr, self.layout) };
@@ -167,7 +167,7 @@ impl Completion for Done {
 ///
 /// # Errors
 /// [`FieldError`]: a list that cannot be read, or is none; the first read that fails.
-pub fn replayed(list: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn replayed(list: &Path, means: &Resources, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let listed = Listed::open(list)?;
     let pager = means.pager()?;
     let direct = is_past_cache(listed.bytes);
@@ -181,8 +181,8 @@ pub fn replayed(list: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<Val
     let done = Arc::new(Done { tokens: Mutex::default(), pager: pager.clone() });
     let told: Arc<dyn Completion> = done.clone();
     let wrong = |what: String| FieldError::Usage(format!("{}: {what}", list.display()));
-    let mut free: BTreeMap<usize, Vec<Place>> = BTreeMap::new();
-    let mut flying: BTreeMap<u64, Place> = BTreeMap::new();
+    let mut free: BTreeMap<usize, Vec<AlignedBuffer>> = BTreeMap::new();
+    let mut flying: BTreeMap<u64, AlignedBuffer> = BTreeMap::new();
     // 2. Memory that is kept for the next read of its size is no more than what may be under a read: sizes differ by the hundredfold.
     let (mut next, mut bytes, mut under_way, mut kept) = (0, 0u64, 0u64, 0u64);
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
@@ -199,7 +199,7 @@ pub fn replayed(list: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<Val
             }
             let again = free.get_mut(&size).and_then(Vec::pop);
             kept -= if again.is_some() { size as u64 } else { 0 };
-            let place = again.or_else(|| Place::new(size));
+            let place = again.or_else(|| AlignedBuffer::new(size));
             let (Some(place), Some(source)) = (place, sources.get(&number)) else {
                 error = Some(wrong(format!("read {next} finds no memory, or no source {number}")));
                 break;
@@ -262,8 +262,13 @@ mod tests {
         let mut text = format!("b {}\ns 3 {}\n", 1 << 20, data.display());
         reads.iter().for_each(|(offset, len)| text += &format!("r 3 {offset} {len}\n"));
         std::fs::write(&list, text).unwrap();
-        let means =
-            Means { memory_limit: 16 << 20, workers: 1, readers: 8, replacement: Default::default(), observer: None };
+        let means = Resources {
+            memory_limit: 16 << 20,
+            workers: 1,
+            readers: 8,
+            replacement: Default::default(),
+            observer: None,
+        };
         let found = replayed(&list, &means, &mut |_, _, _| true).unwrap();
         assert_eq!(found["reads"], 200);
         assert_eq!(found["bytes_read"], reads.iter().map(|r| r.1).sum::<u64>());

@@ -2,23 +2,23 @@
 
 use field::dataset::Dataset;
 use field::error::FieldError;
-use field::flat::FlatNodes;
+use field::in_memory::FlatNodes;
+use field::locator::{ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::simd::V4;
-use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::Joined;
-use kernels::streamline::{step_lanes, Progress, Streamline};
+use kernels::streamline::{step_lanes, StepProgress, Streamline};
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
-use runtime::executor::{self, Load, Outcome, RunStats, Work};
+use runtime::executor::{self, Outcome, RunLoad, RunStats, Work};
 use runtime::limits;
-use runtime::session::Watch;
+use runtime::session::ProgressWatch;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use trace::admission::{SeedOrder, SeedRule};
-use trace::tracers::step_lines;
+use trace::line_kinds::step_lines;
 use trace::TraceSpec;
 
 /// Nodes that carry the pager's part of a thread.
@@ -127,7 +127,7 @@ impl<'a> Job<'a> {
         spec: &'a TraceSpec,
         dataset: &Dataset,
         pager: &Arc<Pager>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         let rule = SeedRule::new(&spec.seeds, dataset)?;
         Ok(Self {
@@ -146,14 +146,14 @@ impl<'a> Job<'a> {
     }
 
     pub fn flow<N: Nodes>(&self, nodes: N) -> GridFlow<N> {
-        GridFlow::new(Space::new(nodes, self.fields.clone()), self.order.clone())
+        GridFlow::new(ZoneLocator::new(nodes, self.fields.clone()), self.order.clone())
     }
 
     /// Traces all seeds by the executor.
     pub fn by_executor<N: Pinning>(
         &self,
         pager: &Arc<Pager>,
-        load: Load,
+        load: RunLoad,
         make: &(dyn Fn(Worker) -> N + Sync),
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Traced, FieldError> {
@@ -165,12 +165,12 @@ impl<'a> Job<'a> {
     }
 
     /// The means of the executor for a trace of this size, as [`trace::trace`] chooses them.
-    pub fn load(&self, dataset: &Dataset, pager: &Pager, workers: usize) -> Load {
+    pub fn load(&self, dataset: &Dataset, pager: &Pager, workers: usize) -> RunLoad {
         let step_bytes = dataset.step_bytes(&self.fields, pager, 1);
         let line_bytes = limits::line_bytes(&self.spec.options, 0);
         let limit = pager.ledger().limit();
         let active = limits::active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
-        Load { tasks: self.spec.seeds.len(), workers, active, at_once: usize::MAX }
+        RunLoad { tasks: self.spec.seeds.len(), workers, active, at_once: usize::MAX }
     }
 
     /// Traces one seed after another on each thread.
@@ -196,7 +196,7 @@ impl<'a> Job<'a> {
                 let tasks = lanes.each_mut().map(|l| l.as_mut().map(|l| &mut l.1));
                 step_lanes(&mut flow, &self.spec.options, tasks, |lane, _, _, result| {
                     steps += 1;
-                    done[lane] = result == Ok(Progress::Done);
+                    done[lane] = result == Ok(StepProgress::Done);
                     absent |= result.is_err();
                 });
                 if absent {
@@ -302,7 +302,7 @@ impl<N: Pinning> Work for Tracing<'_, '_, N> {
         }
         step_lines(flow, &self.job.spec.options, lines, outcomes, |_, _| ());
         for (round, outcome) in rounds.into_iter().zip(outcomes) {
-            if let (Some(round), Progress::Need) = (round, outcome.progress) {
+            if let (Some(round), StepProgress::Need) = (round, outcome.progress) {
                 *round += 1;
             }
         }

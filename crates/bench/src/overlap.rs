@@ -13,13 +13,13 @@ use field::store::{Register, Store, ZoneIds};
 use field::translate::Translation;
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId, SourceId};
-use pager::map::{Located, PageMap, Target};
+use pager::map::{ExtentTarget, Located, PageMap};
 use pager::source::{Buffer, Completion, Read, Source};
 use pager::{Backend, PageErrorKind, Pager, PagerConfig};
-use runtime::executor::Load;
+use runtime::executor::RunLoad;
 use runtime::limits::pager_error;
 use runtime::process;
-use runtime::session::{Means, Session, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub struct Overlap {
     /// What is traced; seeds are located, too, so the boxes come from the device like all else.
     pub trace: TraceSpec,
     /// Memory, threads, and the reads that the device serves at a time.
-    pub means: Means,
+    pub means: Resources,
     /// How long each read takes.
     pub latency: Duration,
     /// Tasks under way at most; 0: as many as a trace would have.
@@ -49,7 +49,7 @@ pub struct OverlapDisk {
     /// What is traced.
     pub trace: TraceSpec,
     /// Memory, threads, and the reads in flight.
-    pub means: Means,
+    pub means: Resources,
     /// Also a plain loop that waits for each page.
     pub waiting: bool,
 }
@@ -95,7 +95,7 @@ pub(super) fn renumbered(zones: &[Zone], ids: &[ZoneIds]) -> Arc<[Zone]> {
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     // Opened once the ordinary way for its metadata: sizes, fields and seeds.
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
     let session = Session::open(source, spec.means.clone(), watch)?;
@@ -117,7 +117,7 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
     let (sources, maps) = (registrar.sources, registrar.maps);
     let zones = renumbered(&dataset.zones, &ids);
     let workers = spec.means.threads();
-    let mut load: Load = job.load(&dataset, &pager, workers);
+    let mut load: RunLoad = job.load(&dataset, &pager, workers);
     if spec.active > 0 {
         load.active = spec.active;
     }
@@ -158,11 +158,11 @@ pub fn overlap(spec: &Overlap, watch: &mut Watch<'_>) -> Result<Value, FieldErro
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn overlap_disk(spec: &OverlapDisk, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn overlap_disk(spec: &OverlapDisk, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let OverlapDisk { store, trace, means, waiting } = spec;
     let watcher = Arc::new(Watcher::default());
     let source = SourceSpec { path: store.clone(), ..SourceSpec::default() };
-    let session = Session::open(source.clone(), Means { observer: Some(watcher.clone()), ..means.clone() }, watch)?;
+    let session = Session::open(source.clone(), Resources { observer: Some(watcher.clone()), ..means.clone() }, watch)?;
     let dataset = session.located(watch)?;
     let job = Job::new(trace, &dataset, &session.pager, watch)?;
     let load = job.load(&dataset, &session.pager, means.threads());
@@ -196,7 +196,7 @@ pub fn overlap_disk(spec: &OverlapDisk, watch: &mut Watch<'_>) -> Result<Value, 
 }
 
 /// A plain loop that reads each page of an evicted store where it needs it.
-fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], means: &Means) -> Result<Value, FieldError> {
+fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], means: &Resources) -> Result<Value, FieldError> {
     evict(store).map_err(|e| FieldError::io(store, e))?;
     // Only to give out numbers: this pager reads nothing.
     let pager = means.pager()?;
@@ -326,8 +326,8 @@ impl SyncNodes {
                     let mut buffers = Vec::new();
                     while let Some(s) = segments.get(at).filter(|s| s.source == first.source && s.offset == end) {
                         let ptr = match s.to {
-                            Target::Frame(n) => body[n..n + s.len].as_mut_ptr(),
-                            Target::Encoded(n) => encoded[n..n + s.len].as_mut_ptr(),
+                            ExtentTarget::Frame(n) => body[n..n + s.len].as_mut_ptr(),
+                            ExtentTarget::Encoded(n) => encoded[n..n + s.len].as_mut_ptr(),
                         };
                         buffers.push(Buffer { ptr, len: s.len });
                         end += s.len as u64;

@@ -7,7 +7,7 @@ use pager::map::{Located, PageMap};
 use pager::{Backend, Hold, Lookup, Pager, PagerConfig, Worker};
 use runtime::limits::pager_error;
 use runtime::process;
-use runtime::session::Means;
+use runtime::session::Resources;
 use serde_json::{json, Value};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -63,7 +63,7 @@ impl Register for Registrar<'_> {
 ///
 /// # Errors
 /// [`FieldError`]: a store or array that is not there, a page that cannot be read.
-pub fn page_reads(spec: &PageReads, means: &Means) -> Result<Value, FieldError> {
+pub fn page_reads(spec: &PageReads, means: &Resources) -> Result<Value, FieldError> {
     let store = Store::open(&spec.store)?;
     let zone = store.catalog.zones.get(spec.zone).ok_or_else(|| FieldError::Usage(format!("no zone {}", spec.zone)))?;
     let number = zone.arrays.iter().position(|a| a.name == spec.array).ok_or_else(|| FieldError::Unknown {

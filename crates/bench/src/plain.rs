@@ -5,13 +5,13 @@ use super::trace::whole;
 use super::watcher::Watcher;
 use field::dataset::Dataset;
 use field::error::FieldError;
-use field::flat::FlatArray;
-use field::space::VectorSource;
+use field::in_memory::FlatArray;
+use field::locator::VectorSource;
 use kernels::streamline::Seed;
 use output::Destination;
 use pager::Observer;
 use runtime::process;
-use runtime::session::{Means, Session, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -120,10 +120,10 @@ impl Regular {
 /// [`FieldError`] of opening; [`FieldError::Usage`] for what the loop does not know.
 pub fn plain(
     source: SourceSpec,
-    means: Means,
+    means: Resources,
     spec: &TraceSpec,
     rounds: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let session = Session::open(source, means, watch)?;
     let dataset = session.located(watch)?;
@@ -164,7 +164,7 @@ pub struct PathlinesArm {
     /// The dataset.
     pub source: SourceSpec,
     /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
-    pub means: Means,
+    pub means: Resources,
     /// What is traced.
     pub trace: TraceSpec,
     /// The same so often. Of more than one, time steps that were passed are kept for the next.
@@ -182,11 +182,11 @@ pub struct PathlinesArm {
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn pathlines(arm: &PathlinesArm, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn pathlines(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let (spec, rounds) = (&arm.trace, arm.rounds);
     let watcher = arm.touched.then(|| Arc::new(Watcher::default()));
     let observer = watcher.clone().map(|watcher| watcher as Arc<dyn Observer>);
-    let means = Means { observer: observer.or_else(|| arm.means.observer.clone()), ..arm.means.clone() };
+    let means = Resources { observer: observer.or_else(|| arm.means.observer.clone()), ..arm.means.clone() };
     let (session, device) = open_on(arm.latency, arm.source.clone(), means, watch)?;
     session.located(watch)?;
     let mut spec = spec.clone();
@@ -211,7 +211,11 @@ pub fn pathlines(arm: &PathlinesArm, watch: &mut Watch<'_>) -> Result<Value, Fie
 }
 
 /// One trace into memory: what it took, what the pager did meanwhile, and what to know its lines by.
-pub(super) fn measured(session: &Session, spec: &TraceSpec, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub(super) fn measured(
+    session: &Session,
+    spec: &TraceSpec,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<Value, FieldError> {
     let before = session.pager.counters();
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
     let (report, lines) = trace(session, spec, Destination::Memory, watch)?;
@@ -237,7 +241,12 @@ pub(super) fn measured(session: &Session, spec: &TraceSpec, watch: &mut Watch<'_
 }
 
 /// One trace into a file: what it took.
-fn written(session: &Session, spec: &TraceSpec, output: &Path, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+fn written(
+    session: &Session,
+    spec: &TraceSpec,
+    output: &Path,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<Value, FieldError> {
     let before = session.pager.counters();
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
     let (report, _) = trace(session, spec, Destination::File(output), watch)?;

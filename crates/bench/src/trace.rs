@@ -4,16 +4,16 @@ use super::device::{open_on, Device};
 use super::lines::{Idle, Job, Traced};
 use super::mmap::{Memory, MmapNodes, Whole};
 use super::watcher::Watcher;
-use field::catalog::{DType, Rows};
+use field::catalog::{DType, RowReader};
 use field::dataset::Dataset;
 use field::error::FieldError;
-use field::flat::{FlatArray, FlatNodes};
+use field::in_memory::{FlatArray, FlatNodes};
+use field::locator::ZoneFields;
 use field::nodes::Nodes;
 use field::paged::PagedNodes;
-use field::space::ZoneFields;
 use pager::Counters;
 use runtime::process;
-use runtime::session::{Means, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, SourceSpec};
 use serde_json::{json, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub struct TraceArm {
     /// The dataset.
     pub source: SourceSpec,
     /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
-    pub means: Means,
+    pub means: Resources,
     /// What the kernel runs over.
     pub arm: Arm,
     /// Traces to run one after another over the same open dataset.
@@ -55,7 +55,7 @@ pub struct TraceArm {
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
-pub fn trace(arm: &TraceArm, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn trace(arm: &TraceArm, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let watcher = Arc::new(Watcher::default());
     let mut means = arm.means.clone();
     if arm.touched {
@@ -171,7 +171,7 @@ fn flat_nodes(dataset: &Dataset, spec: &TraceSpec) -> Result<(FlatNodes, Arc<[Zo
 
 /// Values in native order, four or eight bytes each, read row by row.
 pub(super) fn whole(
-    rows: &dyn Rows,
+    rows: &dyn RowReader,
     step: usize,
     components: usize,
     dims: [usize; 3],

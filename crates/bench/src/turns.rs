@@ -2,7 +2,7 @@
 
 use super::plain::measured;
 use field::error::FieldError;
-use runtime::session::{Means, Session, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use trace::TraceSpec;
 /// [`FieldError`] of opening and tracing; of files that cannot be dropped.
 pub fn turns(
     source: &SourceSpec,
-    means: &Means,
+    means: &Resources,
     traces: &[TraceSpec],
     rounds: usize,
     cold: &[PathBuf],
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let mut rows: Vec<Vec<Value>> = vec![Vec::with_capacity(rounds); traces.len()];
     for round in 0..rounds {

@@ -6,7 +6,7 @@ use field::volume::{Volume, VolumeSpec};
 use pager::source::Source;
 use pager::{Counters, Pager};
 use runtime::process;
-use runtime::session::Means;
+use runtime::session::Resources;
 use runtime::volume::goes_past_cache;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub struct VolumeArm {
     /// What a reader said.
     pub spec: VolumeSpec,
     /// Memory, threads, readers.
-    pub means: Means,
+    pub means: Resources,
     /// Files lie at the other end of a line of so many bytes a second.
     pub link_bytes_per_s: Option<f64>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Opened {
 
 impl VolumeArm {
     /// Opens it. Nothing of it is read.
-    pub(super) fn open(&self, means: &Means) -> Result<Opened, FieldError> {
+    pub(super) fn open(&self, means: &Resources) -> Result<Opened, FieldError> {
         let base_bytes = process::base_bytes();
         let pager = means.pager()?;
         let link = self.link_bytes_per_s.map(Link::new).transpose();

@@ -4,8 +4,8 @@ use super::volume::{Clock, VolumeArm};
 use super::watcher::Watcher;
 use extract::contour::{run_volume, VolumeContour, VolumeWhat};
 use field::error::FieldError;
-use kernels::surface::{Piece, Points};
-use runtime::session::Watch;
+use kernels::surface::{Points, SurfacePiece};
+use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct VolumeSurface {
 ///
 /// # Errors
 /// [`FieldError`].
-pub fn volume_contour(arm: &VolumeSurface, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn volume_contour(arm: &VolumeSurface, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let watcher = Arc::new(Watcher::default());
     let mut means = arm.of.means.clone();
     if arm.touched {
@@ -85,7 +85,7 @@ struct Area {
 }
 
 impl Area {
-    fn add(&mut self, piece: &Piece) -> Result<(), FieldError> {
+    fn add(&mut self, piece: &SurfacePiece) -> Result<(), FieldError> {
         match &piece.vertices.points {
             Points::F32(p) => self.points.extend_from_slice(p),
             Points::F64(p) => self.points.extend(p.iter().map(|v| v.map(|c| c as f32))),

@@ -8,7 +8,7 @@ use glam::DVec3;
 use kernels::draw::{Camera, Lens};
 use kernels::rays::{TransferFunction, TILE};
 use runtime::process;
-use runtime::session::Watch;
+use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -53,7 +53,7 @@ const DARK: f32 = 1.2e-4;
 ///
 /// # Errors
 /// [`FieldError::Io`], [`FieldError::Usage`] for a file that is too short or a camera without perspective.
-pub fn volume_mapped(arm: &VolumeMapped, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn volume_mapped(arm: &VolumeMapped, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let began = Instant::now();
     let region = Region::new(&arm.file, arm.how)?;
     let load_s = began.elapsed().as_secs_f64();

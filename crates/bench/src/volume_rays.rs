@@ -5,11 +5,11 @@ use super::watcher::Watcher;
 use field::error::FieldError;
 use field::volume::VolumeLevel;
 use kernels::draw::{linear_to_srgb, Camera};
-use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting};
+use kernels::rays::{Clip, Manner, RaySetting, Scene, VolumeAppearance, VoxelPaint};
 use pager::{Hold, PageId, Pager};
 use render::raycast::{cast, CastOptions, KeptBricks};
 use runtime::limits::pager_error;
-use runtime::session::Watch;
+use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct VolumeRays {
     /// The volume.
     pub of: VolumeArm,
     /// How it is shown.
-    pub paint: Paint,
+    pub paint: VoxelPaint,
     /// In which manner.
     pub manner: Manner,
     /// Where one looks from: a picture each, one after the other.
@@ -53,7 +53,7 @@ pub struct VolumeRays {
 ///
 /// # Errors
 /// [`FieldError`].
-pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn volume_rays(arm: &VolumeRays, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let watcher = Arc::new(Watcher::default());
     let mut means = arm.of.means.clone();
     if arm.touched {
@@ -77,8 +77,8 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut Watch<'_>) -> Result<Value, Fie
                 let held = if arm.first && n == 0 { Some(fetch(&open.pager, level, *step)?) } else { None };
                 let load_s = began.elapsed().as_secs_f64();
                 let clock = Clock::new(&open.pager);
-                let setting = Setting { camera: *camera, size: arm.size, dt, unit, skip: !arm.everything };
-                let look = Look {
+                let setting = RaySetting { camera: *camera, size: arm.size, dt, unit, skip: !arm.everything };
+                let look = VolumeAppearance {
                     level: level.clone(),
                     step: *step,
                     paint: arm.paint.clone(),

@@ -3,21 +3,21 @@
 use super::lines::digest;
 use super::mmap::{Memory, MmapNodes, Whole};
 use field::error::FieldError;
-use field::space::LANES;
+use field::locator::LANES;
 use kernels::flow::ZoneOrder;
 use kernels::line::Joined;
 use kernels::pathline::Pathline;
-use kernels::streamline::Progress;
+use kernels::streamline::StepProgress;
 use kernels::unsteady::{UnsteadyFlow, UnsteadyLine};
 use runtime::executor::Outcome;
 use runtime::process;
-use runtime::session::{Means, Session, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
 use std::sync::Arc;
 use std::time::Instant;
 use trace::admission::{SeedOrder, SeedRule};
+use trace::line_kinds::step_unsteady;
 use trace::pathlines::{self, Course};
-use trace::tracers::step_unsteady;
 use trace::TraceSpec;
 
 /// Follows pathlines through PLOT3D files that are mapped or read whole. Each thread has its share of the particles and brings all of
@@ -28,10 +28,10 @@ use trace::TraceSpec;
 /// [`FieldError`] of opening; [`FieldError::Usage`] for what is no pathline and for files that cannot be mapped.
 pub fn whole_pathlines(
     source: SourceSpec,
-    means: Means,
+    means: Resources,
     spec: &TraceSpec,
     how: Whole,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let wrong = || FieldError::Usage("this arm takes pathlines".into());
     let path = spec.path.as_ref().filter(|path| path.streak.is_none()).ok_or_else(wrong)?;
@@ -59,8 +59,11 @@ pub fn whole_pathlines(
             let mut waiting = lines.iter_mut().filter(|(_, line, done)| !done && line.window() <= window);
             let mut lanes: [Option<&mut (u64, Pathline, bool)>; LANES] = core::array::from_fn(|_| waiting.next());
             while lanes.iter().any(Option::is_some) {
-                let mut outcomes: [Outcome; LANES] =
-                    core::array::from_fn(|_| Outcome { progress: Progress::Yield, missing: Vec::new(), moved: false });
+                let mut outcomes: [Outcome; LANES] = core::array::from_fn(|_| Outcome {
+                    progress: StepProgress::Yield,
+                    missing: Vec::new(),
+                    moved: false,
+                });
                 let mut error = None;
                 let tasks = lanes.each_mut().map(|lane| lane.as_mut().map(|lane| &mut lane.1));
                 step_unsteady(&mut flow, &options, tasks, &mut outcomes, |_, e| error = e);
@@ -71,10 +74,10 @@ pub fn whole_pathlines(
                     let Some((_, line, done)) = lane else { continue };
                     steps += 1;
                     match outcome.progress {
-                        Progress::Need => {
+                        StepProgress::Need => {
                             return Err(FieldError::Usage("a plain loop met a page that is not there".into()))
                         }
-                        Progress::Done => *done = true,
+                        StepProgress::Done => *done = true,
                         _ => {}
                     }
                     if *done || line.window() > window {

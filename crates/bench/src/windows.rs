@@ -8,7 +8,7 @@ use pager::id::ArrayId;
 use pager::{Event, Hold, Observer, PageId};
 use runtime::limits::pager_error;
 use runtime::process;
-use runtime::session::{Means, SourceSpec, Watch};
+use runtime::session::{ProgressWatch, Resources, SourceSpec};
 use serde_json::{json, Value};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub struct Windows {
     /// Pathlines.
     pub trace: TraceSpec,
     /// Memory, threads, and the reads in flight.
-    pub means: Means,
+    pub means: Resources,
     /// How pages come.
     pub way: Way,
     /// The pages of each window: written by [`Way::Listed`], read by [`Way::Units`].
@@ -87,13 +87,13 @@ struct Reading {
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing; of a list that cannot be written or read.
-pub fn windows(spec: &Windows, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn windows(spec: &Windows, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let came = Arc::new(Came::default());
     let observer: Option<Arc<dyn Observer>> = match spec.way {
         Way::Listed => Some(came.clone()),
         _ => spec.means.observer.clone(),
     };
-    let means = Means { observer, ..spec.means.clone() };
+    let means = Resources { observer, ..spec.means.clone() };
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
     let (session, device) = open_on(spec.latency, source, means, watch)?;
     session.located(watch)?;

@@ -12,12 +12,12 @@
 //! # Practice
 //! [`append`] finds out which steps are new ([`Addition`]) and runs the conversion on top of a [`Base`].
 
-use super::{commit, run_on, Charge, ConvertInput, ConvertOptions, ConvertReport, Progress};
+use super::{commit, run_on, ChargeMemory, ConvertInput, ConvertOptions, ConvertReport, PieceProgress};
 use crate::disk::{Disk, Partial};
-use field::catalog::{Catalog, Role, Rows, Tally};
+use field::catalog::{Catalog, ReadCounter, Role, RowReader};
 use field::error::FieldError;
 use field::paging::Layout;
-use field::series::{Known, Sources};
+use field::series::{Sources, StepState};
 use field::store::codec::Codec;
 use field::store::layout::{all_arrays, ArrayLayout, ZoneLayout};
 use field::store::metadata::ArraySeal;
@@ -78,8 +78,8 @@ pub fn append(
     dst: &Path,
     options: &ConvertOptions,
     asked: AskedPages,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<AppendReport, FieldError> {
     append_on(input, dst, options, asked, &Disk::default(), charge, progress)
 }
@@ -106,8 +106,8 @@ pub(super) fn append_on(
     options: &ConvertOptions,
     asked: AskedPages,
     disk: &Disk,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<AppendReport, FieldError> {
     let options = ConvertOptions { resume: true, overwrite: false, append: true, ..options.clone() };
     // Of a link the store that it leads to is appended to, and the link stays.
@@ -197,7 +197,7 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
         )));
     }
     let (n, now) = (sources.steps.len(), input.series.identify()?);
-    let known: Vec<Known> = (0..input.series.steps.len()).map(|s| sources.known(&input.series, &now, s)).collect();
+    let known: Vec<StepState> = (0..input.series.steps.len()).map(|s| sources.known(&input.series, &now, s)).collect();
     check_times(input, &path, &old, &known)?;
     same_kind(&path, &old, &input.catalog)?;
     let (shown, times) = (span(&old.times), &input.catalog.times);
@@ -207,21 +207,21 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
         let time = times.get(step).copied().unwrap_or(f64::NAN);
         let said = |m: String| Err(FieldError::format(file, m));
         match known {
-            Known::Changed(file) => {
+            StepState::Changed(file) => {
                 let message = format!(
                     "has changed since a step of {} was made of it; convert the whole series again, with --overwrite",
                     path.display()
                 );
                 return Err(FieldError::format(&file, message));
             }
-            Known::Step(known) if there.len() < step || there.last().is_some_and(|last| *last >= known) => {
+            StepState::Step(known) if there.len() < step || there.last().is_some_and(|last| *last >= known) => {
                 return said(format!(
                     "is step {known} of {}, but comes after steps which that has not: steps are added at the end only; \
                      convert the whole series again, with --overwrite",
                     path.display()
                 ));
             }
-            Known::Step(known) => {
+            StepState::Step(known) => {
                 if !same_time(old.times[known], time) {
                     return said(format!(
                         "was at time {} when step {known} of {} was made of it and is now at {time}; give the same --dt, and files \
@@ -232,14 +232,14 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
                 }
                 there.push(known);
             }
-            Known::New if old.times.iter().any(|t| same_time(*t, time)) => {
+            StepState::New if old.times.iter().any(|t| same_time(*t, time)) => {
                 return said(format!(
                     "is at time {time}, which {} has already ({n} steps, {shown}); give the files of all its steps, or --dt where \
                      the files do not tell their times",
                     path.display()
                 ));
             }
-            Known::New if old.times.last().is_some_and(|last| !(time > *last)) => {
+            StepState::New if old.times.last().is_some_and(|last| !(time > *last)) => {
                 return said(format!(
                     "is at time {time}, but {} has steps up to {} ({n} steps, {shown}): steps are added at the end only; convert \
                      the whole series again, with --overwrite",
@@ -247,7 +247,7 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
                     old.times.last().copied().unwrap_or(f64::NAN)
                 ));
             }
-            Known::New => {}
+            StepState::New => {}
         }
     }
     let whole = there.len() == n;
@@ -266,14 +266,14 @@ fn same_time(was: f64, now: f64) -> bool {
 }
 
 /// Refuses a source of which nothing says when its steps are, where the store has times, and names the new file that is why.
-fn check_times(input: &ConvertInput, path: &Path, old: &Catalog, known: &[Known]) -> Result<(), FieldError> {
-    if old.times_counted || known.iter().any(|k| matches!(k, Known::Changed(_))) {
+fn check_times(input: &ConvertInput, path: &Path, old: &Catalog, known: &[StepState]) -> Result<(), FieldError> {
+    if old.times_counted || known.iter().any(|k| matches!(k, StepState::Changed(_))) {
         return Ok(());
     }
     let of = |c: &Catalog| c.zones.first().map_or_else(Vec::new, |z| z.headers.iter().map(|h| h.time).collect());
     let headers: Vec<f64> = of(&input.catalog);
     let (why, name) = (input.catalog.untimed(), |step: usize| input.series.name_of(step));
-    let told = |step: &usize| known[*step] == Known::New && headers.len() == known.len();
+    let told = |step: &usize| known[*step] == StepState::New && headers.len() == known.len();
     let new: Vec<usize> = (0..known.len()).filter(told).collect();
     // Where the steps that are there have no times in their headers either, those of new ones are not looked at.
     let trusted = of(old).iter().all(|t| t.is_finite());
@@ -294,9 +294,9 @@ fn check_times(input: &ConvertInput, path: &Path, old: &Catalog, known: &[Known]
     }
     for step in new {
         let alike = |s: &usize| *s != step && headers[*s] == headers[step];
-        let Some(other) = (0..known.len()).filter(alike).min_by_key(|s| known[*s] == Known::New) else { continue };
+        let Some(other) = (0..known.len()).filter(alike).min_by_key(|s| known[*s] == StepState::New) else { continue };
         let there = match known[other] {
-            Known::Step(n) => format!(" (step {n} of {}, at {})", path.display(), old.times[n]),
+            StepState::Step(n) => format!(" (step {n} of {}, at {})", path.display(), old.times[n]),
             _ => String::new(),
         };
         let message = format!(
@@ -423,8 +423,8 @@ fn merged(
                     return Err(FieldError::format(&store.path, message));
                 }
             }
-            let rows: Arc<dyn Rows> =
-                Arc::new(Later { rows: source.rows.clone(), shift: n - there, last: source.steps.max(1) - 1 });
+            let rows: Arc<dyn RowReader> =
+                Arc::new(ShiftedRows { rows: source.rows.clone(), shift: n - there, last: source.steps.max(1) - 1 });
             made.push(super::ArraySource { rows, steps });
         }
         arrays.push(made);
@@ -468,20 +468,20 @@ fn add_catalog(catalog: &mut Catalog, old: &Catalog, there: usize) {
 }
 
 /// Rows of a source whose first step is a later one of the whole.
-struct Later {
-    rows: Arc<dyn Rows>,
+struct ShiftedRows {
+    rows: Arc<dyn RowReader>,
     shift: usize,
     /// Last step of the source.
     last: usize,
 }
 
-impl Later {
+impl ShiftedRows {
     fn step(&self, step: usize) -> usize {
         step.saturating_sub(self.shift).min(self.last)
     }
 }
 
-impl Rows for Later {
+impl RowReader for ShiftedRows {
     fn read_rows(&self, step: usize, c: usize, k: usize, j: Range<usize>, out: &mut [u8]) -> Result<(), FieldError> {
         self.rows.read_rows(self.step(step), c, k, j, out)
     }
@@ -491,7 +491,7 @@ impl Rows for Later {
     fn read_box(&self, step: usize, points: &[Range<usize>; 3], out: &mut [u8]) -> Result<(), FieldError> {
         self.rows.read_box(self.step(step), points, out)
     }
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &ReadCounter {
         self.rows.tally()
     }
 }

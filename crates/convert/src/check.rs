@@ -1,8 +1,8 @@
 //! Checks every byte of a store on all workers: checksums, lengths, shapes, files that are missing and files that are not expected.
 
-use crate::Charge;
+use crate::ChargeMemory;
 use field::error::FieldError;
-use field::store::{Buffers, Checked, ShardId, ShardSeal, Store, Validation};
+use field::store::{Buffers, ShardId, ShardSeal, Store, StoreCheck, Validation};
 use field::volume::store::VolumeStore;
 use pager::Event;
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ const KEPT: usize = 256;
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
 /// Who gets events of a validation, on any thread.
-pub type Told<'a> = dyn Fn(Event) + Sync + 'a;
+pub type EventCallback<'a> = dyn Fn(Event) + Sync + 'a;
 
 /// What the workers share.
 #[derive(Default)]
-struct Shared {
+struct CheckState {
     found: Validation,
     seals: Vec<ShardSeal>,
     /// Results that came before those of shards in front of them: what is found is told in the order of the store.
@@ -45,8 +45,8 @@ struct Shared {
 pub fn check_store(
     path: &Path,
     workers: usize,
-    charge: &Charge<'_>,
-    told: Option<&Told<'_>>,
+    charge: &ChargeMemory<'_>,
+    told: Option<&EventCallback<'_>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Validation, FieldError> {
     if VolumeStore::is_volume(path) {
@@ -56,10 +56,10 @@ pub fn check_store(
 }
 
 fn check(
-    store: &Checked<'_>,
+    store: &StoreCheck<'_>,
     workers: usize,
-    charge: &Charge<'_>,
-    told: Option<&Told<'_>>,
+    charge: &ChargeMemory<'_>,
+    told: Option<&EventCallback<'_>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Validation, FieldError> {
     let total = store.bytes();
@@ -75,7 +75,7 @@ fn check(
         }
     }
     let shards: Vec<ShardId> = store.shards().collect();
-    let shared = Mutex::new(Shared { alive: workers, seals: Vec::with_capacity(count), ..Shared::default() });
+    let shared = Mutex::new(CheckState { alive: workers, seals: Vec::with_capacity(count), ..CheckState::default() });
     let (ended, next, stop, done) = (Condvar::new(), AtomicUsize::new(0), AtomicBool::new(false), AtomicU64::new(0));
     let work = || {
         let mut buffers = Buffers::new(read_bytes);
@@ -105,7 +105,7 @@ fn check(
         for _ in 0..workers {
             scope.spawn(|| {
                 // Says that the worker is gone however it ends: who waits for it must not wait for ever.
-                let _leave = Leave { shared: &shared, ended: &ended };
+                let _leave = CheckWorkerExit { shared: &shared, ended: &ended };
                 work();
             });
         }
@@ -121,7 +121,7 @@ fn check(
             drop(ended.wait_timeout(state, TELL_EVERY).unwrap_or_else(PoisonError::into_inner));
         }
     });
-    let Shared { mut found, seals, error, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let CheckState { mut found, seals, error, .. } = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     match error {
         Some(e) => return Err(e),
         None if stop.load(Relaxed) => return Err(FieldError::Interrupted),
@@ -133,10 +133,10 @@ fn check(
 
 /// As many workers as fit, and then as long reads as fit.
 fn means(
-    store: &Checked<'_>,
+    store: &StoreCheck<'_>,
     shards: usize,
     workers: usize,
-    charge: &Charge<'_>,
+    charge: &ChargeMemory<'_>,
 ) -> Result<(usize, usize, Box<dyn std::any::Any>), FieldError> {
     let mut workers = workers.clamp(1, shards.max(1));
     loop {
@@ -152,12 +152,12 @@ fn means(
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<CheckState>) -> std::sync::MutexGuard<'_, CheckState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes up what was found in a shard, in the order of the shards.
-fn put(shared: &Mutex<Shared>, id: ShardId, found: Validation, seal: ShardSeal) {
+fn put(shared: &Mutex<CheckState>, id: ShardId, found: Validation, seal: ShardSeal) {
     let mut guard = lock(shared);
     let state = &mut *guard;
     state.early.insert(id.number, (found, seal));
@@ -167,12 +167,12 @@ fn put(shared: &Mutex<Shared>, id: ShardId, found: Validation, seal: ShardSeal) 
     }
 }
 
-struct Leave<'a> {
-    shared: &'a Mutex<Shared>,
+struct CheckWorkerExit<'a> {
+    shared: &'a Mutex<CheckState>,
     ended: &'a Condvar,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for CheckWorkerExit<'_> {
     fn drop(&mut self) {
         lock(self.shared).alive -= 1;
         self.ended.notify_all();

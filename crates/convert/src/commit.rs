@@ -2,8 +2,8 @@
 
 use super::append::Base;
 use super::disk::{free_bytes, Disk, Partial};
-use super::pipeline::{Job, Places};
-use super::plan::Plan;
+use super::pipeline::{Conversion, Places};
+use super::plan::ConversionPlan;
 use super::record::Record;
 use super::ConvertOptions;
 use field::error::FieldError;
@@ -23,7 +23,7 @@ use std::path::Path;
 /// Whether there is anything to do.
 pub(super) enum Begun {
     /// Work in this folder, on files that are, one by one, these.
-    Work(Partial, Made),
+    Work(Partial, StoreSource),
     /// The target is what it would become.
     Done {
         /// Bytes of its shards.
@@ -32,20 +32,20 @@ pub(super) enum Begun {
 }
 
 /// What a store is made of.
-pub(super) struct Made {
+pub(super) struct StoreSource {
     /// All files that hold pages.
     files: Vec<FileIdentity>,
     /// Those of each step, as the user named them.
     series: Sources,
 }
 
-impl Made {
-    fn of(plan: &Plan<'_>) -> Result<Self, FieldError> {
+impl StoreSource {
+    fn of(plan: &ConversionPlan<'_>) -> Result<Self, FieldError> {
         Ok(Self { files: identities(&plan.input.files)?, series: plan.input.series.identify()? })
     }
 
     /// The digest of all of it. Where the first steps were not given again it is one over that of their store.
-    fn digest(&self, plan: &Plan<'_>) -> String {
+    fn digest(&self, plan: &ConversionPlan<'_>) -> String {
         let mut own = Digest::of(&self.files);
         if !plan.input.made.is_empty() {
             own = own.text(&plan.input.made);
@@ -60,14 +60,19 @@ impl Made {
     }
 
     /// What the root says of each step.
-    fn sources(&self, plan: &Plan<'_>) -> Option<Sources> {
+    fn sources(&self, plan: &ConversionPlan<'_>) -> Option<Sources> {
         let own = || (plan.data && !plan.input.series.steps.is_empty()).then(|| self.series.clone());
         plan.base.map_or_else(own, |base| Some(base.sources.clone()))
     }
 }
 
 /// What the plan is, as far as the store's bytes depend on it, and (by `source`, their [`Digest`]) which files it is for.
-fn plan_document(plan: &Plan<'_>, dst: &Path, options: &ConvertOptions, source: &str) -> Result<String, FieldError> {
+fn plan_document(
+    plan: &ConversionPlan<'_>,
+    dst: &Path,
+    options: &ConvertOptions,
+    source: &str,
+) -> Result<String, FieldError> {
     let root = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
     let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
     // Units are numbered from the first step that is not there: what was begun on top of another store is of no use.
@@ -77,7 +82,7 @@ fn plan_document(plan: &Plan<'_>, dst: &Path, options: &ConvertOptions, source: 
 }
 
 fn root_of(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     options: &ConvertOptions,
     source: &str,
     documents: Vec<(u64, u32)>,
@@ -104,7 +109,7 @@ fn root_of(
 
 /// Whether the store at `path` is what this plan makes, out of the very same files. A store that does not say which it was made
 /// of may have been made of others.
-fn is_made(plan: &Plan<'_>, path: &Path, options: &ConvertOptions, source: &str) -> Option<u64> {
+fn is_made(plan: &ConversionPlan<'_>, path: &Path, options: &ConvertOptions, source: &str) -> Option<u64> {
     let store = Store::open(path).ok()?;
     let want = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
     let r = &store.root;
@@ -117,7 +122,7 @@ fn is_made(plan: &Plan<'_>, path: &Path, options: &ConvertOptions, source: &str)
 }
 
 /// What stands at the target.
-pub enum Target {
+pub enum TargetState {
     /// Nothing, or an empty folder.
     Nothing,
     /// A store, which is replaced.
@@ -125,20 +130,20 @@ pub enum Target {
 }
 
 /// Looks at the target before anything is touched.
-pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<Target, FieldError> {
+pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
     let meta: Metadata = match std::fs::symlink_metadata(dst) {
         Ok(m) => m,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Target::Nothing),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(TargetState::Nothing),
         Err(e) => return Err(FieldError::io(dst, e)),
     };
     let empty = || std::fs::read_dir(dst).is_ok_and(|mut d| d.next().is_none());
     if meta.is_dir() && empty() {
-        return Ok(Target::Nothing);
+        return Ok(TargetState::Nothing);
     }
     let zarr = ["zarr.json", ".zgroup", ".zarray"].iter().any(|n| dst.join(n).exists());
     if overwrite {
         return if meta.is_dir() && zarr {
-            Ok(Target::Store)
+            Ok(TargetState::Store)
         } else {
             Err(FieldError::format(
                 dst,
@@ -165,7 +170,7 @@ fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
 
 /// Locks the target and finds out what is left of earlier work. `wait`: see [`Partial::lock`].
 pub(super) fn begin(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     disk: &Disk,
     dst: &Path,
     options: &ConvertOptions,
@@ -174,7 +179,7 @@ pub(super) fn begin(
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
-    let made = Made::of(plan)?;
+    let made = StoreSource::of(plan)?;
     let partial = Partial::lock(disk, dst, wait)?;
     // From here on nobody else changes the target.
     match prepare(plan, disk, dst, options, &partial, &made.digest(plan)) {
@@ -193,7 +198,7 @@ pub(super) fn begin(
 
 /// Makes the folder ready for work, or answers the bytes of the store that is there already.
 fn prepare(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     disk: &Disk,
     dst: &Path,
     options: &ConvertOptions,
@@ -210,7 +215,7 @@ fn prepare(
         None => look(dst, options.overwrite, options.resume).map(|_| ())?,
     }
     let folders: Vec<&str> = all_arrays(&plan.zones, plan.data).map(|layout| &*layout.path).collect();
-    let wanted = Wanted {
+    let wanted = Resumption {
         document: plan_document(plan, dst, options, source)?,
         folders: &folders,
         needs: needs(plan),
@@ -223,7 +228,7 @@ fn prepare(
 }
 
 /// What a conversion needs to know of what is left of another.
-pub(super) struct Wanted<'w> {
+pub(super) struct Resumption<'w> {
     /// What it makes, as far as the store's bytes depend on it, and of what.
     pub document: String,
     /// Folders below the store that hold shards.
@@ -237,7 +242,7 @@ pub(super) struct Wanted<'w> {
 }
 
 /// Makes the folder ready for work: with what is left there, where that fits and is wanted, else empty.
-pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Wanted<'_>) -> Result<(), FieldError> {
+pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>) -> Result<(), FieldError> {
     partial.check_own()?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
     let go_on = match (&left, wanted.resume) {
@@ -277,7 +282,7 @@ pub(super) fn check_plan(sealed: &str) -> Option<String> {
 }
 
 /// Bytes of the data, where they are known beforehand.
-fn needs(plan: &Plan<'_>) -> Option<u64> {
+fn needs(plan: &ConversionPlan<'_>) -> Option<u64> {
     if plan.codec != Codec::None || !plan.data {
         return None;
     }
@@ -300,12 +305,12 @@ fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
 }
 
 /// Whether a unit's record is whole and its shard is the one that the record speaks of.
-pub(super) fn is_done(plan: &Plan<'_>, places: &Places<'_>, number: usize) -> bool {
+pub(super) fn is_done(plan: &ConversionPlan<'_>, places: &Places<'_>, number: usize) -> bool {
     is_whole(plan, places, number, plan.record_sizes(&plan.units[number]))
 }
 
 /// As [`is_done`] for any kind of data, whose record has so many ranges and boxes.
-pub(super) fn is_whole<J: Job>(plan: &J, places: &Places<'_>, number: usize, sizes: (usize, usize)) -> bool {
+pub(super) fn is_whole<J: Conversion>(plan: &J, places: &Places<'_>, number: usize, sizes: (usize, usize)) -> bool {
     let Some(record) = Record::read(&places.record(number), number as u64, sizes.0, sizes.1) else { return false };
     let Some((grid, _, path)) = plan.shard(number) else { return true };
     let crc = || -> std::io::Result<(u64, u32)> {
@@ -334,12 +339,12 @@ pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(),
 /// Writes the documents, makes everything durable, writes the root, and gives the store its name.
 #[allow(clippy::too_many_arguments)] // what a run has when it ends
 pub(super) fn finish(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     disk: &Disk,
     dst: &Path,
     options: &ConvertOptions,
     partial: Partial,
-    made: &Made,
+    made: &StoreSource,
     seals: Vec<ArraySeal>,
     uniform: Vec<Option<Uniform>>,
 ) -> Result<(), FieldError> {
@@ -370,7 +375,7 @@ pub(super) fn finish(
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: pages from before and after a change do not belong together.
-    let now = Made::of(plan)?;
+    let now = StoreSource::of(plan)?;
     let again = if plan.data { "converted; convert it again" } else { "looked through; run this again" };
     if let Some(n) = (0..now.files.len()).find(|n| now.files.get(*n) != made.files.get(*n)) {
         return Err(FieldError::format(&plan.input.files[n], format!("changed while it was {again}")));
@@ -386,18 +391,18 @@ pub(super) fn finish(
     disk.sync(&file, &root_path)?;
     disk.sync_dir(&store)?;
     let target = match plan.base {
-        Some(base) => still_there(base, dst).map(|()| Target::Store)?,
+        Some(base) => still_there(base, dst).map(|()| TargetState::Store)?,
         None => look(dst, options.overwrite, options.resume)?,
     };
     take_place(disk, partial, dst, &target)
 }
 
 /// Gives a finished store, durable with its root, the target's name, in one step where the file system can.
-pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &Target) -> Result<(), FieldError> {
+pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetState) -> Result<(), FieldError> {
     let store = partial.store();
     match target {
-        Target::Nothing => disk.rename(&store, dst)?,
-        Target::Store => {
+        TargetState::Nothing => disk.rename(&store, dst)?,
+        TargetState::Store => {
             if !disk.exchange(&store, dst)? {
                 let old = partial.old();
                 disk.remove(&old)?;

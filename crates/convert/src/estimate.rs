@@ -1,11 +1,11 @@
 //! What a conversion would cost, without writing anything.
 
-use super::piece::Work;
-use super::plan::Plan;
+use super::aligned::AlignedBytes;
+use super::piece::ReadPiece;
+use super::plan::ConversionPlan;
 use super::record::Record;
 use super::slab::read_slab;
-use super::words::Words;
-use super::{plan_within, Charge, ConvertInput, ConvertOptions};
+use super::{plan_within, ChargeMemory, ConvertInput, ConvertOptions};
 use field::error::FieldError;
 use field::store::codec::CRC_BYTES;
 use field::store::layout::{documents, ArrayLayout};
@@ -51,7 +51,7 @@ pub fn dry_run(
     input: &ConvertInput,
     dst: &Path,
     options: &ConvertOptions,
-    charge: &Charge<'_>,
+    charge: &ChargeMemory<'_>,
 ) -> Result<DryRun, FieldError> {
     let (plan, _charged) = plan_within(input, dst, options, None, None, charge)?;
     let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
@@ -86,7 +86,7 @@ pub fn dry_run(
 
 /// Encoded over raw bytes, and bytes a second of reading and encoding, by a row of pages from the middle of each array of
 /// the largest zone.
-fn sample(plan: &Plan<'_>) -> Result<(f64, f64), FieldError> {
+fn sample(plan: &ConversionPlan<'_>) -> Result<(f64, f64), FieldError> {
     let Some((zone, layout)) = plan.zones.iter().enumerate().max_by_key(|(_, z)| z.paging.points()) else {
         return Ok((1.0, 1.0));
     };
@@ -101,14 +101,14 @@ fn sample(plan: &Plan<'_>) -> Result<(f64, f64), FieldError> {
         let row = [pages[0].clone(), nj / 2..nj / 2 + 1, nk / 2..nk / 2 + 1];
         let Some(piece) = plan.split(zone, array, &row, plan.slab_bytes).into_iter().next() else { continue };
         let slab = plan.slab(zone, array, &piece.pages);
-        let mut words = Words::new(slab.bytes);
+        let mut words = AlignedBytes::new(slab.bytes);
         read_slab(plan, unit, &slab, words.bytes_mut())?;
         let (ranges, boxes) = plan.record_sizes(&plan.units[unit]);
         let mut record =
             Record { ranges: vec![0.0; ranges], boxes: vec![field::boxes::EMPTY; boxes], ..Record::default() };
         let mut out = Vec::new();
         let read = slab.values as u64;
-        Work { plan, unit, pages: piece.pages, slab, bytes: words.bytes() }.run(&mut record, &mut out)?;
+        ReadPiece { plan, unit, pages: piece.pages, slab, bytes: words.bytes() }.run(&mut record, &mut out)?;
         let pages: usize = out.iter().map(|e| e.lens.len()).sum();
         raw += (pages * layout.page_bytes()) as u64;
         // Checksums are counted with the overhead.

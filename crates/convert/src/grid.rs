@@ -32,23 +32,23 @@ impl Order {
 }
 
 /// One level of one step, row by row: `[k][j]` rows of `[i][component]`, in memory or, where it is large, in a file.
-pub struct Grid {
+pub struct LevelRows {
     /// Entries along i, j, k.
     pub dims: [usize; 3],
     /// Numbers of an entry.
     pub components: usize,
     order: Order,
-    place: Place,
+    place: LevelStorage,
 }
 
-enum Place {
+enum LevelStorage {
     Memory(Vec<f64>),
     File(File, PathBuf),
     /// Rows by their number; one that is not there is the background's entry again and again.
     Rows(HashMap<usize, Vec<f64>>, Vec<f64>),
 }
 
-impl Grid {
+impl LevelRows {
     /// Empty: +inf and -inf. In memory if it takes at most `most` bytes.
     pub fn new(
         disk: &Disk,
@@ -59,14 +59,14 @@ impl Grid {
         most: usize,
     ) -> Result<Self, FieldError> {
         let values = dims.iter().product::<usize>() * components;
-        let mut grid = Self { dims, components, order, place: Place::Memory(Vec::new()) };
+        let mut grid = Self { dims, components, order, place: LevelStorage::Memory(Vec::new()) };
         let row = grid.empty_row();
         if values * 8 <= most {
             let mut all = Vec::with_capacity(values);
             (0..dims[1] * dims[2]).for_each(|_| all.extend_from_slice(&row));
-            grid.place = Place::Memory(all);
+            grid.place = LevelStorage::Memory(all);
         } else {
-            grid.place = Place::File(disk.create(path)?, path.to_owned());
+            grid.place = LevelStorage::File(disk.create(path)?, path.to_owned());
             for k in 0..dims[2] {
                 for j in 0..dims[1] {
                     grid.put(disk, j, k, 0, &row)?;
@@ -79,18 +79,18 @@ impl Grid {
     /// Most entries are `background`: rows are kept that are put. Who puts them sees to it that they are few.
     pub fn sparse(dims: [usize; 3], order: Order, background: Vec<f64>) -> Self {
         let components = background.len();
-        Self { dims, components, order, place: Place::Rows(HashMap::new(), background) }
+        Self { dims, components, order, place: LevelStorage::Rows(HashMap::new(), background) }
     }
 
     /// Whether rows are kept that were put, and no others.
     pub fn is_sparse(&self) -> bool {
-        matches!(self.place, Place::Rows(..))
+        matches!(self.place, LevelStorage::Rows(..))
     }
 
     /// Whether a row was put, of a grid in which most were not.
     fn was_put(&self, j: usize, k: usize) -> bool {
         match &self.place {
-            Place::Rows(rows, _) => rows.contains_key(&(k * self.dims[1] + j)),
+            LevelStorage::Rows(rows, _) => rows.contains_key(&(k * self.dims[1] + j)),
             _ => true,
         }
     }
@@ -115,12 +115,12 @@ impl Grid {
     pub fn get(&self, j: usize, k: usize, i: usize, out: &mut [f64]) -> Result<(), FieldError> {
         let at = self.at(j, k, i);
         match &self.place {
-            Place::Rows(rows, background) => match rows.get(&(k * self.dims[1] + j)) {
+            LevelStorage::Rows(rows, background) => match rows.get(&(k * self.dims[1] + j)) {
                 Some(row) => out.copy_from_slice(&row[i * self.components..][..out.len()]),
                 None => out.chunks_exact_mut(background.len()).for_each(|e| e.copy_from_slice(background)),
             },
-            Place::Memory(v) => out.copy_from_slice(&v[at..at + out.len()]),
-            Place::File(file, path) => {
+            LevelStorage::Memory(v) => out.copy_from_slice(&v[at..at + out.len()]),
+            LevelStorage::File(file, path) => {
                 let mut bytes = vec![0; out.len() * 8];
                 file.read_exact_at(&mut bytes, at as u64 * 8).map_err(|e| failed(path, e))?;
                 for (x, b) in out.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -135,13 +135,13 @@ impl Grid {
     pub fn put(&mut self, disk: &Disk, j: usize, k: usize, i: usize, row: &[f64]) -> Result<(), FieldError> {
         let at = self.at(j, k, i);
         match &mut self.place {
-            Place::Rows(rows, background) => {
+            LevelStorage::Rows(rows, background) => {
                 let whole = || background.repeat(self.dims[0]);
                 let to = rows.entry(k * self.dims[1] + j).or_insert_with(whole);
                 to[i * self.components..][..row.len()].copy_from_slice(row);
             }
-            Place::Memory(v) => v[at..at + row.len()].copy_from_slice(row),
-            Place::File(file, path) => {
+            LevelStorage::Memory(v) => v[at..at + row.len()].copy_from_slice(row),
+            LevelStorage::File(file, path) => {
                 let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
                 disk.write_at(file, path, &bytes, at as u64 * 8)?;
             }
@@ -168,7 +168,7 @@ impl Grid {
         by: usize,
         most: usize,
     ) -> Result<Self, FieldError> {
-        if let Place::Rows(_, background) = &self.place {
+        if let LevelStorage::Rows(_, background) = &self.place {
             return self.coarser_sparse(disk, dims, by, background.clone());
         }
         let mut next = Self::new(disk, path, dims, self.components, self.order, most)?;
@@ -187,7 +187,7 @@ impl Grid {
     }
 }
 
-impl Grid {
+impl LevelRows {
     /// As [`Self::coarser`], of rows of which most are background: so are those that are made of such rows alone.
     fn coarser_sparse(
         &self,
@@ -234,7 +234,7 @@ pub fn write_level(
     store: &Path,
     layout: &ArrayLayout,
     step: usize,
-    grid: &Grid,
+    grid: &LevelRows,
     seal: &mut ArraySeal,
 ) -> Result<(), FieldError> {
     let p = layout.grid.paging;

@@ -1,9 +1,9 @@
 //! Gathers the units' limits and boxes to the pyramids under `_farfield`.
 
 use super::disk::Disk;
-use super::grid::{write_level, Grid, Order};
+use super::grid::{write_level, LevelRows, Order};
 use super::pipeline::Places;
-use super::plan::{Plan, Unit};
+use super::plan::{ConversionPlan, ShardUnit};
 use super::record::Record;
 use field::boxes::{widen, Bounds};
 use field::error::FieldError;
@@ -12,7 +12,7 @@ use field::store::metadata::ArraySeal;
 
 /// Writes all ranges and boxes; answers the seals in the order of `all_arrays`.
 pub(super) fn write_all(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     disk: &Disk,
     places: &Places<'_>,
     go_on: &mut dyn FnMut() -> bool,
@@ -60,7 +60,7 @@ pub(super) fn write_all(
 }
 
 /// A record that was found whole when the run began or was written since.
-pub(super) fn read(plan: &Plan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
+pub(super) fn read(plan: &ConversionPlan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
     let path = places.record(unit);
     let (ranges, boxes) = plan.record_sizes(&plan.units[unit]);
     Record::read(&path, unit as u64, ranges, boxes)
@@ -69,19 +69,19 @@ pub(super) fn read(plan: &Plan<'_>, places: &Places<'_>, unit: usize) -> Result<
 
 /// The units of a step.
 fn units_of<'p>(
-    plan: &'p Plan<'_>,
+    plan: &'p ConversionPlan<'_>,
     (zone, array, step): (usize, usize, usize),
-) -> impl Iterator<Item = (usize, &'p Unit)> {
+) -> impl Iterator<Item = (usize, &'p ShardUnit)> {
     plan.numbers[zone][array].iter().map(|&n| (n, &plan.units[n])).filter(move |(_, u)| u.step == step)
 }
 
 /// Level 0 of ranges: one entry for each page.
 fn limits(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     disk: &Disk,
     places: &Places<'_>,
     of: (usize, usize, usize),
-    grid: &mut Grid,
+    grid: &mut LevelRows,
 ) -> Result<(), FieldError> {
     for (number, unit) in units_of(plan, of) {
         let record = read(plan, places, number)?;
@@ -96,11 +96,11 @@ fn limits(
 
 /// Level 0 of boxes: units share blocks, so they are joined, and rounded when all are there.
 fn boxes(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     disk: &Disk,
     places: &Places<'_>,
     of: (usize, usize, usize),
-    grid: &mut Grid,
+    grid: &mut LevelRows,
 ) -> Result<(), FieldError> {
     for (number, unit) in units_of(plan, of) {
         let record = read(plan, places, number)?;
@@ -128,19 +128,20 @@ fn boxes(
 
 /// Writes the levels of one array, finest first; their seals are the last ones.
 fn pyramid(
-    plan: &Plan<'_>,
+    plan: &ConversionPlan<'_>,
     disk: &Disk,
     places: &Places<'_>,
     levels: &[ArrayLayout],
     most: usize,
     seals: &mut [ArraySeal],
-    first: impl Fn(usize, &mut Grid) -> Result<(), FieldError>,
+    first: impl Fn(usize, &mut LevelRows) -> Result<(), FieldError>,
 ) -> Result<(), FieldError> {
     let Some(base) = levels.first() else { return Ok(()) };
     let from = seals.len() - levels.len();
     let scratch = |level: usize| places.units.join(format!("level{level}"));
     for step in plan.first_step(base)..base.steps {
-        let mut grid = Grid::new(disk, &scratch(0), base.grid.paging.dims, base.components(), Order::Halves, most)?;
+        let mut grid =
+            LevelRows::new(disk, &scratch(0), base.grid.paging.dims, base.components(), Order::Halves, most)?;
         first(step, &mut grid)?;
         for (n, layout) in levels.iter().enumerate() {
             if n > 0 {

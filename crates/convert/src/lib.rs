@@ -12,6 +12,7 @@
 //! [`convert`] does all that, [`dry_run`] says what it would cost, [`build_index`] makes only ranges and boxes, for data
 //! that is paged where it lies.
 
+mod aligned;
 mod append;
 pub mod check;
 pub mod commit;
@@ -29,7 +30,6 @@ mod slab;
 mod tests;
 mod uniform;
 pub mod volume;
-mod words;
 
 pub use append::{append, AppendReport, AskedPages};
 pub use estimate::{dry_run, DryRun};
@@ -37,13 +37,13 @@ pub use estimate::{dry_run, DryRun};
 use append::Base;
 use commit::{begin, finish, Begun};
 use disk::Disk;
-use field::catalog::{Catalog, Rows};
+use field::catalog::{Catalog, RowReader};
 use field::error::FieldError;
 use field::paging::{Layout, Paging};
 use field::series::SeriesFiles;
 use field::store::codec::Codec;
 use pipeline::Places;
-use plan::Plan;
+use plan::ConversionPlan;
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone)]
 pub struct ArraySource {
     /// Where its rows come from.
-    pub rows: Arc<dyn Rows>,
+    pub rows: Arc<dyn RowReader>,
     /// Steps that it has: 1 (steady), or those of the dataset.
     pub steps: usize,
 }
@@ -156,7 +156,7 @@ impl Default for ConvertOptions {
 
 /// How far it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct PieceProgress {
     /// Bytes of the source that are converted.
     pub done: u64,
     /// Bytes of the source in all; 0 while it waits for another run that makes the same.
@@ -188,7 +188,7 @@ pub struct ConvertReport {
 
 /// Charges memory to the ledger before it is used; what it answers gives it back when dropped. The error says what
 /// limit would do.
-pub type Charge<'a> = dyn Fn(u64) -> Result<Box<dyn Any>, FieldError> + 'a;
+pub type ChargeMemory<'a> = dyn Fn(u64) -> Result<Box<dyn Any>, FieldError> + 'a;
 
 /// Converts `input` into a store at `dst`. `progress` is called often, on the calling thread, and answers whether to go
 /// on.
@@ -202,8 +202,8 @@ pub fn convert(
     input: &ConvertInput,
     dst: &Path,
     options: &ConvertOptions,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
     run(input, dst, options, None, &Disk::default(), charge, progress)
 }
@@ -220,8 +220,8 @@ pub fn build_index(
     dst: &Path,
     memory_limit: u64,
     workers: usize,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
     let options = ConvertOptions { resume: true, overwrite: true, memory_limit, workers, ..ConvertOptions::default() };
     run(input, dst, &options, Some(pages), &Disk::default(), charge, progress)
@@ -234,10 +234,10 @@ fn plan_within<'a>(
     options: &ConvertOptions,
     pages: Option<&[Paging]>,
     base: Option<&'a Base>,
-    charge: &Charge<'_>,
-) -> Result<(Plan<'a>, Box<dyn Any>), FieldError> {
+    charge: &ChargeMemory<'_>,
+) -> Result<(ConversionPlan<'a>, Box<dyn Any>), FieldError> {
     within(options.memory_limit, charge, |limit| {
-        let plan = Plan::new(input, dst, options, pages, base, limit)?;
+        let plan = ConversionPlan::new(input, dst, options, pages, base, limit)?;
         let memory = plan.memory;
         Ok((plan, memory))
     })
@@ -246,7 +246,7 @@ fn plan_within<'a>(
 /// What `plan` makes of a limit, and the bytes that takes, for the largest limit up to `most` whose bytes can be charged.
 fn within<P>(
     most: u64,
-    charge: &Charge<'_>,
+    charge: &ChargeMemory<'_>,
     plan: impl Fn(u64) -> Result<(P, u64), FieldError>,
 ) -> Result<(P, Box<dyn Any>), FieldError> {
     let mut limit = most;
@@ -280,8 +280,8 @@ fn run(
     options: &ConvertOptions,
     pages: Option<&[Paging]>,
     disk: &Disk,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
     run_on(input, dst, options, pages, None, disk, charge, progress)
 }
@@ -295,8 +295,8 @@ fn run_on(
     pages: Option<&[Paging]>,
     base: Option<&Base>,
     disk: &Disk,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
     if input.arrays.len() != input.catalog.zones.len() {
         return Err(FieldError::Usage("zones and arrays differ in number".into()));
@@ -314,14 +314,14 @@ fn run_on(
         ..ConvertReport::default()
     };
     // Of an index the user knows nothing: where two runs need the same one, the second waits for the first.
-    let mut wait = || progress(Progress { done: 0, total: 0 });
+    let mut wait = || progress(PieceProgress { done: 0, total: 0 });
     let wait: Option<&mut dyn FnMut() -> bool> = if plan.data { None } else { Some(&mut wait) };
     let (partial, sources) = match begin(&plan, disk, dst, options, wait)? {
         Begun::Work(partial, sources) => (partial, sources),
         Begun::Done { bytes } => {
             report.store_bytes = bytes;
             report.resumed_units = report.units;
-            progress(Progress { done: total, total });
+            progress(PieceProgress { done: total, total });
             return Ok(report);
         }
     };
@@ -343,11 +343,11 @@ fn run_on(
         }
     }
     let before = before.min(total);
-    if !progress(Progress { done: before, total }) {
+    if !progress(PieceProgress { done: before, total }) {
         return Err(FieldError::Interrupted);
     }
     // Slabs overlap a little, so what was read is more than what is done.
-    let mut tell = |read: u64| progress(Progress { done: (before + read).min(total), total });
+    let mut tell = |read: u64| progress(PieceProgress { done: (before + read).min(total), total });
     pipeline::run(&plan, disk, &places, &todo, &mut tell)?;
     let spans = &options.spans;
     let seals = spans.time("ranges and boxes", || levels::write_all(&plan, disk, &places, &mut || tell(total)))?;

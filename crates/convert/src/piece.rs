@@ -1,9 +1,9 @@
 //! Turns a slab of points into encoded pages, limits and boxes.
 
-use super::plan::{Plan, Slab};
+use super::aligned::ElementSlice;
+use super::plan::{ConversionPlan, PieceSlab};
 use super::record::Record;
-use super::words::Values;
-use field::boxes::{self, add_block_row, Bounds, Lines, BLOCK};
+use field::boxes::{self, add_block_row, Bounds, SweepBuffers, BLOCK};
 use field::error::FieldError;
 use field::store::codec::Encoder;
 use field::store::layout::ArrayLayout;
@@ -20,9 +20,9 @@ pub(super) struct Encoded {
 
 /// What one thread keeps from piece to piece.
 #[derive(Default)]
-struct Scratch {
+struct PieceBuffers {
     page: Vec<u8>,
-    lines: Lines,
+    lines: SweepBuffers,
 }
 
 /// One row of pages (those along i of the piece) and where its limits go.
@@ -39,16 +39,16 @@ struct BlockRow<'r> {
 }
 
 /// A piece with its bytes.
-pub(super) struct Work<'a> {
-    pub plan: &'a Plan<'a>,
+pub(super) struct ReadPiece<'a> {
+    pub plan: &'a ConversionPlan<'a>,
     pub unit: usize,
     /// Page coordinates along i, j, k.
     pub pages: [Range<usize>; 3],
-    pub slab: Slab,
+    pub slab: PieceSlab,
     pub bytes: &'a [u8],
 }
 
-impl Work<'_> {
+impl ReadPiece<'_> {
     /// Encodes the pages into `out` (one entry for each worker, in order), and enters limits and boxes in the unit's
     /// record. What comes out does not depend on the number of workers.
     pub fn run(&self, record: &mut Record, out: &mut Vec<Encoded>) -> Result<(), FieldError> {
@@ -70,7 +70,7 @@ impl Work<'_> {
         if !record.boxes.is_empty() {
             let [bi, bj, bk] = plan.blocks(unit);
             let own: [Range<usize>; 3] =
-                std::array::from_fn(|a| Plan::cells_of(&layout.grid.paging, a, &self.pages[a]));
+                std::array::from_fn(|a| ConversionPlan::cells_of(&layout.grid.paging, a, &self.pages[a]));
             let meet = |b: usize, c: &Range<usize>| (b * BLOCK).max(c.start)..((b + 1) * BLOCK).min(c.end);
             let along_i = own[0].start / BLOCK - bi.start..own[0].end.div_ceil(BLOCK).max(bi.start) - bi.start;
             for (n, boxes) in record.boxes.chunks_exact_mut(bi.len()).enumerate() {
@@ -126,17 +126,17 @@ impl Work<'_> {
     ) -> Result<(), FieldError> {
         let failed = |e: std::io::Error| FieldError::io(PathBuf::from(&layout.path), e);
         let pages_i = self.pages[0].clone();
-        let mut scratch = Scratch::default();
+        let mut scratch = PieceBuffers::default();
         out.bytes.clear();
         out.lens.clear();
         let mut encoder = Encoder::new(layout.codec, layout.dtype.size()).map_err(failed)?;
-        let values = Values::of(layout.dtype, &self.bytes[..self.slab.values]);
+        let values = ElementSlice::of(layout.dtype, &self.bytes[..self.slab.values]);
         for row in rows {
             match values {
-                Values::U8(v) => self.limits(layout, v, (u8::MAX, u8::MIN), &pages_i, row),
-                Values::I32(v) => self.limits(layout, v, (i32::MAX, i32::MIN), &pages_i, row),
-                Values::F32(v) => self.limits(layout, v, (f32::INFINITY, f32::NEG_INFINITY), &pages_i, row),
-                Values::F64(v) => self.limits(layout, v, (f64::INFINITY, f64::NEG_INFINITY), &pages_i, row),
+                ElementSlice::U8(v) => self.limits(layout, v, (u8::MAX, u8::MIN), &pages_i, row),
+                ElementSlice::I32(v) => self.limits(layout, v, (i32::MAX, i32::MIN), &pages_i, row),
+                ElementSlice::F32(v) => self.limits(layout, v, (f32::INFINITY, f32::NEG_INFINITY), &pages_i, row),
+                ElementSlice::F64(v) => self.limits(layout, v, (f64::INFINITY, f64::NEG_INFINITY), &pages_i, row),
             }
             if !other.load(Relaxed) && !self.is_uniform(layout, values, row) {
                 other.store(true, Relaxed);
@@ -155,11 +155,11 @@ impl Work<'_> {
         }
         if let Some(xyz) = values.xyz().filter(|_| !blocks.is_empty()) {
             let behind = self.bytes.get(self.slab.values.next_multiple_of(8)..self.slab.bytes).unwrap_or_default();
-            let iblank = match Values::of(field::catalog::DType::Int32, behind) {
-                Values::I32(v) if self.slab.iblank => Some(v),
+            let iblank = match ElementSlice::of(field::catalog::DType::Int32, behind) {
+                ElementSlice::I32(v) if self.slab.iblank => Some(v),
                 _ => None,
             };
-            let slab = boxes::Slab {
+            let slab = boxes::PointSlab {
                 xyz,
                 components: layout.components(),
                 iblank,
@@ -174,7 +174,7 @@ impl Work<'_> {
     }
 
     /// Whether the points of a row of pages are those of the uniform grid that the zone may be.
-    fn is_uniform(&self, layout: &ArrayLayout, values: Values<'_>, row: &PageRow<'_>) -> bool {
+    fn is_uniform(&self, layout: &ArrayLayout, values: ElementSlice<'_>, row: &PageRow<'_>) -> bool {
         let unit = &self.plan.units[self.unit];
         let (Some(uniform), Some(xyz)) = (self.plan.uniform_of(unit.zone, unit.array), values.xyz()) else {
             return false;

@@ -4,12 +4,12 @@
 //! workers encode, one thread writes, two wait for the disk. Buffers travel in circles: who has none waits, so memory is
 //! what the plan says however slow any part is.
 
+use super::aligned::AlignedBytes;
 use super::disk::Disk;
 use super::piece::Encoded;
-use super::plan::{Piece, BUFFERS};
+use super::plan::{ShardPiece, BUFFERS};
 use super::record::Record;
 use super::shard::{Finished, ShardWriter};
-use super::words::Words;
 use super::Spans;
 use field::error::FieldError;
 use field::store::layout::ShardGrid;
@@ -44,24 +44,25 @@ impl Failure {
 }
 
 /// What the threads do, for any kind of data. A unit is one shard, read in pieces.
-pub(super) trait Job: Sync {
+pub(super) trait Conversion: Sync {
     /// The pieces of a unit, in the order of their pages' slots.
-    fn pieces(&self, unit: usize) -> Vec<Piece>;
+    fn pieces(&self, unit: usize) -> Vec<ShardPiece>;
     /// Bytes of a piece's values, and of all that is read for it.
-    fn piece_bytes(&self, piece: &Piece) -> (usize, usize);
+    fn piece_bytes(&self, piece: &ShardPiece) -> (usize, usize);
     /// Bytes of the largest piece.
     fn slab_bytes(&self) -> usize;
     /// Reads a piece.
-    fn read(&self, piece: &Piece, out: &mut [u8]) -> Result<(), FieldError>;
+    fn read(&self, piece: &ShardPiece, out: &mut [u8]) -> Result<(), FieldError>;
     /// The record of a unit that nothing was done of.
     fn begin(&self, unit: usize) -> Record;
     /// Encodes a piece's pages and enters in the record what is kept of them.
-    fn encode(&self, piece: &Piece, bytes: &[u8], record: &mut Record, out: &mut Output) -> Result<(), FieldError>;
+    fn encode(&self, piece: &ShardPiece, bytes: &[u8], record: &mut Record, out: &mut Output)
+        -> Result<(), FieldError>;
     /// The pages and shards that a unit's is one of, its number among them, and its file below the store; `None` where no shards are
     /// written.
     fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, String)>;
     /// Keeps what a piece leaves beside its pages.
-    fn keep(&self, _disk: &Disk, _piece: &Piece, _aside: &[u8]) -> Result<(), FieldError> {
+    fn keep(&self, _disk: &Disk, _piece: &ShardPiece, _aside: &[u8]) -> Result<(), FieldError> {
         Ok(())
     }
     /// Makes durable what [`Self::keep`] kept of a unit.
@@ -78,19 +79,19 @@ pub(super) struct Output {
     /// Its pages, in the order of their slots.
     pub pages: Vec<Encoded>,
     /// What it leaves beside them: so many bytes of so much memory.
-    pub aside: Words,
+    pub aside: AlignedBytes,
     pub aside_bytes: usize,
 }
 
 /// A slab that was read.
 struct Filled {
-    piece: Piece,
-    words: Words,
+    piece: ShardPiece,
+    words: AlignedBytes,
 }
 
 /// A piece that was encoded.
-struct Ready {
-    piece: Piece,
+struct EncodedPiece {
+    piece: ShardPiece,
     output: Output,
     /// On the unit's last piece.
     record: Option<Record>,
@@ -117,7 +118,7 @@ impl Places<'_> {
 
 /// Does the units of `todo`. `progress` gets bytes of the source done since the start of this call and answers whether to
 /// go on.
-pub(super) fn run<J: Job>(
+pub(super) fn run<J: Conversion>(
     plan: &J,
     disk: &Disk,
     places: &Places<'_>,
@@ -126,15 +127,15 @@ pub(super) fn run<J: Job>(
 ) -> Result<(), FieldError> {
     let failure = Failure::default();
     let (fill, filled) = sync_channel::<Filled>(BUFFERS);
-    let (return_slab, slabs) = channel::<Words>();
-    let (ready, to_write) = sync_channel::<Ready>(BUFFERS);
+    let (return_slab, slabs) = channel::<AlignedBytes>();
+    let (ready, to_write) = sync_channel::<EncodedPiece>(BUFFERS);
     let (return_pages, pages) = channel::<Output>();
     let (close, closing) = sync_channel::<Closing>(0);
     // Each end of a channel belongs to the threads that use it, so whoever stops early is noticed by those who wait.
     let closing = Arc::new(Mutex::new(closing));
     for _ in 0..BUFFERS {
         // The receivers are there, so nothing is lost.
-        let _taken = return_slab.send(Words::default());
+        let _taken = return_slab.send(AlignedBytes::default());
         let _taken = return_pages.send(Output::default());
     }
     scope(|threads| {
@@ -154,7 +155,13 @@ pub(super) fn run<J: Job>(
     }
 }
 
-fn read_all<J: Job>(plan: &J, todo: &[usize], failure: &Failure, slabs: Receiver<Words>, fill: SyncSender<Filled>) {
+fn read_all<J: Conversion>(
+    plan: &J,
+    todo: &[usize],
+    failure: &Failure,
+    slabs: Receiver<AlignedBytes>,
+    fill: SyncSender<Filled>,
+) {
     for &unit in todo {
         for piece in plan.pieces(unit) {
             let Ok(mut words) = slabs.recv() else { return };
@@ -165,7 +172,7 @@ fn read_all<J: Job>(plan: &J, todo: &[usize], failure: &Failure, slabs: Receiver
             if words.bytes().len() < bytes {
                 // The old one goes first.
                 drop(words);
-                words = Words::new(plan.slab_bytes().max(bytes));
+                words = AlignedBytes::new(plan.slab_bytes().max(bytes));
             }
             let read = || plan.read(&piece, &mut words.bytes_mut()[..bytes]);
             if failure.check(plan.spans().time("read", read)).is_none() {
@@ -178,13 +185,13 @@ fn read_all<J: Job>(plan: &J, todo: &[usize], failure: &Failure, slabs: Receiver
     }
 }
 
-fn encode_all<J: Job>(
+fn encode_all<J: Conversion>(
     plan: &J,
     failure: &Failure,
     filled: Receiver<Filled>,
-    return_slab: Sender<Words>,
+    return_slab: Sender<AlignedBytes>,
     pages: Receiver<Output>,
-    ready: SyncSender<Ready>,
+    ready: SyncSender<EncodedPiece>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) {
     let mut record = Record::default();
@@ -202,7 +209,7 @@ fn encode_all<J: Job>(
         // Who takes it back may have stopped on an error, which it has noted.
         let _nobody = return_slab.send(words);
         let record = piece.last.then(|| std::mem::take(&mut record));
-        if ready.send(Ready { piece, output, record }).is_err() {
+        if ready.send(EncodedPiece { piece, output, record }).is_err() {
             break;
         }
         read += values as u64;
@@ -215,17 +222,17 @@ fn encode_all<J: Job>(
     }
 }
 
-fn write_all<J: Job>(
+fn write_all<J: Conversion>(
     plan: &J,
     disk: &Disk,
     places: &Places<'_>,
     failure: &Failure,
-    to_write: Receiver<Ready>,
+    to_write: Receiver<EncodedPiece>,
     return_pages: Sender<Output>,
     close: SyncSender<Closing>,
 ) {
     let mut shard: Option<ShardWriter> = None;
-    while let Ok(Ready { piece, output, record }) = to_write.recv() {
+    while let Ok(EncodedPiece { piece, output, record }) = to_write.recv() {
         let of = plan.shard(piece.unit);
         if let Some((grid, number, path)) = &of {
             if piece.first {
@@ -261,7 +268,7 @@ fn write_all<J: Job>(
     }
 }
 
-fn commit_all<J: Job>(
+fn commit_all<J: Conversion>(
     plan: &J,
     disk: &Disk,
     places: &Places<'_>,

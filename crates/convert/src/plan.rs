@@ -23,7 +23,7 @@ pub(super) const CONTEXT: usize = 2 << 20;
 
 /// One shard of one array at one step. The smallest thing that a resumed conversion does not do again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct ShardUnit {
     pub zone: usize,
     pub array: usize,
     pub step: usize,
@@ -33,7 +33,7 @@ pub(super) struct Unit {
 /// A part of a unit that is read at once: several planes of pages, or several rows of one plane, or (where memory is
 /// tight) several pages of one row; then the file's rows are read once for each part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ShardPiece {
     pub unit: usize,
     /// Page coordinates along i, j, k.
     pub pages: [Range<usize>; 3],
@@ -44,7 +44,7 @@ pub(super) struct Piece {
 /// The points that a piece's slab holds: its own and, where the zone goes on, one more column, row and plane, which
 /// belong to cells whose low corners are the piece's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Slab {
+pub(super) struct PieceSlab {
     /// Columns, rows, planes of the zone.
     pub points: [Range<usize>; 3],
     /// How many of each.
@@ -58,7 +58,7 @@ pub(super) struct Slab {
 }
 
 /// A conversion, thought through.
-pub(super) struct Plan<'a> {
+pub(super) struct ConversionPlan<'a> {
     pub input: &'a ConvertInput,
     pub zones: Vec<ZoneLayout>,
     pub codec: Codec,
@@ -67,7 +67,7 @@ pub(super) struct Plan<'a> {
     /// Whether shards of data are written, or only ranges and boxes.
     pub data: bool,
     /// In the order of the work.
-    pub units: Vec<Unit>,
+    pub units: Vec<ShardUnit>,
     /// Number of the unit of zone, array, and step * shards + shard.
     pub numbers: Vec<Vec<Vec<usize>>>,
     /// Bytes of a slab buffer, of an output buffer, and of everything.
@@ -80,7 +80,7 @@ pub(super) struct Plan<'a> {
     pub uniform: Vec<Option<Uniform>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ConversionPlan<'a> {
     /// Plans a conversion (or, with the pages given, an index of data that stays where it is).
     pub fn new(
         input: &'a ConvertInput,
@@ -136,7 +136,7 @@ impl<'a> Plan<'a> {
                 let count = zone.arrays[array].grid.count();
                 numbers[array].push(self.units.len());
                 // Fits: steps are a usize.
-                self.units.push(Unit { zone: z, array, step: (n / count) as usize, shard: n % count });
+                self.units.push(ShardUnit { zone: z, array, step: (n / count) as usize, shard: n % count });
             };
             if let Some(&first) = together.first() {
                 for n in shards(first) {
@@ -150,7 +150,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    pub fn layout(&self, unit: &Unit) -> &ArrayLayout {
+    pub fn layout(&self, unit: &ShardUnit) -> &ArrayLayout {
         &self.zones[unit.zone].arrays[unit.array]
     }
 
@@ -171,7 +171,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Blocks along i, j, k that a unit has cells of.
-    pub fn blocks(&self, unit: &Unit) -> [Range<usize>; 3] {
+    pub fn blocks(&self, unit: &ShardUnit) -> [Range<usize>; 3] {
         let grid = &self.layout(unit).grid;
         let pages = grid.pages_of(unit.shard);
         std::array::from_fn(|a| {
@@ -181,7 +181,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Numbers of limits and of boxes in a unit's record.
-    pub fn record_sizes(&self, unit: &Unit) -> (usize, usize) {
+    pub fn record_sizes(&self, unit: &ShardUnit) -> (usize, usize) {
         let layout = self.layout(unit);
         let pages: usize = layout.grid.pages_of(unit.shard).iter().map(ExactSizeIterator::len).product();
         let boxes = if self.boxes_of(unit.zone, unit.array).0 {
@@ -193,7 +193,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The slab of a box of pages.
-    pub fn slab(&self, zone: usize, array: usize, pages: &[Range<usize>; 3]) -> Slab {
+    pub fn slab(&self, zone: usize, array: usize, pages: &[Range<usize>; 3]) -> PieceSlab {
         let layout = &self.zones[zone].arrays[array];
         let p = &layout.grid.paging;
         let points: [Range<usize>; 3] =
@@ -203,17 +203,17 @@ impl<'a> Plan<'a> {
         let values = count * layout.components() * layout.dtype.size();
         let iblank = self.boxes_of(zone, array).1.is_some();
         let bytes = values.next_multiple_of(8) + if iblank { count * 4 } else { 0 };
-        Slab { points, size, values, bytes, iblank }
+        PieceSlab { points, size, values, bytes, iblank }
     }
 
     /// The slab of a piece.
-    pub fn slab_of(&self, piece: &Piece) -> Slab {
+    pub fn slab_of(&self, piece: &ShardPiece) -> PieceSlab {
         let u = &self.units[piece.unit];
         self.slab(u.zone, u.array, &piece.pages)
     }
 
     /// The pieces of a unit.
-    pub fn pieces(&self, unit: usize) -> Vec<Piece> {
+    pub fn pieces(&self, unit: usize) -> Vec<ShardPiece> {
         let u = &self.units[unit];
         let pages = self.layout(u).grid.pages_of(u.shard);
         let mut out = self.split(u.zone, u.array, &pages, self.slab_bytes);
@@ -222,13 +222,13 @@ impl<'a> Plan<'a> {
     }
 
     /// [`cut`] for slabs of at most `most` bytes.
-    pub fn split(&self, zone: usize, array: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<Piece> {
+    pub fn split(&self, zone: usize, array: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<ShardPiece> {
         // At the zone's low end, where a slab is never cut short by its high end.
         cut(pages, |n| self.slab(zone, array, &n.map(|n| 0..n)).bytes <= most)
     }
 
     /// Bytes that a piece's pages may take when encoded.
-    fn piece_out(&self, zone: usize, array: usize, piece: &Piece) -> usize {
+    fn piece_out(&self, zone: usize, array: usize, piece: &ShardPiece) -> usize {
         let layout = &self.zones[zone].arrays[array];
         let pages: usize = piece.pages.iter().map(ExactSizeIterator::len).product();
         pages * self.codec.max_encoded(layout.page_bytes())
@@ -250,7 +250,7 @@ impl<'a> Plan<'a> {
         let mut kinds = Vec::new();
         for (z, zone) in self.zones.iter().enumerate() {
             for (a, layout) in zone.arrays.iter().enumerate() {
-                let unit = Unit { zone: z, array: a, step: 0, shard: 0 };
+                let unit = ShardUnit { zone: z, array: a, step: 0, shard: 0 };
                 let (ranges, boxes) = self.record_sizes(&unit);
                 let record = ranges * 8 + boxes * size_of::<Bounds>();
                 let scratch =
@@ -347,7 +347,7 @@ impl<'a> Plan<'a> {
 
 /// Cuts pages in pieces of as many pages along i, j, k as `fits` allows, but at least one. Their order is that of the pages' slots,
 /// however large they are, so the limit does not change the store.
-pub(super) fn cut(pages: &[Range<usize>; 3], fits: impl Fn([usize; 3]) -> bool) -> Vec<Piece> {
+pub(super) fn cut(pages: &[Range<usize>; 3], fits: impl Fn([usize; 3]) -> bool) -> Vec<ShardPiece> {
     let [ni, nj, nk] = [pages[0].len(), pages[1].len(), pages[2].len()];
     let largest = |n: usize, fits: &dyn Fn(usize) -> bool| (1..=n).take_while(|&n| fits(n)).last();
     let step = if let Some(n) = largest(nk, &|n| fits([ni, nj, n])) {
@@ -361,7 +361,7 @@ pub(super) fn cut(pages: &[Range<usize>; 3], fits: impl Fn([usize; 3]) -> bool) 
     let mut out = Vec::new();
     for k in parts(2) {
         for j in parts(1) {
-            out.extend(parts(0).map(|i| Piece {
+            out.extend(parts(0).map(|i| ShardPiece {
                 unit: 0,
                 pages: [i, j.clone(), k.clone()],
                 first: false,
@@ -373,7 +373,7 @@ pub(super) fn cut(pages: &[Range<usize>; 3], fits: impl Fn([usize; 3]) -> bool) 
 }
 
 /// Makes the pieces those of a unit.
-pub(super) fn number(pieces: &mut [Piece], unit: usize) {
+pub(super) fn number(pieces: &mut [ShardPiece], unit: usize) {
     let last = pieces.len().saturating_sub(1);
     for (n, p) in pieces.iter_mut().enumerate() {
         p.unit = unit;

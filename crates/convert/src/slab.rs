@@ -1,8 +1,8 @@
 //! Fills slabs from the rows or boxes of a source: the grids' part of the pipeline.
 
-use super::piece::Work;
-use super::pipeline::{Job, Output};
-use super::plan::{Piece, Plan, Slab};
+use super::piece::ReadPiece;
+use super::pipeline::{Conversion, Output};
+use super::plan::{ConversionPlan, PieceSlab, ShardPiece};
 use super::record::Record;
 use super::Spans;
 use field::error::FieldError;
@@ -16,12 +16,12 @@ pub(super) const READS: usize = 4;
 /// A read is not cut in parts below this.
 pub(super) const READ_BYTES: usize = 256 << 10;
 
-impl Job for Plan<'_> {
-    fn pieces(&self, unit: usize) -> Vec<Piece> {
-        Plan::pieces(self, unit)
+impl Conversion for ConversionPlan<'_> {
+    fn pieces(&self, unit: usize) -> Vec<ShardPiece> {
+        ConversionPlan::pieces(self, unit)
     }
 
-    fn piece_bytes(&self, piece: &Piece) -> (usize, usize) {
+    fn piece_bytes(&self, piece: &ShardPiece) -> (usize, usize) {
         let slab = self.slab_of(piece);
         (slab.values, slab.bytes)
     }
@@ -30,7 +30,7 @@ impl Job for Plan<'_> {
         self.slab_bytes
     }
 
-    fn read(&self, piece: &Piece, out: &mut [u8]) -> Result<(), FieldError> {
+    fn read(&self, piece: &ShardPiece, out: &mut [u8]) -> Result<(), FieldError> {
         read_slab(self, piece.unit, &self.slab_of(piece), out)
     }
 
@@ -46,9 +46,15 @@ impl Job for Plan<'_> {
         }
     }
 
-    fn encode(&self, piece: &Piece, bytes: &[u8], record: &mut Record, out: &mut Output) -> Result<(), FieldError> {
+    fn encode(
+        &self,
+        piece: &ShardPiece,
+        bytes: &[u8],
+        record: &mut Record,
+        out: &mut Output,
+    ) -> Result<(), FieldError> {
         let (slab, pages) = (self.slab_of(piece), piece.pages.clone());
-        Work { plan: self, unit: piece.unit, pages, slab, bytes }.run(record, &mut out.pages)
+        ReadPiece { plan: self, unit: piece.unit, pages, slab, bytes }.run(record, &mut out.pages)
     }
 
     fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, String)> {
@@ -63,7 +69,7 @@ impl Job for Plan<'_> {
 }
 
 /// Some rows of one plane of one component.
-struct Part<'b> {
+struct RowTarget<'b> {
     array: usize,
     step: usize,
     component: usize,
@@ -73,7 +79,12 @@ struct Part<'b> {
 }
 
 /// Reads all components' planes of a slab, several at once.
-pub(super) fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [u8]) -> Result<(), FieldError> {
+pub(super) fn read_slab(
+    plan: &ConversionPlan<'_>,
+    unit: usize,
+    slab: &PieceSlab,
+    bytes: &mut [u8],
+) -> Result<(), FieldError> {
     let u = &plan.units[unit];
     let size = plan.layout(u).dtype.size();
     let dims = plan.zones[u.zone].paging.dims;
@@ -96,7 +107,7 @@ pub(super) fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [
     for (n, out) in values[..slab.values].chunks_exact_mut(row * nj).enumerate() {
         for (m, out) in out.chunks_mut(rows * row).enumerate() {
             let (k, j) = (slab.points[2].start + n % nk, slab.points[1].start + m * rows);
-            parts.push(Part { array: u.array, step: u.step, component: n / nk, k, j, out });
+            parts.push(RowTarget { array: u.array, step: u.step, component: n / nk, k, j, out });
         }
     }
     if let (true, Some(array)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
@@ -104,10 +115,10 @@ pub(super) fn read_slab(plan: &Plan<'_>, unit: usize, slab: &Slab, bytes: &mut [
         let len = slab.bytes - slab.values.next_multiple_of(8);
         for (n, out) in behind[..len].chunks_exact_mut(ni * nj * 4).enumerate() {
             let (k, j) = (slab.points[2].start + n, slab.points[1].start);
-            parts.push(Part { array, step, component: 0, k, j, out });
+            parts.push(RowTarget { array, step, component: 0, k, j, out });
         }
     }
-    let one = |p: &mut Part<'_>| -> Result<(), FieldError> {
+    let one = |p: &mut RowTarget<'_>| -> Result<(), FieldError> {
         let source = &arrays[p.array].rows;
         let size = plan.zones[u.zone].arrays[p.array].dtype.size();
         let (row, whole) = (ni * size, dims[0] * size);

@@ -6,8 +6,8 @@
 
 use super::levels;
 use super::pipeline::Places;
-use super::plan::Plan;
-use field::catalog::{DType, Rows};
+use super::plan::ConversionPlan;
+use field::catalog::{DType, RowReader};
 use field::error::FieldError;
 use field::store::layout::ArrayLayout;
 use field::uniform::Uniform;
@@ -19,7 +19,7 @@ pub(super) fn look_bytes(layout: &ArrayLayout) -> usize {
     longest * (2 * 8 + layout.components() * layout.dtype.size())
 }
 
-impl Plan<'_> {
+impl ConversionPlan<'_> {
     /// The uniform grid that an array's points may be: of coordinates only.
     pub fn uniform_of(&self, zone: usize, array: usize) -> Option<&Uniform> {
         self.uniform[zone].as_ref().filter(|_| self.zones[zone].xyz == Some(array))
@@ -50,7 +50,7 @@ impl Plan<'_> {
 }
 
 /// Coordinate `axis` of the points along that axis from point (0, 0, 0).
-fn line(rows: &dyn Rows, layout: &ArrayLayout, axis: usize) -> Result<Vec<f64>, FieldError> {
+fn line(rows: &dyn RowReader, layout: &ArrayLayout, axis: usize) -> Result<Vec<f64>, FieldError> {
     let (size, dims) = (layout.dtype.size(), layout.grid.paging.dims);
     let value = |b: &[u8]| match (layout.dtype, b) {
         (DType::Float32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
@@ -78,7 +78,7 @@ fn line(rows: &dyn Rows, layout: &ArrayLayout, axis: usize) -> Result<Vec<f64>, 
 }
 
 /// The uniform grids that every point of their zones was found to be of.
-pub(super) fn confirmed(plan: &Plan<'_>, places: &Places<'_>) -> Result<Vec<Option<Uniform>>, FieldError> {
+pub(super) fn confirmed(plan: &ConversionPlan<'_>, places: &Places<'_>) -> Result<Vec<Option<Uniform>>, FieldError> {
     let mut found = plan.uniform.clone();
     for (zone, uniform) in found.iter_mut().enumerate() {
         let Some(xyz) = plan.zones[zone].xyz.filter(|_| uniform.is_some()) else { continue };

@@ -11,9 +11,9 @@ use output::{
     SurfaceLayout, SurfaceWriter,
 };
 use runtime::gridface::{along, GridFace, AXES};
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::{charge_other, refused};
-use runtime::session::{Session, Watch};
-use runtime::share::LedgerShare;
+use runtime::session::{ProgressWatch, Session};
 use runtime::values::{read_box, NodeBox};
 use runtime::walls::walls;
 use serde_json::{json, Value};
@@ -73,7 +73,7 @@ pub fn face_rows(
     face: &GridFace,
     step: usize,
     fields: &[Quantity],
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
     row: &mut TakeRow<'_>,
 ) -> Result<(), FieldError> {
     let z = &dataset.zones[face.zone];
@@ -121,7 +121,7 @@ pub fn face_rows(
 }
 
 /// Where rows of surfaces go: formats with quadrilaterals keep these and all points, the others have triangles.
-enum Sink {
+enum SurfaceSink {
     Quads(Box<SurfaceWriter>),
     /// With what is charged for rows that wait.
     Triangles(Box<MeshRows>, Box<dyn std::any::Any>),
@@ -135,7 +135,7 @@ pub fn extract(
     session: &Session,
     spec: &SurfaceSpec,
     output: &Path,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let file = OutputFile::create_mesh(output)?;
     session.derive(&spec.scalars)?;
@@ -162,7 +162,7 @@ pub fn extract(
     for f in &faces {
         let fields: Vec<Quantity> =
             spec.scalars.iter().map(|n| dataset.quantity(f.zone, n)).collect::<Result<_, _>>()?;
-        if let Sink::Triangles(rows, _) = &mut sink {
+        if let SurfaceSink::Triangles(rows, _) = &mut sink {
             rows.begin(f.zone as i32 + 1).map_err(failed)?;
         }
         face_rows(session, &dataset, f, spec.step, &fields, watch, &mut |_, points, columns, [usable, hidden]| {
@@ -176,11 +176,11 @@ pub fn extract(
                 })
                 .collect();
             match &mut sink {
-                Sink::Quads(writer) => {
+                SurfaceSink::Quads(writer) => {
                     let values: Vec<FieldValues<'_>> = interleaved.iter().map(|v| FieldValues::F64(v)).collect();
                     writer.push_row(points, &values, Some([usable, hidden])).map_err(failed)
                 }
-                Sink::Triangles(rows, _) => rows.push(points, interleaved, [usable, hidden]).map_err(failed),
+                SurfaceSink::Triangles(rows, _) => rows.push(points, interleaved, [usable, hidden]).map_err(failed),
             }
         })?;
         let mut of = f.to_json(&dataset);
@@ -188,11 +188,11 @@ pub fn extract(
         listed.push(of);
     }
     let (points, cells, bytes) = match sink {
-        Sink::Quads(writer) => {
+        SurfaceSink::Quads(writer) => {
             let stats = writer.finish(false).map_err(failed)?;
             (stats.points, stats.quads, stats.bytes)
         }
-        Sink::Triangles(rows, _charged) => {
+        SurfaceSink::Triangles(rows, _charged) => {
             let stats = rows.finish(false).map_err(failed)?;
             (stats.points, stats.triangles, stats.bytes)
         }
@@ -216,7 +216,7 @@ fn sink(
     faces: &[GridFace],
     specs: &[FieldSpec],
     file: OutputFile,
-) -> Result<Sink, FieldError> {
+) -> Result<SurfaceSink, FieldError> {
     let first = &dataset.zones[faces[0].zone];
     let positions = if first.arrays[first.xyz].dtype == DType::Float32 { FieldType::F32 } else { FieldType::F64 };
     let provenance = output::Provenance {
@@ -234,7 +234,7 @@ fn sink(
         let charged = charge_other(&session.pager, MeshRows::bytes(widest, &components), "three rows of a surface")?;
         let layout = MeshLayout { fields, positions, normals: true, ..MeshLayout::default() };
         let writer = MeshWriter::new(file, layout, provenance, share).map_err(failed)?;
-        return Ok(Sink::Triangles(Box::new(MeshRows::new(writer, components)), charged));
+        return Ok(SurfaceSink::Triangles(Box::new(MeshRows::new(writer, components)), charged));
     }
     let patches = faces.iter().map(|f| {
         let [ni, nj] = f.points();
@@ -242,5 +242,5 @@ fn sink(
     });
     let layout = SurfaceLayout { patches: patches.collect(), fields, positions };
     let writer = SurfaceWriter::new(file, layout, provenance, share).map_err(failed)?;
-    Ok(Sink::Quads(Box::new(writer)))
+    Ok(SurfaceSink::Quads(Box::new(writer)))
 }

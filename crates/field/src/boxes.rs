@@ -121,7 +121,7 @@ pub enum Xyz<'a> {
 
 /// Points of a zone: some columns i, rows j and planes k.
 #[derive(Copy, Clone, Debug)]
-pub struct Slab<'a> {
+pub struct PointSlab<'a> {
     /// Coordinates.
     pub xyz: Xyz<'a>,
     /// Number of components, 2 or 3.
@@ -136,7 +136,7 @@ pub struct Slab<'a> {
 
 /// Lines that the sweep over a block row needs; keep one a thread.
 #[derive(Default, Debug)]
-pub struct Lines {
+pub struct SweepBuffers {
     f32: Vec<f32>,
     f64: Vec<f64>,
     hole: Vec<i32>,
@@ -146,8 +146,8 @@ pub struct Lines {
 /// zone); rows and planes must lie in one row of blocks, and `row` begins with the block of the first column. The slab
 /// must hold the cells' upper corners, too, where the zone has them. Boxes are rounded outward to float32, not
 /// [`widen`]ed.
-pub fn add_block_row(slab: &Slab<'_>, cells: &[Range<usize>; 3], lines: &mut Lines, row: &mut [Bounds]) {
-    let Lines { f32, f64, hole } = lines;
+pub fn add_block_row(slab: &PointSlab<'_>, cells: &[Range<usize>; 3], lines: &mut SweepBuffers, row: &mut [Bounds]) {
+    let SweepBuffers { f32, f64, hole } = lines;
     match slab.xyz {
         Xyz::F32(v) => sweep(v, slab, cells, f32, hole, row),
         Xyz::F64(v) => sweep(v, slab, cells, f64, hole, row),
@@ -186,7 +186,7 @@ impl Real for f64 {
 
 fn sweep<T: Real>(
     xyz: &[T],
-    slab: &Slab<'_>,
+    slab: &PointSlab<'_>,
     [i, j, k]: &[Range<usize>; 3],
     lines: &mut Vec<T>,
     hole: &mut Vec<i32>,
@@ -263,7 +263,7 @@ fn sweep<T: Real>(
 }
 
 /// Grows `bounds` by one cell if it is usable; `up` says along which axes it has an upper corner.
-fn add_cell<T: Real>(xyz: &[T], slab: &Slab<'_>, at: usize, up: [bool; 3], bounds: &mut Bounds) {
+fn add_cell<T: Real>(xyz: &[T], slab: &PointSlab<'_>, at: usize, up: [bool; 3], bounds: &mut Bounds) {
     let [ni, nj, nk] = slab.size;
     let component = ni * nj * nk;
     let steps = [usize::from(up[0]), if up[1] { ni } else { 0 }, if up[2] { ni * nj } else { 0 }];
@@ -317,12 +317,12 @@ impl BoxPyramid {
     /// # Panics
     /// When an array is shorter than `dims` says.
     pub fn build(dims: [usize; 3], components: usize, xyz: Xyz<'_>, iblank: Option<&[i32]>) -> Self {
-        let slab = Slab { xyz, components, iblank, size: dims, low: [0; 3] };
+        let slab = PointSlab { xyz, components, iblank, size: dims, low: [0; 3] };
         let shapes = level_dims(dims);
         let count = cells(dims);
         let n = shapes[0];
         let mut first = vec![EMPTY; n[0] * n[1] * n[2]];
-        let mut lines = Lines::default();
+        let mut lines = SweepBuffers::default();
         for (number, row) in first.chunks_exact_mut(n[0]).enumerate() {
             let (bj, bk) = (number % n[1], number / n[1]);
             let along = |b: usize, a: usize| b * BLOCK..((b + 1) * BLOCK).min(count[a]);
@@ -460,7 +460,7 @@ mod tests {
             }
             // Pieces in any order give the same boxes.
             let n = level_dims(d)[0];
-            let slab = Slab { xyz: values, components: nc, iblank: ib, size: d, low: [0; 3] };
+            let slab = PointSlab { xyz: values, components: nc, iblank: ib, size: d, low: [0; 3] };
             let mut pieces = vec![EMPTY; n[0] * n[1] * n[2]];
             let c = cells(d);
             for k in (0..c[2]).rev() {
@@ -469,7 +469,7 @@ mod tests {
                     let cut = (random() as usize) % (c[0] + 1);
                     for i in [cut..c[0], 0..cut] {
                         let blocks = i.start / 4..if i.is_empty() { i.start / 4 } else { i.end.div_ceil(4) };
-                        add_block_row(&slab, &[i, j..j + 1, k..k + 1], &mut Lines::default(), &mut row[blocks]);
+                        add_block_row(&slab, &[i, j..j + 1, k..k + 1], &mut SweepBuffers::default(), &mut row[blocks]);
                     }
                 }
             }

@@ -167,7 +167,7 @@ impl Catalog {
 
 /// Reads whole rows of one array straight from its file, in order, for converters and index builders: large sequential
 /// reads that pass the pager by. `out` is caller's memory, charged by the caller.
-pub trait Rows: Send + Sync {
+pub trait RowReader: Send + Sync {
     /// Fills `out` with rows `j0..j1` (all i) of plane `k` of component `c` at `step`, native byte order.
     ///
     /// # Errors
@@ -195,17 +195,17 @@ pub trait Rows: Send + Sync {
     }
 
     /// What it has read so far.
-    fn tally(&self) -> &Tally;
+    fn tally(&self) -> &ReadCounter;
 }
 
 /// Counts what is read from files without the pager.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ReadCounter {
     bytes: AtomicU64,
     reads: AtomicU64,
 }
 
-impl Tally {
+impl ReadCounter {
     /// Takes note of a read.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);

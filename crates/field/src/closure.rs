@@ -1,8 +1,8 @@
 //! How much memory the steps of a tracer take: every page that one can need at a time.
 
 use crate::dataset::Dataset;
+use crate::locator::ZoneFields;
 use crate::nodes::Zone;
-use crate::space::ZoneFields;
 use crate::store::layout::SYSTEM_PAGE;
 use pager::id::{ArrayId, PageId};
 use pager::Pager;

@@ -1,21 +1,21 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
-use crate::catalog::{Catalog, Role, Rows, ZoneInfo};
-use crate::derive::fields::Made;
+use crate::catalog::{Catalog, Role, RowReader, ZoneInfo};
+use crate::derive::fields::DerivedField;
 use crate::error::FieldError;
 use crate::expression::parse::in_words;
 use crate::freestream::FlowUnits;
-use crate::held;
+use crate::heap_size;
 use crate::inplace::{page_box, InPlace};
+use crate::locator::ZoneFields;
 use crate::nodes::{ArraySlot, BoxLevel, Zone};
 use crate::plot3d::Plot3d;
 use crate::quantity::{Definition, Derived, Quantity, DEFINITIONS};
-use crate::space::ZoneFields;
 use crate::store::layout::box_pages;
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
 use crate::uniform::Uniform;
-use crate::uses::Uses;
+use crate::usage::Uses;
 use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::{Charge, Pager};
@@ -59,14 +59,14 @@ pub struct Dataset {
     /// where there is no index.
     pub ranges: Vec<Vec<Vec<LevelId>>>,
     /// Derived fields that have pages.
-    pub made: Arc<[Made]>,
+    pub made: Arc<[DerivedField]>,
     /// For all of the above, and for what the pager keeps of it.
     pub(crate) charges: Vec<Arc<Charge>>,
 }
 
-struct Registrar<'a>(&'a Pager);
+struct PagerRegistrar<'a>(&'a Pager);
 
-impl Register for Registrar<'_> {
+impl Register for PagerRegistrar<'_> {
     fn add_file(&mut self, path: &Path) -> SourceId {
         self.0.add_file(path)
     }
@@ -93,15 +93,15 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
 /// Bytes on the heap of the zones that [`zone`] makes of a catalog, with `boxes` levels of boxes in all.
 fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
     let zone = |z: &ZoneInfo| {
-        let names = held::text(&z.name) + z.arrays.iter().map(|a| held::text(&a.name)).sum::<u64>();
-        size_of::<Zone>() as u64 + names + held::grown::<ArraySlot>(z.arrays.len())
+        let names = heap_size::text(&z.name) + z.arrays.iter().map(|a| heap_size::text(&a.name)).sum::<u64>();
+        size_of::<Zone>() as u64 + names + heap_size::grown::<ArraySlot>(z.arrays.len())
     };
-    catalog.zones.iter().map(zone).sum::<u64>() + held::grown::<BoxLevel>(boxes) + 48 * catalog.zones.len() as u64
+    catalog.zones.iter().map(zone).sum::<u64>() + heap_size::grown::<BoxLevel>(boxes) + 48 * catalog.zones.len() as u64
 }
 
 /// Bytes on the heap of the map of pages of an array of that name.
 fn map_bytes(name: &str) -> u64 {
-    held::shared::<InPlace>() + held::grown::<u8>(name.len()) + held::grown::<[usize; 2]>(1)
+    heap_size::shared::<InPlace>() + heap_size::grown::<u8>(name.len()) + heap_size::grown::<[usize; 2]>(1)
 }
 
 /// The boxes of a grid that is `steady`, or moves.
@@ -140,7 +140,7 @@ impl Dataset {
     /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
     /// kept of its zones.
     pub fn from_store(store: Store, pager: &Pager) -> Result<Self, FieldError> {
-        Self::from_store_by(store, pager, &mut Registrar(pager))
+        Self::from_store_by(store, pager, &mut PagerRegistrar(pager))
     }
 
     /// As [`Self::from_store`]; files and arrays come to the pager by way of `register`, which may put other sources in their place.
@@ -150,16 +150,16 @@ impl Dataset {
     pub fn from_store_by(store: Store, pager: &Pager, register: &mut dyn Register) -> Result<Self, FieldError> {
         let boxes: usize = store.zones.iter().map(|z| z.boxes.len()).sum();
         let level_ids = store.zones.iter().map(|z| {
-            let of_arrays = z.ranges.iter().map(|r| held::grown::<LevelId>(r.len())).sum::<u64>();
-            of_arrays + held::grown::<Vec<LevelId>>(z.ranges.len())
+            let of_arrays = z.ranges.iter().map(|r| heap_size::grown::<LevelId>(r.len())).sum::<u64>();
+            of_arrays + heap_size::grown::<Vec<LevelId>>(z.ranges.len())
         });
         let bytes = store.held()
             + store.held_by_pager()
-            + held::catalog(&store.catalog)
+            + heap_size::catalog(&store.catalog)
             + held_by_zones(&store.catalog, boxes)
             + level_ids.sum::<u64>()
-            + held::grown::<Vec<Vec<LevelId>>>(store.zones.len());
-        let charges = vec![held::charge(pager, bytes, store.zones.len())?];
+            + heap_size::grown::<Vec<Vec<LevelId>>>(store.zones.len());
+        let charges = vec![heap_size::charge(pager, bytes, store.zones.len())?];
         let ids = store.register(register);
         let catalog = store.catalog.clone();
         let zones = ids.iter().zip(&store.zones).enumerate().map(|(n, (z, layout))| {
@@ -190,8 +190,8 @@ impl Dataset {
         let zones = files.catalog.zones.iter().enumerate();
         let layouts = zones.flat_map(|(n, z)| (0..z.arrays.len()).map(move |a| (n, a)));
         let names: u64 = layouts.filter_map(|(n, a)| files.layout(n, a)).map(|l| map_bytes(l.name())).sum();
-        let bytes = files.held() + names + held::catalog(&files.catalog) + held_by_zones(&files.catalog, 0);
-        let charges = vec![held::charge(pager, bytes, files.catalog.zones.len())?];
+        let bytes = files.held() + names + heap_size::catalog(&files.catalog) + held_by_zones(&files.catalog, 0);
+        let charges = vec![heap_size::charge(pager, bytes, files.catalog.zones.len())?];
         let catalog = files.catalog.clone();
         let sources: Arc<[SourceId]> = files.files().paths().iter().map(|p| pager.add_file(p)).collect();
         let mut zones = Vec::with_capacity(catalog.zones.len());
@@ -230,10 +230,10 @@ impl Dataset {
         }
         let boxes: usize = index.zones.iter().map(|z| z.boxes.len()).sum();
         // Catalog and zones take the place of those that there are.
-        let bytes = index.held_by_pager() + held::grown::<BoxLevel>(boxes) + 48 * self.zones.len() as u64;
+        let bytes = index.held_by_pager() + heap_size::grown::<BoxLevel>(boxes) + 48 * self.zones.len() as u64;
         let mut charges = self.charges.clone();
-        charges.push(held::charge(pager, bytes, self.zones.len())?);
-        let ids = index.register(&mut Registrar(pager));
+        charges.push(heap_size::charge(pager, bytes, self.zones.len())?);
+        let ids = index.register(&mut PagerRegistrar(pager));
         let zones = self.zones.iter().zip(&ids).zip(&index.root.uniform).map(|((z, i), uniform)| {
             let steady = z.arrays[z.xyz].steady;
             Zone { boxes: levels(&i.boxes, steady), uniform: uniform.filter(|_| steady), ..z.clone() }
@@ -251,7 +251,7 @@ impl Dataset {
     }
 
     /// The same with other zones, which have more arrays behind those of the catalog.
-    pub(crate) fn with_zones(&self, zones: Vec<Zone>, made: Vec<Made>, charges: Vec<Arc<Charge>>) -> Self {
+    pub(crate) fn with_zones(&self, zones: Vec<Zone>, made: Vec<DerivedField>, charges: Vec<Arc<Charge>>) -> Self {
         Self {
             catalog: self.catalog.clone(),
             units: self.units,
@@ -268,10 +268,10 @@ impl Dataset {
     ///
     /// # Errors
     /// [`FieldError`] if a store cannot be reopened for it.
-    pub fn rows(&self) -> Result<Vec<Vec<Arc<dyn Rows>>>, FieldError> {
+    pub fn rows(&self) -> Result<Vec<Vec<Arc<dyn RowReader>>>, FieldError> {
         let mut all = Vec::with_capacity(self.catalog.zones.len());
         for (n, z) in self.catalog.zones.iter().enumerate() {
-            let mut zone: Vec<Arc<dyn Rows>> = Vec::with_capacity(z.arrays.len());
+            let mut zone: Vec<Arc<dyn RowReader>> = Vec::with_capacity(z.arrays.len());
             for a in 0..z.arrays.len() {
                 match &self.origin {
                     Origin::Plot3d(p) => {
@@ -398,8 +398,8 @@ impl Dataset {
     pub fn fields_over_time_bytes(&self, sampled: &[String]) -> u64 {
         let steps = self.catalog.times.len().max(1);
         let differ = (0..steps).filter(|step| !self.says_as_before(*step)).count();
-        let zone = size_of::<ZoneFields>() as u64 + held::grown::<Quantity>(sampled.len());
-        differ as u64 * zone * self.zones.len() as u64 + held::grown::<Arc<[ZoneFields]>>(steps)
+        let zone = size_of::<ZoneFields>() as u64 + heap_size::grown::<Quantity>(sampled.len());
+        differ as u64 * zone * self.zones.len() as u64 + heap_size::grown::<Arc<[ZoneFields]>>(steps)
     }
 
     /// Whether the headers of a step say of the gas what those of the one before say.

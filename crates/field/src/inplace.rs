@@ -6,7 +6,7 @@ use crate::plot3d::ArrayLayout;
 use crate::translate::Translation;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{PageId, SourceId};
-use pager::map::{Located, PageMap, Segment, Target};
+use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use std::sync::Arc;
 
 /// Points of a page aimed at: as many as a cube of 16, the default of the store.
@@ -68,8 +68,8 @@ impl PageMap for InPlace {
             self.layout.extents(step, c, k, j0..j1, &mut |run| {
                 let len = run.len as usize;
                 // Vectors not into the frame: there the components of a point stand together.
-                let to = if self.layout.components() > 1 { Target::Encoded(at) } else { Target::Frame(at) };
-                segments.push(Segment { source, offset: run.offset, len, to });
+                let to = if self.layout.components() > 1 { ExtentTarget::Encoded(at) } else { ExtentTarget::Frame(at) };
+                segments.push(Extent { source, offset: run.offset, len, to });
                 at += len;
             });
         }

@@ -2,7 +2,7 @@
 
 use crate::cell::FACE_TOLERANCE;
 use crate::nodes::Zone;
-use crate::shape::{CellId, Spot};
+use crate::shape::{CellId, CellPoint};
 use crate::simd::V4;
 
 /// A zone whose points are those of a [uniform grid](crate::uniform::Uniform), with two of them or more along each axis.
@@ -23,11 +23,11 @@ pub struct Lattice {
 
 /// Where a point lies along all axes.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum LatticeLocation {
     /// In a cell.
-    In(Spot),
+    In(CellPoint),
     /// Beyond the last cells; the fractions are those in the cell that is nearest.
-    Beyond(Spot),
+    Beyond(CellPoint),
 }
 
 /// Whether fractions lie in the cell, faces included, as [`crate::cell::inside`] says.
@@ -99,17 +99,17 @@ impl Lattice {
 
     /// The cell that holds a point, as [`Self::cell`] says, or whether the point is beyond the last.
     #[inline(always)]
-    pub fn locate(&self, p: V4) -> Found {
+    pub fn locate(&self, p: V4) -> LatticeLocation {
         let (cell, rst) = self.cell(p);
-        let spot = Spot { cell, rst: rst.xyz() };
+        let spot = CellPoint { cell, rst: rst.xyz() };
         match inside(rst) {
-            true => Found::In(spot),
-            false => Found::Beyond(spot),
+            true => LatticeLocation::In(spot),
+            false => LatticeLocation::Beyond(spot),
         }
     }
 
     /// The cells that hold a point, the lowest (k, j, i) first: one, or those that meet where it lies.
-    pub fn holding(&self, p: V4) -> impl Iterator<Item = Spot> + '_ {
+    pub fn holding(&self, p: V4) -> impl Iterator<Item = CellPoint> + '_ {
         let at = self.index(p);
         let (slack, one) = (V4::splat(FACE_TOLERANCE), V4::splat(1.0));
         let beyond = at.below(V4::zero() - slack).either((self.counts + slack).below(at));
@@ -125,7 +125,7 @@ impl Lattice {
         });
         all.map(move |ijk| {
             let rst = core::array::from_fn(|a| at[a] - f64::from(ijk[a]));
-            Spot { cell: CellId { zone: self.zone, ijk }, rst }
+            CellPoint { cell: CellId { zone: self.zone, ijk }, rst }
         })
         .filter(|spot| crate::cell::inside(spot.rst))
     }
@@ -154,7 +154,7 @@ mod tests {
         assert!(lattice([5, 4, 3], [f64::INFINITY, 0.0, 0.0], [1.0; 3]).is_none());
         let even = lattice([5, 4, 3], [0.0; 3], [1.0; 3]).unwrap();
         for x in [[f64::NAN, 1.0, 1.0], [f64::INFINITY, 1.0, 1.0], [1.0, f64::NEG_INFINITY, 1.0], [-1e-6, 1.0, 1.0]] {
-            assert!(matches!(even.locate(V4::from_xyz(x)), Found::Beyond(_)), "{x:?}");
+            assert!(matches!(even.locate(V4::from_xyz(x)), LatticeLocation::Beyond(_)), "{x:?}");
             assert_eq!(even.holding(V4::from_xyz(x)).count(), 0, "{x:?}");
         }
     }
@@ -170,16 +170,16 @@ mod tests {
             let even = lattice(dims, origin, spacing).unwrap();
             let index: [f64; 3] = core::array::from_fn(|a| place[a] * (dims[a] - 1) as f64);
             let p = V4::from_xyz(core::array::from_fn(|a| origin[a] + spacing[a] * index[a]));
-            let found: Vec<Spot> = even.holding(p).collect();
+            let found: Vec<CellPoint> = even.holding(p).collect();
             let meet = |a: usize| {
                 let inner = index[a].fract() == 0.0 && index[a] > 0.0 && index[a] < (dims[a] - 1) as f64;
                 if inner { 2 } else { 1 }
             };
             prop_assert_eq!(found.len(), (0..3).map(meet).product::<usize>());
-            let key = |s: &Spot| [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]];
+            let key = |s: &CellPoint| [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]];
             let rising = found.windows(2).all(|w| key(&w[0]) < key(&w[1]));
             prop_assert!(rising);
-            let Found::In(spot) = even.locate(p) else { return Err(TestCaseError::fail("it is inside")) };
+            let LatticeLocation::In(spot) = even.locate(p) else { return Err(TestCaseError::fail("it is inside")) };
             prop_assert_eq!(spot.cell.zone, 3);
             prop_assert!(found.iter().any(|s| s.cell == spot.cell));
             for s in &found {

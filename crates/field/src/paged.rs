@@ -2,7 +2,7 @@
 
 use crate::boxes::Bounds;
 use crate::catalog::DType;
-use crate::known::{Across, Group, Known, NotHere, Pages, GROUPS, KNOWN};
+use crate::cell_pages::{Across, CellPages, Group, NotHere, ZonePages, GROUPS, KNOWN};
 use crate::nodes::{box_holds, child, corner_steps, BoxLevel, Corners, Grain, Miss, Nodes, Zone};
 use crate::simd::V4;
 use pager::error::PageError;
@@ -16,7 +16,7 @@ pub struct PagedNodes {
     worker: Worker,
     step: u32,
     /// Where the last cells lie: several arrays are asked for at one, and each is asked to be fetched before.
-    cells: [Known; KNOWN],
+    cells: [CellPages; KNOWN],
     /// The pages of all arrays that have the same number: most cells lie in the page of the cell before.
     groups: [Group; GROUPS],
     missing: Vec<PageId>,
@@ -26,7 +26,7 @@ pub struct PagedNodes {
 impl PagedNodes {
     /// For the zones of a dataset and one worker's pins.
     pub fn new(zones: Arc<[Zone]>, worker: Worker, step: u32) -> Self {
-        let cells = core::array::from_fn(|_| Known::default());
+        let cells = core::array::from_fn(|_| CellPages::default());
         let groups = core::array::from_fn(|_| Group::default());
         Self { zones, worker, step, cells, groups, missing: Vec::new(), failure: None }
     }
@@ -93,8 +93,8 @@ impl PagedNodes {
 
 /// The arrays of a zone at the corners of one cell.
 pub struct PagedCorners<'a> {
-    pages: Pages<'a>,
-    known: &'a Known,
+    pages: ZonePages<'a>,
+    known: &'a CellPages,
     groups: &'a [Group; GROUPS],
     missing: &'a mut Vec<PageId>,
     failure: &'a mut Option<PageError>,
@@ -212,9 +212,9 @@ impl Nodes for PagedNodes {
 
     #[inline(always)]
     fn at(&mut self, zone: usize, cell: [u32; 3]) -> PagedCorners<'_> {
-        let pages = Pages { zone, z: &self.zones[zone], worker: &self.worker, step: self.step };
+        let pages = ZonePages { zone, z: &self.zones[zone], worker: &self.worker, step: self.step };
         PagedCorners {
-            known: Known::of(&self.cells, &self.groups, &pages, cell),
+            known: CellPages::of(&self.cells, &self.groups, &pages, cell),
             pages,
             groups: &self.groups,
             missing: &mut self.missing,
@@ -240,7 +240,7 @@ impl Nodes for PagedNodes {
     }
 
     fn row_bounds(&mut self, zone: usize, array: usize, cell: [u32; 3], count: u32) -> Result<Option<(V4, V4)>, Miss> {
-        let pages = Pages { zone, z: &self.zones[zone], worker: &self.worker, step: self.step };
+        let pages = ZonePages { zone, z: &self.zones[zone], worker: &self.worker, step: self.step };
         let (t, a) = (&pages.z.translation, &pages.z.arrays[array]);
         let Some(first) = t.row(cell, count) else { return Ok(None) };
         match Group::of(&self.groups, &pages, first.page).page(&pages, array, first.page) {
@@ -256,8 +256,8 @@ impl Nodes for PagedNodes {
     #[inline(always)]
     fn prefetch(&self, zone: usize, arrays: &[usize], cell: [u32; 3]) {
         let z = &self.zones[zone];
-        let pages = Pages { zone, z, worker: &self.worker, step: self.step };
-        let known = Known::of(&self.cells, &self.groups, &pages, cell);
+        let pages = ZonePages { zone, z, worker: &self.worker, step: self.step };
+        let known = CellPages::of(&self.cells, &self.groups, &pages, cell);
         let (low, apart) = (known.low.get().element, known.apart.get());
         if apart == 0 {
             for array in arrays {

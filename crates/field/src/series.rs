@@ -5,7 +5,7 @@
 
 use crate::error::FieldError;
 use crate::file::{identities, Digest, FileIdentity};
-use crate::held;
+use crate::heap_size;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ pub struct Sources {
 
 /// What a store has of a step of a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum StepState {
     /// It is step so and so, of the very same files.
     Step(usize),
     /// This file was another when the store was made.
@@ -79,9 +79,9 @@ impl SeriesFiles {
     /// Bytes on the heap.
     pub(crate) fn held(&self) -> u64 {
         let paths = |v: &Vec<PathBuf>| {
-            held::list(v) + v.iter().map(|p| held::grown::<u8>(p.as_os_str().len() / 2 + 1)).sum::<u64>()
+            heap_size::list(v) + v.iter().map(|p| heap_size::grown::<u8>(p.as_os_str().len() / 2 + 1)).sum::<u64>()
         };
-        paths(&self.steady) + held::list(&self.steps) + self.steps.iter().map(paths).sum::<u64>()
+        paths(&self.steady) + heap_size::list(&self.steps) + self.steps.iter().map(paths).sum::<u64>()
     }
 }
 
@@ -98,25 +98,27 @@ impl Sources {
     }
 
     /// What is known here of step `step` of `series`, whose files are `now`.
-    pub fn known(&self, series: &SeriesFiles, now: &Self, step: usize) -> Known {
+    pub fn known(&self, series: &SeriesFiles, now: &Self, step: usize) -> StepState {
         let files: Vec<&SourceFile> = now.of_step(step).collect();
         let same = |s: &usize| {
             self.of_step(*s).count() == files.len() && files.iter().all(|f| self.of_step(*s).any(|g| g == *f))
         };
         if let Some(found) = (0..self.steps.len()).find(same) {
-            return Known::Step(found);
+            return StepState::Step(found);
         }
         let all = || self.steady.iter().chain(self.steps.iter().flatten());
         let other = |f: &SourceFile| all().any(|g| g.name == f.name) && !all().any(|g| g == f);
         match files.iter().zip(series.of_step(step)).find(|(f, _)| other(f)) {
-            Some((_, path)) => Known::Changed(path.clone()),
-            None => Known::New,
+            Some((_, path)) => StepState::Changed(path.clone()),
+            None => StepState::New,
         }
     }
 
     /// Bytes on the heap.
     pub(crate) fn held(&self) -> u64 {
-        held::list(&self.steady) + held::list(&self.steps) + self.steps.iter().map(held::list).sum::<u64>()
+        heap_size::list(&self.steady)
+            + heap_size::list(&self.steps)
+            + self.steps.iter().map(heap_size::list).sum::<u64>()
     }
 
     /// As JSON.
@@ -161,14 +163,14 @@ mod tests {
         assert!(!kept.value().to_string().contains("q0"), "no names");
         let two = SeriesFiles { steps: vec![vec![q0.clone()], vec![q1.clone()]], ..one.clone() };
         let known = |series: &SeriesFiles, step| kept.known(series, &series.identify().unwrap(), step);
-        assert_eq!((known(&two, 0), known(&two, 1)), (Known::Step(0), Known::New));
+        assert_eq!((known(&two, 0), known(&two, 1)), (StepState::Step(0), StepState::New));
         // A grid that turns out to move is still that of the first step.
         let moves = SeriesFiles { steady: Vec::new(), steps: vec![vec![grid.clone(), q0.clone()], vec![q1.clone()]] };
-        assert_eq!((known(&moves, 0), known(&moves, 1)), (Known::Step(0), Known::New));
+        assert_eq!((known(&moves, 0), known(&moves, 1)), (StepState::Step(0), StepState::New));
         file("q0", "other");
-        assert_eq!((known(&two, 0), known(&two, 1)), (Known::Changed(q0), Known::New));
+        assert_eq!((known(&two, 0), known(&two, 1)), (StepState::Changed(q0), StepState::New));
         file("grid", "other");
-        assert_eq!(known(&two, 1), Known::Changed(grid));
+        assert_eq!(known(&two, 1), StepState::Changed(grid));
         assert_eq!(two.name_of(1), q1);
         std::fs::remove_file(&q1).unwrap();
         assert!(two.identify().unwrap_err().to_string().contains("q1"));

@@ -30,14 +30,14 @@ impl CellId {
 
 /// A located point.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Spot {
+pub struct CellPoint {
     /// The cell.
     pub cell: CellId,
     /// Fractions within it.
     pub rst: Rst,
 }
 
-impl Spot {
+impl CellPoint {
     /// Fractional index along i, j, k, 0-based.
     pub fn index(&self) -> [f64; 3] {
         core::array::from_fn(|a| f64::from(self.cell.ijk[a]) + self.rst[a])
@@ -60,14 +60,14 @@ pub enum Blank {
 
 /// Geometry of a cell.
 #[derive(Copy, Clone, Debug)]
-pub struct Shape {
+pub struct CellGeometry {
     /// Corners; a direction of one point is extruded along the normal.
     pub corners: [V4; 8],
     /// Which directions have one point.
     pub thin: [bool; 3],
 }
 
-impl Shape {
+impl CellGeometry {
     /// Loads the corners.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub struct Translation {
 
 /// Where a node lies.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct NodeAddress {
     /// Page number.
     pub page: u64,
     /// Element of component 0 within the page.
@@ -64,7 +64,7 @@ impl Translation {
     /// Translates the low corner of a cell, and says along which axes (bit 0 for i, 1 for j, 2 for k) its corners lie in different
     /// pages. Directions of one point have no second corner.
     #[inline(always)]
-    pub fn cell(&self, ijk: [u32; 3]) -> (Place, usize) {
+    pub fn cell(&self, ijk: [u32; 3]) -> (NodeAddress, usize) {
         let (pi, i) = self.axes[0].split(ijk[0]);
         let (pj, j) = self.axes[1].split(ijk[1]);
         let (pk, k) = self.axes[2].split(ijk[2]);
@@ -75,7 +75,7 @@ impl Translation {
     /// Where the low corner of `cell` lies, if the eight corners of `count` cells that follow it in i, itself among them, lie in the
     /// same page.
     #[inline(always)]
-    pub fn row(&self, cell: [u32; 3], count: u32) -> Option<Place> {
+    pub fn row(&self, cell: [u32; 3], count: u32) -> Option<NodeAddress> {
         let (pi, i) = self.axes[0].split(cell[0]);
         let (pj, j) = self.axes[1].split(cell[1]);
         let (pk, k) = self.axes[2].split(cell[2]);
@@ -119,7 +119,7 @@ impl Translation {
 
     /// Translates a node.
     #[inline(always)]
-    pub fn node(&self, ijk: [u32; 3]) -> Place {
+    pub fn node(&self, ijk: [u32; 3]) -> NodeAddress {
         let (pi, i) = self.axes[0].split(ijk[0]);
         let (pj, j) = self.axes[1].split(ijk[1]);
         let (pk, k) = self.axes[2].split(ijk[2]);
@@ -127,8 +127,8 @@ impl Translation {
     }
 
     #[inline(always)]
-    fn place(&self, p: [u32; 3], o: [u32; 3]) -> Place {
-        Place { page: self.number(p), element: row_major(o, self.page) as usize }
+    fn place(&self, p: [u32; 3], o: [u32; 3]) -> NodeAddress {
+        NodeAddress { page: self.number(p), element: row_major(o, self.page) as usize }
     }
 
     /// Number of the page that is so many pages along i, j, k.
@@ -184,7 +184,7 @@ mod tests {
             let got = t.node(x.map(|v| v as u32));
             let page = ((x[2] / p[2]) * n[1] + x[1] / p[1]) * n[0] + x[0] / p[0];
             let element = ((x[2] % p[2]) * p[1] + x[1] % p[1]) * p[0] + x[0] % p[0];
-            prop_assert_eq!(got, Place { page: page as u64, element });
+            prop_assert_eq!(got, NodeAddress { page: page as u64, element });
             prop_assert_eq!(t.number(core::array::from_fn(|a| (x[a] / p[a]) as u32)), page as u64);
             let (first, inside) = t.extent(page as u64);
             prop_assert!((0..3).all(|a| (first[a]..first[a] + inside[a]).contains(&(x[a] as u32))));
@@ -201,7 +201,7 @@ mod tests {
                 let step: isize = (0..3).filter(|a| c >> a & 1 == 1).map(|a| steps[a]).sum();
                 let element = low.element as isize + step;
                 let page = t.corner_page(low.page, apart, c);
-                prop_assert_eq!(t.node(node), Place { page, element: element as usize });
+                prop_assert_eq!(t.node(node), NodeAddress { page, element: element as usize });
             }
         }
     }

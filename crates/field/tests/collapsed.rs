@@ -8,10 +8,10 @@ use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::sync::Arc;
 use worlds::{Rule, World};
 
-type Place = Arc<dyn Fn([f64; 3]) -> [f64; 3] + Send + Sync>;
+type CoordinateMapping = Arc<dyn Fn([f64; 3]) -> [f64; 3] + Send + Sync>;
 
 /// A zone of n points whose places follow from fractions along i, j, k, with a velocity that follows from places.
-fn made(n: [usize; 3], page: [usize; 3], place: &Place, u: fn([f64; 3]) -> [f64; 3]) -> World {
+fn made(n: [usize; 3], page: [usize; 3], place: &CoordinateMapping, u: fn([f64; 3]) -> [f64; 3]) -> World {
     let place = place.clone();
     let at = Arc::new(move |at: [usize; 3]| place(core::array::from_fn(|a| at[a] as f64 / (n[a].max(2) - 1) as f64)));
     let of = at.clone();
@@ -23,7 +23,7 @@ fn made(n: [usize; 3], page: [usize; 3], place: &Place, u: fn([f64; 3]) -> [f64;
 }
 
 /// A cylinder, or a part of it: around, outwards and along its axis go the axes of those numbers. The axis may be at either end.
-fn cylinder([around, out, along]: [usize; 3], high: bool, angle: f64) -> Place {
+fn cylinder([around, out, along]: [usize; 3], high: bool, angle: f64) -> CoordinateMapping {
     Arc::new(move |q| {
         let r = if high { 1.0 - q[out] } else { q[out] };
         let (s, c) = (angle * q[around]).sin_cos();
@@ -32,7 +32,7 @@ fn cylinder([around, out, along]: [usize; 3], high: bool, angle: f64) -> Place {
 }
 
 /// A shell from pole to pole; of a ball the inner radius is zero.
-fn shell(inner: f64) -> Place {
+fn shell(inner: f64) -> CoordinateMapping {
     Arc::new(move |q| {
         let r = inner + (1.0 - inner) * q[0];
         let ((sp, cp), (sa, ca)) = ((PI * q[1]).sin_cos(), (TAU * q[2]).sin_cos());
@@ -62,7 +62,7 @@ fn vorticity_of_curved(x: [f64; 3]) -> [f64; 3] {
 }
 
 /// All kinds of collapse: name, points along i, j, k, places.
-fn kinds() -> Vec<(String, [usize; 3], Place)> {
+fn kinds() -> Vec<(String, [usize; 3], CoordinateMapping)> {
     let mut all = Vec::new();
     for around in 0..3 {
         for out in (0..3).filter(|a| *a != around) {

@@ -6,7 +6,7 @@ mod worlds;
 use field::catalog::DType;
 use field::derive::page::{DerivedPages, OfStep};
 use field::expression::bounds::{bounds, Interval};
-use field::expression::compile::Given;
+use field::expression::compile::ZoneConstant;
 use field::expression::run::Parts;
 use field::quantity::{Conserved, Derived, FreeStream, DEFINITIONS};
 use pager::PageId;
@@ -223,7 +223,7 @@ proptest! {
             }
         }
         let program = w.checked(text).program;
-        let b = bounds(&program, |_: Given| f64::NAN, |_, c| Interval::of(ranges[c][0], ranges[c][1]));
+        let b = bounds(&program, |_: ZoneConstant| f64::NAN, |_, c| Interval::of(ranges[c][0], ranges[c][1]));
         for (dtype, b) in [(DType::Float64, b[0]), (DType::Float32, b[0].in_float32())] {
             for v in w.values(text, dtype) {
                 prop_assert!(b.holds(v), "{text} {dtype:?}: {v} not in {b:?}");

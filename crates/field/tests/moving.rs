@@ -1,12 +1,12 @@
 //! A grid that moves: what is kept of a cell between two time steps says nothing else than what is loaded anew.
 
-use field::between::Between;
-use field::flat::{FlatArray, FlatNodes};
-use field::flatseries::FlatSeries;
+use field::in_memory::{FlatArray, FlatNodes};
+use field::in_memory_series::FlatSeries;
+use field::locator::{Blank, CellId, ZoneFields, ZoneLocator};
 use field::nodes::Nodes;
 use field::quantity::FreeStream;
 use field::simd::V4;
-use field::space::{Blank, CellId, Space, ZoneFields};
+use field::time_interpolated::TimeInterpolated;
 use std::sync::Arc;
 
 const DIMS: [usize; 3] = [9, 7, 6];
@@ -37,13 +37,13 @@ fn series() -> FlatSeries {
     FlatSeries::new((0..STEPS).map(step).collect(), &[])
 }
 
-fn space(series: &FlatSeries) -> Space<Between<FlatSeries>> {
+fn space(series: &FlatSeries) -> ZoneLocator<TimeInterpolated<FlatSeries>> {
     let fields: Vec<ZoneFields> = series
         .zones()
         .iter()
         .map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, FreeStream::from(f64::NAN)).unwrap())
         .collect();
-    Space::new(Between::new(series.clone()), Arc::from(fields))
+    ZoneLocator::new(TimeInterpolated::new(series.clone()), Arc::from(fields))
 }
 
 #[test]

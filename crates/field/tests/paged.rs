@@ -12,14 +12,14 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 /// An array that follows from a rule: no source is asked.
-struct Rule {
+struct RuleArray {
     translation: Translation,
     components: usize,
     dtype: DType,
     value: Box<dyn Fn([u32; 3], usize) -> f64 + Send + Sync>,
 }
 
-impl PageMap for Rule {
+impl PageMap for RuleArray {
     fn name(&self) -> &str {
         "rule"
     }
@@ -109,7 +109,7 @@ proptest! {
         let page = core::array::from_fn(|a| page[a].min(dims[a]));
         let translation = Translation::new(dims, page);
         let pager = Pager::new(config()).expect("the limit holds it");
-        let id = pager.add_array(Arc::new(Rule { translation, components, dtype, value: Box::new(number) }));
+        let id = pager.add_array(Arc::new(RuleArray { translation, components, dtype, value: Box::new(number) }));
         let slot = ArraySlot { name: "xyz".into(), id, components, dtype, steady: true, derived: false, making: 0 };
         let mut nodes = PagedNodes::new(zone(translation, vec![slot], Vec::new()), pager.worker(), 0);
         let cells = dims.map(|n| n.max(2) as u32 - 1);
@@ -198,7 +198,7 @@ proptest! {
         };
         let pager = Pager::new(config()).expect("the limit holds it");
         let value = Box::new(move |n: [u32; 3], c: usize| f64::from(of(n)[c]));
-        let id = pager.add_array(Arc::new(Rule { translation, components: 6, dtype: DType::Float32, value }));
+        let id = pager.add_array(Arc::new(RuleArray { translation, components: 6, dtype: DType::Float32, value }));
         let zones = zone(translation, Vec::new(), vec![BoxLevel { id, translation, steady: true }]);
         let mut nodes = PagedNodes::new(zones, pager.worker(), 0);
         let bounds = until_here(&pager, &mut nodes, |n| n.bounds(0, 0));

@@ -1,18 +1,18 @@
 //! Invariant 6 for PLOT3D: what a header claims is never allocated. A file of 1 KB costs less than 1 MB, whatever is in it.
 
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{fuzz_sniff, Format, Kind, Plot3d, Plot3dOptions, Precision};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts what is allocated and the most that ever was.
-struct Counting;
+struct CountingAllocator;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: everything is passed on to the system's allocator; only sizes are noted.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(now, Ordering::Relaxed);
@@ -27,7 +27,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Bytes that `work` needed at its peak.
 fn peak(work: impl FnOnce()) -> usize {
@@ -38,9 +38,9 @@ fn peak(work: impl FnOnce()) -> usize {
 }
 
 /// xorshift64: the seed is fixed and nothing else is needed.
-struct Random(u64);
+struct XorShift(u64);
 
-impl Random {
+impl XorShift {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -57,7 +57,7 @@ fn seeds() -> Vec<Vec<u8>> {
     for kind in [Kind::Grid, Kind::Q, Kind::Function] {
         for format in [Format::Fortran, Format::Binary, Format::Ascii] {
             let precision = Precision::Single;
-            let spec = Spec { format, precision, ..Spec::new(kind, vec![[3, 2, 2], [2, 2, 2]]) };
+            let spec = WriteSpec { format, precision, ..WriteSpec::new(kind, vec![[3, 2, 2], [2, 2, 2]]) };
             let mut bytes = Vec::new();
             write(&mut bytes, &spec, &mut |_, _, _, plane| plane.fill(1.5)).expect("memory takes everything");
             all.push(bytes);
@@ -86,7 +86,7 @@ fn seeds() -> Vec<Vec<u8>> {
 #[test]
 fn a_kilobyte_costs_less_than_a_megabyte() {
     let seed = 0x0070_6c6f_7433_6421;
-    let mut random = Random(seed);
+    let mut random = XorShift(seed);
     let folder = std::env::temp_dir().join(format!("farfield-memory-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the files");
     let path = folder.join("a.xyz");

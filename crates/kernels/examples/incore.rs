@@ -1,10 +1,10 @@
 //! Steps a second of the streamline kernel over flat arrays: `cargo run --release --example incore`.
 
-use field::flat::{FlatArray, FlatNodes};
+use field::in_memory::{FlatArray, FlatNodes};
+use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::Nodes;
-use field::space::{Space, ZoneFields};
 use kernels::flow::{GridFlow, ZoneOrder};
-use kernels::streamline::{Direction, Options, Progress, Seed, Streamline};
+use kernels::streamline::{Direction, Options, Seed, StepProgress, Streamline};
 
 fn main() {
     let n = [256usize, 256, 128];
@@ -33,7 +33,7 @@ fn main() {
     let nodes = FlatNodes::from_arrays(vec![("zone1".into(), n, arrays)]);
     let fields: Vec<_> =
         nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, 1.0).unwrap()).collect();
-    let mut flow = GridFlow::new(Space::new(nodes, fields.into()), ZoneOrder::file(1));
+    let mut flow = GridFlow::new(ZoneLocator::new(nodes, fields.into()), ZoneOrder::file(1));
     let o = Options { tolerance: 1e-6, max_steps: 2000, direction: Direction::Both, ..Options::default() };
     let lanes: usize = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(1);
     for _ in 0..3 {
@@ -46,7 +46,7 @@ fn main() {
         while !live.is_empty() {
             let mut n = 0;
             while n < live.len() {
-                if live[n].step(&mut flow, &o).unwrap() == Progress::Done {
+                if live[n].step(&mut flow, &o).unwrap() == StepProgress::Done {
                     points += live[n].points();
                     match next.next() {
                         Some(s) => live[n] = s,

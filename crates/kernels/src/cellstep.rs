@@ -68,7 +68,7 @@ pub struct Rate {
 /// Where a step is made: a cell's map and vector, and the directions along which there is a way: 1, or 0 in a zone that is one point
 /// thick there. A particle on a surface follows the vector's part along it.
 #[derive(Copy, Clone)]
-pub struct Within<'a> {
+pub struct StepContext<'a> {
     /// (r, s, t) to physical space.
     pub map: &'a CellMap,
     /// What is followed.
@@ -77,7 +77,7 @@ pub struct Within<'a> {
     pub along: V4,
 }
 
-impl<'a> Within<'a> {
+impl<'a> StepContext<'a> {
     /// A cell with one point along the directions in `thin`.
     #[inline(always)]
     pub fn new(map: &'a CellMap, vector: &'a Interpolant, thin: [bool; 3]) -> Self {
@@ -87,12 +87,12 @@ impl<'a> Within<'a> {
 
 /// The rate of change of the fractions.
 #[inline(always)]
-pub fn rate(cell: Within<'_>, q: V4) -> Rate {
+pub fn rate(cell: StepContext<'_>, q: V4) -> Rate {
     rate_and_rows(cell, q).0
 }
 
 #[inline(always)]
-fn rate_and_rows(cell: Within<'_>, q: V4) -> (Rate, [V4; 3]) {
+fn rate_and_rows(cell: StepContext<'_>, q: V4) -> (Rate, [V4; 3]) {
     let v = cell.vector.at_v4(q);
     let rows @ [x, y, z] = cell.map.rows_v4(q);
     let (cx, cy, cz) = (y.cross(z), z.cross(x), x.cross(y));
@@ -135,7 +135,7 @@ impl CellStep {
     /// Takes a step of `h` units of time (negative: against the vector) from fractions `y0` with the rate `k0` there, by
     /// Bogacki and Shampine's pair. `None` where the map collapses on the way.
     #[inline(always)]
-    pub fn take_low(cell: Within<'_>, y0: V4, k0: Rate, h: f64) -> Option<Self> {
+    pub fn take_low(cell: StepContext<'_>, y0: V4, k0: Rate, h: f64) -> Option<Self> {
         let mut dets = Determinants(k0.det, k0.det);
         let hv = V4::splat(h);
         let k1 = k0.r;
@@ -156,7 +156,7 @@ impl CellStep {
 
     /// As [`Self::take_low`], by Dormand and Prince's pair.
     #[inline(always)]
-    pub fn take(cell: Within<'_>, y0: V4, k0: Rate, h: f64) -> Option<Self> {
+    pub fn take(cell: StepContext<'_>, y0: V4, k0: Rate, h: f64) -> Option<Self> {
         let mut k = [V4::zero(); 7];
         k[0] = k0.r;
         let mut dets = Determinants(k0.det, k0.det);

@@ -17,12 +17,12 @@ use field::simd::V4;
 type Three = [V4; 3];
 
 /// Four cells: monomials of their maps and vectors, component by component, one particle a lane.
-pub struct Cells {
+pub struct CellLanes {
     shape: [Three; 8],
     vector: [Three; 8],
 }
 
-impl Cells {
+impl CellLanes {
     /// From the monomials of four cells.
     #[inline(always)]
     pub fn new(shapes: [&[V4; 8]; 4], vectors: [&[V4; 8]; 4]) -> Self {
@@ -119,7 +119,7 @@ pub struct Starts {
 /// Where four steps end; a lane each. Only `ordinary` lanes mean anything, and `inexact` ones: those whose error is too large.
 #[derive(Clone)]
 #[repr(align(32))]
-pub struct Ends {
+pub struct StepEnds {
     /// Bit of each lane whose step holds.
     pub ordinary: u8,
     /// Bit of each lane whose step was sound but for its error.
@@ -157,7 +157,7 @@ struct Tried {
 }
 
 #[inline(always)]
-fn low(cells: &Cells, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
+fn low(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
     let at = |k: Three, share: f64| map3(|c| y0[c].fma(k[c], h * V4::splat(share)));
     let (k2, d2, _) = cells.rate(at(k1, 0.5));
     let (k3, d3, _) = cells.rate(at(k2, 0.75));
@@ -176,7 +176,7 @@ fn low(cells: &Cells, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
 }
 
 #[inline(never)]
-fn high(cells: &Cells, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
+fn high(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
     let mut k = [[V4::zero(); 3]; 7];
     k[0] = k1;
     let (mut least, mut most) = (det, det);
@@ -199,7 +199,7 @@ fn high(cells: &Cells, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
 
 /// Takes four steps.
 #[inline(never)]
-pub fn take(cells: &Cells, s: &Starts) -> Ends {
+pub fn take(cells: &CellLanes, s: &Starts) -> StepEnds {
     let load = |a: &[f64; 4]| V4::new(a[0], a[1], a[2], a[3]);
     let (zero, one) = (V4::zero(), V4::splat(1.0));
     let (y0, x0) = (map3(|c| load(&s.q[c])), map3(|c| load(&s.x[c])));
@@ -299,7 +299,7 @@ pub fn take(cells: &Cells, s: &Starts) -> Ends {
     let v = cells.vector(y);
     let used = s.used.iter().enumerate().fold(0u8, |bits, (n, used)| bits | u8::from(*used) << n);
     let fair = sound.bits() & !odd.bits() & used;
-    Ends {
+    StepEnds {
         ordinary: fair & exact.bits(),
         inexact: sound.bits() & !exact.bits() & used,
         q: y.map(V4::to_array),

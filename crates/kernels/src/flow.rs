@@ -2,10 +2,10 @@
 
 use crate::line::Reason;
 use field::cell::Rst;
+use field::locator::{Blank, CellId, CellPoint, WalkEnd, ZoneLocator};
 use field::motion::Neighbours;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
-use field::space::{Blank, CellId, Space, Spot, Walk};
 use std::sync::Arc;
 
 /// A sample of the traced vector.
@@ -101,7 +101,7 @@ impl ZoneOrder {
 /// leaves it or its cell has a negative corner; then the zone named there is searched, then the zones in order.
 pub struct GridFlow<N> {
     /// Where things are.
-    pub space: Space<N>,
+    pub space: ZoneLocator<N>,
     /// Order of search between zones.
     pub order: ZoneOrder,
     /// Zone changes so far, for measurements.
@@ -112,16 +112,16 @@ pub struct GridFlow<N> {
 
 /// Where a particle is, and which fringe cell it has already asked about.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct ParticlePosition {
     /// Cell and fractions.
-    pub spot: Spot,
+    pub spot: CellPoint,
     /// The last cell with a negative corner for which no better zone was found.
     pub kept_fringe: Option<CellId>,
 }
 
 impl<N: Nodes> GridFlow<N> {
     /// Over a space.
-    pub fn new(space: Space<N>, order: ZoneOrder) -> Self {
+    pub fn new(space: ZoneLocator<N>, order: ZoneOrder) -> Self {
         Self { space, order, crossings: 0, near: None }
     }
 
@@ -130,9 +130,9 @@ impl<N: Nodes> GridFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn start(&mut self, x: [f64; 3]) -> Result<Option<Spot>, Miss> {
+    pub fn start(&mut self, x: [f64; 3]) -> Result<Option<CellPoint>, Miss> {
         let order = self.order.0.clone();
-        let mut best: Option<(f64, Spot)> = None;
+        let mut best: Option<(f64, CellPoint)> = None;
         let mut miss = None;
         for &z in order.iter() {
             match self.space.find(z as usize, V4::from_xyz(x)) {
@@ -157,13 +157,13 @@ impl<N: Nodes> GridFlow<N> {
     /// # Errors
     /// [`Miss`].
     #[cold]
-    pub fn cross(&mut self, x: V4, from: u32, named: Option<u32>, same: bool) -> Result<Option<Spot>, Miss> {
+    pub fn cross(&mut self, x: V4, from: u32, named: Option<u32>, same: bool) -> Result<Option<CellPoint>, Miss> {
         let order = self.order.0.clone();
         let zones = order.len() as u32;
         let own = same.then_some(from);
         let first = named.filter(|z| *z < zones && *z != from);
         let rest = order.iter().copied().filter(|z| *z != from && Some(*z) != first);
-        let mut fringe: Option<Spot> = None;
+        let mut fringe: Option<CellPoint> = None;
         for z in own.into_iter().chain(first).chain(rest) {
             if let Some(s) = self.space.find(z as usize, x)? {
                 self.crossings += u64::from(z != from);
@@ -187,9 +187,9 @@ impl<N: Nodes> GridFlow<N> {
     #[inline(always)]
     pub fn settle(
         &mut self,
-        place: &Place,
+        place: &ParticlePosition,
         x: impl FnOnce(&mut Self) -> Result<V4, Miss>,
-    ) -> Result<Option<Place>, Miss> {
+    ) -> Result<Option<ParticlePosition>, Miss> {
         match self.space.blank(place.spot.cell) {
             Ok(Blank::Fringe(named)) if place.kept_fringe != Some(place.spot.cell) => {
                 let x = x(self)?;
@@ -205,14 +205,14 @@ impl<N: Nodes> GridFlow<N> {
     }
 
     #[cold]
-    fn settle_fringe(&mut self, place: &Place, named: u32, x: V4) -> Result<Place, Miss> {
+    fn settle_fringe(&mut self, place: &ParticlePosition, named: u32, x: V4) -> Result<ParticlePosition, Miss> {
         let found = self.cross(x, place.spot.cell.zone, Some(named), false)?;
         if let Some(s) = found {
             if self.space.blank(s.cell)? == Blank::Field {
-                return Ok(Place { spot: s, kept_fringe: None });
+                return Ok(ParticlePosition { spot: s, kept_fringe: None });
             }
         }
-        Ok(Place { kept_fringe: Some(place.spot.cell), ..*place })
+        Ok(ParticlePosition { kept_fringe: Some(place.spot.cell), ..*place })
     }
 
     /// Physical position of fractions in a cell.
@@ -224,7 +224,7 @@ impl<N: Nodes> GridFlow<N> {
     }
 
     /// The vector where a point was found.
-    fn value(&mut self, found: Result<Place, Exit>) -> Result<Sample<Place>, Miss> {
+    fn value(&mut self, found: Result<ParticlePosition, Exit>) -> Result<Sample<ParticlePosition>, Miss> {
         let place = match found {
             Ok(place) => place,
             Err(exit) => return Ok(Sample::Outside(exit)),
@@ -237,26 +237,26 @@ impl<N: Nodes> GridFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn locate(&mut self, x: [f64; 3], from: &Place) -> Result<Result<Place, Exit>, Miss> {
+    pub fn locate(&mut self, x: [f64; 3], from: &ParticlePosition) -> Result<Result<ParticlePosition, Exit>, Miss> {
         let p = V4::from_xyz(x);
         let walk = self.space.walk(&from.spot, p)?;
         let zone = from.spot.cell.zone;
         let (named, same, exit) = match walk {
-            Walk::Found(spot) => return Ok(Ok(Place { spot, kept_fringe: from.kept_fringe })),
-            Walk::Hole(_) => (None, false, Exit::Hole),
-            Walk::Edge(s) => {
+            WalkEnd::Found(spot) => return Ok(Ok(ParticlePosition { spot, kept_fringe: from.kept_fringe })),
+            WalkEnd::Hole(_) => (None, false, Exit::Hole),
+            WalkEnd::Edge(s) => {
                 let named = match self.space.shape(s.cell)?.blank {
                     Blank::Fringe(z) => Some(z),
                     _ => None,
                 };
                 (named, true, Exit::Left)
             }
-            Walk::Lost { blank } => (None, true, if blank { Exit::Hole } else { Exit::Left }),
+            WalkEnd::Lost { blank } => (None, true, if blank { Exit::Hole } else { Exit::Left }),
         };
         Ok(match self.cross(p, zone, named, same)? {
             Some(spot) => {
                 let kept_fringe = matches!(self.space.blank(spot.cell)?, Blank::Fringe(_)).then_some(spot.cell);
-                Ok(Place { spot, kept_fringe })
+                Ok(ParticlePosition { spot, kept_fringe })
             }
             None => Err(exit),
         })
@@ -289,19 +289,19 @@ impl<N: Nodes> GridFlow<N> {
 }
 
 impl<N: Nodes> Flow for GridFlow<N> {
-    type Cursor = Place;
+    type Cursor = ParticlePosition;
 
-    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Place>, Miss> {
-        let found = self.start(x)?.map(|spot| Place { spot, kept_fringe: None });
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<ParticlePosition>, Miss> {
+        let found = self.start(x)?.map(|spot| ParticlePosition { spot, kept_fringe: None });
         self.value(found.ok_or(Exit::Left))
     }
 
-    fn at(&mut self, x: [f64; 3], from: &Place) -> Result<Sample<Place>, Miss> {
+    fn at(&mut self, x: [f64; 3], from: &ParticlePosition) -> Result<Sample<ParticlePosition>, Miss> {
         let found = self.locate(x, from)?;
         self.value(found)
     }
 
-    fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
+    fn length_scale(&mut self, at: &ParticlePosition) -> Result<f64, Miss> {
         self.cell_length(at.spot.cell)
     }
 }

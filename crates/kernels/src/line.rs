@@ -70,7 +70,7 @@ pub enum Half {
 }
 
 #[derive(Copy, Clone, Debug)]
-struct Point {
+struct LinePoint {
     x: [f64; 3],
     time: f64,
     zone: i32,
@@ -81,7 +81,7 @@ const SOON: usize = 32;
 
 #[derive(Clone, Debug, Default)]
 struct HalfLine {
-    points: Vec<Point>,
+    points: Vec<LinePoint>,
     fields: Vec<f64>,
     length: f64,
     reason: Option<Reason>,
@@ -153,13 +153,13 @@ impl Line {
             // Most lines cross dozens of cells: three times less to grow.
             h.points.reserve(32);
         }
-        h.points.push(Point { x, time, zone: zone as i32 + 1 });
+        h.points.push(LinePoint { x, time, zone: zone as i32 + 1 });
         h.fields.extend(fields);
     }
     /// Adds a point at a time, to a half that is not traced backward: there times stay as they are given.
     pub fn push_at(&mut self, x: [f64; 3], time: f64, zone: u32, fields: impl Iterator<Item = f64>) {
         let h = if self.seed.points.is_empty() { &mut self.seed } else { &mut self.halves[1] };
-        h.points.push(Point { x, time, zone: zone as i32 + 1 });
+        h.points.push(LinePoint { x, time, zone: zone as i32 + 1 });
         h.fields.extend(fields);
     }
     /// The last point of the half that is traced forward, or the seed: position, 0-based zone, fields.
@@ -280,10 +280,10 @@ impl Line {
             }
         };
         let half = |h: &HalfLine| {
-            soon(h.points.len(), h.points.capacity(), 1) * size_of::<Point>()
+            soon(h.points.len(), h.points.capacity(), 1) * size_of::<LinePoint>()
                 + soon(h.fields.len(), h.fields.capacity(), self.fields) * 8
         };
-        self.halves.iter().map(half).sum::<usize>() + size_of::<Point>() + 8 * self.fields
+        self.halves.iter().map(half).sum::<usize>() + size_of::<LinePoint>() + 8 * self.fields
     }
     /// Keeps what it has, of a line that is not traced backward.
     pub(crate) fn save(&self, to: &mut Saver) {

@@ -6,10 +6,10 @@
 
 use crate::line::{Joined, Reason};
 use crate::pathline::{PathOptions, Pathline};
-use crate::streamline::{Progress, Seed};
+use crate::streamline::{Seed, StepProgress};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
+use field::locator::CellId;
 use field::nodes::{Miss, Nodes};
-use field::space::CellId;
 
 /// How particles are followed.
 #[derive(Clone, Debug)]
@@ -165,9 +165,9 @@ impl UnsteadyLine for Particle {
         flow: &mut UnsteadyFlow<N>,
         options: &ParticleOptions,
         lane: usize,
-    ) -> Result<Progress, Miss> {
+    ) -> Result<StepProgress, Miss> {
         if self.is_there(options) {
-            return Ok(Progress::Done);
+            return Ok(StepProgress::Done);
         }
         match options.within {
             None => {
@@ -179,7 +179,7 @@ impl UnsteadyLine for Particle {
                 self.stay_within(before, within);
             }
         }
-        Ok(if self.is_there(options) { Progress::Done } else { Progress::Yield })
+        Ok(if self.is_there(options) { StepProgress::Done } else { StepProgress::Yield })
     }
 
     fn fail(&mut self) {

@@ -3,30 +3,30 @@
 //! Steps end at the times of the series, where linear interpolation has a kink: so a method keeps its order, and a step needs the pages
 //! of two steps of the series at most. Steps are made in physical space, each stage located in the grid as it is then.
 
-use crate::flow::{Flow, Place, Sample};
+use crate::flow::{Flow, ParticlePosition, Sample};
 use crate::line::{Half, Joined, Line, Reason};
 pub use crate::pathoptions::PathOptions;
 use crate::rk::{Method, Stepper, Tried};
 use crate::saved::{Saved, Saver};
 use crate::streamline::physical::SMALLEST;
 use crate::streamline::walls::{facing, is_wall_between};
-use crate::streamline::{distance, growth, next_step, Progress, Seed, SHRINK_MIN};
+use crate::streamline::{distance, growth, next_step, Seed, StepProgress, SHRINK_MIN};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
+use field::locator::{Blank, CellId};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
-use field::space::{Blank, CellId};
 
 /// A step may be longer by this factor where it gets to a time of the series. Less than any step is shortened by.
 const STRETCH: f64 = 1.0 + 1e-10;
 
 #[derive(Clone, Debug)]
-enum State {
+enum PathlineState {
     /// The seed is to be located.
     Locate,
     /// The particle comes to a time of the series, with this vector: the steps between which it is change.
-    Enter(Place, [f64; 3]),
+    Enter(ParticlePosition, [f64; 3]),
     /// A step is under way.
-    Run(Box<Stepper<Place>>, Place),
+    Run(Box<Stepper<ParticlePosition>>, ParticlePosition),
     Finished,
 }
 
@@ -34,7 +34,7 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Pathline {
     seed: Seed,
-    state: State,
+    state: PathlineState,
     x: [f64; 3],
     time: f64,
     /// The step of the series at or before the present time.
@@ -50,7 +50,7 @@ pub struct Pathline {
     /// The time of the last point that was kept.
     last_kept: f64,
     /// Where it is, once it has come to the end of the time: there it may go on.
-    arrived: Option<Place>,
+    arrived: Option<ParticlePosition>,
     /// Step, as a share of the time that a cell takes, below which one that leads out of the grid ends the line.
     smallest: f64,
     sampled: Vec<f64>,
@@ -68,7 +68,7 @@ impl UnsteadyLine for Pathline {
     }
 
     fn bytes(&self) -> usize {
-        self.bytes_under_way() - if matches!(self.state, State::Run(..)) { 0 } else { Self::step_bytes() }
+        self.bytes_under_way() - if matches!(self.state, PathlineState::Run(..)) { 0 } else { Self::step_bytes() }
     }
 
     fn most_bytes(_options: &PathOptions) -> usize {
@@ -76,7 +76,7 @@ impl UnsteadyLine for Pathline {
     }
 
     fn step_bytes() -> usize {
-        core::mem::size_of::<Stepper<Place>>()
+        core::mem::size_of::<Stepper<ParticlePosition>>()
     }
 
     fn step<N: Nodes>(
@@ -84,17 +84,17 @@ impl UnsteadyLine for Pathline {
         flow: &mut UnsteadyFlow<N>,
         options: &PathOptions,
         lane: usize,
-    ) -> Result<Progress, Miss> {
+    ) -> Result<StepProgress, Miss> {
         match &self.state {
-            State::Locate => self.locate(flow, options, lane)?,
-            State::Enter(place, _) => {
+            PathlineState::Locate => self.locate(flow, options, lane)?,
+            PathlineState::Enter(place, _) => {
                 let place = *place;
                 self.enter(flow, options, place, lane)?;
             }
-            State::Run(..) => self.run(flow, options, lane)?,
-            State::Finished => {}
+            PathlineState::Run(..) => self.run(flow, options, lane)?,
+            PathlineState::Finished => {}
         }
-        Ok(if matches!(self.state, State::Finished) { Progress::Done } else { Progress::Yield })
+        Ok(if matches!(self.state, PathlineState::Finished) { StepProgress::Done } else { StepProgress::Yield })
     }
 
     fn window(&self) -> u32 {
@@ -103,8 +103,8 @@ impl UnsteadyLine for Pathline {
 
     fn place(&self) -> Option<CellId> {
         match &self.state {
-            State::Enter(place, _) | State::Run(_, place) => Some(place.spot.cell),
-            State::Locate | State::Finished => self.arrived.map(|place| place.spot.cell),
+            PathlineState::Enter(place, _) | PathlineState::Run(_, place) => Some(place.spot.cell),
+            PathlineState::Locate | PathlineState::Finished => self.arrived.map(|place| place.spot.cell),
         }
     }
 
@@ -119,13 +119,13 @@ impl UnsteadyLine for Pathline {
         lane: usize,
         cells: &mut dyn FnMut(CellId),
     ) {
-        let State::Enter(place, v) = &self.state else { return };
+        let PathlineState::Enter(place, v) = &self.state else { return };
         let until = flow.series().edge_after(self.time, options.times[1]);
         flow.straight_on(lane, place, *v, until - self.time, cells);
     }
 
     fn put_away(&self, to: &mut Saver) -> bool {
-        let State::Enter(place, v) = &self.state else { return false };
+        let PathlineState::Enter(place, v) = &self.state else { return false };
         to.place_short(place);
         to.floats(v);
         to.floats(&self.x);
@@ -147,7 +147,7 @@ impl UnsteadyLine for Pathline {
         (p.steps, all) = from.halves()?;
         p.all = all == 1;
         p.line = Line::restore(from, fields)?;
-        p.state = State::Enter(place, v);
+        p.state = PathlineState::Enter(place, v);
         Some(p)
     }
 
@@ -204,7 +204,7 @@ impl Pathline {
         line.begin(Half::Forward);
         Self {
             seed,
-            state: State::Locate,
+            state: PathlineState::Locate,
             x: [0.0; 3],
             time,
             all: false,
@@ -232,7 +232,7 @@ impl Pathline {
         (p.time, p.x, p.h, p.steps) = (from.float()?, from.three()?, from.float()?, from.small()?);
         p.line = Line::restore(from, fields)?;
         p.last_kept = p.line.last_time().unwrap_or(f64::NAN);
-        p.state = State::Finished;
+        p.state = PathlineState::Finished;
         match state {
             ENDED => {}
             ARRIVED => {
@@ -241,7 +241,7 @@ impl Pathline {
                     p.arrived = Some(place);
                 } else {
                     p.line.go_on();
-                    p.state = State::Enter(place, [0.0; 3]);
+                    p.state = PathlineState::Enter(place, [0.0; 3]);
                 }
             }
             _ => return None,
@@ -276,7 +276,7 @@ impl Pathline {
 
     /// Whether its seed was looked for.
     pub(crate) fn is_located(&self) -> bool {
-        !matches!(self.state, State::Locate)
+        !matches!(self.state, PathlineState::Locate)
     }
 
     /// When it is.
@@ -302,7 +302,7 @@ impl Pathline {
     /// Makes the next step no longer than a time. Stages that it has are of a longer one.
     pub(crate) fn at_most(&mut self, h: f64) {
         self.h = self.h.min(h);
-        if let State::Run(stepper, _) = &mut self.state {
+        if let PathlineState::Run(stepper, _) = &mut self.state {
             stepper.restart();
         }
     }
@@ -310,7 +310,7 @@ impl Pathline {
     /// Ends the line where it is.
     pub(crate) fn end(&mut self, reason: Reason) {
         self.line.end(reason);
-        self.state = State::Finished;
+        self.state = PathlineState::Finished;
     }
 
     fn locate<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, options: &PathOptions, lane: usize) -> Result<(), Miss> {
@@ -324,13 +324,13 @@ impl Pathline {
             self.end(Reason::Left);
             return Ok(());
         };
-        let place = Place { spot, kept_fringe: None };
+        let place = ParticlePosition { spot, kept_fringe: None };
         match flow.value(place)? {
             Sample::Value(v, place) => {
                 let stopped = self.is_to_stop(flow, options, &place)?;
                 self.record(flow, &place, x, self.time)?;
                 (self.x, self.interval) = (x, interval);
-                self.state = State::Run(flow.stepper(v, place), place);
+                self.state = PathlineState::Run(flow.stepper(v, place), place);
                 if stopped {
                     self.end(Reason::Stopped);
                 } else if self.time == options.times[1] {
@@ -347,7 +347,7 @@ impl Pathline {
         &mut self,
         flow: &mut UnsteadyFlow<N>,
         options: &PathOptions,
-        place: Place,
+        place: ParticlePosition,
         lane: usize,
     ) -> Result<(), Miss> {
         let Some(interval) = flow.series().interval(self.time, options.forward()) else {
@@ -369,7 +369,7 @@ impl Pathline {
         }
         if flow.grid.space.shape(place.spot.cell)?.blank == Blank::Hole {
             match flow.grid.cross(V4::from_xyz(self.x), place.spot.cell.zone, None, true)? {
-                Some(spot) => place = Place { spot, kept_fringe: None },
+                Some(spot) => place = ParticlePosition { spot, kept_fringe: None },
                 None => {
                     self.end(Reason::Hole);
                     return Ok(());
@@ -379,7 +379,7 @@ impl Pathline {
         match flow.value(place)? {
             Sample::Value(v, place) => {
                 self.interval = interval;
-                self.state = State::Run(flow.stepper(v, place), place);
+                self.state = PathlineState::Run(flow.stepper(v, place), place);
             }
             Sample::Outside(exit) => self.end(exit.reason(false)),
         }
@@ -387,7 +387,7 @@ impl Pathline {
     }
 
     fn run<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, o: &PathOptions, lane: usize) -> Result<(), Miss> {
-        let State::Run(stepper, at) = &mut self.state else { return Ok(()) };
+        let PathlineState::Run(stepper, at) = &mut self.state else { return Ok(()) };
         let (x0, forward) = (self.x, o.forward());
         let sign = if forward { 1.0 } else { -1.0 };
         flow.go_to(lane, self.interval, self.time);
@@ -507,10 +507,10 @@ impl Pathline {
         }
         if at_stop {
             self.turn(flow, o);
-            if let State::Run(stepper, _) = core::mem::replace(&mut self.state, State::Enter(end, v1)) {
+            if let PathlineState::Run(stepper, _) = core::mem::replace(&mut self.state, PathlineState::Enter(end, v1)) {
                 flow.take_back(stepper);
             }
-        } else if let State::Run(stepper, at) = &mut self.state {
+        } else if let PathlineState::Run(stepper, at) = &mut self.state {
             stepper.begin(v1, end);
             *at = end;
         }
@@ -525,7 +525,7 @@ impl Pathline {
         &mut self,
         flow: &mut UnsteadyFlow<N>,
         o: &PathOptions,
-        place: &Place,
+        place: &ParticlePosition,
     ) -> Result<bool, Miss> {
         let Some(stop) = &o.stop else { return Ok(false) };
         self.sampled.clear();
@@ -540,7 +540,7 @@ impl Pathline {
     }
 
     /// Adds the point where the particle is, if it was not kept: it gets no further.
-    fn record_last<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, place: &Place) -> Result<(), Miss> {
+    fn record_last<N: Nodes>(&mut self, flow: &mut UnsteadyFlow<N>, place: &ParticlePosition) -> Result<(), Miss> {
         if self.last_kept == self.time {
             return Ok(());
         }
@@ -551,7 +551,7 @@ impl Pathline {
     fn record<N: Nodes>(
         &mut self,
         flow: &mut UnsteadyFlow<N>,
-        place: &Place,
+        place: &ParticlePosition,
         x: [f64; 3],
         time: f64,
     ) -> Result<(), Miss> {

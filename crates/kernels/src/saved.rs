@@ -1,9 +1,9 @@
 //! What is kept of a line that may go on: numbers one after the other, little-endian, without gaps. Whoever keeps them sees to it that
 //! they come back as they were; here it is only checked that they suffice.
 
-use crate::flow::Place;
+use crate::flow::ParticlePosition;
 use crate::line::Reason;
-use field::shape::{CellId, Spot};
+use field::shape::{CellId, CellPoint};
 
 /// Writes the state of a line.
 #[derive(Debug, Default)]
@@ -30,13 +30,13 @@ impl Saver {
     pub(crate) fn reason(&mut self, reason: Option<Reason>) {
         self.whole(reason.map_or(u64::MAX, |r| r as u64));
     }
-    pub(crate) fn place(&mut self, place: &Place) {
+    pub(crate) fn place(&mut self, place: &ParticlePosition) {
         self.cell(place.spot.cell);
         self.floats(&place.spot.rst);
         self.cell(place.kept_fringe.unwrap_or(CellId::NOWHERE));
     }
     /// The same in fewer bytes.
-    pub(crate) fn place_short(&mut self, place: &Place) {
+    pub(crate) fn place_short(&mut self, place: &ParticlePosition) {
         self.cell_short(place.spot.cell);
         self.floats(&place.spot.rst);
         self.cell_short(place.kept_fringe.unwrap_or(CellId::NOWHERE));
@@ -89,16 +89,22 @@ impl Saved<'_> {
             code => Reason::ALL.iter().find(|r| **r as u64 == code).map(|r| Some(*r)),
         }
     }
-    pub(crate) fn place(&mut self) -> Option<Place> {
+    pub(crate) fn place(&mut self) -> Option<ParticlePosition> {
         let cell = self.cell()?;
         let rst = self.three()?;
         let kept = self.cell()?;
-        Some(Place { spot: Spot { cell, rst }, kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE) })
+        Some(ParticlePosition {
+            spot: CellPoint { cell, rst },
+            kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE),
+        })
     }
     /// One of [`Saver::place_short`].
-    pub(crate) fn place_short(&mut self) -> Option<Place> {
+    pub(crate) fn place_short(&mut self) -> Option<ParticlePosition> {
         let (cell, rst, kept) = (self.cell_short()?, self.three()?, self.cell_short()?);
-        Some(Place { spot: Spot { cell, rst }, kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE) })
+        Some(ParticlePosition {
+            spot: CellPoint { cell, rst },
+            kept_fringe: Some(kept).filter(|c| *c != CellId::NOWHERE),
+        })
     }
     fn cell_short(&mut self) -> Option<CellId> {
         let ((zone, i), (j, k)) = (self.halves()?, self.halves()?);

@@ -6,10 +6,10 @@
 use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
 use crate::saved::{Saved, Saver};
-use crate::streamline::{Progress, Seed};
+use crate::streamline::{Seed, StepProgress};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
+use field::locator::CellId;
 use field::nodes::{Miss, Nodes};
-use field::space::CellId;
 use std::sync::Arc;
 
 /// How streaklines are made.
@@ -101,9 +101,9 @@ impl UnsteadyLine for Streakline {
         flow: &mut UnsteadyFlow<N>,
         options: &StreakOptions,
         lane: usize,
-    ) -> Result<Progress, Miss> {
+    ) -> Result<StepProgress, Miss> {
         if self.line.ended().is_some() {
-            return Ok(Progress::Done);
+            return Ok(StepProgress::Done);
         }
         let forward = options.path.forward();
         while let Some(p) = self.particles.get_mut(self.current) {
@@ -113,7 +113,7 @@ impl UnsteadyLine for Streakline {
                 continue;
             }
             p.step(flow, &options.path, lane)?;
-            return Ok(Progress::Yield);
+            return Ok(StepProgress::Yield);
         }
         // All of them are at one time.
         self.found |= self.particles.iter().any(Pathline::was_found);
@@ -127,20 +127,20 @@ impl UnsteadyLine for Streakline {
                 self.last_due = true;
                 self.before_last = (self.ended, self.released);
                 self.release(options, |t| t == now);
-                return Ok(Progress::Yield);
+                return Ok(StepProgress::Yield);
             }
             self.take_down();
         }
         if now == stop {
             let reason = if self.particles.is_empty() { self.ended.unwrap_or(Reason::Left) } else { Reason::Time };
             self.line.end(reason);
-            return Ok(Progress::Done);
+            return Ok(StepProgress::Done);
         }
         let until = options.path.round_after(flow.series(), now);
         (self.until, self.last_due, self.current) = (until, false, 0);
         self.release(options, |t| if forward { t < until } else { t > until });
         self.window = self.window.max(flow.series().window_at(now, options.path.times));
-        Ok(Progress::Yield)
+        Ok(StepProgress::Yield)
     }
 
     fn window(&self) -> u32 {

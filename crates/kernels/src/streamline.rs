@@ -1,26 +1,26 @@
 //! The streamline of one seed as a restartable task.
 
-mod beyond;
+mod crossing;
 mod lanes;
 mod options;
 pub(crate) mod physical;
 pub(crate) mod walls;
 
-use crate::cellstep::{rate, CellStep, Rate, Within};
-use crate::flow::{Exit, GridFlow, Place};
+use crate::cellstep::{rate, CellStep, Rate, StepContext};
+use crate::flow::{Exit, GridFlow, ParticlePosition};
 use crate::line::{Half, Joined, Line, Reason};
 use crate::rk::Stepper;
 use field::cell::interpolate_scalar;
+use field::locator::{Blank, CellGeometry, CellId, CellPoint};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
-use field::space::{Blank, CellId, Shape, Spot};
 pub use lanes::step_lanes;
 pub use options::{Direction, Integrator, Options, Seed, TerminalSpeed};
 use walls::{is_wall, rests_on_wall};
 
 /// What a step came to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum StepProgress {
     /// The task is finished.
     Done,
     /// Pages are absent: they are listed by the accessor. Nothing has changed.
@@ -38,17 +38,17 @@ pub(crate) struct Face {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum StreamlineState {
     /// The seed is to be located.
     Locate,
     /// A step within a cell comes next.
-    Run(Place),
+    Run(ParticlePosition),
     /// The particle stands on a face and is to be found beyond it: in another zone, or across a seam.
-    Beyond(Place, Face, Exit),
+    Beyond(ParticlePosition, Face, Exit),
     /// The particle came to rest; the face says whether that is a wall.
-    Rest(Place, Option<Face>),
+    Rest(ParticlePosition, Option<Face>),
     /// A step in physical space is under way.
-    Physical(Box<Stepper<Place>>, Place),
+    Physical(Box<Stepper<ParticlePosition>>, ParticlePosition),
     Finished,
 }
 
@@ -57,9 +57,9 @@ enum State {
 pub struct Streamline {
     seed: Seed,
     sign: f64,
-    state: State,
+    state: StreamlineState,
     /// Where the seed was found: the second half starts there.
-    origin: Option<(Place, [f64; 3])>,
+    origin: Option<(ParticlePosition, [f64; 3])>,
     /// Rate at the current point, if the last step left it, and its cell.
     carried: Option<(CellId, Rate)>,
     /// Steps for which the low order is not tried.
@@ -100,7 +100,7 @@ impl Streamline {
         Self {
             seed,
             sign,
-            state: State::Locate,
+            state: StreamlineState::Locate,
             origin: None,
             carried: None,
             high: 0,
@@ -133,36 +133,36 @@ impl Streamline {
     /// Ends the line where it is because a page of it failed.
     pub fn fail(&mut self) {
         self.line.end(Reason::Failed);
-        self.state = State::Finished;
+        self.state = StreamlineState::Finished;
     }
 
     /// One restartable step: on `Err` nothing has changed.
     ///
     /// # Errors
     /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
-    pub fn step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<Progress, Miss> {
-        let mut result = Ok(Progress::Done);
+    pub fn step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<StepProgress, Miss> {
+        let mut result = Ok(StepProgress::Done);
         step_lanes(flow, options, [Some(self), None, None, None], |_, _, _, r| result = r);
         result
     }
 
-    fn progress(&self) -> Progress {
-        if matches!(self.state, State::Finished) {
-            Progress::Done
+    fn progress(&self) -> StepProgress {
+        if matches!(self.state, StreamlineState::Finished) {
+            StepProgress::Done
         } else {
-            Progress::Yield
+            StepProgress::Yield
         }
     }
 
     #[inline(never)]
     fn rare_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
         match &self.state {
-            State::Locate => self.locate(flow, options),
-            State::Beyond(place, face, exit) => {
+            StreamlineState::Locate => self.locate(flow, options),
+            StreamlineState::Beyond(place, face, exit) => {
                 let (place, face, exit) = (*place, *face, *exit);
                 self.beyond(flow, options, place, face, exit)
             }
-            State::Rest(place, face) => {
+            StreamlineState::Rest(place, face) => {
                 let (place, face) = (*place, *face);
                 let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
                 let wall = match face {
@@ -177,8 +177,8 @@ impl Streamline {
                 };
                 self.end_half(flow, options, reason)
             }
-            State::Physical(..) => self.physical_step(flow, options),
-            State::Run(_) | State::Finished => Ok(()),
+            StreamlineState::Physical(..) => self.physical_step(flow, options),
+            StreamlineState::Run(_) | StreamlineState::Finished => Ok(()),
         }
     }
 
@@ -186,10 +186,10 @@ impl Streamline {
         let found = self.seed.place(flow)?;
         let Some((spot, x)) = found else {
             self.line.end(Reason::Left);
-            self.state = State::Finished;
+            self.state = StreamlineState::Finished;
             return Ok(());
         };
-        let place = Place { spot, kept_fringe: None };
+        let place = ParticlePosition { spot, kept_fringe: None };
         self.origin = Some((place, x));
         // Everything that the first step needs is loaded before anything changes.
         flow.space.full(spot.cell)?;
@@ -203,7 +203,7 @@ impl Streamline {
         &mut self,
         flow: &mut GridFlow<N>,
         options: &Options,
-        place: Place,
+        place: ParticlePosition,
         x: [f64; 3],
     ) -> Result<(), Miss> {
         let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
@@ -218,17 +218,17 @@ impl Streamline {
         self.line.begin(if self.sign < 0.0 { Half::Backward } else { Half::Forward });
         self.fastest = v.length3();
         self.state = if options.terminal_speed.rests(self.fastest, self.fastest) {
-            State::Rest(place, None)
+            StreamlineState::Rest(place, None)
         } else {
             Self::running(options, place, v)
         };
         Ok(())
     }
 
-    fn running(options: &Options, place: Place, v: V4) -> State {
+    fn running(options: &Options, place: ParticlePosition, v: V4) -> StreamlineState {
         match options.method {
-            Integrator::Rk45 => State::Run(place),
-            _ => State::Physical(Box::new(Stepper::new(v.xyz(), place)), place),
+            Integrator::Rk45 => StreamlineState::Run(place),
+            _ => StreamlineState::Physical(Box::new(Stepper::new(v.xyz(), place)), place),
         }
     }
 
@@ -244,7 +244,7 @@ impl Streamline {
             }
             _ => {
                 self.line.end(reason);
-                self.state = State::Finished;
+                self.state = StreamlineState::Finished;
                 Ok(())
             }
         }
@@ -256,7 +256,7 @@ impl Streamline {
         &mut self,
         flow: &mut GridFlow<N>,
         options: &Options,
-        spot: &Spot,
+        spot: &CellPoint,
         x: [f64; 3],
         dt: f64,
     ) -> Result<(), Miss> {
@@ -275,7 +275,7 @@ impl Streamline {
         &mut self,
         flow: &mut GridFlow<N>,
         options: &Options,
-        place: Place,
+        place: ParticlePosition,
         low_failed: bool,
     ) -> Result<(), Miss> {
         let x0 = self.x;
@@ -284,11 +284,11 @@ impl Streamline {
         let l = flow.space.full(cell)?;
         if l.blank == Blank::Hole {
             let face = self.entered.unwrap_or(Face { cell, axis: 0, side: 0 });
-            self.state = State::Beyond(settled, face, Exit::Hole);
+            self.state = StreamlineState::Beyond(settled, face, Exit::Hole);
             return Ok(());
         }
         let (map, vector, thin) = (&l.map(), &l.vector, l.thin);
-        let within = Within::new(map, vector, thin);
+        let within = StepContext::new(map, vector, thin);
         let q0 = settled.spot.rst;
         let y0 = V4::from_xyz(q0);
         let k0 = match self.carried {
@@ -342,7 +342,7 @@ impl Streamline {
         let mut dt = h;
         let mut face = None;
         let end = y.xyz();
-        if !Shape::holds(thin, end) {
+        if !CellGeometry::holds(thin, end) {
             let dense = step.dense();
             let mut along = [false; 3];
             while let Some((theta, axis, side)) = dense.crossing(end, thin, along) {
@@ -384,7 +384,7 @@ impl Streamline {
         } else if dt > 0.0 && self.line.half_steps() + 1 >= options.max_steps {
             ended = Some(Reason::Steps);
         }
-        let spot = Spot { cell, rst };
+        let spot = CellPoint { cell, rst };
         let speed = vector.at(rst).length3();
         if let Some(reason) = ended {
             // The second half needs the seed's cell: that is asked for before anything changes.
@@ -395,14 +395,14 @@ impl Streamline {
             self.line.advance(chord);
             return self.end_half(flow, options, reason);
         }
-        let inside_end = Shape::holds(thin, end);
+        let inside_end = CellGeometry::holds(thin, end);
         self.carried = (face.is_none() && inside_end).then(|| (cell, Rate { r: step.end_rate(), det: k0.det }));
         self.high = high;
         if dt <= 0.0 {
             // Nothing to record: the particle starts on the face by which it leaves.
             self.stood = self.stood.saturating_add(1);
             self.h = bound;
-            let next = Place { spot, kept_fringe: settled.kept_fringe };
+            let next = ParticlePosition { spot, kept_fringe: settled.kept_fringe };
             self.go_over(flow, next, face);
             return Ok(());
         }
@@ -412,9 +412,9 @@ impl Streamline {
         self.x = x;
         self.h = h_next;
         self.fastest = self.fastest.max(speed);
-        let next = Place { spot, kept_fringe: settled.kept_fringe };
+        let next = ParticlePosition { spot, kept_fringe: settled.kept_fringe };
         if options.terminal_speed.rests(speed, self.fastest) {
-            self.state = State::Rest(next, face);
+            self.state = StreamlineState::Rest(next, face);
         } else {
             self.go_over(flow, next, face);
         }
@@ -441,17 +441,17 @@ impl Streamline {
 
     /// Goes on in the same cell, over a face to the next, or beyond the zone.
     #[inline(always)]
-    fn go_over<N: Nodes>(&mut self, flow: &GridFlow<N>, next: Place, face: Option<Face>) {
+    fn go_over<N: Nodes>(&mut self, flow: &GridFlow<N>, next: ParticlePosition, face: Option<Face>) {
         self.state = match face {
-            None => State::Run(next),
+            None => StreamlineState::Run(next),
             Some(f) => {
                 self.entered = face;
                 match neighbour(flow, next, f) {
                     Some(n) => {
                         flow.space.prefetch(n.spot.cell);
-                        State::Run(n)
+                        StreamlineState::Run(n)
                     }
-                    None => State::Beyond(next, f, Exit::Left),
+                    None => StreamlineState::Beyond(next, f, Exit::Left),
                 }
             }
         };
@@ -506,7 +506,7 @@ fn on_cell(q: [f64; 3], thin: [bool; 3]) -> [f64; 3] {
 
 /// The cell beyond a face of the same zone: the fractions along the face are the same there.
 #[inline(always)]
-fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: Place, face: Face) -> Option<Place> {
+fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: ParticlePosition, face: Face) -> Option<ParticlePosition> {
     let cells = flow.space.nodes.zones()[face.cell.zone as usize].cells();
     let at = face.cell.ijk[face.axis];
     let to = if face.side == 1 {
@@ -521,5 +521,5 @@ fn neighbour<N: Nodes>(flow: &GridFlow<N>, place: Place, face: Face) -> Option<P
     let spot = place.spot;
     let ijk = core::array::from_fn(|a| if a == face.axis { to } else { spot.cell.ijk[a] });
     let rst = core::array::from_fn(|a| if a == face.axis { f64::from(1 - face.side) } else { spot.rst[a] });
-    Some(Place { spot: Spot { cell: CellId { zone: spot.cell.zone, ijk }, rst }, ..place })
+    Some(ParticlePosition { spot: CellPoint { cell: CellId { zone: spot.cell.zone, ijk }, rst }, ..place })
 }

@@ -13,7 +13,7 @@
 
 use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
-use crate::streamline::{distance, Progress, Seed};
+use crate::streamline::{distance, Seed, StepProgress};
 use crate::unsteady::{UnsteadyFlow, UnsteadyLine};
 use field::nodes::{Miss, Nodes};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ const CLOSEST: f64 = 1.0 / (1 << 20) as f64;
 
 /// A particle of the curve.
 #[derive(Clone, Debug)]
-struct Point {
+struct CurvePoint {
     s: f64,
     particle: Pathline,
 }
@@ -60,7 +60,7 @@ pub struct Timeline {
     curve: Arc<[[f64; 3]]>,
     fields: usize,
     /// By parameter.
-    points: Vec<Point>,
+    points: Vec<CurvePoint>,
     /// The one that goes on next.
     current: usize,
     /// The time that all of them go to.
@@ -103,8 +103,8 @@ impl Timeline {
         core::array::from_fn(|c| if f == 0.0 { a[c] } else { a[c] + (b[c] - a[c]) * f })
     }
 
-    fn released(&self, s: f64, time: f64) -> Point {
-        Point { s, particle: Pathline::released_at(Seed::Physical(self.at(s)), time, self.fields) }
+    fn released(&self, s: f64, time: f64) -> CurvePoint {
+        CurvePoint { s, particle: Pathline::released_at(Seed::Physical(self.at(s)), time, self.fields) }
     }
 
     /// Puts particles in where neighbours are too far apart; whether any was.
@@ -135,7 +135,7 @@ impl Timeline {
         if put_in.is_empty() {
             return false;
         }
-        let new: Vec<Point> = put_in.into_iter().map(|s| self.released(s, o.path.times[0])).collect();
+        let new: Vec<CurvePoint> = put_in.into_iter().map(|s| self.released(s, o.path.times[0])).collect();
         self.points.reserve_exact(new.len());
         self.points.extend(new);
         self.points.sort_by(|a, b| a.s.total_cmp(&b.s));
@@ -178,7 +178,7 @@ impl UnsteadyLine for Timeline {
 
     fn bytes(&self) -> usize {
         // All particles but the one that goes are of one size, those not yet let go of less.
-        let of = |p: Option<&Point>| p.map_or(0, |p| p.particle.bytes_under_way());
+        let of = |p: Option<&CurvePoint>| p.map_or(0, |p| p.particle.bytes_under_way());
         let each = of(self.points.first()).max(of(self.points.get(self.current))) + size_of::<f64>();
         // What is put in next may double them.
         let room = 2 * self.points.len().max(self.points.capacity() / 2);
@@ -190,19 +190,19 @@ impl UnsteadyLine for Timeline {
         flow: &mut UnsteadyFlow<N>,
         options: &TimelineOptions,
         lane: usize,
-    ) -> Result<Progress, Miss> {
+    ) -> Result<StepProgress, Miss> {
         if self.line.ended().is_some() {
-            return Ok(Progress::Done);
+            return Ok(StepProgress::Done);
         }
         let forward = options.path.forward();
-        while let Some(Point { particle: p, .. }) = self.points.get_mut(self.current) {
+        while let Some(CurvePoint { particle: p, .. }) = self.points.get_mut(self.current) {
             let there = if forward { p.time() >= self.until } else { p.time() <= self.until };
             if p.ended().is_some() || (there && p.is_located()) {
                 self.current += 1;
                 continue;
             }
             p.step(flow, &options.path, lane)?;
-            return Ok(Progress::Yield);
+            return Ok(StepProgress::Yield);
         }
         // All of them are at one time, or further.
         let (now, [release, stop]) = (self.until, options.path.times);
@@ -211,7 +211,7 @@ impl UnsteadyLine for Timeline {
             if self.refine(options) {
                 // Those that were put in go all the way after the others.
                 self.until = release;
-                return Ok(Progress::Yield);
+                return Ok(StepProgress::Yield);
             }
             if now == stop || options.path.stops_at(now) {
                 self.take_down(release);
@@ -230,7 +230,7 @@ impl UnsteadyLine for Timeline {
                 self.found = self.points.iter().any(|p| p.particle.was_found());
                 self.points = Vec::new();
                 self.line.end(reason);
-                return Ok(Progress::Done);
+                return Ok(StepProgress::Done);
             }
         }
         let next = options.path.round_after(flow.series(), now);
@@ -238,7 +238,7 @@ impl UnsteadyLine for Timeline {
             self.front = next;
         }
         self.until = next;
-        Ok(Progress::Yield)
+        Ok(StepProgress::Yield)
     }
 
     /// Particles that are put in go all the way after the others: no segment is over before the end.

@@ -4,17 +4,17 @@
 //! grid as it is at the moment, and a cell that is blanked out at either step is no place for it. Answers depend on where and when,
 //! never on what was asked before.
 
-use crate::flow::{Exit, Flow, GridFlow, Place, Sample, ZoneOrder};
+use crate::flow::{Exit, Flow, GridFlow, ParticlePosition, Sample, ZoneOrder};
 use crate::line::Joined;
 use crate::rk::Stepper;
 use crate::saved::{Saved, Saver};
-use crate::streamline::{Progress, Seed};
-use field::between::Between;
+use crate::streamline::{Seed, StepProgress};
 use field::cell::{interpolate_scalar, Interpolant};
 use field::lattice::inside;
+use field::locator::{CellId, CellPoint, ZoneFields, ZoneLocator, KEPT, LANES};
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
-use field::space::{CellId, Space, Spot, ZoneFields, KEPT, LANES};
+use field::time_interpolated::TimeInterpolated;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -133,7 +133,7 @@ pub trait UnsteadyLine: Send + Sized {
         flow: &mut UnsteadyFlow<N>,
         options: &Self::Options,
         lane: usize,
-    ) -> Result<Progress, Miss>;
+    ) -> Result<StepProgress, Miss>;
     /// The window that it is in: how many times of the series it has come by.
     fn window(&self) -> u32;
     /// The cell in which it was last, if it is known: lines that are near each other read the same pages.
@@ -187,7 +187,7 @@ pub trait UnsteadyLine: Send + Sized {
 const LOOKS: f64 = 32.0;
 
 /// What is kept of a cell at the later step.
-struct Later {
+struct LaterCell {
     cell: CellId,
     vector: Interpolant,
     sampled: Vec<[f64; 8]>,
@@ -203,15 +203,15 @@ struct When {
 /// One worker's view of a series. Between zones it follows the conventions of [`GridFlow`].
 pub struct UnsteadyFlow<N> {
     /// Where things are, at the present moment.
-    pub grid: GridFlow<Between<N>>,
+    pub grid: GridFlow<TimeInterpolated<N>>,
     series: Arc<Series>,
     lane: usize,
     when: [When; LANES],
-    later: Box<[Later; KEPT * LANES]>,
+    later: Box<[LaterCell; KEPT * LANES]>,
     /// Steps that nobody makes at the moment: every particle begins one at each time of the series, and to ask for the memory each time
     /// took a twentieth of a run.
     #[expect(clippy::vec_box, reason = "what is kept is the memory of each")]
-    spare: Vec<Box<Stepper<Place>>>,
+    spare: Vec<Box<Stepper<ParticlePosition>>>,
 }
 
 /// Steps kept for who begins one next. As a rule a lane gives one back before it takes one.
@@ -224,9 +224,10 @@ impl<N: Nodes> UnsteadyFlow<N> {
     /// For a series without steps.
     pub fn new(nodes: N, series: Arc<Series>, order: ZoneOrder) -> Self {
         let fields = series.fields[0].clone();
-        let later = || Later { cell: CellId::NOWHERE, vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() };
+        let later =
+            || LaterCell { cell: CellId::NOWHERE, vector: Interpolant::new(&[V4::zero(); 8]), sampled: Vec::new() };
         Self {
-            grid: GridFlow::new(Space::new(Between::new(nodes), fields), order),
+            grid: GridFlow::new(ZoneLocator::new(TimeInterpolated::new(nodes), fields), order),
             series,
             lane: 0,
             when: [When { interval: u32::MAX, weight: 0.0 }; LANES],
@@ -236,7 +237,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 
     /// A step from a point whose vector is known.
-    pub(crate) fn stepper(&mut self, v: [f64; 3], at: Place) -> Box<Stepper<Place>> {
+    pub(crate) fn stepper(&mut self, v: [f64; 3], at: ParticlePosition) -> Box<Stepper<ParticlePosition>> {
         match self.spare.pop() {
             Some(mut stepper) => {
                 stepper.begin(v, at);
@@ -247,7 +248,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
     }
 
     /// Takes back a step that is done.
-    pub(crate) fn take_back(&mut self, stepper: Box<Stepper<Place>>) {
+    pub(crate) fn take_back(&mut self, stepper: Box<Stepper<ParticlePosition>>) {
         if self.spare.len() < SPARE {
             self.spare.push(stepper);
         }
@@ -294,7 +295,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
     pub fn straight_on(
         &mut self,
         lane: usize,
-        place: &Place,
+        place: &ParticlePosition,
         vector: [f64; 3],
         time: f64,
         cells: &mut dyn FnMut(CellId),
@@ -396,7 +397,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn value(&mut self, place: Place) -> Result<Sample<Place>, Miss> {
+    pub fn value(&mut self, place: ParticlePosition) -> Result<Sample<ParticlePosition>, Miss> {
         let (cell, rst) = (place.spot.cell, place.spot.rst);
         let first = self.grid.space.full(cell).map(|l| l.vector.at(rst));
         if !self.changes() {
@@ -413,7 +414,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
     ///
     /// # Errors
     /// [`Miss`].
-    pub fn sample(&mut self, place: &Place, out: &mut Vec<f64>) -> Result<(), Miss> {
+    pub fn sample(&mut self, place: &ParticlePosition, out: &mut Vec<f64>) -> Result<(), Miss> {
         let (cell, rst) = (place.spot.cell, place.spot.rst);
         let second = if self.changes() { self.load_later(cell).map(Some) } else { Ok(None) };
         let first = self.grid.space.full(cell);
@@ -434,7 +435,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
 }
 
 impl<N: Nodes> Flow for UnsteadyFlow<N> {
-    type Cursor = Place;
+    type Cursor = ParticlePosition;
 
     #[inline(always)]
     fn set_time(&mut self, time: f64) {
@@ -449,14 +450,14 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
         self.grid.space.nodes.set_weight(weight);
     }
 
-    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Place>, Miss> {
+    fn seed(&mut self, x: [f64; 3]) -> Result<Sample<ParticlePosition>, Miss> {
         match self.grid.start(x)? {
-            Some(spot) => self.value(Place { spot, kept_fringe: None }),
+            Some(spot) => self.value(ParticlePosition { spot, kept_fringe: None }),
             None => Ok(Sample::Outside(Exit::Left)),
         }
     }
 
-    fn at(&mut self, x: [f64; 3], from: &Place) -> Result<Sample<Place>, Miss> {
+    fn at(&mut self, x: [f64; 3], from: &ParticlePosition) -> Result<Sample<ParticlePosition>, Miss> {
         match self.grid.locate(x, from)? {
             Ok(place) => self.value(place),
             Err(exit) => Ok(Sample::Outside(exit)),
@@ -464,7 +465,7 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
     }
 
     #[inline(always)]
-    fn quick(&mut self, x: V4, from: &Place) -> Option<V4> {
+    fn quick(&mut self, x: V4, from: &ParticlePosition) -> Option<V4> {
         let lattice = self.grid.space.open_lattice(from.spot.cell.zone as usize)?;
         let (cell, rst) = lattice.cell(x);
         if !inside(rst) {
@@ -485,18 +486,18 @@ impl<N: Nodes> Flow for UnsteadyFlow<N> {
     }
 
     #[inline(always)]
-    fn quick_cursor(&mut self, x: V4, from: &Place) -> Place {
+    fn quick_cursor(&mut self, x: V4, from: &ParticlePosition) -> ParticlePosition {
         match self.grid.space.open_lattice(from.spot.cell.zone as usize) {
             Some(lattice) => {
                 let (cell, rst) = lattice.cell(x);
-                Place { spot: Spot { cell, rst: rst.xyz() }, kept_fringe: from.kept_fringe }
+                ParticlePosition { spot: CellPoint { cell, rst: rst.xyz() }, kept_fringe: from.kept_fringe }
             }
             None => *from,
         }
     }
 
     #[inline(always)]
-    fn length_scale(&mut self, at: &Place) -> Result<f64, Miss> {
+    fn length_scale(&mut self, at: &ParticlePosition) -> Result<f64, Miss> {
         self.grid.cell_length(at.spot.cell)
     }
 }

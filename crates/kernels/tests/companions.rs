@@ -3,23 +3,23 @@
 
 mod worlds;
 
-use field::flat::FlatNodes;
+use field::in_memory::FlatNodes;
 use field::nodes::{Each, Miss, Nodes, Zone};
 use field::simd::V4;
 use kernels::flow::GridFlow;
 use kernels::line::Joined;
 use kernels::rk::Method;
-use kernels::streamline::{step_lanes, Direction, Integrator, Options, Progress, Seed, Streamline, TerminalSpeed};
+use kernels::streamline::{step_lanes, Direction, Integrator, Options, Seed, StepProgress, Streamline, TerminalSpeed};
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 use std::collections::BTreeSet;
-use worlds::{flow, Kind, Random, World};
+use worlds::{flow, Roughness, SplitMix, World};
 
 /// Nodes in pages of 2x2x2 points that come and go, as a pager with hardly any memory would have it: within a step a page that
 /// is here stays, and one that is not may arrive.
 struct Flaky {
     inner: FlatNodes,
-    random: Random,
+    random: SplitMix,
     here: BTreeSet<PageId>,
     missing: Vec<PageId>,
 }
@@ -90,8 +90,8 @@ impl Nodes for Flaky {
     }
 }
 
-fn options(random: &mut Random, scale: f64) -> Options {
-    let maybe = |random: &mut Random, n: usize, value: f64| if random.once_in(n) { Some(value) } else { None };
+fn options(random: &mut SplitMix, scale: f64) -> Options {
+    let maybe = |random: &mut SplitMix, n: usize, value: f64| if random.once_in(n) { Some(value) } else { None };
     let length = scale * random.range(0.02, 1.5);
     Options {
         method: match random.below(8) {
@@ -117,8 +117,8 @@ fn options(random: &mut Random, scale: f64) -> Options {
     }
 }
 
-fn seed(random: &mut Random, world: &World, flow: &GridFlow<FlatNodes>) -> Seed {
-    let inside = |random: &mut Random| {
+fn seed(random: &mut SplitMix, world: &World, flow: &GridFlow<FlatNodes>) -> Seed {
+    let inside = |random: &mut SplitMix| {
         let zone = random.below(world.zones.len());
         let cells = flow.space.nodes.zones()[zone].cells();
         let snap = random.once_in(2);
@@ -149,7 +149,7 @@ fn seed(random: &mut Random, world: &World, flow: &GridFlow<FlatNodes>) -> Seed 
 fn alone(flow: &mut GridFlow<FlatNodes>, seed: &Seed, options: &Options) -> Joined {
     let mut line = Streamline::new(seed.clone(), options, 1);
     for _ in 0..200_000 {
-        if line.step(flow, options).expect("nothing is absent") == Progress::Done {
+        if line.step(flow, options).expect("nothing is absent") == StepProgress::Done {
             return line.into_line();
         }
     }
@@ -168,7 +168,7 @@ fn together<N: Nodes>(
     flow: &mut GridFlow<N>,
     seeds: &[Seed],
     options: &Options,
-    random: &mut Random,
+    random: &mut SplitMix,
     mut between: impl FnMut(&mut N, &[PageId]),
 ) -> Vec<Joined> {
     let mut lines: Vec<_> = seeds.iter().map(|s| Some(Streamline::new(s.clone(), options, 1))).collect();
@@ -192,12 +192,12 @@ fn together<N: Nodes>(
         // stages in physical space, it may keep.)
         let told = |l: &Streamline| format!("{l:?}");
         let before = taken.each_ref().map(|l| l.as_ref().map(told).filter(|t| t.contains("state: Run")));
-        let mut outcome = [Progress::Yield; 4];
+        let mut outcome = [StepProgress::Yield; 4];
         let each = taken.each_mut().map(Option::as_mut);
         step_lanes(flow, options, each, |lane, flow, line, result| match result {
             Ok(p) => outcome[lane] = p,
             Err(_) => {
-                outcome[lane] = Progress::Need;
+                outcome[lane] = StepProgress::Need;
                 assert!(!flow.space.nodes.missing().is_empty(), "absent, but nothing is missing");
                 if let (Some(before), Some(n)) = (&before[lane], lanes[lane]) {
                     assert_eq!(*before, told(line), "seed {n} changed");
@@ -211,10 +211,10 @@ fn together<N: Nodes>(
         });
         for lane in 0..4 {
             let (Some(n), Some(line)) = (lanes[lane], taken[lane].take()) else { continue };
-            if outcome[lane] != Progress::Need {
+            if outcome[lane] != StepProgress::Need {
                 wanted[n].clear();
             }
-            if outcome[lane] == Progress::Done {
+            if outcome[lane] == StepProgress::Done {
                 done[n] = Some(line.into_line());
             } else {
                 lines[n] = Some(line);
@@ -229,8 +229,8 @@ fn a_line_does_not_depend_on_its_companions() {
     let (mut points, mut reasons) = (0, [0; 8]);
     let worlds = std::env::var("WORLDS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
     for world_seed in 0..worlds {
-        let mut random = Random(world_seed);
-        let world = World::new(&mut random, Kind::Wild);
+        let mut random = SplitMix(world_seed);
+        let world = World::new(&mut random, Roughness::Wild);
         let options = options(&mut random, world.scale);
         let mut whole = flow(world.nodes());
         let seeds: Vec<Seed> = (0..8).map(|_| seed(&mut random, &world, &whole)).collect();
@@ -238,7 +238,7 @@ fn a_line_does_not_depend_on_its_companions() {
         let all_here = together(&mut whole, &seeds, &options, &mut random.clone(), |_, _| {});
         let flaky = Flaky {
             inner: world.nodes(),
-            random: Random(world_seed ^ 0xabcd),
+            random: SplitMix(world_seed ^ 0xabcd),
             here: BTreeSet::new(),
             missing: Vec::new(),
         };
@@ -262,8 +262,8 @@ fn a_line_does_not_depend_on_its_companions() {
 #[test]
 fn both_halves_are_what_each_is_alone() {
     for world_seed in 0..100 {
-        let mut random = Random(world_seed ^ 0x5eed);
-        let world = World::new(&mut random, Kind::Wild);
+        let mut random = SplitMix(world_seed ^ 0x5eed);
+        let world = World::new(&mut random, Roughness::Wild);
         let o = options(&mut random, world.scale);
         let mut flow = flow(world.nodes());
         for n in 0..4 {

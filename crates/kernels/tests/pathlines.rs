@@ -2,17 +2,17 @@
 
 mod moving;
 
-use field::flat::{FlatArray, FlatNodes};
-use field::flatseries::FlatSeries;
+use field::in_memory::{FlatArray, FlatNodes};
+use field::in_memory_series::FlatSeries;
+use field::locator::ZoneFields;
 use field::nodes::{Nodes, Zone};
-use field::space::ZoneFields;
 use field::uniform::Uniform;
 use kernels::flow::ZoneOrder;
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streakline::{StreakOptions, Streakline};
-use kernels::streamline::{Progress, Seed};
+use kernels::streamline::{Seed, StepProgress};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use moving::{series, still, DIMS};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn trace(nodes: &FlatSeries, times: &[f64], linear: bool, x: [f64; 3], o: &PathO
     let series = Series { times: times.into(), fields: vec![fields; times.len()].into(), linear };
     let mut flow = UnsteadyFlow::new(nodes.clone(), Arc::new(series), ZoneOrder::file(1));
     let mut line = Pathline::new(Seed::Physical(x), o, 1);
-    while line.step(&mut flow, o, 2).unwrap() != Progress::Done {}
+    while line.step(&mut flow, o, 2).unwrap() != StepProgress::Done {}
     line.into_line()
 }
 
@@ -265,7 +265,7 @@ fn streak(nodes: &FlatSeries, times: &[f64], x: [f64; 3], o: &StreakOptions) -> 
     let series = Series { times: times.into(), fields: vec![fields; times.len()].into(), linear: true };
     let mut flow = UnsteadyFlow::new(nodes.clone(), Arc::new(series), ZoneOrder::file(1));
     let mut line = Streakline::new(Seed::Physical(x), o, 1);
-    while line.step(&mut flow, o, 1).unwrap() != Progress::Done {}
+    while line.step(&mut flow, o, 1).unwrap() != StepProgress::Done {}
     line.into_line()
 }
 

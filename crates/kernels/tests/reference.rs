@@ -3,16 +3,16 @@
 
 mod worlds;
 
-use field::flat::FlatNodes;
-use kernels::flow::{Flow, GridFlow, Place, Sample};
+use field::in_memory::FlatNodes;
+use kernels::flow::{Flow, GridFlow, ParticlePosition, Sample};
 use kernels::line::{Joined, Reason};
-use kernels::streamline::{Direction, Options, Progress, Seed, Streamline};
-use worlds::{flow, Kind, Random, World};
+use kernels::streamline::{Direction, Options, Seed, StepProgress, Streamline};
+use worlds::{flow, Roughness, SplitMix, World};
 
 fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
     let mut s = Streamline::new(Seed::Physical(x), o, 1);
     for _ in 0..200_000 {
-        if s.step(flow, o).expect("nothing is absent") == Progress::Done {
+        if s.step(flow, o).expect("nothing is absent") == StepProgress::Done {
             return s.into_line();
         }
     }
@@ -20,14 +20,19 @@ fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
 }
 
 /// From `x` for a time, or nothing where a stage falls outside.
-fn follow(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], at: Place, time: f64) -> Option<([f64; 3], Place)> {
+fn follow(
+    flow: &mut GridFlow<FlatNodes>,
+    x: [f64; 3],
+    at: ParticlePosition,
+    time: f64,
+) -> Option<([f64; 3], ParticlePosition)> {
     /// Longest step of the reference, time; cells are passed in some 0.1, and kinks at their faces cost the order.
     const STEP: f64 = 5e-4;
     let steps = (time.abs() / STEP).ceil().max(1.0);
     let h = time / steps;
     let (mut x, mut place) = (x, at);
     for _ in 0..steps as u64 {
-        let mut rate = |d: [f64; 3], share: f64, from: &Place| match flow
+        let mut rate = |d: [f64; 3], share: f64, from: &ParticlePosition| match flow
             .at(core::array::from_fn(|c| x[c] + share * h * d[c]), from)
         {
             Ok(Sample::Value(v, p)) => Some((v, p)),
@@ -47,8 +52,8 @@ fn follow(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], at: Place, time: f64) -> 
 fn positions_agree_within_the_tolerance() {
     let (mut compared, mut worst) = (0, [0.0f64; 3]);
     for world_seed in 0..40 {
-        let mut random = Random(world_seed ^ 0x0007_2acc);
-        let world = World::new(&mut random, Kind::Smooth);
+        let mut random = SplitMix(world_seed ^ 0x0007_2acc);
+        let world = World::new(&mut random, Roughness::Smooth);
         let mut flow = flow(world.nodes());
         for _ in 0..3 {
             // Also on nodes, edges and faces of cells.
@@ -68,7 +73,7 @@ fn positions_agree_within_the_tolerance() {
                 let line = trace(&mut flow, seed, &o);
                 let ordered: Vec<usize> =
                     if sign > 0.0 { (1..line.points.len()).collect() } else { (0..line.seed).rev().collect() };
-                let (mut x, mut place, mut time) = (seed, Place { spot, kept_fringe: None }, 0.0);
+                let (mut x, mut place, mut time) = (seed, ParticlePosition { spot, kept_fringe: None }, 0.0);
                 let mut length = 0.0;
                 for p in ordered {
                     // The last point of a line that left lies on the boundary, where stages fall outside.

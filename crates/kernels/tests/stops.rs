@@ -3,17 +3,17 @@
 mod moving;
 
 use field::expression::{parse::parse, Condition};
-use field::flat::{FlatArray, FlatNodes};
-use field::flatseries::FlatSeries;
+use field::in_memory::{FlatArray, FlatNodes};
+use field::in_memory_series::FlatSeries;
+use field::locator::{ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
-use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline};
-use kernels::streamline::{step_lanes, Direction, Integrator, Options, Progress, Seed, Streamline};
+use kernels::streamline::{step_lanes, Direction, Integrator, Options, Seed, StepProgress, Streamline};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use moving::{series, still};
 use std::sync::Arc;
@@ -47,12 +47,12 @@ fn vortex() -> GridFlow<FlatNodes> {
     let sampled = ["velocity_y", "velocity_x", "height"].map(str::to_owned);
     let fields: Vec<_> =
         nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &sampled, 1.4, 1.0).unwrap()).collect();
-    GridFlow::new(Space::new(nodes, fields.into()), ZoneOrder::file(1))
+    GridFlow::new(ZoneLocator::new(nodes, fields.into()), ZoneOrder::file(1))
 }
 
 fn alone(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
     let mut line = Streamline::new(Seed::Physical(x), o, 2);
-    while line.step(flow, o).unwrap() != Progress::Done {}
+    while line.step(flow, o).unwrap() != StepProgress::Done {}
     line.into_line()
 }
 
@@ -129,7 +129,7 @@ fn lanes_do_not_matter() {
     while done != [true; LANES] {
         let mut each = lines.iter_mut();
         let lanes = core::array::from_fn(|n| each.next().filter(|_| !done[n]));
-        step_lanes(&mut flow, &o, lanes, |n, _, _, r| done[n] = r.unwrap() == Progress::Done);
+        step_lanes(&mut flow, &o, lanes, |n, _, _, r| done[n] = r.unwrap() == StepProgress::Done);
     }
     let together: Vec<Joined> = lines.into_iter().map(Streamline::into_line).collect();
     assert_eq!(together, single);
@@ -169,7 +169,7 @@ fn flow(nodes: &FlatSeries) -> UnsteadyFlow<FlatSeries> {
 fn run<L: UnsteadyLine>(line: &mut L, o: &L::Options) {
     let nodes = faster();
     let mut flow = flow(&nodes);
-    while line.step(&mut flow, o, 1).unwrap() != Progress::Done {}
+    while line.step(&mut flow, o, 1).unwrap() != StepProgress::Done {}
 }
 
 fn particle(x: f64, o: &PathOptions) -> Joined {

@@ -1,12 +1,12 @@
 //! Streamlines over flat arrays, against flows whose lines are known.
 
-use field::flat::{FlatArray, FlatNodes, NamedZone};
+use field::in_memory::{FlatArray, FlatNodes, NamedZone};
+use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::Nodes;
-use field::space::{Space, ZoneFields};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
 use kernels::rk::Method;
-use kernels::streamline::{Direction, Integrator, Options, Progress, Seed, Streamline, TerminalSpeed};
+use kernels::streamline::{Direction, Integrator, Options, Seed, StepProgress, Streamline, TerminalSpeed};
 
 type Map = dyn Fn(f64, f64, f64) -> [f64; 3];
 type Vector = dyn Fn([f64; 3]) -> [f64; 3];
@@ -53,13 +53,13 @@ fn flow(zones: Vec<NamedZone>) -> GridFlow<FlatNodes> {
     let fields: Vec<_> =
         nodes.zones().iter().map(|z| ZoneFields::named(z, Some("velocity"), &[], 1.4, 1.0).unwrap()).collect();
     let n = fields.len();
-    GridFlow::new(Space::new(nodes, fields.into()), ZoneOrder::file(n))
+    GridFlow::new(ZoneLocator::new(nodes, fields.into()), ZoneOrder::file(n))
 }
 
 fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
     let mut s = Streamline::new(Seed::Physical(x), o, 0);
     let mut n = 0;
-    while s.step(flow, o).unwrap() != Progress::Done {
+    while s.step(flow, o).unwrap() != StepProgress::Done {
         n += 1;
         assert!(n < 1_000_000, "does not end");
     }

@@ -3,14 +3,14 @@
 
 mod moving;
 
-use field::flatseries::FlatSeries;
+use field::in_memory_series::FlatSeries;
+use field::locator::ZoneFields;
 use field::nodes::{Nodes, Zone};
-use field::space::ZoneFields;
 use kernels::flow::ZoneOrder;
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
-use kernels::streamline::{Progress, Seed};
+use kernels::streamline::{Seed, StepProgress};
 use kernels::timeline::{Refine, Timeline, TimelineOptions};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use moving::{series, still};
@@ -45,7 +45,7 @@ fn flow(nodes: &FlatSeries) -> UnsteadyFlow<FlatSeries> {
 fn trace(nodes: &FlatSeries, curve: &[[f64; 3]], o: &TimelineOptions) -> Joined {
     let mut flow = flow(nodes);
     let mut line = Timeline::along(curve.into(), o, 1);
-    while line.step(&mut flow, o, 1).unwrap() != Progress::Done {}
+    while line.step(&mut flow, o, 1).unwrap() != StepProgress::Done {}
     line.into_line()
 }
 
@@ -138,7 +138,7 @@ fn a_particle_put_in_later_is_where_it_would_be() {
                 |c| if s == 1.0 { curve[1][c] } else { curve[0][c] + (curve[1][c] - curve[0][c]) * s },
             );
         let mut alone = Pathline::new(Seed::Physical(x), &o.path, 1);
-        while alone.step(&mut flow, &o.path, 0).unwrap() != Progress::Done {}
+        while alone.step(&mut flow, &o.path, 0).unwrap() != StepProgress::Done {}
         assert_eq!(p, alone.into_line().points.last().unwrap(), "s = {s}");
     }
 }

@@ -6,8 +6,25 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Names of our own arrays; a field with such a name gets the prefix `field_`.
+pub(crate) const RESERVED: [&str; 13] = [
+    "points",
+    "offsets",
+    "reason",
+    "reason_backward",
+    "reason_code",
+    "reason_code_backward",
+    "time",
+    "zone",
+    "seed",
+    "partial",
+    "meta",
+    "line_time",
+    "line_step",
+];
+
 /// One array of the file.
-struct Column {
+struct ColumnBuffer {
     /// Where the next buffer goes.
     offset: u64,
     /// One past its place; none for the last array of a file whose length shows only at its end.
@@ -20,7 +37,7 @@ struct Column {
 pub(crate) struct ColumnWriter {
     file: Arc<File>,
     path: PathBuf,
-    columns: Vec<Column>,
+    columns: Vec<ColumnBuffer>,
     buffer_bytes: usize,
 }
 
@@ -45,7 +62,7 @@ impl ColumnWriter {
         let mut crc = crc32fast::Hasher::new();
         crc.update(before);
         let end = length.map(|length| offset.saturating_add(length));
-        self.columns.push(Column { offset, end, buffer: Vec::with_capacity(self.buffer_bytes), crc });
+        self.columns.push(ColumnBuffer { offset, end, buffer: Vec::with_capacity(self.buffer_bytes), crc });
         self.columns.len() - 1
     }
 
@@ -88,7 +105,7 @@ impl ColumnWriter {
     }
 }
 
-impl Column {
+impl ColumnBuffer {
     fn flush(&mut self, file: &File, path: &Path) -> Result<(), OutputError> {
         file.write_all_at(&self.buffer, self.offset).map_err(|e| OutputError::io(path, "write", e))?;
         self.crc.update(&self.buffer);

@@ -11,9 +11,9 @@
 //! gets its name, and the list comes last: whoever finds a list finds what it lists.
 
 use super::columns::ColumnWriter;
-use super::spool::{numbers, Entry, Lines};
-use super::vtp::{self, active, data_array, vtk_type, Blocks, FieldData, APPENDED, HEAD};
-use super::{directory_of, hidden, LineSpool, Moments, OutputError, OutputFile, Provenance};
+use super::spool::{numbers, LineStride, SpooledLine};
+use super::vtp::{self, active, data_array, vtk_type, AppendedBlocks, FieldData, APPENDED, HEAD};
+use super::{directory_of, partial_file, LineSpool, Moments, OutputError, OutputFile, Provenance};
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 use std::fs;
@@ -49,7 +49,7 @@ impl FrameFolder {
         let stem = stem.ok_or_else(|| refused("its name must be text, for the list holds it".into()))?;
         check_replaceable(&target, &stem, path)?;
         let name = target.file_name().unwrap_or_default();
-        match hidden::folder(&directory_of(&target), name) {
+        match partial_file::folder(&directory_of(&target), name) {
             Ok((temporary, lock)) => {
                 put_back(&replaced(&temporary), &target).map_err(|e| OutputError::io(path, "write", e))?;
                 Ok(Self { target, temporary: Some(temporary), _lock: lock, stem })
@@ -179,7 +179,7 @@ pub(crate) fn write(
     let times = moments.times();
     let mut account = spool.account();
     // The list, what each file has, and where a line is in each.
-    let needs = times.len() * (size_of::<(f64, usize)>() + size_of::<Counts>() + 2 * size_of::<Found>());
+    let needs = times.len() * (size_of::<(f64, usize)>() + size_of::<FileCounts>() + 2 * size_of::<TrailStart>());
     if !account.grow(needs) {
         return Err(OutputError::Memory { needs: needs as u64 });
     }
@@ -193,7 +193,7 @@ pub(crate) fn write(
                     return Err(OutputError::Cancelled { path: output.path().to_path_buf() });
                 }
                 let file = folder.file(frame)?;
-                let which = Lines { first: frame as u64, every: times.len() as u64 };
+                let which = LineStride { first: frame as u64, every: times.len() as u64 };
                 vtp::write(spool, which, &file, provenance, partial, &mut |_, _| ControlFlow::Continue(()))?;
                 file.commit()?;
             }
@@ -224,9 +224,9 @@ fn points(
     let batch = (room / (columns * LEAST_BUFFER)).clamp(1, AT_A_TIME).min(times.len().max(1));
     let buffer = (room / (columns * batch)).clamp(LEAST_BUFFER, spool.buffer_bytes());
     let mut bytes = vec![0; spool.buffer_bytes() / 8 * 8];
-    let mut counts = vec![Counts::default(); times.len()];
+    let mut counts = vec![FileCounts::default(); times.len()];
     let passes = 1 + times.len().div_ceil(batch) as u64;
-    let mut told = Told { path, watch, passes, pass: 0, lines: spool.seeds() };
+    let mut told = PassProgress { path, watch, passes, pass: 0, lines: spool.seeds() };
     each_line(spool, (times, trail), 0..times.len(), &mut bytes, &mut told, |_, _, _, found| {
         for f in found {
             counts[f.frame].particles += 1;
@@ -253,7 +253,7 @@ fn points(
 }
 
 /// A point that lies at the time of a file, with the first of those that it trails behind it.
-struct Found {
+struct TrailStart {
     frame: usize,
     first: u64,
     point: u64,
@@ -261,13 +261,13 @@ struct Found {
 
 /// What a file has.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct FileCounts {
     particles: u64,
     points: u64,
 }
 
 /// The first point of a line of which the time is no further than `trail` from `time`, before `point`, which is at that time.
-fn trail_of(spool: &LineSpool, entry: &Entry, point: u64, time: f64, trail: f64) -> Result<u64, OutputError> {
+fn trail_of(spool: &LineSpool, entry: &SpooledLine, point: u64, time: f64, trail: f64) -> Result<u64, OutputError> {
     let (mut low, mut high) = (0, point);
     while low < high && trail > 0.0 {
         let middle = low + (high - low) / 2;
@@ -283,7 +283,7 @@ fn trail_of(spool: &LineSpool, entry: &Entry, point: u64, time: f64, trail: f64)
 }
 
 /// Who is told how far the passes are.
-struct Told<'a> {
+struct PassProgress<'a> {
     path: &'a Path,
     watch: &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     passes: u64,
@@ -297,8 +297,8 @@ fn each_line(
     (times, trail): (&[f64], f64),
     wanted: Range<usize>,
     bytes: &mut [u8],
-    told: &mut Told<'_>,
-    mut take: impl FnMut(u64, &Entry, f64, &[Found]) -> Result<(), OutputError>,
+    told: &mut PassProgress<'_>,
+    mut take: impl FnMut(u64, &SpooledLine, f64, &[TrailStart]) -> Result<(), OutputError>,
 ) -> Result<(), OutputError> {
     let mut found = Vec::new();
     for line in 0..spool.seeds() {
@@ -319,9 +319,9 @@ fn each_line(
                     born = time;
                 }
                 if let Ok(frame) = times.binary_search_by(|t| t.total_cmp(&time)) {
-                    let again = found.last().is_some_and(|f: &Found| f.frame == frame);
+                    let again = found.last().is_some_and(|f: &TrailStart| f.frame == frame);
                     if wanted.contains(&frame) && !again {
-                        found.push(Found { frame, first: trail_of(spool, &entry, point, time, trail)?, point });
+                        found.push(TrailStart { frame, first: trail_of(spool, &entry, point, time, trail)?, point });
                     }
                 }
             }
@@ -336,7 +336,7 @@ fn each_line(
 struct PointFile {
     file: OutputFile,
     columns: ColumnWriter,
-    blocks: Blocks,
+    blocks: AppendedBlocks,
     field_data: FieldData,
     text: String,
     /// Column of the points' seeds.
@@ -345,7 +345,7 @@ struct PointFile {
     verts: [usize; 2],
     /// Columns of the trails.
     lines: Option<[usize; 2]>,
-    written: Counts,
+    written: FileCounts,
 }
 
 impl PointFile {
@@ -353,13 +353,13 @@ impl PointFile {
         spool: &LineSpool,
         file: OutputFile,
         (time, trails): (f64, bool),
-        counts: Counts,
+        counts: FileCounts,
         provenance: &Provenance,
         buffer: usize,
     ) -> Result<Self, OutputError> {
         let layout = spool.layout();
-        let Counts { particles, points: n } = counts;
-        let mut blocks = Blocks::default();
+        let FileCounts { particles, points: n } = counts;
+        let mut blocks = AppendedBlocks::default();
         for bytes in spool.part_bytes() {
             // The age takes as much as the time, in whose place it is.
             blocks.add(n * bytes);
@@ -406,7 +406,7 @@ impl PointFile {
         for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
             columns.add(blocks.data_at(block, text.len()), Some(*bytes), b"");
         }
-        let written = Counts::default();
+        let written = FileCounts::default();
         Ok(Self { file, columns, blocks, field_data, text, seeds, verts, lines, written })
     }
 
@@ -414,8 +414,8 @@ impl PointFile {
     fn add(
         &mut self,
         spool: &LineSpool,
-        entry: &Entry,
-        found: &Found,
+        entry: &SpooledLine,
+        found: &TrailStart,
         (seed, born): (u64, f64),
         piece: &mut [u8],
     ) -> Result<(), OutputError> {
@@ -438,7 +438,7 @@ impl PointFile {
             }
         }
         let before = self.written.points;
-        self.written = Counts { particles: self.written.particles + 1, points: before + count };
+        self.written = FileCounts { particles: self.written.particles + 1, points: before + count };
         for point in before..before + count {
             self.columns.put(self.seeds, &seed.to_le_bytes())?;
             if let Some([connectivity, _]) = self.lines {

@@ -13,8 +13,8 @@
 //! [`gather`] takes the log and the index and answers with the file in which all lines are whole. It uses no more memory than it is
 //! given: the log's own, and that of the buffers of the writing, which has not begun.
 
-use super::index::{LineIndex, Place, State};
-use super::target::anonymous;
+use super::index::{LineCompleteness, LineEntry, LineIndex};
+use super::output_file::anonymous;
 use super::OutputError;
 use std::fs::File;
 use std::ops::Range;
@@ -59,7 +59,7 @@ const LINK_BYTES: usize = 8;
 const LINE_BYTES: usize = 16;
 
 /// What is sorted, and where to.
-pub(super) struct Gather<'a> {
+pub(super) struct GatherJob<'a> {
     pub(super) index: &'a mut LineIndex,
     /// Lines of the index.
     pub(super) lines: u64,
@@ -86,14 +86,14 @@ struct Stream<'a> {
 
 /// Puts the lines together whose pieces are the first `bytes` of `log`; the file in which they lie whole, and its length. The index says
 /// so of each when it has come to it: after an error it can be used no more.
-pub(super) fn gather(mut of: Gather<'_>, log: &File, bytes: u64) -> Result<(File, u64), OutputError> {
+pub(super) fn gather(mut of: GatherJob<'_>, log: &File, bytes: u64) -> Result<(File, u64), OutputError> {
     // One block is the reader's, one is for a piece on its way.
     of.memory = vec![0; of.memory_bytes - 2 * of.block_bytes()];
     let spill = |e| OutputError::spill(of.directory, "make a temporary file in", e);
     let dealt = anonymous(of.directory).map_err(spill)?;
     let whole = anonymous(of.directory).map_err(spill)?;
-    let blocks = Blocks { file: &dealt, block: of.block_bytes() as u64, end: 0, free: Vec::new() };
-    let mut to = Files { blocks, whole: &whole, whole_bytes: 0 };
+    let blocks = StreamBlocks { file: &dealt, block: of.block_bytes() as u64, end: 0, free: Vec::new() };
+    let mut to = GatherFiles { blocks, whole: &whole, whole_bytes: 0 };
     let all = 0..of.lines;
     of.sort(&mut to, Stream { file: log, first: 0, bytes, linked: false }, all)?;
     let bytes = to.whole_bytes;
@@ -101,15 +101,15 @@ pub(super) fn gather(mut of: Gather<'_>, log: &File, bytes: u64) -> Result<(File
 }
 
 /// The files that are written.
-struct Files<'a> {
-    blocks: Blocks<'a>,
+struct GatherFiles<'a> {
+    blocks: StreamBlocks<'a>,
     /// Lines in one piece.
     whole: &'a File,
     whole_bytes: u64,
 }
 
 /// Where blocks of streams go.
-struct Blocks<'a> {
+struct StreamBlocks<'a> {
     file: &'a File,
     block: u64,
     end: u64,
@@ -117,7 +117,7 @@ struct Blocks<'a> {
     free: Vec<u64>,
 }
 
-impl Blocks<'_> {
+impl StreamBlocks<'_> {
     fn take(&mut self) -> u64 {
         self.free.pop().unwrap_or_else(|| {
             self.end += self.block;
@@ -145,7 +145,7 @@ impl Entries<'_> {
     }
 }
 
-impl Gather<'_> {
+impl GatherJob<'_> {
     fn block_bytes(&self) -> usize {
         (self.memory_bytes / 16).clamp(LEAST_BLOCK, BLOCK_BYTES)
     }
@@ -168,7 +168,7 @@ impl Gather<'_> {
     }
 
     /// Puts the lines of a range together, from the stream of their pieces.
-    fn sort(&mut self, to: &mut Files<'_>, from: Stream<'_>, lines: Range<u64>) -> Result<(), OutputError> {
+    fn sort(&mut self, to: &mut GatherFiles<'_>, from: Stream<'_>, lines: Range<u64>) -> Result<(), OutputError> {
         let room = self.memory.len() as u64;
         let mut total = 0;
         for line in lines.clone() {
@@ -211,12 +211,17 @@ impl Gather<'_> {
     }
 
     /// Deals the pieces out to a stream for each range of lines; where each begins and how long it is.
-    fn deal(&mut self, to: &mut Files<'_>, from: Stream<'_>, ends: &[u64]) -> Result<Vec<(u64, u64)>, OutputError> {
+    fn deal(
+        &mut self,
+        to: &mut GatherFiles<'_>,
+        from: Stream<'_>,
+        ends: &[u64],
+    ) -> Result<Vec<(u64, u64)>, OutputError> {
         let block = self.block_bytes();
         let mut memory = core::mem::take(&mut self.memory);
         let buffers = memory.chunks_exact_mut(block).take(ends.len());
         let mut writers: Vec<Writer<'_>> = buffers.map(|buffer| Writer::new(buffer, &mut to.blocks)).collect();
-        let mut reader = Reader::new(from, block);
+        let mut reader = StreamReader::new(from, block);
         let mut piece = vec![0; LEAST_BLOCK.min(block)];
         while let Some(head) = self.next(&mut reader)? {
             let bytes = u64::from(head.points) * self.point_bytes();
@@ -238,7 +243,7 @@ impl Gather<'_> {
     }
 
     /// The head of the next piece, if there is one.
-    fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<Head>, OutputError> {
+    fn next(&mut self, reader: &mut StreamReader<'_>) -> Result<Option<Head>, OutputError> {
         if reader.is_at_end() {
             return Ok(None);
         }
@@ -256,7 +261,7 @@ impl Gather<'_> {
     }
 
     /// Puts lines together in memory.
-    fn assemble(&mut self, to: &mut Files<'_>, from: Stream<'_>, lines: Range<u64>) -> Result<(), OutputError> {
+    fn assemble(&mut self, to: &mut GatherFiles<'_>, from: Stream<'_>, lines: Range<u64>) -> Result<(), OutputError> {
         let point_bytes = self.point_bytes();
         let mut memory = core::mem::take(&mut self.memory);
         let (entries, image) = memory.split_at_mut((lines.end - lines.start) as usize * LINE_BYTES);
@@ -267,7 +272,7 @@ impl Gather<'_> {
             entries.set(line - lines.start, (bytes, 0, points));
             bytes += points * point_bytes;
         }
-        let mut reader = Reader::new(from, self.block_bytes());
+        let mut reader = StreamReader::new(from, self.block_bytes());
         while let Some(head) = self.next(&mut reader)? {
             let line = head.line - lines.start;
             let (begin, mut done, points) = entries.get(line);
@@ -304,31 +309,31 @@ impl Gather<'_> {
         if done != place.complete_points() {
             return Err(self.read(std::io::ErrorKind::UnexpectedEof.into()));
         }
-        if matches!(place.state, State::Whole | State::Pieces) {
-            self.index.set(line, Place { offset, state: State::Whole, ..place })?;
+        if matches!(place.state, LineCompleteness::Whole | LineCompleteness::Pieces) {
+            self.index.set(line, LineEntry { offset, state: LineCompleteness::Whole, ..place })?;
         }
         Ok(())
     }
 
     /// Puts a line together that does not fit in memory: each of its arrays through a buffer of its own.
-    fn assemble_one(&mut self, to: &mut Files<'_>, from: Stream<'_>, line: u64) -> Result<(), OutputError> {
+    fn assemble_one(&mut self, to: &mut GatherFiles<'_>, from: Stream<'_>, line: u64) -> Result<(), OutputError> {
         let points = self.index.get(line)?.complete_points();
         let block = self.block_bytes();
         let mut memory = core::mem::take(&mut self.memory);
         let room = memory.len() / self.parts.len();
-        let mut columns: Vec<Column<'_>> = Vec::with_capacity(self.parts.len());
+        let mut columns: Vec<PartBuffer<'_>> = Vec::with_capacity(self.parts.len());
         let mut before = 0;
         for (bytes, buffer) in self.parts.iter().zip(memory.chunks_exact_mut(room)) {
-            columns.push(Column { begin: to.whole_bytes + before * points, flushed: 0, buffer, used: 0 });
+            columns.push(PartBuffer { begin: to.whole_bytes + before * points, flushed: 0, buffer, used: 0 });
             before += bytes;
         }
-        let mut reader = Reader::new(from, block);
+        let mut reader = StreamReader::new(from, block);
         let mut piece = vec![0; LEAST_BLOCK.min(block)];
         let mut done = 0;
         while let Some(head) = self.next(&mut reader)? {
             if head.before == Head::FIRST {
                 done = 0;
-                columns.iter_mut().for_each(Column::begin_again);
+                columns.iter_mut().for_each(PartBuffer::begin_again);
             }
             let here = u64::from(head.points);
             if done + here > points {
@@ -359,14 +364,14 @@ impl Gather<'_> {
 }
 
 /// A part of a line on its way to its place.
-struct Column<'a> {
+struct PartBuffer<'a> {
     begin: u64,
     flushed: u64,
     buffer: &'a mut [u8],
     used: usize,
 }
 
-impl Column<'_> {
+impl PartBuffer<'_> {
     fn begin_again(&mut self) {
         (self.flushed, self.used) = (0, 0);
     }
@@ -404,12 +409,12 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(buffer: &'a mut [u8], blocks: &mut Blocks<'_>) -> Self {
+    fn new(buffer: &'a mut [u8], blocks: &mut StreamBlocks<'_>) -> Self {
         let place = blocks.take();
         Self { first: place, place, bytes: 0, buffer, used: LINK_BYTES }
     }
 
-    fn put(&mut self, mut bytes: &[u8], blocks: &mut Blocks<'_>) -> std::io::Result<()> {
+    fn put(&mut self, mut bytes: &[u8], blocks: &mut StreamBlocks<'_>) -> std::io::Result<()> {
         self.bytes += bytes.len() as u64;
         while !bytes.is_empty() {
             if self.used == self.buffer.len() {
@@ -435,7 +440,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Reads a stream in order.
-struct Reader<'a> {
+struct StreamReader<'a> {
     of: Stream<'a>,
     /// Where the next block lies.
     at: u64,
@@ -450,7 +455,7 @@ struct Reader<'a> {
     fetched: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> StreamReader<'a> {
     fn new(of: Stream<'a>, block: usize) -> Self {
         let (buffer, read_blocks) = (Vec::with_capacity(block), Vec::new());
         Self { of, at: of.first, left: of.bytes, block, buffer, used: 0, read_blocks, fetched: false }

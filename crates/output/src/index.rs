@@ -1,6 +1,6 @@
 //! Where each line of a spool lies and how it ended: sixteen bytes a line.
 
-use super::target::anonymous;
+use super::output_file::anonymous;
 use super::{OutputError, Reason};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ pub(super) const ENTRY_BYTES: usize = 16;
 /// How much of a line came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum State {
+pub(super) enum LineCompleteness {
     /// Nothing.
     Nothing = 0,
     /// All of it, and its arrays lie behind each other.
@@ -25,16 +25,16 @@ pub(super) enum State {
 
 /// An entry of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LineEntry {
     /// Of a whole line where its arrays begin, else where the head of its last piece lies.
     pub(super) offset: u64,
     pub(super) points: u32,
     pub(super) reason: Reason,
     pub(super) reason_backward: Reason,
-    pub(super) state: State,
+    pub(super) state: LineCompleteness,
 }
 
-impl Place {
+impl LineEntry {
     fn of(bytes: [u8; ENTRY_BYTES]) -> Self {
         let (offset, rest) = bytes.split_at(8);
         let reason = |code| Reason::from_code(code).unwrap_or(Reason::Failed);
@@ -44,10 +44,10 @@ impl Place {
             reason: reason(bytes[12]),
             reason_backward: reason(bytes[13]),
             state: match bytes[14] {
-                1 => State::Whole,
-                2 => State::Growing,
-                3 => State::Pieces,
-                _ => State::Nothing,
+                1 => LineCompleteness::Whole,
+                2 => LineCompleteness::Growing,
+                3 => LineCompleteness::Pieces,
+                _ => LineCompleteness::Nothing,
             },
         }
     }
@@ -63,8 +63,8 @@ impl Place {
     /// Points of the line when it is all there, else none.
     pub(super) fn complete_points(self) -> u64 {
         match self.state {
-            State::Whole | State::Pieces => self.points.into(),
-            State::Nothing | State::Growing => 0,
+            LineCompleteness::Whole | LineCompleteness::Pieces => self.points.into(),
+            LineCompleteness::Nothing | LineCompleteness::Growing => 0,
         }
     }
 }
@@ -111,7 +111,7 @@ impl LineIndex {
         Ok(())
     }
 
-    pub(super) fn get(&self, line: u64) -> Result<Place, OutputError> {
+    pub(super) fn get(&self, line: u64) -> Result<LineEntry, OutputError> {
         let mut bytes = [0; ENTRY_BYTES];
         match &self.entries {
             Entries::Memory(entries) => bytes = entries[line as usize],
@@ -129,10 +129,10 @@ impl LineIndex {
                 }
             }
         }
-        Ok(Place::of(bytes))
+        Ok(LineEntry::of(bytes))
     }
 
-    pub(super) fn set(&mut self, line: u64, place: Place) -> Result<(), OutputError> {
+    pub(super) fn set(&mut self, line: u64, place: LineEntry) -> Result<(), OutputError> {
         match &mut self.entries {
             Entries::Memory(entries) => entries[line as usize] = place.bytes(),
             Entries::File(file) => file

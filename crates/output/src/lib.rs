@@ -50,28 +50,28 @@ mod arrays;
 mod columns;
 mod csv;
 mod error;
-mod finished;
 pub(crate) mod frames;
 mod gather;
-pub mod hidden;
 mod index;
+mod line;
 mod log;
+mod log_window;
 mod mesh;
 mod moments;
 pub mod npy;
 mod npz;
 pub(crate) mod number;
+mod output_file;
 pub mod parquet;
+pub mod partial_file;
 pub mod png_rows;
 mod raster;
 pub mod read;
 mod reason;
 mod spool;
 mod surface;
-mod target;
 mod totals;
 mod vtp;
-mod window;
 mod zip;
 
 #[cfg(test)]
@@ -79,42 +79,42 @@ mod tests;
 
 pub use arrays::{LineArrays, LineColumn};
 pub use error::OutputError;
-pub use log::{ByteLog, Held};
+pub use log::{ByteLog, HeldMemory};
 pub use mesh::{MeshLayout, MeshPiece, MeshPoints, MeshRows, MeshStats, MeshWriter};
 pub use moments::Moments;
+pub use output_file::{anonymous, directory_of, NewFile};
+pub use output_file::{OutputFile, OutputFormat};
 pub use raster::{RasterLayout, RasterWriter};
 pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, ReadError};
 pub use reason::Reason;
 pub use spool::{FinishedLine, LineLayout, LineSpool, SpoolOptions, SpoolStats};
 pub use surface::{Patch, SurfaceLayout, SurfaceStats, SurfaceWriter};
-pub use target::{anonymous, directory_of, NewFile};
-pub use target::{OutputFile, OutputFormat};
 
 /// Who is asked before memory is held, and told when it is given back.
 ///
-/// The engine implements it over the ledger; [`Budget`] is a fixed number of bytes.
-pub trait Charge: Send {
+/// The engine implements it over the ledger; [`FixedBudget`] is a fixed number of bytes.
+pub trait MemoryAccount: Send {
     /// Charges `bytes`; false (and nothing charged) when they are not to be had.
     fn try_charge(&mut self, bytes: usize) -> bool;
     /// Gives `bytes` back that were charged before.
     fn release(&mut self, bytes: usize);
 }
 
-/// A [`Charge`] of a fixed number of bytes that asks nobody else.
+/// A [`MemoryAccount`] of a fixed number of bytes that asks nobody else.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct FixedBudget {
     limit_bytes: usize,
     used_bytes: usize,
 }
 
-impl Budget {
+impl FixedBudget {
     /// A budget of `limit_bytes`.
     pub fn new(limit_bytes: usize) -> Self {
         Self { limit_bytes, used_bytes: 0 }
     }
 }
 
-impl Charge for Budget {
+impl MemoryAccount for FixedBudget {
     fn try_charge(&mut self, bytes: usize) -> bool {
         match self.used_bytes.checked_add(bytes) {
             Some(total) if total <= self.limit_bytes => {

@@ -1,21 +1,21 @@
 //! A log of bytes: as much in memory as the budget allows, the rest in a file without a name.
 
-use super::target::anonymous;
-use super::{Charge, OutputError};
+use super::output_file::anonymous;
+use super::{MemoryAccount, OutputError};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Memory that was charged, given back when dropped. Clones of its charge share one account.
-pub struct Held {
-    charge: Arc<Mutex<Box<dyn Charge>>>,
+pub struct HeldMemory {
+    charge: Arc<Mutex<Box<dyn MemoryAccount>>>,
     bytes: usize,
 }
 
-impl Held {
+impl HeldMemory {
     /// Nothing held yet, to be charged to `charge`.
-    pub fn new(charge: Box<dyn Charge>) -> Self {
+    pub fn new(charge: Box<dyn MemoryAccount>) -> Self {
         Self { charge: Arc::new(Mutex::new(charge)), bytes: 0 }
     }
 
@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldMemory {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.shrink(self.bytes);
@@ -55,7 +55,7 @@ impl Drop for Held {
     }
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for HeldMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Held").field("bytes", &self.bytes).finish()
     }
@@ -78,7 +78,7 @@ pub struct ByteLog {
     used: usize,
     /// Invariant: `held.bytes() == chunks.len() * chunk_bytes <= budget_bytes`, except that one chunk is always there, since
     /// without one nothing can be appended.
-    held: Held,
+    held: HeldMemory,
     budget_bytes: usize,
 }
 
@@ -87,7 +87,7 @@ impl ByteLog {
     ///
     /// # Errors
     /// [`OutputError::Memory`] when not even one chunk is granted.
-    pub fn new(directory: &Path, budget_bytes: usize, held: Held) -> Result<Self, OutputError> {
+    pub fn new(directory: &Path, budget_bytes: usize, held: HeldMemory) -> Result<Self, OutputError> {
         let mut log = Self {
             directory: directory.to_path_buf(),
             file: None,
@@ -270,7 +270,7 @@ impl ByteLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Budget;
+    use crate::FixedBudget;
     use testing::{Lcg, TestDir};
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         let dir = TestDir::new("log");
         for budget in [1usize, 5000, 40_000, 10_000_000] {
             let mut random = Lcg(3);
-            let mut log = ByteLog::new(dir.at(), budget, Held::new(Box::new(Budget::new(1 << 30)))).unwrap();
+            let mut log = ByteLog::new(dir.at(), budget, HeldMemory::new(Box::new(FixedBudget::new(1 << 30)))).unwrap();
             let mut expected = Vec::new();
             for _ in 0..200 {
                 let piece: Vec<u8> = (0..random.below(3000)).map(|_| random.next() as u8).collect();
@@ -306,7 +306,8 @@ mod tests {
     fn nothing_is_spilled_where_there_is_nothing() {
         let dir = TestDir::new("log-empty");
         let mut log =
-            ByteLog::new(&dir.path("no such folder"), 1 << 20, Held::new(Box::new(Budget::new(1 << 30)))).unwrap();
+            ByteLog::new(&dir.path("no such folder"), 1 << 20, HeldMemory::new(Box::new(FixedBudget::new(1 << 30))))
+                .unwrap();
         log.set_budget(8192).unwrap();
         assert!(log.is_empty() && log.held_bytes() <= 8192);
         log.append(&[1; 9000]).map(|_| ()).unwrap_err();
@@ -315,8 +316,8 @@ mod tests {
     #[test]
     fn what_is_charged_is_given_back() {
         use std::sync::atomic::{AtomicUsize, Ordering};
-        struct Meter(Arc<AtomicUsize>, usize);
-        impl Charge for Meter {
+        struct TestMeter(Arc<AtomicUsize>, usize);
+        impl MemoryAccount for TestMeter {
             fn try_charge(&mut self, bytes: usize) -> bool {
                 let fits = self.0.load(Ordering::SeqCst) + bytes <= self.1;
                 if fits {
@@ -331,12 +332,13 @@ mod tests {
         let dir = TestDir::new("log-meter");
         let used = Arc::new(AtomicUsize::new(0));
         // The account grants less than the budget: the log makes do.
-        let mut log = ByteLog::new(dir.at(), 1 << 20, Held::new(Box::new(Meter(Arc::clone(&used), 300_000)))).unwrap();
+        let mut log =
+            ByteLog::new(dir.at(), 1 << 20, HeldMemory::new(Box::new(TestMeter(Arc::clone(&used), 300_000)))).unwrap();
         log.append(&vec![1; 2_000_000]).unwrap();
         assert_eq!(used.load(Ordering::SeqCst), 131_072, "one chunk of the two that were granted, since it spills");
         drop(log);
         assert_eq!(used.load(Ordering::SeqCst), 0);
-        let refused = ByteLog::new(dir.at(), 1 << 20, Held::new(Box::new(Budget::new(10))));
+        let refused = ByteLog::new(dir.at(), 1 << 20, HeldMemory::new(Box::new(FixedBudget::new(10))));
         assert!(matches!(refused, Err(OutputError::Memory { .. })));
     }
 }

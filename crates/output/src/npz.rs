@@ -6,13 +6,13 @@
 
 use super::columns::ColumnWriter;
 use super::npy;
-use super::spool::Lines;
+use super::spool::LineStride;
 use super::zip::ZipPlan;
 use super::{FieldType, LineSpool, OutputError, OutputFile, Provenance, Reason};
 use std::ops::ControlFlow;
 
 /// An array with its header.
-struct Array {
+struct NpzHeader {
     header: Vec<u8>,
     header_at: u64,
 }
@@ -20,7 +20,7 @@ struct Array {
 /// Lays out arrays and writes their headers.
 struct Arrays {
     plan: ZipPlan,
-    arrays: Vec<Array>,
+    arrays: Vec<NpzHeader>,
 }
 
 impl Arrays {
@@ -37,7 +37,7 @@ impl Arrays {
         let total = total.ok_or_else(|| OutputError::Layout(format!("array '{name}' is too large")))?;
         let at = self.plan.add(&format!("{name}.npy"), total);
         let column = columns.add(at + header.len() as u64, Some(bytes), &header);
-        self.arrays.push(Array { header, header_at: at });
+        self.arrays.push(NpzHeader { header, header_at: at });
         Ok(column)
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn write(
     columns.put(offsets, &0i64.to_le_bytes())?;
     columns.put(partial_column, &[u8::from(partial)])?;
     columns.put(meta_column, &meta)?;
-    spool.pass(Lines::ALL, &mut columns, output.path(), watch, |columns, line, entry, first_point| {
+    spool.pass(LineStride::ALL, &mut columns, output.path(), watch, |columns, line, entry, first_point| {
         columns.put(offsets, &(first_point + entry.points).to_le_bytes())?;
         columns.put(reason, &fixed_text(entry.reason))?;
         if let Some(backward) = backward {

@@ -10,7 +10,7 @@
 //! group of a million rows; it is charged before anything is written.
 
 use super::npz::meta_json;
-use super::spool::{numbers, Entry};
+use super::spool::{numbers, SpooledLine};
 use super::{FieldType, LineSpool, OutputError, OutputFile, Provenance, Reason};
 use parquet::basic::{Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, FloatType, Int32Type, Int64Type};
@@ -37,7 +37,7 @@ const FOOTER_BYTES: u64 = 1 << 10;
 
 /// What a column is made of.
 #[derive(Clone, Copy)]
-enum Source {
+enum ColumnSource {
     Seed,
     LineTime,
     LineStep,
@@ -49,16 +49,16 @@ enum Source {
 }
 
 /// A part of the points of one line.
-struct Run {
+struct LineRun {
     line: u64,
-    entry: Entry,
+    entry: SpooledLine,
     first: u64,
     count: u64,
 }
 
 /// Where rows go on: a line, and a point of it.
 #[derive(Clone, Copy)]
-struct At {
+struct RowCursor {
     line: u64,
     point: u64,
 }
@@ -83,7 +83,7 @@ pub(crate) fn write(
     let properties = Arc::new(properties(spool, &columns, provenance, partial));
     let mut writer = SerializedFileWriter::new(output.file().as_ref(), schema, properties).map_err(failed)?;
     let mut batch = Batch::new(spool);
-    let (mut begin, mut written) = (At { line: 0, point: 0 }, 0);
+    let (mut begin, mut written) = (RowCursor { line: 0, point: 0 }, 0);
     while written < total {
         let rows = GROUP_ROWS.min(total - written);
         let mut group = writer.next_row_group().map_err(failed)?;
@@ -118,25 +118,25 @@ pub fn error(path: &Path, e: ParquetError) -> OutputError {
 }
 
 /// Columns with their names, of which no two are the same.
-fn columns(spool: &LineSpool) -> Vec<(String, Source)> {
+fn columns(spool: &LineSpool) -> Vec<(String, ColumnSource)> {
     let layout = spool.layout();
-    let mut columns: Vec<(String, Source)> = vec![
-        ("seed".into(), Source::Seed),
-        ("time".into(), Source::Number(1, 0)),
-        ("x".into(), Source::Number(0, 0)),
-        ("y".into(), Source::Number(0, 1)),
-        ("z".into(), Source::Number(0, 2)),
-        ("zone".into(), Source::Zone),
+    let mut columns: Vec<(String, ColumnSource)> = vec![
+        ("seed".into(), ColumnSource::Seed),
+        ("time".into(), ColumnSource::Number(1, 0)),
+        ("x".into(), ColumnSource::Number(0, 0)),
+        ("y".into(), ColumnSource::Number(0, 1)),
+        ("z".into(), ColumnSource::Number(0, 2)),
+        ("zone".into(), ColumnSource::Zone),
     ];
-    let mut rest = vec![("reason".to_owned(), Source::Reason)];
+    let mut rest = vec![("reason".to_owned(), ColumnSource::Reason)];
     if layout.both {
-        rest.push(("reason_backward".into(), Source::ReasonBackward));
+        rest.push(("reason_backward".into(), ColumnSource::ReasonBackward));
     }
     if layout.moments.time(0).is_some() {
-        rest.push(("line_time".into(), Source::LineTime));
+        rest.push(("line_time".into(), ColumnSource::LineTime));
     }
     if layout.moments.step(0).is_some() {
-        rest.push(("line_step".into(), Source::LineStep));
+        rest.push(("line_step".into(), ColumnSource::LineStep));
     }
     for (n, (field, name)) in layout.fields.iter().zip(spool.names()).enumerate() {
         for component in 0..field.components {
@@ -144,24 +144,26 @@ fn columns(spool: &LineSpool) -> Vec<(String, Source)> {
             while columns.iter().chain(&rest).any(|(known, _)| *known == own) {
                 own.insert_str(0, "field_");
             }
-            columns.push((own, Source::Number(n + 3, component)));
+            columns.push((own, ColumnSource::Number(n + 3, component)));
         }
     }
     columns.extend(rest);
     columns
 }
 
-fn physical(spool: &LineSpool, source: Source) -> Physical {
+fn physical(spool: &LineSpool, source: ColumnSource) -> Physical {
     match source {
-        Source::Seed | Source::LineStep => Physical::INT64,
-        Source::Zone => Physical::INT32,
-        Source::Reason | Source::ReasonBackward => Physical::BYTE_ARRAY,
-        Source::Number(part @ 3.., _) if spool.layout().fields[part - 3].dtype == FieldType::F32 => Physical::FLOAT,
-        Source::LineTime | Source::Number(..) => Physical::DOUBLE,
+        ColumnSource::Seed | ColumnSource::LineStep => Physical::INT64,
+        ColumnSource::Zone => Physical::INT32,
+        ColumnSource::Reason | ColumnSource::ReasonBackward => Physical::BYTE_ARRAY,
+        ColumnSource::Number(part @ 3.., _) if spool.layout().fields[part - 3].dtype == FieldType::F32 => {
+            Physical::FLOAT
+        }
+        ColumnSource::LineTime | ColumnSource::Number(..) => Physical::DOUBLE,
     }
 }
 
-fn schema(spool: &LineSpool, columns: &[(String, Source)]) -> Result<Arc<Type>, ParquetError> {
+fn schema(spool: &LineSpool, columns: &[(String, ColumnSource)]) -> Result<Arc<Type>, ParquetError> {
     let mut fields = Vec::with_capacity(columns.len());
     for (name, source) in columns {
         let kind = physical(spool, *source);
@@ -174,7 +176,7 @@ fn schema(spool: &LineSpool, columns: &[(String, Source)]) -> Result<Arc<Type>, 
 
 fn properties(
     spool: &LineSpool,
-    columns: &[(String, Source)],
+    columns: &[(String, ColumnSource)],
     provenance: &Provenance,
     partial: bool,
 ) -> WriterProperties {
@@ -182,10 +184,10 @@ fn properties(
     let mut units = serde_json::Map::new();
     for (name, source) in columns {
         let unit = match source {
-            Source::LineTime => layout.moments.unit(),
-            Source::Number(1, _) => &provenance.time_unit,
-            Source::Number(0, _) => &provenance.length_unit,
-            Source::Number(part, _) => &layout.fields[part - 3].unit,
+            ColumnSource::LineTime => layout.moments.unit(),
+            ColumnSource::Number(1, _) => &provenance.time_unit,
+            ColumnSource::Number(0, _) => &provenance.length_unit,
+            ColumnSource::Number(part, _) => &layout.fields[part - 3].unit,
             _ => continue,
         };
         units.insert(name.clone(), unit.into());
@@ -208,13 +210,13 @@ fn properties(
     for (name, source) in columns {
         // Runs of equal whole numbers take next to nothing as differences, and words and times of which there are few as their numbers.
         properties = match source {
-            Source::Seed | Source::LineStep | Source::Zone => {
+            ColumnSource::Seed | ColumnSource::LineStep | ColumnSource::Zone => {
                 properties.set_column_encoding(name.as_str().into(), Encoding::DELTA_BINARY_PACKED)
             }
-            Source::Reason | Source::ReasonBackward | Source::LineTime => {
+            ColumnSource::Reason | ColumnSource::ReasonBackward | ColumnSource::LineTime => {
                 properties.set_column_dictionary_enabled(name.as_str().into(), true)
             }
-            Source::Number(..) => properties,
+            ColumnSource::Number(..) => properties,
         };
     }
     properties.build()
@@ -251,35 +253,35 @@ impl<'a> Batch<'a> {
     fn column(
         &mut self,
         column: &mut SerializedColumnWriter<'_>,
-        source: Source,
-        begin: At,
+        source: ColumnSource,
+        begin: RowCursor,
         rows: u64,
-    ) -> Result<At, Stopped> {
+    ) -> Result<RowCursor, Stopped> {
         let moments = &self.spool.layout().moments;
         match source {
-            Source::Seed => {
-                let value = |run: &Run| moments.seed(run.line) as i64;
+            ColumnSource::Seed => {
+                let value = |run: &LineRun| moments.seed(run.line) as i64;
                 self.repeated::<Int64Type>(column, begin, rows, value)
             }
-            Source::LineStep => {
-                let value = |run: &Run| moments.step(run.line).map_or(-1, i64::from);
+            ColumnSource::LineStep => {
+                let value = |run: &LineRun| moments.step(run.line).map_or(-1, i64::from);
                 self.repeated::<Int64Type>(column, begin, rows, value)
             }
-            Source::LineTime => {
-                let value = |run: &Run| moments.time(run.line).unwrap_or(f64::NAN);
+            ColumnSource::LineTime => {
+                let value = |run: &LineRun| moments.time(run.line).unwrap_or(f64::NAN);
                 self.repeated::<DoubleType>(column, begin, rows, value)
             }
-            Source::Reason => {
+            ColumnSource::Reason => {
                 let words = Reason::ALL.map(|r| ByteArray::from(r.name()));
                 self.repeated::<ByteArrayType>(column, begin, rows, |run| words[run.entry.reason as usize].clone())
             }
-            Source::ReasonBackward => {
+            ColumnSource::ReasonBackward => {
                 let words = Reason::ALL.map(|r| ByteArray::from(r.name()));
-                let value = |run: &Run| words[run.entry.reason_backward as usize].clone();
+                let value = |run: &LineRun| words[run.entry.reason_backward as usize].clone();
                 self.repeated::<ByteArrayType>(column, begin, rows, value)
             }
-            Source::Zone => self.numbers::<Int32Type, 4>(column, (2, 0), begin, rows, i32::from_le_bytes),
-            Source::Number(part, component) => match physical(self.spool, source) {
+            ColumnSource::Zone => self.numbers::<Int32Type, 4>(column, (2, 0), begin, rows, i32::from_le_bytes),
+            ColumnSource::Number(part, component) => match physical(self.spool, source) {
                 Physical::FLOAT => {
                     self.numbers::<FloatType, 4>(column, (part, component), begin, rows, f32::from_le_bytes)
                 }
@@ -292,10 +294,10 @@ impl<'a> Batch<'a> {
     fn repeated<T: DataType>(
         &mut self,
         column: &mut SerializedColumnWriter<'_>,
-        begin: At,
+        begin: RowCursor,
         rows: u64,
-        value: impl Fn(&Run) -> T::T,
-    ) -> Result<At, Stopped> {
+        value: impl Fn(&LineRun) -> T::T,
+    ) -> Result<RowCursor, Stopped> {
         let mut values: Vec<T::T> = Vec::with_capacity(PAGE_BYTES / size_of::<T::T>());
         let most = values.capacity();
         let end = runs(self.spool, begin, rows, most as u64, |run| {
@@ -315,10 +317,10 @@ impl<'a> Batch<'a> {
         &mut self,
         column: &mut SerializedColumnWriter<'_>,
         (part, component): (usize, usize),
-        begin: At,
+        begin: RowCursor,
         rows: u64,
         decode: fn([u8; B]) -> T::T,
-    ) -> Result<At, Stopped>
+    ) -> Result<RowCursor, Stopped>
     where
         T::T: 'static,
     {
@@ -353,11 +355,11 @@ fn put<T: DataType>(column: &mut SerializedColumnWriter<'_>, values: &mut Vec<T:
 /// Gives the parts of lines of which `rows` rows from `begin` on consist, each of `most` points at most.
 fn runs(
     spool: &LineSpool,
-    begin: At,
+    begin: RowCursor,
     rows: u64,
     most: u64,
-    mut take: impl FnMut(Run) -> Result<(), Stopped>,
-) -> Result<At, Stopped> {
+    mut take: impl FnMut(LineRun) -> Result<(), Stopped>,
+) -> Result<RowCursor, Stopped> {
     let (mut at, mut left) = (begin, rows);
     while left > 0 && at.line < spool.seeds() {
         let Some(entry) = spool.entry(at.line).map_err(Stopped::Spool)? else {
@@ -366,12 +368,12 @@ fn runs(
         };
         while left > 0 && at.point < entry.points {
             let count = most.min(left).min(entry.points - at.point);
-            take(Run { line: at.line, entry: entry.clone(), first: at.point, count })?;
+            take(LineRun { line: at.line, entry: entry.clone(), first: at.point, count })?;
             at.point += count;
             left -= count;
         }
         if at.point == entry.points {
-            at = At { line: at.line + 1, point: 0 };
+            at = RowCursor { line: at.line + 1, point: 0 };
         }
     }
     Ok(at)

@@ -6,9 +6,9 @@
 //! right, bottom and top edge; `partial` bool (); `meta` string () in JSON. An `.npy` has the numbers alone, all quantities side by side.
 
 use super::columns::ColumnWriter;
-use super::log::Held;
+use super::log::HeldMemory;
 use super::zip::ZipPlan;
-use super::{array_names, npy, npz, Charge, FieldSpec, FieldType, NewFile, OutputError, Provenance};
+use super::{array_names, npy, npz, FieldSpec, FieldType, MemoryAccount, NewFile, OutputError, Provenance};
 use std::path::Path;
 
 /// Names of our own arrays; a field with such a name gets the prefix `field_`.
@@ -44,7 +44,7 @@ pub struct RasterWriter {
     archive: Option<(ZipPlan, Vec<(u64, Vec<u8>)>)>,
     rows: u64,
     scratch: Vec<u8>,
-    _held: Held,
+    _held: HeldMemory,
 }
 
 impl RasterWriter {
@@ -61,7 +61,7 @@ impl RasterWriter {
         path: &Path,
         layout: RasterLayout,
         provenance: Provenance,
-        charge: Box<dyn Charge>,
+        charge: Box<dyn MemoryAccount>,
     ) -> Result<Self, OutputError> {
         if !Self::writes(path) {
             return Err(OutputError::Target {
@@ -70,7 +70,7 @@ impl RasterWriter {
             });
         }
         let names = array_names(&layout.fields, &RESERVED)?;
-        let mut held = Held::new(charge);
+        let mut held = HeldMemory::new(charge);
         let needs = (layout.fields.len() + 2) * BUFFER_BYTES;
         if !held.grow(needs) {
             return Err(OutputError::Memory { needs: needs as u64 });

@@ -1,35 +1,18 @@
 //! Finished lines on their way from the tasks, in any order, to a file in seed order.
 
-use super::columns::ColumnWriter;
-pub use super::finished::FinishedLine;
-use super::gather::{gather, Gather, Head};
-use super::index::{LineIndex, Place, State, ENTRY_BYTES};
-use super::log::{ByteLog, Held};
-pub(crate) use super::totals::{Lines, Totals};
-use super::window::Window;
+use super::columns::{ColumnWriter, RESERVED};
+use super::gather::{gather, GatherJob, Head};
+use super::index::{LineCompleteness, LineEntry, LineIndex, ENTRY_BYTES};
+pub use super::line::FinishedLine;
+use super::log::{ByteLog, HeldMemory};
+use super::log_window::LogWindow;
+pub(crate) use super::totals::{LineStride, Totals};
 use super::{
-    array_names, csv, frames, npz, parquet, vtp, Charge, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
-    Moments, OutputError, OutputFile, OutputFormat, Provenance, Reason,
+    array_names, csv, frames, npz, parquet, vtp, FieldSpec, FieldType, FieldValues, LineArrays, LineColumn,
+    MemoryAccount, Moments, OutputError, OutputFile, OutputFormat, Provenance, Reason,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-
-/// Names of our own arrays; a field with such a name gets the prefix `field_`.
-const RESERVED: [&str; 13] = [
-    "points",
-    "offsets",
-    "reason",
-    "reason_backward",
-    "reason_code",
-    "reason_code_backward",
-    "time",
-    "zone",
-    "seed",
-    "partial",
-    "meta",
-    "line_time",
-    "line_step",
-];
 
 /// What every line of a run has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,7 +72,7 @@ pub struct SpoolStats {
 
 /// Where a line lies and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct SpooledLine {
     /// Its pieces in order: where the arrays of each begin, and how many points they have.
     pieces: Vec<(u64, u64)>,
     pub(crate) points: u64,
@@ -97,7 +80,7 @@ pub(crate) struct Entry {
     pub(crate) reason_backward: Reason,
 }
 
-impl Entry {
+impl SpooledLine {
     /// Its arrays lie behind each other.
     #[cfg(test)]
     pub(crate) fn is_whole(&self) -> bool {
@@ -123,7 +106,7 @@ pub struct LineSpool {
     in_order: bool,
     /// The index in memory and the buffers of the writing at the end: charged before the run, so that the end cannot fail for
     /// want of memory.
-    reserved: Held,
+    reserved: HeldMemory,
     buffer_bytes: usize,
     /// Where a line is encoded, a piece at a time.
     scratch: Vec<u8>,
@@ -137,11 +120,11 @@ impl LineSpool {
     /// # Errors
     /// [`OutputError::Layout`] for fields that cannot be written, [`OutputError::Memory`] when the budget or the charge do not hold
     /// the buffers (about 4 KiB an array).
-    pub fn new(options: SpoolOptions, charge: Box<dyn Charge>) -> Result<Self, OutputError> {
+    pub fn new(options: SpoolOptions, charge: Box<dyn MemoryAccount>) -> Result<Self, OutputError> {
         let names = array_names(&options.layout.fields, &RESERVED)?;
         let buffers = buffers(&options);
         let buffer_bytes = buffer_bytes(&options);
-        let mut reserved = Held::new(charge);
+        let mut reserved = HeldMemory::new(charge);
         let least = (buffers + 1) * buffer_bytes + ByteLog::chunk_bytes(options.budget_bytes);
         if least > options.budget_bytes || !reserved.grow((buffers + 1) * buffer_bytes) {
             return Err(OutputError::Memory { needs: least as u64 });
@@ -192,7 +175,7 @@ impl LineSpool {
     fn end(&mut self, line: &FinishedLine, follows: bool) -> Result<(), OutputError> {
         let points = self.keep(line, follows, false)?;
         let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
-        self.totals.add(&Entry { pieces: Vec::new(), points, reason: line.reason, reason_backward });
+        self.totals.add(&SpooledLine { pieces: Vec::new(), points, reason: line.reason, reason_backward });
         Ok(())
     }
 
@@ -215,8 +198,8 @@ impl LineSpool {
             Some(false) => return wrong("it came after lines that could not be kept, or not be put in order"),
         }
         let there = match self.index.get(line.seed)? {
-            place if place.state == State::Growing && follows => Some(place),
-            place if matches!(place.state, State::Nothing | State::Growing) => None,
+            place if place.state == LineCompleteness::Growing && follows => Some(place),
+            place if matches!(place.state, LineCompleteness::Nothing | LineCompleteness::Growing) => None,
             _ => return wrong("it came twice"),
         };
         let before = there.map_or(0, |place| u64::from(place.points));
@@ -239,13 +222,13 @@ impl LineSpool {
         }
         let reason_backward = if self.options.layout.both { line.reason_backward } else { Reason::Unfinished };
         let (state, offset) = match (goes_on, there) {
-            (true, _) => (State::Growing, at),
-            (false, Some(_)) => (State::Pieces, at),
-            (false, None) => (State::Whole, at + Head::BYTES as u64),
+            (true, _) => (LineCompleteness::Growing, at),
+            (false, Some(_)) => (LineCompleteness::Pieces, at),
+            (false, None) => (LineCompleteness::Whole, at + Head::BYTES as u64),
         };
         (self.gathered, self.in_order) = (None, false);
-        self.in_pieces |= state != State::Whole;
-        self.index.set(line.seed, Place { offset, points, reason: line.reason, reason_backward, state })?;
+        self.in_pieces |= state != LineCompleteness::Whole;
+        self.index.set(line.seed, LineEntry { offset, points, reason: line.reason, reason_backward, state })?;
         Ok(u64::from(points))
     }
 
@@ -328,7 +311,7 @@ impl LineSpool {
         })?;
         match output.format() {
             OutputFormat::Npz => npz::write(self, &output, provenance, partial, watch)?,
-            OutputFormat::Vtp => vtp::write(self, Lines::ALL, &output, provenance, partial, watch)?,
+            OutputFormat::Vtp => vtp::write(self, LineStride::ALL, &output, provenance, partial, watch)?,
             OutputFormat::Csv => csv::write(self, &output, watch)?,
             OutputFormat::Parquet => parquet::write(self, &output, provenance, partial, watch)?,
             OutputFormat::Pvd => {
@@ -356,9 +339,9 @@ impl LineSpool {
         }
         self.gather(&mut || Ok(()))?;
         let mut arrays = LineArrays::with_capacity(self.options.seeds, self.totals.points, &self.options.layout)?;
-        let mut window = Window::new(self.buffer_bytes);
+        let mut window = LogWindow::new(self.buffer_bytes);
         for seed in 0..self.options.seeds {
-            let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
+            let entry = self.entry(seed)?.unwrap_or(SpooledLine::NONE);
             self.for_parts(&entry, &mut window, |part, bytes| {
                 match part {
                     0 => arrays.points.extend(numbers(bytes, f64::from_le_bytes)),
@@ -407,7 +390,7 @@ impl LineSpool {
     }
 
     /// An account with the ledger for what a writer needs beside the buffers.
-    pub(crate) fn account(&self) -> Held {
+    pub(crate) fn account(&self) -> HeldMemory {
         self.reserved.sibling()
     }
 
@@ -424,14 +407,14 @@ impl LineSpool {
     }
 
     /// The entry of a seed, if its line came.
-    pub(crate) fn entry(&self, seed: u64) -> Result<Option<Entry>, OutputError> {
-        let Place { offset, points, reason, reason_backward, state } = self.index.get(seed)?;
+    pub(crate) fn entry(&self, seed: u64) -> Result<Option<SpooledLine>, OutputError> {
+        let LineEntry { offset, points, reason, reason_backward, state } = self.index.get(seed)?;
         let pieces = match state {
-            State::Whole => vec![(offset, u64::from(points))],
-            State::Pieces => self.pieces(offset)?,
-            State::Nothing | State::Growing => return Ok(None),
+            LineCompleteness::Whole => vec![(offset, u64::from(points))],
+            LineCompleteness::Pieces => self.pieces(offset)?,
+            LineCompleteness::Nothing | LineCompleteness::Growing => return Ok(None),
         };
-        Ok(Some(Entry { pieces, points: points.into(), reason, reason_backward }))
+        Ok(Some(SpooledLine { pieces, points: points.into(), reason, reason_backward }))
     }
 
     /// The pieces of a line, from the place of its last.
@@ -458,7 +441,7 @@ impl LineSpool {
         let (parts, writing) = (self.part_bytes(), self.buffers_bytes());
         let lent = if self.in_pieces && all_there.is_none() { self.log.lend()? } else { None };
         if let Some((file, bytes, memory)) = lent {
-            let of = Gather {
+            let of = GatherJob {
                 index: &mut self.index,
                 lines: self.options.seeds,
                 parts: &parts,
@@ -478,8 +461,8 @@ impl LineSpool {
     /// Gives a line's bytes, part after part, in pieces that fit the window and are whole numbers.
     fn for_parts(
         &self,
-        entry: &Entry,
-        window: &mut Window,
+        entry: &SpooledLine,
+        window: &mut LogWindow,
         mut take: impl FnMut(usize, &[u8]) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
         let parts = self.part_bytes();
@@ -502,7 +485,13 @@ impl LineSpool {
     }
 
     /// Reads one part of some of a line's points: `into` is `count * part_bytes[part]` long.
-    pub(crate) fn read_part(&self, entry: &Entry, part: usize, first: u64, into: &mut [u8]) -> Result<(), OutputError> {
+    pub(crate) fn read_part(
+        &self,
+        entry: &SpooledLine,
+        part: usize,
+        first: u64,
+        into: &mut [u8],
+    ) -> Result<(), OutputError> {
         let parts = self.part_bytes();
         let (before, bytes) = (parts[..part].iter().sum::<u64>(), parts[part]);
         let (mut skip, mut done) = (first, 0);
@@ -522,20 +511,20 @@ impl LineSpool {
     /// and lets `per_line` write the rest, with the number of the line's first point.
     pub(crate) fn pass(
         &self,
-        lines: Lines,
+        lines: LineStride,
         columns: &mut ColumnWriter,
         path: &Path,
         watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-        mut per_line: impl FnMut(&mut ColumnWriter, u64, &Entry, u64) -> Result<(), OutputError>,
+        mut per_line: impl FnMut(&mut ColumnWriter, u64, &SpooledLine, u64) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
-        let mut window = Window::new(self.buffer_bytes);
+        let mut window = LogWindow::new(self.buffer_bytes);
         let mut first_point = 0;
         for (n, seed) in lines.of(self.options.seeds).enumerate() {
             // Often enough that a key press is answered at once, seldom enough that it costs nothing.
             if n % 256 == 0 && watch(seed, self.options.seeds).is_break() {
                 return Err(OutputError::Cancelled { path: path.to_path_buf() });
             }
-            let entry = self.entry(seed)?.unwrap_or(Entry::NONE);
+            let entry = self.entry(seed)?.unwrap_or(SpooledLine::NONE);
             self.for_parts(&entry, &mut window, |part, bytes| columns.put(part, bytes))?;
             per_line(columns, seed, &entry, first_point)?;
             first_point += entry.points;
@@ -546,8 +535,8 @@ impl LineSpool {
     }
 
     /// Sums over the lines of a selection.
-    pub(crate) fn totals_of(&self, lines: Lines) -> Result<Totals, OutputError> {
-        if lines == Lines::ALL {
+    pub(crate) fn totals_of(&self, lines: LineStride) -> Result<Totals, OutputError> {
+        if lines == LineStride::ALL {
             return Ok(self.totals);
         }
         let mut totals = Totals::default();

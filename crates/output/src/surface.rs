@@ -4,11 +4,11 @@
 //! array of the file, and the text in front has room for its numbers.
 
 use super::columns::ColumnWriter;
-use super::log::Held;
+use super::log::HeldMemory;
 use super::zip::ZipPlan;
 use super::{
-    array_names, npy, npz, vtp, Charge, FieldSpec, FieldType, FieldValues, OutputError, OutputFile, OutputFormat,
-    Provenance,
+    array_names, npy, npz, vtp, FieldSpec, FieldType, FieldValues, MemoryAccount, OutputError, OutputFile,
+    OutputFormat, Provenance,
 };
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
@@ -61,9 +61,9 @@ pub struct SurfaceStats {
 }
 
 /// How the file at hand is laid out.
-enum Plan {
+enum SurfaceFilePlan {
     /// Text in front is made again at the end, padded to `text_bytes`.
-    Vtp { blocks: vtp::Blocks, field_data: vtp::FieldData, text_bytes: usize },
+    Vtp { blocks: vtp::AppendedBlocks, field_data: vtp::FieldData, text_bytes: usize },
     /// Headers of the arrays with their places; that of the quadrilaterals, the last, is made again at the end.
     Npz { plan: ZipPlan, headers: Vec<(u64, Vec<u8>)> },
 }
@@ -77,7 +77,7 @@ pub struct SurfaceWriter {
     layout: SurfaceLayout,
     names: Vec<String>,
     provenance: Provenance,
-    plan: Plan,
+    plan: SurfaceFilePlan,
     columns: ColumnWriter,
     quads: usize,
     /// Patch and row that come next.
@@ -89,7 +89,7 @@ pub struct SurfaceWriter {
     /// Which quadrilaterals between it and the next are not.
     hidden: Vec<bool>,
     scratch: Vec<u8>,
-    _held: Held,
+    _held: HeldMemory,
 }
 
 impl SurfaceWriter {
@@ -101,11 +101,11 @@ impl SurfaceWriter {
         output: OutputFile,
         layout: SurfaceLayout,
         provenance: Provenance,
-        charge: Box<dyn Charge>,
+        charge: Box<dyn MemoryAccount>,
     ) -> Result<Self, OutputError> {
         let names = array_names(&layout.fields, &RESERVED)?;
         let widest = layout.patches.iter().map(|patch| patch.ni).max().unwrap_or(0);
-        let mut held = Held::new(charge);
+        let mut held = HeldMemory::new(charge);
         // The arrays' buffers, two for bytes in passing, two flags a point.
         let needs = (layout.fields.len() + 5) * BUFFER_BYTES + 2 * widest;
         if !held.grow(needs) {
@@ -256,7 +256,7 @@ impl SurfaceWriter {
         }
         let quads = self.stats.quads;
         match self.plan {
-            Plan::Vtp { mut blocks, field_data, text_bytes } => {
+            SurfaceFilePlan::Vtp { mut blocks, field_data, text_bytes } => {
                 let connectivity = blocks.add(quads * QUAD_BYTES);
                 let offsets = blocks.add(quads * 8);
                 debug_assert_eq!(connectivity + 1, offsets);
@@ -285,7 +285,7 @@ impl SurfaceWriter {
                 }
                 self.columns.finish()?;
             }
-            Plan::Npz { mut plan, mut headers } => {
+            SurfaceFilePlan::Npz { mut plan, mut headers } => {
                 // The text of `meta` is known only now: it and `partial` follow the quadrilaterals.
                 let mut units = serde_json::Map::new();
                 units.insert("points".into(), self.provenance.length_unit.clone().into());
@@ -367,8 +367,8 @@ fn plan_vtp(
     n: u64,
     most_quads: u64,
     columns: &mut ColumnWriter,
-) -> Result<(Plan, usize), OutputError> {
-    let mut blocks = vtp::Blocks::default();
+) -> Result<(SurfaceFilePlan, usize), OutputError> {
+    let mut blocks = vtp::AppendedBlocks::default();
     blocks.add(3 * n * layout.positions.bytes() as u64);
     blocks.add(4 * n);
     for field in &layout.fields {
@@ -389,7 +389,7 @@ fn plan_vtp(
         columns.add(most.data_at(block, text_bytes), Some(*bytes), b"");
     }
     let quads = columns.add(most.data_at(quads_block, text_bytes), None, b"");
-    Ok((Plan::Vtp { blocks, field_data, text_bytes }, quads))
+    Ok((SurfaceFilePlan::Vtp { blocks, field_data, text_bytes }, quads))
 }
 
 /// The text in front of the data, padded with spaces to `pad_to` bytes. The last two blocks are the polygons'.
@@ -400,7 +400,7 @@ fn vtp_text(
     provenance: &Provenance,
     n: u64,
     quads: u64,
-    blocks: &vtp::Blocks,
+    blocks: &vtp::AppendedBlocks,
     field_data: &vtp::FieldData,
     pad_to: usize,
 ) -> String {
@@ -438,7 +438,7 @@ fn plan_npz(
     n: u64,
     most_quads: u64,
     columns: &mut ColumnWriter,
-) -> (Plan, usize) {
+) -> (SurfaceFilePlan, usize) {
     let mut plan = ZipPlan::default();
     let mut headers = Vec::new();
     let mut add = |name: &str, descr: &str, shape: &[u64], bytes: u64| {
@@ -463,5 +463,5 @@ fn plan_npz(
     let at = plan.add("quads.npy", header.len() as u64);
     let quads = columns.add(at + header.len() as u64, None, b"");
     headers.push((at, header));
-    (Plan::Npz { plan, headers }, quads)
+    (SurfaceFilePlan::Npz { plan, headers }, quads)
 }

@@ -1,6 +1,6 @@
 //! Which lines of a spool are written, where they lie, and sums over them.
 
-use super::spool::Entry;
+use super::spool::SpooledLine;
 
 /// Sums over the lines kept.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,12 +17,12 @@ pub(crate) struct Totals {
 
 /// Some of the lines: every so many from the first on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lines {
+pub(crate) struct LineStride {
     pub(crate) first: u64,
     pub(crate) every: u64,
 }
 
-impl Lines {
+impl LineStride {
     /// All of them.
     pub(crate) const ALL: Self = Self { first: 0, every: 1 };
 
@@ -35,7 +35,7 @@ impl Lines {
 }
 
 impl Totals {
-    pub(crate) fn add(&mut self, entry: &Entry) {
+    pub(crate) fn add(&mut self, entry: &SpooledLine) {
         self.lines += 1;
         self.points += entry.points;
         if entry.points > 0 {

@@ -5,7 +5,7 @@
 //! `seeds` (how many there were), `partial`, and the notes. Units are VTK's information keys `UNITS_LABEL`.
 
 use super::columns::ColumnWriter;
-use super::spool::Lines;
+use super::spool::LineStride;
 use super::{FieldSpec, FieldType, LineSpool, OutputError, OutputFile, Provenance};
 use std::borrow::Cow;
 // Into strings, which take everything: what `write!` answers is always Ok.
@@ -14,13 +14,13 @@ use std::ops::ControlFlow;
 
 /// Blocks of the appended data: eight bytes of length, then the bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct AppendedBlocks {
     /// Offset from the underscore, and bytes, of each block.
     blocks: Vec<(u64, u64)>,
     next: u64,
 }
 
-impl Blocks {
+impl AppendedBlocks {
     /// Adds a block of `bytes`.
     pub(crate) fn add(&mut self, bytes: u64) -> usize {
         self.blocks.push((self.next, bytes));
@@ -148,7 +148,12 @@ pub(crate) struct FieldData {
 }
 
 impl FieldData {
-    pub(crate) fn new(blocks: &mut Blocks, provenance: &Provenance, counts: &[(&str, u64)], time: Option<f64>) -> Self {
+    pub(crate) fn new(
+        blocks: &mut AppendedBlocks,
+        provenance: &Provenance,
+        counts: &[(&str, u64)],
+        time: Option<f64>,
+    ) -> Self {
         let mut arrays: Vec<(String, Option<&'static str>, usize, Vec<u8>)> = Vec::new();
         let mut add = |name: &str, kind, bytes: Vec<u8>| {
             if arrays.iter().all(|(known, ..)| known != name) {
@@ -176,7 +181,7 @@ impl FieldData {
         Self { arrays }
     }
 
-    pub(crate) fn text(&self, text: &mut String, blocks: &Blocks) {
+    pub(crate) fn text(&self, text: &mut String, blocks: &AppendedBlocks) {
         text.push_str("    <FieldData>\n");
         for (name, kind, block, _) in &self.arrays {
             match kind {
@@ -190,7 +195,7 @@ impl FieldData {
     pub(crate) fn write(
         &self,
         columns: &ColumnWriter,
-        blocks: &Blocks,
+        blocks: &AppendedBlocks,
         text_bytes: usize,
         partial: bool,
     ) -> Result<(), OutputError> {
@@ -210,7 +215,7 @@ impl FieldData {
 }
 
 /// Writes the text, the lengths of the blocks and the end.
-pub(crate) fn frame(columns: &ColumnWriter, text: &str, blocks: &Blocks) -> Result<(), OutputError> {
+pub(crate) fn frame(columns: &ColumnWriter, text: &str, blocks: &AppendedBlocks) -> Result<(), OutputError> {
     columns.put_at(0, text.as_bytes())?;
     let (lengths, end) = blocks.lengths(text.len());
     for (at, bytes) in lengths {
@@ -221,7 +226,7 @@ pub(crate) fn frame(columns: &ColumnWriter, text: &str, blocks: &Blocks) -> Resu
 
 pub(crate) fn write(
     spool: &LineSpool,
-    which: Lines,
+    which: LineStride,
     output: &OutputFile,
     provenance: &Provenance,
     partial: bool,
@@ -229,7 +234,7 @@ pub(crate) fn write(
 ) -> Result<(), OutputError> {
     let (layout, totals) = (spool.layout(), spool.totals_of(which)?);
     let (n, lines) = (totals.points, totals.drawn);
-    let mut blocks = Blocks::default();
+    let mut blocks = AppendedBlocks::default();
     // Blocks of points come first, in the order of the parts of a line: block and column numbers are the same.
     for bytes in spool.part_bytes() {
         blocks.add(n * bytes);
@@ -244,7 +249,7 @@ pub(crate) fn write(
     let line_step = layout.moments.step(0).map(|_| blocks.add(8 * lines));
     let streamed = blocks.count();
     // A file of its own for each moment.
-    let time = layout.moments.time(which.first).filter(|_| which != Lines::ALL);
+    let time = layout.moments.time(which.first).filter(|_| which != LineStride::ALL);
     let seeds = spool.seeds() / layout.moments.lines_per_seed().max(1);
     let field_data = FieldData::new(&mut blocks, provenance, &[("seeds", seeds)], time);
     if !blocks.fit() {

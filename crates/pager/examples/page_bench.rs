@@ -34,17 +34,18 @@ impl PageMap for Shard {
     }
     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         if self.bare {
-            let page = Segment {
+            let page = Extent {
                 source: self.source,
                 offset: id.page * self.bytes as u64,
                 len: self.bytes,
-                to: Target::Frame(0),
+                to: ExtentTarget::Frame(0),
             };
             return Located::Extents { segments: vec![page], encoded_len: 0, scratch_len: 0 };
         }
         let offset = id.page * (self.bytes as u64 + 4);
-        let page = Segment { source: self.source, offset, len: self.bytes, to: Target::Frame(0) };
-        let sum = Segment { source: self.source, offset: offset + self.bytes as u64, len: 4, to: Target::Encoded(0) };
+        let page = Extent { source: self.source, offset, len: self.bytes, to: ExtentTarget::Frame(0) };
+        let sum =
+            Extent { source: self.source, offset: offset + self.bytes as u64, len: 4, to: ExtentTarget::Encoded(0) };
         Located::Extents { segments: vec![page, sum], encoded_len: 4, scratch_len: 0 }
     }
     fn decode(&self, id: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub const TARGET: &str = "farfield";
 
 /// Gets an event's fields, in their order.
-pub trait Sink {
+pub trait FieldSink {
     /// A number.
     fn number(&mut self, name: &'static str, value: u64);
     /// A text.
@@ -28,8 +28,8 @@ pub trait Pick {
 }
 
 /// What a field can be.
-trait Part: Sized {
-    fn put(&self, name: &'static str, sink: &mut impl Sink);
+trait EventField: Sized {
+    fn put(&self, name: &'static str, sink: &mut impl FieldSink);
     fn pick(name: &'static str, from: &mut impl Pick) -> Option<Self>;
     /// Names of its numbers and of its text.
     fn names(name: &'static str, to: &mut Vec<(&'static str, bool)>) {
@@ -39,8 +39,8 @@ trait Part: Sized {
 
 macro_rules! numbers {
     ($($type:ty: |$value:ident| $out:expr, |$number:ident| $in:expr;)*) => {$(
-        impl Part for $type {
-            fn put(&self, name: &'static str, sink: &mut impl Sink) {
+        impl EventField for $type {
+            fn put(&self, name: &'static str, sink: &mut impl FieldSink) {
                 let $value = *self;
                 sink.number(name, $out);
             }
@@ -62,8 +62,8 @@ numbers! {
     Did: |v| v as u64, |n| Did::ALL.get(usize::try_from(n).ok()?).copied();
 }
 
-impl Part for PageId {
-    fn put(&self, _: &'static str, sink: &mut impl Sink) {
+impl EventField for PageId {
+    fn put(&self, _: &'static str, sink: &mut impl FieldSink) {
         sink.number("array", u64::from(self.array.0));
         sink.number("step", u64::from(self.step));
         sink.number("page", self.page);
@@ -78,8 +78,8 @@ impl Part for PageId {
     }
 }
 
-impl Part for Arc<str> {
-    fn put(&self, name: &'static str, sink: &mut impl Sink) {
+impl EventField for Arc<str> {
+    fn put(&self, name: &'static str, sink: &mut impl FieldSink) {
         sink.text(name, self);
     }
     fn pick(name: &'static str, from: &mut impl Pick) -> Option<Self> {
@@ -135,21 +135,21 @@ macro_rules! events {
             pub fn fields(code: u8) -> Vec<(&'static str, bool)> {
                 let mut names = Vec::new();
                 $(if code == Code::$name as u8 {
-                    $(<$type as Part>::names(stringify!($field), &mut names);)*
+                    $(<$type as EventField>::names(stringify!($field), &mut names);)*
                 })*
                 names
             }
 
             /// Gives all fields to `sink`.
             #[inline]
-            pub fn put(&self, sink: &mut impl Sink) {
+            pub fn put(&self, sink: &mut impl FieldSink) {
                 match self { $(Self::$name { $($field,)* } => { $($field.put(stringify!($field), sink);)* })* }
             }
 
             /// The event of this kind with these fields; `None` if there is no such kind or a field is missing or makes no sense.
             pub fn pick(kind: &str, from: &mut impl Pick) -> Option<Self> {
                 match kind {
-                    $($kind => Some(Self::$name { $($field: <$type as Part>::pick(stringify!($field), from)?,)* }),)*
+                    $($kind => Some(Self::$name { $($field: <$type as EventField>::pick(stringify!($field), from)?,)* }),)*
                     _ => None,
                 }
             }

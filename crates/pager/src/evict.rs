@@ -1,15 +1,15 @@
 //! Making room: reserving a page's memory in one charge, dropping clean pages, giving memory back.
 
 use crate::event::Event;
-use crate::frames::{state, used, Chunked, Frame, Numbers, CHUNK};
+use crate::frames::{state, used, Chunked, Frame, FrameNumbers, CHUNK};
 use crate::id::{ArrayId, PageId};
 use crate::ledger::{ChargeKind, Full};
 use crate::map::PageMap;
 use crate::pager::Pager;
 use crate::policy::{Need, Probe};
-use crate::pool::{ClassId, Pool, Slot, HUGE_BYTES};
+use crate::pool::{ClassId, Pool, PoolSlot, HUGE_BYTES};
 use crate::request::Priority;
-use crate::state::{State, Tally};
+use crate::state::{LockedCounters, PagerState};
 use crate::table::Table;
 use crate::touched::Touched;
 use crate::worker::{Pins, PIN_BYTES};
@@ -48,9 +48,9 @@ const HUGE_LIMIT: u64 = 128 << 20;
 /// A page's memory, all of it.
 pub(crate) struct Reserved {
     pub(crate) frame: u32,
-    pub(crate) slot: Slot,
-    pub(crate) encoded: Option<Slot>,
-    pub(crate) scratch: Option<Slot>,
+    pub(crate) slot: PoolSlot,
+    pub(crate) encoded: Option<PoolSlot>,
+    pub(crate) scratch: Option<PoolSlot>,
 }
 
 /// Why a reservation failed.
@@ -64,19 +64,19 @@ pub(crate) enum NoRoom {
 }
 
 /// What the policy sees of the pager.
-struct Hand<'a> {
+struct PagerProbe<'a> {
     pager: &'a Pager,
     pool: &'a mut Pool,
-    numbers: &'a mut Numbers,
+    numbers: &'a mut FrameNumbers,
     workers: &'a [Arc<Pins>],
     touched: &'a mut Touched,
     maps: &'a [Arc<dyn PageMap>],
-    tally: &'a mut Tally,
+    tally: &'a mut LockedCounters,
     /// Pages go since the run has passed them, and not to make room.
     passed: bool,
 }
 
-impl Hand<'_> {
+impl PagerProbe<'_> {
     fn frame(&self, frame: u32) -> Option<&Frame> {
         self.pager.frames.get(frame)
     }
@@ -95,7 +95,7 @@ pub(crate) fn settling(readers: usize) -> u64 {
     PUBLISHED_BEFORE_USE * readers as u64
 }
 
-impl Probe for Hand<'_> {
+impl Probe for PagerProbe<'_> {
     fn referenced(&self, frame: u32) -> bool {
         self.frame(frame).is_some_and(|f| f.referenced.load(Relaxed) == used::YES)
     }
@@ -229,16 +229,16 @@ impl Pager {
     /// left first is wanted last in the next window, too.
     pub fn sort_out_offers(&self) {
         let mut st = self.lock();
-        let State { offered, pool, numbers, workers, touched, maps, tally, .. } = &mut *st;
-        let hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
+        let PagerState { offered, pool, numbers, workers, touched, maps, tally, .. } = &mut *st;
+        let hand = PagerProbe { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
         offered.iter_mut().for_each(|queue| queue.retain(|(frame, id)| hand.is_offered(*frame, *id)));
         self.emit(|| Event::SortOffers { left: offered.iter().map(|queue| queue.len() as u64).sum() });
     }
 
     /// Drops those frames that may go. They are counted for themselves: nothing else wanted their room.
-    fn drop_frames(&self, st: &mut State, frames: impl Iterator<Item = u32>) -> u64 {
-        let State { policy, pool, numbers, workers, touched, maps, tally, .. } = st;
-        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally, passed: true };
+    fn drop_frames(&self, st: &mut PagerState, frames: impl Iterator<Item = u32>) -> u64 {
+        let PagerState { policy, pool, numbers, workers, touched, maps, tally, .. } = st;
+        let mut hand = PagerProbe { pager: self, pool, numbers, workers, touched, maps, tally, passed: true };
         let mut dropped = 0;
         for n in frames {
             if hand.take(n) {
@@ -251,9 +251,9 @@ impl Pager {
     }
 
     /// Drops one clean page. Its memory is cached then.
-    fn evict(&self, st: &mut State, need: Need) -> bool {
-        let State { policy, pool, numbers, workers, touched, maps, tally, offered, .. } = st;
-        let mut hand = Hand { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
+    fn evict(&self, st: &mut PagerState, need: Need) -> bool {
+        let PagerState { policy, pool, numbers, workers, touched, maps, tally, offered, .. } = st;
+        let mut hand = PagerProbe { pager: self, pool, numbers, workers, touched, maps, tally, passed: false };
         // What is wanted again no prefetch takes the place of.
         let kinds = if need == Need::Prefetch { 1 } else { 2 };
         for queue in offered.iter_mut().take(kinds) {
@@ -284,7 +284,7 @@ impl Pager {
         });
     }
 
-    fn give_back(&self, st: &mut State, bytes: u64, keep: impl Fn(ClassId) -> usize) -> bool {
+    fn give_back(&self, st: &mut PagerState, bytes: u64, keep: impl Fn(ClassId) -> usize) -> bool {
         let given = st.pool.give_back(usize::try_from(bytes).unwrap_or(usize::MAX), keep);
         self.ledger.release(ChargeKind::Cached, given.slots as u64);
         self.ledger.release(ChargeKind::Tables, given.rests as u64);
@@ -296,7 +296,7 @@ impl Pager {
     }
 
     /// Drops pages until `bytes` more fit under the limit.
-    pub(crate) fn make_room(&self, st: &mut State, bytes: u64) -> Result<(), Full> {
+    pub(crate) fn make_room(&self, st: &mut PagerState, bytes: u64) -> Result<(), Full> {
         let pool = self.ledger.of(ChargeKind::Frames) + self.ledger.of(ChargeKind::Cached);
         let rest = self.ledger.used().saturating_sub(pool);
         if rest.saturating_add(bytes) > self.ledger.limit() {
@@ -322,7 +322,7 @@ impl Pager {
     }
 
     /// Bytes of tables that one more frame costs now.
-    fn table_growth(&self, st: &State) -> u64 {
+    fn table_growth(&self, st: &PagerState) -> u64 {
         let chunk = match st.numbers.next_chunk() {
             Some(_) => self.chunk_bytes(st, st.workers.len()),
             None => 0,
@@ -331,28 +331,28 @@ impl Pager {
     }
 
     /// Frames that will want a place in the table: those being read, and one more.
-    fn reserved_frames(&self, st: &State) -> usize {
+    fn reserved_frames(&self, st: &PagerState) -> usize {
         st.active.len() + 1
     }
 
     /// Bytes that one chunk of frames costs with `workers` workers.
-    fn chunk_bytes(&self, st: &State, workers: usize) -> u64 {
+    fn chunk_bytes(&self, st: &PagerState, workers: usize) -> u64 {
         (CHUNK * (size_of::<Frame>() + 40 + st.policy.bytes_per_frame() + workers * PIN_BYTES)) as u64
     }
 
     /// Bytes of tables without which not even one page can be resident.
-    fn least_tables(&self, st: &State) -> u64 {
+    fn least_tables(&self, st: &PagerState) -> u64 {
         self.reserve.load(Relaxed) + Table::first_bytes() + self.chunk_bytes(st, st.workers.len())
     }
 
     /// Bytes that one more worker costs in all chunks there are.
-    pub(crate) fn worker_bytes(&self, st: &State) -> u64 {
+    pub(crate) fn worker_bytes(&self, st: &PagerState) -> u64 {
         (CHUNK * st.numbers.chunks() * PIN_BYTES) as u64
     }
 
     /// While memory is far from full, slots come by the huge page, charged whole. Not before those are used again that were given
     /// back to the system: else what is behind the last slots, and the addresses, would grow with every squeeze.
-    fn stock(&self, st: &mut State, class: ClassId) {
+    fn stock(&self, st: &mut PagerState, class: ClassId) {
         let limit = self.ledger.limit();
         if limit < HUGE_LIMIT || st.pool.free(class) > 0 {
             return;
@@ -373,7 +373,7 @@ impl Pager {
     /// Reserves frame, encoded buffer and scratch in one charge, or nothing.
     pub(crate) fn reserve(
         &self,
-        st: &mut State,
+        st: &mut PagerState,
         sizes: [usize; 3],
         id: PageId,
         need: Need,
@@ -474,7 +474,7 @@ impl Pager {
     }
 
     /// Bytes that a page takes at once.
-    pub(crate) fn needs(&self, st: &mut State, flight: u32) -> u64 {
+    pub(crate) fn needs(&self, st: &mut PagerState, flight: u32) -> u64 {
         let Some(f) = st.flights.get(flight) else { return 0 };
         let (id, buffers) = (f.id, f.job.as_ref().map_or([0, 0], |j| j.buffers()));
         let Some(map) = st.maps.get(id.array.0 as usize) else { return 0 };
@@ -485,7 +485,7 @@ impl Pager {
     }
 
     /// Frees a buffer of an active page.
-    pub(crate) fn free_buffer(&self, st: &mut State, slot: Slot, kind: ChargeKind) {
+    pub(crate) fn free_buffer(&self, st: &mut PagerState, slot: PoolSlot, kind: ChargeKind) {
         let bytes = st.pool.bytes(slot.class) as u64;
         st.pool.put(slot);
         st.relief += 1;
@@ -493,7 +493,7 @@ impl Pager {
     }
 
     /// Frees a frame that never became resident.
-    pub(crate) fn free_frame(&self, st: &mut State, frame: u32) {
+    pub(crate) fn free_frame(&self, st: &mut PagerState, frame: u32) {
         if let Some(f) = self.frames.get(frame) {
             f.state.store(state::FREE, Release);
         }
@@ -503,14 +503,14 @@ impl Pager {
     }
 
     /// Marks a page as touched.
-    pub(crate) fn mark_touched(&self, st: &mut State, id: PageId) {
+    pub(crate) fn mark_touched(&self, st: &mut PagerState, id: PageId) {
         if let Some(map) = st.maps.get(id.array.0 as usize).filter(|m| !m.derived()) {
             st.touched.mark(id, map.pages(), self.ledger.limit() / 32);
         }
     }
 
     /// Marks those prefetched pages as touched that workers have used since.
-    pub(crate) fn account_prefetched(&self, st: &mut State) {
+    pub(crate) fn account_prefetched(&self, st: &mut PagerState) {
         if st.tally.prefetched == 0 {
             return;
         }

@@ -5,7 +5,7 @@
 
 use crate::id::{ArrayId, PageId};
 use crate::os::Mapping;
-use crate::pool::Slot;
+use crate::pool::PoolSlot;
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::io;
 use std::marker::PhantomData;
@@ -170,15 +170,15 @@ impl Frame {
 
 /// Which frame numbers are free, and the slot behind each used one. Under the lock.
 #[derive(Default)]
-pub(crate) struct Numbers {
+pub(crate) struct FrameNumbers {
     free: Vec<u32>,
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<PoolSlot>>,
 }
 
 // SAFETY: slots are addresses in the pool; see there.
-unsafe impl Send for Numbers {}
+unsafe impl Send for FrameNumbers {}
 
-impl Numbers {
+impl FrameNumbers {
     /// Whether the next number needs a new chunk, and which.
     pub(crate) fn next_chunk(&self) -> Option<usize> {
         (self.free.is_empty() && self.slots.len().is_multiple_of(CHUNK)).then_some(self.slots.len() / CHUNK)
@@ -193,7 +193,7 @@ impl Numbers {
         self.slots.len().div_ceil(CHUNK)
     }
 
-    pub(crate) fn take(&mut self, slot: Slot) -> u32 {
+    pub(crate) fn take(&mut self, slot: PoolSlot) -> u32 {
         match self.free.pop() {
             Some(n) => {
                 self.slots[n as usize] = Some(slot);
@@ -208,7 +208,7 @@ impl Numbers {
         }
     }
 
-    pub(crate) fn free(&mut self, frame: u32) -> Option<Slot> {
+    pub(crate) fn free(&mut self, frame: u32) -> Option<PoolSlot> {
         let slot = self.slots.get_mut(frame as usize)?.take()?;
         self.free.push(frame);
         Some(slot)

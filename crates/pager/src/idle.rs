@@ -3,8 +3,8 @@
 //! One of them, the leader, sleeps on the ring of the file reader and completes what arrives, without another thread in
 //! between; the others sleep on a condition variable. When the leader leaves, another takes its place.
 
-use crate::os::{no_files, Opened};
-use crate::source::file::Files;
+use crate::os::{no_files, OpenFileLimit};
+use crate::source::file::FileSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
-struct Inside {
+struct IdlePermits {
     /// Returns from `wait` that are owed. A notice given while every idler was still on its way here must not be lost, so a
     /// notice is good for as many returns as there are workers; too many returns only cost a look around.
     permits: usize,
@@ -23,7 +23,7 @@ struct Inside {
 
 /// See the module.
 pub(crate) struct Idlers {
-    inside: Mutex<Inside>,
+    inside: Mutex<IdlePermits>,
     bell: Condvar,
     /// 1. Raised before `work` is read, and `work` is raised before this is read: either the idler sees the work or the other
     ///    sees the idler and rings, which it can only do when the idler sleeps, since it takes the lock.
@@ -34,12 +34,12 @@ pub(crate) struct Idlers {
     leader: AtomicBool,
     /// An eventfd that ends the leader's sleep.
     alarm: File,
-    _opened: Opened,
+    _opened: OpenFileLimit,
 }
 
 impl Idlers {
     pub(crate) fn new() -> io::Result<Self> {
-        let opened = Opened::new();
+        let opened = OpenFileLimit::new();
         // SAFETY: makes a new descriptor, which `File` then owns.
         let alarm = unsafe {
             let fd = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
@@ -59,8 +59,8 @@ impl Idlers {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        crate::patient::lock(&self.inside)
+    fn lock(&self) -> MutexGuard<'_, IdlePermits> {
+        crate::spin_lock::lock(&self.inside)
     }
 
     pub(crate) fn has_work(&self) -> bool {
@@ -104,7 +104,7 @@ impl Idlers {
     }
 
     /// Reads were started: if everyone idle sleeps on the condition variable, one should sleep on the ring.
-    pub(crate) fn lead(&self, files: &Files) {
+    pub(crate) fn lead(&self, files: &FileSet) {
         if self.waiting.load(SeqCst) > 0 && !self.leader.load(SeqCst) && files.wait_fd().is_some() {
             let _inside = self.lock();
             self.bell.notify_one();
@@ -112,7 +112,7 @@ impl Idlers {
     }
 
     /// `arrivals` completes what has arrived, and says in how long more will, if that is known.
-    pub(crate) fn wait(&self, timeout: Duration, files: &Files, arrivals: impl Fn() -> Option<Duration>) {
+    pub(crate) fn wait(&self, timeout: Duration, files: &FileSet, arrivals: impl Fn() -> Option<Duration>) {
         let until = Instant::now().checked_add(timeout);
         let mut inside = self.lock();
         let notices = inside.notices;

@@ -2,10 +2,10 @@
 
 use crate::event::Event;
 use crate::id::SourceId;
-use crate::map::{Segment, Target};
+use crate::map::{Extent, ExtentTarget};
 use crate::pager::Pager;
 use crate::source::{Buffer, Read, HOLE_BYTES};
-use crate::state::{Job, Part, Reading, Staged, State};
+use crate::state::{PagerState, ReadPart, ReadUnderway, Staged, Translated};
 
 /// Longest joined read. Beyond this a longer read is no faster on any device seen, and it keeps its frames from being
 /// published.
@@ -17,10 +17,10 @@ const PIECES: usize = 8;
 
 impl Pager {
     /// Takes the first staged segment with those that follow it in the source.
-    pub(crate) fn next_read(&self, st: &mut State) -> Option<(SourceId, Read)> {
+    pub(crate) fn next_read(&self, st: &mut PagerState) -> Option<(SourceId, Read)> {
         let block = self.files.direct_block();
         let first = st.staged.pop_front()?;
-        let mut parts = vec![Part { active: first.active, segment: first.segment, shared: 0 }];
+        let mut parts = vec![ReadPart { active: first.active, segment: first.segment, shared: 0 }];
         let mut buffers = vec![buffer(st, parts[0])?];
         let mut end = first.offset.checked_add(first.len as u64)?;
         let (mut before, mut piece) = (first.len, first.piece);
@@ -34,7 +34,7 @@ impl Pager {
                 break;
             }
             st.staged.pop_front();
-            let part = Part { active: next.active, segment: next.segment, shared: shared as u32 };
+            let part = ReadPart { active: next.active, segment: next.segment, shared: shared as u32 };
             let Some(b) = buffer(st, part) else { continue };
             let b = Buffer { ptr: b.ptr.wrapping_add(shared), len: b.len - shared };
             parts.push(part);
@@ -58,7 +58,7 @@ impl Pager {
         st.serial = st.serial.wrapping_add(1);
         let serial = st.serial;
         let segments = parts.len() as u32;
-        let index = st.reads.insert(Reading { serial, parts });
+        let index = st.reads.insert(ReadUnderway { serial, parts });
         let token = u64::from(serial) << 32 | u64::from(index);
         st.in_flight += 1;
         let len = end - first.offset;
@@ -75,12 +75,12 @@ impl Pager {
 
 /// Makes the read of a page that lies in one piece one of whole blocks, which can go past the page cache. The last page of a file
 /// may then reach beyond its end.
-pub(crate) fn widen(job: &mut Job, block: u64) {
+pub(crate) fn widen(job: &mut Translated, block: u64) {
     // The page, and what of it goes into the frame as it is.
     let (first, page, into_frame) = match job.segments.as_slice() {
-        [one] if one.to == Target::Encoded(0) && one.len == job.encoded_len => (one, one.len, None),
+        [one] if one.to == ExtentTarget::Encoded(0) && one.len == job.encoded_len => (one, one.len, None),
         [page, sum] => match (page.to, sum.to) {
-            (Target::Frame(at), Target::Encoded(0))
+            (ExtentTarget::Frame(at), ExtentTarget::Encoded(0))
                 if page.source == sum.source
                     && page.offset.checked_add(page.len as u64) == Some(sum.offset)
                     && sum.len == job.encoded_len =>
@@ -100,7 +100,7 @@ pub(crate) fn widen(job: &mut Job, block: u64) {
     let moved = into_frame.map_or(0, |(len, _)| len);
     job.moved = into_frame.map(|(len, at)| (skip..skip + len, at));
     job.body = skip + moved..skip + page;
-    job.segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
+    job.segments = vec![Extent { source, offset, len, to: ExtentTarget::Encoded(0) }];
     job.encoded_len = len;
 }
 
@@ -150,19 +150,19 @@ fn joint(end: u64, before: usize, piece: bool, next: &Staged, block: Option<u64>
 }
 
 /// Where the bytes of a part's whole segment go.
-pub(crate) fn buffer(st: &State, part: Part) -> Option<Buffer> {
+pub(crate) fn buffer(st: &PagerState, part: ReadPart) -> Option<Buffer> {
     let a = st.active.get(part.active)?;
     let segment = a.segments.get(part.segment as usize)?;
     let (base, at) = match segment.to {
-        Target::Frame(at) => (a.ptr, at),
-        Target::Encoded(at) => (a.encoded.as_ref()?.place().0, at),
+        ExtentTarget::Frame(at) => (a.ptr, at),
+        ExtentTarget::Encoded(at) => (a.encoded.as_ref()?.place().0, at),
     };
     // `sound` checked that the segment lies inside.
     Some(Buffer { ptr: base.wrapping_add(at), len: segment.len })
 }
 
 /// A segment of a page that has `all`.
-pub(crate) fn staged_segment(active: u32, index: usize, all: &[Segment], solo: bool) -> Option<Staged> {
+pub(crate) fn staged_segment(active: u32, index: usize, all: &[Extent], solo: bool) -> Option<Staged> {
     let s = all.get(index)?;
     let piece = all.len() >= PIECES;
     Some(Staged { source: s.source, offset: s.offset, len: s.len, active, segment: index as u32, solo, piece })
@@ -215,22 +215,22 @@ mod tests {
         #[test]
         fn widened_pages_are_the_same_bytes(offset in 0u64..100_000, page in 1usize..20_000, sum in 0usize..20, block in prop::sample::select(vec![512u64, 4096])) {
             let source = SourceId(3);
-            let mut segments = vec![Segment { source, offset, len: page, to: Target::Frame(64) }];
+            let mut segments = vec![Extent { source, offset, len: page, to: ExtentTarget::Frame(64) }];
             if sum > 0 {
-                segments.push(Segment { source, offset: offset + page as u64, len: sum, to: Target::Encoded(0) });
+                segments.push(Extent { source, offset: offset + page as u64, len: sum, to: ExtentTarget::Encoded(0) });
             } else {
-                segments[0].to = Target::Encoded(0);
+                segments[0].to = ExtentTarget::Encoded(0);
             }
             let encoded_len = if sum > 0 { sum } else { page };
             let before = segments.clone();
-            let mut job = Job { segments, encoded_len, body: 0..encoded_len, ..Job::default() };
+            let mut job = Translated { segments, encoded_len, body: 0..encoded_len, ..Translated::default() };
             widen(&mut job, block);
             if ((page + sum) as u64) < block {
                 prop_assert_eq!(job.segments, before);
                 return Ok(());
             }
             let [one] = job.segments.as_slice() else { return Err(TestCaseError::fail("one segment")) };
-            prop_assert_eq!((one.source, one.to, one.len), (source, Target::Encoded(0), job.encoded_len));
+            prop_assert_eq!((one.source, one.to, one.len), (source, ExtentTarget::Encoded(0), job.encoded_len));
             prop_assert!(one.offset.is_multiple_of(block) && (one.len as u64).is_multiple_of(block));
             let at = |n: usize| one.offset + n as u64;
             let body = if sum > 0 { offset + page as u64..offset + (page + sum) as u64 } else { offset..offset + page as u64 };

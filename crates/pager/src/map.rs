@@ -5,7 +5,7 @@ use crate::id::{PageId, SourceId};
 
 /// Where the bytes of a segment go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum ExtentTarget {
     /// Straight into the frame at this byte offset.
     Frame(usize),
     /// Into the encoded buffer at this byte offset.
@@ -14,7 +14,7 @@ pub enum Target {
 
 /// One run of bytes of a source and where it goes. Segments that follow each other in a source are read together.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct Extent {
     /// The source.
     pub source: SourceId,
     /// First byte in the source.
@@ -22,7 +22,7 @@ pub struct Segment {
     /// Number of bytes, never 0.
     pub len: usize,
     /// Where they go.
-    pub to: Target,
+    pub to: ExtentTarget,
 }
 
 /// How to obtain one page.
@@ -32,7 +32,7 @@ pub enum Located {
     /// buffer of `scratch_len` bytes.
     Extents {
         /// What is read.
-        segments: Vec<Segment>,
+        segments: Vec<Extent>,
         /// Size of the encoded buffer, 0 if everything goes straight into the frame.
         encoded_len: usize,
         /// Bytes that `decode` needs beside frame and encoded buffer.
@@ -71,7 +71,7 @@ pub trait PageMap: Send + Sync {
     /// Translates a page to segments. `index` gives the bytes of an index page that is resident; if it gives `None`,
     /// answer [`Located::Need`] with that page, and `locate` is called again when it is resident.
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located;
-    /// Completes a page in `frame` (`page_bytes` long; segments with [`Target::Frame`] are already in place): checks the
+    /// Completes a page in `frame` (`page_bytes` long; segments with [`ExtentTarget::Frame`] are already in place): checks the
     /// checksum where the format has one, decodes, swaps bytes. Writes at most `frame`.
     ///
     /// # Errors

@@ -89,9 +89,9 @@ const SPARE_FILES: usize = 256;
 /// That a pager is open. Where the files that all of them keep come near what the process may have, the soft limit is raised, as far as
 /// the hard one goes: most systems begin with 1024, and a thousand open datasets are twice as many.
 #[derive(Debug)]
-pub(crate) struct Opened(());
+pub(crate) struct OpenFileLimit(());
 
-impl Opened {
+impl OpenFileLimit {
     pub(crate) fn new() -> Self {
         let files = (OPEN.fetch_add(1, Relaxed) + 1) * FILES + SPARE_FILES;
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -110,7 +110,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenFileLimit {
     fn drop(&mut self) {
         OPEN.fetch_sub(1, Relaxed);
     }

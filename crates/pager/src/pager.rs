@@ -3,17 +3,17 @@
 
 use crate::counters::Counters;
 use crate::event::{Event, Observer};
-use crate::frames::{Chunked, Frame, Numbers};
+use crate::frames::{Chunked, Frame, FrameNumbers};
 use crate::id::{ArrayId, SourceId};
 use crate::idle::Idlers;
 use crate::ledger::{Charge, ChargeKind, Full, Ledger};
 use crate::map::PageMap;
 use crate::policy::PolicyKind;
 use crate::pool::Pool;
-use crate::source::file::{Backend, Files};
-use crate::source::folder::{Folder, Names};
+use crate::source::file::{Backend, FileSet};
+use crate::source::folder::{FileNames, Folder};
 use crate::source::Source;
-use crate::state::{State, Tally};
+use crate::state::{LockedCounters, PagerState};
 use crate::table::Table;
 use std::path::Path;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
@@ -91,13 +91,13 @@ pub struct Pager {
     pub(crate) pin_budget: AtomicUsize,
     pub(crate) failed_count: AtomicUsize,
     pub(crate) worker_count: AtomicUsize,
-    pub(crate) files: Arc<Files>,
+    pub(crate) files: Arc<FileSet>,
     /// Sources for which idle workers watch the clock. Hardly ever any: only simulated ones so far.
     timed: Mutex<Vec<Arc<dyn Source>>>,
     /// What [`reserve_for`] says of the limit.
     pub(crate) reserve: AtomicU64,
     /// 5. Locked after nothing and before `idlers`; never held while a source, a decoder or a wake is called.
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<PagerState>,
 }
 
 /// Bookkeeping is charged ahead for the small amounts that every request needs, so that they cannot fail; what goes beyond is
@@ -120,11 +120,11 @@ impl Pager {
         let reserve = reserve_for(limit);
         ledger.force(ChargeKind::Tables, reserve + Table::first_bytes());
         let readers = config.readers.max(1);
-        let state = State {
+        let state = PagerState {
             maps: Vec::new(),
             sources: Vec::new(),
             pool: Pool::new(usize::try_from(limit).unwrap_or(usize::MAX).min(1 << 30))?,
-            numbers: Numbers::default(),
+            numbers: FrameNumbers::default(),
             policy: config.policy.build(),
             offered: Default::default(),
             flights: Default::default(),
@@ -161,12 +161,12 @@ impl Pager {
             workers: Vec::new(),
             worker_serial: 0,
             wakes: Vec::new(),
-            tally: Tally::default(),
+            tally: LockedCounters::default(),
             booked: 0,
         };
         let frames = Chunked::new()?;
         let idlers = Idlers::new()?;
-        let files = Files::new(config.backend, readers)?;
+        let files = FileSet::new(config.backend, readers)?;
         Ok(Arc::new_cyclic(|me| Pager {
             me: me.clone(),
             ledger,
@@ -190,9 +190,9 @@ impl Pager {
         }))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PagerState> {
         // A panic under the lock can only come from a page map's translation, which is caught; the state stays whole.
-        crate::patient::lock(&self.state)
+        crate::spin_lock::lock(&self.state)
     }
 
     /// Tells the observer, and whoever subscribes to `tracing`, what happened.
@@ -278,15 +278,15 @@ impl Pager {
 
     /// Registers a local file. It is opened when it is first read; the number of open files is bounded.
     pub fn add_file(&self, path: &Path) -> SourceId {
-        self.add_source(Files::file(&self.files, path))
+        self.add_source(FileSet::file(&self.files, path))
     }
 
     /// Makes a source of many files, which is yet to be registered: each is opened when it is first read.
     ///
     /// # Errors
     /// When there are more files than one source can have.
-    pub fn folder(&self, names: Arc<dyn Names>) -> std::io::Result<Arc<Folder>> {
-        Files::folder(&self.files, names)
+    pub fn folder(&self, names: Arc<dyn FileNames>) -> std::io::Result<Arc<Folder>> {
+        FileSet::folder(&self.files, names)
     }
 
     /// A registered source.
@@ -342,7 +342,7 @@ impl Pager {
         self.pump();
     }
 
-    pub(crate) fn budget_pins(&self, st: &State) {
+    pub(crate) fn budget_pins(&self, st: &PagerState) {
         let share = self.ledger.limit() / 4 / st.workers.len().max(1) as u64;
         self.pin_budget.store(usize::try_from(share).unwrap_or(usize::MAX), Relaxed);
     }
@@ -384,7 +384,7 @@ impl Pager {
     }
 
     /// Charges what the bookkeeping has grown by, beyond what was charged ahead, or takes back what it has shrunk by.
-    pub(crate) fn book(&self, st: &mut State) {
+    pub(crate) fn book(&self, st: &mut PagerState) {
         let reserve = self.reserve.load(Relaxed);
         let mut now = st.bookkeeping().saturating_sub(reserve);
         if now > 0 && st.trim() {

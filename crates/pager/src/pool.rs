@@ -31,7 +31,7 @@ pub(crate) struct ClassId(u32);
 
 /// Memory taken from the pool.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct PoolSlot {
     pub(crate) ptr: *mut u8,
     pub(crate) class: ClassId,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Pool {
 
 /// Bytes that went back to the system.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct ReturnedBytes {
     /// Of cached slots.
     pub(crate) slots: usize,
     /// Behind the last slots of huge pages.
@@ -133,14 +133,14 @@ impl Pool {
     }
 
     /// Takes a slot: a cached one if there is one. The flag says whether it was.
-    pub(crate) fn take(&mut self, class: ClassId) -> io::Result<(Slot, bool)> {
+    pub(crate) fn take(&mut self, class: ClassId) -> io::Result<(PoolSlot, bool)> {
         let c = &mut self.classes[class.0 as usize];
         if let Some(ptr) = c.cached.pop() {
             self.cached_bytes -= c.bytes;
-            return Ok((Slot { ptr, class }, true));
+            return Ok((PoolSlot { ptr, class }, true));
         }
         if let Some(ptr) = c.cold.pop() {
-            return Ok((Slot { ptr, class }, false));
+            return Ok((PoolSlot { ptr, class }, false));
         }
         if c.fresh_left == 0 {
             let slots = (RUN_BYTES / c.bytes).max(1);
@@ -155,7 +155,7 @@ impl Pool {
         // SAFETY: `fresh_left` slots of `bytes` bytes follow in the run.
         c.fresh = unsafe { ptr.add(c.bytes) };
         c.fresh_left -= 1;
-        Ok((Slot { ptr, class }, false))
+        Ok((PoolSlot { ptr, class }, false))
     }
 
     /// Slots of a class that one huge page holds, if that is worth while.
@@ -219,7 +219,7 @@ impl Pool {
     }
 
     /// A slot that nothing reads or writes any more becomes cached.
-    pub(crate) fn put(&mut self, slot: Slot) {
+    pub(crate) fn put(&mut self, slot: PoolSlot) {
         let c = &mut self.classes[slot.class.0 as usize];
         c.cached.push(slot.ptr);
         self.cached_bytes += c.bytes;
@@ -227,8 +227,8 @@ impl Pool {
 
     /// Gives at least `bytes` of cached slots back to the system if there are as many; keeps `keep(class)` slots of each
     /// class.
-    pub(crate) fn give_back(&mut self, bytes: usize, keep: impl Fn(ClassId) -> usize) -> Given {
-        let mut given = Given::default();
+    pub(crate) fn give_back(&mut self, bytes: usize, keep: impl Fn(ClassId) -> usize) -> ReturnedBytes {
+        let mut given = ReturnedBytes::default();
         for (i, c) in self.classes.iter_mut().enumerate() {
             let keep = keep(ClassId(i as u32));
             while given.slots + given.rests < bytes && c.cached.len() > keep {
@@ -275,8 +275,8 @@ mod tests {
         assert!(cached);
         assert_eq!(a.ptr, b.ptr);
         p.put(b);
-        assert_eq!(p.give_back(1, |c| if c == small { 1 } else { 0 }), Given::default());
-        assert_eq!(p.give_back(1, |_| 0), Given { slots: p.bytes(small), rests: 0 });
+        assert_eq!(p.give_back(1, |c| if c == small { 1 } else { 0 }), ReturnedBytes::default());
+        assert_eq!(p.give_back(1, |_| 0), ReturnedBytes { slots: p.bytes(small), rests: 0 });
         assert_eq!(p.cached_bytes(), 0);
         let (c, cached) = p.take(small).unwrap();
         assert!(!cached && c.ptr == a.ptr);
@@ -339,7 +339,7 @@ mod tests {
         let mut p = Pool::new(64 << 20).unwrap();
         let class = p.class(228 << 10).unwrap();
         assert_eq!((p.huge_slots(class), p.stock(class).unwrap()), (Some(8), 224 << 10));
-        let slots: Vec<Slot> = (0..8).map(|_| p.take(class).unwrap().0).collect();
+        let slots: Vec<PoolSlot> = (0..8).map(|_| p.take(class).unwrap().0).collect();
         let base = slots[0].ptr;
         // SAFETY: the slots are ours.
         slots.iter().for_each(|s| unsafe { s.ptr.write_bytes(1, p.bytes(class)) });
@@ -347,9 +347,9 @@ mod tests {
         slots.into_iter().for_each(|s| p.put(s));
         // The rest goes with the first slot, and counts.
         let one = p.give_back(300 << 10, |_| 0);
-        assert_eq!(one, Given { slots: 228 << 10, rests: 224 << 10 });
+        assert_eq!(one, ReturnedBytes { slots: 228 << 10, rests: 224 << 10 });
         assert_eq!(resident(base), 7 * (228 << 10));
-        assert_eq!(p.give_back(usize::MAX, |_| 0), Given { slots: 7 * (228 << 10), rests: 0 });
+        assert_eq!(p.give_back(usize::MAX, |_| 0), ReturnedBytes { slots: 7 * (228 << 10), rests: 0 });
         assert_eq!((resident(base), p.cached_bytes(), p.free(class)), (0, 0, 8));
         let (s, cached) = p.take(class).unwrap();
         assert!(!cached);

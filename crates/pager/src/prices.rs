@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::id::{ArrayId, PageId};
 use crate::ledger::{ChargeKind, Ledger};
 use crate::pager::{Pager, PagerConfig, PagerError};
-use crate::state::Tally;
+use crate::state::LockedCounters;
 use crate::touched::Touched;
 use crate::worker::count;
 use std::hint::black_box;
@@ -46,7 +46,7 @@ pub fn prices() -> Result<Vec<(&'static str, f64)>, PagerError> {
     let own = Own(AtomicU64::new(0));
     let lookup = price(|_| count(black_box(&own.0)));
     // Under the pager's lock, which is taken for other reasons.
-    let under_lock = Mutex::new(Tally::default());
+    let under_lock = Mutex::new(LockedCounters::default());
     let mut tally = under_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let tally = price(|_| black_box(&mut *tally).faults += 1);
     // Pages of a region come one after the other, those of other arrays in between.

@@ -7,7 +7,7 @@ use crate::join::{buffer, staged_segment};
 use crate::ledger::ChargeKind;
 use crate::pager::Pager;
 use crate::source::Completion;
-use crate::state::{Active, Encoded, Part, State, Waiter, NONE};
+use crate::state::{Active, Encoded, PagerState, ReadPart, Waiter, NONE};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
@@ -29,7 +29,7 @@ impl Completion for Pager {
         let mut arrived = 0;
         let alone = read.parts.len() == 1;
         share(&st, &read.parts);
-        for Part { active, segment, .. } in read.parts {
+        for ReadPart { active, segment, .. } in read.parts {
             let result = match &result {
                 Err(PageErrorKind::Short { have, .. }) if whole(&st, active, segment, *have) => Ok(()),
                 other => other.clone(),
@@ -77,7 +77,7 @@ impl Completion for Pager {
 }
 
 /// Copies the bytes that were read once for two parts of a completed read from the first to the second.
-fn share(st: &State, parts: &[Part]) {
+fn share(st: &PagerState, parts: &[ReadPart]) {
     for pair in parts.windows(2).filter(|pair| pair[1].shared > 0) {
         let (Some(from), Some(to)) = (buffer(st, pair[0]), buffer(st, pair[1])) else { continue };
         let shared = pair[1].shared as usize;
@@ -90,7 +90,7 @@ fn share(st: &State, parts: &[Part]) {
 
 /// Whether all of a page is there although its read ended at byte `have`, with its file: a read of whole blocks may ask for more, and one of
 /// several pages for others.
-fn whole(st: &State, active: u32, segment: u32, have: u64) -> bool {
+fn whole(st: &PagerState, active: u32, segment: u32, have: u64) -> bool {
     let Some(a) = st.active.get(active).filter(|a| a.segments.len() == 1) else { return false };
     let Some(s) = a.segments.get(segment as usize) else { return false };
     !a.body.is_empty() && have >= s.offset.saturating_add(a.body.end as u64)
@@ -98,7 +98,7 @@ fn whole(st: &State, active: u32, segment: u32, have: u64) -> bool {
 
 impl Pager {
     /// Stages a segment once more after its read failed, if that makes sense.
-    fn try_again(&self, st: &mut State, active: u32, segment: u32, kind: &PageErrorKind, alone: bool) -> bool {
+    fn try_again(&self, st: &mut PagerState, active: u32, segment: u32, kind: &PageErrorKind, alone: bool) -> bool {
         let joined = !alone && !matches!(kind, PageErrorKind::Missing);
         let Some(a) = st.active.get_mut(active) else { return false };
         let transient = alone && matches!(kind, PageErrorKind::Io(_)) && a.attempts < RETRIES;
@@ -185,7 +185,7 @@ impl Pager {
         true
     }
 
-    pub(crate) fn publish(&self, st: &mut State, flight: u32, frame: u32) {
+    pub(crate) fn publish(&self, st: &mut PagerState, flight: u32, frame: u32) {
         let (Some(f), Some(flight)) = (self.frames.get(frame), st.flights.get(flight)) else { return };
         let id = flight.id;
         let tick = self.tick.fetch_add(1, Relaxed) + 1;
@@ -213,7 +213,7 @@ impl Pager {
     }
 
     /// Frees the buffers of a page that has arrived or failed, and its frame if it does not become resident.
-    pub(crate) fn release_active(&self, st: &mut State, a: Active, frame: bool) {
+    pub(crate) fn release_active(&self, st: &mut PagerState, a: Active, frame: bool) {
         st.heap_bytes -= a.heap_bytes();
         if a.making.is_some() {
             st.making_bytes -= a.reserved_bytes();
@@ -237,7 +237,7 @@ impl Pager {
     }
 
     /// Ends a flight: `Ok` resident, `Err(Some)` failed, `Err(None)` cancelled or dropped. Tells who waits.
-    pub(crate) fn settle(&self, st: &mut State, flight: u32, outcome: Result<(), Option<PageError>>) {
+    pub(crate) fn settle(&self, st: &mut PagerState, flight: u32, outcome: Result<(), Option<PageError>>) {
         self.drop_index(st, flight);
         let Some(f) = st.flights.remove(flight) else { return };
         st.flying.remove(&f.id);

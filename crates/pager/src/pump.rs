@@ -5,12 +5,12 @@ use crate::event::Event;
 use crate::evict::NoRoom;
 use crate::id::{PageId, SourceId};
 use crate::join::{staged_segment, widen, Runs};
-use crate::map::{Located, Segment, Target};
+use crate::map::{Extent, ExtentTarget, Located};
 use crate::pager::Pager;
 use crate::policy::Need;
 use crate::request::page_name;
 use crate::source::{Completion, Read, Source};
-use crate::state::{Active, Job, Stage, State, Waiter};
+use crate::state::{Active, FlightStage, PagerState, Translated, Waiter};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::{Arc, MutexGuard};
@@ -81,7 +81,7 @@ impl Pager {
     }
 
     /// Releases the lock, then calls the wakes that came up under it, then starts what can be started now.
-    pub(crate) fn finish(&self, mut st: MutexGuard<'_, State>) {
+    pub(crate) fn finish(&self, mut st: MutexGuard<'_, PagerState>) {
         let wakes = std::mem::take(&mut st.wakes);
         let more = !st.demand.is_empty() || !st.prefetch.is_empty() || !st.staged.is_empty() || st.shrinking;
         let more = more || !st.parked.is_empty() && st.makings == 0;
@@ -100,7 +100,7 @@ impl Pager {
     }
 
     /// Reads to submit now, by source.
-    fn gather(&self, st: &mut State) -> Vec<(Arc<dyn Source>, Vec<Read>)> {
+    fn gather(&self, st: &mut PagerState) -> Vec<(Arc<dyn Source>, Vec<Read>)> {
         let mut batches: Vec<(SourceId, Vec<Read>)> = Vec::new();
         if st.shrinking {
             self.shrink(st);
@@ -132,7 +132,7 @@ impl Pager {
         batches.into_iter().filter_map(|(s, reads)| Some((st.sources.get(s.0 as usize)?.clone(), reads))).collect()
     }
 
-    fn shrink(&self, st: &mut State) {
+    fn shrink(&self, st: &mut PagerState) {
         self.starved.store(true, SeqCst);
         fence(SeqCst);
         if self.make_room(st, 0).is_ok() {
@@ -144,7 +144,7 @@ impl Pager {
     }
 
     /// Moves pages from the queues to the staged segments, in the order of their places in the sources. False if none could be.
-    fn stage(&self, st: &mut State) -> bool {
+    fn stage(&self, st: &mut PagerState) -> bool {
         let window = WINDOW_PER_READER * self.readers.clamp(4, 64);
         let mut staged = 0;
         if st.makings == 0 {
@@ -203,7 +203,7 @@ impl Pager {
     }
 
     /// Translates a queued page and reserves its memory.
-    fn start(&self, st: &mut State, flight: u32, need: Need) -> Start {
+    fn start(&self, st: &mut PagerState, flight: u32, need: Need) -> Start {
         let Some(f) = st.flights.get_mut(flight) else { return Start::Moved };
         let id = f.id;
         let job = match f.job.take() {
@@ -296,16 +296,16 @@ impl Pager {
             st.arrived.push_back(active);
             self.idlers.add_work(1);
         }
-        let State { active: actives, staged, .. } = st;
+        let PagerState { active: actives, staged, .. } = st;
         if let Some(a) = actives.get(active) {
             staged.extend((0..a.segments.len()).filter_map(|i| staged_segment(active, i, &a.segments, false)));
         }
         Start::Started
     }
 
-    pub(crate) fn unqueue(&self, st: &mut State, flight: u32) {
+    pub(crate) fn unqueue(&self, st: &mut PagerState, flight: u32) {
         if let Some(f) = st.flights.get_mut(flight) {
-            f.stage = Stage::Started;
+            f.stage = FlightStage::Started;
         }
         // The entry is at the front of its queue; if it is not, it is dead now and dropped when it comes up.
         for queue in [&mut st.demand, &mut st.prefetch] {
@@ -315,7 +315,7 @@ impl Pager {
         }
     }
 
-    fn fail(&self, st: &mut State, flight: u32, id: PageId, kind: PageErrorKind) -> Start {
+    fn fail(&self, st: &mut PagerState, flight: u32, id: PageId, kind: PageErrorKind) -> Start {
         let error = PageError::new(page_name(st, id), kind);
         self.unqueue(st, flight);
         self.settle(st, flight, Err(Some(error)));
@@ -323,7 +323,7 @@ impl Pager {
     }
 
     /// Asks the page map where the page lies. On the way the flight may move to wait for an index page, or fail.
-    fn translate(&self, st: &mut State, flight: u32, id: PageId) -> Result<Job, Start> {
+    fn translate(&self, st: &mut PagerState, flight: u32, id: PageId) -> Result<Translated, Start> {
         let Some(map) = st.maps.get(id.array.0 as usize).cloned() else {
             return Err(self.fail(st, flight, id, PageErrorKind::Decode("no such array".into())));
         };
@@ -349,7 +349,8 @@ impl Pager {
                     let kind = PageErrorKind::Decode("its translation points outside of the page".into());
                     return Err(self.fail(st, flight, id, kind));
                 }
-                let mut job = Job { segments, encoded_len, body: 0..encoded_len, scratch_len, ..Job::default() };
+                let mut job =
+                    Translated { segments, encoded_len, body: 0..encoded_len, scratch_len, ..Translated::default() };
                 if let Some(block) = self.files.direct_block() {
                     widen(&mut job, block);
                 }
@@ -357,9 +358,11 @@ impl Pager {
             }
             Ok(Located::Fill) => {
                 st.tally.fills += 1;
-                Job { fill: true, ..Job::default() }
+                Translated { fill: true, ..Translated::default() }
             }
-            Ok(Located::Derived { inputs, scratch_len }) => Job { scratch_len, inputs: Some(inputs), ..Job::default() },
+            Ok(Located::Derived { inputs, scratch_len }) => {
+                Translated { scratch_len, inputs: Some(inputs), ..Translated::default() }
+            }
             Ok(Located::Need(page)) => return Err(self.await_index(st, flight, id, page)),
             Ok(Located::Failed(error)) => {
                 self.unqueue(st, flight);
@@ -375,14 +378,14 @@ impl Pager {
     }
 
     /// Lets go of the index page that was held for a flight.
-    pub(crate) fn drop_index(&self, st: &mut State, flight: u32) {
+    pub(crate) fn drop_index(&self, st: &mut PagerState, flight: u32) {
         if let Some(page) = st.flights.get_mut(flight).and_then(|f| f.index.take()) {
             self.unhold(st, page);
         }
     }
 
     /// Parks a flight under an index page.
-    fn await_index(&self, st: &mut State, flight: u32, id: PageId, page: PageId) -> Start {
+    fn await_index(&self, st: &mut PagerState, flight: u32, id: PageId, page: PageId) -> Start {
         if let Some(error) = st.failed.get(&page).cloned() {
             self.unqueue(st, flight);
             self.settle(st, flight, Err(Some(error)));
@@ -399,7 +402,8 @@ impl Pager {
         let mut circle = page == id;
         let mut at = page;
         for _ in 0..MAX_HOPS {
-            let next = st.flying.get(&at).and_then(|f| st.flights.get(*f)).filter(|f| f.stage == Stage::NeedsIndex);
+            let next =
+                st.flying.get(&at).and_then(|f| st.flights.get(*f)).filter(|f| f.stage == FlightStage::NeedsIndex);
             match next.and_then(|f| f.index) {
                 Some(next) => at = next,
                 None => break,
@@ -415,7 +419,7 @@ impl Pager {
         self.drop_index(st, flight);
         self.unqueue(st, flight);
         if let Some(f) = st.flights.get_mut(flight) {
-            f.stage = Stage::NeedsIndex;
+            f.stage = FlightStage::NeedsIndex;
             f.index = Some(page);
         }
         if self.table.find(page, &self.frames).is_some() {
@@ -437,12 +441,12 @@ impl Pager {
 }
 
 /// Whether every segment has bytes, stays inside its target and inside 64 bits, and has a source.
-fn sound(segments: &[Segment], frame: usize, encoded: usize, sources: usize) -> bool {
+fn sound(segments: &[Extent], frame: usize, encoded: usize, sources: usize) -> bool {
     u32::try_from(segments.len()).is_ok()
         && segments.iter().all(|s| {
             let (at, room) = match s.to {
-                Target::Frame(at) => (at, frame),
-                Target::Encoded(at) => (at, encoded),
+                ExtentTarget::Frame(at) => (at, frame),
+                ExtentTarget::Encoded(at) => (at, encoded),
             };
             s.len > 0
                 && at.checked_add(s.len).is_some_and(|end| end <= room)

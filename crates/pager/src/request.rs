@@ -6,7 +6,7 @@ use crate::frames::{used, Frame};
 use crate::id::PageId;
 use crate::ledger::Full;
 use crate::pager::{Pager, PagerError};
-use crate::state::{Flight, Request, Stage, State, Waiter, NONE};
+use crate::state::{Flight, FlightStage, PagerState, Request, Waiter, NONE};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Weak};
@@ -123,14 +123,14 @@ impl Pager {
     }
 
     /// The flight of a page that is needed to find, or to make, another.
-    pub(crate) fn input(&self, st: &mut State, id: PageId, demand: bool) -> u32 {
+    pub(crate) fn input(&self, st: &mut PagerState, id: PageId, demand: bool) -> u32 {
         let priority = if demand { Priority::Demand } else { Priority::Prefetch };
         self.emit(|| Event::Input { page: id, priority });
         self.flight(st, id, demand)
     }
 
     /// The flight of a page that is neither resident nor failed, made or promoted as needed.
-    pub(crate) fn flight(&self, st: &mut State, id: PageId, demand: bool) -> u32 {
+    pub(crate) fn flight(&self, st: &mut PagerState, id: PageId, demand: bool) -> u32 {
         if demand {
             self.mark_touched(st, id);
         }
@@ -138,14 +138,14 @@ impl Pager {
         if let Some(flight) = known {
             if let Some(f) = st.flights.get_mut(flight).filter(|f| demand && !f.demand) {
                 f.demand = true;
-                let requeue = f.stage == Stage::Queued;
-                let unread = requeue || f.stage == Stage::NeedsIndex;
+                let requeue = f.stage == FlightStage::Queued;
+                let unread = requeue || f.stage == FlightStage::NeedsIndex;
                 if unread {
                     // Its read was not started: it is an ordinary fault now.
                     f.prefetched = false;
                     st.tally.faults += 1;
                 }
-                let index = f.index.filter(|_| f.stage == Stage::NeedsIndex);
+                let index = f.index.filter(|_| f.stage == FlightStage::NeedsIndex);
                 if unread {
                     self.emit(|| Event::Fault { page: id });
                 }
@@ -161,7 +161,7 @@ impl Pager {
         }
         let flight = st.flights.insert(Flight {
             id,
-            stage: Stage::Queued,
+            stage: FlightStage::Queued,
             demand,
             prefetched: !demand,
             ticket: 0,
@@ -221,13 +221,13 @@ impl Pager {
         Hold { pager: self.clone(), pages: pages.to_vec() }
     }
 
-    pub(crate) fn hold_one(&self, st: &mut State, id: PageId) {
+    pub(crate) fn hold_one(&self, st: &mut PagerState, id: PageId) {
         *st.held.entry(id).or_insert(0) += 1;
         self.copy_holds(st, id);
         self.emit(|| Event::Hold { page: id });
     }
 
-    pub(crate) fn unhold(&self, st: &mut State, id: PageId) {
+    pub(crate) fn unhold(&self, st: &mut PagerState, id: PageId) {
         if let Some(n) = st.held.get_mut(&id) {
             *n -= 1;
             if *n == 0 {
@@ -239,7 +239,7 @@ impl Pager {
         self.copy_holds(st, id);
     }
 
-    fn copy_holds(&self, st: &State, id: PageId) {
+    fn copy_holds(&self, st: &PagerState, id: PageId) {
         if let Some(f) = self.table.find(id, &self.frames).and_then(|n| self.frames.get(n)) {
             f.holds.store(st.held.get(&id).copied().unwrap_or(0), Relaxed);
         }
@@ -313,7 +313,7 @@ impl Pager {
             self.abandon(&mut st, flight, None);
         }
         for flight in mine {
-            if st.flights.get(flight).is_some_and(|f| f.stage != Stage::Started) {
+            if st.flights.get(flight).is_some_and(|f| f.stage != FlightStage::Started) {
                 self.settle(&mut st, flight, Err(None));
             }
         }
@@ -328,7 +328,7 @@ impl Pager {
 }
 
 /// What messages call a page.
-pub(crate) fn page_name(st: &State, id: PageId) -> String {
+pub(crate) fn page_name(st: &PagerState, id: PageId) -> String {
     match st.maps.get(id.array.0 as usize) {
         Some(map) => map.page_name(id),
         None => format!("unknown array step {} page {}", id.step, id.page),

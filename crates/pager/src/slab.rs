@@ -1,18 +1,18 @@
 //! A vector with reusable places.
 
 /// Places are reused last in, first out; indices of living values do not change.
-pub(crate) struct Slab<T> {
+pub(crate) struct SlotMap<T> {
     places: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
-impl<T> Default for Slab<T> {
+impl<T> Default for SlotMap<T> {
     fn default() -> Self {
         Self { places: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> Slab<T> {
+impl<T> SlotMap<T> {
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(i) => {

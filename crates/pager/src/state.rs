@@ -4,15 +4,15 @@
 //! for an *index* page, is *started* (its memory is reserved; it has an [`Active`] entry until it is settled), and is settled
 //! as resident, failed or cancelled. All waiters hang on the flight; that is what makes reading single-flight.
 
+use crate::derived::{DerivedInput, Making};
 use crate::error::{PageError, PageErrorKind};
-use crate::frames::Numbers;
+use crate::frames::FrameNumbers;
 use crate::id::{PageId, SourceId};
-use crate::making::{Making, Wanted};
-use crate::map::{PageMap, Segment};
+use crate::map::{Extent, PageMap};
 use crate::policy::Policy;
-use crate::pool::{Pool, Slot};
+use crate::pool::{Pool, PoolSlot};
 use crate::request::Wake;
-use crate::slab::Slab;
+use crate::slab::SlotMap;
 use crate::source::Source;
 use crate::table::PageHash;
 use crate::touched::Touched;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(crate) const NONE: u32 = u32::MAX;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum FlightStage {
     Queued,
     NeedsIndex,
     /// Derived, and not to be begun before others are made.
@@ -36,8 +36,8 @@ pub(crate) enum Stage {
 
 /// What `locate` said, kept while the page waits for memory.
 #[derive(Default)]
-pub(crate) struct Job {
-    pub(crate) segments: Vec<Segment>,
+pub(crate) struct Translated {
+    pub(crate) segments: Vec<Extent>,
     pub(crate) encoded_len: usize,
     /// The part of the encoded buffer that is the page: more was read where whole blocks of the device are.
     pub(crate) body: Range<usize>,
@@ -49,14 +49,14 @@ pub(crate) struct Job {
     pub(crate) inputs: Option<Vec<PageId>>,
 }
 
-impl Job {
+impl Translated {
     /// Bytes of the pool that the encoded page takes (none if a [`Tail`] holds it), and its scratch.
     pub(crate) fn buffers(&self) -> [usize; 2] {
         [if self.encoded_len > TAIL_BYTES { self.encoded_len } else { 0 }, self.scratch_len]
     }
 
     /// Where the encoded bytes go: the slot that was reserved for them, or a tail of their own.
-    pub(crate) fn encoded(&self, slot: Option<Slot>) -> Option<Encoded> {
+    pub(crate) fn encoded(&self, slot: Option<PoolSlot>) -> Option<Encoded> {
         match slot {
             Some(slot) => Some(Encoded::Slot(slot, self.encoded_len)),
             None => (self.encoded_len > 0).then(|| Encoded::Tail(Tail::new(), self.encoded_len)),
@@ -66,14 +66,14 @@ impl Job {
 
 pub(crate) struct Flight {
     pub(crate) id: PageId,
-    pub(crate) stage: Stage,
+    pub(crate) stage: FlightStage,
     /// Someone waits for it to compute with it.
     pub(crate) demand: bool,
     /// Its read was started, or will be, ahead of any use.
     pub(crate) prefetched: bool,
     /// 1. A queue entry counts only if it carries this number: a promoted flight leaves a dead entry in the prefetch queue.
     pub(crate) ticket: u64,
-    /// Head of the list of waiters in `State::waits`.
+    /// Head of the list of waiters in `PagerState::waits`.
     pub(crate) waiters: u32,
     /// 2. The index page that it waits for or that was made resident for it: held until the translation was repeated, so that
     ///    the index cannot be evicted again by the very pages that need it.
@@ -81,7 +81,7 @@ pub(crate) struct Flight {
     pub(crate) hops: u8,
     /// Its entry among the active ones while it is being made, else `NONE`.
     pub(crate) making: u32,
-    pub(crate) job: Option<Box<Job>>,
+    pub(crate) job: Option<Box<Translated>>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -104,7 +104,7 @@ pub(crate) struct Request {
 
 /// Where the encoded bytes of a page go, and how many they are.
 pub(crate) enum Encoded {
-    Slot(Slot, usize),
+    Slot(PoolSlot, usize),
     Tail(Tail, usize),
 }
 
@@ -149,12 +149,12 @@ pub(crate) struct Active {
     pub(crate) ptr: *mut u8,
     pub(crate) len: usize,
     pub(crate) encoded: Option<Encoded>,
-    /// As in [`Job`].
+    /// As in [`Translated`].
     pub(crate) body: Range<usize>,
-    /// As in [`Job`].
+    /// As in [`Translated`].
     pub(crate) moved: Option<(Range<usize>, usize)>,
-    pub(crate) scratch: Option<(Slot, usize)>,
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) scratch: Option<(PoolSlot, usize)>,
+    pub(crate) segments: Vec<Extent>,
     /// 3. Segments that have not arrived. While it is not 0 a source may write to the frame and the encoded buffer, so they are
     ///    not freed, cancelled or not.
     pub(crate) left: u32,
@@ -178,8 +178,8 @@ impl Active {
     pub(crate) fn heap_bytes(&self) -> u64 {
         let tail = if let Some(Encoded::Tail(..)) = self.encoded { TAIL_BYTES } else { 0 };
         let making =
-            self.making.as_ref().map_or(0, |m| size_of::<Making>() + m.wanted.capacity() * size_of::<Wanted>());
-        (self.segments.capacity() * size_of::<Segment>() + tail + making) as u64
+            self.making.as_ref().map_or(0, |m| size_of::<Making>() + m.wanted.capacity() * size_of::<DerivedInput>());
+        (self.segments.capacity() * size_of::<Extent>() + tail + making) as u64
     }
 }
 
@@ -198,16 +198,16 @@ pub(crate) struct Staged {
 }
 
 /// A read that a source works on.
-pub(crate) struct Reading {
+pub(crate) struct ReadUnderway {
     /// Distinguishes this read from earlier ones at the same place: a source that completes twice is found out.
     pub(crate) serial: u32,
     /// In the order in which they lie.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<ReadPart>,
 }
 
 /// A segment within a read.
 #[derive(Copy, Clone)]
-pub(crate) struct Part {
+pub(crate) struct ReadPart {
     pub(crate) active: u32,
     pub(crate) segment: u32,
     /// Its first bytes that are the last ones of the part before it: read there, and copied from there.
@@ -216,7 +216,7 @@ pub(crate) struct Part {
 
 /// Counters that are kept under the lock.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct LockedCounters {
     pub(crate) faults: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
@@ -239,20 +239,20 @@ pub(crate) struct Tally {
     pub(crate) full: u64,
 }
 
-pub(crate) struct State {
+pub(crate) struct PagerState {
     pub(crate) maps: Vec<Arc<dyn PageMap>>,
     pub(crate) sources: Vec<Arc<dyn Source>>,
     pub(crate) pool: Pool,
-    pub(crate) numbers: Numbers,
+    pub(crate) numbers: FrameNumbers,
     pub(crate) policy: Box<dyn Policy>,
     /// Frames that go before what the policy finds, with the pages that they held when that was said, by [`crate::evict::Again`].
     pub(crate) offered: [VecDeque<(u32, PageId)>; 2],
 
-    pub(crate) flights: Slab<Flight>,
+    pub(crate) flights: SlotMap<Flight>,
     /// 4. Exactly the flights of `flights`, by page. A page in here is not in the page table.
     pub(crate) flying: HashMap<PageId, u32, PageHash>,
-    pub(crate) requests: Slab<Request>,
-    pub(crate) waits: Slab<WaitNode>,
+    pub(crate) requests: SlotMap<Request>,
+    pub(crate) waits: SlotMap<WaitNode>,
     pub(crate) tickets: u64,
     /// 5. First in, first out, and its head blocks the rest while memory is full: a large page cannot be overtaken for ever
     ///    by small ones.
@@ -260,7 +260,7 @@ pub(crate) struct State {
     /// 6. Looked at only when `demand` is empty.
     pub(crate) prefetch: VecDeque<(u32, u64)>,
 
-    pub(crate) active: Slab<Active>,
+    pub(crate) active: SlotMap<Active>,
     /// Of pages that are read.
     pub(crate) active_bytes: u64,
     /// Of pages that are made of others.
@@ -268,14 +268,14 @@ pub(crate) struct State {
     /// How many those are, and how many there ever were.
     pub(crate) makings: usize,
     pub(crate) making_serial: u64,
-    /// Flights in [`Stage::Parked`], with their tickets, first come first.
+    /// Flights in [`FlightStage::Parked`], with their tickets, first come first.
     pub(crate) parked: VecDeque<(u32, u64)>,
     /// A page was given up for want of memory: until one is made, none is begun beside another.
     pub(crate) alone: bool,
     /// Of the lists of `active`: a page of a file in another order can have hundreds of segments.
     pub(crate) heap_bytes: u64,
     pub(crate) staged: VecDeque<Staged>,
-    pub(crate) reads: Slab<Reading>,
+    pub(crate) reads: SlotMap<ReadUnderway>,
     pub(crate) serial: u32,
     /// 7. Reads that a source works on; never more than the configured readers.
     pub(crate) in_flight: usize,
@@ -305,16 +305,16 @@ pub(crate) struct State {
     pub(crate) worker_serial: u32,
     /// 9. Called after the lock is released, by whoever put them here.
     pub(crate) wakes: Vec<(Arc<dyn Wake>, u64)>,
-    pub(crate) tally: Tally,
+    pub(crate) tally: LockedCounters,
     /// Bytes of bookkeeping charged beyond the reserve.
     pub(crate) booked: u64,
 }
 
-// SAFETY: raw pointers in slots and active entries are addresses in the pool, which `State` owns; who may touch the memory
+// SAFETY: raw pointers in slots and active entries are addresses in the pool, which `PagerState` owns; who may touch the memory
 // behind them is fixed by invariant 3 and by pinning.
-unsafe impl Send for State {}
+unsafe impl Send for PagerState {}
 
-impl State {
+impl PagerState {
     /// Bytes of queues, lists and maps.
     pub(crate) fn bookkeeping(&self) -> u64 {
         let vectors = self.flights.bytes()
@@ -337,11 +337,11 @@ impl State {
         if self.flights.len() > 0 || self.requests.len() > 0 || self.waits.len() > 0 || self.active.len() > 0 {
             return false;
         }
-        self.flights = Slab::default();
+        self.flights = SlotMap::default();
         self.flying = HashMap::default();
-        self.requests = Slab::default();
-        self.waits = Slab::default();
-        self.active = Slab::default();
+        self.requests = SlotMap::default();
+        self.waits = SlotMap::default();
+        self.active = SlotMap::default();
         self.demand = VecDeque::new();
         self.prefetch = VecDeque::new();
         self.parked = VecDeque::new();
@@ -363,7 +363,7 @@ impl State {
         let ticket = self.tickets;
         let Some(f) = self.flights.get_mut(flight) else { return };
         f.ticket = ticket;
-        f.stage = Stage::Queued;
+        f.stage = FlightStage::Queued;
         let queue = if f.demand { &mut self.demand } else { &mut self.prefetch };
         if front {
             queue.push_front((flight, ticket));
@@ -403,7 +403,7 @@ impl State {
             let queue = if demand { &mut self.demand } else { &mut self.prefetch };
             let &(flight, ticket) = queue.front()?;
             match self.flights.get(flight) {
-                Some(f) if f.ticket == ticket && f.stage == Stage::Queued => return Some(flight),
+                Some(f) if f.ticket == ticket && f.stage == FlightStage::Queued => return Some(flight),
                 _ => {
                     queue.pop_front();
                 }

@@ -26,7 +26,7 @@ const OLD: u8 = u8::MAX;
 /// Entries of a worker's cache: 32 KiB. A line of a few hundred pages is in play at a time; this is two to four times that.
 const CACHE: usize = 1024;
 /// Bytes that each worker costs, whatever there are of frames.
-const OWN_BYTES: u64 = (CACHE * size_of::<Entry>() + UNTOLD * size_of::<Event>()) as u64;
+const OWN_BYTES: u64 = (CACHE * size_of::<CachedPage>() + UNTOLD * size_of::<Event>()) as u64;
 /// Bytes that each worker costs for each frame: the pin, and its place in the list of pins (which may be half empty).
 pub(crate) const PIN_BYTES: usize = 1 + 2 * size_of::<Pinned>();
 
@@ -76,7 +76,7 @@ pub(crate) fn count(c: &AtomicU64) {
 
 /// A cached page.
 #[derive(Copy, Clone)]
-struct Entry {
+struct CachedPage {
     page: u64,
     /// Array and step, or `EMPTY`.
     tag: u64,
@@ -89,7 +89,7 @@ struct Entry {
 
 /// No page has this tag: array numbers are counted up from 0.
 const EMPTY: u64 = u64::MAX;
-const NOTHING: Entry = Entry { page: 0, tag: EMPTY, ptr: std::ptr::null(), len: 0, group: 0 };
+const NOTHING: CachedPage = CachedPage { page: 0, tag: EMPTY, ptr: std::ptr::null(), len: 0, group: 0 };
 
 #[inline]
 fn tag(id: PageId) -> u64 {
@@ -114,7 +114,7 @@ pub struct Worker {
     pager: Arc<Pager>,
     pins: Arc<Pins>,
     /// 1. Entries other than `EMPTY` are pages that this worker has pinned.
-    cache: Box<[UnsafeCell<Entry>]>,
+    cache: Box<[UnsafeCell<CachedPage>]>,
     /// 2. Exactly the frames whose pin byte is set.
     list: UnsafeCell<Vec<Pinned>>,
     pinned_bytes: Cell<usize>,
@@ -298,7 +298,8 @@ impl Worker {
         // SAFETY: as in `page`.
         unsafe {
             if let Ok(len) = u32::try_from(len) {
-                *self.cache[place].get() = Entry { page: id.page, tag: tag(id), ptr, len, group: self.groups as u32 };
+                *self.cache[place].get() =
+                    CachedPage { page: id.page, tag: tag(id), ptr, len, group: self.groups as u32 };
             }
             Some(std::slice::from_raw_parts(ptr, len))
         }

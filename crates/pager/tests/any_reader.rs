@@ -10,10 +10,10 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-fn specs() -> impl Strategy<Value = Vec<Spec>> {
-    let kind = prop_oneof![(1usize..5).prop_map(Kind::Plain), Just(Kind::Coded), Just(Kind::Indexed)];
+fn specs() -> impl Strategy<Value = Vec<MapArray>> {
+    let kind = prop_oneof![(1usize..5).prop_map(MapKind::Plain), Just(MapKind::Coded), Just(MapKind::Indexed)];
     let spec = (kind, 1u32..3, 1u64..60, prop_oneof![Just(64usize), Just(4096), 1usize..20_000], 0u64..6)
-        .prop_map(|(kind, steps, pages, bytes, holes)| Spec { kind, steps, pages, bytes: bytes.max(8), holes });
+        .prop_map(|(kind, steps, pages, bytes, holes)| MapArray { kind, steps, pages, bytes: bytes.max(8), holes });
     proptest::collection::vec(spec, 1..4)
 }
 
@@ -62,9 +62,9 @@ proptest! {
 #[test]
 fn files_are_the_truth_through_every_backend() {
     let specs = [
-        Spec { kind: Kind::Plain(3), steps: 2, pages: 120, bytes: 16_384, holes: 0 },
-        Spec { kind: Kind::Indexed, steps: 1, pages: 200, bytes: 10_000, holes: 7 },
-        Spec { kind: Kind::Coded, steps: 1, pages: 100, bytes: 5_000, holes: 0 },
+        MapArray { kind: MapKind::Plain(3), steps: 2, pages: 120, bytes: 16_384, holes: 0 },
+        MapArray { kind: MapKind::Indexed, steps: 1, pages: 200, bytes: 10_000, holes: 7 },
+        MapArray { kind: MapKind::Coded, steps: 1, pages: 100, bytes: 5_000, holes: 0 },
     ];
     let written = write(77, &specs);
     let path = std::env::temp_dir().join(format!("farfield-files-{}", std::process::id()));
@@ -94,7 +94,7 @@ fn files_are_the_truth_through_every_backend() {
 }
 
 /// Reads all pages of the only array, at once, and says how many reads and bytes that took.
-fn all_at_once(o: &Opened, priority: Priority) -> (u64, u64) {
+fn all_at_once(o: &OpenedPager, priority: Priority) -> (u64, u64) {
     let pages: Vec<PageId> = (0..o.maps[0].pages).map(|page| PageId::new(o.arrays[0], 0, page)).collect();
     let (bell, wake) = Bell::new(&o.pager);
     assert_eq!(o.pager.request(&pages, 1, &wake, priority), Requested::Pending);
@@ -117,7 +117,7 @@ fn neighbours_are_one_read_of_whole_blocks() {
     for (bytes, short_reads, transient_errors) in
         [(5_000, 0.0, 0.0), (4096 - 4, 0.0, 0.0), (12_288, 1.0, 0.0), (9_001, 1.0, 1.0)]
     {
-        let written = write(5, &[Spec { kind: Kind::Coded, steps: 1, pages: 64, bytes, holes: 0 }]).in_order();
+        let written = write(5, &[MapArray { kind: MapKind::Coded, steps: 1, pages: 64, bytes, holes: 0 }]).in_order();
         let len = written.blob.len() as u64;
         let simulation = Simulation { seed: 9, short_reads, transient_errors, ..Simulation::default() };
         let o = written.simulated(PagerConfig { limit: 16 << 20, readers: 16, ..PagerConfig::default() }, simulation);
@@ -135,7 +135,8 @@ fn neighbours_are_one_read_of_whole_blocks() {
 /// What is read ahead waits for a place among the readers, and the pages behind it go with it.
 #[test]
 fn what_is_read_ahead_is_read_with_its_neighbours() {
-    let written = write(6, &[Spec { kind: Kind::Coded, steps: 1, pages: 64, bytes: 3_000, holes: 0 }]).in_order();
+    let written =
+        write(6, &[MapArray { kind: MapKind::Coded, steps: 1, pages: 64, bytes: 3_000, holes: 0 }]).in_order();
     let simulation =
         Simulation { latency: Duration::from_micros(500)..Duration::from_micros(600), ..Simulation::default() };
     let o = written.simulated(PagerConfig { limit: 16 << 20, readers: 1, ..PagerConfig::default() }, simulation);
@@ -148,9 +149,9 @@ fn what_is_read_ahead_is_read_with_its_neighbours() {
 #[test]
 fn pages_are_the_truth_while_everything_changes() {
     let specs = [
-        Spec { kind: Kind::Plain(2), steps: 2, pages: 150, bytes: 9_000, holes: 0 },
-        Spec { kind: Kind::Indexed, steps: 1, pages: 200, bytes: 4_000, holes: 9 },
-        Spec { kind: Kind::Coded, steps: 1, pages: 60, bytes: 40_000, holes: 0 },
+        MapArray { kind: MapKind::Plain(2), steps: 2, pages: 150, bytes: 9_000, holes: 0 },
+        MapArray { kind: MapKind::Indexed, steps: 1, pages: 200, bytes: 4_000, holes: 9 },
+        MapArray { kind: MapKind::Coded, steps: 1, pages: 60, bytes: 40_000, holes: 0 },
     ];
     let written = write(83, &specs);
     for (seed, &policy) in (1..).zip(PolicyKind::ALL) {

@@ -62,7 +62,7 @@ const PAGES: u64 = 60;
 const BYTES: usize = 8192;
 
 /// Sums of an array whose pages are encoded and found by an index, and sums of those sums.
-fn derived(o: &Opened, width: u64) -> (Arc<Sum>, ArrayId, Arc<Sum>, ArrayId) {
+fn derived(o: &OpenedPager, width: u64) -> (Arc<Sum>, ArrayId, Arc<Sum>, ArrayId) {
     let add = |of: ArrayId| {
         let map = Arc::new(Sum { of, pages: PAGES, width, bytes: BYTES, made: AtomicU64::new(0) });
         (map.clone(), o.pager.add_array(map))
@@ -79,11 +79,11 @@ fn expected(seed: u64, page: u64, width: u64, depth: u32, i: usize) -> u8 {
     (0..width).fold(0, |sum: u8, n| sum.wrapping_add(expected(seed, (page + n) % PAGES, width, depth - 1, i)))
 }
 
-fn written() -> Written {
-    write(11, &[Spec { kind: Kind::Indexed, steps: 1, pages: PAGES, bytes: BYTES, holes: 0 }])
+fn written() -> WrittenArrays {
+    write(11, &[MapArray { kind: MapKind::Indexed, steps: 1, pages: PAGES, bytes: BYTES, holes: 0 }])
 }
 
-fn check(o: &Opened, bytes: &[u8], page: u64, depth: u32) {
+fn check(o: &OpenedPager, bytes: &[u8], page: u64, depth: u32) {
     let seed = o.maps[0].seed;
     for i in [0, 1, 7, 8, 4095, BYTES - 1] {
         assert_eq!(bytes[i], expected(seed, page, 3, depth, i), "page {page} byte {i} of depth {depth}");
@@ -169,8 +169,8 @@ fn what_is_made_of_a_failed_page_fails_with_its_name() {
     bytes.truncate(3 * 16);
     let pager = Pager::new(PagerConfig::default()).unwrap();
     let source = pager.add_source(Arc::new(Memory::new("short", bytes)));
-    struct Plain(SourceId);
-    impl PageMap for Plain {
+    struct StoredMap(SourceId);
+    impl PageMap for StoredMap {
         fn name(&self) -> &str {
             "stored"
         }
@@ -181,7 +181,7 @@ fn what_is_made_of_a_failed_page_fails_with_its_name() {
             16
         }
         fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-            let segment = Segment { source: self.0, offset: id.page * 16, len: 16, to: Target::Frame(0) };
+            let segment = Extent { source: self.0, offset: id.page * 16, len: 16, to: ExtentTarget::Frame(0) };
             Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
         }
         fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
@@ -192,7 +192,7 @@ fn what_is_made_of_a_failed_page_fails_with_its_name() {
             false
         }
     }
-    let stored = pager.add_array(Arc::new(Plain(source)));
+    let stored = pager.add_array(Arc::new(StoredMap(source)));
     let sum = |of| Arc::new(Sum { of, pages: 4, width: 2, bytes: 16, made: AtomicU64::new(0) });
     let sums = pager.add_array(sum(stored));
     let twice = pager.add_array(sum(sums));

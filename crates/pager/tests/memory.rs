@@ -16,10 +16,10 @@ fn resident_memory_grows_by_less_than_the_limit() {
     let limit = 24u64 << 20;
     let path = std::env::temp_dir().join(format!("farfield-memory-{}", std::process::id()));
     let specs = [
-        Spec { kind: Kind::Plain(1), steps: 1, pages: 2000, bytes: 12_000, holes: 0 },
-        Spec { kind: Kind::Coded, steps: 1, pages: 1000, bytes: 30_000, holes: 0 },
-        Spec { kind: Kind::Indexed, steps: 1, pages: 300, bytes: 100_000, holes: 0 },
-        Spec { kind: Kind::Plain(64), steps: 1, pages: 2000, bytes: 4096, holes: 0 },
+        MapArray { kind: MapKind::Plain(1), steps: 1, pages: 2000, bytes: 12_000, holes: 0 },
+        MapArray { kind: MapKind::Coded, steps: 1, pages: 1000, bytes: 30_000, holes: 0 },
+        MapArray { kind: MapKind::Indexed, steps: 1, pages: 300, bytes: 100_000, holes: 0 },
+        MapArray { kind: MapKind::Plain(64), steps: 1, pages: 2000, bytes: 4096, holes: 0 },
     ];
     let mut written = write(61, &specs);
     std::fs::File::create(&path).unwrap().write_all(&written.blob).unwrap();

@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn plain(pages: u64, bytes: usize) -> Spec {
-    Spec { kind: Kind::Plain(1), steps: 1, pages, bytes, holes: 0 }
+fn plain(pages: u64, bytes: usize) -> MapArray {
+    MapArray { kind: MapKind::Plain(1), steps: 1, pages, bytes, holes: 0 }
 }
 
 fn config(limit: u64) -> PagerConfig {
     PagerConfig { limit, ..PagerConfig::default() }
 }
 
-fn in_memory(written: &Written, config: PagerConfig) -> Opened {
+fn in_memory(written: &WrittenArrays, config: PagerConfig) -> OpenedPager {
     written.open(config, |b| Arc::new(Memory::new("memory", b)))
 }
 
-fn ids(o: &Opened, pages: std::ops::Range<u64>) -> Vec<PageId> {
+fn ids(o: &OpenedPager, pages: std::ops::Range<u64>) -> Vec<PageId> {
     pages.map(|p| PageId::new(o.arrays[0], 0, p)).collect()
 }
 
-fn check(o: &Opened, worker: &Worker, pages: &[PageId]) {
+fn check(o: &OpenedPager, worker: &Worker, pages: &[PageId]) {
     for &id in pages {
         match worker.page(id) {
             Lookup::Here(bytes) => o.verify(id, bytes),
@@ -36,7 +36,7 @@ fn check(o: &Opened, worker: &Worker, pages: &[PageId]) {
 
 #[test]
 fn a_page_asked_for_by_many_is_read_once() {
-    let written = write(3, &[plain(40, 4096), Spec { kind: Kind::Indexed, ..plain(40, 3000) }]);
+    let written = write(3, &[plain(40, 4096), MapArray { kind: MapKind::Indexed, ..plain(40, 3000) }]);
     let o = written.simulated(config(8 << 20), Simulation::fixed(Duration::from_millis(2), 4));
     let all: Vec<PageId> = o.arrays.iter().flat_map(|a| (0..40).map(|p| PageId::new(*a, 0, p))).collect();
     std::thread::scope(|s| {
@@ -69,7 +69,7 @@ fn a_page_asked_for_by_many_is_read_once() {
 fn neighbours_are_read_together() {
     let mut written = write(5, &[plain(64, 4096)]);
     // All in order: what is asked for together lies together.
-    written = Written::in_order(written);
+    written = WrittenArrays::in_order(written);
     let o = in_memory(&written, config(8 << 20));
     let _hold = o.pager.fetch(&ids(&o, 0..64)).unwrap();
     let c = o.pager.counters();
@@ -85,7 +85,7 @@ fn neighbours_are_read_together() {
 
 #[test]
 fn reads_in_flight_are_bounded() {
-    struct Counting(Simulated, std::sync::atomic::AtomicUsize, Arc<std::sync::atomic::AtomicUsize>);
+    struct CountingSource(Simulated, std::sync::atomic::AtomicUsize, Arc<std::sync::atomic::AtomicUsize>);
     struct Count(Arc<dyn source::Completion>, Arc<std::sync::atomic::AtomicUsize>);
     impl source::Completion for Count {
         fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
@@ -93,7 +93,7 @@ fn reads_in_flight_are_bounded() {
             self.0.complete(token, result);
         }
     }
-    impl source::Source for Counting {
+    impl source::Source for CountingSource {
         fn describe(&self) -> String {
             "counting".into()
         }
@@ -111,7 +111,8 @@ fn reads_in_flight_are_bounded() {
     let kept = std::sync::Mutex::new(None);
     let o = written.open(PagerConfig { readers: 6, ..config(8 << 20) }, |b| {
         let simulation = Simulation::fixed(Duration::from_micros(300), 0);
-        let s = Arc::new(Counting(Simulated::new(b, simulation).unwrap(), Default::default(), Default::default()));
+        let s =
+            Arc::new(CountingSource(Simulated::new(b, simulation).unwrap(), Default::default(), Default::default()));
         *kept.lock().unwrap() = Some(s.clone());
         s
     });
@@ -123,7 +124,7 @@ fn reads_in_flight_are_bounded() {
 
 #[test]
 fn pinned_pages_stay() {
-    let written = write(11, &[plain(300, 4096), Spec { kind: Kind::Coded, ..plain(300, 9000) }]);
+    let written = write(11, &[plain(300, 4096), MapArray { kind: MapKind::Coded, ..plain(300, 9000) }]);
     for &policy in PolicyKind::ALL {
         let o = in_memory(&written, PagerConfig { policy, ..config(1 << 20) });
         let stop = AtomicBool::new(false);
@@ -238,9 +239,9 @@ fn pins_are_given_up_under_pressure() {
 
 #[test]
 fn failures_are_reported_with_their_reason() {
-    let specs = [Spec { kind: Kind::Coded, ..plain(30, 5000) }, plain(30, 4096)];
-    let written = Written::in_order(write(23, &specs));
-    let at = |o: &Opened, a: usize, p: usize| o.maps[a].places[p].unwrap();
+    let specs = [MapArray { kind: MapKind::Coded, ..plain(30, 5000) }, plain(30, 4096)];
+    let written = WrittenArrays::in_order(write(23, &specs));
+    let at = |o: &OpenedPager, a: usize, p: usize| o.maps[a].places[p].unwrap();
     let probe = in_memory(&written, config(4 << 20));
     let simulation = Simulation {
         flipped: vec![at(&probe, 0, 3) + 77],
@@ -327,7 +328,7 @@ fn a_lowered_limit_takes_huge_pages_back() {
     const HIGH: u64 = 128 << 20;
     const LOW: u64 = 12 << 20;
     // Eight slots to a huge page, and 160 KiB behind them.
-    let written = write(33, &[plain(380, 240_000), Spec { kind: Kind::Coded, ..plain(60, 200_000) }]);
+    let written = write(33, &[plain(380, 240_000), MapArray { kind: MapKind::Coded, ..plain(60, 200_000) }]);
     let o = in_memory(&written, config(HIGH));
     let coded: Vec<PageId> = (0..60).map(|p| PageId::new(o.arrays[1], 0, p)).collect();
     let tables = || o.pager.ledger().of(ChargeKind::Tables);
@@ -354,7 +355,7 @@ fn a_lowered_limit_takes_huge_pages_back() {
 
 #[test]
 fn cancelled_requests_are_woken_and_can_be_made_again() {
-    let written = write(37, &[plain(300, 4096), Spec { kind: Kind::Indexed, ..plain(300, 4096) }]);
+    let written = write(37, &[plain(300, 4096), MapArray { kind: MapKind::Indexed, ..plain(300, 4096) }]);
     let simulation = Simulation::fixed(Duration::from_millis(20), 2);
     let o = written.simulated(PagerConfig { readers: 2, ..config(8 << 20) }, simulation);
     let (bell, wake) = Bell::new(&o.pager);
@@ -411,7 +412,7 @@ fn prefetch_comes_after_demand_and_takes_nothing_in_use() {
 
 #[test]
 fn segments_that_are_over_are_given_back() {
-    let written = write(42, &[Spec { steps: 3, ..plain(40, 4096) }, plain(40, 4096)]);
+    let written = write(42, &[MapArray { steps: 3, ..plain(40, 4096) }, plain(40, 4096)]);
     let o = in_memory(&written, config(4 << 20));
     let page = |array: usize, step: u32, page: u64| PageId::new(o.arrays[array], step, page);
     let all: Vec<PageId> = (0..40).flat_map(|n| [page(0, 0, n), page(0, 1, n), page(0, 2, n), page(1, 0, n)]).collect();
@@ -512,7 +513,7 @@ fn prefetches_leave_what_was_used_lately() {
 
 #[test]
 fn what_is_demanded_before_its_read_began_was_not_read_ahead() {
-    let written = write(45, &[Spec { kind: Kind::Indexed, ..plain(100, 4096) }]);
+    let written = write(45, &[MapArray { kind: MapKind::Indexed, ..plain(100, 4096) }]);
     let o = in_memory(&written, config(4 << 20));
     let (bell, wake) = Bell::new(&o.pager);
     // Nobody decodes yet, so that all of them wait for their index.
@@ -528,7 +529,7 @@ fn what_is_demanded_before_its_read_began_was_not_read_ahead() {
 #[test]
 fn index_pages_are_paged_like_others() {
     // Room for a few pages only: index pages come and go, and each page still finds its own.
-    let written = write(43, &[Spec { kind: Kind::Indexed, holes: 5, ..plain(600, 20_000) }]);
+    let written = write(43, &[MapArray { kind: MapKind::Indexed, holes: 5, ..plain(600, 20_000) }]);
     let o = in_memory(&written, PagerConfig { readers: 2, ..config(512 << 10) });
     let mut rng = Rng(1);
     for _ in 0..300 {

@@ -9,7 +9,7 @@ const ROWS: u64 = 16;
 /// Pages side by side.
 const PAGES: u64 = 8;
 
-struct Rows {
+struct StridedMap {
     source: SourceId,
     /// Bytes of a piece.
     piece: usize,
@@ -17,7 +17,7 @@ struct Rows {
     stride: u64,
 }
 
-impl PageMap for Rows {
+impl PageMap for StridedMap {
     fn name(&self) -> &str {
         "rows"
     }
@@ -28,11 +28,11 @@ impl PageMap for Rows {
         self.piece * ROWS as usize
     }
     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-        let piece = |row: u64| Segment {
+        let piece = |row: u64| Extent {
             source: self.source,
             offset: row * self.stride + id.page * self.piece as u64,
             len: self.piece,
-            to: Target::Frame(row as usize * self.piece),
+            to: ExtentTarget::Frame(row as usize * self.piece),
         };
         Located::Extents { segments: (0..ROWS).map(piece).collect(), encoded_len: 0, scratch_len: 0 }
     }
@@ -51,7 +51,7 @@ fn byte(at: u64) -> u8 {
 
 /// Reads and bytes that these pages take, which are what they are.
 fn fetched(pager: &Arc<Pager>, source: SourceId, (piece, stride): (usize, u64), pages: &[u64]) -> (u64, u64) {
-    let array = pager.add_array(Arc::new(Rows { source, piece, stride }));
+    let array = pager.add_array(Arc::new(StridedMap { source, piece, stride }));
     let ids: Vec<_> = pages.iter().map(|page| PageId::new(array, 0, *page)).collect();
     let before = pager.counters();
     let _hold = pager.fetch(&ids).unwrap();

@@ -11,26 +11,26 @@ use std::time::Duration;
 
 /// Keeps all events.
 #[derive(Default)]
-struct Kept(Mutex<Vec<Event>>);
+struct RecordedEvents(Mutex<Vec<Event>>);
 
-impl Observer for Kept {
+impl Observer for RecordedEvents {
     fn event(&self, _: u64, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
 }
 
-fn arrays() -> Vec<Spec> {
-    let spec = |kind, pages, bytes| Spec { kind, ..plain(pages, bytes) };
-    vec![plain(300, 4096), spec(Kind::Coded, 200, 12_000), spec(Kind::Indexed, 200, 3000)]
+fn arrays() -> Vec<MapArray> {
+    let spec = |kind, pages, bytes| MapArray { kind, ..plain(pages, bytes) };
+    vec![plain(300, 4096), spec(MapKind::Coded, 200, 12_000), spec(MapKind::Indexed, 200, 3000)]
 }
 
-fn plain(pages: u64, bytes: usize) -> Spec {
-    Spec { kind: Kind::Plain(1), steps: 1, pages, bytes, holes: 0 }
+fn plain(pages: u64, bytes: usize) -> MapArray {
+    MapArray { kind: MapKind::Plain(1), steps: 1, pages, bytes, holes: 0 }
 }
 
 /// One thread makes so many steps, each over pages near each other, some often, and lets go now and then. Who asks ahead, offers and gives
 /// back does so, too.
-fn run(o: &Opened, seed: u64, steps: usize, workers: usize) {
+fn run(o: &OpenedPager, seed: u64, steps: usize, workers: usize) {
     std::thread::scope(|s| {
         for w in 0..workers {
             s.spawn(move || one(o, seed + w as u64, steps));
@@ -38,7 +38,7 @@ fn run(o: &Opened, seed: u64, steps: usize, workers: usize) {
     });
 }
 
-fn one(o: &Opened, seed: u64, steps: usize) {
+fn one(o: &OpenedPager, seed: u64, steps: usize) {
     let mut rng = Rng(seed);
     let (bell, wake) = Bell::new(&o.pager);
     let mut worker = o.pager.worker();
@@ -109,7 +109,7 @@ fn its_own_policy_and_limit_come_to_the_same_faults_and_evictions() {
     let written = write(61, &arrays());
     for &policy in PolicyKind::ALL {
         for (limit, seed) in [(256 << 10, 1), (512 << 10, 2), (1 << 20, 3), (16 << 20, 4)] {
-            let kept = Arc::new(Kept::default());
+            let kept = Arc::new(RecordedEvents::default());
             let config =
                 PagerConfig { limit, policy, readers: 4, observer: Some(kept.clone()), ..PagerConfig::default() };
             let latency =
@@ -129,7 +129,7 @@ fn its_own_policy_and_limit_come_to_the_same_faults_and_evictions() {
 fn several_workers_come_near() {
     let written = write(67, &arrays());
     for policy in [PolicyKind::Clock, PolicyKind::Lru] {
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(RecordedEvents::default());
         let config = PagerConfig {
             limit: 768 << 10,
             policy,
@@ -149,7 +149,7 @@ fn several_workers_come_near() {
 #[test]
 fn no_policy_beats_the_optimum_and_all_agree_where_there_is_room() {
     let written = write(71, &[plain(400, 4096), plain(10, 4096), plain(100, 4096)]);
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(RecordedEvents::default());
     let config = PagerConfig { limit: 32 << 20, observer: Some(kept.clone()), ..PagerConfig::default() };
     let o = written.simulated(config, Simulation::default());
     run(&o, 5, 4000, 1);

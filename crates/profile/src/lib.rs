@@ -9,7 +9,7 @@ pub mod replay;
 mod summary;
 
 use field::error::FieldError;
-use output::{directory_of, hidden};
+use output::{directory_of, partial_file};
 use pager::event::Pick;
 use pager::log::{write_chrome, Ended};
 use pager::{Event, EventLog, EventReader, Observer};
@@ -132,13 +132,13 @@ impl RunLog {
 /// A log that can be read again and again, in any of the forms.
 pub struct Events {
     path: PathBuf,
-    inside: Inside,
+    inside: LogReader,
 }
 
-enum Inside {
+enum LogReader {
     /// The pager's own, or a Chrome trace.
     Rows(EventReader, Form),
-    Parquet(parquet::Table),
+    Parquet(parquet::EventTable),
 }
 
 impl Events {
@@ -151,10 +151,10 @@ impl Events {
         let mut file = File::open(path).map_err(|e| FieldError::io(path, e))?;
         let got = std::io::Read::read(&mut file, &mut first).map_err(|e| FieldError::io(path, e))?;
         let inside = if first[..got].starts_with(b"PAR1") {
-            Inside::Parquet(parquet::Table::open(path)?)
+            LogReader::Parquet(parquet::EventTable::open(path)?)
         } else {
             let form = if first.starts_with(b"FFEVENTS") { Form::Log } else { Form::Chrome };
-            Inside::Rows(EventReader::open(path).map_err(|e| not_one(path, e))?, form)
+            LogReader::Rows(EventReader::open(path).map_err(|e| not_one(path, e))?, form)
         };
         Ok(Self { path: path.to_owned(), inside })
     }
@@ -162,16 +162,16 @@ impl Events {
     /// Its form.
     pub fn form(&self) -> Form {
         match &self.inside {
-            Inside::Rows(_, form) => *form,
-            Inside::Parquet(_) => Form::Parquet,
+            LogReader::Rows(_, form) => *form,
+            LogReader::Parquet(_) => Form::Parquet,
         }
     }
 
     /// How much there is to read, in the unit in which [`Self::each`] says how much was.
     pub fn size(&self) -> u64 {
         match &self.inside {
-            Inside::Rows(reader, _) => reader.size(),
-            Inside::Parquet(table) => table.rows(),
+            LogReader::Rows(reader, _) => reader.size(),
+            LogReader::Parquet(table) => table.rows(),
         }
     }
 
@@ -194,8 +194,8 @@ impl Events {
             tell(at_us, thread, event, read)
         };
         let mut ended = match &self.inside {
-            Inside::Rows(reader, _) => reader.each(&mut sound).map_err(|e| FieldError::io(&self.path, e))?,
-            Inside::Parquet(table) => table.each(&mut sound)?,
+            LogReader::Rows(reader, _) => reader.each(&mut sound).map_err(|e| FieldError::io(&self.path, e))?,
+            LogReader::Parquet(table) => table.each(&mut sound)?,
         };
         (ended.events, ended.unknown) = (ended.events - odd - u64::from(cut.is_some()), ended.unknown + odd);
         if let Some(lost_bytes) = cut {
@@ -243,7 +243,7 @@ impl Events {
         let place = std::fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
         let failed = |e| FieldError::output(format!("{}: {e}", to.display()), &e);
         let (temporary, lock) =
-            hidden::file(&directory_of(&place), place.file_name().unwrap_or_default()).map_err(failed)?;
+            partial_file::file(&directory_of(&place), place.file_name().unwrap_or_default()).map_err(failed)?;
         // A log locks its file itself.
         let _lock = (form != Form::Log).then_some(lock);
         let written = self.write(&temporary, form, watch).and_then(|ended| {
@@ -299,8 +299,8 @@ const MOST: u64 = 1 << 44;
 
 /// Whether an event's numbers can be: of what a checksum does not vouch for, one damaged digit is enough.
 fn is_plausible(at_us: u64, event: &Event) -> bool {
-    struct Within(bool);
-    impl pager::event::Sink for Within {
+    struct NumberCheck(bool);
+    impl pager::event::FieldSink for NumberCheck {
         fn number(&mut self, name: &'static str, value: u64) {
             // Places in a source, and names, can be any number.
             let free = matches!(name, "offset" | "token" | "read" | "count" | "group" | "frame");
@@ -308,7 +308,7 @@ fn is_plausible(at_us: u64, event: &Event) -> bool {
         }
         fn text(&mut self, _: &'static str, _: &str) {}
     }
-    let mut within = Within(at_us <= MOST);
+    let mut within = NumberCheck(at_us <= MOST);
     event.put(&mut within);
     within.0
 }

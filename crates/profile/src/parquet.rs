@@ -7,7 +7,7 @@
 use super::{Events, Named};
 use field::error::FieldError;
 use output::parquet::error as parquet_error;
-use pager::event::Sink;
+use pager::event::FieldSink;
 use pager::log::Ended;
 use pager::Event;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
@@ -87,12 +87,12 @@ fn column_name(field: &str) -> &str {
 
 /// A column in the making: values that are there, and where.
 #[derive(Default)]
-struct Column<T> {
+struct EventColumn<T> {
     values: Vec<T>,
     levels: Vec<i16>,
 }
 
-impl<T> Column<T> {
+impl<T> EventColumn<T> {
     fn push(&mut self, value: Option<T>) {
         self.levels.push(i16::from(value.is_some()));
         self.values.extend(value);
@@ -104,22 +104,22 @@ impl<T> Column<T> {
 }
 
 /// A group of rows.
-struct Rows {
+struct EventRows {
     names: Vec<&'static str>,
     at: Vec<i64>,
     thread: Vec<i32>,
     event: Vec<ByteArray>,
-    array: Column<ByteArray>,
-    numbers: Vec<Column<i64>>,
-    text: Column<ByteArray>,
+    array: EventColumn<ByteArray>,
+    numbers: Vec<EventColumn<i64>>,
+    text: EventColumn<ByteArray>,
 }
 
-struct Row<'a> {
-    rows: &'a mut Rows,
+struct EventRow<'a> {
+    rows: &'a mut EventRows,
     text: Option<ByteArray>,
 }
 
-impl Sink for Row<'_> {
+impl FieldSink for EventRow<'_> {
     fn number(&mut self, name: &'static str, value: u64) {
         if let Some(n) = self.rows.names.iter().position(|known| *known == name) {
             // Two's complement: numbers above 2^63 come back as they were.
@@ -131,19 +131,19 @@ impl Sink for Row<'_> {
     }
 }
 
-impl Rows {
+impl EventRows {
     fn new() -> Self {
         let names = columns();
-        let numbers = names.iter().map(|_| Column::default()).collect();
+        let numbers = names.iter().map(|_| EventColumn::default()).collect();
         let (at, thread, event) = (Vec::new(), Vec::new(), Vec::new());
-        Self { names, at, thread, event, array: Column::default(), numbers, text: Column::default() }
+        Self { names, at, thread, event, array: EventColumn::default(), numbers, text: EventColumn::default() }
     }
 
     fn push(&mut self, at_us: u64, thread: u32, event: &Event, arrays: &HashMap<i64, ByteArray>) {
         self.at.push(at_us as i64);
         self.thread.push(thread as i32);
         self.event.push(event.kind().into());
-        let mut row = Row { rows: self, text: None };
+        let mut row = EventRow { rows: self, text: None };
         event.put(&mut row);
         let text = row.text;
         self.text.push(text);
@@ -186,7 +186,7 @@ impl Rows {
         self.event.clear();
         self.array.clear();
         self.text.clear();
-        self.numbers.iter_mut().for_each(Column::clear);
+        self.numbers.iter_mut().for_each(EventColumn::clear);
         Ok(())
     }
 }
@@ -221,7 +221,7 @@ pub(super) fn write(
     let sum = Arc::new(Mutex::new((0, 0)));
     let file = Summed { file, sum: Arc::clone(&sum) };
     let mut writer = SerializedFileWriter::new(file, schema().map_err(failed)?, properties).map_err(failed)?;
-    let (mut rows, mut arrays, mut wrong) = (Rows::new(), HashMap::new(), None);
+    let (mut rows, mut arrays, mut wrong) = (EventRows::new(), HashMap::new(), None);
     let (size, mut told, mut stopped, mut last_us) = (events.size() as f64, 0, false, 0);
     let ended = events.each(&mut |at, thread, event, read| {
         if let Event::Array { array, name, .. } = event {
@@ -258,12 +258,12 @@ pub(super) fn write(
 }
 
 /// A table of events.
-pub(super) struct Table {
+pub(super) struct EventTable {
     path: PathBuf,
     rows: u64,
 }
 
-impl Table {
+impl EventTable {
     /// # Errors
     /// [`FieldError`] when it is not whole or not one of events.
     pub(super) fn open(path: &Path) -> Result<Self, FieldError> {
@@ -310,13 +310,13 @@ impl Table {
         for g in 0..reader.num_row_groups() {
             let group = reader.get_row_group(g).map_err(failed)?;
             let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-            let mut at = Values::<Int64Type>::new(&*group, place("at_us")).map_err(failed)?;
-            let mut thread = Values::<Int32Type>::new(&*group, place("thread")).map_err(failed)?;
-            let mut kind = Values::<ByteArrayType>::new(&*group, place("event")).map_err(failed)?;
-            let mut text = Values::<ByteArrayType>::new(&*group, place("text")).map_err(failed)?;
+            let mut at = ColumnValues::<Int64Type>::new(&*group, place("at_us")).map_err(failed)?;
+            let mut thread = ColumnValues::<Int32Type>::new(&*group, place("thread")).map_err(failed)?;
+            let mut kind = ColumnValues::<ByteArrayType>::new(&*group, place("event")).map_err(failed)?;
+            let mut text = ColumnValues::<ByteArrayType>::new(&*group, place("text")).map_err(failed)?;
             let mut columns = Vec::new();
             for (name, n) in &numbers {
-                columns.push((*name, Values::<Int64Type>::new(&*group, Some(*n)).map_err(failed)?));
+                columns.push((*name, ColumnValues::<Int64Type>::new(&*group, Some(*n)).map_err(failed)?));
             }
             for _ in 0..count {
                 let (Some(at), Some(thread), Some(kind)) =
@@ -346,14 +346,14 @@ impl Table {
 }
 
 /// The values of a column of a row group, read some at a time.
-struct Values<T: DataType> {
+struct ColumnValues<T: DataType> {
     reader: Option<ColumnReaderImpl<T>>,
     nullable: bool,
     values: std::vec::IntoIter<T::T>,
     levels: std::vec::IntoIter<i16>,
 }
 
-impl<T: DataType> Values<T> {
+impl<T: DataType> ColumnValues<T> {
     fn new(
         group: &dyn parquet::file::reader::RowGroupReader,
         place: Option<usize>,

@@ -1,6 +1,6 @@
 //! A log's pages against other limits, policies and page sizes; what that says for advice.
 
-use super::model::{self, Known, Recording};
+use super::model::{self, Recording, RunFacts};
 use super::Events;
 use field::error::FieldError;
 use pager::policy::PolicyKind;
@@ -9,7 +9,7 @@ use pager::Event;
 use serde_json::{json, Value};
 use std::path::Path;
 
-type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
+type ReplayProgress<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
 
 /// What is replayed.
 #[derive(Clone, Debug, Default)]
@@ -94,14 +94,14 @@ fn choices(spec: &ReplaySpec, own: PolicyKind) -> Result<Vec<Choice>, FieldError
 }
 
 /// What a log's head says of its run.
-struct Own {
+struct RunHeader {
     policy: PolicyKind,
     limit: u64,
     readers: usize,
 }
 
-fn own(events: &Events) -> Result<Own, FieldError> {
-    let mut own = Own { policy: PolicyKind::default(), limit: 0, readers: 0 };
+fn own(events: &Events) -> Result<RunHeader, FieldError> {
+    let mut own = RunHeader { policy: PolicyKind::default(), limit: 0, readers: 0 };
     // The note is the first event; some hundred more are looked at for the sake of logs that were put together by others.
     let mut seen = 0;
     events.each(&mut |_, _, event, _| {
@@ -125,7 +125,7 @@ fn own(events: &Events) -> Result<Own, FieldError> {
 ///
 /// # Errors
 /// [`FieldError`] when the log cannot be read or has no pages in it; [`FieldError::Usage`] for a policy that there is not.
-pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut ReplayProgress<'_>) -> Result<Value, FieldError> {
     let events = Events::open(path)?;
     let own = own(&events)?;
     let choices = choices(spec, own.policy)?;
@@ -192,7 +192,7 @@ fn coarse(
     coarser: u64,
     policy: PolicyKind,
     rooms: &[(u64, u64)],
-    watch: &mut Watch<'_>,
+    watch: &mut ReplayProgress<'_>,
 ) -> Result<Value, FieldError> {
     let mut survey = Survey::new(coarser);
     events.each_watched("reading", watch, &mut |_, _, event| survey.event(event))?;
@@ -211,28 +211,28 @@ fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64)
     let was = of.means();
     let mean_s = of.read_mean_s();
     let mut rows = Vec::new();
-    let mut add = |what: &str, to: Value, means: model::Means| {
+    let mut add = |what: &str, to: Value, means: model::ModelMeans| {
         let predicted = of.scaled(means, modelled);
         rows.push(json!({"of": what, "to": to, "predicted_s": predicted}));
     };
     for latency in &spec.latencies_s {
         if mean_s > 0.0 {
-            add("latency_s", json!(latency), model::Means { latency: latency / mean_s, ..was });
+            add("latency_s", json!(latency), model::ModelMeans { latency: latency / mean_s, ..was });
         }
     }
     if let Some(((_, now), others)) = again.split_first() {
         for (limit, then) in others {
             // What more misses would cost the model does not say: it knows of no reads but those that there were.
             if then <= now {
-                add("memory_limit", json!(limit), model::Means { again: then / now.max(1.0), ..was });
+                add("memory_limit", json!(limit), model::ModelMeans { again: then / now.max(1.0), ..was });
             }
         }
     }
     for readers in &spec.readers {
-        add("readers", json!(readers), model::Means { readers: (*readers).max(1), ..was });
+        add("readers", json!(readers), model::ModelMeans { readers: (*readers).max(1), ..was });
     }
     for workers in &spec.workers {
-        add("workers", json!(workers), model::Means { workers: (*workers).max(1), ..was });
+        add("workers", json!(workers), model::ModelMeans { workers: (*workers).max(1), ..was });
     }
     rows
 }
@@ -243,7 +243,7 @@ pub(super) fn advise(
     (mut survey, mut recording): (Survey, Recording),
     cores: usize,
     deepest: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ReplayProgress<'_>,
 ) -> Result<(Vec<Value>, Value), FieldError> {
     let own = own(events)?;
     survey.end();
@@ -262,6 +262,6 @@ pub(super) fn advise(
         again.iter_mut().for_each(|(_, again)| *again = (*again / was).min(1.0));
         again.sort_unstable_by_key(|(l, _)| *l);
     }
-    let known = Known { limit, cores, deepest, again };
+    let known = RunFacts { limit, cores, deepest, again };
     Ok(model::advice(&recording, &known))
 }

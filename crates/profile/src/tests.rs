@@ -1,6 +1,6 @@
 //! Logs made by hand, of which it is known what they come to.
 
-use super::model::{Means, Recording};
+use super::model::{ModelMeans, Recording};
 use super::{summarise, Events, Form, RunLog};
 use pager::{ArrayId, Did, Event, EventLog, PageId, Priority, SourceId};
 use std::path::PathBuf;
@@ -123,8 +123,8 @@ fn a_task_waits_for_its_first_page_in_the_model_as_in_the_run() {
     let was = recording.means();
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
     assert!(near(recording.predict(was), 0.007), "{}", recording.predict(was));
-    assert!(near(recording.predict(Means { latency: 0.2, ..was }), 0.003));
-    assert!(near(recording.predict(Means { readers: 64, ..was }), 0.007));
+    assert!(near(recording.predict(ModelMeans { latency: 0.2, ..was }), 0.003));
+    assert!(near(recording.predict(ModelMeans { readers: 64, ..was }), 0.007));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn runs_one_after_the_other_are_not_one_and_what_lies_between_is_not_work() {
     let was = recording.means();
     assert!((recording.predict(was) - recording.measured_s()).abs() < 0.002, "{}", recording.predict(was));
     // Reads that take no time save what both runs waited, and nothing of the second between them.
-    let saved = recording.measured_s() - recording.scaled(Means { latency: 1e-6, ..was }, recording.predict(was));
+    let saved = recording.measured_s() - recording.scaled(ModelMeans { latency: 1e-6, ..was }, recording.predict(was));
     assert!((saved - 0.010).abs() < 0.001, "{saved}");
 }
 

@@ -1,11 +1,11 @@
 //! From JSON and keyword arguments to what the core takes.
 
 use crate::series::over_time;
-use ::output::{Budget, Charge};
+use ::output::{FixedBudget, MemoryAccount};
 use ::profile::RunLog;
-use ::runtime::session::{Means, Session, Settled, SourceSpec, Watch};
-use ::runtime::share::LedgerShare;
-use ::trace::seeds::{Dimension, PointList, Reading, SeedError, Seeds};
+use ::runtime::ledger_share::LedgerShare;
+use ::runtime::session::{ProgressWatch, Resources, Session, Settled, SourceSpec};
+use ::trace::seeds::{Dimension, PointList, SeedContext, SeedError, Seeds};
 use ::trace::{PathSpec, ReadAhead, Releases, TraceSpec};
 use field::error::FieldError;
 use kernels::rk::Method;
@@ -159,12 +159,12 @@ fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
 }
 
 /// The means of a run.
-pub fn means(memory_limit: u64, workers: usize, readers: usize, replacement: &str) -> Result<Means, FieldError> {
+pub fn means(memory_limit: u64, workers: usize, readers: usize, replacement: &str) -> Result<Resources, FieldError> {
     let kind = PolicyKind::named(replacement).ok_or_else(|| {
         let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
         usage(format!("no replacement policy '{replacement}'; there are: {}", names.join(", ")))
     })?;
-    Ok(Means { memory_limit, workers, readers, replacement: kind, observer: None })
+    Ok(Resources { memory_limit, workers, readers, replacement: kind, observer: None })
 }
 
 /// For what data seeds are, and on whose account they are held.
@@ -187,10 +187,10 @@ impl Ground {
     pub fn planar(&self) -> bool {
         self.planar
     }
-    fn charge(&self) -> Box<dyn Charge> {
+    fn charge(&self) -> Box<dyn MemoryAccount> {
         match &self.pager {
             Some(p) => Box::new(LedgerShare::new(p.clone())),
-            None => Box::new(Budget::new(1 << 20)),
+            None => Box::new(FixedBudget::new(1 << 20)),
         }
     }
     fn error(&self, e: SeedError) -> FieldError {
@@ -204,9 +204,9 @@ impl Ground {
         }
         Ok(Seeds::List(Arc::new(list)))
     }
-    fn parse(&self, spec: &str, watch: &mut Watch<'_>) -> Result<Seeds, FieldError> {
+    fn parse(&self, spec: &str, watch: &mut ProgressWatch<'_>) -> Result<Seeds, FieldError> {
         let dimension = if self.planar { Dimension::Two } else { Dimension::Three };
-        Seeds::parse(spec, &mut Reading::new(dimension, self.charge(), watch)).map_err(|e| self.error(e))
+        Seeds::parse(spec, &mut SeedContext::new(dimension, self.charge(), watch)).map_err(|e| self.error(e))
     }
 }
 
@@ -215,7 +215,7 @@ pub fn trace(
     options: &str,
     points: Option<Seeds>,
     ground: &Ground,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<TraceSpec, FieldError> {
     let mut o = Object::parse(options, "trace options")?;
     let spec = trace_object(&mut o, points, ground, watch)?;
@@ -228,7 +228,7 @@ pub fn trace_object(
     o: &mut Object,
     points: Option<Seeds>,
     ground: &Ground,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<TraceSpec, FieldError> {
     let seeds = match (points, o.take("seeds")) {
         (Some(seeds), _) => seeds,
@@ -363,7 +363,7 @@ pub struct Events(Option<RunLog>);
 
 impl Events {
     /// Creates the file, notes what the run is begun with, and has the pager tell it of events.
-    pub fn begin(path: Option<&str>, means: &mut Means) -> Result<Self, FieldError> {
+    pub fn begin(path: Option<&str>, means: &mut Resources) -> Result<Self, FieldError> {
         let Some(path) = path else { return Ok(Self(None)) };
         let log = RunLog::create(Path::new(path))?;
         means.observer = Some(log.observer());
@@ -387,7 +387,7 @@ impl Events {
     ///
     /// # Errors
     /// What kept it from being written whole: whoever asked for it must not take a part of it for all.
-    pub fn finish(&self, stats: &Value, watch: &mut Watch<'_>) -> Result<(), FieldError> {
+    pub fn finish(&self, stats: &Value, watch: &mut ProgressWatch<'_>) -> Result<(), FieldError> {
         let Some(log) = &self.0 else { return Ok(()) };
         log.note(&json!({ "stats": stats }));
         log.finish(watch)

@@ -6,11 +6,11 @@ use ::bench::{
     self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, VolumeArm, VolumeMapped, VolumeRays,
     VolumeSurface, Way, Whole, Windows,
 };
-use ::runtime::session::{Means, SourceSpec, Watch};
+use ::runtime::session::{ProgressWatch, Resources, SourceSpec};
 use ::trace::TraceSpec;
 use field::error::FieldError;
 use field::volume::VoxelType;
-use kernels::rays::{full_range, ColourOpacity, Manner, Paint, TransferError, TransferFunction};
+use kernels::rays::{full_range, ColourOpacity, Manner, TransferError, TransferFunction, VoxelPaint};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn source(o: &mut Object) -> Result<SourceSpec, FieldError> {
     arguments::source(&path, Some(q), None, o)
 }
 
-fn means(o: &mut Object) -> Result<Means, FieldError> {
+fn means(o: &mut Object) -> Result<Resources, FieldError> {
     let limit = o.whole("memory_limit")?.ok_or_else(|| needs("memory_limit"))?;
     let whole = |v: Option<u64>| v.unwrap_or(0) as usize;
     let (workers, readers) = (whole(o.whole("workers")?), whole(o.whole("readers")?));
@@ -42,7 +42,7 @@ fn latency(o: &mut Object) -> Result<Option<Duration>, FieldError> {
     Ok(o.positive("latency_s")?.map(Duration::from_secs_f64))
 }
 
-fn traces(o: &mut Object, watch: &mut Watch<'_>) -> Result<Vec<TraceSpec>, FieldError> {
+fn traces(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<Vec<TraceSpec>, FieldError> {
     let list = match o.take("traces") {
         Some(Value::Array(list)) => list,
         _ => return Err(needs("traces")),
@@ -97,12 +97,12 @@ fn volume_mapped(o: &mut Object, how: Whole) -> Result<VolumeMapped, FieldError>
 fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
     // Colours as they are stored, opaque by how far they are from a background; or one channel.
     let paint = match typed(o, "background")? {
-        Some(from) => Paint::Colour {
+        Some(from) => VoxelPaint::Colour {
             channels: [0, 1, 2],
             limits: [full_range(VoxelType::Uint8); 3],
             opacity: ColourOpacity::Distance { from, nodes: typed(o, "opacities")?.ok_or_else(|| needs("opacities"))? },
         },
-        None => Paint::Scalar { channel: 0, transfer: transfer(o)? },
+        None => VoxelPaint::Scalar { channel: 0, transfer: transfer(o)? },
     };
     Ok(VolumeRays {
         of: volume(o)?,
@@ -135,7 +135,7 @@ fn volume_surface(o: &mut Object) -> Result<VolumeSurface, FieldError> {
     })
 }
 
-fn run(options: &str, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let mut o = Object::parse(options, "bench options")?;
     let kind = o.text("arm")?.ok_or_else(|| needs("arm"))?;
     let arm = match kind.as_str() {

@@ -1,22 +1,22 @@
 //! What is asked of isosurfaces and planes.
 
 use crate::arguments::{usage, Object};
-use ::extract::contour::{of_channel, ContourSpec, VolumeContour, VolumeWhat, What};
+use ::extract::contour::{of_channel, ContourKind, ContourSpec, VolumeContour, VolumeWhat};
 use ::runtime::volume::VolumeSession;
 use field::error::FieldError;
 use serde_json::Value;
 
 /// A field with values, or a plane.
-enum Asked {
+enum ContourRequest {
     Iso(String, Vec<f64>),
     Plane([f64; 3], [f64; 3]),
 }
 
-fn asked(o: &mut Object) -> Result<Asked, FieldError> {
+fn asked(o: &mut Object) -> Result<ContourRequest, FieldError> {
     let values = o.numbers("values", "a list of numbers", Value::as_f64)?;
     match (o.text("field")?, values, vector(o, "origin")?, vector(o, "normal")?) {
-        (Some(field), Some(values), None, None) => Ok(Asked::Iso(field, values)),
-        (None, None, Some(origin), Some(normal)) => Ok(Asked::Plane(origin, normal)),
+        (Some(field), Some(values), None, None) => Ok(ContourRequest::Iso(field, values)),
+        (None, None, Some(origin), Some(normal)) => Ok(ContourRequest::Plane(origin, normal)),
         _ => Err(usage("a surface is a field with values, or a plane with origin and normal")),
     }
 }
@@ -30,8 +30,8 @@ fn vector(o: &mut Object, key: &str) -> Result<Option<[f64; 3]>, FieldError> {
 pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
     let mut o = Object::parse(options, "contour options")?;
     let what = match asked(&mut o)? {
-        Asked::Iso(field, values) => What::Iso { field, values },
-        Asked::Plane(origin, normal) => What::Plane { origin, normal },
+        ContourRequest::Iso(field, values) => ContourKind::Iso { field, values },
+        ContourRequest::Plane(origin, normal) => ContourKind::Plane { origin, normal },
     };
     let (scalars, normals, near) = (o.texts("scalars")?, o.truth("normals")?, vector(&mut o, "near")?);
     let step = o.whole("step")?.unwrap_or(0) as usize;
@@ -43,8 +43,8 @@ pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
 pub fn of_volume(session: &VolumeSession, options: &str) -> Result<(usize, VolumeContour), FieldError> {
     let mut o = Object::parse(options, "contour options")?;
     let what = match asked(&mut o)? {
-        Asked::Iso(field, values) => of_channel(&session.volume, &field, &values)?,
-        Asked::Plane(origin, normal) => VolumeWhat::Plane { origin, normal },
+        ContourRequest::Iso(field, values) => of_channel(&session.volume, &field, &values)?,
+        ContourRequest::Plane(origin, normal) => VolumeWhat::Plane { origin, normal },
     };
     let channels =
         o.texts("scalars")?.iter().map(|name| session.volume.channel_named(name)).collect::<Result<_, _>>()?;

@@ -3,7 +3,7 @@
 use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
 use ::convert::{self as converter, AskedPages, ConvertOptions, Spans};
-use ::runtime::chosen::{charge_for_made, chosen_input, convert_input};
+use ::runtime::selected_fields::{charge_for_made, chosen_input, convert_input};
 use ::runtime::session::{Session, SourceSpec};
 use field::catalog::{Catalog, Role};
 use field::error::FieldError;
@@ -113,7 +113,7 @@ pub fn convert(
             result["memory_bytes"] = d.memory.into();
             result["zones"] = input.catalog.zones.iter().zip(&d.page_boxes).map(|(z, p)| zone(z, *p)).collect();
         } else {
-            let mut told = |p: converter::Progress| watch("converting", p.done as f64, p.total as f64);
+            let mut told = |p: converter::PieceProgress| watch("converting", p.done as f64, p.total as f64);
             // Of an append, what it adds: the steps that were there are none of what is converted.
             let before = if append { runtime::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
             let report = if append {

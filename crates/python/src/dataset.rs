@@ -8,7 +8,7 @@ use crate::watch::watched;
 use ::extract::surfaces;
 use ::output::Destination;
 use ::runtime::info;
-use ::runtime::session::{Session, Watch};
+use ::runtime::session::{ProgressWatch, Session};
 use ::runtime::values::{self, NodeBox};
 use ::trace::seeds::Seeds;
 use ::trace::{TraceReport, TraceSpec};
@@ -25,13 +25,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Catalog, pager and ledger.
 #[pyclass(name = "Dataset", module = "farfield._native", frozen)]
 pub struct PyDataset {
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenDataset>>,
     /// Who opened it. A forked child has none of its threads, nor its frames.
     process: u32,
 }
 
 /// What is open. The trace goes last.
-struct Open {
+struct OpenDataset {
     session: Arc<Session>,
     events: Events,
 }
@@ -56,12 +56,12 @@ impl PyDataset {
 const ROWS_AT_ONCE: usize = 4096;
 
 /// Rows of three numbers, or of two where the data lie in a plane. The array is the caller's, what is made of it is not.
-struct Rows {
+struct VectorRows {
     array: Py<PyArray2<f64>>,
     shape: [usize; 2],
 }
 
-impl Rows {
+impl VectorRows {
     /// Looks at the shape alone. Whoever asks keeps `seeds`, by which the array is lent for reading, until the rows are copied.
     fn checked(py: Python<'_>, seeds: &Option<PyReadonlyArray2<'_, f64>>, ground: &Ground) -> PyResult<Option<Self>> {
         let Some(a) = seeds else { return Ok(None) };
@@ -79,7 +79,7 @@ impl Rows {
     }
 
     /// Copies the rows, some at a time, so that other threads of Python and Ctrl-C get their turn.
-    fn seeds(&self, ground: &Ground, watch: &mut Watch<'_>) -> Result<Seeds, FieldError> {
+    fn seeds(&self, ground: &Ground, watch: &mut ProgressWatch<'_>) -> Result<Seeds, FieldError> {
         let (mut from, count) = (0, self.shape[0]);
         let mut copied = Vec::new().into_iter();
         ground.list(std::iter::from_fn(|| {
@@ -189,7 +189,7 @@ impl PyDataset {
             o.done()?;
             let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
             let events = Events::begin(events, &mut means)?;
-            Ok(Open { session: Arc::new(Session::open(spec, means, watch)?), events })
+            Ok(OpenDataset { session: Arc::new(Session::open(spec, means, watch)?), events })
         })?;
         Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
     }
@@ -247,7 +247,7 @@ impl PyDataset {
     ) -> PyResult<PyLines> {
         let session = self.session(py)?;
         let ground = Ground::of(&session);
-        let rows = Rows::checked(py, &seeds, &ground)?;
+        let rows = VectorRows::checked(py, &seeds, &ground)?;
         watched(py, progress, |watch| {
             let points = rows.as_ref().map(|rows| rows.seeds(&ground, watch)).transpose()?;
             let spec = arguments::trace(options, points, &ground, watch)?;
@@ -269,7 +269,7 @@ impl PyDataset {
     ) -> PyResult<String> {
         let session = self.session(py)?;
         let ground = Ground::of(&session);
-        let rows = Rows::checked(py, &seeds, &ground)?;
+        let rows = VectorRows::checked(py, &seeds, &ground)?;
         watched(py, progress, |watch| {
             let points = rows.as_ref().map(|rows| rows.seeds(&ground, watch)).transpose()?;
             let spec = arguments::trace(options, points, &ground, watch)?;

@@ -1,7 +1,7 @@
 //! What is asked of a flow map.
 
 use crate::arguments::{self, Ground, Object};
-use ::runtime::session::{Session, Watch};
+use ::runtime::session::{ProgressWatch, Session};
 use ::trace::flowmap::{FlowMapSpec, MapQuantity, SeedAxis, SeedGrid};
 use ::trace::seeds::Seeds;
 use field::error::FieldError;
@@ -31,7 +31,7 @@ fn corners(value: Value) -> Result<[[f64; 3]; 2], FieldError> {
 }
 
 /// Options: those of a pathline, and `grid`, `quantities`, `within`, `offset`, `overwrite`.
-pub fn spec(options: &str, session: &Session, watch: &mut Watch<'_>) -> Result<FlowMapSpec, FieldError> {
+pub fn spec(options: &str, session: &Session, watch: &mut ProgressWatch<'_>) -> Result<FlowMapSpec, FieldError> {
     let mut o = Object::parse(options, "flow map options")?;
     let grid = grid(o.take("grid"))?;
     let quantity = |name: String| {

@@ -145,7 +145,7 @@ impl PyLines {
                 budget_bytes: SAVE_BUDGET,
                 directory: SpoolOptions::spill_directory(Some(&file)),
             };
-            let mut spool = LineSpool::new(options, Box::new(output::Budget::new(2 * SAVE_BUDGET)))?;
+            let mut spool = LineSpool::new(options, Box::new(output::FixedBudget::new(2 * SAVE_BUDGET)))?;
             self.lines.add_to(&mut spool)?;
             spool.write(file, &self.provenance, false, &mut |_, _| ControlFlow::Continue(()))
         })

@@ -3,8 +3,8 @@
 use crate::arguments::usage;
 use crate::errors::to_python;
 use ::output::{
-    Budget, FieldSpec, FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints, MeshWriter, OutputError, OutputFile,
-    Provenance,
+    FieldSpec, FieldType, FieldValues, FixedBudget, MeshLayout, MeshPiece, MeshPoints, MeshWriter, OutputError,
+    OutputFile, Provenance,
 };
 use field::error::FieldError;
 use numpy::{Element, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
@@ -19,13 +19,13 @@ const SAVE_BUDGET: usize = 8 << 20;
 const PIECE: usize = 1 << 15;
 
 /// Three numbers a row.
-enum Rows<'a> {
+enum VectorArray<'a> {
     F32(&'a [[f32; 3]]),
     F64(&'a [[f64; 3]]),
 }
 
 struct Arrays<'a> {
-    points: Rows<'a>,
+    points: VectorArray<'a>,
     triangles: &'a [[i64; 3]],
     zone: &'a [i32],
     normals: Option<&'a [[f32; 3]]>,
@@ -64,8 +64,8 @@ pub fn save_mesh(py: Python<'_>, path: &str, arrays: &Bound<'_, PyDict>, meta: &
     let flat = |what: &str| usage(format!("{what} of a mesh must lie in one piece"));
     let mut arrays = Arrays {
         points: match (&single, &double) {
-            (Some(p), _) => Rows::F32(threes(p, "points").map_err(failed)?),
-            (None, Some(p)) => Rows::F64(threes(p, "points").map_err(failed)?),
+            (Some(p), _) => VectorArray::F32(threes(p, "points").map_err(failed)?),
+            (None, Some(p)) => VectorArray::F64(threes(p, "points").map_err(failed)?),
             (None, None) => return Err(lacks()),
         },
         triangles: threes(triangles.as_ref().ok_or_else(lacks)?, "triangles").map_err(failed)?,
@@ -91,8 +91,8 @@ pub fn save_mesh(py: Python<'_>, path: &str, arrays: &Bound<'_, PyDict>, meta: &
 
 fn write(path: &str, arrays: &Arrays<'_>, provenance: Provenance, partial: bool) -> Result<(), OutputError> {
     let count = match arrays.points {
-        Rows::F32(p) => p.len(),
-        Rows::F64(p) => p.len(),
+        VectorArray::F32(p) => p.len(),
+        VectorArray::F64(p) => p.len(),
     };
     let wrong = |what: &str| Err(OutputError::Layout(format!("{what} of a mesh of {count} points are not as many")));
     if arrays.zone.len() != count {
@@ -106,13 +106,13 @@ fn write(path: &str, arrays: &Arrays<'_>, provenance: Provenance, partial: bool)
     }
     let layout = MeshLayout {
         fields: arrays.fields.iter().map(|(spec, _)| spec.clone()).collect(),
-        positions: if matches!(arrays.points, Rows::F32(_)) { FieldType::F32 } else { FieldType::F64 },
+        positions: if matches!(arrays.points, VectorArray::F32(_)) { FieldType::F32 } else { FieldType::F64 },
         normals: arrays.normals.is_some(),
         colours: false,
         lines: false,
     };
     let file = OutputFile::create_mesh(Path::new(path))?;
-    let mut writer = MeshWriter::new(file, layout, provenance, Box::new(Budget::new(SAVE_BUDGET)))?;
+    let mut writer = MeshWriter::new(file, layout, provenance, Box::new(FixedBudget::new(SAVE_BUDGET)))?;
     let mut first = 0;
     for run in arrays.zone.chunk_by(|a, b| a == b) {
         for part in run.chunks(PIECE) {
@@ -125,8 +125,8 @@ fn write(path: &str, arrays: &Arrays<'_>, provenance: Provenance, partial: bool)
             writer.push(&MeshPiece {
                 zone: part[0],
                 points: match arrays.points {
-                    Rows::F32(p) => MeshPoints::F32(&p[these.clone()]),
-                    Rows::F64(p) => MeshPoints::F64(&p[these.clone()]),
+                    VectorArray::F32(p) => MeshPoints::F32(&p[these.clone()]),
+                    VectorArray::F64(p) => MeshPoints::F64(&p[these.clone()]),
                 },
                 normals: arrays.normals.map(|n| &n[these.clone()]),
                 fields: &fields,

@@ -2,8 +2,8 @@
 
 use crate::arguments::{self, Events, Ground, Object};
 use crate::watch::watched;
-use ::render::scene::{self, Reader};
-use ::runtime::session::{Session, SourceSpec, Watch};
+use ::render::scene::{self, PartReaders};
+use ::runtime::session::{ProgressWatch, Session, SourceSpec};
 use ::trace::TraceSpec;
 use field::error::FieldError;
 use pyo3::prelude::*;
@@ -23,7 +23,7 @@ fn source(value: Value) -> Result<SourceSpec, FieldError> {
 }
 
 /// Options of a trace in a scene.
-fn trace(value: Value, session: &Session, watch: &mut Watch<'_>) -> Result<TraceSpec, FieldError> {
+fn trace(value: Value, session: &Session, watch: &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError> {
     let mut o = Object::of(value, "scene: trace")?;
     let spec = arguments::trace_object(&mut o, None, &Ground::of(session), watch)?;
     o.done()?;
@@ -48,7 +48,7 @@ pub fn render(
     watched(py, progress, |watch| {
         let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
         let events = Events::begin(events, &mut means)?;
-        let reader = Reader { source: &source, trace: &trace, cores: &crate::cores::of_value };
+        let reader = PartReaders { source: &source, trace: &trace, cores: &crate::cores::of_value };
         let drawn = scene::render(scene, tables, Path::new(output), means, &reader, watch)?;
         events.finish(&drawn["stats"], watch)?;
         Ok(drawn.to_string())

@@ -2,10 +2,11 @@
 
 use crate::arguments::Object;
 use ::extract::sliceimage::{
-    edges, of_grid, of_volume, Look, Numbers, PlaneSpec, Slice, SliceArrays, SliceMarks, VolumeChoice, VolumeView,
+    edges, of_grid, of_volume, PlaneSpec, Slice, SliceArrays, SliceMarks, SliceNumbers, SlicePaint, VolumeChoice,
+    VolumeView,
 };
 use ::output::{FieldType, Provenance};
-use ::runtime::session::{Session, Watch};
+use ::runtime::session::{ProgressWatch, Session};
 use ::runtime::volume::VolumeSession;
 use field::error::FieldError;
 use kernels::slice::Filter;
@@ -44,7 +45,7 @@ fn plane(o: &mut Object) -> Result<PlaneSpec, FieldError> {
 }
 
 /// `{"table": [[r, g, b], ...], "range": [low, high] | null}` or `{"grey16": true, "inverted": true | false, "range"}`.
-fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
+fn look(o: &mut Object) -> Result<Option<SlicePaint>, FieldError> {
     let Some(value) = o.take("look") else { return Ok(None) };
     let mut o = Object::of(value, "look of a slice")?;
     let range = numbers(&mut o, "range", "two numbers", Value::as_f64)?;
@@ -56,8 +57,8 @@ fn look(o: &mut Object) -> Result<Option<Look>, FieldError> {
     let table = o.numbers("table", "colours of three numbers from 0 to 255", colour)?;
     let inverted = o.truth("inverted")?;
     let look = match (o.truth("grey16")?, table) {
-        (true, _) => Look::Grey16 { range, inverted },
-        (false, Some(table)) => Look::Map { table, range },
+        (true, _) => SlicePaint::Grey16 { range, inverted },
+        (false, Some(table)) => SlicePaint::Map { table, range },
         (false, None) => return Err(FieldError::Usage("look of a slice: 'table' is missing".into())),
     };
     o.done()?;
@@ -70,7 +71,11 @@ fn marks(o: &mut Object) -> Result<SliceMarks, FieldError> {
 }
 
 /// A slice of a session's dataset, and how it is to look.
-fn laid(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Slice, Option<Look>), FieldError> {
+fn laid(
+    session: &Session,
+    options: &str,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<(Slice, Option<SlicePaint>), FieldError> {
     let mut o = Object::parse(options, "slice options")?;
     let plane = plane(&mut o)?;
     let look = look(&mut o)?;
@@ -83,7 +88,7 @@ fn laid(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<(Slic
 }
 
 /// A slice of a volume, and how it is to look.
-fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<Look>), FieldError> {
+fn laid_in(session: &VolumeSession, options: &str) -> Result<(Slice, Option<SlicePaint>), FieldError> {
     let mut o = Object::parse(options, "slice options")?;
     let plane = plane(&mut o)?;
     let look = look(&mut o)?;
@@ -128,7 +133,12 @@ fn with_stats(mut told: Value, stats: Value) -> String {
 }
 
 /// Writes a slice to a file.
-pub fn write(session: &Session, options: &str, output: &str, watch: &mut Watch<'_>) -> Result<String, FieldError> {
+pub fn write(
+    session: &Session,
+    options: &str,
+    output: &str,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<String, FieldError> {
     let (slice, look) = laid(session, options, watch)?;
     let (workers, output) = (session.means.threads(), Path::new(output));
     let provenance = provenance(session.spec.path.display().to_string());
@@ -142,7 +152,7 @@ pub fn write_in(
     session: &VolumeSession,
     options: &str,
     output: &str,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<String, FieldError> {
     let (slice, look) = laid_in(session, options)?;
     let provenance = provenance(session.volume.spec.path.clone());
@@ -152,10 +162,10 @@ pub fn write_in(
 }
 
 /// What is said of a slice in memory, its numbers, whether they need double precision, and what they are.
-type Made = (Value, SliceArrays, bool, Numbers);
+type SliceReply = (Value, SliceArrays, bool, SliceNumbers);
 
 /// Makes a slice in memory.
-pub fn make(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<Made, FieldError> {
+pub fn make(session: &Session, options: &str, watch: &mut ProgressWatch<'_>) -> Result<SliceReply, FieldError> {
     let (slice, _) = laid(session, options, watch)?;
     let arrays = slice.arrays(&session.pager, session.means.threads(), watch)?;
     session.add_wait(arrays.run.wait_s);
@@ -163,14 +173,18 @@ pub fn make(session: &Session, options: &str, watch: &mut Watch<'_>) -> Result<M
 }
 
 /// Makes a slice of a volume in memory.
-pub fn make_in(session: &VolumeSession, options: &str, watch: &mut Watch<'_>) -> Result<Made, FieldError> {
+pub fn make_in(
+    session: &VolumeSession,
+    options: &str,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<SliceReply, FieldError> {
     let (slice, _) = laid_in(session, options)?;
     let arrays = slice.arrays(&session.pager, session.threads(), watch)?;
     session.add_wait(arrays.run.wait_s);
     Ok(made(&slice, arrays))
 }
 
-fn made(slice: &Slice, arrays: SliceArrays) -> Made {
+fn made(slice: &Slice, arrays: SliceArrays) -> SliceReply {
     let mut told = slice.about();
     let counts = &arrays.counts;
     told.insert("pixels".into(), counts.told());
@@ -180,14 +194,16 @@ fn made(slice: &Slice, arrays: SliceArrays) -> Made {
 }
 
 /// Hands a slice over as arrays of NumPy.
-pub fn handed<'py>(py: Python<'py>, (told, arrays, wide, numbers): Made) -> InMemory<'py> {
+pub fn handed<'py>(py: Python<'py>, (told, arrays, wide, numbers): SliceReply) -> InMemory<'py> {
     let values = match (numbers, wide) {
-        (Numbers::Unsigned, _) => PyArray1::from_iter(py, arrays.values.into_iter().map(f64::to_bits)).into_any(),
-        (Numbers::Signed, _) => {
+        (SliceNumbers::Unsigned, _) => PyArray1::from_iter(py, arrays.values.into_iter().map(f64::to_bits)).into_any(),
+        (SliceNumbers::Signed, _) => {
             PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v.to_bits().cast_signed())).into_any()
         }
-        (Numbers::Doubles, true) => PyArray1::from_vec(py, arrays.values).into_any(),
-        (Numbers::Doubles, false) => PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v as f32)).into_any(),
+        (SliceNumbers::Doubles, true) => PyArray1::from_vec(py, arrays.values).into_any(),
+        (SliceNumbers::Doubles, false) => {
+            PyArray1::from_iter(py, arrays.values.into_iter().map(|v| v as f32)).into_any()
+        }
     };
     (told.to_string(), values, PyArray1::from_vec(py, arrays.pixels).into_any())
 }

@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a reader said, with its pager and ledger.
 #[pyclass(name = "Volume", module = "farfield._native", frozen)]
 pub struct PyVolume {
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenVolume>>,
     /// Who opened it. A forked child has none of its threads, nor its frames.
     process: u32,
 }
 
-struct Open {
+struct OpenVolume {
     session: Arc<VolumeSession>,
     events: Events,
 }
@@ -72,7 +72,7 @@ impl PyVolume {
         let open = watched(py, progress, |_watch| {
             let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
             let events = Events::begin(events, &mut means)?;
-            Ok(Open { session: Arc::new(VolumeSession::open(spec(spec_json)?, tables, means)?), events })
+            Ok(OpenVolume { session: Arc::new(VolumeSession::open(spec(spec_json)?, tables, means)?), events })
         })?;
         Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
     }

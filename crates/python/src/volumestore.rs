@@ -4,12 +4,12 @@ use crate::arguments::{self, Events, Object};
 use crate::volume::spec;
 use crate::watch::watched;
 use ::convert::volume::{self as converter, VolumeOptions, VolumeReport};
-use ::convert::{Progress, Spans};
+use ::convert::{PieceProgress, Spans};
 use ::runtime::volume::VolumeSession;
 use field::error::FieldError;
 use field::paging::Layout;
 use field::store::codec::Codec;
-use field::volume::store::{Downsample, Known, VolumeStore};
+use field::volume::store::{Downsample, RangeDocument, VolumeStore};
 use field::volume::VolumeFiles;
 use pager::Event;
 use pyo3::prelude::*;
@@ -42,12 +42,12 @@ pub fn known_ranges(
         let spec = spec(spec_json)?;
         let mut go_on = || watch("looking at files", 0.0, 0.0);
         let state = VolumeFiles::of(&spec).state(&spec, &tables, &mut go_on)?;
-        Ok(Known::read(Path::new(folder), state).map(|known| told(&known).to_string()))
+        Ok(RangeDocument::read(Path::new(folder), state).map(|known| told(&known).to_string()))
     })
 }
 
 /// Ranges by channel: null where there is no number.
-fn told(known: &Known) -> Value {
+fn told(known: &RangeDocument) -> Value {
     let seen = known.seen.iter().map(|[a, b]| if a <= b { json!([finite(*a), finite(*b)]) } else { Value::Null });
     json!({"seen": seen.collect::<Vec<_>>(), "failed": known.failed})
 }
@@ -66,7 +66,7 @@ pub fn build_ranges(
     session: &VolumeSession,
     tables: &[Vec<u8>],
     folder: &str,
-    watch: &mut runtime::session::Watch<'_>,
+    watch: &mut runtime::session::ProgressWatch<'_>,
 ) -> Result<String, FieldError> {
     let spec = &session.volume.spec;
     let mut go_on = || watch("looking at files", 0.0, 0.0);
@@ -136,7 +136,7 @@ pub fn convert_volume(
         let report = if dry {
             converter::dry_run(&input, dst, &asked, &charge)?
         } else {
-            let mut told = |p: Progress| watch("converting", p.done as f64, p.total as f64);
+            let mut told = |p: PieceProgress| watch("converting", p.done as f64, p.total as f64);
             converter::convert(&input, dst, &asked, &charge, &mut told)?
         };
         let bytes_out = if dry { report.store_bytes } else { runtime::process::folder_bytes(dst)? };

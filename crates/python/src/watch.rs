@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
-    work: impl FnOnce(&mut runtime::session::Watch<'_>) -> Result<T, FieldError> + Send,
+    work: impl FnOnce(&mut runtime::session::ProgressWatch<'_>) -> Result<T, FieldError> + Send,
 ) -> PyResult<T> {
     let callback: Option<Py<PyAny>> = progress.filter(|p| !p.is_none()).map(|p| p.clone().unbind());
     let (result, raised) = py.detach(move || {

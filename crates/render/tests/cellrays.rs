@@ -5,16 +5,16 @@ mod cut;
 
 use cut::{flow, paged, simulation, uniform};
 use field::error::FieldError;
-use field::flat::FlatNodes;
-use field::flatseries::FlatSeries;
+use field::in_memory::FlatNodes;
+use field::in_memory_series::FlatSeries;
+use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::{Nodes, Zone};
-use field::space::{Space, ZoneFields};
 use field::translate::Translation;
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
-use kernels::cellrays::{CellLook, CellScene, CellTile, Setting};
+use kernels::cellrays::{CellAppearance, CellRaySetting, CellScene, CellTile};
 use kernels::draw::{Camera, Lens};
-use kernels::rays::{self, Clip, Look, Manner, Paint, Projection, Shading, TransferFunction, TILE};
-use kernels::streamline::Progress;
+use kernels::rays::{self, Clip, Manner, Projection, Shading, TransferFunction, VolumeAppearance, VoxelPaint, TILE};
+use kernels::streamline::StepProgress;
 use pager::source::simulated::Simulation;
 use pager::{Backend, Pager, PagerConfig, PolicyKind};
 use render::raycast::{cast, cast_cells, CastOptions, CellSource, Image};
@@ -49,40 +49,40 @@ fn cameras() -> [Camera; 3] {
     ]
 }
 
-fn setting(camera: Camera) -> Setting {
-    Setting { camera, size: SIZE, longest: 0.04, halvings: 5, samples: 2.0, zones: vec![0, 1] }
+fn setting(camera: Camera) -> CellRaySetting {
+    CellRaySetting { camera, size: SIZE, longest: 0.04, halvings: 5, samples: 2.0, zones: vec![0, 1] }
 }
 
-fn look() -> CellLook {
-    CellLook::new(transfer(), 0.05)
+fn look() -> CellAppearance {
+    CellAppearance::new(transfer(), 0.05)
 }
 
 /// What is seen of some fields, of vectors their lengths.
-fn scene(setting: Setting, fields: &str) -> Arc<CellScene> {
+fn scene(setting: CellRaySetting, fields: &str) -> Arc<CellScene> {
     let looks = match fields {
         "density velocity" => {
             let lights = vec![([1.0, 0.3, 0.2], [0.6, 0.5, 0.4])];
             let shading = Some(Shading { ambient: [0.3; 3], lights, specular: 0.3, power: 8.0 });
             let planes = vec![([0.0, 1.0, 0.2], 0.4)];
-            let lit = CellLook { shading, gradient: Some(1), planes, ..look() };
-            let mean = CellLook { projection: Projection::Mean, ..look() };
-            let maximum = CellLook { projection: Projection::Maximum, value: 1..4, ..look() };
-            let surface = CellLook { projection: Projection::Surface { value: 1.3 }, value: 1..4, ..look() };
+            let lit = CellAppearance { shading, gradient: Some(1), planes, ..look() };
+            let mean = CellAppearance { projection: Projection::Mean, ..look() };
+            let maximum = CellAppearance { projection: Projection::Maximum, value: 1..4, ..look() };
+            let surface = CellAppearance { projection: Projection::Surface { value: 1.3 }, value: 1..4, ..look() };
             vec![maximum, lit, surface, mean]
         }
-        "velocity" => vec![CellLook { value: 0..3, ..look() }],
+        "velocity" => vec![CellAppearance { value: 0..3, ..look() }],
         _ => vec![look()],
     };
     CellScene::new(setting, looks).unwrap()
 }
 
 fn in_core(flat: &FlatNodes, field: &str, scene: &CellScene) -> Vec<[f32; 4]> {
-    let mut space = Space::new(flat.clone(), fields(flat.zones(), field));
+    let mut space = ZoneLocator::new(flat.clone(), fields(flat.zones(), field));
     let mut out = vec![[0.0; 4]; (SIZE[0] * SIZE[1]) as usize];
     for y in (0..SIZE[1]).step_by(TILE as usize) {
         for x in (0..SIZE[0]).step_by(TILE as usize) {
             let mut tile = CellTile::new(scene, [x, y]);
-            assert_eq!(tile.step(scene, &mut space, |_| false), Progress::Done);
+            assert_eq!(tile.step(scene, &mut space, |_| false), StepProgress::Done);
             for ([column, row], colour, _) in tile.pixels(scene) {
                 out[(row * SIZE[0] + column) as usize] = colour;
             }
@@ -95,7 +95,7 @@ fn means(workers: usize, rows: Option<Range<u32>>, deadline: Option<Instant>) ->
     CastOptions { workers, rows, deadline, next: None, kept: None, coarse: None }
 }
 
-struct Arm {
+struct RayArm {
     edge: [usize; 3],
     limit: u64,
     policy: PolicyKind,
@@ -104,7 +104,7 @@ struct Arm {
     simulation: Simulation,
 }
 
-fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &Arm) -> (Image, Arc<Pager>) {
+fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &RayArm) -> (Image, Arc<Pager>) {
     let config = PagerConfig {
         limit: arm.limit,
         policy: arm.policy,
@@ -146,7 +146,7 @@ fn bits(v: &[[f32; 4]]) -> Vec<u32> {
 #[test]
 fn pictures_are_the_same_whatever_the_means() {
     let flat = flow(0.0);
-    let arm = |edge, limit: u64, policy, workers, readers, seed| Arm {
+    let arm = |edge, limit: u64, policy, workers, readers, seed| RayArm {
         edge,
         limit: limit << 10,
         policy,
@@ -192,7 +192,7 @@ fn little_memory_is_enough_and_too_little_is_said() {
     let truth = in_core(&flat, "density", &scene);
     for seed in 0..3 {
         let (limit, policy) = (900 << 10, PolicyKind::Clock);
-        let arm = Arm { edge: [8, 8, 8], limit, policy, workers: 2, readers: 8, simulation: simulation(20 + seed) };
+        let arm = RayArm { edge: [8, 8, 8], limit, policy, workers: 2, readers: 8, simulation: simulation(20 + seed) };
         let (image, pager) = out_of_core(&flat, "density", &scene, &arm);
         assert_eq!(bits(&truth), bits(&image.rgba));
         assert!(pager.counters().evictions > 50, "{} evictions: memory was not short", pager.counters().evictions);
@@ -222,7 +222,7 @@ fn what_cannot_be_had_is_a_gap_and_the_rest_is_what_it_was() {
         let (limit, policy) = (8 << 20, PolicyKind::Clock);
         let simulation = Simulation { broken, ..simulation(7) };
         let (image, _) =
-            out_of_core(&flat, "density", &scene, &Arm { edge, limit, policy, workers: 2, readers: 8, simulation });
+            out_of_core(&flat, "density", &scene, &RayArm { edge, limit, policy, workers: 2, readers: 8, simulation });
         let gaps = image.gap_count();
         assert!(gaps > 10 && gaps < truth.len() as u64 / 2, "{gaps} gaps");
         let whole = image.gaps.iter().enumerate().filter(|(_, gap)| !**gap);
@@ -252,7 +252,7 @@ fn when_it_is_time_there_is_a_picture_that_says_what_it_lacks() {
         let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
         let zones = paged(&steady(flow(0.0)), [8, 8, 8], &pager, simulation);
         let source = CellSource { fields: fields(&zones, "density"), zones, step: 0, need: [96 << 10, 256 << 10] };
-        let scene = scene(Setting { size, samples: 16.0, halvings: 7, ..setting(cameras()[2]) }, "density");
+        let scene = scene(CellRaySetting { size, samples: 16.0, halvings: 7, ..setting(cameras()[2]) }, "density");
         let begun = Instant::now();
         let options = means(2, None, Some(begun + Duration::from_millis(budget_ms)));
         let image = cast_cells(&pager, &source, &scene, &options, None, &mut |_, _| true).unwrap();
@@ -329,20 +329,20 @@ fn a_uniform_grid_looks_as_a_volume_does() {
         let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
         let volume = Volume::open(as_volume(&flat, &folder), Vec::new(), &pager).unwrap();
         for projection in [Projection::Composite, Projection::Maximum, Projection::Mean] {
-            let seen = Look {
+            let seen = VolumeAppearance {
                 level: volume.levels[0].clone(),
                 step: 0,
-                paint: Paint::Scalar { channel: 0, transfer: transfer() },
+                paint: VoxelPaint::Scalar { channel: 0, transfer: transfer() },
                 clip: Clip::default(),
                 manner: Manner { projection, ..Manner::default() },
             };
-            let scene = rays::Setting { camera, size: SIZE, dt, unit, skip: true };
+            let scene = rays::RaySetting { camera, size: SIZE, dt, unit, skip: true };
             let scene = rays::Scene::new(scene, vec![seen]).unwrap();
             let truth = cast(&pager, &scene, &means(1, None, None), &mut |_, _| true).unwrap();
-            let looks = vec![CellLook { projection, ..look() }];
+            let looks = vec![CellAppearance { projection, ..look() }];
             // Of the largest value half a step is lost.
             let samples = if projection == Projection::Composite { 4.0 } else { 16.0 };
-            let scene = CellScene::new(Setting { samples, ..setting(camera) }, looks).unwrap();
+            let scene = CellScene::new(CellRaySetting { samples, ..setting(camera) }, looks).unwrap();
             let image = in_core(&flat, "density", &scene);
             // Corners are so little of a ray that there may be no sample in them, and a projection is all there or not.
             let only_one = |(a, b): &(&[f32; 4], &[f32; 4])| (a[3] > 0.0) != (b[3] > 0.0);

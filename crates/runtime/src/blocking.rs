@@ -3,9 +3,9 @@
 use crate::session::Session;
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::{Miss, Nodes};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields};
 use kernels::flow::GridFlow;
 use pager::PageId;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub fn blocking_flow(
     step: usize,
 ) -> Result<GridFlow<PagedNodes>, FieldError> {
     let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), step as u32);
-    Ok(GridFlow::new(Space::new(nodes, fields), session.zone_order(dataset)?))
+    Ok(GridFlow::new(ZoneLocator::new(nodes, fields), session.zone_order(dataset)?))
 }
 
 /// Repeats a restartable piece of work, waiting for the pages that it lacks. They are held until it is done.

@@ -1,7 +1,7 @@
 //! Derived fields of an open dataset: what is defined, and what has pages.
 
 use crate::limits::fetch_error;
-use crate::session::{Session, Settled, Watch};
+use crate::session::{ProgressWatch, Session, Settled};
 use crate::values::{visit_box, NodeBox};
 use field::derive::Definitions;
 use field::error::FieldError;
@@ -13,7 +13,7 @@ use pager::{Lookup, PageId};
 use std::sync::{Arc, PoisonError};
 
 /// A condition, and the fields that are sampled for it.
-pub struct Asked {
+pub struct StopCondition {
     /// The condition.
     pub condition: Arc<Condition>,
     /// One for each of its sides.
@@ -25,7 +25,7 @@ impl Session {
     ///
     /// # Errors
     /// [`FieldError::Usage`] for what does not parse or type, or is no condition, with the column and what was expected.
-    pub fn condition(&self, text: &str) -> Result<Asked, FieldError> {
+    pub fn condition(&self, text: &str) -> Result<StopCondition, FieldError> {
         let wrong =
             |w: field::expression::Wrong| FieldError::Usage(format!("'{text}', column {}: {}", w.column, w.what));
         let e = parse(text).map_err(wrong)?;
@@ -38,7 +38,7 @@ impl Session {
         let dataset = self.dataset();
         let names: Vec<String> = condition.sides().iter().map(|side| dataset.sampled_as(side)).collect();
         self.derive(&names)?;
-        Ok(Asked { condition: Arc::new(condition), names })
+        Ok(StopCondition { condition: Arc::new(condition), names })
     }
 
     /// Takes over what files of settings define. A field of the data of that name is what it is; whether a definition types here is
@@ -179,7 +179,7 @@ impl Session {
     ///
     /// # Errors
     /// [`FieldError`]: a page that cannot be had; [`FieldError::Interrupted`].
-    pub fn range(&self, field: &str, watch: &mut Watch<'_>) -> Result<(Option<[f64; 2]>, u64), FieldError> {
+    pub fn range(&self, field: &str, watch: &mut ProgressWatch<'_>) -> Result<(Option<[f64; 2]>, u64), FieldError> {
         self.derive(&[field])?;
         let dataset = self.dataset();
         let (mut lo, mut hi, mut skipped) = (f64::INFINITY, f64::NEG_INFINITY, 0);

@@ -2,7 +2,7 @@
 //! goes on with another.
 //!
 //! # What keeps it from starving
-//! 1. How many tasks are active follows from what fits ([`Load::active`]); a task's state is made when it is admitted.
+//! 1. How many tasks are active follows from what fits ([`RunLoad::active`]); a task's state is made when it is admitted.
 //! 2. A parked task holds no pins, except the *elder*: one task at a time whose step was restarted three times for pages
 //!    that had gone again. Its pages are held until the step succeeds, out of a reserve that is checked before the run.
 //! 3. A task whose state finds no memory any more is dropped and begun again later, when fewer are active: its answer depends on
@@ -17,37 +17,37 @@
 //! A thread steps several tasks at a time ([`LANES`]): the same instructions serve them all, and one's cache lines travel while
 //! another computes.
 
-mod ahead;
-mod charging;
-mod crowding;
-mod following;
-mod fresh;
+mod adjust;
+mod concurrency;
+mod located_tasks;
+mod new_tasks;
+mod packed_tasks;
 mod parked;
-mod places;
+mod read_ahead;
 mod ready;
-mod records;
-mod shared;
-mod telling;
+mod scheduler;
+mod task_events;
+mod task_memory;
 mod work;
 
-use ahead::Ahead;
-pub use ahead::Nobody;
-use charging::{stacks, too_small, Refused};
 use field::error::FieldError;
-use field::space::LANES;
-use kernels::streamline::Progress;
+use field::locator::LANES;
+use kernels::streamline::StepProgress;
+pub use packed_tasks::OF_RECORD;
+use packed_tasks::{Hands, Records, WaitingTask};
 use pager::{Did, PageId, Pager, Priority, Requested, Wake, Worker};
 use parked::Parked;
-use ready::{Ready, AHEAD};
-pub use records::OF_RECORD;
-use records::{Hands, Records, Waiting};
-use shared::{Leaving, Next, Shared, Slot};
+use read_ahead::Ahead;
+pub use read_ahead::Nobody;
+use ready::{ReadyTasks, AHEAD};
+use scheduler::{Leaving, Next, Scheduler, TaskSlot};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use telling::Telling;
-pub use work::{Load, Outcome, RunStats, Work};
+use task_events::Telling;
+use task_memory::{stacks, too_small, Refused};
+pub use work::{Outcome, RunLoad, RunStats, Work};
 
 /// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
 const ROUNDS: usize = 256;
@@ -74,7 +74,7 @@ const CHARGE_STEP: usize = 8 << 10;
 pub fn run<W: Work>(
     work: &W,
     pager: &Arc<Pager>,
-    load: Load,
+    load: RunLoad,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<RunStats, FieldError>
 where
@@ -82,11 +82,11 @@ where
 {
     let began = Instant::now();
     let (workers, _stacks) = stacks(pager, load.workers.max(1));
-    let load = Load { workers, ..load };
+    let load = RunLoad { workers, ..load };
     let nobody: Arc<dyn Wake> = Arc::new(Nobody);
     let ahead = if work.has_units() { 0 } else { AHEAD };
-    let ready = Ready::new(W::WINDOWED, ahead, Records::new(work.record_bytes(), pager));
-    let shared: Arc<Shared<W::Task>> = Arc::new(Shared::new(pager, &load, ready, work.in_runs()));
+    let ready = ReadyTasks::new(W::WINDOWED, ahead, Records::new(work.record_bytes(), pager));
+    let shared: Arc<Scheduler<W::Task>> = Arc::new(Scheduler::new(pager, &load, ready, work.in_runs()));
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
@@ -131,7 +131,7 @@ where
     let mut q = shared.lock();
     // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more. These are freed under no
     // lock: who waits for memory may be woken by it.
-    let ready = core::mem::replace(&mut q.ready, Ready::new(W::WINDOWED, ahead, Records::new(0, pager)));
+    let ready = core::mem::replace(&mut q.ready, ReadyTasks::new(W::WINDOWED, ahead, Records::new(0, pager)));
     let parked = core::mem::replace(&mut q.parked, Parked::new());
     let error = q.error.take();
     drop(q);
@@ -153,17 +153,17 @@ struct Thread<'a, W: Work> {
     work: &'a W,
     /// Counted from 0.
     number: usize,
-    shared: &'a Arc<Shared<W::Task>>,
+    shared: &'a Arc<Scheduler<W::Task>>,
     wake: Arc<dyn Wake>,
     /// Asks for what is read ahead.
     nobody: Arc<dyn Wake>,
     context: W::Context,
-    load: Load,
-    lanes: [Option<Box<Slot<W::Task>>>; LANES],
+    load: RunLoad,
+    lanes: [Option<Box<TaskSlot<W::Task>>>; LANES],
     /// Tasks that this thread has taken up and that wait for a lane.
-    mine: VecDeque<Waiting<W::Task>>,
+    mine: VecDeque<WaitingTask<W::Task>>,
     /// Tasks that came to another window, with the one that the queue knows.
-    turned: Vec<(u32, Waiting<W::Task>)>,
+    turned: Vec<(u32, WaitingTask<W::Task>)>,
     hands: Hands,
     outcomes: [Outcome; LANES],
     steps: u64,
@@ -180,14 +180,14 @@ where
 {
     fn new(
         work: &'a W,
-        shared: &'a Arc<Shared<W::Task>>,
+        shared: &'a Arc<Scheduler<W::Task>>,
         (number, worker): (usize, Worker),
-        load: Load,
+        load: RunLoad,
         nobody: Arc<dyn Wake>,
     ) -> Self {
         let wake: Arc<dyn Wake> = shared.clone();
         let context = work.context_of(number, worker);
-        let fresh = || Outcome { progress: Progress::Yield, missing: Vec::new(), moved: false };
+        let fresh = || Outcome { progress: StepProgress::Yield, missing: Vec::new(), moved: false };
         let outcomes = core::array::from_fn(|_| fresh());
         let (lanes, ahead, has_units) = ([const { None }; LANES], Ahead::new(), work.has_units());
         let (mine, turned, hands) = (VecDeque::new(), Vec::new(), Hands::new(&shared.pager));
@@ -224,7 +224,7 @@ where
                         Some(slot) => {
                             self.lanes[lane] = Some(slot);
                             self.telling.took(&s.pager, lane);
-                            self.outcomes[lane].progress = Progress::Need;
+                            self.outcomes[lane].progress = StepProgress::Need;
                         }
                         None => break,
                     }
@@ -251,7 +251,7 @@ where
     }
 
     /// A ready task, or a new one while there is room for its state.
-    fn take(&mut self) -> Option<Box<Slot<W::Task>>> {
+    fn take(&mut self) -> Option<Box<TaskSlot<W::Task>>> {
         let s = self.shared;
         if let Some(waiting) = self.mine.pop_front() {
             self.prefetch(LANES - 1..LANES);
@@ -297,7 +297,7 @@ where
             Ok(()) => {
                 let place = if W::WINDOWED { 0 } else { self.number as u64 };
                 let (restarts, wanted, behind, hold, window) = (0, Vec::new(), 0, None, 0);
-                Some(Box::new(Slot { number, task, charge, restarts, wanted, behind, hold, window, place }))
+                Some(Box::new(TaskSlot { number, task, charge, restarts, wanted, behind, hold, window, place }))
             }
             Err(Refused { full, alone: true, .. }) => {
                 s.fail(too_small(full, "the state of a line"));
@@ -316,8 +316,8 @@ where
     fn prefetch(&mut self, which: core::ops::Range<usize>) {
         for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
             match waiting {
-                Waiting::Whole(slot) => self.work.prefetch(&mut self.context, &slot.task),
-                Waiting::Away(away) => {
+                WaitingTask::Whole(slot) => self.work.prefetch(&mut self.context, &slot.task),
+                WaitingTask::Away(away) => {
                     self.work.prefetch_away(&mut self.context, away.window, self.hands.taken(away));
                 }
             }
@@ -341,7 +341,7 @@ where
             // Asked twice: a release may have been on its way.
             s.pager.idle(Duration::from_millis(20));
             // Those that wait here have found the same: one of them decides.
-            let _judge = pager::patient::lock(&s.judge);
+            let _judge = pager::spin_lock::lock(&s.judge);
             let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && {
                 let q = s.lock();
                 (q.ready.none() || q.enough_wait()) && q.active > 0
@@ -376,7 +376,7 @@ where
                 if self.lanes[lane].is_some() && !self.stays(lane, W::EACH_STEP || round % CHARGE_ROUNDS == 0) {
                     left = true;
                     match self.lanes[lane].take() {
-                        Some(slot) if self.outcomes[lane].progress == Progress::Yield => self.turn(lane, slot),
+                        Some(slot) if self.outcomes[lane].progress == StepProgress::Yield => self.turn(lane, slot),
                         Some(slot) => {
                             let missing = core::mem::take(&mut self.outcomes[lane].missing);
                             self.leave(lane, slot, missing);
@@ -395,7 +395,7 @@ where
     #[inline(always)]
     fn stays(&mut self, lane: usize, charge: bool) -> bool {
         self.steps += 1;
-        if self.outcomes[lane].progress != Progress::Yield {
+        if self.outcomes[lane].progress != StepProgress::Yield {
             return false;
         }
         let Some(slot) = &mut self.lanes[lane] else { return false };
@@ -419,7 +419,7 @@ where
     }
 
     /// A task that has come to another window: others may have to go first.
-    fn turn(&mut self, lane: usize, mut slot: Box<Slot<W::Task>>) {
+    fn turn(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>) {
         let s = self.shared;
         let window = self.work.window(&slot.task);
         if let Err(e) = self.work.turned(&mut self.context, lane, &mut slot.task, &mut self.ahead.pages) {
@@ -430,14 +430,14 @@ where
         let from = core::mem::replace(&mut slot.window, window);
         slot.place = self.place(&slot);
         let waiting = match self.put_away(slot) {
-            Waiting::Whole(mut slot) => {
+            WaitingTask::Whole(mut slot) => {
                 let bytes = self.work.bytes(&slot.task);
                 // Should it be dropped, it is still counted where it came from.
                 slot.window = from;
                 let Some(mut slot) = self.charge(slot, bytes, "a line under way") else { return };
                 slot.window = window;
                 self.hands.shrink(&mut slot.charge, bytes as u64);
-                Waiting::Whole(slot)
+                WaitingTask::Whole(slot)
             }
             away => away,
         };
@@ -477,7 +477,7 @@ where
 
     /// Where a task is: of those that go through time in the data, and one that has not found its place has one for itself; of others the
     /// thread that steps it.
-    fn place(&self, slot: &Slot<W::Task>) -> u64 {
+    fn place(&self, slot: &TaskSlot<W::Task>) -> u64 {
         if W::WINDOWED {
             self.work.place(&slot.task).unwrap_or(slot.number << parked::WITHIN)
         } else {
@@ -517,7 +517,7 @@ where
     }
 
     /// A task that cannot go on: it is done, or `missing` says what it lacks.
-    fn leave(&mut self, lane: usize, mut slot: Box<Slot<W::Task>>, missing: Vec<PageId>) {
+    fn leave(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>, missing: Vec<PageId>) {
         let s = self.shared;
         if s.stop.load(Relaxed) {
             return;
@@ -528,7 +528,7 @@ where
             }
             let bytes = self.work.bytes(&slot.task) + self.work.finishing(&slot.task);
             let Some(slot) = self.charge(slot, bytes, "the result of a line") else { return };
-            let Slot { task, charge, window, number, .. } = *slot;
+            let TaskSlot { task, charge, window, number, .. } = *slot;
             self.telling.left(&s.pager, lane, number, Did::End, window, 0);
             if let Err(e) = self.work.finish(task) {
                 s.fail(e);

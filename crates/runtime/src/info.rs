@@ -1,11 +1,11 @@
 //! What a dataset is, as `info` prints it.
 
 use crate::gridface::AXES;
-use crate::session::{Session, Watch};
+use crate::session::{ProgressWatch, Session};
 use crate::survey::{known, survey};
 use field::catalog::{Catalog, DType};
 use field::dataset::{Dataset, FieldName, Origin};
-use field::derive::fields::Made;
+use field::derive::fields::DerivedField;
 use field::derive::Definitions;
 use field::error::FieldError;
 use field::json::Each;
@@ -41,7 +41,7 @@ fn holders(dataset: &Dataset, name: &str) -> Vec<String> {
 ///
 /// # Errors
 /// [`FieldError`]; without `ranges` only the coarsest ranges of a store are read.
-pub fn info(session: &Session, ranges: bool, watch: &mut Watch<'_>) -> Result<String, FieldError> {
+pub fn info(session: &Session, ranges: bool, watch: &mut ProgressWatch<'_>) -> Result<String, FieldError> {
     let dataset = session.dataset();
     let c = &dataset.catalog;
     let found = if ranges { survey(session, &dataset, watch)? } else { known(session, &dataset)? };
@@ -184,7 +184,12 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
             zones.into()
         }
     };
-    let row = |made: &Made, components: usize, dtype: DType, definition: String, centre: Option<f64>, of: &str| {
+    let row = |made: &DerivedField,
+               components: usize,
+               dtype: DType,
+               definition: String,
+               centre: Option<f64>,
+               of: &str| {
         json!({
             "name": made.name, "components": components, "dtype": dtype.name(), "units": made.units(), "standard_name": "",
             "long_name": made.long_name, "derived": true, "definition": definition, "range": null, "not_numbers": null,

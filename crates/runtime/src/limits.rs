@@ -1,7 +1,7 @@
 //! What a memory limit must leave free, and which limit would do where one is too small.
 
 use field::error::FieldError;
-use field::space::LANES;
+use field::locator::LANES;
 use kernels::streamline::Options;
 use pager::{Charge, ChargeKind, PageError, PageErrorKind, Pager, PagerError};
 use std::path::PathBuf;

@@ -1,16 +1,16 @@
 //! An open dataset with its pager: what a command or a Python object holds.
 
-use crate::chosen::{convert_input, only_geometry};
 use crate::limits::{charge_other, check_limit, most_threads, pager_error, Unseen};
+use crate::selected_fields::{convert_input, only_geometry};
+use field::cache_records::note_use;
 use field::catalog::Role;
 use field::dataset::{Dataset, Origin};
 use field::derive::Definitions;
 use field::error::FieldError;
 use field::file::{self, Digest};
-use field::kept::note_use;
 use field::nodes::Zone;
 use field::paging::Paging;
-use field::plot3d::{Given, Plot3d, Plot3dOptions};
+use field::plot3d::{Plot3d, Plot3dInput, Plot3dOptions};
 use field::store::Store;
 use field::uniform::Uniform;
 use kernels::flow::ZoneOrder;
@@ -87,7 +87,7 @@ impl SourceSpec {
 
 /// The means that a run has.
 #[derive(Clone)]
-pub struct Means {
+pub struct Resources {
     /// Memory limit in bytes.
     pub memory_limit: u64,
     /// Threads that compute at most; 0: one a core.
@@ -100,7 +100,7 @@ pub struct Means {
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-impl Means {
+impl Resources {
     /// Threads that compute: as many as were asked for, but no more than the [limit has room for](most_threads).
     pub fn threads(&self) -> usize {
         let asked = match self.workers {
@@ -143,7 +143,7 @@ const LITTLE: u64 = 64 << 20;
 pub const DEFAULT_READERS: usize = 128;
 
 /// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
-pub type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
+pub type ProgressWatch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
 
 /// A dataset, its pager, and when it was opened.
 pub struct Session {
@@ -152,7 +152,7 @@ pub struct Session {
     /// What was opened.
     pub spec: SourceSpec,
     /// With what.
-    pub means: Means,
+    pub means: Resources,
     /// Held for moments, by threads that may hold a lock of the caller's (Python's): whoever holds this waits for nothing.
     pub(crate) dataset: Mutex<Arc<Dataset>>,
     /// What users have defined.
@@ -177,14 +177,14 @@ impl Session {
     ///
     /// # Errors
     /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
-    pub fn open(spec: SourceSpec, means: Means, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+    pub fn open(spec: SourceSpec, means: Resources, watch: &mut ProgressWatch<'_>) -> Result<Self, FieldError> {
         Self::open_as(spec, means, |spec, pager| open_dataset(spec, pager, watch))
     }
 
     /// As [`Self::open`], of a dataset that somebody else opens and registers.
     pub fn open_as(
         spec: SourceSpec,
-        means: Means,
+        means: Resources,
         open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
     ) -> Result<Self, FieldError> {
         let base_bytes = crate::process::base_bytes();
@@ -246,7 +246,7 @@ impl Session {
     ///
     /// # Errors
     /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
-    pub fn located(&self, watch: &mut Watch<'_>) -> Result<Arc<Dataset>, FieldError> {
+    pub fn located(&self, watch: &mut ProgressWatch<'_>) -> Result<Arc<Dataset>, FieldError> {
         let has_boxes = |d: &Dataset| d.zones.iter().all(|z| !z.boxes.is_empty());
         let dataset = self.dataset();
         if has_boxes(&dataset) {
@@ -303,13 +303,13 @@ impl Session {
     }
 
     /// Makes the index with the boxes of files that are paged in place.
-    fn make_boxes(&self, dataset: &Dataset, at: &Path, watch: &mut Watch<'_>) -> Result<(), FieldError> {
+    fn make_boxes(&self, dataset: &Dataset, at: &Path, watch: &mut ProgressWatch<'_>) -> Result<(), FieldError> {
         let input = only_geometry(convert_input(dataset)?);
         let paging = |z: &Zone| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page));
         let pages: Vec<Paging> = dataset.zones.iter().map(paging).collect();
         let (limit, threads) = (self.pager.ledger().limit(), self.means.threads());
         let charge = |bytes: u64| charge_other(&self.pager, bytes, "making the boxes of the grid");
-        let mut progress = |p: convert::Progress| watch("indexing", p.done as f64, p.total as f64);
+        let mut progress = |p: convert::PieceProgress| watch("indexing", p.done as f64, p.total as f64);
         convert::build_index(&input, &pages, at, limit, threads, &charge, &mut progress).map(|_| ())
     }
 
@@ -384,7 +384,7 @@ impl<'a> Indexing<'a> {
     /// # Errors
     /// [`FieldError::Interrupted`] if `watch` says so, [`FieldError::Usage`] from within the making itself: a caller's progress
     /// function that asks for what needs boxes would wait for itself.
-    fn begin(session: &'a Session, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+    fn begin(session: &'a Session, watch: &mut ProgressWatch<'_>) -> Result<Self, FieldError> {
         let me = std::thread::current().id();
         loop {
             {
@@ -454,7 +454,7 @@ impl Waited {
 pub struct Bare {
     /// For its ledger.
     pub pager: Arc<Pager>,
-    means: Means,
+    means: Resources,
     /// Resident bytes before anything was read.
     base_bytes: u64,
     begun: Instant,
@@ -466,7 +466,7 @@ impl Bare {
     ///
     /// # Errors
     /// [`FieldError::LimitTooSmall`].
-    pub fn new(means: &Means) -> Result<Self, FieldError> {
+    pub fn new(means: &Resources) -> Result<Self, FieldError> {
         Ok(Self {
             base_bytes: crate::process::base_bytes(),
             begun: Instant::now(),
@@ -528,11 +528,11 @@ pub fn is_past_cache(bytes: u64) -> bool {
     bytes > crate::process::memory_available().map_or(u64::MAX, |b| b / 2)
 }
 
-fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
+fn open_plot3d(spec: &SourceSpec, watch: &mut ProgressWatch<'_>) -> Result<Plot3d, FieldError> {
     let folder = spec.cache_dir.join("data");
     let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
     let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
-    let given = Given {
+    let given = Plot3dInput {
         grids: &grids,
         q: &spec.q,
         function: &spec.function,
@@ -543,7 +543,7 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, Field
     Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
 }
 
-fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {
+fn open_dataset(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut ProgressWatch<'_>) -> Result<Dataset, FieldError> {
     if spec.is_store()? {
         return Dataset::from_store(Store::open(&spec.path)?, pager);
     }

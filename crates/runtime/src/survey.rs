@@ -3,7 +3,7 @@
 use crate::gridface::GridFace;
 use crate::gridkind::{GridKind, GridLook};
 use crate::limits::{charge_other, fetch_error};
-use crate::session::{Session, Watch};
+use crate::session::{ProgressWatch, Session};
 use crate::values::{visit_box, NodeBox};
 use crate::walls::walls;
 use field::dataset::Dataset;
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 32;
 
 /// What is found.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct SurveyResult {
     /// `[low, high]` by the name of a field.
     pub ranges: Map<String, Value>,
     /// Whether the ranges are also those of points that are blanked out; nothing where there are no ranges.
@@ -73,12 +73,12 @@ impl NotNumbers {
 /// How often values of a kind stand; beyond [`COUNTED`] different ones, those farthest from zero are counted together, so that what
 /// is said does not depend on the order in which pages come.
 #[derive(Default)]
-struct Tally {
+struct BlankCounts {
     points: BTreeMap<(u32, i32), u64>,
     others: u64,
 }
 
-impl Tally {
+impl BlankCounts {
     fn add(&mut self, value: i32, points: u64) {
         *self.points.entry((value.unsigned_abs(), value)).or_default() += points;
         if self.points.len() > COUNTED {
@@ -100,8 +100,8 @@ impl Tally {
 #[derive(Default)]
 pub(crate) struct Blanks {
     zones: usize,
-    known: Tally,
-    unknown: Tally,
+    known: BlankCounts,
+    unknown: BlankCounts,
     /// Cells that are blanked out themselves.
     hidden: u64,
     /// The last value and how often it came since: it mostly comes again.
@@ -147,15 +147,15 @@ impl Blanks {
 }
 
 /// Smallest and largest value.
-type Span = (f64, f64);
+type ValueRange = (f64, f64);
 
-const NOTHING: Span = (f64::INFINITY, f64::NEG_INFINITY);
+const NOTHING: ValueRange = (f64::INFINITY, f64::NEG_INFINITY);
 
-fn widen(span: &mut Span, low: f64, high: f64) {
+fn widen(span: &mut ValueRange, low: f64, high: f64) {
     *span = (span.0.min(low), span.1.max(high));
 }
 
-fn span_json(span: Span) -> Value {
+fn span_json(span: ValueRange) -> Value {
     if span.0 <= span.1 {
         json!([span.0, span.1])
     } else {
@@ -168,10 +168,14 @@ fn span_json(span: Span) -> Value {
 ///
 /// # Errors
 /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
-pub(crate) fn survey(session: &Session, dataset: &Dataset, watch: &mut Watch<'_>) -> Result<Found, FieldError> {
+pub(crate) fn survey(
+    session: &Session,
+    dataset: &Dataset,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<SurveyResult, FieldError> {
     let steps = dataset.catalog.times.len().max(1);
-    let mut found = Found { with_holes: Some(false), steps: Some(steps), ..Found::default() };
-    let mut ranges: HashMap<String, Span> = HashMap::new();
+    let mut found = SurveyResult { with_holes: Some(false), steps: Some(steps), ..SurveyResult::default() };
+    let mut ranges: HashMap<String, ValueRange> = HashMap::new();
     let looks = |z: &Zone| if z.arrays.iter().all(|a| a.steady) { 1 } else { steps };
     let all: u64 = dataset.zones.iter().map(|z| z.translation.count() * looks(z) as u64).sum();
     let mut done = 0u64;
@@ -195,7 +199,7 @@ struct ZoneSurvey<'a> {
     z: &'a Zone,
     names: Vec<String>,
     fields: Vec<Quantity>,
-    spans: Vec<Span>,
+    spans: Vec<ValueRange>,
     bounds: [[f64; 3]; 2],
     blanks: Blanks,
     kind: Option<GridKind>,
@@ -240,7 +244,7 @@ impl<'a> ZoneSurvey<'a> {
         session: &Session,
         dataset: &Dataset,
         step: usize,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(), FieldError> {
         let z = self.z;
         let position = z.arrays[z.xyz].components;
@@ -300,7 +304,7 @@ impl<'a> ZoneSurvey<'a> {
         Ok(())
     }
 
-    fn finish(mut self, found: &mut Found, ranges: &mut HashMap<String, Span>) {
+    fn finish(mut self, found: &mut SurveyResult, ranges: &mut HashMap<String, ValueRange>) {
         if self.z.arrays[self.z.xyz].components < 3 {
             (self.bounds[0][2], self.bounds[1][2]) = (0.0, 0.0);
         }
@@ -322,7 +326,7 @@ impl<'a> ZoneSurvey<'a> {
 ///
 /// # Errors
 /// [`FieldError`].
-pub(crate) fn known(session: &Session, dataset: &Dataset) -> Result<Found, FieldError> {
+pub(crate) fn known(session: &Session, dataset: &Dataset) -> Result<SurveyResult, FieldError> {
     let all = dataset.catalog.times.len().max(1);
     let mut levels = Vec::new();
     for (zone, z) in dataset.zones.iter().enumerate() {
@@ -339,9 +343,9 @@ pub(crate) fn known(session: &Session, dataset: &Dataset) -> Result<Found, Field
     let pages: u64 = levels.iter().map(|(_, (_, _, t, steady))| t.count() * steps_of(*steady, all) as u64).sum();
     let steps = if pages <= MOST_PAGES { all } else { 1 };
 
-    let mut found = Found { boxes: vec![Value::Null; dataset.zones.len()], ..Found::default() };
+    let mut found = SurveyResult { boxes: vec![Value::Null; dataset.zones.len()], ..SurveyResult::default() };
     let mut worker = session.pager.worker();
-    let mut ranges: HashMap<&String, Span> = HashMap::new();
+    let mut ranges: HashMap<&String, ValueRange> = HashMap::new();
     for (zone, (name, id, t, steady)) in &levels {
         let steps = steps_of(*steady, steps);
         if let Some(name) = name {

@@ -2,8 +2,8 @@
 //! where there are no checksums and lengths and shapes are what can be held.
 
 use crate::limits::{charge_other, fetch_error, held_together};
-use crate::session::{Bare, Means, Session, Watch};
-use convert::check::{check_store, Told};
+use crate::session::{Bare, ProgressWatch, Resources, Session};
+use convert::check::{check_store, EventCallback};
 use field::error::FieldError;
 use field::store::{Problem, Store, Validation};
 use field::volume::store::VolumeStore;
@@ -14,11 +14,15 @@ use std::path::Path;
 ///
 /// # Errors
 /// As [`check_store`].
-pub fn run(path: &Path, means: &Means, watch: &mut Watch<'_>) -> Result<(Validation, serde_json::Value), FieldError> {
+pub fn run(
+    path: &Path,
+    means: &Resources,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<(Validation, serde_json::Value), FieldError> {
     let bare = Bare::new(means)?;
     let charge = |bytes: u64| charge_other(&bare.pager, bytes, "checking a page at a time");
     let told = |e: Event| bare.tell(&e);
-    let told = means.observer.is_some().then_some(&told as &Told<'_>);
+    let told = means.observer.is_some().then_some(&told as &EventCallback<'_>);
     let mut progress = |done: u64, total: u64| watch("validating", done as f64, total as f64);
     let found = check_store(path, means.threads(), &charge, told, &mut progress)?;
     let mut stats = bare.stats();
@@ -51,7 +55,7 @@ pub struct ReadAll {
 ///
 /// # Errors
 /// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]; failed pages are no error but in the result.
-pub fn read_all(session: &Session, watch: &mut Watch<'_>) -> Result<ReadAll, FieldError> {
+pub fn read_all(session: &Session, watch: &mut ProgressWatch<'_>) -> Result<ReadAll, FieldError> {
     let dataset = session.dataset();
     let steps = dataset.catalog.times.len().max(1) as u32;
     let arrays = || dataset.zones.iter().flat_map(|z| z.arrays.iter().map(move |a| (z, a)));

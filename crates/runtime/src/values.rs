@@ -3,12 +3,12 @@
 use crate::blocking::{blocking_flow, until_here};
 use crate::gridface::AXES;
 use crate::limits::{enough_limit, fetch_error, held_together, more_than};
-use crate::session::{Session, Watch};
+use crate::session::{ProgressWatch, Session};
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::locator::{Blank, CellId, CellPoint, ZoneFields};
 use field::nodes::{ArraySlot, Zone};
 use field::quantity::{Columns, Derived, Quantity};
-use field::space::{Blank, CellId, Spot, ZoneFields};
 use pager::{Lookup, PageId, PagerError};
 
 /// A box of nodes of a zone, 0-based, half open, along i, j, k.
@@ -41,7 +41,7 @@ pub fn read_box(
     dataset: &Dataset,
     at: NodeBox,
     fields: &[Quantity],
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Vec<f64>, FieldError> {
     dataset.check_step(at.step)?;
     let z = &dataset.zones[at.zone];
@@ -77,7 +77,7 @@ pub fn visit_box(
     dataset: &Dataset,
     at: NodeBox,
     fields: &[Quantity],
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
     each: &mut dyn FnMut([u32; 3], &[f64]) -> bool,
 ) -> Result<bool, FieldError> {
     let z = &dataset.zones[at.zone];
@@ -290,7 +290,7 @@ pub fn probe(
     x: [f64; 3],
     names: Option<&[String]>,
     step: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Option<Probed>, FieldError> {
     session.dataset().check_step(step)?;
     session.derive(names.unwrap_or_default())?;
@@ -324,7 +324,7 @@ pub fn probe(
 fn settle_infinite(
     session: &Session,
     dataset: &Dataset,
-    spot: &Spot,
+    spot: &CellPoint,
     step: usize,
     names: &[String],
     values: &mut [f64],
@@ -388,7 +388,7 @@ pub fn probe_ijk(
     let fields = dataset.fields_by_zone(step, &|n| if n == zone { names.clone() } else { Vec::new() })?;
     let cells = z.cells();
     let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor() as u32).min(cells[a] - 1));
-    let spot = Spot {
+    let spot = CellPoint {
         cell: CellId { zone: zone as u32, ijk: low },
         rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])),
     };
@@ -440,7 +440,7 @@ fn probe_names(dataset: &Dataset, zone: usize, names: Option<&[String]>) -> Resu
 
 fn probed(
     dataset: &Dataset,
-    spot: Spot,
+    spot: CellPoint,
     position: [f64; 3],
     note: Option<String>,
     names: &[String],

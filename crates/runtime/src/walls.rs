@@ -2,7 +2,7 @@
 
 use crate::gridface::{along, GridFace};
 use crate::limits::charge_other;
-use crate::session::{Session, Watch};
+use crate::session::{ProgressWatch, Session};
 use crate::values::{read_box, visit_box, NodeBox};
 use field::catalog::DType;
 use field::dataset::Dataset;
@@ -20,7 +20,7 @@ pub fn walls(
     session: &Session,
     dataset: &Dataset,
     steps: Range<usize>,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Vec<GridFace>, FieldError> {
     let mut found = Vec::new();
     for face in faces(dataset) {
@@ -62,7 +62,7 @@ fn is_wall(
     dataset: &Dataset,
     face: GridFace,
     step: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<bool, FieldError> {
     let z = &dataset.zones[face.zone];
     let motion = z.array("momentum").or_else(|| z.array("velocity"));
@@ -86,7 +86,7 @@ fn moves_with_grid(
     dataset: &Dataset,
     face: GridFace,
     step: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<bool, FieldError> {
     let z = &dataset.zones[face.zone];
     let near = Neighbours::of(step, &dataset.catalog.times);

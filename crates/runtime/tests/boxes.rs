@@ -1,15 +1,15 @@
 //! The boxes of files that are paged in place are kept, and are those of these files and of no others.
 
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::Kind;
 use pager::PolicyKind;
-use runtime::session::{Means, Session, SourceSpec};
+use runtime::session::{Resources, Session, SourceSpec};
 use runtime::values;
 use std::path::{Path, PathBuf};
 
-struct Folder(PathBuf);
+struct GridFolder(PathBuf);
 
-impl Folder {
+impl GridFolder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("farfield-boxes-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
@@ -19,7 +19,7 @@ impl Folder {
     /// A grid whose first point lies at `origin` on each axis.
     fn grid(&self, name: &str, origin: f64) -> PathBuf {
         let mut bytes = Vec::new();
-        let spec = Spec::new(Kind::Grid, vec![[9, 8, 7]]);
+        let spec = WriteSpec::new(Kind::Grid, vec![[9, 8, 7]]);
         let mut plane = |_: usize, variable: usize, k: usize, plane: &mut [f64]| {
             for (n, value) in plane.iter_mut().enumerate() {
                 *value = origin + [(n % 9) as f64, (n / 9) as f64, k as f64][variable.min(2)];
@@ -33,8 +33,13 @@ impl Folder {
 
     fn open(&self, path: &Path) -> Session {
         let spec = SourceSpec { path: path.to_owned(), cache_dir: self.0.join("cache"), ..SourceSpec::default() };
-        let means =
-            Means { memory_limit: 64 << 20, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
+        let means = Resources {
+            memory_limit: 64 << 20,
+            workers: 1,
+            readers: 1,
+            replacement: PolicyKind::Clock,
+            observer: None,
+        };
         Session::open(spec, means, &mut |_, _, _| true).unwrap()
     }
 
@@ -54,7 +59,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for GridFolder {
     fn drop(&mut self) {
         let _left = std::fs::remove_dir_all(&self.0);
     }
@@ -62,7 +67,7 @@ impl Drop for Folder {
 
 #[test]
 fn a_file_in_the_place_of_another_has_boxes_of_its_own() {
-    let folder = Folder::new("replaced");
+    let folder = GridFolder::new("replaced");
     let grid = folder.grid("g.xyz", 0.0);
     assert_eq!(folder.has(&grid, 2.5), (true, true));
     assert_eq!(folder.has(&grid, 2.5), (true, false), "they are kept");
@@ -77,7 +82,7 @@ fn a_file_in_the_place_of_another_has_boxes_of_its_own() {
 
 #[test]
 fn boxes_of_other_files_are_not_taken_whatever_their_name() {
-    let folder = Folder::new("renamed");
+    let folder = GridFolder::new("renamed");
     let (near, far) = (folder.grid("near.xyz", 0.0), folder.grid("far.xyz", 100.0));
     assert!(folder.has(&near, 2.5).0);
     let of_near = folder.indexes().remove(0);
@@ -90,7 +95,7 @@ fn boxes_of_other_files_are_not_taken_whatever_their_name() {
 
 #[test]
 fn a_source_that_is_gone_is_an_error_and_not_a_name() {
-    let folder = Folder::new("gone");
+    let folder = GridFolder::new("gone");
     let grid = folder.grid("g.xyz", 0.0);
     let session = folder.open(&grid);
     std::fs::remove_file(&grid).unwrap();

@@ -1,13 +1,13 @@
 //! Where more tasks are under way than memory has room for what they stand on, fewer wait, and it still ends.
 
 use field::error::FieldError;
-use field::space::LANES;
-use kernels::streamline::Progress;
+use field::locator::LANES;
+use kernels::streamline::StepProgress;
 use pager::source::memory::Memory;
 use pager::{
-    ArrayId, Located, Lookup, PageError, PageId, PageMap, Pager, PagerConfig, Segment, SourceId, Target, Worker,
+    ArrayId, Extent, ExtentTarget, Located, Lookup, PageError, PageId, PageMap, Pager, PagerConfig, SourceId, Worker,
 };
-use runtime::executor::{run, Load, Outcome, RunStats, Work};
+use runtime::executor::{run, Outcome, RunLoad, RunStats, Work};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ const STEPS: u64 = 30;
 const TASKS: u64 = 60;
 
 /// Page after page, each of whose bytes say which it is.
-struct Plain(SourceId);
+struct NumberedPages(SourceId);
 
-impl PageMap for Plain {
+impl PageMap for NumberedPages {
     fn name(&self) -> &str {
         "plain"
     }
@@ -33,7 +33,7 @@ impl PageMap for Plain {
     }
     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         let offset = id.page * BYTES as u64;
-        let segment = Segment { source: self.0, offset, len: BYTES, to: Target::Frame(0) };
+        let segment = Extent { source: self.0, offset, len: BYTES, to: ExtentTarget::Frame(0) };
         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
     }
     fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
@@ -57,14 +57,14 @@ struct Walks {
 }
 
 /// Number, steps made, sum.
-type Walk = (u64, u64, u64);
+type WalkState = (u64, u64, u64);
 
 fn page(task: u64, step: u64) -> u64 {
     (task.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40).wrapping_add(step * 37) % PAGES
 }
 
 impl Work for Walks {
-    type Task = Walk;
+    type Task = WalkState;
     type Context = Worker;
     fn context(&self, worker: Worker) -> Worker {
         worker
@@ -72,10 +72,10 @@ impl Work for Walks {
     fn worker<'c>(&self, context: &'c mut Worker) -> &'c mut Worker {
         context
     }
-    fn admit(&self, n: u64) -> Result<Walk, FieldError> {
+    fn admit(&self, n: u64) -> Result<WalkState, FieldError> {
         Ok((n, 0, 0))
     }
-    fn steps(&self, worker: &mut Worker, tasks: [Option<&mut Walk>; LANES], outcomes: &mut [Outcome; LANES]) {
+    fn steps(&self, worker: &mut Worker, tasks: [Option<&mut WalkState>; LANES], outcomes: &mut [Outcome; LANES]) {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             let Some((n, step, sum)) = task else { continue };
             let mut found = 0;
@@ -87,20 +87,20 @@ impl Work for Walks {
                     Lookup::Failed(e) => panic!("{e}"),
                 }
             }
-            outcome.progress = Progress::Need;
+            outcome.progress = StepProgress::Need;
             if outcome.missing.is_empty() {
                 (*step, *sum) = (*step + 1, *sum + found);
                 if self.made.fetch_add(1, Relaxed) == 100 {
                     (self.midway)();
                 }
-                outcome.progress = if *step == STEPS { Progress::Done } else { Progress::Yield };
+                outcome.progress = if *step == STEPS { StepProgress::Done } else { StepProgress::Yield };
             }
         }
     }
-    fn bytes(&self, _: &Walk) -> usize {
+    fn bytes(&self, _: &WalkState) -> usize {
         64
     }
-    fn finish(&self, (_, _, sum): Walk) -> Result<(), FieldError> {
+    fn finish(&self, (_, _, sum): WalkState) -> Result<(), FieldError> {
         self.sum.fetch_add(sum, Relaxed);
         Ok(())
     }
@@ -110,13 +110,13 @@ fn walk(limit: u64, workers: usize, later: Option<u64>) -> RunStats {
     let pager = Pager::new(PagerConfig { limit, readers: 4, ..PagerConfig::default() }).unwrap();
     let bytes: Vec<u8> = (0..PAGES as usize * BYTES).map(|n| (n / BYTES % 251) as u8).collect();
     let source = pager.add_source(Arc::new(Memory::new("memory", bytes)));
-    let array = pager.add_array(Arc::new(Plain(source)));
+    let array = pager.add_array(Arc::new(NumberedPages(source)));
     let midway: Box<dyn Fn() + Sync> = {
         let pager = pager.clone();
         Box::new(move || later.into_iter().for_each(|limit| pager.set_limit(limit)))
     };
     let work = Walks { array, sum: AtomicU64::new(0), midway, made: AtomicU64::new(0) };
-    let load = Load { tasks: TASKS, workers, active: TASKS as usize, at_once: usize::MAX };
+    let load = RunLoad { tasks: TASKS, workers, active: TASKS as usize, at_once: usize::MAX };
     let stats = run(&work, &pager, load, &mut |_| true).unwrap();
     let truth: u64 =
         (0..TASKS).flat_map(|n| (0..STEPS).flat_map(move |s| (0..STANDS_ON).map(move |k| page(n, s + k) % 251))).sum();

@@ -3,17 +3,17 @@
 
 use convert::{convert, ConvertOptions};
 use field::error::FieldError;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use pager::PolicyKind;
-use runtime::chosen::convert_input;
-use runtime::session::{charge_for, Means, Session, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Counts what is allocated, with what the system's allocator adds to each.
-struct Counting;
+struct SizingAllocator;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 
@@ -22,7 +22,7 @@ fn with_header(layout: Layout) -> usize {
 }
 
 // SAFETY: everything is passed on to the system's allocator; only sizes are noted.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for SizingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         NOW.fetch_add(with_header(layout), Relaxed);
         // SAFETY: the caller's promise.
@@ -36,10 +36,10 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: SizingAllocator = SizingAllocator;
 
 fn file(path: PathBuf, kind: Kind, zones: usize, functions: usize) -> PathBuf {
-    let spec = Spec { precision: Precision::Single, functions, ..Spec::new(kind, vec![[3, 3, 2]; zones]) };
+    let spec = WriteSpec { precision: Precision::Single, functions, ..WriteSpec::new(kind, vec![[3, 3, 2]; zones]) };
     let mut bytes = Vec::new();
     let mut plane = |zone: usize, variable: usize, k: usize, plane: &mut [f64]| {
         for (n, value) in plane.iter_mut().enumerate() {
@@ -53,7 +53,7 @@ fn file(path: PathBuf, kind: Kind, zones: usize, functions: usize) -> PathBuf {
 }
 
 fn open(spec: &SourceSpec, memory_limit: u64) -> Result<Session, FieldError> {
-    let means = Means { memory_limit, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
+    let means = Resources { memory_limit, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec.clone(), means, &mut |_, _, _| true)
 }
 

@@ -11,6 +11,8 @@ impl TestDir {
     /// An empty directory whose name holds this one and the number of the process.
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("farfield-{name}-{}", std::process::id()));
+        // Another process of this number may have left it.
+        std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -18,6 +20,13 @@ impl TestDir {
     /// The path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// Writes a file in it; its path.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
     }
 
     /// Its own path.

@@ -6,7 +6,7 @@ use field::volume::{Brick, Placement, RangeLevel, VolumeArray, VolumeLevel, Voxe
 use field::with_voxel;
 use pager::error::PageError;
 use pager::id::{PageId, SourceId};
-use pager::map::{Located, PageMap, Segment, Target};
+use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use pager::Pager;
 use std::sync::Arc;
 
@@ -210,7 +210,7 @@ impl PageMap for BrickPages {
     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         let Some(source) = self.source else { return Located::Fill };
         let len = self.page_bytes(id);
-        let segment = Segment { source, offset: id.page * len as u64, len, to: Target::Frame(0) };
+        let segment = Extent { source, offset: id.page * len as u64, len, to: ExtentTarget::Frame(0) };
         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
     }
     fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {

@@ -3,12 +3,12 @@
 use crate::seeds::{SeedPoint, SeedStream, Seeds};
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::locator::CellId;
 use field::nodes::Zone;
-use field::space::CellId;
 use kernels::streamline::Seed;
 use pager::{Charge, ChargeKind, Pager};
 use runtime::gridface::AXES;
-use runtime::session::Watch;
+use runtime::session::ProgressWatch;
 use std::sync::Arc;
 
 /// Draws of a random seed before it is given up: with half of the cells blanked out, one seed in four thousand million.
@@ -129,7 +129,11 @@ impl SeedOrder {
     ///
     /// # Errors
     /// What [`SeedRule::seed`] says.
-    pub fn near(rule: &SeedRule<'_>, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Option<Self>, FieldError> {
+    pub fn near(
+        rule: &SeedRule<'_>,
+        pager: &Arc<Pager>,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<Option<Self>, FieldError> {
         let n = rule.seeds.len();
         // Keys and order while sorting.
         let bytes = n.saturating_mul(16);

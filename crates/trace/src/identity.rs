@@ -1,8 +1,8 @@
 //! Of which data and by which options a state of particles is, and whether a run may go on from it.
 
 use crate::admission::SeedRule;
-use crate::overtime::is_within;
 use crate::seeds::SeedPoint;
+use crate::trace_times::is_within;
 use crate::{OutputTimes, PathSpec, Releases, TraceSpec};
 use field::dataset::{Dataset, Origin};
 use field::error::FieldError;
@@ -11,7 +11,7 @@ use kernels::pathline::PathOptions;
 use kernels::unsteady::Series;
 use pager::{Lookup, PageId};
 use runtime::limits::fetch_error;
-use runtime::session::{Session, Watch};
+use runtime::session::{ProgressWatch, Session};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(crate) fn document(
     path: &PathSpec,
     (series, options): (&Series, &PathOptions),
     seeds: &SeedRule<'_>,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let zone = |z: &field::catalog::ZoneInfo| {
         let arrays = z.arrays.iter().map(|a| json!([a.name, a.components, a.dtype.name(), a.units]));
@@ -122,7 +122,7 @@ fn bounded(x: f64) -> Value {
 }
 
 /// How many, and a digest of where they are.
-fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let mut digest = Digest::default();
     for n in 0..count {
         if n.is_multiple_of(65_536) && !watch("comparing seeds", n as f64, count as f64) {

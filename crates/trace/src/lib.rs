@@ -1,58 +1,58 @@
 //! Streamlines of many seeds: seeds to tasks, tasks to the executor, lines to the spool.
 
 pub mod admission;
+pub mod advect;
+mod finished_lines;
 pub mod flowmap;
-mod handover;
 mod identity;
-mod interest;
-mod linetask;
-pub mod march;
-pub mod overtime;
+mod line_fields;
+pub mod line_kinds;
+mod line_task;
 pub mod pathlines;
 mod resume;
+mod seed_condition;
+mod seed_importance;
 pub mod seeds;
-mod seeking;
-mod stop;
 mod timelines;
-pub mod tracers;
+pub mod trace_times;
 
 use crate::admission::SeedOrder;
 pub use crate::admission::SeedRule;
-use crate::handover::Sink;
-pub use crate::handover::{line_layout, provenance};
-use crate::linetask::{Tracing, OF_TASK};
-use crate::overtime::{output_times, steps_of};
-pub use crate::overtime::{OutputTimes, OverTime};
+use crate::finished_lines::LineSink;
+pub use crate::finished_lines::{line_layout, provenance};
+use crate::line_fields::LineFields;
+pub use crate::line_kinds::ReadAhead;
+use crate::line_kinds::{Streamlines, Tracer, Unsteady};
+use crate::line_task::{Tracing, OF_TASK};
 use crate::pathlines::Course;
 pub use crate::pathlines::{PathSpec, Releases, Units};
-use crate::resume::Kept;
+use crate::resume::ResumeState;
+pub use crate::seed_condition::seeded;
 use crate::seeds::Seeds;
-pub use crate::seeking::seeded;
-use crate::stop::Sampled;
 use crate::timelines::Timelines;
 pub use crate::timelines::{Curves, Refine, TimelineSpec};
-pub use crate::tracers::ReadAhead;
-use crate::tracers::{Streamlines, Tracer, Unsteady};
+use crate::trace_times::{output_times, steps_of};
+pub use crate::trace_times::{OutputTimes, OverTime};
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::locator::ZoneFields;
 use field::motion::Neighbours;
 use field::nodes::Zone;
-use field::space::ZoneFields;
 use kernels::pathline::Pathline;
 use kernels::streakline::{StreakOptions, Streakline, OF_PARTICLES};
 use kernels::streamline::{Options, TerminalSpeed};
 use kernels::timeline::{TimelineOptions, OF_POINTS};
 use output::{Destination, LineArrays, LineLayout, LineSpool, OutputFile, OutputFormat, SpoolOptions};
 use pager::Pager;
-use runtime::executor::{self, Load, RunStats, OF_RECORD};
-use runtime::leaving::Leaving;
-use runtime::likely::Likely;
+use runtime::executor::{self, RunLoad, RunStats, OF_RECORD};
+use runtime::last_use::Leaving;
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::{
     enough_limit, kept_away, least_limit, line_bytes, more_than, results_budget, window_bytes, would_do, KEPT_LEAST,
     KEPT_POINTS, OF_STATES,
 };
-use runtime::session::{Session, Watch};
-use runtime::share::LedgerShare;
+use runtime::next_window::Likely;
+use runtime::session::{ProgressWatch, Session};
 use std::iter::once;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -113,7 +113,7 @@ pub fn trace(
     session: &Session,
     spec: &TraceSpec,
     to: Destination<'_>,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<(TraceReport, Option<LineArrays>), FieldError> {
     let file = match to {
         Destination::File(p) => Some(OutputFile::create(p).map_err(FieldError::from)?),
@@ -123,7 +123,7 @@ pub fn trace(
     if matches!(spec.options.terminal_speed, TerminalSpeed::Absolute(speed) if !(speed >= 0.0)) {
         return Err(FieldError::Usage("the terminal speed must be 0 or more".into()));
     }
-    let Sampled { names: sampled, stop } = Sampled::of(session, spec)?;
+    let LineFields { names: sampled, stop } = LineFields::of(session, spec)?;
     // Names are checked before an index is built for them.
     session.dataset().fields(Some(&spec.field), &sampled, spec.step)?;
     let found = seeded(session, spec, watch)?;
@@ -150,7 +150,7 @@ pub fn trace(
             let near = Neighbours::of(*step, &dataset.catalog.times);
             Ok(Streamlines { zones, fields, order, step: *step as u32, near, options, components })
         });
-        let job = Job { session, spec, seeds: &seeds, tasks, layout, need, file, kept: Kept::default() };
+        let job = TraceJob { session, spec, seeds: &seeds, tasks, layout, need, file, kept: ResumeState::default() };
         return job.trace(tracers, watch);
     };
     let Course { series, mut options, held: _held } =
@@ -166,16 +166,16 @@ pub fn trace(
     layout.moments =
         outputs.moments(path.streak.is_none() && over.timeline.is_none(), over.trail, &dataset.catalog.time_units);
     let kept = match over.keeps() {
-        true => Kept::of(session, &dataset, spec, path, (&series, &options), &seeds, watch)?,
-        false => Kept::default(),
+        true => ResumeState::of(session, &dataset, spec, path, (&series, &options), &seeds, watch)?,
+        false => ResumeState::default(),
     };
-    let job = Job { session, spec, seeds: &seeds, tasks, layout, need, file, kept };
+    let job = TraceJob { session, spec, seeds: &seeds, tasks, layout, need, file, kept };
     if let Some(timeline) = &over.timeline {
         let components = components - OF_POINTS;
         let (curves, _curves_held) = timeline.charged_curves(tasks, &session.pager)?;
         let options = TimelineOptions { path: options, refine: timeline.refine, max_points: timeline.max_points };
         let unsteady = Unsteady::new(zones, series, order, options, components, path.ahead);
-        let job = Job { tasks: curves.len() as u64 - 1, ..job };
+        let job = TraceJob { tasks: curves.len() as u64 - 1, ..job };
         return job.trace(once(Ok(Timelines { unsteady, curves })), watch);
     }
     let Some(streak) = &path.streak else {
@@ -223,7 +223,7 @@ impl Need {
 }
 
 /// Lines of one kind that are to be traced.
-struct Job<'a> {
+struct TraceJob<'a> {
     session: &'a Session,
     spec: &'a TraceSpec,
     seeds: &'a SeedRule<'a>,
@@ -232,20 +232,20 @@ struct Job<'a> {
     layout: LineLayout,
     need: Need,
     file: Option<OutputFile>,
-    kept: Kept,
+    kept: ResumeState,
 }
 
-impl Job<'_> {
+impl TraceJob<'_> {
     /// Traces them: all lines of a tracer, then those of the next.
     fn trace<T: Tracer>(
         self,
         tracers: impl ExactSizeIterator<Item = Result<T, FieldError>>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(TraceReport, Option<LineArrays>), FieldError>
     where
         T::Line: 'static,
     {
-        let Job { session, spec, seeds, tasks, layout, need, file, kept } = self;
+        let TraceJob { session, spec, seeds, tasks, layout, need, file, kept } = self;
         let pager = &session.pager;
         let limit = pager.ledger().limit();
         let least = least_limit(need.step);
@@ -277,7 +277,7 @@ impl Job<'_> {
             }
         })?;
         let sorted = if tasks == spec.seeds.len() { SeedOrder::near(seeds, pager, watch)? } else { None };
-        let sink = Mutex::new(Sink::new(spool, states));
+        let sink = Mutex::new(LineSink::new(spool, states));
         let (mut run, all) = (RunStats::default(), tasks * tracers.len() as u64);
         for (n, tracer) in tracers.enumerate() {
             let tracer = tracer?;
@@ -331,7 +331,7 @@ impl Job<'_> {
                 sink: &sink,
             };
             let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);
-            let load = Load { tasks, workers, active: work.most_active(pager.ledger().limit()), at_once };
+            let load = RunLoad { tasks, workers, active: work.most_active(pager.ledger().limit()), at_once };
             pager.keep_used_since(if T::WINDOWED { pager.now() } else { u64::MAX });
             let before = tasks * n as u64;
             let one =

@@ -1,7 +1,7 @@
 //! What pathlines are asked for: between which times, and what is read at each step.
 
-use crate::overtime::{beyond, charge_times, every, is_later, is_within, Times};
-use crate::tracers::ReadAhead;
+use crate::line_kinds::ReadAhead;
+use crate::trace_times::{beyond, charge_times, every, is_later, is_within, Times};
 use crate::TraceSpec;
 use field::dataset::Dataset;
 use field::error::FieldError;

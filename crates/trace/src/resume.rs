@@ -22,7 +22,7 @@ use field::error::FieldError;
 use kernels::pathline::PathOptions;
 use kernels::unsteady::Series;
 use output::{NewFile, OutputError};
-use runtime::session::{Session, Watch};
+use runtime::session::{ProgressWatch, Session};
 use serde_json::Value;
 use std::fs::File;
 use std::io::ErrorKind;
@@ -230,13 +230,13 @@ impl StateReader {
 
 /// What a run goes on from, and what is to be kept of it.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct ResumeState {
     reader: Option<StateReader>,
     /// Where, and of which data by which options it is.
     save: Option<(PathBuf, Value)>,
 }
 
-impl Kept {
+impl ResumeState {
     /// For a run of particles.
     ///
     /// # Errors
@@ -248,7 +248,7 @@ impl Kept {
         path: &PathSpec,
         (series, options): (&Series, &PathOptions),
         seeds: &SeedRule<'_>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         let over = &spec.over;
         if over.save_state.is_some() {

@@ -1,10 +1,10 @@
 //! Timelines of seeds: which of them make a curve, and how it is refined.
 
 use crate::admission::SeedRule;
-use crate::tracers::{Tracer, Unsteady};
+use crate::line_kinds::{Tracer, Unsteady};
 use field::error::FieldError;
+use field::locator::LANES;
 use field::paged::PagedNodes;
-use field::space::LANES;
 use kernels::line::Joined;
 use kernels::streamline::Seed;
 pub use kernels::timeline::Refine;

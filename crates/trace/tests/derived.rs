@@ -6,20 +6,20 @@ mod cut;
 use cut::derived::{in_core, with_derived, FIELDS};
 use cut::{flow, paged, same, seeds, simulation};
 use field::error::FieldError;
-use field::flatseries::FlatSeries;
+use field::in_memory_series::FlatSeries;
+use field::locator::{ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
-use kernels::streamline::{Direction, Options, Progress, Seed, Streamline};
+use kernels::streamline::{Direction, Options, Seed, StepProgress, Streamline};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, Counters, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Load, Outcome, Work};
+use runtime::executor::{run, Outcome, RunLoad, Work};
 use std::sync::{Arc, Mutex};
-use trace::tracers::{step_lines, step_unsteady};
+use trace::line_kinds::{step_lines, step_unsteady};
 
 const TIMES: [f64; 4] = [0.0, 0.3, 0.5, 1.0];
 /// Components of all that is sampled.
@@ -55,14 +55,14 @@ fn path_options() -> PathOptions {
 
 type Out = Mutex<Vec<Option<Joined>>>;
 
-struct Lines<'a>(Arc<[Zone]>, &'a [[f64; 3]], Options, Out);
+struct TracedLines<'a>(Arc<[Zone]>, &'a [[f64; 3]], Options, Out);
 
-impl Work for Lines<'_> {
+impl Work for TracedLines<'_> {
     type Task = (usize, Streamline);
     type Context = GridFlow<PagedNodes>;
     fn context(&self, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.0.clone(), worker, 0);
-        GridFlow::new(Space::new(nodes, fields(&self.0)), ZoneOrder::file(self.0.len()))
+        GridFlow::new(ZoneLocator::new(nodes, fields(&self.0)), ZoneOrder::file(self.0.len()))
     }
     fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
         flow.space.nodes.worker()
@@ -123,15 +123,15 @@ impl Work for Paths<'_> {
 fn truth(flat: &FlatSeries, unsteady: bool) -> Vec<Joined> {
     let (o, p) = (steady_options(), path_options());
     let mut flow = UnsteadyFlow::new(flat.clone(), series(flat.zones()), ZoneOrder::file(2));
-    let mut still = GridFlow::new(Space::new(flat.steps()[0].clone(), fields(flat.zones())), ZoneOrder::file(2));
+    let mut still = GridFlow::new(ZoneLocator::new(flat.steps()[0].clone(), fields(flat.zones())), ZoneOrder::file(2));
     let line = |x: &[f64; 3]| {
         if unsteady {
             let mut line = Pathline::new(Seed::Physical(*x), &p, SAMPLED);
-            while line.step(&mut flow, &p, 0).unwrap() != Progress::Done {}
+            while line.step(&mut flow, &p, 0).unwrap() != StepProgress::Done {}
             line.into_line()
         } else {
             let mut line = Streamline::new(Seed::Physical(*x), &o, SAMPLED);
-            while line.step(&mut still, &o).unwrap() != Progress::Done {}
+            while line.step(&mut still, &o).unwrap() != StepProgress::Done {}
             line.into_line()
         }
     };
@@ -139,22 +139,28 @@ fn truth(flat: &FlatSeries, unsteady: bool) -> Vec<Joined> {
 }
 
 /// Edges of pages, limit, policy, workers, readers, tasks at once.
-type Arm = ([usize; 3], u64, PolicyKind, usize, usize, usize);
+type RunOptions = ([usize; 3], u64, PolicyKind, usize, usize, usize);
 
-fn out_of_core(flat: &FlatSeries, times: &[f64], unsteady: bool, arm: Arm, seed: u64) -> (Vec<Joined>, Counters) {
+fn out_of_core(
+    flat: &FlatSeries,
+    times: &[f64],
+    unsteady: bool,
+    arm: RunOptions,
+    seed: u64,
+) -> (Vec<Joined>, Counters) {
     let (edge, limit, policy, workers, readers, active) = arm;
     let config = PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None };
     let pager = Pager::new(config).unwrap();
     let zones = with_derived(&paged(flat, edge, &pager, simulation(seed)), &pager, times);
     let seeds = seeds();
-    let load = Load { tasks: seeds.len() as u64, workers, active, at_once: usize::MAX };
+    let load = RunLoad { tasks: seeds.len() as u64, workers, active, at_once: usize::MAX };
     let out = Mutex::new(vec![None; seeds.len()]);
     let out = if unsteady {
         let work = Paths(zones, &seeds, path_options(), out);
         run(&work, &pager, load, &mut |_| true).unwrap();
         work.3
     } else {
-        let work = Lines(zones, &seeds, steady_options(), out);
+        let work = TracedLines(zones, &seeds, steady_options(), out);
         run(&work, &pager, load, &mut |_| true).unwrap();
         work.3
     };
@@ -162,7 +168,7 @@ fn out_of_core(flat: &FlatSeries, times: &[f64], unsteady: bool, arm: Arm, seed:
     (out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect(), pager.counters())
 }
 
-fn check(flat: &FlatSeries, times: &[f64], steady: &[&str], unsteady: bool, arms: &[Arm]) {
+fn check(flat: &FlatSeries, times: &[f64], steady: &[&str], unsteady: bool, arms: &[RunOptions]) {
     let truth = truth(&in_core(flat, times, steady), unsteady);
     let values: Vec<f64> = truth.iter().flat_map(|l| l.fields.iter().copied()).collect();
     assert!(values.len() > 800 * SAMPLED, "{} values are too few to mean anything", values.len());

@@ -5,20 +5,20 @@ mod cut;
 
 use cut::{flow, paged, same, seeds, simulation};
 use field::error::FieldError;
-use field::flat::FlatNodes;
-use field::flatseries::FlatSeries;
+use field::in_memory::FlatNodes;
+use field::in_memory_series::FlatSeries;
+use field::locator::{ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields, LANES};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::line::{Joined, Reason};
-use kernels::streamline::{Direction, Integrator, Options, Progress, Seed, Streamline};
+use kernels::streamline::{Direction, Integrator, Options, Seed, StepProgress, Streamline};
 use pager::source::simulated::Simulation;
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Load, Outcome, Work};
+use runtime::executor::{run, Outcome, RunLoad, Work};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use trace::tracers::step_lines;
+use trace::line_kinds::step_lines;
 
 /// The same at all times.
 fn steady(flow: FlatNodes) -> FlatSeries {
@@ -53,7 +53,7 @@ impl Work for Lines<'_> {
     type Context = GridFlow<PagedNodes>;
     fn context(&self, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
-        GridFlow::new(Space::new(nodes, self.fields.clone()), ZoneOrder::file(self.zones.len()))
+        GridFlow::new(ZoneLocator::new(nodes, self.fields.clone()), ZoneOrder::file(self.zones.len()))
     }
     fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
         flow.space.nodes.worker()
@@ -90,16 +90,16 @@ fn fields(zones: &[Zone]) -> Arc<[ZoneFields]> {
 }
 
 fn in_core(flat: &FlatNodes, o: &Options) -> Vec<Joined> {
-    let mut flow = GridFlow::new(Space::new(flat.clone(), fields(flat.zones())), ZoneOrder::file(2));
+    let mut flow = GridFlow::new(ZoneLocator::new(flat.clone(), fields(flat.zones())), ZoneOrder::file(2));
     let trace = |x: &[f64; 3]| {
         let mut s = Streamline::new(Seed::Physical(*x), o, 4);
-        while s.step(&mut flow, o).unwrap() != Progress::Done {}
+        while s.step(&mut flow, o).unwrap() != StepProgress::Done {}
         s.into_line()
     };
     seeds().iter().map(trace).collect()
 }
 
-struct Arm {
+struct LimitArm {
     edge: [usize; 3],
     limit: u64,
     policy: PolicyKind,
@@ -112,7 +112,7 @@ struct Arm {
 fn out_of_core(
     flat: &FlatNodes,
     o: &Options,
-    arm: &Arm,
+    arm: &LimitArm,
 ) -> (Vec<Joined>, u64, pager::Counters, runtime::executor::RunStats) {
     let config = PagerConfig {
         limit: arm.limit,
@@ -125,7 +125,7 @@ fn out_of_core(
     let zones = paged(&steady(flat.clone()), arm.edge, &pager, arm.simulation.clone());
     let seeds = seeds();
     let work = Lines::new(zones, &seeds, o);
-    let load = Load { tasks: seeds.len() as u64, workers: arm.workers, active: arm.active, at_once: usize::MAX };
+    let load = RunLoad { tasks: seeds.len() as u64, workers: arm.workers, active: arm.active, at_once: usize::MAX };
     let stats = run(&work, &pager, load, &mut |_| true).unwrap();
     (work.lines(), pager.ledger().peak(), pager.counters(), stats)
 }
@@ -145,7 +145,7 @@ fn out_of_core_equals_in_core() {
         let reasons: Vec<_> = truth.iter().filter_map(|l| l.reason).collect();
         assert!(reasons.contains(&Reason::Hole) && reasons.contains(&Reason::Left), "{reasons:?}");
         let arms = [
-            Arm {
+            LimitArm {
                 edge: [8, 8, 8],
                 limit: 64 << 20,
                 policy: PolicyKind::Clock,
@@ -154,7 +154,7 @@ fn out_of_core_equals_in_core() {
                 active: 1,
                 simulation: simulation(1),
             },
-            Arm {
+            LimitArm {
                 edge: [8, 8, 8],
                 limit: 1500 << 10,
                 policy: PolicyKind::Clock,
@@ -163,7 +163,7 @@ fn out_of_core_equals_in_core() {
                 active: 12,
                 simulation: simulation(2),
             },
-            Arm {
+            LimitArm {
                 edge: [5, 7, 6],
                 limit: 1300 << 10,
                 policy: PolicyKind::Lru,
@@ -172,7 +172,7 @@ fn out_of_core_equals_in_core() {
                 active: 12,
                 simulation: simulation(3),
             },
-            Arm {
+            LimitArm {
                 edge: [13, 13, 11],
                 limit: 1800 << 10,
                 policy: PolicyKind::Clock,
@@ -181,7 +181,7 @@ fn out_of_core_equals_in_core() {
                 active: 8,
                 simulation: simulation(4),
             },
-            Arm {
+            LimitArm {
                 edge: [21, 4, 1],
                 limit: 1500 << 10,
                 policy: PolicyKind::Lru,
@@ -190,7 +190,7 @@ fn out_of_core_equals_in_core() {
                 active: 12,
                 simulation: simulation(5),
             },
-            Arm {
+            LimitArm {
                 edge: [8, 8, 8],
                 limit: 1500 << 10,
                 policy: PolicyKind::Sieve,
@@ -199,7 +199,7 @@ fn out_of_core_equals_in_core() {
                 active: 12,
                 simulation: simulation(6),
             },
-            Arm {
+            LimitArm {
                 edge: [5, 7, 6],
                 limit: 1300 << 10,
                 policy: PolicyKind::S3Fifo,
@@ -208,7 +208,7 @@ fn out_of_core_equals_in_core() {
                 active: 12,
                 simulation: simulation(7),
             },
-            Arm {
+            LimitArm {
                 edge: [21, 4, 1],
                 limit: 1500 << 10,
                 policy: PolicyKind::TwoQueue,
@@ -236,7 +236,7 @@ fn many_tasks_on_little_memory_end() {
     let truth = in_core(&flat, &o);
     let mut elders = 0;
     for seed in 0..4 {
-        let arm = Arm {
+        let arm = LimitArm {
             edge: [8, 8, 8],
             limit: 640 << 10,
             policy: PolicyKind::Clock,
@@ -258,7 +258,7 @@ fn many_tasks_on_little_memory_end() {
 fn one_page_wanted_by_all_is_read_once() {
     let flat = flow(0.0);
     let o = options(Integrator::Rk45);
-    let arm = Arm {
+    let arm = LimitArm {
         edge: [64, 64, 64],
         limit: 64 << 20,
         policy: PolicyKind::Clock,
@@ -278,7 +278,7 @@ fn failed_pages_end_lines_as_failed() {
     let truth = in_core(&flat, &o);
     // A flipped bit in the first array's pages somewhere in the middle of the data.
     let simulation = Simulation { flipped: vec![200_000], ..simulation(30) };
-    let arm = Arm {
+    let arm = LimitArm {
         edge: [8, 8, 8],
         limit: 16 << 20,
         policy: PolicyKind::Clock,
@@ -316,7 +316,7 @@ fn tasks_without_room_are_begun_again() {
         // Ten at most, and sixty are let in.
         let work = Lines { ballast: 300 << 10, ..Lines::new(zones, &seeds, &o) };
         let stats =
-            run(&work, &pager, Load { tasks: 60, workers, active: 60, at_once: usize::MAX }, &mut |_| true).unwrap();
+            run(&work, &pager, RunLoad { tasks: 60, workers, active: 60, at_once: usize::MAX }, &mut |_| true).unwrap();
         assert!(stats.dropped > 0);
         assert!(same(&truth, &work.lines()), "{workers} workers");
         assert_eq!(pager.ledger().of(pager::ChargeKind::Tasks), 0);
@@ -336,7 +336,7 @@ fn results_without_room_wait_or_end_with_what_they_need() {
         let zones = paged(&steady(flat.clone()), [8, 8, 8], &pager, simulation(70));
         let seeds = seeds();
         let work = Lines { ballast: 100 << 10, finishing, ..Lines::new(zones, &seeds, &o) };
-        let ended = run(&work, &pager, Load { tasks: 60, workers, active: 60, at_once: usize::MAX }, &mut |_| true);
+        let ended = run(&work, &pager, RunLoad { tasks: 60, workers, active: 60, at_once: usize::MAX }, &mut |_| true);
         match ended {
             Ok(_) => assert!(finishing < 3 << 20 && same(&truth, &work.lines()), "{workers} workers"),
             Err(FieldError::LimitTooSmall { needs, .. }) => assert!(finishing > 3 << 20 && needs > 4 << 20, "{needs}"),
@@ -371,7 +371,7 @@ fn the_limit_may_change_while_lines_are_under_way() {
                 }
             });
             let stats =
-                run(&work, &pager, Load { tasks: 60, workers: 2, active: 60, at_once: usize::MAX }, &mut |_| true);
+                run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 60, at_once: usize::MAX }, &mut |_| true);
             over.store(true, std::sync::atomic::Ordering::SeqCst);
             stats.unwrap();
         });
@@ -391,8 +391,8 @@ fn a_limit_below_one_step_ends_with_what_it_needs() {
     let zones = paged(&steady(flat.clone()), [21, 21, 21], &pager, simulation(40));
     let seeds = seeds();
     let work = Lines::new(zones, &seeds, &o);
-    let e =
-        run(&work, &pager, Load { tasks: 60, workers: 2, active: 4, at_once: usize::MAX }, &mut |_| true).unwrap_err();
+    let e = run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 4, at_once: usize::MAX }, &mut |_| true)
+        .unwrap_err();
     assert!(matches!(e, FieldError::LimitTooSmall { needs, limit, .. } if needs > limit), "{e}");
 }
 
@@ -408,7 +408,7 @@ fn a_run_can_be_stopped() {
     let seeds = seeds();
     let work = Lines::new(zones, &seeds, &o);
     let began = std::time::Instant::now();
-    let e = run(&work, &pager, Load { tasks: 60, workers: 2, active: 40, at_once: usize::MAX }, &mut |_| false)
+    let e = run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 40, at_once: usize::MAX }, &mut |_| false)
         .unwrap_err();
     assert!(matches!(e, FieldError::Interrupted), "{e}");
     assert!(began.elapsed() < Duration::from_secs(5));

@@ -3,14 +3,14 @@
 
 use convert::{convert, ConvertOptions};
 use field::error::FieldError;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use field::store::codec::Codec;
 use kernels::streamline::{Direction, Options};
 use output::Destination;
 use pager::PolicyKind;
-use runtime::chosen::convert_input;
-use runtime::session::{charge_for, Means, Session, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use std::path::{Path, PathBuf};
 use trace::seeds::Seeds;
 use trace::{trace, OverTime, TraceSpec};
@@ -29,7 +29,7 @@ fn rake(count: u64) -> TraceSpec {
 }
 
 fn plot3d(kind: Kind, n: usize) -> Vec<u8> {
-    let spec = Spec { precision: Precision::Single, ..Spec::new(kind, vec![[n; 3], [n / 2; 3]]) };
+    let spec = WriteSpec { precision: Precision::Single, ..WriteSpec::new(kind, vec![[n; 3], [n / 2; 3]]) };
     let mut bytes = Vec::new();
     let mut noise = 1u64;
     let mut plane = |zone: usize, variable: usize, k: usize, plane: &mut [f64]| {
@@ -60,7 +60,7 @@ fn session(
 ) -> Result<Session, FieldError> {
     let spec =
         SourceSpec { path: path.into(), q: q.to_vec(), cache_dir: folder.join("cache"), ..SourceSpec::default() };
-    let means = Means { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
+    let means = Resources { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec, means, &mut |_, _, _| true)
 }
 

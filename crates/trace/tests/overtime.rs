@@ -4,23 +4,23 @@ mod cut;
 
 use cut::{flow, paged, same, seeds, simulation};
 use field::error::FieldError;
-use field::flatseries::FlatSeries;
+use field::in_memory_series::FlatSeries;
+use field::locator::{ZoneFields, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{ZoneFields, LANES};
 use kernels::flow::ZoneOrder;
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::saved::{Saved, Saver};
 use kernels::streakline::{StreakOptions, Streakline};
-use kernels::streamline::{Progress, Seed};
+use kernels::streamline::{Seed, StepProgress};
 use kernels::timeline::{Refine, Timeline, TimelineOptions};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Load, Outcome, Work};
+use runtime::executor::{run, Outcome, RunLoad, Work};
 use std::sync::{Arc, Mutex};
-use trace::tracers::step_unsteady;
+use trace::line_kinds::step_unsteady;
 
 const TIMES: [f64; 7] = [0.0, 0.2, 0.3, 0.5, 0.8, 1.0, 1.2];
 
@@ -63,20 +63,20 @@ fn curve(n: usize) -> Arc<[[f64; 3]]> {
 }
 
 fn finished<L: UnsteadyLine>(flow: &mut UnsteadyFlow<FlatSeries>, o: &L::Options, mut line: L) -> L {
-    while line.step(flow, o, 0).unwrap() != Progress::Done {}
+    while line.step(flow, o, 0).unwrap() != StepProgress::Done {}
     line
 }
 
 type Make<'a, L> = &'a (dyn Fn(usize) -> L + Sync);
 
-struct Lines<'a, L: UnsteadyLine> {
+struct TimeLines<'a, L: UnsteadyLine> {
     zones: Arc<[Zone]>,
     options: &'a L::Options,
     make: Make<'a, L>,
     out: Mutex<Vec<Option<Joined>>>,
 }
 
-impl<L: UnsteadyLine> Work for Lines<'_, L> {
+impl<L: UnsteadyLine> Work for TimeLines<'_, L> {
     type Task = (usize, L);
     type Context = UnsteadyFlow<PagedNodes>;
     fn context(&self, worker: Worker) -> Self::Context {
@@ -120,8 +120,9 @@ fn all_equal<L: UnsteadyLine + 'static>(count: usize, options: &L::Options, make
         let config = PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None };
         let pager = Pager::new(config).unwrap();
         let zones = paged(&flat, edge, &pager, simulation(300 + n as u64));
-        let work = Lines { zones, options, make, out: Mutex::new(vec![None; count]) };
-        run(&work, &pager, Load { tasks: count as u64, workers, active, at_once: usize::MAX }, &mut |_| true).unwrap();
+        let work = TimeLines { zones, options, make, out: Mutex::new(vec![None; count]) };
+        run(&work, &pager, RunLoad { tasks: count as u64, workers, active, at_once: usize::MAX }, &mut |_| true)
+            .unwrap();
         let lines: Vec<Joined> = work.out.into_inner().unwrap().into_iter().map(Option::unwrap).collect();
         assert!(same(&truth, &lines), "arm {n} differs");
         assert!(pager.ledger().peak() <= limit, "arm {n}: {}", pager.ledger().peak());

@@ -6,21 +6,21 @@ mod cut;
 
 use cut::{flow, paged, seeds, simulation};
 use field::error::FieldError;
-use field::flatseries::FlatSeries;
+use field::in_memory_series::FlatSeries;
+use field::locator::{ZoneFields, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{ZoneFields, LANES};
 use kernels::flow::ZoneOrder;
 use kernels::line::Reason;
 use kernels::particle::{Particle, ParticleOptions};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
-use kernels::streamline::{Progress, Seed};
+use kernels::streamline::{Seed, StepProgress};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Load, Outcome, Work};
+use runtime::executor::{run, Outcome, RunLoad, Work};
 use std::sync::{Arc, Mutex};
-use trace::tracers::step_unsteady;
+use trace::line_kinds::step_unsteady;
 
 const TIMES: [f64; 5] = [0.0, 0.3, 0.5, 1.0, 1.2];
 
@@ -56,7 +56,7 @@ fn state(p: &Particle) -> (Vec<u64>, Option<Reason>) {
 }
 
 fn go(p: &mut Particle, flow: &mut UnsteadyFlow<FlatSeries>, o: &ParticleOptions) {
-    while p.step(flow, o, 0).unwrap() != Progress::Done {}
+    while p.step(flow, o, 0).unwrap() != StepProgress::Done {}
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn putting_a_particle_away_changes_nothing() {
     for x in seeds() {
         let whole = options([0.0, 1.2], 1.2, None);
         let mut line = Pathline::new(Seed::Physical(x), &whole.path, 1);
-        while line.step(&mut flow, &whole.path, 0).unwrap() != Progress::Done {}
+        while line.step(&mut flow, &whole.path, 0).unwrap() != StepProgress::Done {}
         let line = line.into_line();
         let mut kept = Particle::released_at(Seed::Physical(x), 0.0, 1);
         let mut trail = Particle::with_points(Seed::Physical(x), 0.0, 1);
@@ -122,13 +122,13 @@ fn a_box_is_left_on_its_face() {
 }
 
 /// Particles on the way to one time.
-struct Window<'a> {
+struct ParticleWindow<'a> {
     zones: Arc<[Zone]>,
     options: &'a ParticleOptions,
     particles: Mutex<Vec<Particle>>,
 }
 
-impl Work for Window<'_> {
+impl Work for ParticleWindow<'_> {
     type Task = (usize, Particle);
     type Context = UnsteadyFlow<PagedNodes>;
     fn context(&self, worker: Worker) -> Self::Context {
@@ -189,9 +189,9 @@ fn out_of_core_equals_in_core() {
                 if times[1] > times[0] { TIMES.to_vec() } else { TIMES.iter().rev().copied().collect() };
             for until in edges.iter().skip(1).skip(at_once - 1).step_by(at_once).chain([&times[1]]) {
                 let o = options(times, *until, within);
-                let work = Window { zones: zones.clone(), options: &o, particles: Mutex::new(particles) };
+                let work = ParticleWindow { zones: zones.clone(), options: &o, particles: Mutex::new(particles) };
                 let tasks = seeds().len() as u64;
-                run(&work, &pager, Load { tasks, workers, active, at_once: usize::MAX }, &mut |_| true).unwrap();
+                run(&work, &pager, RunLoad { tasks, workers, active, at_once: usize::MAX }, &mut |_| true).unwrap();
                 particles = work.particles.into_inner().unwrap();
             }
             let found: Vec<_> = particles.iter().map(state).collect();

@@ -4,21 +4,21 @@ mod cut;
 
 use cut::{flow, paged, same, seeds, simulation, uniform};
 use field::error::FieldError;
-use field::flatseries::FlatSeries;
+use field::in_memory_series::FlatSeries;
+use field::locator::{ZoneFields, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{ZoneFields, LANES};
 use kernels::flow::ZoneOrder;
 use kernels::line::{Joined, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
-use kernels::streamline::{Progress, Seed};
+use kernels::streamline::{Seed, StepProgress};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, PageId, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Load, Outcome, Work};
+use runtime::executor::{run, Outcome, RunLoad, Work};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use trace::tracers::step_unsteady;
+use trace::line_kinds::step_unsteady;
 
 const TIMES: [f64; 5] = [0.0, 0.3, 0.5, 1.0, 1.2];
 
@@ -47,7 +47,7 @@ fn in_core(flat: &FlatSeries, o: &PathOptions) -> Vec<Joined> {
     let mut flow = UnsteadyFlow::new(flat.clone(), series(flat.zones()), ZoneOrder::file(2));
     let trace = |x: &[f64; 3]| {
         let mut line = Pathline::new(Seed::Physical(*x), o, 1);
-        while line.step(&mut flow, o, 0).unwrap() != Progress::Done {}
+        while line.step(&mut flow, o, 0).unwrap() != StepProgress::Done {}
         line.into_line()
     };
     seeds().iter().map(trace).collect()
@@ -173,7 +173,7 @@ fn out_of_core_equals_in_core() {
             let out = Mutex::new(vec![None; seeds.len()]);
             let (pager_of_work, given_back) = (pager.clone(), AtomicU64::new(0));
             let work = Paths { zones, seeds: &seeds, options: &o, out, pager: pager_of_work, given_back };
-            let load = Load { tasks: seeds.len() as u64, workers, active, at_once };
+            let load = RunLoad { tasks: seeds.len() as u64, workers, active, at_once };
             run(&work, &pager, load, &mut |_| true).unwrap();
             assert!(work.given_back.load(Relaxed) > 0, "arm {n} of case {case} gave no segment back");
             let lines: Vec<Joined> =

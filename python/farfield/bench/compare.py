@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from farfield.bench.result import Arm, Result
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from farfield.demo.plot3d import Plane, ZonePlan, write
 from farfield.errors import DataError
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 Array = NDArray[Any]
 Dims = tuple[int, int, int]

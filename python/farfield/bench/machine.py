@@ -30,7 +30,7 @@ class Machine(BaseModel):
 def describe_machine(folder: Path = Path()) -> Machine:
     """The machine that this runs on."""
     from farfield._version import __version__
-    from farfield.sizes import available_memory
+    from farfield.runtime.sizes import available_memory
 
     return Machine(
         cpu=_cpu(),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from farfield.bench.plots import Image
 from farfield.bench.result import Arm, Result
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 
 def report(results: Sequence[Result], images: Mapping[str, Sequence[Image]] | None = None) -> str:

@@ -19,7 +19,7 @@ from farfield.bench import arms
 from farfield.bench.machine import describe_machine
 from farfield.bench.result import Recorder
 from farfield.errors import AccessError
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 SWAPS = Path("/proc/swaps")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")

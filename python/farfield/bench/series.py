@@ -14,7 +14,7 @@ import numpy as np
 from farfield.bench.data import GAMMA, HEADER, Array, Dims, Span, box, cut, warped
 from farfield.demo.plot3d import Plane, ZonePlan, write
 from farfield.errors import DataError
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 SPAN = 10.0
 """From the first time of a series to the last."""

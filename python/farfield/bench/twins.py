@@ -11,7 +11,7 @@ import numpy as np
 
 from farfield.bench.data import GAMMA, Array, Flow, arrays
 from farfield.errors import DataError
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 SCALARS = ("speed", "pressure", "vorticity_magnitude", "q_criterion", "lambda2")
 VECTOR = "grad_density"

@@ -21,7 +21,8 @@ from farfield.bench import arms
 from farfield.bench.result import Recorder
 from farfield.bench.volumes import Transfer, View, Volume
 from farfield.errors import DataError
-from farfield.volume import Means, Options, read
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.reading import read
 
 Size = tuple[int, int]
 WINDOW: Size = (768, 456)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from farfield.bench.phantom import FOAM_PERIOD, FROZEN_LUNG, Body, Foam
 from farfield.errors import DataError
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 Bytes = NDArray[np.uint8]
 Dims = tuple[int, int, int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes
 
 
 def conversion_pays(stats: Mapping[str, Any], info: Mapping[str, Any], source: object) -> list[str]:

@@ -17,8 +17,8 @@ def register(app: typer.Typer) -> None:
     @command(group, "info", source=False, run=False)
     def info(common: Common) -> None:
         """Where the cache is, and what each part of it takes."""
-        from farfield import cache
-        from farfield.sizes import format_bytes
+        from farfield.runtime import cache
+        from farfield.runtime.sizes import format_bytes
 
         settings = common.settings()
         folder, limit = settings["cache_dir"], settings.cache_limit()
@@ -45,8 +45,8 @@ def register(app: typer.Typer) -> None:
         part: Annotated[list[str] | None, typer.Argument(metavar="[demo|data]...", help="only these parts")] = None,
     ) -> None:
         """Remove what Farfield keeps between runs; all of it is made again when needed."""
-        from farfield import cache
-        from farfield.sizes import format_bytes
+        from farfield.runtime import cache
+        from farfield.runtime.sizes import format_bytes
 
         freed = cache.clear(common.settings()["cache_dir"], part or None)
         common.show({"bytes": freed}, [f"freed {format_bytes(freed)}"])

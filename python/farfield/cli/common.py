@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from farfield import once
 from farfield.errors import UsageError
-from farfield.settings import REPLACEMENT, Settings
+from farfield.runtime import run_context
+from farfield.runtime.settings import REPLACEMENT, Settings
 
 if TYPE_CHECKING:
-    from farfield.dataset import Dataset
-    from farfield.volumedata import VolumeDataset
+    from farfield.flow.dataset import Dataset
+    from farfield.volume.dataset import VolumeDataset
 
 RUN = "Run"
 PLOT3D = "PLOT3D files that sniffing does not settle"
@@ -53,7 +53,7 @@ class Common:
         return False if self.no_progress or self.quiet or not settings["progress"] else None
 
     def run(self, settings: Settings) -> dict[str, Any]:
-        """Arguments that the functions of `farfield.runs` share."""
+        """Arguments that the functions of a run share."""
         if self.verbose:
             for name in ("memory_limit", "workers", "readers", "replacement"):
                 self.note(f"{name} = {settings[name]} ({settings.origin(name)})")
@@ -65,8 +65,9 @@ class Common:
 
     def open(self, source: str, settings: Settings, *, writes: str | None = None, reads: Sequence[str] = ()) -> Dataset:
         """The dataset, opened as the options say. `writes` is the command's output, `reads` are files that it reads besides."""
-        from farfield import outputs, sources
-        from farfield.dataset import open_source
+        from farfield.flow.opening import open_source
+        from farfield.results import outputs
+        from farfield.sources.parsing import parse
 
         if self.volume:
             raise UsageError(
@@ -74,7 +75,7 @@ class Common:
                 "triangles (.vtp) or draw it with 'farfield render'"
             )
         run = self.run(settings)
-        found = sources.parse(source, quiet=self.quiet)
+        found = parse(source, quiet=self.quiet)
         self.tell_places(found.places)
         # The file of events is made when the dataset is opened: whatever it must not be is known here.
         outputs.check([writes, self.events], [*found.reads(), *reads])
@@ -90,8 +91,8 @@ class Common:
     def open_volume(self, source: str, settings: Settings, *, tells: bool = True) -> VolumeDataset | None:
         """The volume that a source is, opened as the options say; None where it is a dataset of zones. `tells`: on stderr,
         too, what was taken for granted of it."""
-        from farfield.volume.options import Options
-        from farfield.volume.sniffing import is_volume
+        from farfield.volume.formats.detection import is_volume
+        from farfield.volume.formats.options import Options
 
         options = Options.of(self.volume)
         if not is_volume(source, options):
@@ -100,7 +101,7 @@ class Common:
             return None
         if self.plot3d or self.zone_order:
             raise UsageError(f"{source}: this is a volume, which has no zones: leave the options of PLOT3D files away")
-        from farfield.volumedata import open_volume
+        from farfield.volume.opening import open_volume
 
         run = self.run(settings)
         opened = open_volume(
@@ -138,7 +139,7 @@ class Common:
     def say(self, text: str) -> None:
         """A note on stderr."""
         if not self.quiet:
-            once.to_stderr(text)
+            run_context.to_stderr(text)
 
     def tell_guessed(self, source: str, sentences: Sequence[str]) -> None:
         """Notes on stderr about what was taken for granted of a volume. What a file merely leaves open, such as how large a voxel
@@ -324,7 +325,7 @@ def command(
 
         def call(**values: Any) -> int | None:
             shared = {key: values.pop(key) for key in groups}
-            with once.run(quiet=bool(shared["quiet"])):
+            with run_context.run(quiet=bool(shared["quiet"])):
                 return function(_common(shared), **values)
 
         defaults = {"json": False, "no_progress": False, "verbose": 0, "quiet": False}
@@ -362,7 +363,7 @@ def _common(shared: Mapping[str, Any]) -> Common:
     order = shared.get("zone_order")
     volume = {key: shared[f"volume_{key}"] for key in _VOLUME_KEYS if shared.get(f"volume_{key}") is not None}
     if raw := shared.get("raw"):
-        from farfield.volume.options import Options
+        from farfield.volume.formats.options import Options
 
         for key, value in Options.named(raw).items():
             if key in volume:
@@ -451,7 +452,7 @@ def failure_lines(result: Mapping[str, Any]) -> list[str]:
 
 def stats_lines(stats: Mapping[str, Any]) -> list[str]:
     """What a run read and held, in two lines for people."""
-    from farfield.sizes import format_bytes
+    from farfield.runtime.sizes import format_bytes
 
     pages = stats["pages"]
     share = 100.0 * pages["touched"] / pages["total"] if pages["total"] else 0.0

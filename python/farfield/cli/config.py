@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     @command(group, "list", source=False, run=False)
     def list_(common: Common) -> None:
         """Every setting with its value and what decides it."""
-        from farfield.settings import DEFINE, PROJECT_FILE, SETTINGS, user_file
+        from farfield.runtime.settings import DEFINE, PROJECT_FILE, SETTINGS, user_file
 
         settings = common.settings()
         rows = {name: (_text(settings[name]), settings.origin(name), SETTINGS[name].help) for name in SETTINGS}
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         project: Annotated[bool, typer.Option("--project", help="in ./farfield.toml, not in the user's file")] = False,
     ) -> None:
         """Set one setting in the user's file."""
-        from farfield.settings import PROJECT_FILE, user_file, write_setting
+        from farfield.runtime.settings import PROJECT_FILE, user_file, write_setting
 
         path = PROJECT_FILE if project else user_file()
         write_setting(path, name, value)

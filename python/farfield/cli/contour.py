@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from farfield.cli.common import Common, command, failure_lines, flat, names, names_them, stats_lines
+from farfield.dataset.field_names import field_names
 from farfield.errors import UsageError
-from farfield.names import field_names
 
 
 def register(group: typer.Typer) -> None:
@@ -48,8 +48,8 @@ def register(group: typer.Typer) -> None:
         Watertight within zones, with normals that point to lower values. Pages that cannot hold the value are not read where
         their ranges are known. Exit code 3: some pages cannot be read, and the surface has holes there.
         """
-        from farfield.contours import extract_isosurface
-        from farfield.scene.shorthand import vector
+        from farfield.dataset.contours import extract_isosurface
+        from farfield.scene.flags import vector
 
         sampled = field_names(names(scalars))
         settings = common.settings()
@@ -80,8 +80,8 @@ def register(group: typer.Typer) -> None:
 
 def plane(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int:
     """A plane as triangles."""
-    from farfield.contours import AXES, extract_plane
-    from farfield.scene.shorthand import vector
+    from farfield.dataset.contours import AXES, extract_plane
+    from farfield.scene.flags import vector
 
     settings = common.settings()
     normal, origin = options["normal"], options["origin"]
@@ -115,7 +115,7 @@ def show(common: Common, source: str, result: Mapping[str, Any], what: str, empt
         print(f"farfield: note: {empty}: {result['output']} has no triangles", file=sys.stderr)
     lines = [f"{what:<8} {result['triangles']:,} triangles with {result['points']:,} points"]
     if result["partial"]:
-        from farfield.sizes import count
+        from farfield.runtime.sizes import count
 
         lines.append(
             f"partial  {count(result['failed_pages'], 'page')} cannot be read, and nothing is drawn there; {names_them(source)}"

@@ -60,13 +60,13 @@ def register(app: typer.Typer) -> None:
         A volume becomes a pyramid of all its channels and time steps (OME-Zarr 0.5). Memory stays within the limit however large
         the dataset is.
         """
-        from farfield import runs
-        from farfield.outputs import is_begun
-        from farfield.sizes import count, format_bytes
+        from farfield import storage
+        from farfield.results.outputs import is_begun
+        from farfield.runtime.sizes import count, format_bytes
 
         settings = common.settings(page=page, layout=layout, codec=codec)
         try:
-            result = runs.convert(
+            result = storage.convert(
                 source,
                 destination,
                 page=page,
@@ -126,7 +126,7 @@ def register(app: typer.Typer) -> None:
 
 def volume_lines(result: Mapping[str, Any]) -> list[str]:
     """What became of a volume, or would."""
-    from farfield.sizes import count, format_bytes
+    from farfield.runtime.sizes import count, format_bytes
 
     dry = result["dry_run"]
     usual = "the default for labels" if result["kind"] == "labels" else "the default where voxels are no labels"
@@ -157,7 +157,7 @@ def volume_lines(result: Mapping[str, Any]) -> list[str]:
 
 def _appended(added: Mapping[str, Any]) -> list[str]:
     """The steps that were added."""
-    from farfield.sizes import count
+    from farfield.runtime.sizes import count
 
     times = added["times"] or []
     unit = f" [{added['time_units']}]" if added.get("time_units") and not added["times_counted"] else ""

@@ -42,8 +42,8 @@ def register(group: typer.Typer) -> None:
         levy: to vorticity; strength is its magnitude. lambda2: valley lines of lambda2; strength is -lambda2.
         """
         from farfield.cli import PARTIAL
-        from farfield.cores import FILES, extract_cores
-        from farfield.runs import output_path
+        from farfield.flow.vortex_cores import FILES, extract_cores
+        from farfield.results.outputs import output_path
 
         target = output_path(output, FILES, "vortex cores")
         settings = common.settings()

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
         Exit code 3 if the log ends before its run did, or is damaged.
         """
-        from farfield.replays import export
+        from farfield.report.replays import export
 
         found = export(log, output, progress=common.progress(common.settings()))
         lines = [f"wrote {found['output']}: {found['events']:,} events"]

@@ -53,16 +53,17 @@ def register(app: typer.Typer) -> None:
         Without --surface: every zone face whose points are all iblank 2 or all at rest. As .vtp and .npz all points and
         quadrilaterals, as .ply and .glb triangles with normals.
         """
-        from farfield import runs
-        from farfield.contours import MESHES
-        from farfield.names import field_names
+        from farfield.dataset.field_names import field_names
+        from farfield.flow.surface_extraction import extract_surface
+        from farfield.results.mesh import ENDINGS as MESHES
+        from farfield.results.outputs import output_path
 
-        target = runs.output_path(output, MESHES, "surfaces")
+        target = output_path(output, MESHES, "surfaces")
         sampled = field_names(names(scalars))
         settings = common.settings()
         with common.open(source, settings, writes=target) as dataset:
             common.tell_assumed(dataset.info()["order_assumed"])
-            result = runs.extract_surface(
+            result = extract_surface(
                 dataset.isel(time=step) if step else dataset,
                 target,
                 surfaces=surface or None,
@@ -178,13 +179,13 @@ def register(app: typer.Typer) -> None:
         labels and several channels of a volume are shown as such. Of anatomy the patient's left is on the right, in arrays, too.
         Exit code 3: some cannot be read.
         """
-        from farfield import runs
         from farfield.cli import contour, sliceimage
-        from farfield.contours import MESHES
         from farfield.errors import UsageError
-        from farfield.sliceimages import ENDINGS
+        from farfield.pictures.slices import ENDINGS
+        from farfield.results.mesh import ENDINGS as MESHES
+        from farfield.results.outputs import output_path
 
-        runs.output_path(output, (*ENDINGS, *MESHES), "slices")
+        output_path(output, (*ENDINGS, *MESHES), "slices")
         options = {
             "normal": normal,
             "origin": origin,

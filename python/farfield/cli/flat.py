@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from farfield.cli.common import Common
 from farfield.cli.common import flat as as_flat
 from farfield.errors import UsageError
-from farfield.settings import Settings
+from farfield.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from farfield.scene.films import Film
-    from farfield.scene.shorthand import Shorthand
+    from farfield.scene.flags import Shorthand
 
 _ALSO = ("color", "range", "cmap", "step", "size", "window", "level", "nearest", "labels", "bar")
 """What can be said of a slice, too. All else is of rays, surfaces and cameras."""
@@ -49,11 +49,11 @@ def draw(
     letters: bool,
 ) -> int:
     """Draws it; 3 where pixels cannot be read."""
-    from farfield import outputs
     from farfield.cli import PARTIAL, sliceimage
-    from farfield.flatvolumes import flat_picture
-    from farfield.scene.shorthand import window_of
-    from farfield.sliceimages import pair
+    from farfield.pictures.flat_volumes import flat_picture
+    from farfield.pictures.slices import pair
+    from farfield.results import outputs
+    from farfield.scene.flags import window_of
 
     if asked.labels:
         common.volume = {**common.volume, "kind": "labels"}

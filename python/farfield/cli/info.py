@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
         code 3: ranges of a volume are asked for, and some pages cannot be read.
         """
         from farfield.cli import PARTIAL
-        from farfield.volumes import flow_map
+        from farfield.flow.flow_map_store import flow_map
 
         settings = common.settings()
         volume = flow_map(source)
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
         common.command = "info"
         opened = common.open_volume(source, settings, tells=False)
         if opened is not None:
-            from farfield.volumespace import describe_text
+            from farfield.volume.space import describe_text
 
             with opened:
                 about = dict(opened.info(ranges=ranges, progress=common.progress(settings)))
@@ -85,7 +85,7 @@ MOST_ZONES = 16
 
 def describe(info: Mapping[str, Any], *, verbose: bool = False) -> list[str]:
     """The catalog for people."""
-    from farfield.sizes import format_bytes
+    from farfield.runtime.sizes import format_bytes
 
     zones = info["zones"]
     points = sum(z["dims"][0] * z["dims"][1] * z["dims"][2] for z in zones)
@@ -248,7 +248,7 @@ def _not_numbers(f: Mapping[str, Any], info: Mapping[str, Any]) -> str:
 
 
 def _times(info: Mapping[str, Any]) -> str:
-    from farfield.timesteps import gaps_text
+    from farfield.times.steps import gaps_text
 
     times = info["times"]
     if not times:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from farfield.cli.common import Common, command, fill_lines, flat, names
-from farfield.dates import moment_of, moment_text
 from farfield.errors import UsageError
+from farfield.times.dates import moment_of, moment_text
 
 if TYPE_CHECKING:
-    from farfield.volumedata import VolumeDataset
+    from farfield.volume.dataset import VolumeDataset
 
 
 def register(app: typer.Typer) -> None:

@@ -10,8 +10,8 @@ import typer
 from farfield.cli.advice import conversion_pays
 from farfield.cli.common import Common, command, failure_lines, names_them, stats_lines
 from farfield.cli.common import flat as as_flat
-from farfield.dates import moment_of, moment_text
 from farfield.errors import UsageError
+from farfield.times.dates import moment_of, moment_text
 
 PANEL = "Picture"
 
@@ -192,12 +192,14 @@ def register(app: typer.Typer) -> None:
         """
         from pydantic import ValidationError
 
-        from farfield import outputs, runs
         from farfield.cli import PARTIAL, flat
-        from farfield.scene.files import explain
+        from farfield.pictures import rendering
+        from farfield.results import outputs
+        from farfield.results.image_files import ENDINGS as PICTURES
+        from farfield.scene.files import explain, is_scene_file
         from farfield.scene.films import Film
-        from farfield.scene.shorthand import Shorthand
-        from farfield.volume.options import Options
+        from farfield.scene.flags import Shorthand
+        from farfield.volume.formats.options import Options
 
         if not output:
             raise UsageError("missing option '--output' / '-o': the .png file; see 'farfield render --help'")
@@ -205,7 +207,7 @@ def register(app: typer.Typer) -> None:
         film = Film.of(output, frames=frames, fps=fps, resume=resume)
         if film is not None and step is not None:
             raise UsageError(f"--step is for one picture; --frames {step} draws that one of many")
-        target = runs.output_path(output, runs.PICTURES, "pictures") if film is None else film.pattern
+        target = outputs.output_path(output, PICTURES, "pictures") if film is None else film.pattern
         first = target if film is None else film.written()
         outputs.check([first, save_scene, common.events], [])  # what is read is known only when much is read
         if invert is not None:
@@ -263,14 +265,14 @@ def register(app: typer.Typer) -> None:
             raise UsageError(
                 "--convention and --letters are of slices, and this is drawn in space: 'farfield extract slice' cuts it"
             )
-        scene_file = what if what is not None and runs.is_scene_file(what) else None
+        scene_file = what if what is not None and is_scene_file(what) else None
         known: dict[str, Any] = dict(info or {})
 
         def heard(found: Mapping[str, Any]) -> None:
             known.update(found)
             common.tell(found)
 
-        result = runs.draw(
+        result = rendering.draw(
             scene,
             target,
             settings,

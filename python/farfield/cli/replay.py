@@ -56,8 +56,8 @@ def register(app: typer.Typer) -> None:
 
         All but the run's own means are estimates in a fixed order: pages are used in the order of the recorded run.
         """
-        from farfield.replays import parse_seconds, table
-        from farfield.replays import replay as run
+        from farfield.report.replays import parse_seconds, table
+        from farfield.report.replays import replay as run
 
         found = run(
             events,

@@ -31,13 +31,12 @@ def register(app: typer.Typer) -> None:
         """
         import json
 
-        from farfield import outputs
         from farfield.cli.flat import is_thin
         from farfield.errors import UsageError
-        from farfield.runs import is_scene_file
-        from farfield.scene.files import json_schema, save_scene
-        from farfield.scene.shorthand import Shorthand
-        from farfield.volume.options import Options
+        from farfield.results import outputs
+        from farfield.scene.files import is_scene_file, json_schema, save_scene
+        from farfield.scene.flags import Shorthand
+        from farfield.volume.formats.options import Options
 
         if schema:
             print(json.dumps(json_schema(), indent=2))

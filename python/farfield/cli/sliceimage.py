@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from farfield import outputs
 from farfield.cli.common import Common, flat, names, stats_lines
-from farfield.dates import moment_of, moment_text
-from farfield.names import field_names
-from farfield.otherpictures import ENDINGS as PICTURES
+from farfield.dataset.field_names import field_names
+from farfield.results import outputs
+from farfield.results.image_files import ENDINGS as PICTURES
+from farfield.times.dates import moment_of, moment_text
 
 
 def is_image(output: str) -> bool:
@@ -18,7 +18,7 @@ def is_image(output: str) -> bool:
     >>> is_image("cut.PNG"), is_image("cut.vtp")
     (True, False)
     """
-    from farfield.sliceimages import ENDINGS
+    from farfield.pictures.slices import ENDINGS
 
     return output.lower().endswith(ENDINGS)
 
@@ -27,8 +27,8 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
     """Makes it; 3 where pixels cannot be read."""
     from farfield.cli import PARTIAL
     from farfield.errors import UsageError
-    from farfield.scene.shorthand import window_of
-    from farfield.sliceimages import write_slice
+    from farfield.pictures.slices import write_slice
+    from farfield.scene.flags import window_of
 
     more = {**options, "field": field_names(names(options["field"]))}
     window, level = more.pop("window"), more["level"]

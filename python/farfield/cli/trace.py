@@ -11,7 +11,7 @@ from farfield.cli.common import Common, command, flat, names, stats_lines
 from farfield.errors import UsageError
 
 if TYPE_CHECKING:
-    from farfield.dataset import Dataset
+    from farfield.flow.dataset import Dataset
 
 
 def register(app: typer.Typer) -> None:
@@ -180,8 +180,8 @@ def register(app: typer.Typer) -> None:
         Exit code 3 if pages failed and lines stop there.
         """
         from farfield.cli import PARTIAL
-        from farfield.names import field_names
-        from farfield.pathlines import (
+        from farfield.dataset.field_names import field_names
+        from farfield.flow.pathlines import (
             curve_options,
             not_saved,
             output_options,
@@ -189,8 +189,9 @@ def register(app: typer.Typer) -> None:
             release_options,
             step_numbers,
         )
-        from farfield.runs import LINES, output_path
-        from farfield.seeds import file_of, resolve
+        from farfield.flow.seeds import file_of, resolve
+        from farfield.results.lines import ENDINGS as LINES
+        from farfield.results.outputs import output_path
 
         flags: dict[tuple[str, ...], dict[str, object]] = {
             ("streamline",): {

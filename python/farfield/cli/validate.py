@@ -24,11 +24,11 @@ def register(app: typer.Typer) -> None:
         """
         from collections import Counter
 
-        from farfield import runs
-        from farfield.sizes import count
+        from farfield import storage
+        from farfield.runtime.sizes import count
 
         settings = common.settings()
-        result = runs.validate(
+        result = storage.validate(
             source,
             plot3d=common.plot3d,
             zone_order=common.zone_order,

@@ -6,13 +6,12 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from farfield.errors import DataError, UnknownName
-
-if TYPE_CHECKING:
-    from farfield.progress import Report
-    from farfield.sources import Source
+from farfield.runtime.cache import note_use
+from farfield.runtime.progress import Report, reporting
+from farfield.runtime.settings import Settings
+from farfield.sources.source import Source
 
 _LAYOUT = 1
 """Raise it whenever a generator makes other bytes: it is part of the folder's name."""
@@ -25,10 +24,6 @@ def source_of(name: str) -> Source:
         UnknownName: if there is no such demo.
         DataError: if it cannot be written.
     """
-    from farfield.cache import note_use
-    from farfield.settings import Settings
-    from farfield.sources import Source
-
     folder = Settings()["cache_dir"] / "demo"
     grid, solution = make(name, folder, scale=1)
     note_use(grid.parent)
@@ -51,14 +46,13 @@ def make(name: str, folder: Path, *, scale: int, progress: bool | Report | None 
 
 def make_in(home: Path, name: str, *, scale: int, progress: bool | Report | None = None) -> tuple[Path, Path]:
     """As `make`, in a folder of a name of its own."""
-    from farfield.demo.datasets import KINDS
-    from farfield.demo.plot3d import write
-    from farfield.progress import reporting
-
-    kind, folder = KINDS[name], home.parent
     grid, solution = home / f"{name}.xyz", home / f"{name}.q"
     if home.is_dir():
         return grid, solution
+    from farfield.demo.datasets import KINDS
+    from farfield.demo.plot3d import write
+
+    kind, folder = KINDS[name], home.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))

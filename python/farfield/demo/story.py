@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from farfield import demo
 from farfield.errors import DataError, FarfieldError, Interrupted, MemoryLimitError
-from farfield.sizes import format_bytes
+from farfield.runtime.sizes import format_bytes, parse_bytes
 
 LIMIT = "64MiB"
 SCALE = 4
@@ -58,8 +59,6 @@ class Story:
         Raises:
             DataError: if the disk has no room, or a step fails.
         """
-        from farfield import demo
-
         scale, limit = (1, "8MiB") if self.quick else (SCALE, LIMIT)
         begun = time.monotonic()
         self._room(450_000_000 if not self.quick else 10_000_000)
@@ -178,6 +177,5 @@ def _failure(code: int, arguments: Sequence[str]) -> FarfieldError:
 
 
 def _bytes(limit: str) -> int:
-    from farfield.sizes import parse_bytes
 
     return parse_bytes(limit)

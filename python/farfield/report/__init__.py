@@ -11,12 +11,16 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from farfield import outputs
+from farfield import _core
 from farfield.errors import Interrupted
-from farfield.otherpictures import PNG
-from farfield.progress import Report, reporting
-from farfield.replays import log_named, unsound
-from farfield.runs import output_path
+from farfield.report.figures import plots
+from farfield.report.page import page
+from farfield.report.plots import Plot, png, svg
+from farfield.report.replays import log_named, unsound
+from farfield.report.verdict import verdict
+from farfield.results import outputs
+from farfield.results.image_files import PNG
+from farfield.runtime.progress import Report, reporting
 
 if TYPE_CHECKING:
     from farfield.report.verdict import Verdict
@@ -47,8 +51,6 @@ def explain(events: Path | Mapping[str, Any], progress: bool | Report | None = N
         DataError: if the log cannot be read.
         Interrupted: if `progress` says so.
     """
-    from farfield.report.verdict import verdict
-
     return verdict(events if isinstance(events, Mapping) else _summary(events, progress))
 
 
@@ -80,15 +82,14 @@ def write(
     Raises:
         FarfieldError: as `report` does.
     """
-    target = output_path(default_output(events) if output is None else output, PAGES, "reports")
-    picture = None if png is None else output_path(png, PNG, "pictures")
+    target = outputs.output_path(default_output(events) if output is None else output, PAGES, "reports")
+    picture = None if png is None else outputs.output_path(png, PNG, "pictures")
     outputs.check([target, picture], [events])
     with reporting(progress) as told:
         return _write(events, _summary(events, told or False), target, picture, told)
 
 
 def _summary(events: Path, progress: bool | Report | None) -> dict[str, Any]:
-    from farfield import _core
 
     with reporting(progress) as told, log_named(events):
         found: dict[str, Any] = json.loads(_core.summarise(os.fspath(events), progress=told))
@@ -98,9 +99,6 @@ def _summary(events: Path, progress: bool | Report | None) -> dict[str, Any]:
 def _write(
     events: Path, summary: Mapping[str, Any], target: str, picture: str | None, told: Report | None
 ) -> tuple[Verdict, dict[str, Any]]:
-    from farfield.report.page import page
-    from farfield.report.plots import Plot, plots, png, svg
-    from farfield.report.verdict import verdict
 
     said = verdict(summary)
     found = [plot for plot in plots(summary) if isinstance(plot, Plot)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from farfield.report.amounts import percent, seconds
 from farfield.report.verdict import Part, Verdict
-from farfield.sizes import count, format_bytes
+from farfield.runtime.sizes import count, format_bytes
 
 
 def counted(title: str, stats: Mapping[str, Any]) -> Verdict:

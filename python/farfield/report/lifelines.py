@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from farfield.report.amounts import Summary, listed, number, percent, plain, seconds
 from farfield.report.plots import WIDE, Missing, Plot, clock, colour, legend, over_time
 from farfield.report.verdict import workers_of
-from farfield.sizes import count
+from farfield.runtime.sizes import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,15 +5,15 @@ It is light or dark as its reader's system is; figures take their colours from t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from farfield.report.amounts import Summary, command_of, number, percent, plain, seconds
-from farfield.report.plots import COLOURS, Missing, Plot, plots, svg
+from farfield.report.figures import plots
+from farfield.report.plots import COLOURS, Missing, Plot, svg
 from farfield.report.verdict import Part, Verdict, peak_of, total, verdict, workers_of
-from farfield.sizes import count, format_bytes
+from farfield.report.verdict_html import LEAST_SHOWN, escaped, prose, shaded
+from farfield.runtime.sizes import count, format_bytes
 
 MOST_ROWS = 300
 """Rows of a table; a dataset of a thousand zones has thousands of arrays."""
@@ -21,21 +21,7 @@ FOLDED_ROWS = 24
 """Tables longer than this are folded at first."""
 LONGEST_NAME = 200
 LONGEST_COMMAND = 2000
-LEAST_SHOWN = 0.001
-"""Parts of a bar below this would be thinner than a line."""
 
-SHADES = {
-    "compute_s": "green",
-    "wait_reads_s": "orange",
-    "wait_memory_s": "red",
-    "wait_other_s": "line",
-    "decode_s": "sky",
-    "derive_s": "purple",
-    "other_s": "grey",
-    "rest": "line",
-}
-SPAN_SHADES = ("blue", "green", "orange", "purple", "sky", "red", "grey")
-"""Of phases, in turn."""
 
 _STYLE = """
 :root{color-scheme:light dark;--paper:#fff;--card:#f6f8fa;LIGHT;
@@ -85,8 +71,8 @@ def page(summary: Summary, said: Verdict | None = None, figures: Iterable[tuple[
     missing = [plot for plot in found if isinstance(plot, Missing)]
     file, command = plain(str(summary["file"]), LONGEST_NAME), command_of(summary["run"])
     body = [
-        f"<h1>What {_e(file)} waited for</h1>",
-        f'<p class="muted"><code>{_e(plain(command, LONGEST_COMMAND))}</code></p>' if command else "",
+        f"<h1>What {escaped(file)} waited for</h1>",
+        f'<p class="muted"><code>{escaped(plain(command, LONGEST_COMMAND))}</code></p>' if command else "",
         _verdict(said),
         _advice(summary),
         "<h2>In numbers</h2>",
@@ -103,65 +89,34 @@ def page(summary: Summary, said: Verdict | None = None, figures: Iterable[tuple[
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{_e(file)}: Farfield report</title><style>{look}</style></head>\n<body><main>\n"
+        f"<title>{escaped(file)}: Farfield report</title><style>{look}</style></head>\n<body><main>\n"
         + "\n".join(part for part in body if part)
         + "\n</main></body></html>\n"
     )
 
 
-def fragment(said: Verdict) -> str:
-    """The verdict alone, for notebooks, whose own style it takes."""
-    light = {name: pair[0] for name, pair in COLOURS.items()}
-    rows = "".join(f"<li>{_prose(line)}</li>" for line in said.lines)
-    bar = "".join(
-        f'<span style="width:{100 * part.share:.2f}%;background:{light[shade]}"></span>'
-        for part, shade in _shaded(said.where)
-        if part.share >= LEAST_SHOWN
-    )
-    key = " &nbsp; ".join(
-        f'<span style="color:{light[shade]}">&#9632;</span> {_e(part.what)} {percent(part.share)}'
-        for part, shade in _shaded(said.where)
-        if part.time_s > 0.0
-    )
-    bar = f'<div style="display:flex;height:18px;max-width:800px">{bar}</div><div>{key}</div>' if bar else ""
-    return f"<div><b>{_e(said.title)}</b>{bar}<ul>{rows}</ul></div>"
-
-
-def _e(text: object) -> str:
-    return escape(str(text), quote=True)
-
-
-def _prose(text: str) -> str:
-    """A sentence: numbers stay with their units, options look like options."""
-    bound = re.sub(r"(?<=\d) (?=(?:%|[KMGT]iB|bytes|m?s|h)(?!\w))", "\u00a0", text)
-    return re.sub(r"(?<!\S)(--[a-z-]+ [^\s:;,]+)", r"<code>\1</code>", _e(bound))
-
-
-def _shaded(parts: Sequence[Part]) -> list[tuple[Part, str]]:
-    return [(part, SHADES.get(part.key) or SPAN_SHADES[n % len(SPAN_SHADES)]) for n, part in enumerate(parts)]
-
-
 def _bar(title: str, parts: Sequence[Part]) -> str:
     """A bar of shares, and what its colours mean."""
-    shown = [(part, shade) for part, shade in _shaded(parts) if part.time_s > 0.0]
+    shown = [(part, shade) for part, shade in shaded(parts) if part.time_s > 0.0]
     if not shown:
         return ""
     label = ", ".join(f"{part.what} {percent(part.share)}" for part, _ in shown)
     spans = "".join(
-        f'<span style="width:{100 * part.share:.2f}%;background:var(--{shade})" title="{_e(part.what)}"></span>'
+        f'<span style="width:{100 * part.share:.2f}%;background:var(--{shade})" title="{escaped(part.what)}"></span>'
         for part, shade in shown
         if part.share >= LEAST_SHOWN
     )
     key = "".join(
-        f'<li><i style="background:var(--{shade})"></i>{_e(part.what)} <b>{percent(part.share)}</b> '
+        f'<li><i style="background:var(--{shade})"></i>{escaped(part.what)} <b>{percent(part.share)}</b> '
         f'<span class="muted">{seconds(part.time_s)}</span></li>'
         for part, shade in shown
     )
-    return f'<h3>{_e(title)}</h3><div class="bar" role="img" aria-label="{_e(label)}">{spans}</div><ul class="key">{key}</ul>'
+    bar = f'<div class="bar" role="img" aria-label="{escaped(label)}">{spans}</div>'
+    return f'<h3>{escaped(title)}</h3>{bar}<ul class="key">{key}</ul>'
 
 
 def _verdict(said: Verdict) -> str:
-    lines = "".join(f"<li>{_prose(line)}</li>" for line in said.lines)
+    lines = "".join(f"<li>{prose(line)}</li>" for line in said.lines)
     threads = said.where is not said.phases
     bars = _bar(
         "Where the time of the worker threads went" if threads else "Where the time of the run went", said.where
@@ -173,7 +128,7 @@ def _verdict(said: Verdict) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> str:
     """Cells are HTML already; `kinds` says of each column whether it is a `name` or a number (`n`)."""
-    head = "".join(f'<th class="{kind}">{_e(text)}</th>' for kind, text in zip(kinds, heads, strict=True))
+    head = "".join(f'<th class="{kind}">{escaped(text)}</th>' for kind, text in zip(kinds, heads, strict=True))
     body = "".join(
         "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
         for row in rows
@@ -186,7 +141,7 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> str:
     half = (len(rows) + 1) // 2
     tables = [
         "<table><tbody>"
-        + "".join(f'<tr><th>{_e(name)}</th><td class="n">{value}</td></tr>' for name, value in part)
+        + "".join(f'<tr><th>{escaped(name)}</th><td class="n">{value}</td></tr>' for name, value in part)
         + "</tbody></table>"
         for part in (rows[:half], rows[half:])
         if part
@@ -197,11 +152,11 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> str:
 def _advice(summary: Summary) -> str:
     rows = [
         [
-            f"<code>{_e(change['change'])}</code>",
+            f"<code>{escaped(change['change'])}</code>",
             seconds(change["saving_s"]),
             percent(change["saving_share"]),
             seconds(change["predicted_s"]),
-            _e(change["why"]),
+            escaped(change["why"]),
         ]
         for change in summary["advice"]
     ]
@@ -244,13 +199,13 @@ def _numbers(summary: Summary) -> str:
     if pages.get("failed"):
         rows.append(("pages failed", number(pages["failed"])))
     rows.append(("events", number(summary["events"])))
-    return _pairs([(name, _e(value)) for name, value in rows])
+    return _pairs([(name, escaped(value)) for name, value in rows])
 
 
 def _figure(plot: Plot, drawn: str) -> str:
     wide = ' class="wide"' if plot.is_wide else ""
     return (
-        f"<figure{wide}><h3>{_e(plot.title)}</h3><figcaption>{_prose(plot.caption)}</figcaption>"
+        f"<figure{wide}><h3>{escaped(plot.title)}</h3><figcaption>{prose(plot.caption)}</figcaption>"
         f'<div class="scroll">{drawn}</div></figure>\n'
     )
 
@@ -262,13 +217,13 @@ def _not_shown(missing: Sequence[Missing]) -> str:
     for plot in missing:
         whys.setdefault(plot.why, []).append(plot.title)
     said = "; ".join(f"{', '.join(titles)} (no {why})" for why, titles in whys.items())
-    return f'<p class="muted after">Not shown: {_e(said)}.</p>'
+    return f'<p class="muted after">Not shown: {escaped(said)}.</p>'
 
 
 def _folded(title: str, table: str, rows: int) -> str:
     if rows <= FOLDED_ROWS:
-        return f"<h2>{_e(title)}</h2>{table}"
-    return f"<h2>{_e(title)}</h2><details><summary>{count(rows, 'row')}</summary>{table}</details>"
+        return f"<h2>{escaped(title)}</h2>{table}"
+    return f"<h2>{escaped(title)}</h2><details><summary>{count(rows, 'row')}</summary>{table}</details>"
 
 
 def _arrays(arrays: Sequence[Mapping[str, Any]]) -> str:
@@ -280,8 +235,8 @@ def _arrays(arrays: Sequence[Mapping[str, Any]]) -> str:
         pages = a["pages"] * max(1, a["steps"])
         rows.append(
             [
-                _e(plain(a["name"], LONGEST_NAME)),
-                _e(a["role"]),
+                escaped(plain(a["name"], LONGEST_NAME)),
+                escaped(a["role"]),
                 number(a["steps"]),
                 number(a["touched"]),
                 percent(a["touched"] / pages) if pages else "",
@@ -312,7 +267,12 @@ def _sources(sources: Sequence[Mapping[str, Any]]) -> str:
     if not sources:
         return ""
     rows = [
-        [_e(plain(s["name"], LONGEST_NAME)), number(s["reads"]), format_bytes(s["bytes"]), seconds(s["mean_us"] * 1e-6)]
+        [
+            escaped(plain(s["name"], LONGEST_NAME)),
+            number(s["reads"]),
+            format_bytes(s["bytes"]),
+            seconds(s["mean_us"] * 1e-6),
+        ]
         for s in sources[:MOST_ROWS]
     ]
     return _folded(
@@ -334,5 +294,5 @@ def _conditions(summary: Summary) -> str:
         ("form of the log", forms.get(summary["form"], summary["form"])),
         ("log", plain(str(summary["file"]), LONGEST_NAME)),
     ]
-    shown = [(name, _e(plain(str(value)))) for name, value in rows if value is not None]
+    shown = [(name, escaped(plain(str(value)))) for name, value in rows if value is not None]
     return "<h2>Conditions</h2>" + _pairs(shown)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from farfield.report.amounts import Summary, number, percent, plain
 from farfield.report.plots import NEAR_LIMIT, ROLES, WIDE, Missing, Plot, colour, edges, legend, over_time, ticks
 from farfield.report.verdict import peak_of, total
-from farfield.sizes import count, format_bytes
+from farfield.runtime.sizes import count, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The figures of a report: which there are, how they look, and what of matplotlib becomes SVG or PNG.
+"""How figures of a report look, and what of matplotlib becomes SVG or PNG.
 
 Matplotlib takes a quarter of a second to import, so it is imported when something is drawn. Its global state is neither used nor
 changed: figures are made by themselves, under settings that are put back. Text in SVG stays text, in whatever font the page has;
@@ -73,30 +73,6 @@ class Missing:
     title: str
     why: str
     """What there is not, after "no"."""
-
-
-Maker = Callable[[Summary], Plot | Missing]
-
-
-def plots(summary: Summary) -> list[Plot | Missing]:
-    """All figures, in the order in which a report has them."""
-    from farfield.report import lifelines, paging, reads
-
-    makers: list[Maker] = [
-        lifelines.use,
-        lifelines.overlap,
-        paging.history,
-        paging.rate,
-        paging.memory,
-        reads.latency,
-        reads.waiting,
-        reads.depth,
-        paging.working_set,
-        paging.by_array,
-        reads.by_source,
-        lifelines.lifelines,
-    ]
-    return [make(summary) for make in makers]
 
 
 def colour(name: str) -> str:

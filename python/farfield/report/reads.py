@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from farfield.report.amounts import Summary, number, percent, plain, seconds
 from farfield.report.paging import MOST_BARS, add_others, bars_height, bars_of
 from farfield.report.plots import NEAR_LIMIT, Missing, Plot, clock, colour, legend, log_times, over_time, ticks
-from farfield.sizes import count, format_bytes
+from farfield.runtime.sizes import count, format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

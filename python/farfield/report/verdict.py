@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from farfield.report.amounts import Summary, command_of, listed, number, percent, plain, seconds, times
-from farfield.sizes import count, format_bytes
+from farfield.report.verdict_html import fragment
+from farfield.runtime.sizes import count, format_bytes
 
 PARTS = {
     "compute_s": "computing",
@@ -89,8 +90,6 @@ class Verdict:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from farfield.report.page import fragment
-
         return fragment(self)
 
 

@@ -11,17 +11,15 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from farfield import sources
-from farfield.definitions import SPEED
-from farfield.progress import Report, reporting
-from farfield.scene.models import Camera, Lines, Outline, Scene, Surface, Trace, Vector, Walls
-from farfield.settings import Settings
-
-if TYPE_CHECKING:
-    from farfield.dataset import Dataset
-    from farfield.scene.models import Drawn
+from farfield.flow.dataset import Dataset
+from farfield.flow.definitions import SPEED
+from farfield.flow.opening import open_source
+from farfield.runtime.progress import Report, reporting
+from farfield.runtime.settings import Settings
+from farfield.scene.models import Camera, Drawn, Lines, Outline, Scene, Surface, Trace, Vector, Walls
+from farfield.sources.parsing import parse
 
 SEEDS = 160
 """Lines of a default picture: enough to show a wake, few enough to tell them apart at 1600 x 900."""
@@ -79,15 +77,13 @@ def scene_and_info(
     lines: bool = True,
 ) -> tuple[Scene, dict[str, Any]]:
     """As `default_scene`, with the dataset's `info`, for which whoever draws the scene would open it again."""
-    from farfield.dataset import Dataset, open_source
-
     if isinstance(dataset, Dataset):
         text, step = dataset._source.text or dataset._source.path, dataset._step or 0
         scene = compose(_first_look(dataset, step, progress), text, step=step, lines=lines)
         return scene.model_copy(update={"define": dataset._defined()}), dataset.info()
     text = os.fspath(dataset)
     with open_source(
-        sources.parse(text), settings or Settings(), plot3d=plot3d, zone_order=zone_order, progress=progress
+        parse(text), settings or Settings(), plot3d=plot3d, zone_order=zone_order, progress=progress
     ) as opened:
         scene = compose(_first_look(opened, 0, progress), text, lines=lines)
         return scene.model_copy(update={"define": opened._defined()}), opened.info()

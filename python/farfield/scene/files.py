@@ -16,13 +16,17 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from farfield import outputs, seeds, sources
 from farfield.errors import AccessError, DataError, FarfieldError, UnknownName, UsageError
+from farfield.flow import seeds
+from farfield.results import outputs
 from farfield.scene import models
 from farfield.scene.models import Contour, Drawn, Lines, Scene
-from farfield.volume import patterns
-from farfield.volume.options import Options
-from farfield.volume.sniffing import is_volume, split_variable
+from farfield.sources.parsing import parse
+from farfield.sources.paths import moved
+from farfield.sources.source import Source
+from farfield.volume.formats import patterns
+from farfield.volume.formats.detection import is_volume, split_variable
+from farfield.volume.formats.options import Options
 
 _NEARBY = 2
 """Steps up from a scene's folder to a file that is still named relative to it: what lies so near is moved along with it."""
@@ -110,11 +114,11 @@ def as_scene(document: Mapping[str, Any]) -> Scene:
 
 def files_of(
     scene: Scene,
-    known: sources.Source | None = None,
+    known: Source | None = None,
     *,
     scene_file: str | None = None,
     volume: Options | None = None,
-) -> tuple[sources.Source | None, list[str]]:
+) -> tuple[Source | None, list[str]]:
     """The dataset's files, if the scene has one, and the names of all that is read to draw it.
 
     Args:
@@ -136,7 +140,7 @@ def files_of(
             path = split_variable(os.path.expanduser(scene.source))[0]
             read += patterns.files_of(path) if patterns.is_pattern(path) else [path]
         named = None if of_volume else scene.source
-        source = sources.parse(named) if known is None and named is not None else known
+        source = parse(named) if known is None and named is not None else known
         for n, drawn in enumerate(scene.objects):
             if not isinstance(drawn, Lines):
                 continue
@@ -262,7 +266,7 @@ def _moved(scene: Scene, move: Callable[[str], str]) -> Scene:
     """The scene with `move` applied to each of its paths."""
     return scene.model_copy(
         update={
-            "source": scene.source and sources.moved(scene.source, move),
+            "source": scene.source and moved(scene.source, move),
             "objects": [_moved_lines(o, move) if isinstance(o, Lines) else o for o in scene.objects],
         }
     )
@@ -401,3 +405,12 @@ def _said_of_keys() -> dict[str, dict[str, str]]:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as said)):
                     found.setdefault(part.name, {})[name] = inspect.cleandoc(said)
     return found
+
+
+def is_scene_file(name: str) -> bool:
+    """Whether a name means a scene and not a source.
+
+    >>> is_scene_file("wing.json"), is_scene_file("wing.p3d.json"), is_scene_file("wing.xyz+q=wing.q")
+    (True, False, False)
+    """
+    return name.endswith(".json") and not name.endswith(".p3d.json")

@@ -13,17 +13,17 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from farfield.errors import DataError, UsageError
-from farfield.otherpictures import ENDINGS, is_other
-from farfield.scene.directions import moderate_camera
+from farfield.pictures.directions import moderate_camera
+from farfield.results.image_files import ENDINGS, is_other
 
 if TYPE_CHECKING:
     from farfield.scene.models import Scene
-    from farfield.volumedata import VolumeDataset
+    from farfield.volume.dataset import VolumeDataset
 
 NUMBER = re.compile(r"%\d*d")
 """The place of a step's number in the name of its picture."""
@@ -219,41 +219,6 @@ def ends_and_middle(steps: Sequence[int]) -> list[int]:
     ([0, 5, 9], [3], [])
     """
     return list(dict.fromkeys([steps[0], steps[len(steps) // 2], steps[-1]])) if steps else []
-
-
-def as_drawn(scene: Scene, film: Film, found: Mapping[str, Any]) -> Scene:
-    """The scene with the time steps, the ranges and the cameras of pictures that were drawn of it (`found` is what the extension
-    says of them): drawn again it gives the same pictures, and of other time steps pictures that go with them."""
-    from farfield.scene.models import Camera, ColorMap
-
-    maps = dict(scene.maps)
-    for name, settled in found["maps"].items():
-        if settled["range"] is not None:
-            old = maps.get(name, ColorMap(field=settled["field"]))
-            maps[name] = ColorMap.model_validate({**dict(old), "range": settled["range"]})
-    change: dict[str, Any] = {"maps": maps, "frames": _as_said(film.frames)}
-    if scene.views:
-        change["views"] = [
-            view.model_copy(update={"camera": Camera.model_validate(drawn["camera"])})
-            for view, drawn in zip(scene.views, found["views"], strict=True)
-        ]
-    else:
-        change["camera"] = Camera.model_validate(found["camera"])
-    return scene.model_copy(update=change)
-
-
-def _as_said(frames: Mapping[str, list[int | None]] | None) -> str | list[int] | None:
-    """As a scene has them.
-
-    >>> _as_said({"slice": [0, None, 2]}), _as_said({"slice": [1, 9, None]}), _as_said({"list": [3, 7]}), _as_said(None)
-    ('0::2', '1:9', [3, 7], None)
-    """
-    if frames is None:
-        return None
-    if "list" in frames:
-        return [n for n in frames["list"] if n is not None]
-    ends = ["" if n is None else str(n) for n in frames["slice"]]
-    return ":".join(ends if ends[2] else ends[:2])
 
 
 def _parsed(text: str) -> dict[str, list[int | None]]:

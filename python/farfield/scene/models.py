@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from farfield.definitions import checked
+from farfield.dataset.field_names import field_names
 from farfield.errors import FarfieldError
-from farfield.names import field_names
-from farfield.scene.directions import length, line_width, pointing, within_reach
+from farfield.flow.definitions import checked
+from farfield.flow.grid_surfaces import parse_surface
+from farfield.pictures.directions import length, line_width, pointing, within_reach
 from farfield.scene.films import read_frames
-from farfield.surfaces import parse_surface
 
 Vector = tuple[float, float, float]
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -26,13 +26,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from farfield import sources
-from farfield.dates import moments_of
 from farfield.errors import UnknownName, UsageError
-from farfield.lines import MOST_STEPS
-from farfield.scene.colors import DIVERGING, SEQUENTIAL, diverges, find_color, how_to_color, is_map, lut, rgb
+from farfield.flow.grid_surfaces import parse_surface
+from farfield.pictures.colors import DIVERGING, SEQUENTIAL, diverges, find_color, how_to_color, is_map, lut, rgb
+from farfield.pictures.directions import moderate, moderate_camera
+from farfield.pictures.signed_fields import has_sign
+from farfield.results.lines import MOST_STEPS
+from farfield.runtime.settings import Settings
 from farfield.scene.defaults import first_scalar
-from farfield.scene.directions import moderate, moderate_camera
 from farfield.scene.models import (
     OF_PARTICLES,
     OF_STREAKLINES,
@@ -52,9 +53,9 @@ from farfield.scene.models import (
     Volume,
     Walls,
 )
-from farfield.scene.signs import has_sign
-from farfield.settings import Settings
-from farfield.surfaces import parse_surface
+from farfield.sources.parsing import parse
+from farfield.sources.source import Source
+from farfield.times.dates import moments_of
 
 CENTERS = {"pressure_coefficient": 0.0, "entropy": 0.0}
 """Reference values of signed fields where no dataset says them (lines drawn from a file alone)."""
@@ -78,7 +79,7 @@ def to_native(
     scene: Scene,
     settings: Settings,
     info: Mapping[str, Any] | None = None,
-    source: sources.Source | None = None,
+    source: Source | None = None,
     volume: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
@@ -179,11 +180,11 @@ def is_colored(scene: Scene) -> bool:
 
 
 def _source(
-    scene: Scene, settings: Settings, known: sources.Source | None, options: Mapping[str, Any]
+    scene: Scene, settings: Settings, known: Source | None, options: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     if scene.source is None:
         return None
-    found = known or sources.parse(scene.source)
+    found = known or parse(scene.source)
     # An open dataset knows where its own cache is.
     kept = found.options.get("cache_dir") or str(settings["cache_dir"])
     settled = found.options.get("settled") or settings.definitions()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield import once
-from farfield.errors import AccessError, DataError, MemoryLimitError, UnknownName, UsageError
-from farfield.missing import ranges_of
-from farfield.scene.colors import DIVERGING, SEQUENTIAL, find_color, how_to_color
-from farfield.scene.directions import FAR
-from farfield.scene.fills import SATURATED, cleared, fills, said, without
+from farfield.errors import AccessError, DataError, UnknownName, UsageError
+from farfield.pictures.colors import DIVERGING, SEQUENTIAL, find_color, how_to_color
+from farfield.pictures.directions import FAR
+from farfield.pictures.fill_values import SATURATED, cleared, fills, said, without
+from farfield.pictures.sampled_values import LARGEST, PIECE, Values, around, mean_range, read_box, rising, sample
+from farfield.pictures.signed_fields import reach_of_signed
+from farfield.runtime import run_context
 from farfield.scene.models import (
     Camera,
     ColorMap,
@@ -30,18 +30,13 @@ from farfield.scene.models import (
     Volume,
     Walls,
 )
-from farfield.scene.sampling import LARGEST, PIECE, Values, around, mean_range, read_box, rising, sample
-from farfield.scene.signs import OVERSHOOT, has_sign, is_hounsfield, is_signed
-from farfield.volume.description import as_stored
+from farfield.volume.formats.description import as_stored
+from farfield.volume.missing_values import ranges_of
 
 if TYPE_CHECKING:
-    from farfield.progress import Report
     from farfield.scene.models import Drawn
-    from farfield.settings import Settings
-    from farfield.volume.options import Options
-    from farfield.volumedata import VolumeDataset
-    from farfield.volumenative import Native
-    from farfield.volumevalues import VolumeChannel
+    from farfield.volume.dataset import VolumeDataset
+    from farfield.volume.values import VolumeChannel
 
 CMAP = "inferno"
 """Dark where there is little, bright where there is much, so that what is dense stands out of what is around it."""
@@ -151,12 +146,16 @@ def settled(
         channel = next(c for c in volume.channels if c.name == name)
         none = fills(found, whole=is_whole(channel))
         if unseen := [v for v in none if v not in SATURATED]:
-            once.remark(volume.path, said(name, unseen))
+            run_context.remark(volume.path, said(name, unseen))
         known = without(found, none)
         # A scene does not say with which options its source is opened: drawn without them it stays clear.
-        if volume._options.missing is not None:
+        if volume._opening.options.missing is not None:
             factor, offset = channel.scale or (1.0, 0.0)
-            ends = {as_stored(end, channel.dtype.name) for ends in ranges_of(volume._options.missing) for end in ends}
+            ends = {
+                as_stored(end, channel.dtype.name)
+                for ends in ranges_of(volume._opening.options.missing)
+                for end in ends
+            }
             none += [factor * end + offset for end in sorted(ends)]
         return known, none
 
@@ -403,62 +402,6 @@ def _full(dtype: np.dtype[Any]) -> tuple[float, float]:
         return (0.0, 1.0)
     known = np.iinfo(dtype)
     return (float(known.min), float(known.max))
-
-
-@contextlib.contextmanager
-def to_look_at(
-    source: str, settings: Settings, options: Mapping[str, Any] | Options | None, progress: bool | Report | None
-) -> Iterator[VolumeDataset]:
-    """Opens a volume to find out what a scene leaves open: what is looked at are arrays that nobody charges, so its pages have half
-    of the limit, where that is enough for them.
-    """
-    from farfield.volumedata import open_volume
-
-    with open_volume(source, settings, options=options, progress=progress) as opened:
-        whole = opened.memory_limit
-        with contextlib.suppress(MemoryLimitError):
-            opened.set_memory_limit(whole // 2)
-            opened._native = cast("Native", _Sparing(opened._native, whole))
-        yield opened
-
-
-class _Sparing:
-    """A volume of the extension with half of its limit, until that is too little."""
-
-    def __init__(self, native: Native, whole: int) -> None:
-        self._native = native
-        self._whole = whole
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._native, name)
-
-    def read_box(self, *asked: Any) -> NDArray[Any]:
-        try:
-            return self._native.read_box(*asked)
-        except MemoryLimitError:
-            # What is wrong with all of it is said of the limit that was given.
-            self._native.set_memory_limit(self._whole)
-            return self._native.read_box(*asked)
-
-
-def reach_of_signed(volume: VolumeDataset, name: str, values: Values) -> float | None:
-    """How far values reach from zero where they lie on both sides of it and zero means something; None elsewhere."""
-    channel = next(c for c in volume.channels if c.name == name)
-    limits = channel.limits is not None and channel.limits[0] < channel.limits[1]
-    if limits or not values.size or not has_sign(name, channel.units) or is_hounsfield(values):
-        return None
-    low, high = (float(v) for v in np.percentile(values, (0.5, 99.5)))
-    if not is_signed(low, high):
-        # Of a map of effects nearly all may be zero.
-        low, high = float(values.min()), float(values.max())
-        middle = float(np.median(values))
-        if not is_signed(low, high) or abs(middle) > OVERSHOOT * max(-low, high) or (values != middle).mean() > 0.5:
-            return None
-        seen = values[values != middle]
-        low, high = (float(v) for v in np.percentile(seen, (0.5, 99.5)))
-        if not is_signed(low, high):
-            return None
-    return max(-low, high)
 
 
 def _far_from_zero(sizes: Values) -> list[tuple[float, float]]:

@@ -7,7 +7,7 @@ use field::series::SeriesFiles;
 use std::sync::atomic::AtomicI64;
 
 /// Five steps over a steady grid, and the input of the first `count` of them, with a file each.
-fn series(dir: &Folder, count: usize) -> ConvertInput {
+fn series(dir: &TestDir, count: usize) -> ConvertInput {
     let mut case = case(&[[13, 9, 8], [6, 6, 1]], DType::Float32, 3);
     let catalog = &mut case.input.catalog;
     catalog.times = (0..count).map(|n| n as f64 * 0.5).collect();
@@ -24,12 +24,12 @@ fn series(dir: &Folder, count: usize) -> ConvertInput {
                     bytes.extend(turned);
                 }
             }
-            let memory = Memory { bytes: Arc::new(bytes), ..memory.clone() };
+            let memory = MemoryValues { bytes: Arc::new(bytes), ..memory.clone() };
             case.input.arrays[z][a] = ArraySource { rows: Arc::new(memory), steps };
         }
     }
     let file = |name: String| {
-        let path = dir.join(&name);
+        let path = dir.path(&name);
         if !path.exists() {
             std::fs::write(&path, &name).unwrap();
         }
@@ -46,14 +46,14 @@ fn series(dir: &Folder, count: usize) -> ConvertInput {
 
 #[test]
 fn cut_anywhere_it_is_the_old_store_or_the_new_one() {
-    let dir = Folder::new("append");
+    let dir = TestDir::new("append");
     let (few, all) = (series(&dir, 2), series(&dir, 5));
-    let dst = dir.join("s.zarr");
+    let dst = dir.path("s.zarr");
     for codec in [Codec::None, Codec::Zstd { level: 1 }] {
         let o = options(4, Layout::Cubed, codec);
-        convert(&all, &dir.join("whole"), &ConvertOptions { overwrite: true, ..o.clone() }, &free, &mut |_| true)
+        convert(&all, &dir.path("whole"), &ConvertOptions { overwrite: true, ..o.clone() }, &free, &mut |_| true)
             .unwrap();
-        let whole = digest(&dir.join("whole"));
+        let whole = digest(&dir.path("whole"));
         std::fs::remove_dir_all(&dst).ok();
         convert(&few, &dst, &o, &free, &mut |_| true).unwrap();
         let old = digest(&dst);
@@ -78,25 +78,25 @@ fn cut_anywhere_it_is_the_old_store_or_the_new_one() {
             if now == whole {
                 // It was committed, and only what is beside it was not removed yet.
                 assert!(add(&Disk::default()).unwrap().steps.is_empty());
-                assert!(!dir.join("s.zarr.partial").exists());
+                assert!(!dir.path("s.zarr.partial").exists());
                 std::fs::remove_dir_all(&dst).unwrap();
                 convert(&few, &dst, &o, &free, &mut |_| true).unwrap();
             } else if fuse % 2 == 0 {
-                std::fs::remove_dir_all(dir.join("s.zarr.partial")).ok();
+                std::fs::remove_dir_all(dir.path("s.zarr.partial")).ok();
             }
             fuse += 1 + fuse / 16;
         }
         assert!(cuts > 20, "{cuts}");
-        assert!(digest(&dst) == whole && !dir.join("s.zarr.partial").exists());
+        assert!(digest(&dst) == whole && !dir.path("s.zarr.partial").exists());
     }
 }
 
 /// What another conversion left beside the store is not taken for a part of this one.
 #[test]
 fn leftovers_of_another_conversion_are_not_used() {
-    let dir = Folder::new("leftovers");
+    let dir = TestDir::new("leftovers");
     let (few, all) = (series(&dir, 2), series(&dir, 5));
-    let (dst, o) = (dir.join("s.zarr"), options(4, Layout::Cubed, Codec::None));
+    let (dst, o) = (dir.path("s.zarr"), options(4, Layout::Cubed, Codec::None));
     convert(&few, &dst, &o, &free, &mut |_| true).unwrap();
     // All five steps anew, given up half way: its units have other numbers.
     let mut calls = 0;
@@ -105,10 +105,10 @@ fn leftovers_of_another_conversion_are_not_used() {
         calls += 1;
         calls < 8
     });
-    assert!(matches!(stopped, Err(FieldError::Interrupted)) && dir.join("s.zarr.partial").exists());
+    assert!(matches!(stopped, Err(FieldError::Interrupted)) && dir.path("s.zarr.partial").exists());
     append(&all, &dst, &o, AskedPages::default(), &free, &mut |_| true).unwrap();
-    convert(&all, &dir.join("whole"), &o, &free, &mut |_| true).unwrap();
-    assert!(digest(&dst) == digest(&dir.join("whole")));
+    convert(&all, &dir.path("whole"), &o, &free, &mut |_| true).unwrap();
+    assert!(digest(&dst) == digest(&dir.path("whole")));
     // A shard that is gone is found out, and the old store stays.
     convert(&few, &dst, &replace, &free, &mut |_| true).unwrap();
     std::fs::remove_file(dst.join("zone1/density/c.0.0.0.0")).unwrap();

@@ -7,25 +7,26 @@ mod whole;
 
 use super::*;
 use field::boxes::{cells, BoxPyramid, Xyz};
-use field::catalog::{ArrayInfo, DType, FlowHeader, Role, Tally, ZoneInfo};
+use field::catalog::{ArrayInfo, DType, FlowHeader, ReadCounter, Role, ZoneInfo};
 use field::store::{Register, Store, StoreRows, ZoneIds};
 use pager::error::PageErrorKind;
 use pager::id::{ArrayId, PageId, SourceId};
-use pager::map::{Located, PageMap, Target};
+use pager::map::{ExtentTarget, Located, PageMap};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
+use testing::TestDir;
 
 /// Values `[step][c][k][j][i]` in memory.
 #[derive(Clone)]
-struct Memory {
+struct MemoryValues {
     dims: [usize; 3],
     components: usize,
     size: usize,
     bytes: Arc<Vec<u8>>,
-    tally: Arc<Tally>,
+    tally: Arc<ReadCounter>,
 }
 
-impl Rows for Memory {
+impl RowReader for MemoryValues {
     fn read_rows(
         &self,
         step: usize,
@@ -40,7 +41,7 @@ impl Rows for Memory {
         self.tally.add(out.len() as u64);
         Ok(())
     }
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &ReadCounter {
         &self.tally
     }
 }
@@ -52,13 +53,13 @@ fn random(seed: &mut u64) -> u64 {
     *seed
 }
 
-struct Case {
+struct ConvertCase {
     input: ConvertInput,
-    memory: Vec<Vec<Memory>>,
+    memory: Vec<Vec<MemoryValues>>,
 }
 
 /// A dataset of zones of `dims`, two steps of density, momentum and energy over a steady grid with holes and NaN.
-fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
+fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> ConvertCase {
     let mut seed = 0x9e37_79b9_7f4a_7c15;
     let array = |name: &str, role, components, dtype| ArrayInfo {
         name: name.into(),
@@ -112,7 +113,7 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
                     _ => bytes.extend_from_slice(&(if r.is_multiple_of(211) { f64::NAN } else { x }).to_ne_bytes()),
                 }
             }
-            of_zone.push(Memory {
+            of_zone.push(MemoryValues {
                 dims,
                 components: a.components,
                 size: a.dtype.size(),
@@ -132,30 +133,9 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> Case {
         );
         memory.push(of_zone);
     }
-    Case {
+    ConvertCase {
         input: ConvertInput { catalog, arrays, files: Vec::new(), series: SeriesFiles::default(), made: String::new() },
         memory,
-    }
-}
-
-/// A folder that goes away.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let p = std::env::temp_dir().join(format!("ff-convert-{name}-{}", std::process::id()));
-        std::fs::remove_dir_all(&p).ok();
-        std::fs::create_dir_all(&p).unwrap();
-        Self(p)
-    }
-    fn join(&self, n: &str) -> PathBuf {
-        self.0.join(n)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
     }
 }
 
@@ -186,12 +166,12 @@ fn digest(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// A pager that reads at once and forgets.
 #[derive(Default)]
-struct Plain {
+struct MemoryRegistrar {
     files: Vec<PathBuf>,
     maps: Vec<Arc<dyn PageMap>>,
 }
 
-impl Register for Plain {
+impl Register for MemoryRegistrar {
     fn add_file(&mut self, path: &Path) -> SourceId {
         self.files.push(path.to_owned());
         SourceId(self.files.len() as u32 - 1)
@@ -202,7 +182,7 @@ impl Register for Plain {
     }
 }
 
-impl Plain {
+impl MemoryRegistrar {
     fn page(&self, id: PageId) -> Result<Vec<u8>, PageErrorKind> {
         let map = &self.maps[id.array.0 as usize];
         let mut have: Option<(PageId, Vec<u8>)> = None;
@@ -219,8 +199,8 @@ impl Plain {
                     for s in segments {
                         let path = &self.files[s.source.0 as usize];
                         let to = match s.to {
-                            Target::Frame(at) => &mut frame[at..at + s.len],
-                            Target::Encoded(at) => &mut encoded[at..at + s.len],
+                            ExtentTarget::Frame(at) => &mut frame[at..at + s.len],
+                            ExtentTarget::Encoded(at) => &mut encoded[at..at + s.len],
                         };
                         let file = std::fs::File::open(path).map_err(|_| PageErrorKind::Missing)?;
                         file.read_exact_at(to, s.offset).map_err(|_| PageErrorKind::Short {
@@ -237,14 +217,14 @@ impl Plain {
 }
 
 /// Every value through the page maps equals the source's; every limit and box equals brute force.
-fn check_store(case: &Case, path: &Path) {
+fn check_store(case: &ConvertCase, path: &Path) {
     let store = Store::open(path).unwrap();
     assert_eq!(
         field::store::metadata::catalog_value(&store.root.catalog),
         field::store::metadata::catalog_value(&case.input.catalog)
     );
     assert!(Store::is_store(path));
-    let mut pager = Plain::default();
+    let mut pager = MemoryRegistrar::default();
     let ids = store.register(&mut pager);
     for (z, zone) in store.zones.iter().enumerate() {
         for (a, layout) in zone.arrays.iter().enumerate() {
@@ -303,7 +283,7 @@ fn check_store(case: &Case, path: &Path) {
     assert!(v.is_ok(), "{:?}", v.problems);
 }
 
-fn check_levels(case: &Case, pager: &Plain, ids: &[ZoneIds], store: &Store, z: usize) {
+fn check_levels(case: &ConvertCase, pager: &MemoryRegistrar, ids: &[ZoneIds], store: &Store, z: usize) {
     let zone = &store.zones[z];
     let p = zone.paging;
     for (a, levels) in ids[z].ranges.iter().enumerate() {

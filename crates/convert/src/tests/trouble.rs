@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 #[test]
 fn killed_anywhere_it_resumes_to_the_same_bytes() {
-    let dir = Folder::new("kill");
+    let dir = TestDir::new("kill");
     let c = case(&[[20, 19, 18], [12, 5, 7], [6, 6, 6]], DType::Float32, 3);
-    let dst = dir.join("s.zarr");
+    let dst = dir.path("s.zarr");
     for (codec, overwrite) in [(Codec::None, false), (Codec::Lz4, true)] {
         let o = ConvertOptions { memory_limit: 64 << 20, overwrite, ..options(4, Layout::Cubed, codec) };
         convert(&c.input, &dst, &o, &free, &mut |_| true).unwrap();
@@ -28,7 +28,7 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
             std::fs::remove_dir_all(&dst).unwrap();
             None
         };
-        let keep = dir.join("old.zarr");
+        let keep = dir.path("old.zarr");
         if overwrite {
             std::fs::remove_dir_all(&keep).ok();
             copy(&dst, &keep);
@@ -60,7 +60,7 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
                 }
             }
             assert!(digest(&dst) == whole, "round {round}");
-            assert!(!dir.join("s.zarr.partial").exists());
+            assert!(!dir.path("s.zarr.partial").exists());
             std::fs::remove_dir_all(&dst).unwrap();
             if overwrite {
                 copy(&keep, &dst);
@@ -81,21 +81,21 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn targets_and_resumption_are_guarded() {
-    let dir = Folder::new("guard");
-    let source = dir.join("source");
+    let dir = TestDir::new("guard");
+    let source = dir.path("source");
     std::fs::write(&source, b"1").unwrap();
     let mut c = case(&[[9, 8, 7]], DType::Float32, 3);
-    let first = dir.join("first");
+    let first = dir.path("first");
     std::fs::write(&first, b"1").unwrap();
     c.input.files = vec![first, source.clone()];
-    let dst = dir.join("s.zarr");
+    let dst = dir.path("s.zarr");
     let o = options(4, Layout::Cubed, Codec::None);
     let again = |o: &ConvertOptions, input: &ConvertInput| convert(input, &dst, o, &free, &mut |_| true);
     // Cancelled half way: nothing there but what resumes.
     let calls = AtomicU32::new(0);
     let e = convert(&c.input, &dst, &o, &free, &mut |_| calls.fetch_add(1, Ordering::SeqCst) < 2).unwrap_err();
     assert!(matches!(e, FieldError::Interrupted));
-    assert!(!dst.exists() && dir.join("s.zarr.partial").exists());
+    assert!(!dst.exists() && dir.path("s.zarr.partial").exists());
     let resume = ConvertOptions { resume: true, ..o.clone() };
     let e = again(&ConvertOptions { page: 8, ..resume.clone() }, &c.input).unwrap_err();
     assert!(e.to_string().contains("other options"), "{e}");
@@ -107,19 +107,19 @@ fn targets_and_resumption_are_guarded() {
     // There already.
     let e = again(&o, &c.input).unwrap_err();
     assert!(e.to_string().contains("--overwrite"), "{e}");
-    assert!(!dir.join("s.zarr.partial").exists());
+    assert!(!dir.path("s.zarr.partial").exists());
     assert_eq!(again(&resume, &c.input).unwrap().resumed_units, 4 + 2);
     let e = again(&ConvertOptions { codec: Codec::Lz4, ..resume.clone() }, &c.input).unwrap_err();
     assert!(e.to_string().contains("other options"), "{e}");
     // A folder that is no store is not replaced.
-    std::fs::create_dir(dir.join("mine")).unwrap();
-    std::fs::write(dir.join("mine/thesis.tex"), b"x").unwrap();
+    std::fs::create_dir(dir.path("mine")).unwrap();
+    std::fs::write(dir.path("mine/thesis.tex"), b"x").unwrap();
     let e =
-        convert(&c.input, &dir.join("mine"), &ConvertOptions { overwrite: true, ..o.clone() }, &free, &mut |_| true)
+        convert(&c.input, &dir.path("mine"), &ConvertOptions { overwrite: true, ..o.clone() }, &free, &mut |_| true)
             .unwrap_err();
     assert!(e.to_string().contains("no Zarr store"), "{e}");
     // Two at once: the second fails while the first works.
-    let other = dir.join("two.zarr");
+    let other = dir.path("two.zarr");
     let mut second = None;
     convert(&c.input, &other, &o, &free, &mut |_| {
         if second.is_none() {
@@ -131,46 +131,46 @@ fn targets_and_resumption_are_guarded() {
     assert!(second.unwrap().contains("is running"));
     assert!(digest(&other) == digest(&dst));
     // The source changes while it is read.
-    let e = convert(&c.input, &dir.join("three.zarr"), &o, &free, &mut |_| std::fs::write(&source, b"333").is_ok())
+    let e = convert(&c.input, &dir.path("three.zarr"), &o, &free, &mut |_| std::fs::write(&source, b"333").is_ok())
         .unwrap_err();
     let which = source.display().to_string();
     assert!(e.to_string().contains("changed while") && e.to_string().contains(&which), "{e}");
-    assert!(!dir.join("three.zarr").exists());
+    assert!(!dir.path("three.zarr").exists());
     // A charge that is refused.
     let refuse = |n: u64| -> Result<Box<dyn Any>, FieldError> {
         Err(FieldError::LimitTooSmall { limit: 1, needs: n, what: "x".into() })
     };
-    assert!(convert(&c.input, &dir.join("four.zarr"), &o, &refuse, &mut |_| true).is_err());
+    assert!(convert(&c.input, &dir.path("four.zarr"), &o, &refuse, &mut |_| true).is_err());
     // What a dry run says.
     let d = dry_run(&c.input, &dst, &o, &free).unwrap();
     let real: u64 = digest(&dst).values().map(|v| v.len() as u64).sum();
     assert!(d.store_bytes > real * 7 / 10 && d.store_bytes < real * 14 / 10, "{d:?} {real}");
-    let made = convert(&c.input, &dir.join("five.zarr"), &o, &free, &mut |_| true).unwrap();
+    let made = convert(&c.input, &dir.path("five.zarr"), &o, &free, &mut |_| true).unwrap();
     assert_eq!((d.shards, d.pages), (made.units, made.pages));
     let padding = made.padded_bytes as f64 / made.source_bytes as f64;
     assert_eq!((d.padding_disk, d.source_bytes), (padding, made.source_bytes));
 }
 
 /// The same input with other values in other files: what a catalog cannot tell apart.
-fn with_other_values(c: &Case, files: Vec<PathBuf>) -> Case {
+fn with_other_values(c: &ConvertCase, files: Vec<PathBuf>) -> ConvertCase {
     let mut memory = c.memory.clone();
     for m in memory.iter_mut().flatten().filter(|m| m.size == 4 && m.components == 1) {
         let bytes = m.bytes.iter().map(|b| b ^ 1).collect();
-        *m = Memory { bytes: Arc::new(bytes), ..m.clone() };
+        *m = MemoryValues { bytes: Arc::new(bytes), ..m.clone() };
     }
     let arrays = c.input.arrays.iter().zip(&memory).map(|(sources, zone)| {
         let each = sources.iter().zip(zone);
         each.map(|(s, m)| ArraySource { rows: Arc::new(m.clone()), steps: s.steps }).collect()
     });
-    Case { input: ConvertInput { arrays: arrays.collect(), files, ..c.input.clone() }, memory }
+    ConvertCase { input: ConvertInput { arrays: arrays.collect(), files, ..c.input.clone() }, memory }
 }
 
 #[test]
 fn a_store_of_another_source_is_not_taken_for_done() {
-    let dir = Folder::new("another");
+    let dir = TestDir::new("another");
     let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let source = |name: &str, at: std::time::SystemTime| {
-        let path = dir.join(name);
+        let path = dir.path(name);
         std::fs::write(&path, b"values").unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
         path
@@ -178,29 +178,29 @@ fn a_store_of_another_source_is_not_taken_for_done() {
     let mut one = case(&[[9, 8, 7]], DType::Float32, 3);
     one.input.files = vec![source("one", long_ago)];
     let two = with_other_values(&one, vec![source("two", long_ago)]);
-    let dst = dir.join("s.zarr");
+    let dst = dir.path("s.zarr");
     let o = options(4, Layout::Cubed, Codec::None);
     let resume = ConvertOptions { resume: true, ..o.clone() };
     let both = ConvertOptions { overwrite: true, ..resume.clone() };
-    let again = |o: &ConvertOptions, c: &Case| convert(&c.input, &dst, o, &free, &mut |_| true);
+    let again = |o: &ConvertOptions, c: &ConvertCase| convert(&c.input, &dst, o, &free, &mut |_| true);
     again(&o, &one).unwrap();
     let of_one = digest(&dst);
     assert_eq!(again(&resume, &one).unwrap().resumed_units, 6);
     // Of the same name, size and age, but other files.
     let e = again(&resume, &two).unwrap_err();
     assert!(e.to_string().contains("another source") && e.to_string().contains("--overwrite"), "{e}");
-    assert!(digest(&dst) == of_one && !dir.join("s.zarr.partial").exists());
+    assert!(digest(&dst) == of_one && !dir.path("s.zarr.partial").exists());
     assert_eq!(again(&both, &two).unwrap().resumed_units, 0);
     check_store(&two, &dst);
     // Put in the place of the old one, as `mv` and `cp -p` do.
-    std::fs::rename(dir.join("two"), dir.join("one")).unwrap();
-    let two = Case { input: ConvertInput { files: one.input.files.clone(), ..two.input }, ..two };
+    std::fs::rename(dir.path("two"), dir.path("one")).unwrap();
+    let two = ConvertCase { input: ConvertInput { files: one.input.files.clone(), ..two.input }, ..two };
     again(&ConvertOptions { overwrite: true, ..o.clone() }, &two).unwrap();
     let of_two = digest(&dst);
     // Written another time, elsewhere, it is the same.
-    convert(&two.input, &dir.join("t.zarr"), &o, &free, &mut |_| true).unwrap();
-    assert!(digest(&dir.join("t.zarr")) == of_two);
-    std::fs::rename(source("three", long_ago), dir.join("one")).unwrap();
+    convert(&two.input, &dir.path("t.zarr"), &o, &free, &mut |_| true).unwrap();
+    assert!(digest(&dir.path("t.zarr")) == of_two);
+    std::fs::rename(source("three", long_ago), dir.path("one")).unwrap();
     let three = with_other_values(&two, two.input.files.clone());
     assert_eq!(again(&both, &three).unwrap().resumed_units, 0);
     check_store(&three, &dst);
@@ -213,16 +213,16 @@ fn a_store_of_another_source_is_not_taken_for_done() {
     assert_eq!(again(&both, &three).unwrap().resumed_units, 0);
     assert!(digest(&dst) == new);
     // A source that is gone is named.
-    std::fs::remove_file(dir.join("one")).unwrap();
+    std::fs::remove_file(dir.path("one")).unwrap();
     let e = again(&both, &three).unwrap_err();
-    assert!(e.to_string().contains("one") && !dir.join("s.zarr.partial").exists(), "{e}");
+    assert!(e.to_string().contains("one") && !dir.path("s.zarr.partial").exists(), "{e}");
 }
 
 #[test]
 fn what_somebody_else_put_in_the_folder_stays() {
-    let dir = Folder::new("stranger");
+    let dir = TestDir::new("stranger");
     let c = case(&[[9, 8, 7]], DType::Float32, 3);
-    let (dst, partial) = (dir.join("s.zarr"), dir.join("s.zarr.partial"));
+    let (dst, partial) = (dir.path("s.zarr"), dir.path("s.zarr.partial"));
     let o = options(4, Layout::Cubed, Codec::None);
     std::fs::create_dir_all(partial.join("mine")).unwrap();
     std::fs::write(partial.join("mine/thesis.tex"), b"x").unwrap();
@@ -232,7 +232,7 @@ fn what_somebody_else_put_in_the_folder_stays() {
         assert!(!dst.exists() && digest(&partial).len() == 1);
     }
     // What comes while it works stays, too, and is found when the work is gone on with.
-    std::fs::rename(&partial, dir.join("elsewhere")).unwrap();
+    std::fs::rename(&partial, dir.path("elsewhere")).unwrap();
     let stop = convert(&c.input, &dst, &o, &free, &mut |_| false);
     assert!(matches!(stop, Err(FieldError::Interrupted)));
     std::fs::write(partial.join("notes"), b"x").unwrap();
@@ -251,11 +251,11 @@ fn what_somebody_else_put_in_the_folder_stays() {
 #[test]
 fn two_that_need_one_index_wait_for_each_other() {
     use std::sync::mpsc::channel;
-    let dir = Folder::new("waits");
+    let dir = TestDir::new("waits");
     let c = case(&[[23, 18, 9], [5, 4, 1]], DType::Float32, 3);
     let pages = field::store::layout::choose_pages(&c.input.catalog, 8, Layout::Cubed);
-    let build = |name: &str, progress: &mut dyn FnMut(Progress) -> bool| {
-        build_index(&c.input, &pages, &dir.join(name), 64 << 20, 2, &free, progress)
+    let build = |name: &str, progress: &mut dyn FnMut(PieceProgress) -> bool| {
+        build_index(&c.input, &pages, &dir.path(name), 64 << 20, 2, &free, progress)
     };
     build("alone", &mut |_| true).unwrap();
     let (working, is_working) = channel();
@@ -292,15 +292,15 @@ fn two_that_need_one_index_wait_for_each_other() {
     // It took what the first had made.
     let second = second.unwrap();
     assert!(second.resumed_units == second.units && second.units > 0);
-    assert!(digest(&dir.join("index")) == digest(&dir.join("alone")));
-    assert!(!dir.join("index.partial").exists());
+    assert!(digest(&dir.path("index")) == digest(&dir.path("alone")));
+    assert!(!dir.path("index.partial").exists());
 }
 
 #[test]
 fn a_shard_that_was_cut_off_is_named() {
-    let dir = Folder::new("cut");
+    let dir = TestDir::new("cut");
     let c = case(&[[9, 8, 7]], DType::Float32, 3);
-    let dst = dir.join("s.zarr");
+    let dst = dir.path("s.zarr");
     convert(&c.input, &dst, &options(4, Layout::Cubed, Codec::None), &free, &mut |_| true).unwrap();
     let path = dst.join("zone1/density/c.1.0.0.0");
     let whole = std::fs::metadata(&path).unwrap().len();
@@ -316,9 +316,9 @@ fn a_shard_that_was_cut_off_is_named() {
 /// Each page lies in a frame of whole pages of the system.
 #[test]
 fn small_pages_are_padded_in_memory() {
-    let dir = Folder::new("padding");
+    let dir = TestDir::new("padding");
     let c = case(&[[17, 17, 17]], DType::Float32, 3);
-    let d = dry_run(&c.input, &dir.join("s.zarr"), &options(4, Layout::Cubed, Codec::None), &free).unwrap();
+    let d = dry_run(&c.input, &dir.path("s.zarr"), &options(4, Layout::Cubed, Codec::None), &free).unwrap();
     let page = d.page_boxes[0];
     let count: usize = page.iter().map(|n| 17usize.div_ceil(*n)).product();
     let scalar = page.iter().product::<usize>() * 4;
@@ -330,7 +330,7 @@ fn small_pages_are_padded_in_memory() {
     // Where a page fills its frames nothing is added.
     let d = dry_run(
         &case(&[[32, 32, 32]], DType::Float32, 3).input,
-        &dir.join("t"),
+        &dir.path("t"),
         &options(16, Layout::Cubed, Codec::None),
         &free,
     );
@@ -341,10 +341,10 @@ fn small_pages_are_padded_in_memory() {
 /// Every bit of every file is vouched for; what the page maps read from a damaged store is right or an error.
 #[test]
 fn every_damage_is_found() {
-    let dir = Folder::new("damage");
+    let dir = TestDir::new("damage");
     let c = case(&[[9, 8, 7], [5, 5, 1]], DType::Float32, 3);
     for codec in CODECS {
-        let dst = dir.join("s.zarr");
+        let dst = dir.path("s.zarr");
         convert(
             &c.input,
             &dst,
@@ -394,9 +394,9 @@ fn every_damage_is_found() {
 fn a_validation_takes_what_memory_there_is() {
     use crate::check::check_store;
     use std::sync::atomic::AtomicU64;
-    let dir = Folder::new("validate");
+    let dir = TestDir::new("validate");
     let c = case(&[[20, 19, 18], [12, 5, 7]], DType::Float32, 3);
-    let dst = dir.join("s.zarr");
+    let dst = dir.path("s.zarr");
     convert(&c.input, &dst, &options(4, Layout::Cubed, Codec::Lz4), &free, &mut |_| true).unwrap();
     for name in ["zone2/density/c.0.0.0.0", "zone1/momentum/c.1.0.0.0.0"] {
         let mut bytes = std::fs::read(dst.join(name)).unwrap();
@@ -432,9 +432,9 @@ fn a_validation_takes_what_memory_there_is() {
 }
 
 /// No page comes out wrong.
-fn read_or_fail(c: &Case, path: &Path) {
+fn read_or_fail(c: &ConvertCase, path: &Path) {
     let Ok(store) = Store::open(path) else { return };
-    let mut pager = Plain::default();
+    let mut pager = MemoryRegistrar::default();
     let ids = store.register(&mut pager);
     for (z, zone) in store.zones.iter().enumerate() {
         for (a, layout) in zone.arrays.iter().enumerate() {
@@ -460,10 +460,10 @@ fn read_or_fail(c: &Case, path: &Path) {
 #[test]
 fn a_folder_that_may_not_be_opened_is_said_at_once() {
     use std::os::unix::fs::PermissionsExt;
-    let dir = Folder::new("denied");
+    let dir = TestDir::new("denied");
     let c = case(&[[5, 4, 3]], DType::Float32, 1);
-    let dst = dir.join("s.zarr");
-    let partial = dir.join("s.zarr.partial");
+    let dst = dir.path("s.zarr");
+    let partial = dir.path("s.zarr.partial");
     std::fs::create_dir_all(&partial).unwrap();
     std::fs::set_permissions(&partial, PermissionsExt::from_mode(0o311)).unwrap();
     let error = std::thread::scope(|s| {

@@ -6,7 +6,7 @@ use field::uniform::Uniform;
 const GRID: Uniform = Uniform { origin: [0.1, -2.0, 1.0 / 3.0], spacing: [0.1, -0.25, 1.0 / 7.0] };
 
 /// A case whose coordinates are [`GRID`]'s but that of component and point `moved`, which is one unit in the last place off.
-fn gridded(dims: [usize; 3], dtype: DType, moved: Option<(usize, usize)>) -> Case {
+fn gridded(dims: [usize; 3], dtype: DType, moved: Option<(usize, usize)>) -> ConvertCase {
     let mut case = case(&[dims], dtype, 3);
     let points: usize = dims.iter().product();
     let mut bytes = Vec::new();
@@ -27,7 +27,7 @@ fn gridded(dims: [usize; 3], dtype: DType, moved: Option<(usize, usize)>) -> Cas
     case
 }
 
-fn found(case: &Case, path: &Path, options: &ConvertOptions) -> Option<Uniform> {
+fn found(case: &ConvertCase, path: &Path, options: &ConvertOptions) -> Option<Uniform> {
     convert(&case.input, path, options, &free, &mut |_| true).unwrap();
     let store = Store::open(path).unwrap();
     let validation = validated(path).unwrap();
@@ -37,7 +37,7 @@ fn found(case: &Case, path: &Path, options: &ConvertOptions) -> Option<Uniform> 
 
 #[test]
 fn noted_whatever_the_pages() {
-    let dir = Folder::new("uniform");
+    let dir = TestDir::new("uniform");
     let dims = [37, 29, 23];
     for dtype in [DType::Float32, DType::Float64] {
         let case = gridded(dims, dtype, None);
@@ -48,7 +48,7 @@ fn noted_whatever_the_pages() {
                 .enumerate()
         {
             let more = ConvertOptions { memory_limit: limit, workers: n + 1, ..options(page, layout, Codec::None) };
-            all.push(found(&case, &dir.join(&format!("{}-{n}", dtype.name())), &more).expect("it is uniform"));
+            all.push(found(&case, &dir.path(&format!("{}-{n}", dtype.name())), &more).expect("it is uniform"));
         }
         assert!(all.iter().all(|u| *u == all[0]));
         for (c, &count) in dims.iter().enumerate() {
@@ -57,16 +57,16 @@ fn noted_whatever_the_pages() {
             }
         }
         // Out of a store, read by boxes; and for data that stay where they are, with the geometry alone.
-        let store = Store::open(&dir.join(&format!("{}-0", dtype.name()))).unwrap();
+        let store = Store::open(&dir.path(&format!("{}-0", dtype.name()))).unwrap();
         let rows = |a| Arc::new(StoreRows::new(&store, 0, a, 0).unwrap());
         let mut again = case.input.clone();
         for (a, source) in again.arrays[0].iter_mut().enumerate() {
             source.rows = rows(a);
         }
-        let again = Case { input: again, memory: Vec::new() };
-        let copy = dir.join(&format!("{}-copy", dtype.name()));
+        let again = ConvertCase { input: again, memory: Vec::new() };
+        let copy = dir.path(&format!("{}-copy", dtype.name()));
         assert_eq!(found(&again, &copy, &options(8, Layout::Cubed, Codec::Zstd { level: 1 })), Some(all[0]));
-        let index = dir.join(&format!("{}-index", dtype.name()));
+        let index = dir.path(&format!("{}-index", dtype.name()));
         build_index(&case.input, &store.paging(), &index, 64 << 20, 2, &free, &mut |_| true).unwrap();
         assert_eq!(Store::open(&index).unwrap().root.uniform, [Some(all[0])]);
     }
@@ -74,12 +74,12 @@ fn noted_whatever_the_pages() {
 
 #[test]
 fn one_point_is_enough() {
-    let dir = Folder::new("nearly");
+    let dir = TestDir::new("nearly");
     let dims = [9, 8, 7];
     let last = 9 * 8 * 7 - 1;
     for dtype in [DType::Float32, DType::Float64] {
         for (n, moved) in [(0, 40), (1, 3), (1, last), (2, 5), (2, last), (0, last), (0, 4)].into_iter().enumerate() {
-            let path = dir.join(&format!("{}-{n}", dtype.name()));
+            let path = dir.path(&format!("{}-{n}", dtype.name()));
             let case = gridded(dims, dtype, Some(moved));
             assert_eq!(found(&case, &path, &options(4, Layout::Cubed, Codec::None)), None, "{moved:?}");
         }
@@ -90,15 +90,15 @@ fn one_point_is_enough() {
     twice.extend_from_within(..);
     case.memory[0][0].bytes = Arc::new(twice);
     case.input.arrays[0][0] = ArraySource { rows: Arc::new(case.memory[0][0].clone()), steps: 2 };
-    assert_eq!(found(&case, &dir.join("moves"), &options(4, Layout::Cubed, Codec::None)), None);
+    assert_eq!(found(&case, &dir.path("moves"), &options(4, Layout::Cubed, Codec::None)), None);
 }
 
 /// Whoever writes another grid into the root document, checksum and all, is found out.
 #[test]
 fn a_forged_note_is_found() {
-    let dir = Folder::new("forged");
+    let dir = TestDir::new("forged");
     let case = gridded([9, 8, 7], DType::Float32, None);
-    let path = dir.join("store");
+    let path = dir.path("store");
     found(&case, &path, &options(4, Layout::Cubed, Codec::None)).unwrap();
     let mut root = Store::open(&path).unwrap().root;
     let mut other = root.uniform[0].unwrap();

@@ -2,9 +2,9 @@
 
 use super::plan::VolumePlan;
 use super::rows::VolumeInput;
-use crate::commit::{look, make_ready, take_place, Wanted};
+use crate::commit::{look, make_ready, take_place, Resumption};
 use crate::disk::{Disk, Partial};
-use crate::grid::{write_level, Grid, Order};
+use crate::grid::{write_level, LevelRows, Order};
 use crate::pipeline::Places;
 use crate::record::Record;
 use field::error::FieldError;
@@ -20,7 +20,7 @@ use std::path::Path;
 /// Whether there is anything to do.
 pub(super) enum Begun {
     /// Work in this folder, on files that are these.
-    Work(Partial, Made),
+    Work(Partial, VolumeSourceFiles),
     /// The target is what it would become.
     Done {
         /// Bytes of its shards.
@@ -29,12 +29,12 @@ pub(super) enum Begun {
 }
 
 /// What a volume is made of.
-pub(super) struct Made {
+pub(super) struct VolumeSourceFiles {
     files: Vec<FileIdentity>,
     folders: Digest,
 }
 
-impl Made {
+impl VolumeSourceFiles {
     fn of(input: &VolumeInput, go_on: &mut dyn FnMut() -> bool) -> Result<Self, FieldError> {
         let folders = VolumeFiles { files: Vec::new(), folders: input.folders.clone() };
         Ok(Self { files: identities(&input.files)?, folders: folders.of_folders(go_on)? })
@@ -53,7 +53,7 @@ impl Made {
 }
 
 /// The root without what is known at the end.
-fn unfinished(plan: &VolumePlan<'_>, made: &Made) -> VolumeRoot {
+fn unfinished(plan: &VolumePlan<'_>, made: &VolumeSourceFiles) -> VolumeRoot {
     VolumeRoot { source: made.digest().to_string(), ..plan.root.clone() }
 }
 
@@ -72,7 +72,7 @@ pub(super) fn begin(
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
-    let made = Made::of(plan.input, go_on)?;
+    let made = VolumeSourceFiles::of(plan.input, go_on)?;
     let root = unfinished(plan, &made);
     let partial = Partial::lock(disk, dst, None)?;
     // From here on nobody else changes the target.
@@ -112,7 +112,7 @@ fn prepare(
     let folders = levels.iter().map(|n| &**n).chain(plan.layout.ranges().map(|a| &*a.path)).collect::<Vec<_>>();
     let document = plan_document(root);
     let needs = plan.needs();
-    make_ready(disk, partial, &Wanted { document, folders: &folders, needs, resume: options.resume, anew: false })?;
+    make_ready(disk, partial, &Resumption { document, folders: &folders, needs, resume: options.resume, anew: false })?;
     Ok(None)
 }
 
@@ -190,7 +190,7 @@ fn pyramid(
     let scratch = |n: usize| places.units.join(format!("ranges.{n}"));
     let grid = &plan.layout.levels[level].grid;
     let components = 2 * plan.layout.components;
-    let mut entries = Grid::new(disk, &scratch(0), grid.paging.pages, components, Order::Pairs, most)?;
+    let mut entries = LevelRows::new(disk, &scratch(0), grid.paging.pages, components, Order::Pairs, most)?;
     for (shard, unit) in plan.units_of_group(step, level, group).enumerate() {
         let record = read(plan, places, unit)?;
         let pages = grid.pages_of(shard as u64);
@@ -220,7 +220,7 @@ pub(super) fn finish(
     disk: &Disk,
     dst: &Path,
     partial: Partial,
-    made: &Made,
+    made: &VolumeSourceFiles,
     sealed: Sealed,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), FieldError> {
@@ -248,7 +248,7 @@ pub(super) fn finish(
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: voxels from before and after a change do not belong together.
-    if let Some(path) = Made::of(plan.input, go_on)?.changed(made, plan.input) {
+    if let Some(path) = VolumeSourceFiles::of(plan.input, go_on)?.changed(made, plan.input) {
         return Err(FieldError::format(path, "changed while it was converted; convert it again"));
     }
     paths.extend(folders);

@@ -17,8 +17,8 @@
 //! [`convert`] does all that for a [`VolumeInput`], [`dry_run`] says what it would cost.
 
 mod commit;
+mod downsample;
 mod estimate;
-mod halve;
 pub mod number;
 mod piece;
 mod plan;
@@ -32,7 +32,7 @@ pub use rows::{VolumeInput, VoxelRows};
 use super::commit::is_whole;
 use super::disk::Disk;
 use super::pipeline::{self, Places};
-use super::{Charge, Progress, Spans};
+use super::{ChargeMemory, PieceProgress, Spans};
 use commit::{begin, finish, write_ranges, Begun};
 use field::error::FieldError;
 use field::paging::Layout;
@@ -153,8 +153,8 @@ pub fn convert(
     input: &VolumeInput,
     dst: &Path,
     options: &VolumeOptions,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<VolumeReport, FieldError> {
     run(input, dst, options, &Disk::default(), charge, progress)
 }
@@ -164,7 +164,7 @@ fn plan_within<'a>(
     input: &'a VolumeInput,
     dst: &Path,
     options: &VolumeOptions,
-    charge: &Charge<'_>,
+    charge: &ChargeMemory<'_>,
 ) -> Result<(VolumePlan<'a>, Box<dyn Any>), FieldError> {
     super::within(options.memory_limit, charge, |limit| {
         let plan = VolumePlan::new(input, dst, options, limit)?;
@@ -178,18 +178,18 @@ fn run(
     dst: &Path,
     options: &VolumeOptions,
     disk: &Disk,
-    charge: &Charge<'_>,
-    progress: &mut dyn FnMut(Progress) -> bool,
+    charge: &ChargeMemory<'_>,
+    progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<VolumeReport, FieldError> {
     let (plan, _charged) = plan_within(input, dst, options, charge)?;
     let total = plan.value_bytes();
     let mut report = VolumeReport::of(&plan);
-    let mut wait = || progress(Progress { done: 0, total: 0 });
+    let mut wait = || progress(PieceProgress { done: 0, total: 0 });
     let (partial, made) = match begin(&plan, disk, dst, &mut wait)? {
         Begun::Work(partial, made) => (partial, made),
         Begun::Done { bytes } => {
             (report.store_bytes, report.resumed_units) = (bytes, report.units);
-            progress(Progress { done: total, total });
+            progress(PieceProgress { done: total, total });
             return Ok(report);
         }
     };
@@ -205,7 +205,7 @@ fn run(
             let of_level = plan.layout.value_bytes(level) / plan.layout.steps as u64;
             let all = plan.units_of(step, level).len() as u64;
             let before = done + of_level / all.max(1) * (all - todo.len() as u64);
-            if !progress(Progress { done: before.min(total), total }) {
+            if !progress(PieceProgress { done: before.min(total), total }) {
                 return Err(FieldError::Interrupted);
             }
             let further = level + 1 < plan.layout.levels.len();
@@ -213,7 +213,7 @@ fn run(
                 if further {
                     job.spool.make(disk, step, level + 1)?;
                 }
-                let mut tell = |read: u64| progress(Progress { done: (before + read).min(total), total });
+                let mut tell = |read: u64| progress(PieceProgress { done: (before + read).min(total), total });
                 pipeline::run(&job, disk, &places, todo, &mut tell)?;
             }
             if level > 0 {
@@ -222,7 +222,7 @@ fn run(
             done += of_level;
         }
     }
-    let mut tell = || progress(Progress { done: total, total });
+    let mut tell = || progress(PieceProgress { done: total, total });
     let sealed = options.spans.time("ranges", || write_ranges(&plan, disk, &places, &mut tell))?;
     report.store_bytes = sealed.bytes();
     options.spans.time("commit", || finish(&plan, disk, dst, partial, &made, sealed, &mut tell))?;
@@ -252,7 +252,7 @@ pub fn dry_run(
     input: &VolumeInput,
     dst: &Path,
     options: &VolumeOptions,
-    charge: &Charge<'_>,
+    charge: &ChargeMemory<'_>,
 ) -> Result<VolumeReport, FieldError> {
     let (plan, _charged) = plan_within(input, dst, options, charge)?;
     estimate::estimate(&plan)

@@ -3,7 +3,7 @@
 use field::volume::Voxel;
 
 /// A type of voxels with what levels and ranges need of it.
-pub trait Number: Voxel + PartialEq {
+pub trait VoxelNumber: Voxel + PartialEq {
     /// Holds the sum of eight of them: exactly for whole numbers, in double precision for others.
     type Sum: Copy + std::ops::Add<Output = Self::Sum>;
     /// No number is larger.
@@ -34,7 +34,7 @@ pub trait Number: Voxel + PartialEq {
 
 macro_rules! whole {
     ($($t:ty => $sum:ty),*) => { $(
-        impl Number for $t {
+        impl VoxelNumber for $t {
             type Sum = $sum;
             const LARGEST: Self = <$t>::MAX;
             const SMALLEST: Self = <$t>::MIN;
@@ -78,7 +78,7 @@ whole!(u8 => u16, i8 => i16, u16 => u32, i16 => i32, u32 => u64, i32 => i64, u64
 
 macro_rules! real {
     ($($t:ty),*) => { $(
-        impl Number for $t {
+        impl VoxelNumber for $t {
             type Sum = f64;
             const LARGEST: Self = <$t>::INFINITY;
             const SMALLEST: Self = <$t>::NEG_INFINITY;
@@ -109,13 +109,13 @@ macro_rules! real {
 real!(f32, f64);
 
 /// Elements of voxels of one type; bytes that are not aligned, or behind the last whole one, are left out.
-pub fn elements<T: Number>(bytes: &[u8]) -> &[T] {
+pub fn elements<T: VoxelNumber>(bytes: &[u8]) -> &[T] {
     // SAFETY: every bit pattern is a valid integer or float; `align_to` takes care of alignment and length.
     unsafe { bytes.align_to().1 }
 }
 
 /// As [`elements`], to be written.
-pub(super) fn elements_mut<T: Number>(bytes: &mut [u8]) -> &mut [T] {
+pub(super) fn elements_mut<T: VoxelNumber>(bytes: &mut [u8]) -> &mut [T] {
     // SAFETY: as above, and every value is valid bytes.
     unsafe { bytes.align_to_mut().1 }
 }
@@ -127,17 +127,17 @@ mod tests {
     #[test]
     fn means_round_half_to_even() {
         for (sum, want) in [(4u16, 0u8), (12, 2), (20, 2), (28, 4), (5, 1), (11, 1), (13, 2), (2040, 255)] {
-            assert_eq!(<u8 as Number>::mean_of::<3>(sum), want, "{sum}");
-            assert_eq!(<u8 as Number>::mean(sum, 8), want, "{sum}");
+            assert_eq!(<u8 as VoxelNumber>::mean_of::<3>(sum), want, "{sum}");
+            assert_eq!(<u8 as VoxelNumber>::mean(sum, 8), want, "{sum}");
         }
         for sum in -1024i16..=1016 {
-            assert_eq!(<i8 as Number>::mean_of::<3>(sum), (f64::from(sum) / 8.0).round_ties_even() as i8, "{sum}");
-            assert_eq!(<i8 as Number>::mean(sum, 8), (f64::from(sum) / 8.0).round_ties_even() as i8, "{sum}");
+            assert_eq!(<i8 as VoxelNumber>::mean_of::<3>(sum), (f64::from(sum) / 8.0).round_ties_even() as i8, "{sum}");
+            assert_eq!(<i8 as VoxelNumber>::mean(sum, 8), (f64::from(sum) / 8.0).round_ties_even() as i8, "{sum}");
         }
-        assert_eq!(<i16 as Number>::mean(-5, 3), -2);
-        assert_eq!(<u64 as Number>::mean_of::<3>(8 * u128::from(u64::MAX)), u64::MAX);
-        assert_eq!(<i64 as Number>::mean_of::<1>(2 * i128::from(i64::MIN)), i64::MIN);
-        assert_eq!(<f64 as Number>::mean_of_eighths(8.0 * f64::MAX.eighth(), 8), f64::MAX);
+        assert_eq!(<i16 as VoxelNumber>::mean(-5, 3), -2);
+        assert_eq!(<u64 as VoxelNumber>::mean_of::<3>(8 * u128::from(u64::MAX)), u64::MAX);
+        assert_eq!(<i64 as VoxelNumber>::mean_of::<1>(2 * i128::from(i64::MIN)), i64::MIN);
+        assert_eq!(<f64 as VoxelNumber>::mean_of_eighths(8.0 * f64::MAX.eighth(), 8), f64::MAX);
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Turns a slab of voxels into encoded pages, their limits, and the voxels of the next level.
 
-use super::halve::{Box3, Halving, Sums};
-use super::number::{elements, elements_mut, Number};
-use super::plan::{Unit, VolumePlan};
+use super::downsample::{Box3, Halving, Sums};
+use super::number::{elements, elements_mut, VoxelNumber};
+use super::plan::{LevelUnit, VolumePlan};
 use super::spool::Spool;
+use crate::aligned::AlignedBytes;
 use crate::disk::Disk;
 use crate::piece::Encoded;
-use crate::pipeline::{Job, Output};
-use crate::plan::Piece;
+use crate::pipeline::{Conversion, Output};
+use crate::plan::ShardPiece;
 use crate::record::Record;
-use crate::words::Words;
 use crate::Spans;
 use field::error::FieldError;
 use field::store::codec::Encoder;
@@ -24,12 +24,12 @@ pub(super) struct VolumeJob<'a> {
     pub spool: Spool<'a>,
 }
 
-impl Job for VolumeJob<'_> {
-    fn pieces(&self, unit: usize) -> Vec<Piece> {
+impl Conversion for VolumeJob<'_> {
+    fn pieces(&self, unit: usize) -> Vec<ShardPiece> {
         self.plan.pieces(unit)
     }
 
-    fn piece_bytes(&self, piece: &Piece) -> (usize, usize) {
+    fn piece_bytes(&self, piece: &ShardPiece) -> (usize, usize) {
         let level = self.plan.unit(piece.unit).level;
         let p = &self.plan.layout.levels[level].grid.paging;
         let own = |a: usize| (piece.pages[a].end * p.page[a]).min(p.dims[a]) - piece.pages[a].start * p.page[a];
@@ -41,7 +41,7 @@ impl Job for VolumeJob<'_> {
         self.plan.slab_bytes
     }
 
-    fn read(&self, piece: &Piece, out: &mut [u8]) -> Result<(), FieldError> {
+    fn read(&self, piece: &ShardPiece, out: &mut [u8]) -> Result<(), FieldError> {
         let unit = self.plan.unit(piece.unit);
         let points = self.plan.slab(unit.level, &piece.pages);
         if unit.level == 0 {
@@ -56,8 +56,14 @@ impl Job for VolumeJob<'_> {
         Record { unit: unit as u64, ranges: vec![0.0; ranges], ..Record::default() }
     }
 
-    fn encode(&self, piece: &Piece, bytes: &[u8], record: &mut Record, out: &mut Output) -> Result<(), FieldError> {
-        with_voxel!(self.plan.layout.voxel, T => Work::<T>::new(self.plan, piece, bytes).run(record, out))
+    fn encode(
+        &self,
+        piece: &ShardPiece,
+        bytes: &[u8],
+        record: &mut Record,
+        out: &mut Output,
+    ) -> Result<(), FieldError> {
+        with_voxel!(self.plan.layout.voxel, T => VoxelPiece::<T>::new(self.plan, piece, bytes).run(record, out))
     }
 
     fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, String)> {
@@ -66,7 +72,7 @@ impl Job for VolumeJob<'_> {
         Some((&self.plan.layout.levels[u.level].grid, u.shard, path))
     }
 
-    fn keep(&self, disk: &Disk, piece: &Piece, aside: &[u8]) -> Result<(), FieldError> {
+    fn keep(&self, disk: &Disk, piece: &ShardPiece, aside: &[u8]) -> Result<(), FieldError> {
         let unit = self.plan.unit(piece.unit);
         match self.plan.coarse(unit.level, &piece.pages) {
             Some(points) if !aside.is_empty() => self.spool.write(disk, &unit, &points, aside),
@@ -95,16 +101,16 @@ struct PageRow<'r> {
 }
 
 /// A piece with its voxels.
-struct Work<'a, T> {
+struct VoxelPiece<'a, T> {
     plan: &'a VolumePlan<'a>,
-    unit: Unit,
+    unit: LevelUnit,
     pages: &'a [Range<usize>; 3],
     bytes: &'a [u8],
     voxels: Box3<'a, T>,
 }
 
-impl<'a, T: Number> Work<'a, T> {
-    fn new(plan: &'a VolumePlan<'a>, piece: &'a Piece, bytes: &'a [u8]) -> Self {
+impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
+    fn new(plan: &'a VolumePlan<'a>, piece: &'a ShardPiece, bytes: &'a [u8]) -> Self {
         let unit = plan.unit(piece.unit);
         let points = plan.slab(unit.level, &piece.pages);
         let voxels = Box3 {
@@ -140,8 +146,8 @@ impl<'a, T: Number> Work<'a, T> {
         out.aside_bytes = width * coarse_rows * size_of::<T>();
         if out.aside.bytes().len() < out.aside_bytes {
             // The old one goes first.
-            out.aside = Words::default();
-            out.aside = Words::new(self.plan.aside_bytes.max(out.aside_bytes));
+            out.aside = AlignedBytes::default();
+            out.aside = AlignedBytes::new(self.plan.aside_bytes.max(out.aside_bytes));
         }
         let aside: &mut [T] = elements_mut(&mut out.aside.bytes_mut()[..out.aside_bytes]);
         let workers = self.plan.workers.min(rows.len()).max(1);

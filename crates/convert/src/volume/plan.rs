@@ -2,7 +2,7 @@
 
 use super::rows::VolumeInput;
 use super::VolumeOptions;
-use crate::plan::{cut, number, Piece, BUFFERS, CONTEXT, MAX_SLAB, RECORDS};
+use crate::plan::{cut, number, ShardPiece, BUFFERS, CONTEXT, MAX_SLAB, RECORDS};
 use crate::slab::READ_BYTES;
 use field::error::FieldError;
 use field::paging::choose;
@@ -21,7 +21,7 @@ const UNIT_BYTES: usize = 16;
 
 /// One shard of one level at one step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct LevelUnit {
     pub step: usize,
     pub level: usize,
     pub group: usize,
@@ -117,12 +117,12 @@ impl<'a> VolumePlan<'a> {
         self.layout.steps * self.per_step()
     }
 
-    pub fn unit(&self, number: usize) -> Unit {
+    pub fn unit(&self, number: usize) -> LevelUnit {
         let (step, rest) = (number / self.per_step(), number % self.per_step());
         let level = self.first.partition_point(|&first| first <= rest) - 1;
         let count = self.layout.levels[level].grid.count();
         let rest = (rest - self.first[level]) as u64;
-        Unit { step, level, group: (rest / count) as usize, shard: rest % count }
+        LevelUnit { step, level, group: (rest / count) as usize, shard: rest % count }
     }
 
     /// Numbers of the units of a group at a level and step, in the order of shards.
@@ -169,7 +169,7 @@ impl<'a> VolumePlan<'a> {
     }
 
     /// The pieces of a unit.
-    pub fn pieces(&self, number_of: usize) -> Vec<Piece> {
+    pub fn pieces(&self, number_of: usize) -> Vec<ShardPiece> {
         let unit = self.unit(number_of);
         let pages = self.layout.levels[unit.level].grid.pages_of(unit.shard);
         let mut out = self.split(unit.level, &pages, self.slab_bytes);
@@ -178,12 +178,12 @@ impl<'a> VolumePlan<'a> {
     }
 
     /// [`cut`] for slabs of at most `most` bytes.
-    fn split(&self, level: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<Piece> {
+    fn split(&self, level: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<ShardPiece> {
         cut(pages, |n| self.slab_size(level, &n.map(|n| 0..n)) <= most)
     }
 
     /// Numbers in a unit's record: lowest and highest of each component of each page.
-    pub fn record_sizes(&self, unit: &Unit) -> (usize, usize) {
+    pub fn record_sizes(&self, unit: &LevelUnit) -> (usize, usize) {
         let pages = self.layout.levels[unit.level].grid.pages_of(unit.shard);
         (pages.iter().map(ExactSizeIterator::len).product::<usize>() * 2 * self.layout.components, 0)
     }

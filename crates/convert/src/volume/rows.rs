@@ -1,6 +1,6 @@
 //! Where the voxels of a conversion come from.
 
-use field::catalog::Tally;
+use field::catalog::ReadCounter;
 use field::error::FieldError;
 use field::volume::{VolumeSpec, VoxelType};
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub trait VoxelRows: Send + Sync {
         -> Result<(), FieldError>;
 
     /// What it has read so far.
-    fn tally(&self) -> &Tally;
+    fn tally(&self) -> &ReadCounter;
 }
 
 /// A volume to convert.

@@ -1,6 +1,6 @@
 //! Files in which a level waits until all of the one before is written: its voxels as they lie in a volume, nothing else.
 
-use super::plan::{Unit, VolumePlan};
+use super::plan::{LevelUnit, VolumePlan};
 use super::rows::runs;
 use crate::disk::{failed, Disk};
 use field::error::FieldError;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Level, group: of one step at a time.
-type Key = (usize, usize, usize);
+type SpoolKey = (usize, usize, usize);
 
 /// The files of a conversion.
 pub(super) struct Spool<'a> {
     plan: &'a VolumePlan<'a>,
     folder: &'a Path,
-    open: Mutex<HashMap<Key, Arc<File>>>,
+    open: Mutex<HashMap<SpoolKey, Arc<File>>>,
 }
 
 impl<'a> Spool<'a> {
@@ -27,7 +27,7 @@ impl<'a> Spool<'a> {
         Self { plan, folder, open: Mutex::new(HashMap::new()) }
     }
 
-    fn path(&self, (step, level, group): Key) -> PathBuf {
+    fn path(&self, (step, level, group): SpoolKey) -> PathBuf {
         self.folder.join(format!("level.{step}.{level}.{group}"))
     }
 
@@ -67,7 +67,7 @@ impl<'a> Spool<'a> {
         Ok(())
     }
 
-    fn file(&self, key: Key) -> Result<(Arc<File>, PathBuf), FieldError> {
+    fn file(&self, key: SpoolKey) -> Result<(Arc<File>, PathBuf), FieldError> {
         let path = self.path(key);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = open.get(&key) {
@@ -80,7 +80,7 @@ impl<'a> Spool<'a> {
     }
 
     /// Reads voxels of a unit's level.
-    pub fn read(&self, unit: &Unit, points: &[Range<usize>; 3], out: &mut [u8]) -> Result<(), FieldError> {
+    pub fn read(&self, unit: &LevelUnit, points: &[Range<usize>; 3], out: &mut [u8]) -> Result<(), FieldError> {
         let (file, path) = self.file((unit.step, unit.level, unit.group))?;
         let dims = self.plan.layout.levels[unit.level].shape.dims;
         for (at, part) in runs(dims, self.plan.layout.voxel_bytes(), points) {
@@ -90,7 +90,13 @@ impl<'a> Spool<'a> {
     }
 
     /// Writes voxels of the level after a unit's.
-    pub fn write(&self, disk: &Disk, unit: &Unit, points: &[Range<usize>; 3], bytes: &[u8]) -> Result<(), FieldError> {
+    pub fn write(
+        &self,
+        disk: &Disk,
+        unit: &LevelUnit,
+        points: &[Range<usize>; 3],
+        bytes: &[u8],
+    ) -> Result<(), FieldError> {
         let (file, path) = self.file((unit.step, unit.level + 1, unit.group))?;
         let dims = self.plan.layout.levels[unit.level + 1].shape.dims;
         for (at, part) in runs(dims, self.plan.layout.voxel_bytes(), points) {
@@ -100,7 +106,7 @@ impl<'a> Spool<'a> {
     }
 
     /// Makes durable what a unit left for the next level.
-    pub fn sync(&self, disk: &Disk, unit: &Unit) -> Result<(), FieldError> {
+    pub fn sync(&self, disk: &Disk, unit: &LevelUnit) -> Result<(), FieldError> {
         let (file, path) = self.file((unit.step, unit.level + 1, unit.group))?;
         disk.sync(&file, &path)
     }

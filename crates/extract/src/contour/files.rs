@@ -1,18 +1,18 @@
 //! Isosurfaces and planes on their way to a file.
 
 use super::volume::is_far;
-use super::{run, run_volume, ContourSpec, Contoured, VolumeContour, VolumeWhat, What};
+use super::{run, run_volume, ContourKind, ContourSpec, Contoured, VolumeContour, VolumeWhat};
 use field::catalog::DType;
 use field::error::FieldError;
 use field::volume::Volume;
-use kernels::surface::{Piece, Points};
+use kernels::surface::{Points, SurfacePiece};
 use output::{
     FieldSpec, FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints, MeshWriter, OutputError, OutputFile,
     Provenance,
 };
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::refused;
-use runtime::session::{Session, Watch};
-use runtime::share::LedgerShare;
+use runtime::session::{ProgressWatch, Session};
 use runtime::volume::VolumeSession;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -21,10 +21,15 @@ use std::path::Path;
 ///
 /// # Errors
 /// As [`run`]; what cannot be written.
-pub fn write(session: &Session, spec: &ContourSpec, output: &Path, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+pub fn write(
+    session: &Session,
+    spec: &ContourSpec,
+    output: &Path,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<Value, FieldError> {
     let file = OutputFile::create_mesh(output)?;
     let mut names = spec.scalars.clone();
-    if let What::Iso { field, .. } = &spec.what {
+    if let ContourKind::Iso { field, .. } = &spec.what {
         names.push(field.clone());
     }
     session.derive(&names)?;
@@ -59,7 +64,7 @@ pub fn write_volume(
     level: usize,
     spec: &VolumeContour,
     output: &Path,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let file = OutputFile::create_mesh(output)?;
     let volume = &session.volume;
@@ -80,7 +85,7 @@ pub fn write_volume(
     let mut writer = MeshWriter::new(file, layout, provenance, share).map_err(failed)?;
     let mut told = |done: u64, all: u64| watch("drawing", done as f64, all as f64);
     let threads = session.threads();
-    let mut take = |mut piece: Piece| {
+    let mut take = |mut piece: SurfacePiece| {
         in_units(volume, &spec.channels, &mut piece);
         push(&mut writer, &piece).map_err(failed)
     };
@@ -100,7 +105,7 @@ pub fn of_channel(volume: &Volume, name: &str, values: &[f64]) -> Result<VolumeW
 }
 
 /// Has a piece's fields, which are stored numbers of channels, in the channels' units.
-pub fn in_units(volume: &Volume, channels: &[usize], piece: &mut Piece) {
+pub fn in_units(volume: &Volume, channels: &[usize], piece: &mut SurfacePiece) {
     for (field, n) in piece.vertices.fields.iter_mut().zip(channels) {
         if let Some([slope, shift]) = volume.spec.channels[*n].scale {
             field.iter_mut().for_each(|v| *v = (f64::from(*v) * slope + shift) as f32);
@@ -117,7 +122,7 @@ fn provenance(source: &str, length_unit: String) -> Provenance {
     }
 }
 
-fn push(writer: &mut MeshWriter, piece: &Piece) -> Result<(), OutputError> {
+fn push(writer: &mut MeshWriter, piece: &SurfacePiece) -> Result<(), OutputError> {
     let v = &piece.vertices;
     let fields: Vec<FieldValues<'_>> = v.fields.iter().map(|f| FieldValues::F32(f)).collect();
     writer.push(&MeshPiece {

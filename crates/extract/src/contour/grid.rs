@@ -2,14 +2,14 @@
 
 use field::translate::Translation;
 use field::volume::Placement;
-use kernels::surface::{without_cells, without_corners, Ends, Level, Needed, Normals, Shape, Signs};
+use kernels::surface::{without_cells, without_corners, Level, Needed, NodePositions, Normals, Signs, VertexInputs};
 use pager::{ArrayId, Lookup, PageError, PageId, Worker};
 
 /// A box of nodes or cells of a zone: the first, and the one past the last.
-pub(crate) type Span = [[u32; 3]; 2];
+pub(crate) type IndexBox = [[u32; 3]; 2];
 
 /// What two boxes have in common; `None` where that is nothing.
-pub(crate) fn meet(a: Span, b: Span) -> Option<Span> {
+pub(crate) fn meet(a: IndexBox, b: IndexBox) -> Option<IndexBox> {
     let lo: [u32; 3] = core::array::from_fn(|n| a[0][n].max(b[0][n]));
     let hi: [u32; 3] = core::array::from_fn(|n| a[1][n].min(b[1][n]));
     (0..3).all(|n| lo[n] < hi[n]).then_some([lo, hi])
@@ -30,13 +30,13 @@ pub(crate) struct Reads {
 
 impl Reads {
     /// The nodes of a page.
-    pub fn nodes(&self, page: u64) -> Span {
+    pub fn nodes(&self, page: u64) -> IndexBox {
         let (first, inside) = self.translation.extent(page);
         [first, core::array::from_fn(|a| first[a] + inside[a])]
     }
 
     /// Adds the pages that have nodes in a box to `pages`.
-    pub fn pages_of(&self, nodes: Span, pages: &mut Vec<u64>) {
+    pub fn pages_of(&self, nodes: IndexBox, pages: &mut Vec<u64>) {
         let t = &self.translation;
         let lo: [u32; 3] = core::array::from_fn(|a| nodes[0][a] / t.page[a]);
         let hi: [u32; 3] = core::array::from_fn(|a| (nodes[1][a] - 1) / t.page[a] + 1);
@@ -90,7 +90,7 @@ pub(crate) enum Candidates {
     /// All of them, as far as anybody knows.
     All,
     /// Those in these boxes, which do not overlap.
-    In(Vec<Span>),
+    In(Vec<IndexBox>),
 }
 
 /// The first look at a block: a bit a node for each of the values.
@@ -136,7 +136,7 @@ impl BlockSigns {
     }
 
     /// The nodes of the block.
-    pub fn nodes(&self) -> Span {
+    pub fn nodes(&self) -> IndexBox {
         let n = self.inside.first().map_or([1; 3], Signs::nodes);
         [self.origin, core::array::from_fn(|a| self.origin[a] + n[a] as u32)]
     }
@@ -175,7 +175,7 @@ impl BlockSigns {
     }
 
     /// None of the nodes in a box can be used.
-    pub fn add_bad_box(&mut self, nodes: Span) {
+    pub fn add_bad_box(&mut self, nodes: IndexBox) {
         let Some([lo, hi]) = meet(nodes, self.nodes()) else { return };
         for k in lo[2]..hi[2] {
             for j in lo[1]..hi[1] {
@@ -198,11 +198,11 @@ pub(crate) trait Grid: Send + Sync {
     /// Whether positions are in double precision.
     fn is_double(&self) -> bool;
     /// Which cells in a box may be crossed, or what has to be here to say so. Nothing of what the answer rests on is read otherwise.
-    fn candidates(&self, worker: &Worker, cells: Span, missing: &mut Vec<PageId>) -> Option<Candidates>;
+    fn candidates(&self, worker: &Worker, cells: IndexBox, missing: &mut Vec<PageId>) -> Option<Candidates>;
     /// What the first look takes; `None` where signs follow from indices alone.
     fn sign_reads(&self) -> Option<&Reads>;
     /// Signs of the nodes of a box that lie in one page, out of it. Without pages: of all of them.
-    fn signs(&self, pages: &[&[u8]], page: u64, nodes: Span, out: &mut BlockSigns);
+    fn signs(&self, pages: &[&[u8]], page: u64, nodes: IndexBox, out: &mut BlockSigns);
     /// What vertices take.
     fn value_reads(&self) -> &[Reads];
     /// Columns of values of needed nodes.
@@ -212,7 +212,7 @@ pub(crate) trait Grid: Send + Sync {
     /// Tells of needed nodes that cannot be used after all, out of their values.
     fn unusable(&self, _needed: &Needed, _values: &[f64], _each: &mut dyn FnMut([u32; 3])) {}
     /// Where nodes are.
-    fn shape(&self) -> Shape<'_>;
+    fn shape(&self) -> NodePositions<'_>;
     /// What is looked for, by number.
     fn level(&self, value: usize) -> Level;
     /// Whether normals are made, and of what.
@@ -223,8 +223,8 @@ pub(crate) trait Grid: Send + Sync {
     fn turned(&self) -> Option<bool>;
 
     /// What vertices of a block are made of.
-    fn ends<'a>(&'a self, origin: [u32; 3], value: usize, needed: &'a Needed, values: &'a [f64]) -> Ends<'a> {
-        Ends {
+    fn ends<'a>(&'a self, origin: [u32; 3], value: usize, needed: &'a Needed, values: &'a [f64]) -> VertexInputs<'a> {
+        VertexInputs {
             origin,
             dims: self.dims(),
             needed,

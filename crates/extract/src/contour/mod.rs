@@ -10,10 +10,10 @@
 //! # Practice
 //! [`run_volume`] for a level of a volume, [`run`] for a dataset. Both take a function that gets the pieces.
 
-mod across;
+mod abutting;
+mod connected;
 mod files;
 mod grid;
-mod local;
 mod sampler;
 mod sink;
 mod spill;
@@ -21,7 +21,8 @@ mod task;
 mod volume;
 mod zone;
 
-use across::Across;
+use abutting::Across;
+use connected::{ConnectedRegion, Growing, Joint, Seeds, ZonePoint};
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -30,16 +31,15 @@ pub use files::in_units;
 pub use files::{of_channel, write, write_volume};
 use grid::Grid;
 use kernels::surface::{blocks, Plane};
-use local::{Growing, Joint, Part, Place, Seeds};
-use output::{Charge as _, SpoolOptions};
+use output::{MemoryAccount as _, SpoolOptions};
 use pager::{ArrayId, PageId, Pager};
 use runtime::blocking::{blocking_flow, until_here};
-use runtime::executor::{self, Load, RunStats};
+use runtime::executor::{self, RunLoad, RunStats};
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::{enough_limit, least_limit, more_than, would_do};
-use runtime::session::{Session, Watch};
-use runtime::share::LedgerShare;
+use runtime::session::{ProgressWatch, Session};
 use runtime::values::probe;
-use sink::Sink;
+use sink::PieceSink;
 pub use sink::{Drawn, TakePiece};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -128,14 +128,14 @@ pub fn run_volume(
     let grid = VolumeGrid::new(level, sought, &spec.channels, step, spec.normals)?;
     let grids: Vec<Box<dyn Grid + '_>> = vec![Box::new(grid)];
     let near =
-        spec.near.zip(place).map(|(x, index)| Near { grid: 0, at: Place { index, x }, bare: &bare, across: None });
-    let job = Job { pager, workers, grids: &grids, near, spill: spec.spill.clone() };
+        spec.near.zip(place).map(|(x, index)| Near { grid: 0, at: ZonePoint { index, x }, bare: &bare, across: None });
+    let job = ContourJob { pager, workers, grids: &grids, near, spill: spec.spill.clone() };
     job.draw(each, &mut |_, done, all| watch(done, all))
 }
 
 /// What is drawn of a dataset.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum ContourKind {
     /// Where a scalar field has these values.
     Iso {
         /// The field.
@@ -156,7 +156,7 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct ContourSpec {
     /// What is drawn.
-    pub what: What,
+    pub what: ContourKind,
     /// Fields at the points, in single precision. Every zone in which something is drawn must have them.
     pub scalars: Vec<String>,
     /// Whether points have normals.
@@ -180,11 +180,11 @@ pub fn run(
     session: &Session,
     spec: &ContourSpec,
     each: &mut TakePiece<'_>,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Contoured, FieldError> {
     session.dataset().check_step(spec.step)?;
     let mut names = spec.scalars.clone();
-    if let What::Iso { field, .. } = &spec.what {
+    if let ContourKind::Iso { field, .. } = &spec.what {
         names.push(field.clone());
     }
     session.derive(&names)?;
@@ -193,7 +193,7 @@ pub fn run(
         None => session.dataset(),
     };
     let sought = match &spec.what {
-        What::Iso { field, values } => {
+        ContourKind::Iso { field, values } => {
             if dataset.zones_with(field).next().is_none() {
                 return Err(dataset.unknown_field(field));
             }
@@ -204,14 +204,14 @@ pub fn run(
                 _ => zone::Sought::Values(field.clone(), checked(values)?),
             }
         }
-        What::Plane { origin, normal } => {
+        ContourKind::Plane { origin, normal } => {
             let double = dataset.zones.iter().all(|z| z.arrays[z.xyz].dtype == DType::Float64);
             zone::Sought::Plane(plane(*origin, *normal, Plane::TOLERANCES[usize::from(double)])?)
         }
     };
     let definitions = session.definitions();
     let (pager, step) = (&session.pager, spec.step);
-    let common = zone::Common { dataset: &dataset, definitions: &definitions, pager, sought: &sought, step };
+    let common = zone::ZoneRun { dataset: &dataset, definitions: &definitions, pager, sought: &sought, step };
     let mut grids: Vec<Box<dyn Grid + '_>> = Vec::new();
     let mut thin = 0;
     for (n, z) in dataset.zones.iter().enumerate() {
@@ -242,12 +242,12 @@ pub fn run(
                 }
                 zone::Sought::Plane(_) => None,
             };
-            Some(Near { grid, at: Place { index, x }, bare: &bare, across })
+            Some(Near { grid, at: ZonePoint { index, x }, bare: &bare, across })
         }
         None => None,
     };
     let mut told = |phase: &str, done: u64, all: u64| watch(phase, done as f64, all as f64);
-    let job = Job { pager, workers: session.means.threads(), grids: &grids, near, spill: spec.spill.clone() };
+    let job = ContourJob { pager, workers: session.means.threads(), grids: &grids, near, spill: spec.spill.clone() };
     let made = job.draw(each, &mut told)?;
     session.add_wait(made.run.wait_s);
     Ok(Contoured { thin_zones: thin, ..made })
@@ -302,7 +302,7 @@ const OF_MOMENTS: u64 = 64;
 /// The part of a surface that is drawn instead of everything.
 struct Near<'a> {
     /// To what it is the nearest, and the grid in which that lies.
-    at: Place,
+    at: ZonePoint,
     grid: usize,
     /// The grids with nothing but what is looked for: which part it is does not depend on what else is drawn.
     bare: &'a [Box<dyn Grid + 'a>],
@@ -311,7 +311,7 @@ struct Near<'a> {
 }
 
 /// What is drawn, with what.
-struct Job<'a> {
+struct ContourJob<'a> {
     pager: &'a Arc<Pager>,
     workers: usize,
     grids: &'a [Box<dyn Grid + 'a>],
@@ -320,10 +320,10 @@ struct Job<'a> {
 }
 
 /// Progress: a phase, how much is done and of how much.
-type Told<'a> = dyn FnMut(&str, u64, u64) -> bool + 'a;
+type PhaseProgress<'a> = dyn FnMut(&str, u64, u64) -> bool + 'a;
 
-impl Job<'_> {
-    fn draw(self, each: &mut TakePiece<'_>, told: &mut Told<'_>) -> Result<Contoured, FieldError> {
+impl ContourJob<'_> {
+    fn draw(self, each: &mut TakePiece<'_>, told: &mut PhaseProgress<'_>) -> Result<Contoured, FieldError> {
         let Self { pager, workers, grids, near, spill } = self;
         let limit = pager.ledger().limit();
         let reads = || grids.iter().flat_map(|g| g.sign_reads().into_iter().chain(g.value_reads()));
@@ -351,14 +351,14 @@ impl Job<'_> {
         let mut moments = LedgerShare::new(pager.clone());
         let _held_back = moments.try_charge(workers * FOR_A_MOMENT.min(limit / OF_MOMENTS) as usize);
         let directory = spill.unwrap_or_else(|| SpoolOptions::spill_directory(None));
-        let mut sink = Sink::new(grids, pager, &directory, each)?;
+        let mut sink = PieceSink::new(grids, pager, &directory, each)?;
         let mut _held = Vec::new();
         let parts = match near {
             Some(Near { grid: n, at, bare, mut across }) => {
-                let mut parts: Vec<Vec<Part>> = Vec::new();
+                let mut parts: Vec<Vec<ConnectedRegion>> = Vec::new();
                 parts.resize_with(grids.len(), Vec::new);
                 for value in 0..grids[n].values() {
-                    parts.iter_mut().for_each(|of| of.push(Part::default()));
+                    parts.iter_mut().for_each(|of| of.push(ConnectedRegion::default()));
                     // The parts of zones in their order: where one grows does not depend on when it is told of it.
                     let mut seeds = BTreeMap::from([(n, Seeds::Nearest(at))]);
                     let mut before = 0;
@@ -409,7 +409,7 @@ impl Job<'_> {
             sink: &sink,
             largest: &largest,
         };
-        let load = Load { tasks, workers, active: active(limit), at_once: usize::MAX };
+        let load = RunLoad { tasks, workers, active: active(limit), at_once: usize::MAX };
         let run = executor::run(&work, pager, load, &mut |done| told("drawing", done, tasks));
         let run = run.map_err(|e| match more_than(e, limit + limit / 2) {
             // What is refused is a part of what a block takes until it is handed over.
@@ -440,7 +440,7 @@ fn value_at(
     field: &str,
     x: [f64; 3],
     step: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<f64, FieldError> {
     let found = probe(session, x, Some(&[field.to_owned()]), step, watch)?;
     let value = found.as_ref().and_then(|p| p.values.first()).and_then(|(_, v)| v.first());

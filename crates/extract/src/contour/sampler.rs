@@ -1,11 +1,11 @@
 //! Fields of a zone at its nodes, out of pages: by rows, or at some nodes of a page.
 
-use super::grid::{Reads, Span};
+use super::grid::{IndexBox, Reads};
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::locator::ZoneFields;
 use field::nodes::Zone;
 use field::quantity::{Columns, Derived, Quantity};
-use field::space::ZoneFields;
 use kernels::surface::{each_bit, Needed};
 use pager::{PageId, Pager};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Sampler {
 
 /// Memory for rows.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub(crate) struct RowBuffers {
     conserved: Columns,
     out: Vec<f64>,
 }
@@ -56,8 +56,8 @@ impl Sampler {
     }
 
     /// Memory to be used again from row to row.
-    pub fn scratch(&self) -> Scratch {
-        Scratch::default()
+    pub fn scratch(&self) -> RowBuffers {
+        RowBuffers::default()
     }
 
     /// The page of an array.
@@ -73,7 +73,7 @@ impl Sampler {
         first: usize,
         n: usize,
         count: usize,
-        scratch: &'s mut Scratch,
+        scratch: &'s mut RowBuffers,
     ) -> &'s [f64] {
         scratch.out.clear();
         let out = &mut scratch.out;
@@ -128,7 +128,7 @@ impl Sampler {
     }
 
     /// All fields at the needed nodes of a page, into columns of them all.
-    pub fn take(&self, z: &Zone, pages: &[&[u8]], nodes: Span, needed: &Needed, values: &mut [f64]) {
+    pub fn take(&self, z: &Zone, pages: &[&[u8]], nodes: IndexBox, needed: &Needed, values: &mut [f64]) {
         let [pi, pj, _] = z.translation.page.map(|n| n as usize);
         let (mut points, mut places) = (Vec::new(), Vec::new());
         needed.rows_in(nodes[0], nodes[1], |first, bits, number| {

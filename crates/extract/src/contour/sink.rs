@@ -10,18 +10,18 @@
 
 use super::grid::Grid;
 use field::error::FieldError;
-use kernels::surface::{blocks, Borders, Edge, Piece, Vertices};
-use output::{ByteLog, Charge as _, Held};
+use kernels::surface::{blocks, Borders, Edge, SurfacePiece, Vertices};
+use output::{ByteLog, HeldMemory, MemoryAccount as _};
 use pager::{PageError, PageId, Pager};
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::{refused, results_budget};
-use runtime::share::LedgerShare;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Takes pieces as they come, in order.
-pub type TakePiece<'a> = dyn FnMut(Piece) -> Result<(), FieldError> + Send + 'a;
+pub type TakePiece<'a> = dyn FnMut(SurfacePiece) -> Result<(), FieldError> + Send + 'a;
 
 /// Pages that cannot be had are told apart up to here; beyond it their number is a lower bound.
 const TOLD_APART: usize = 1 << 16;
@@ -30,14 +30,14 @@ const TOLD_APART: usize = 1 << 16;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One value's surface in a block.
-pub(crate) struct Made {
+pub(crate) struct BlockSurface {
     pub(crate) value: usize,
     pub(crate) edges: Vec<Edge>,
     pub(crate) triangles: Vec<[u32; 3]>,
     pub(crate) vertices: Vertices,
 }
 
-impl Made {
+impl BlockSurface {
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.edges.capacity() * size_of::<Edge>()
@@ -52,13 +52,13 @@ pub(crate) struct Results {
     pub(crate) block: [u32; 3],
     pub(crate) origin: [u32; 3],
     pub(crate) nodes: [u32; 3],
-    pub(crate) made: Vec<Made>,
+    pub(crate) made: Vec<BlockSurface>,
 }
 
 /// A block that waits for its turn.
-struct Waiting {
+struct WaitingBlock {
     grid: usize,
-    place: Place,
+    place: ResultStorage,
     /// Bytes that it takes in memory while it waits there.
     bytes: usize,
     /// Bytes that handing it over takes beside it.
@@ -67,7 +67,7 @@ struct Waiting {
     borders: usize,
 }
 
-enum Place {
+enum ResultStorage {
     Here(Results),
     /// Where it lies in the file, and how long it is.
     Away(u64, usize),
@@ -75,7 +75,7 @@ enum Place {
 
 /// Bytes that handing over some surfaces takes beside them: triangles with numbers of 64 bits beside those of 32, and the numbers of the
 /// vertices.
-pub(super) fn handing_bytes(made: &[Made]) -> usize {
+pub(super) fn handing_bytes(made: &[BlockSurface]) -> usize {
     made.iter().map(|m| handing_bytes_of(m.triangles.len(), m.edges.len())).sum()
 }
 
@@ -101,14 +101,14 @@ pub struct Drawn {
     pub spilled_bytes: u64,
 }
 
-pub(crate) struct Sink<'a> {
+pub(crate) struct PieceSink<'a> {
     grids: &'a [Box<dyn Grid + 'a>],
     pager: Arc<Pager>,
     each: &'a mut TakePiece<'a>,
     /// The block that is handed over next.
     next: u64,
     /// Those after it that are there.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingBlock>,
     /// 1. Charged with what waits in memory, what is handed over of those that waited, and the tables of borders.
     share: LedgerShare,
     waiting_bytes: usize,
@@ -123,7 +123,7 @@ pub(crate) struct Sink<'a> {
     drawn: Drawn,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> PieceSink<'a> {
     /// # Errors
     /// [`FieldError::LimitTooSmall`] where there is not even memory for the file's buffer.
     pub(crate) fn new(
@@ -134,7 +134,7 @@ impl<'a> Sink<'a> {
     ) -> Result<Self, FieldError> {
         let values = grids.iter().map(|g| g.values()).max().unwrap_or(0);
         let budget = results_budget(pager.ledger().limit());
-        let held = Held::new(Box::new(LedgerShare::new(pager.clone())));
+        let held = HeldMemory::new(Box::new(LedgerShare::new(pager.clone())));
         let log = ByteLog::new(directory, budget / 8, held).map_err(|e| refused(pager, e.into()))?;
         Ok(Self {
             grids,
@@ -162,7 +162,7 @@ impl<'a> Sink<'a> {
             if self.waiting_bytes <= self.budget {
                 break;
             }
-            if let Place::Here(results) = &waiting.place {
+            if let ResultStorage::Here(results) = &waiting.place {
                 waiting.place = put_away(&mut self.log, results)?;
                 self.waiting_bytes -= waiting.bytes;
                 self.share.release(waiting.bytes);
@@ -211,7 +211,7 @@ impl<'a> Sink<'a> {
     ) -> Result<(), FieldError> {
         self.failed(failed);
         let of = blocks(self.grids[results.grid].dims());
-        let borders = |m: &Made| Borders::bytes_of(of, results.block, results.nodes, &m.edges);
+        let borders = |m: &BlockSurface| Borders::bytes_of(of, results.block, results.nodes, &m.edges);
         let borders = results.made.iter().map(borders).sum();
         if number == self.next && self.charge_borders(results.grid, borders) {
             self.hand_over(results)?;
@@ -225,8 +225,8 @@ impl<'a> Sink<'a> {
     fn go_on(&mut self) -> Result<Option<usize>, FieldError> {
         while let Some(waiting) = self.waiting.get(&self.next) {
             let own = match waiting.place {
-                Place::Here(_) => 0,
-                Place::Away(..) => waiting.bytes,
+                ResultStorage::Here(_) => 0,
+                ResultStorage::Away(..) => waiting.bytes,
             };
             let (bytes, grid, borders) = (own + waiting.handing, waiting.grid, waiting.borders);
             if !self.share.try_charge(bytes) {
@@ -238,11 +238,11 @@ impl<'a> Sink<'a> {
             }
             let Some(waiting) = self.waiting.remove(&self.next) else { break };
             let (results, held) = match waiting.place {
-                Place::Here(results) => {
+                ResultStorage::Here(results) => {
                     self.waiting_bytes -= waiting.bytes;
                     (results, bytes + waiting.bytes)
                 }
-                Place::Away(offset, written) => (self.bring_back(offset, written)?, bytes),
+                ResultStorage::Away(offset, written) => (self.bring_back(offset, written)?, bytes),
             };
             self.hand_over(results)?;
             self.share.release(held);
@@ -252,15 +252,15 @@ impl<'a> Sink<'a> {
 
     /// Keeps a block that is not handed over now.
     fn keep(&mut self, number: u64, results: Results, borders: usize) -> Result<(), FieldError> {
-        let bytes = results.made.iter().map(Made::bytes).sum::<usize>() + 128;
+        let bytes = results.made.iter().map(BlockSurface::bytes).sum::<usize>() + 128;
         let (grid, handing) = (results.grid, handing_bytes(&results.made));
         let place = if self.waiting_bytes + bytes <= self.budget && self.share.try_charge(bytes) {
             self.waiting_bytes += bytes;
-            Place::Here(results)
+            ResultStorage::Here(results)
         } else {
             put_away(&mut self.log, &results)?
         };
-        self.waiting.insert(number, Waiting { grid, place, bytes, handing, borders });
+        self.waiting.insert(number, WaitingBlock { grid, place, bytes, handing, borders });
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl<'a> Sink<'a> {
             self.grid = grid;
             self.borders = (0..of.values()).map(|_| Borders::new(of.dims(), blocks(of.dims()))).collect();
         }
-        for Made { value, edges, triangles, mut vertices } in made {
+        for BlockSurface { value, edges, triangles, mut vertices } in made {
             let first = self.drawn.points;
             let (mut numbers, mut all_new) = (Vec::new(), true);
             numbers.reserve_exact(edges.len());
@@ -304,7 +304,7 @@ impl<'a> Sink<'a> {
             self.drawn.points += vertices.points.len() as u64;
             self.drawn.triangles += triangles.len() as u64;
             self.drawn.by_value[value] += triangles.len() as u64;
-            (self.each)(Piece { zone: of.zone(), value, first, vertices, triangles })?;
+            (self.each)(SurfacePiece { zone: of.zone(), value, first, vertices, triangles })?;
         }
         Ok(())
     }
@@ -329,8 +329,8 @@ impl<'a> Sink<'a> {
 }
 
 /// Writes a block to the file.
-fn put_away(log: &mut ByteLog, results: &Results) -> Result<Place, FieldError> {
+fn put_away(log: &mut ByteLog, results: &Results) -> Result<ResultStorage, FieldError> {
     let offset = log.len();
     super::spill::write(results, &mut |part| log.append(part).map(|_at| ()))?;
-    Ok(Place::Away(offset, (log.len() - offset) as usize))
+    Ok(ResultStorage::Away(offset, (log.len() - offset) as usize))
 }

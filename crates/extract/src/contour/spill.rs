@@ -1,6 +1,6 @@
 //! A block's surface as bytes, for the time until it is its turn. They go and come in small parts: memory is short then.
 
-use super::sink::{Made, Results};
+use super::sink::{BlockSurface, Results};
 use kernels::surface::{Edge, Points, Vertices};
 
 /// Bytes that are handed over or asked for at a time.
@@ -66,12 +66,12 @@ pub(super) fn write<E>(r: &Results, out: &mut dyn FnMut(&[u8]) -> Result<(), E>)
 }
 
 /// Bytes on their way back, so many of them.
-struct Reader<'a, E> {
+struct SpillReader<'a, E> {
     left: usize,
     from: &'a mut dyn FnMut(&mut [u8]) -> Result<(), E>,
 }
 
-impl<E> Reader<'_, E> {
+impl<E> SpillReader<'_, E> {
     /// The next bytes; none where there are not so many.
     fn fill(&mut self, into: &mut [u8]) -> Result<Option<()>, E> {
         let Some(left) = self.left.checked_sub(into.len()) else { return Ok(None) };
@@ -126,7 +126,7 @@ fn threes<T>(bytes: &[u8], size: usize, number: impl Fn(&[u8]) -> T) -> [T; 3] {
 /// # Errors
 /// What `from` says.
 pub(super) fn read<E>(bytes: usize, from: &mut dyn FnMut(&mut [u8]) -> Result<(), E>) -> Result<Option<Results>, E> {
-    let mut r = Reader { left: bytes, from };
+    let mut r = SpillReader { left: bytes, from };
     macro_rules! have {
         ($found:expr) => {
             match $found? {
@@ -152,7 +152,7 @@ pub(super) fn read<E>(bytes: usize, from: &mut dyn FnMut(&mut [u8]) -> Result<()
         for _ in 0..fields {
             vertices.fields.push(have!(r.list(4, 1, |b| f32::from_bits(u32_of(b)))));
         }
-        made.push(Made { value: value as usize, edges, triangles, vertices });
+        made.push(BlockSurface { value: value as usize, edges, triangles, vertices });
     }
     Ok(Some(Results { grid: grid as usize, block, origin, nodes, made }))
 }
@@ -172,7 +172,8 @@ mod tests {
             let vertices = Vertices { points, normals, fields: vec![vec![1.0, 2.0], vec![0.0; 6]] };
             // More than a part.
             let edges: Vec<Edge> = (0..5000).map(|n| Edge::new(n % 65, 2, n / 65, 3)).collect();
-            let made = Made { value: 1, edges: edges.clone(), triangles: vec![[0, 1, 0]], vertices: vertices.clone() };
+            let made =
+                BlockSurface { value: 1, edges: edges.clone(), triangles: vec![[0, 1, 0]], vertices: vertices.clone() };
             let r = Results { grid: 2, block: [1, 2, 3], origin: [64, 128, 192], nodes: [65, 9, 2], made: vec![made] };
             let mut all = Vec::new();
             let Ok(()) = write(&r, &mut |part| {

@@ -6,13 +6,13 @@
 //! cannot be had all nodes are as those that are blanked out. What the next step takes is known before it: a block of noise
 //! has a million triangles, and what is charged once it is there is over the limit by then.
 
-use super::grid::{meet, BlockSigns, Candidates, Grid, Looked, Reads, Span};
-use super::local::Part;
-use super::sink::{handing_bytes, handing_bytes_of, Made, Results, Sink};
+use super::connected::ConnectedRegion;
+use super::grid::{meet, BlockSigns, Candidates, Grid, IndexBox, Looked, Reads};
+use super::sink::{handing_bytes, handing_bytes_of, BlockSurface, PieceSink, Results};
 use field::error::FieldError;
-use field::space::LANES;
-use kernels::streamline::Progress;
-use kernels::surface::{block_nodes, blocks, Block, Edge, Marcher, Mesh, Needed, Normals, Signs, Vertices};
+use field::locator::LANES;
+use kernels::streamline::StepProgress;
+use kernels::surface::{block_nodes, blocks, BlockMesh, Edge, MarchBlock, Marcher, Needed, Normals, Signs, Vertices};
 use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
 use runtime::executor::{Outcome, Work};
 use runtime::limits::too_large;
@@ -30,8 +30,8 @@ pub(crate) struct Contouring<'a, 's> {
     /// Tasks active at most.
     pub(crate) active: &'a (dyn Fn(u64) -> usize + Sync),
     /// Parts of surfaces that are drawn instead of all: of one grid, one for each value.
-    pub(crate) parts: Option<&'a [Vec<Part>]>,
-    pub(crate) sink: &'a Mutex<Sink<'s>>,
+    pub(crate) parts: Option<&'a [Vec<ConnectedRegion>]>,
+    pub(crate) sink: &'a Mutex<PieceSink<'s>>,
     /// Bytes that a block takes at most from its shape to being handed over: of the largest whose shape was come to.
     pub(crate) largest: &'a AtomicUsize,
 }
@@ -82,7 +82,7 @@ impl Context {
 }
 
 /// Where a block stands.
-enum Stage {
+enum BlockStage {
     Fresh,
     /// Signs are taken of pages, those before `next` were.
     Signs {
@@ -104,11 +104,11 @@ enum Stage {
         next: usize,
         signs: Box<BlockSigns>,
         candidates: Candidates,
-        meshes: Vec<Mesh>,
+        meshes: Vec<BlockMesh>,
         needed: Needed,
         values: Vec<f64>,
     },
-    Made(Vec<Made>),
+    Made(Vec<BlockSurface>),
 }
 
 /// One block.
@@ -118,7 +118,7 @@ pub(crate) struct BlockTask {
     block: [u32; 3],
     origin: [u32; 3],
     nodes: [u32; 3],
-    stage: Stage,
+    stage: BlockStage,
     failed: Vec<(PageId, PageError)>,
 }
 
@@ -134,29 +134,29 @@ impl BlockTask {
     fn bytes(&self, grid: &dyn Grid) -> usize {
         let of_signs = BlockSigns::bytes(self.nodes, grid.values());
         let of_stage = match &self.stage {
-            Stage::Fresh => 0,
-            Stage::Signs { pages, .. } => pages.capacity() * 8,
-            Stage::Shape { at_most, .. } => {
+            BlockStage::Fresh => 0,
+            BlockStage::Signs { pages, .. } => pages.capacity() * 8,
+            BlockStage::Shape { at_most, .. } => {
                 let of = |[edges, triangles]: &[usize; 2]| {
                     edges * (size_of::<Edge>() + vertex_bytes(grid)) + triangles * size_of::<[u32; 3]>()
                 };
                 at_most.iter().map(of).sum::<usize>() + Needed::bytes(self.nodes.map(|n| n + 2))
             }
-            Stage::Values { units, meshes, needed, .. } => {
+            BlockStage::Values { units, meshes, needed, .. } => {
                 let [lo, hi] = needed.bounds();
                 let vertices = meshes.iter().map(|m| m.edges.len() * vertex_bytes(grid));
                 units.capacity() * 16
-                    + meshes.iter().map(Mesh::bytes).sum::<usize>()
+                    + meshes.iter().map(BlockMesh::bytes).sum::<usize>()
                     + Needed::bytes(core::array::from_fn(|a| hi[a] - lo[a]))
                     + needed.count() * grid.columns() * 8
                     + vertices.sum::<usize>()
             }
-            Stage::Made(made) => made.iter().map(Made::bytes).sum(),
+            BlockStage::Made(made) => made.iter().map(BlockSurface::bytes).sum(),
         };
         size_of::<Self>() + of_signs + of_stage
     }
 
-    fn all_nodes(&self) -> Span {
+    fn all_nodes(&self) -> IndexBox {
         [self.origin, core::array::from_fn(|a| self.origin[a] + self.nodes[a])]
     }
 
@@ -171,11 +171,11 @@ impl BlockTask {
         &mut self,
         grid: &dyn Grid,
         c: &mut Context,
-        (at_once, parts): (u64, &[Part]),
+        (at_once, parts): (u64, &[ConnectedRegion]),
         missing: &mut Vec<PageId>,
     ) -> Result<Stepped, PageError> {
-        match core::mem::replace(&mut self.stage, Stage::Fresh) {
-            Stage::Fresh => {
+        match core::mem::replace(&mut self.stage, BlockStage::Fresh) {
+            BlockStage::Fresh => {
                 let [lo, hi] = self.all_nodes();
                 let cells = [lo, hi.map(|n| n - 1)];
                 let candidates = match parts {
@@ -186,7 +186,7 @@ impl BlockTask {
                 };
                 let Some(candidates) = candidates else { return Ok(Stepped::Need) };
                 if candidates == Candidates::In(Vec::new()) {
-                    self.stage = Stage::Made(Vec::new());
+                    self.stage = BlockStage::Made(Vec::new());
                     return Ok(Stepped::Done);
                 }
                 let signs = c.signs(self.origin, self.nodes, grid);
@@ -208,10 +208,10 @@ impl BlockTask {
                     pages.sort_unstable();
                     pages.dedup();
                 }
-                self.stage = Stage::Signs { pages, next: 0, signs, candidates };
+                self.stage = BlockStage::Signs { pages, next: 0, signs, candidates };
                 Ok(Stepped::Again)
             }
-            Stage::Signs { pages, mut next, mut signs, candidates } => {
+            BlockStage::Signs { pages, mut next, mut signs, candidates } => {
                 let begun = next;
                 if let Some(reads) = grid.sign_reads() {
                     let mut used = 0;
@@ -241,17 +241,17 @@ impl BlockTask {
                 }
                 if next < pages.len() {
                     let moved = next > begun;
-                    self.stage = Stage::Signs { pages, next, signs, candidates };
+                    self.stage = BlockStage::Signs { pages, next, signs, candidates };
                     return Ok(progress(moved, missing));
                 }
                 self.shapes(signs, candidates);
                 Ok(Stepped::Again)
             }
-            Stage::Shape { signs, candidates, at_most } => {
+            BlockStage::Shape { signs, candidates, at_most } => {
                 self.shape(grid, c, parts, (signs, candidates, at_most));
                 Ok(self.state())
             }
-            Stage::Values { units, mut next, mut signs, candidates, meshes, needed, mut values } => {
+            BlockStage::Values { units, mut next, mut signs, candidates, meshes, needed, mut values } => {
                 let reads = grid.value_reads();
                 let begun = next;
                 if values.is_empty() {
@@ -288,7 +288,7 @@ impl BlockTask {
                 }
                 if next < units.len() {
                     let moved = next > begun;
-                    self.stage = Stage::Values { units, next, signs, candidates, meshes, needed, values };
+                    self.stage = BlockStage::Values { units, next, signs, candidates, meshes, needed, values };
                     return Ok(progress(moved, missing));
                 }
                 grid.unusable(&needed, &values, &mut |node| {
@@ -305,11 +305,12 @@ impl BlockTask {
                 c.keep_signs(*signs);
                 let made = meshes.into_iter().enumerate();
                 let made = made.filter(|(_, m)| !m.edges.is_empty());
-                self.stage = Stage::Made(made.map(|(v, m)| make(grid, self.origin, v, m, &needed, &values)).collect());
+                self.stage =
+                    BlockStage::Made(made.map(|(v, m)| make(grid, self.origin, v, m, &needed, &values)).collect());
                 c.keep_needed(needed);
                 Ok(Stepped::Done)
             }
-            made @ Stage::Made(_) => {
+            made @ BlockStage::Made(_) => {
                 self.stage = made;
                 Ok(Stepped::Done)
             }
@@ -317,7 +318,7 @@ impl BlockTask {
     }
 
     fn state(&self) -> Stepped {
-        if matches!(self.stage, Stage::Made(_)) {
+        if matches!(self.stage, BlockStage::Made(_)) {
             Stepped::Done
         } else {
             Stepped::Again
@@ -326,14 +327,15 @@ impl BlockTask {
 
     /// All signs are here: how many vertices and triangles there are at most.
     fn shapes(&mut self, signs: Box<BlockSigns>, candidates: Candidates) {
-        let of = |inside| Marcher::at_most(&Block { inside, usable: None, hits: None, turned: false, origins: false });
+        let of =
+            |inside| Marcher::at_most(&MarchBlock { inside, usable: None, hits: None, turned: false, origins: false });
         let at_most = signs.inside.iter().map(of).collect();
-        self.stage = Stage::Shape { signs, candidates, at_most };
+        self.stage = BlockStage::Shape { signs, candidates, at_most };
     }
 
-    /// Bytes that it will take at most, at [`Stage::Shape`]: vertices and triangles, the values for them, and what handing over takes.
+    /// Bytes that it will take at most, at [`BlockStage::Shape`]: vertices and triangles, the values for them, and what handing over takes.
     fn whole(&self, grid: &dyn Grid) -> usize {
-        let Stage::Shape { at_most, .. } = &self.stage else { return 0 };
+        let BlockStage::Shape { at_most, .. } = &self.stage else { return 0 };
         let [edges, triangles] = at_most.iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
         // With normals each node takes its neighbours.
         let around = self.nodes.map(|n| n as usize + 2).iter().product::<usize>();
@@ -347,13 +349,13 @@ impl BlockTask {
         &mut self,
         grid: &dyn Grid,
         c: &mut Context,
-        parts: &[Part],
+        parts: &[ConnectedRegion],
         (signs, candidates, at_most): (Box<BlockSigns>, Candidates, Vec<[usize; 2]>),
     ) {
         let mut usable = self.usable(&signs, &candidates);
         let mut meshes = Vec::with_capacity(signs.inside.len());
         for (value, inside) in signs.inside.iter().enumerate() {
-            let mut mesh = Mesh::default();
+            let mut mesh = BlockMesh::default();
             if let Some(part) = parts.get(value) {
                 let Some(mut own) = part.usable(self.block, self.nodes) else {
                     meshes.push(mesh);
@@ -364,7 +366,7 @@ impl BlockTask {
             }
             let hits = signs.hits.as_ref().filter(|h| h.any());
             let origins = !parts.is_empty();
-            let block = Block { inside, usable: usable.as_deref(), hits, turned: false, origins };
+            let block = MarchBlock { inside, usable: usable.as_deref(), hits, turned: false, origins };
             let [edges, triangles] = at_most[value];
             mesh.edges.reserve_exact(edges);
             mesh.triangles.reserve_exact(triangles);
@@ -381,7 +383,7 @@ impl BlockTask {
         }
         if meshes.iter().all(|m| m.edges.is_empty()) {
             c.keep_signs(*signs);
-            self.stage = Stage::Made(Vec::new());
+            self.stage = BlockStage::Made(Vec::new());
             return;
         }
         let beside = u32::from(!grid.is_plane() && !matches!(grid.normals(), Normals::None));
@@ -405,7 +407,7 @@ impl BlockTask {
             };
             units.extend(pages.iter().copied().filter(wanted).map(|page| (n as u32, page)));
         }
-        self.stage = Stage::Values { units, next: 0, signs, candidates, meshes, needed, values: Vec::new() };
+        self.stage = BlockStage::Values { units, next: 0, signs, candidates, meshes, needed, values: Vec::new() };
     }
 
     /// Cells that count, a word a row; `None`: all.
@@ -474,7 +476,7 @@ fn ask_for<'r>(
 }
 
 /// The boxes of nodes that are corners of candidates.
-fn each_corner_box(candidates: &Candidates, all: Span, mut each: impl FnMut(Span)) {
+fn each_corner_box(candidates: &Candidates, all: IndexBox, mut each: impl FnMut(IndexBox)) {
     match candidates {
         Candidates::All => each(all),
         Candidates::In(boxes) => boxes.iter().for_each(|[lo, hi]| each([*lo, hi.map(|n| n + 1)])),
@@ -482,7 +484,14 @@ fn each_corner_box(candidates: &Candidates, all: Span, mut each: impl FnMut(Span
 }
 
 /// Makes the vertices of one value's mesh.
-fn make(grid: &dyn Grid, origin: [u32; 3], value: usize, mut mesh: Mesh, needed: &Needed, values: &[f64]) -> Made {
+fn make(
+    grid: &dyn Grid,
+    origin: [u32; 3],
+    value: usize,
+    mut mesh: BlockMesh,
+    needed: &Needed,
+    values: &[f64],
+) -> BlockSurface {
     let ends = grid.ends(origin, value, needed, values);
     let normals = !matches!(grid.normals(), Normals::None);
     let mut vertices = Vertices::empty(grid.is_double(), normals, grid.fields().len());
@@ -500,7 +509,7 @@ fn make(grid: &dyn Grid, origin: [u32; 3], value: usize, mut mesh: Mesh, needed:
             vertices.retain(&used);
         }
     }
-    Made { value, edges: mesh.edges, triangles: mesh.triangles, vertices }
+    BlockSurface { value, edges: mesh.edges, triangles: mesh.triangles, vertices }
 }
 
 impl Work for Contouring<'_, '_> {
@@ -520,7 +529,7 @@ impl Work for Contouring<'_, '_> {
         let [bi, bj, _] = blocks(dims).map(u64::from);
         let block = [within % bi, within / bi % bj, within / bi / bj].map(|v| v as u32);
         let (origin, nodes) = block_nodes(dims, block);
-        Ok(BlockTask { number: n, grid, block, origin, nodes, stage: Stage::Fresh, failed: Vec::new() })
+        Ok(BlockTask { number: n, grid, block, origin, nodes, stage: BlockStage::Fresh, failed: Vec::new() })
     }
 
     fn steps(&self, c: &mut Context, tasks: [Option<&mut BlockTask>; LANES], outcomes: &mut [Outcome; LANES]) {
@@ -530,15 +539,15 @@ impl Work for Contouring<'_, '_> {
             let grid = &*self.grids[task.grid];
             let parts = self.parts.map_or(&[][..], |parts| &parts[task.grid][..]);
             outcome.progress = match task.step(grid, c, (self.at_once, parts), &mut outcome.missing) {
-                Ok(Stepped::Done) => Progress::Done,
-                Ok(Stepped::Again) => Progress::Yield,
-                Ok(Stepped::Need) => Progress::Need,
+                Ok(Stepped::Done) => StepProgress::Done,
+                Ok(Stepped::Again) => StepProgress::Yield,
+                Ok(Stepped::Need) => StepProgress::Need,
                 Err(e) => {
                     // The limit is too small for it: the run ends when the block is handed over.
                     let id = PageId::new(pager::ArrayId(0), 0, 0);
                     task.failed = vec![(id, e)];
-                    task.stage = Stage::Made(Vec::new());
-                    Progress::Done
+                    task.stage = BlockStage::Made(Vec::new());
+                    StepProgress::Done
                 }
             };
         }
@@ -552,7 +561,7 @@ impl Work for Contouring<'_, '_> {
     }
     fn finishing(&self, task: &BlockTask) -> usize {
         match &task.stage {
-            Stage::Made(made) => handing_bytes(made),
+            BlockStage::Made(made) => handing_bytes(made),
             _ => 0,
         }
     }
@@ -565,7 +574,7 @@ impl Work for Contouring<'_, '_> {
             return Err(e);
         }
         let made = match task.stage {
-            Stage::Made(made) => made,
+            BlockStage::Made(made) => made,
             _ => Vec::new(),
         };
         let results = Results { grid: task.grid, block: task.block, origin: task.origin, nodes: task.nodes, made };

@@ -1,12 +1,12 @@
 //! Levels of volumes.
 
-use super::grid::{is_left_handed, meet, numbers, BlockSigns, Candidates, Grid, Reads, Span};
+use super::grid::{is_left_handed, meet, numbers, BlockSigns, Candidates, Grid, IndexBox, Reads};
 use field::derive::stencil::metrics;
 use field::error::FieldError;
 use field::volume::{Brick, VolumeArray, VolumeLevel, Voxel, BLOCK};
 use field::with_voxel;
 use kernels::surface::{
-    each_bit, row_signs, strided_signs, Compared, Cut, Level, Needed, Normals, Plane, Shape, LEAST,
+    each_bit, row_signs, strided_signs, Compared, Level, Needed, NodePositions, Normals, Plane, Threshold, LEAST,
 };
 use pager::{Lookup, PageId, Pager, Worker};
 use runtime::gridface::AXES;
@@ -124,7 +124,7 @@ impl<'a> VolumeGrid<'a> {
         bytes: &[u8],
         brick: &Brick,
         component: usize,
-        nodes: Span,
+        nodes: IndexBox,
         out: &mut BlockSigns,
     ) {
         let Sought::Values(_, values) = &self.sought else { return };
@@ -132,7 +132,7 @@ impl<'a> VolumeGrid<'a> {
         for (v, value) in values.iter().enumerate() {
             let cut = T::cut(*value);
             match cut {
-                Cut::From(from) if !T::HAS_NAN => {
+                Threshold::From(from) if !T::HAS_NAN => {
                     brick_signs(voxels, numbers(&bytes[brick.ranges_at()..]), from, brick, component, nodes, v, out);
                 }
                 _ => row_by_row(voxels, cut, brick, component, nodes, v, out),
@@ -140,7 +140,7 @@ impl<'a> VolumeGrid<'a> {
         }
     }
 
-    fn plane_signs(&self, plane: &Plane, nodes: Span, out: &mut BlockSigns) {
+    fn plane_signs(&self, plane: &Plane, nodes: IndexBox, out: &mut BlockSigns) {
         let [lo, hi] = nodes;
         let depth = |i, j, k| plane.depth(self.level.placement.position([i, j, k].map(f64::from)));
         for k in lo[2]..hi[2] {
@@ -185,7 +185,7 @@ impl Grid for VolumeGrid<'_> {
         is_far(self.level)
     }
 
-    fn candidates(&self, worker: &Worker, cells: Span, missing: &mut Vec<PageId>) -> Option<Candidates> {
+    fn candidates(&self, worker: &Worker, cells: IndexBox, missing: &mut Vec<PageId>) -> Option<Candidates> {
         let Some((array, component, own)) = &self.own else {
             let Sought::Plane(plane) = &self.sought else { return Some(Candidates::All) };
             let depths = (0..8).map(|c| {
@@ -243,7 +243,7 @@ impl Grid for VolumeGrid<'_> {
         self.own.as_ref().map(|(_, _, reads)| reads)
     }
 
-    fn signs(&self, pages: &[&[u8]], _page: u64, nodes: Span, out: &mut BlockSigns) {
+    fn signs(&self, pages: &[&[u8]], _page: u64, nodes: IndexBox, out: &mut BlockSigns) {
         match (&self.own, &self.sought, pages) {
             (Some((array, component, _)), _, [bytes]) => {
                 with_voxel!(array.brick.voxel, T => self.page_signs::<T>(bytes, &array.brick, *component, nodes, out));
@@ -266,8 +266,8 @@ impl Grid for VolumeGrid<'_> {
         with_voxel!(array.brick.voxel, T => take::<T>(bytes, &array.brick, of, lo, hi, needed, values));
     }
 
-    fn shape(&self) -> Shape<'_> {
-        Shape::Regular(&self.level.placement)
+    fn shape(&self) -> NodePositions<'_> {
+        NodePositions::Regular(&self.level.placement)
     }
     fn level(&self, value: usize) -> Level {
         match &self.sought {
@@ -287,7 +287,7 @@ impl Grid for VolumeGrid<'_> {
 }
 
 /// Where rows of a page begin, and where they go in a block.
-struct Rows {
+struct BlockRows {
     /// Of the first node in the page, and in the block.
     first: [usize; 3],
     to: [usize; 3],
@@ -296,8 +296,8 @@ struct Rows {
     page: [usize; 3],
 }
 
-impl Rows {
-    fn new(brick: &Brick, [lo, hi]: Span, out: &BlockSigns) -> Self {
+impl BlockRows {
+    fn new(brick: &Brick, [lo, hi]: IndexBox, out: &BlockSigns) -> Self {
         Self {
             first: core::array::from_fn(|a| (lo[a] % brick.page[a]) as usize),
             to: out.place(lo),
@@ -316,14 +316,14 @@ impl Rows {
 /// Signs of the nodes of a box that lie in one page, row by row.
 fn row_by_row<T: Compared>(
     voxels: &[T],
-    cut: Cut<T>,
+    cut: Threshold<T>,
     brick: &Brick,
     component: usize,
-    nodes: Span,
+    nodes: IndexBox,
     value: usize,
     out: &mut BlockSigns,
 ) {
-    let (rows, c) = (Rows::new(brick, nodes, out), brick.components);
+    let (rows, c) = (BlockRows::new(brick, nodes, out), brick.components);
     for k in 0..rows.count[2] {
         for j in 0..rows.count[1] {
             // A block is 65 nodes long, which may lie in one page: 64 at a time.
@@ -352,11 +352,11 @@ fn brick_signs<T: Compared>(
     from: T,
     brick: &Brick,
     component: usize,
-    nodes: Span,
+    nodes: IndexBox,
     value: usize,
     out: &mut BlockSigns,
 ) {
-    let (rows, c) = (Rows::new(brick, nodes, out), brick.components);
+    let (rows, c) = (BlockRows::new(brick, nodes, out), brick.components);
     let [bi, bj, _] = brick.blocks();
     let end: [usize; 3] = core::array::from_fn(|a| rows.first[a] + rows.count[a]);
     let signs = &mut out.inside[value];
@@ -388,8 +388,8 @@ fn brick_signs<T: Compared>(
                         let bits = if crossed {
                             let at = (rows.at(j - rows.first[1], k - rows.first[2]) + start - rows.first[0]) * c;
                             match c {
-                                1 => row_signs(&voxels[at..at + width], Cut::From(from)).0,
-                                _ => strided_signs(&voxels[at + component..], c, width, Cut::From(from)).0,
+                                1 => row_signs(&voxels[at..at + width], Threshold::From(from)).0,
+                                _ => strided_signs(&voxels[at + component..], c, width, Threshold::From(from)).0,
                             }
                         } else {
                             same
@@ -526,7 +526,7 @@ mod tests {
                         let new =
                             || BlockSigns::new(lo.map(|n| n.saturating_sub(1)), count.map(|n: u32| n + 1), 1, false);
                         let (mut a, mut b) = (new(), new());
-                        row_by_row(voxels, Cut::From(from), &brick, component, nodes, 0, &mut a);
+                        row_by_row(voxels, Threshold::From(from), &brick, component, nodes, 0, &mut a);
                         let ranges = numbers(&frame[brick.ranges_at()..]);
                         brick_signs(voxels, ranges, from, &brick, component, nodes, 0, &mut b);
                         assert_eq!(a.inside[0].rows(), b.inside[0].rows(), "{lo:?} {hi:?} {component}");

@@ -1,6 +1,6 @@
 //! Zones of datasets.
 
-use super::grid::{meet, numbers, BlockSigns, Candidates, Grid, Reads, Span};
+use super::grid::{meet, numbers, BlockSigns, Candidates, Grid, IndexBox, Reads};
 use super::sampler::Sampler;
 use field::boxes::BLOCK;
 use field::catalog::DType;
@@ -12,7 +12,7 @@ use field::nodes::Zone;
 use field::plot3d::iblank::hides_cell;
 use field::quantity::Quantity;
 use field::store::LevelId;
-use kernels::surface::{row_signs, strided_signs, Compared, Level, Needed, Normals, Plane, Shape};
+use kernels::surface::{row_signs, strided_signs, Compared, Level, Needed, NodePositions, Normals, Plane};
 use pager::{Lookup, PageId, Pager, Worker};
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) enum Sought {
 
 /// What all zones of a run have in common.
 #[derive(Clone)]
-pub(crate) struct Common<'a> {
+pub(crate) struct ZoneRun<'a> {
     pub dataset: &'a Dataset,
     pub definitions: &'a Definitions,
     pub pager: &'a Arc<Pager>,
@@ -37,7 +37,7 @@ pub(crate) struct Common<'a> {
 
 /// A zone of which a surface is taken.
 pub(crate) struct ZoneGrid<'a> {
-    common: Common<'a>,
+    common: ZoneRun<'a>,
     zone: usize,
     z: &'a Zone,
     /// What the first look takes: the field, or the coordinates for a plane; with iblank.
@@ -58,7 +58,7 @@ impl<'a> ZoneGrid<'a> {
     ///
     /// # Errors
     /// [`FieldError::Unknown`] and [`FieldError::Lacking`] for names, [`FieldError::Usage`] for a vector whose values are looked for.
-    pub fn new(common: Common<'a>, zone: usize, scalars: &[String], normals: bool) -> Result<Self, FieldError> {
+    pub fn new(common: ZoneRun<'a>, zone: usize, scalars: &[String], normals: bool) -> Result<Self, FieldError> {
         let dataset = common.dataset;
         let z = &dataset.zones[zone];
         let position = z.arrays[z.xyz].components.min(3);
@@ -123,7 +123,7 @@ impl<'a> ZoneGrid<'a> {
         &self,
         (field, values): (&str, &[f64]),
         worker: &Worker,
-        cells: Span,
+        cells: IndexBox,
         missing: &mut Vec<PageId>,
     ) -> Option<Candidates> {
         let t = &self.z.translation;
@@ -213,7 +213,13 @@ impl<'a> ZoneGrid<'a> {
     }
 
     /// Which blocks of cells a plane may cut, by their boxes.
-    fn by_boxes(&self, plane: &Plane, worker: &Worker, cells: Span, missing: &mut Vec<PageId>) -> Option<Candidates> {
+    fn by_boxes(
+        &self,
+        plane: &Plane,
+        worker: &Worker,
+        cells: IndexBox,
+        missing: &mut Vec<PageId>,
+    ) -> Option<Candidates> {
         // The whole block first, then boxes of 16^3 cells.
         let levels = [4usize, 2].map(|l| l.min(self.z.boxes.len().saturating_sub(1)));
         let mut candidates = Candidates::All;
@@ -263,7 +269,7 @@ impl<'a> ZoneGrid<'a> {
         bytes: &[u8],
         (c, component): (usize, usize),
         values: &[f64],
-        rows: &Rows,
+        rows: &NodeRows,
         out: &mut BlockSigns,
     ) {
         let all: &[T] = numbers(bytes);
@@ -284,15 +290,15 @@ impl<'a> ZoneGrid<'a> {
 }
 
 /// Rows of a box of nodes within a page.
-struct Rows {
+struct NodeRows {
     /// First node, and the one past the last.
-    nodes: Span,
+    nodes: IndexBox,
     /// First node of the page, and points of a full one.
     first: [u32; 3],
     page: [u32; 3],
 }
 
-impl Rows {
+impl NodeRows {
     /// Tells of each row, at most 64 nodes of it at a time: the first node, which point of the page it is, and how many there are.
     fn each(&self, mut row: impl FnMut([u32; 3], usize, usize)) {
         let [lo, hi] = self.nodes;
@@ -343,7 +349,7 @@ impl Grid for ZoneGrid<'_> {
         self.z.arrays[self.z.xyz].dtype == DType::Float64
     }
 
-    fn candidates(&self, worker: &Worker, cells: Span, missing: &mut Vec<PageId>) -> Option<Candidates> {
+    fn candidates(&self, worker: &Worker, cells: IndexBox, missing: &mut Vec<PageId>) -> Option<Candidates> {
         match self.common.sought {
             Sought::Values(field, values) => self.by_ranges((field, values), worker, cells, missing),
             Sought::Plane(plane) => self.by_boxes(plane, worker, cells, missing),
@@ -354,8 +360,8 @@ impl Grid for ZoneGrid<'_> {
         Some(&self.sign_reads)
     }
 
-    fn signs(&self, pages: &[&[u8]], page: u64, nodes: Span, out: &mut BlockSigns) {
-        let rows = Rows { nodes, first: self.sign_reads.nodes(page)[0], page: self.z.translation.page };
+    fn signs(&self, pages: &[&[u8]], page: u64, nodes: IndexBox, out: &mut BlockSigns) {
+        let rows = NodeRows { nodes, first: self.sign_reads.nodes(page)[0], page: self.z.translation.page };
         let quantity = self.signs.quantities[0];
         match (self.common.sought, quantity) {
             (Sought::Values(_, values), Quantity::Stored { array, .. } | Quantity::Component { array, .. }) => {
@@ -440,8 +446,8 @@ impl Grid for ZoneGrid<'_> {
         });
     }
 
-    fn shape(&self) -> Shape<'_> {
-        Shape::Columns(self.xyz, self.z.arrays[self.z.xyz].components)
+    fn shape(&self) -> NodePositions<'_> {
+        NodePositions::Columns(self.xyz, self.z.arrays[self.z.xyz].components)
     }
     fn level(&self, value: usize) -> Level {
         match self.common.sought {

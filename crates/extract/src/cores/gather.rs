@@ -1,6 +1,6 @@
 //! Values at nodes, out of pages that are here.
 
-use super::plan::{Plan, Stage};
+use super::plan::{CorePlan, ReadStage};
 use field::nodes::Zone;
 use pager::error::PageError;
 use pager::{Lookup, PageId, Worker};
@@ -8,11 +8,11 @@ use runtime::values::NodeReader;
 use std::collections::HashMap;
 
 /// What a thread reads with: one worker's pins, and a reader for each zone and stage that it has met.
-pub(super) struct Gather<'a> {
-    plan: &'a Plan,
+pub(super) struct BlockReader<'a> {
+    plan: &'a CorePlan,
     /// The pins.
     pub worker: Worker,
-    readers: HashMap<(usize, Stage), NodeReader<'a>>,
+    readers: HashMap<(usize, ReadStage), NodeReader<'a>>,
     values: Vec<f64>,
 }
 
@@ -57,12 +57,12 @@ impl<'r> Attempt<'r, '_> {
     }
 }
 
-impl<'a> Gather<'a> {
-    pub fn new(plan: &'a Plan, worker: Worker) -> Self {
+impl<'a> BlockReader<'a> {
+    pub fn new(plan: &'a CorePlan, worker: Worker) -> Self {
         Self { plan, worker, readers: HashMap::new(), values: Vec::new() }
     }
 
-    fn attempt(&mut self, of: usize, stage: Stage) -> (Attempt<'_, 'a>, &mut Vec<f64>) {
+    fn attempt(&mut self, of: usize, stage: ReadStage) -> (Attempt<'_, 'a>, &mut Vec<f64>) {
         let plan = self.plan;
         let zone = &plan.zones[of];
         let reader = self
@@ -77,7 +77,7 @@ impl<'a> Gather<'a> {
     /// Calls `each` with the nodes of a box of pages that lie in `lo..hi`, if its pages are here.
     pub fn page(
         &mut self,
-        (of, stage): (usize, Stage),
+        (of, stage): (usize, ReadStage),
         b: [u32; 3],
         [lo, hi]: [[u32; 3]; 2],
         missing: &mut Vec<PageId>,
@@ -107,7 +107,7 @@ impl<'a> Gather<'a> {
     /// The mean of values at nodes, with weights, of which those that are 0 are not asked for, added to `out` if all pages are here.
     pub fn mean(
         &mut self,
-        (of, stage): (usize, Stage),
+        (of, stage): (usize, ReadStage),
         nodes: &[[u32; 3]; 3],
         weights: &[f64; 3],
         missing: &mut Vec<PageId>,

@@ -1,7 +1,7 @@
 //! From joined points to lines: orientation, filters, output.
 
-use super::plan::Plan;
-use super::store::{refused, Entry, Store, BEYOND, FAILED, HOLE, OWN};
+use super::plan::CorePlan;
+use super::store::{refused, CoreStore, StoredPoint, BEYOND, FAILED, HOLE, OWN};
 use super::{provenance, CoreSpec};
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -9,13 +9,13 @@ use kernels::cores::chains::Chains;
 use kernels::cores::pencil::{cross, dot};
 use kernels::cores::Method;
 use output::{
-    FieldSpec, FieldType, FieldValues, FinishedLine, Held, LineArrays, LineLayout, LineSpool, Moments, OutputError,
-    OutputFile, Reason, SpoolOptions,
+    FieldSpec, FieldType, FieldValues, FinishedLine, HeldMemory, LineArrays, LineLayout, LineSpool, Moments,
+    OutputError, OutputFile, Reason, SpoolOptions,
 };
 use pager::Pager;
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::results_budget;
-use runtime::session::{Session, Watch};
-use runtime::share::LedgerShare;
+use runtime::session::{ProgressWatch, Session};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub(super) fn layout(dataset: &Dataset, spec: &CoreSpec) -> LineLayout {
 }
 
 /// A part of a chain that passes the filters.
-struct Piece {
+struct ChainPiece {
     chain: u32,
     /// Places within the chain, first and one past the last.
     from: u32,
@@ -58,17 +58,17 @@ struct Piece {
 }
 
 /// Lines that pass.
-pub(super) struct Lines<'p> {
-    plan: &'p Plan,
-    store: Store,
+pub(super) struct CoreLines<'p> {
+    plan: &'p CorePlan,
+    store: CoreStore,
     chains: Chains,
-    pieces: Vec<Piece>,
+    pieces: Vec<ChainPiece>,
     /// The memory of the pieces.
-    held: Held,
+    held: HeldMemory,
 }
 
 /// What was written.
-pub(super) struct Written {
+pub(super) struct CoreSummary {
     pub lines: u64,
     pub points: u64,
     pub reasons: Vec<(&'static str, u64)>,
@@ -80,8 +80,13 @@ fn less(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     core::array::from_fn(|c| a[c] - b[c])
 }
 
-impl<'p> Lines<'p> {
-    pub fn new(session: &Session, spec: &CoreSpec, plan: &'p Plan, mut store: Store) -> Result<Self, FieldError> {
+impl<'p> CoreLines<'p> {
+    pub fn new(
+        session: &Session,
+        spec: &CoreSpec,
+        plan: &'p CorePlan,
+        mut store: CoreStore,
+    ) -> Result<Self, FieldError> {
         let chains = store.join()?;
         let held = store.account();
         let mut made = Self { plan, store, chains, pieces: Vec::new(), held };
@@ -91,7 +96,7 @@ impl<'p> Lines<'p> {
         Ok(made)
     }
 
-    fn entry(&self, chain: usize, place: usize) -> &Entry {
+    fn entry(&self, chain: usize, place: usize) -> &StoredPoint {
         &self.store.entries[self.chains.line(chain)[place] as usize]
     }
 
@@ -141,20 +146,26 @@ impl<'p> Lines<'p> {
             if to - from >= 2 && length >= spec.min_length {
                 if self.pieces.len() == self.pieces.capacity() {
                     let more = self.pieces.capacity().max(64);
-                    let bytes = more * size_of::<Piece>();
+                    let bytes = more * size_of::<ChainPiece>();
                     if !self.held.grow(bytes) {
                         return Err(refused(pager, OutputError::Memory { needs: 2 * bytes as u64 }));
                     }
                     self.pieces.reserve_exact(more);
                 }
-                self.pieces.push(Piece { chain: chain as u32, from: from as u32, to: to as u32, backward, closed });
+                self.pieces.push(ChainPiece {
+                    chain: chain as u32,
+                    from: from as u32,
+                    to: to as u32,
+                    backward,
+                    closed,
+                });
             }
         }
         Ok(())
     }
 
     /// Why a line ends at a place.
-    fn reason(&self, piece: &Piece, place: u32) -> Reason {
+    fn reason(&self, piece: &ChainPiece, place: u32) -> Reason {
         if piece.closed {
             return Reason::Closed;
         }
@@ -177,8 +188,8 @@ impl<'p> Lines<'p> {
         directory: &Path,
         file: Option<OutputFile>,
         partial: bool,
-        watch: &mut Watch<'_>,
-    ) -> Result<Written, FieldError> {
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<CoreSummary, FieldError> {
         let pager = &session.pager;
         let layout = layout(&self.plan.dataset, spec);
         let options = SpoolOptions {
@@ -213,7 +224,7 @@ impl<'p> Lines<'p> {
             None => Some(spool.arrays(partial).map_err(FieldError::from)?),
         };
         let spilled_bytes = stats.spilled_bytes + self.store.spilled_bytes();
-        Ok(Written { lines: stats.lines, points: stats.points, reasons, spilled_bytes, arrays })
+        Ok(CoreSummary { lines: stats.lines, points: stats.points, reasons, spilled_bytes, arrays })
     }
 
     /// Hands one line to the spool, and says why it ends.
@@ -222,7 +233,7 @@ impl<'p> Lines<'p> {
         spool: &mut LineSpool,
         layout: &LineLayout,
         number: u64,
-        piece: &Piece,
+        piece: &ChainPiece,
         time: f64,
     ) -> Result<Reason, FieldError> {
         let chain = piece.chain as usize;

@@ -24,13 +24,13 @@ pub use kernels::cores::Method;
 pub use lines::unit_of_strength;
 use output::Destination;
 use output::{LineArrays, LineLayout, OutputFile, Provenance, SpoolOptions};
-use plan::Plan;
-use runtime::executor::{self, Load, RunStats};
+use plan::CorePlan;
+use runtime::executor::{self, RunLoad, RunStats};
 use runtime::limits::{enough_limit, least_limit, more_than, results_budget};
-use runtime::session::{Session, Watch};
+use runtime::session::{ProgressWatch, Session};
 use std::sync::{Mutex, PoisonError};
-use store::Store;
-use work::Blocks;
+use store::CoreStore;
+use work::CoreBlocks;
 
 /// What is extracted.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ pub fn vortex_cores(
     session: &Session,
     spec: &CoreSpec,
     to: Destination<'_>,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<(CoreReport, Option<LineArrays>), FieldError> {
     let file = match to {
         Destination::File(p) => Some(OutputFile::create(p).map_err(FieldError::from)?),
@@ -103,7 +103,7 @@ pub fn vortex_cores(
     };
     session.dataset().check_step(spec.step)?;
     check(spec)?;
-    let plan = Plan::new(session, spec)?;
+    let plan = CorePlan::new(session, spec)?;
     let pager = &session.pager;
     let (limit, workers) = (pager.ledger().limit(), session.means.threads());
     let size = plan.size(limit, workers);
@@ -114,9 +114,9 @@ pub fn vortex_cores(
         return Err(FieldError::LimitTooSmall { limit, needs: enough.max(least), what });
     }
     let directory = SpoolOptions::spill_directory(file.as_ref());
-    let store = Store::new(pager, &directory, results_budget(limit) / 2, plan.record_numbers())?;
-    let work = Blocks { plan: &plan, size, pager, store: Mutex::new(store), failed: Mutex::default() };
-    let load = Load { tasks: plan.tasks(), workers, active: size.active, at_once: usize::MAX };
+    let store = CoreStore::new(pager, &directory, results_budget(limit) / 2, plan.record_numbers())?;
+    let work = CoreBlocks { plan: &plan, size, pager, store: Mutex::new(store), failed: Mutex::default() };
+    let load = RunLoad { tasks: plan.tasks(), workers, active: size.active, at_once: usize::MAX };
     let all = plan.tasks() as f64;
     let run = executor::run(&work, pager, load, &mut |done| watch("finding cores", done as f64, all))
         .map_err(|e| more_than(e, enough.max(limit + limit / 2)))?;
@@ -124,7 +124,7 @@ pub fn vortex_cores(
     let failed = work.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     let store = work.store.into_inner().unwrap_or_else(PoisonError::into_inner);
     let found = store.found();
-    let made = lines::Lines::new(session, spec, &plan, store)?;
+    let made = lines::CoreLines::new(session, spec, &plan, store)?;
     let mut written = made.write(session, spec, &directory, file, !failed.is_empty(), watch)?;
     let report = CoreReport {
         lines: written.lines,

@@ -3,10 +3,10 @@
 use super::CoreSpec;
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::locator::ZoneFields;
 use field::nodes::Zone;
 use field::quantity::Quantity;
-use field::space::ZoneFields;
-use kernels::cores::block::{Block, BLOCK};
+use kernels::cores::block::{CoreBlock, BLOCK};
 use kernels::cores::Method;
 use pager::{PageId, Pager};
 use runtime::session::Session;
@@ -17,7 +17,7 @@ pub(super) type Fields = Vec<Quantity>;
 
 /// Stages in which a block is read, each with fields of its own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Stage {
+pub(super) enum ReadStage {
     /// What nodes are good for: iblank, and lambda2 where it decides.
     Mark,
     /// Position and both vectors.
@@ -46,18 +46,18 @@ pub(super) struct ZonePlan {
 
 impl ZonePlan {
     /// The fields of a stage.
-    pub fn fields(&self, stage: Stage) -> &Fields {
+    pub fn fields(&self, stage: ReadStage) -> &Fields {
         match stage {
-            Stage::Mark => &self.mark,
-            Stage::Set => &self.set,
-            Stage::Strength => &self.strength,
-            Stage::Scalars => &self.scalars,
+            ReadStage::Mark => &self.mark,
+            ReadStage::Set => &self.set,
+            ReadStage::Strength => &self.strength,
+            ReadStage::Scalars => &self.scalars,
         }
     }
 }
 
 /// What is done.
-pub(super) struct Plan {
+pub(super) struct CorePlan {
     pub dataset: Arc<Dataset>,
     pub method: Method,
     pub step: usize,
@@ -84,13 +84,13 @@ pub(super) struct Size {
 
 /// Fields beside velocity of a method, by name: what strength is made of, and the second vector (for lambda2 all that the two vectors are
 /// made of).
-struct Names {
+struct MethodFields {
     mark: Vec<String>,
     set: Vec<String>,
     strength: Vec<String>,
 }
 
-impl Names {
+impl MethodFields {
     fn of(method: Method, u: &str) -> Self {
         let rows = |of: &dyn Fn(&str) -> String| ["x", "y", "z"].map(of).to_vec();
         match method {
@@ -116,7 +116,7 @@ impl Names {
     }
 }
 
-impl Plan {
+impl CorePlan {
     /// Gives pages to what the method needs, and looks names up.
     pub fn new(session: &Session, spec: &CoreSpec) -> Result<Self, FieldError> {
         let before = session.dataset();
@@ -140,7 +140,7 @@ impl Plan {
                 "vortex cores are lines in space, and no zone of the data has a volume".into(),
             ));
         }
-        let names = Names::of(spec.method, &spec.field);
+        let names = MethodFields::of(spec.method, &spec.field);
         let all = names.mark.iter().chain(&names.set).chain(&names.strength).chain(&spec.scalars);
         session.derive(&all.collect::<Vec<_>>())?;
         let dataset = session.dataset();
@@ -196,7 +196,7 @@ impl Plan {
     }
 
     /// The arrays that a stage reads of a zone.
-    fn arrays(of: &ZonePlan, stage: Stage) -> Vec<usize> {
+    fn arrays(of: &ZonePlan, stage: ReadStage) -> Vec<usize> {
         let mut arrays = ZoneFields { sampled: of.fields(stage).clone(), ..of.info.clone() }.arrays();
         arrays.sort_unstable();
         arrays.dedup();
@@ -207,7 +207,7 @@ impl Plan {
         let (mut most, mut making) = (0, 0);
         for of in &self.zones {
             let z = &self.dataset.zones[of.zone];
-            for stage in [Stage::Mark, Stage::Set, Stage::Strength, Stage::Scalars] {
+            for stage in [ReadStage::Mark, ReadStage::Set, ReadStage::Strength, ReadStage::Scalars] {
                 let arrays = Self::arrays(of, stage);
                 let frame =
                     |a: &usize| pager.map(z.arrays[*a].id).page_bytes(PageId::new(z.arrays[*a].id, 0, 0)) as u64;
@@ -237,7 +237,7 @@ impl Plan {
     fn block_bytes(&self, planes: u32) -> u64 {
         let of = |z: &ZonePlan| {
             let cells = self.dataset.zones[z.zone].cells().map(|n| n.min(BLOCK));
-            Block::bytes_with(cells, planes) as u64
+            CoreBlock::bytes_with(cells, planes) as u64
         };
         self.zones.iter().map(of).max().unwrap_or(0) + POINTS_BYTES
     }

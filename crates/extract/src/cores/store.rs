@@ -5,12 +5,12 @@
 //! bounded log. All of it is charged as it grows.
 
 use field::error::FieldError;
-use kernels::cores::block::Key;
+use kernels::cores::block::FeatureKey;
 use kernels::cores::chains;
-use output::{ByteLog, Held, OutputError};
+use output::{ByteLog, HeldMemory, OutputError};
 use pager::Pager;
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::would_do;
-use runtime::share::LedgerShare;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub(super) const FAILED: u8 = 4;
 pub(super) const OWN: usize = 5;
 
 /// A point as a block has it.
-pub(super) struct Point<'a> {
-    pub key: Key,
+pub(super) struct CorePoint<'a> {
+    pub key: FeatureKey,
     /// What the cells around it are, as far as the block knows.
     pub flags: u8,
     pub x: [f64; 3],
@@ -39,8 +39,8 @@ pub(super) struct Point<'a> {
 
 /// What stays in memory.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Entry {
-    pub key: Key,
+pub(super) struct StoredPoint {
+    pub key: FeatureKey,
     /// Where its numbers lie.
     at: u64,
     pub x: [f64; 3],
@@ -51,20 +51,20 @@ pub(super) struct Entry {
 }
 
 /// Keeps what comes of blocks.
-pub(super) struct Store {
+pub(super) struct CoreStore {
     pager: Arc<Pager>,
     log: ByteLog,
-    held: Held,
-    pub entries: Vec<Entry>,
-    pairs: Vec<[Key; 2]>,
+    held: HeldMemory,
+    pub entries: Vec<StoredPoint>,
+    pairs: Vec<[FeatureKey; 2]>,
     record: usize,
     found: u64,
 }
 
-impl Store {
+impl CoreStore {
     /// An empty one of points with so many numbers.
     pub fn new(pager: &Arc<Pager>, directory: &Path, budget: usize, numbers: usize) -> Result<Self, FieldError> {
-        let held = Held::new(Box::new(LedgerShare::new(pager.clone())));
+        let held = HeldMemory::new(Box::new(LedgerShare::new(pager.clone())));
         let log = ByteLog::new(directory, budget, held.sibling()).map_err(|e| refused(pager, e))?;
         let (entries, pairs) = (Vec::new(), Vec::new());
         Ok(Self { pager: pager.clone(), log, held, entries, pairs, record: 8 * numbers, found: 0 })
@@ -114,8 +114,8 @@ impl Store {
         &mut self,
         block: u64,
         found: u64,
-        points: impl ExactSizeIterator<Item = Point<'p>>,
-        pairs: impl ExactSizeIterator<Item = [Key; 2]>,
+        points: impl ExactSizeIterator<Item = CorePoint<'p>>,
+        pairs: impl ExactSizeIterator<Item = [FeatureKey; 2]>,
     ) -> Result<(), FieldError> {
         self.found += found;
         self.room(|s| &mut s.entries, points.len())?;
@@ -127,7 +127,7 @@ impl Store {
             record.extend(own.iter().chain(p.scalars).flat_map(|v| v.to_le_bytes()));
             let at = self.log.append(&record).map_err(|e| refused(&self.pager, e))?;
             let block = u32::try_from(block).unwrap_or(u32::MAX);
-            self.entries.push(Entry { key: p.key, at, x: p.x, block, size: p.size, flags: p.flags });
+            self.entries.push(StoredPoint { key: p.key, at, x: p.x, block, size: p.size, flags: p.flags });
         }
         self.pairs.extend(pairs);
         Ok(())
@@ -156,7 +156,7 @@ impl Store {
             }
         }
         self.entries.truncate(kept);
-        let of_places = kept * size_of::<chains::Place>() + self.pairs.len() * size_of::<[u32; 2]>();
+        let of_places = kept * size_of::<chains::ChainNode>() + self.pairs.len() * size_of::<[u32; 2]>();
         let bytes = of_places + chains::bytes(kept, self.pairs.len()) as usize;
         if u32::try_from(kept).is_err() {
             return Err(FieldError::Usage(
@@ -164,14 +164,14 @@ impl Store {
             ));
         }
         self.charge(bytes)?;
-        let number = |k: &Key| self.entries.binary_search_by_key(k, |e| e.key).map_or(u32::MAX, |n| n as u32);
+        let number = |k: &FeatureKey| self.entries.binary_search_by_key(k, |e| e.key).map_or(u32::MAX, |n| n as u32);
         let mut pairs: Vec<[u32; 2]> = Vec::with_capacity(self.pairs.len());
         pairs.extend(self.pairs.iter().map(|p| p.each_ref().map(number)).map(|[a, b]| [a.min(b), a.max(b)]));
         pairs.sort_unstable();
         pairs.dedup();
-        let place = |e: &Entry| chains::Place { x: e.x, size: e.size, at_border: e.flags & BEYOND != 0 };
-        let places: Vec<chains::Place> = self.entries.iter().map(place).collect();
-        self.held.shrink(self.pairs.capacity() * size_of::<[Key; 2]>());
+        let place = |e: &StoredPoint| chains::ChainNode { x: e.x, size: e.size, at_border: e.flags & BEYOND != 0 };
+        let places: Vec<chains::ChainNode> = self.entries.iter().map(place).collect();
+        self.held.shrink(self.pairs.capacity() * size_of::<[FeatureKey; 2]>());
         self.pairs = Vec::new();
         let lines = chains::chains(&places, &pairs);
         drop((places, pairs));
@@ -180,7 +180,7 @@ impl Store {
     }
 
     /// An account with the ledger for what is made of it.
-    pub fn account(&self) -> Held {
+    pub fn account(&self) -> HeldMemory {
         self.held.sibling()
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use convert::{convert, ConvertOptions, Spans};
 use field::dataset::Dataset;
 use field::paging::Layout;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::Kind;
 use field::store::codec::Codec;
 use field::store::{Register, Store as Zarr};
@@ -12,15 +12,15 @@ use pager::id::{ArrayId, SourceId};
 use pager::map::PageMap;
 use pager::source::simulated::{Simulated, Simulation};
 use pager::{Pager, PolicyKind};
-use runtime::chosen::convert_input;
-use runtime::session::{Means, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{Resources, SourceSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use testing::TestDir;
 
-fn means(limit: u64, workers: usize) -> Means {
-    Means { memory_limit: limit, workers, readers: 8, replacement: PolicyKind::Clock, observer: None }
+fn means(limit: u64, workers: usize) -> Resources {
+    Resources { memory_limit: limit, workers, readers: 8, replacement: PolicyKind::Clock, observer: None }
 }
 
 /// Where the core is at a height: it leans and winds.
@@ -47,7 +47,7 @@ fn node(zone: usize, i: usize, j: usize, k: usize) -> ([f64; 3], [f64; 3]) {
 /// Grid and solution, with a hole across both zones.
 fn made(dir: &TestDir) -> PathBuf {
     for (name, kind, variables) in [("f.xyz", Kind::Grid, 3), ("f.q", Kind::Q, 5)] {
-        let spec = Spec { iblank: variables == 3, ..Spec::new(kind, DIMS.to_vec()) };
+        let spec = WriteSpec { iblank: variables == 3, ..WriteSpec::new(kind, DIMS.to_vec()) };
         let mut file = std::fs::File::create(dir.path(name)).unwrap();
         let mut plane = |zone: usize, variable: usize, k: usize, out: &mut [f64]| {
             let ni = DIMS[zone][0];

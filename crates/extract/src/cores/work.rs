@@ -1,18 +1,18 @@
 //! A block of cells as a task of the executor.
 
-use super::gather::{within, Gather, Got};
-use super::plan::{Plan, Size, Stage};
-use super::store::{Point, Store};
+use super::gather::{within, BlockReader, Got};
+use super::plan::{CorePlan, ReadStage, Size};
+use super::store::{CorePoint, CoreStore};
 use field::error::FieldError;
 use field::expression::run::swirling_strength;
+use field::locator::LANES;
 use field::plot3d::iblank::hides_cell;
-use field::space::LANES;
-use kernels::cores::block::{Block, Cell, Mark};
+use kernels::cores::block::{Cell, CoreBlock, Mark};
 use kernels::cores::cells::segments;
 use kernels::cores::method::{least_direction, least_magnitude, symmetric_eigenvalues};
 use kernels::cores::pencil::dot;
 use kernels::cores::Method;
-use kernels::streamline::Progress;
+use kernels::streamline::StepProgress;
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
 use runtime::executor::{Outcome, Work};
@@ -23,11 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 const TOGETHER: usize = 128;
 
 /// All blocks.
-pub(super) struct Blocks<'a> {
-    pub plan: &'a Plan,
+pub(super) struct CoreBlocks<'a> {
+    pub plan: &'a CorePlan,
     pub size: Size,
     pub pager: &'a Arc<Pager>,
-    pub store: Mutex<Store>,
+    pub store: Mutex<CoreStore>,
     /// Blocks of which a page cannot be read, with what it says.
     pub failed: Mutex<Vec<(u64, String)>>,
 }
@@ -38,7 +38,7 @@ enum Phase {
     /// Begins a slab.
     Slab,
     /// Reads boxes of pages.
-    Boxes(Stage),
+    Boxes(ReadStage),
     /// Computes the strength of the points that are new.
     Strength,
     /// Samples at points that are kept.
@@ -51,12 +51,12 @@ pub(super) struct Task {
     number: u64,
     /// Which of the plan's zones.
     of: usize,
-    block: Block,
+    block: CoreBlock,
     phase: Phase,
     /// Boxes of pages that are still to be read.
     boxes: Vec<[u32; 3]>,
     /// Velocity and strength of the points of the block so far; no number where a point is none.
-    made: Vec<Made>,
+    made: Vec<CoreSample>,
     /// Points that are kept, in the order of places, and pairs of them.
     kept: Vec<u32>,
     pairs: Vec<[u32; 2]>,
@@ -65,7 +65,7 @@ pub(super) struct Task {
 }
 
 #[derive(Copy, Clone)]
-struct Made {
+struct CoreSample {
     v: [f64; 3],
     strength: f64,
 }
@@ -79,18 +79,18 @@ fn vector(of: &[f64], n: usize) -> [f64; 3] {
     core::array::from_fn(|c| of[n + c])
 }
 
-impl Blocks<'_> {
+impl CoreBlocks<'_> {
     /// One step. Nothing has changed where it says that pages are needed.
-    fn step(&self, g: &mut Gather<'_>, task: &mut Task, missing: &mut Vec<PageId>) -> Progress {
+    fn step(&self, g: &mut BlockReader<'_>, task: &mut Task, missing: &mut Vec<PageId>) -> StepProgress {
         match task.phase {
             Phase::Slab => {
                 self.begin_slab(task);
-                Progress::Yield
+                StepProgress::Yield
             }
             Phase::Boxes(stage) => self.boxes(g, task, stage, missing),
             Phase::Strength => self.strength(g, task, missing),
             Phase::Scalars => self.scalars(g, task, missing),
-            Phase::Done => Progress::Done,
+            Phase::Done => StepProgress::Done,
         }
     }
 
@@ -98,7 +98,7 @@ impl Blocks<'_> {
         let [from, to] = task.block.to_mark();
         let [mut lo, mut hi] = task.block.nodes();
         (lo[2], hi[2]) = (from, to);
-        if self.plan.zones[task.of].fields(Stage::Mark).is_empty() {
+        if self.plan.zones[task.of].fields(ReadStage::Mark).is_empty() {
             for k in from..to {
                 for j in lo[1]..hi[1] {
                     (lo[0]..hi[0]).for_each(|i| task.block.mark([i, j, k], Mark::Field));
@@ -107,7 +107,7 @@ impl Blocks<'_> {
         } else if from < to {
             task.boxes = self.boxes_of(task.of, lo, hi);
         }
-        task.phase = Phase::Boxes(Stage::Mark);
+        task.phase = Phase::Boxes(ReadStage::Mark);
     }
 
     /// The boxes of pages that meet a box of nodes, the last first.
@@ -123,12 +123,18 @@ impl Blocks<'_> {
         boxes
     }
 
-    fn boxes(&self, g: &mut Gather<'_>, task: &mut Task, stage: Stage, missing: &mut Vec<PageId>) -> Progress {
+    fn boxes(
+        &self,
+        g: &mut BlockReader<'_>,
+        task: &mut Task,
+        stage: ReadStage,
+        missing: &mut Vec<PageId>,
+    ) -> StepProgress {
         if task.boxes.is_empty() {
             return self.boxes_done(task, stage);
         }
         let [mut lo, mut hi] = task.block.nodes();
-        let planes = if stage == Stage::Mark { Some(task.block.to_mark()) } else { task.block.to_set() };
+        let planes = if stage == ReadStage::Mark { Some(task.block.to_mark()) } else { task.block.to_set() };
         [lo[2], hi[2]] = planes.unwrap_or([lo[2], hi[2]]);
         let first = task.boxes.len().saturating_sub(self.size.ahead);
         let mut some = task.boxes.split_off(first);
@@ -137,7 +143,7 @@ impl Blocks<'_> {
         some.retain(|b| {
             let block = &mut task.block;
             let got = match stage {
-                Stage::Mark => g.page((task.of, stage), *b, [lo, hi], missing, &mut |node, v| {
+                ReadStage::Mark => g.page((task.of, stage), *b, [lo, hi], missing, &mut |node, v| {
                     block.mark(node, self.mark(task.of, v));
                     if self.plan.dataset.zones[self.plan.zones[task.of].zone].iblank.is_some() && hides_cell(v[0]) {
                         block.hide(node);
@@ -152,7 +158,7 @@ impl Blocks<'_> {
                     let page = self.plan.dataset.zones[self.plan.zones[task.of].zone].translation.page;
                     let [lo, hi] = within(page, *b, [lo, hi]);
                     each(lo, hi, |node| match stage {
-                        Stage::Mark => task.block.mark(node, Mark::Failed),
+                        ReadStage::Mark => task.block.mark(node, Mark::Failed),
                         _ => task.block.unread(node),
                     });
                     task.failure.get_or_insert_with(|| Box::new(e));
@@ -164,9 +170,9 @@ impl Blocks<'_> {
         task.boxes.append(&mut some);
         if done {
             missing.clear();
-            Progress::Yield
+            StepProgress::Yield
         } else {
-            Progress::Need
+            StepProgress::Need
         }
     }
 
@@ -184,7 +190,7 @@ impl Blocks<'_> {
         }
     }
 
-    fn set(&self, block: &mut Block, node: [u32; 3], v: &[f64]) {
+    fn set(&self, block: &mut CoreBlock, node: [u32; 3], v: &[f64]) {
         // Coordinates may have two components, with z = 0.
         let rest = if self.plan.method == Method::Lambda2 { 12 } else { 6 };
         let at = v.len() - rest;
@@ -198,8 +204,8 @@ impl Blocks<'_> {
         block.set(node, x, first, second);
     }
 
-    fn boxes_done(&self, task: &mut Task, stage: Stage) -> Progress {
-        if stage == Stage::Mark {
+    fn boxes_done(&self, task: &mut Task, stage: ReadStage) -> StepProgress {
+        if stage == ReadStage::Mark {
             task.block.marks_done();
             if let Some([from, to]) = task.block.to_set() {
                 let [mut lo, mut hi] = task.block.nodes();
@@ -212,38 +218,38 @@ impl Blocks<'_> {
                     block.needs(lo, hi)
                 });
             }
-            task.phase = Phase::Boxes(Stage::Set);
+            task.phase = Phase::Boxes(ReadStage::Set);
         } else {
             task.block.march();
             task.phase = Phase::Strength;
         }
-        Progress::Yield
+        StepProgress::Yield
     }
 
-    fn strength(&self, g: &mut Gather<'_>, task: &mut Task, missing: &mut Vec<PageId>) -> Progress {
+    fn strength(&self, g: &mut BlockReader<'_>, task: &mut Task, missing: &mut Vec<PageId>) -> StepProgress {
         let before = task.made.len();
-        let asks = !self.plan.zones[task.of].fields(Stage::Strength).is_empty();
+        let asks = !self.plan.zones[task.of].fields(ReadStage::Strength).is_empty();
         let mut values = Vec::new();
         for f in task.block.found[before..].iter().take(TOGETHER) {
             values.clear();
             if asks {
-                match g.mean((task.of, Stage::Strength), &f.on.nodes(), &f.on.weights, missing, &mut values) {
+                match g.mean((task.of, ReadStage::Strength), &f.on.nodes(), &f.on.weights, missing, &mut values) {
                     Got::All => {}
                     Got::Absent => break,
                     Got::Failed(e) => {
                         task.failure.get_or_insert_with(|| Box::new(e));
-                        task.made.push(Made { v: f.v, strength: f64::NAN });
+                        task.made.push(CoreSample { v: f.v, strength: f64::NAN });
                         continue;
                     }
                 }
             }
             task.made.push(match self.plan.method {
-                Method::SujudiHaimes => Made { v: f.v, strength: swirling_strength(&matrix(&values, 0)) },
-                Method::Levy => Made { v: f.v, strength: dot(f.w, f.w).sqrt() },
+                Method::SujudiHaimes => CoreSample { v: f.v, strength: swirling_strength(&matrix(&values, 0)) },
+                Method::Levy => CoreSample { v: f.v, strength: dot(f.w, f.w).sqrt() },
                 Method::Lambda2 => {
                     let (_, others) = least_magnitude(symmetric_eigenvalues(&matrix(&values, 1)));
                     let valley = values[0] < 0.0 && others > 0.0;
-                    Made { v: vector(&values, 10), strength: if valley { -values[0] } else { f64::NAN } }
+                    CoreSample { v: vector(&values, 10), strength: if valley { -values[0] } else { f64::NAN } }
                 }
             });
         }
@@ -252,11 +258,11 @@ impl Blocks<'_> {
             if done {
                 missing.clear();
             }
-            return if done { Progress::Yield } else { Progress::Need };
+            return if done { StepProgress::Yield } else { StepProgress::Need };
         }
         if task.block.to_set().is_some() {
             task.phase = Phase::Slab;
-            return Progress::Yield;
+            return StepProgress::Yield;
         }
         let places = task.block.places();
         let made = &task.made;
@@ -266,16 +272,16 @@ impl Blocks<'_> {
         task.kept = places.into_iter().filter(|n| used[*n as usize]).collect();
         task.pairs = pairs;
         task.phase = Phase::Scalars;
-        Progress::Yield
+        StepProgress::Yield
     }
 
-    fn scalars(&self, g: &mut Gather<'_>, task: &mut Task, missing: &mut Vec<PageId>) -> Progress {
+    fn scalars(&self, g: &mut BlockReader<'_>, task: &mut Task, missing: &mut Vec<PageId>) -> StepProgress {
         let n = self.plan.components;
         let before = task.scalars.len().checked_div(n).unwrap_or(task.kept.len());
         let mut done = before;
         for place in task.kept[before..].iter().take(TOGETHER) {
             let f = &task.block.found[*place as usize];
-            match g.mean((task.of, Stage::Scalars), &f.on.nodes(), &f.on.weights, missing, &mut task.scalars) {
+            match g.mean((task.of, ReadStage::Scalars), &f.on.nodes(), &f.on.weights, missing, &mut task.scalars) {
                 Got::All => {}
                 Got::Absent => break,
                 Got::Failed(e) => {
@@ -287,17 +293,17 @@ impl Blocks<'_> {
         }
         if done == task.kept.len() {
             task.phase = Phase::Done;
-            return Progress::Done;
+            return StepProgress::Done;
         }
         if done == before {
-            return Progress::Need;
+            return StepProgress::Need;
         }
         missing.clear();
-        Progress::Yield
+        StepProgress::Yield
     }
 
     /// What a point says of the cells around it, as far as this block knows them.
-    fn point<'t>(&self, task: &'t Task, place: usize) -> Point<'t> {
+    fn point<'t>(&self, task: &'t Task, place: usize) -> CorePoint<'t> {
         let n = task.kept[place] as usize;
         let (f, made) = (&task.block.found[n], &task.made[n]);
         let mut flags = 0;
@@ -311,7 +317,7 @@ impl Blocks<'_> {
         }
         let lengths = dot(f.v, f.v).sqrt() * dot(f.w, f.w).sqrt();
         let n = self.plan.components;
-        Point {
+        CorePoint {
             key: f.key,
             flags,
             x: f.x,
@@ -332,12 +338,12 @@ fn each(lo: [u32; 3], hi: [u32; 3], mut node: impl FnMut([u32; 3])) {
     }
 }
 
-impl<'a> Work for Blocks<'a> {
+impl<'a> Work for CoreBlocks<'a> {
     type Task = Task;
-    type Context = Gather<'a>;
+    type Context = BlockReader<'a>;
 
     fn context(&self, worker: Worker) -> Self::Context {
-        Gather::new(self.plan, worker)
+        BlockReader::new(self.plan, worker)
     }
     fn worker<'c>(&self, g: &'c mut Self::Context) -> &'c mut Worker {
         &mut g.worker
@@ -350,7 +356,7 @@ impl<'a> Work for Blocks<'a> {
         Ok(Task {
             number: n,
             of,
-            block: Block::new(zone as u32, cells, low, self.size.planes, axial),
+            block: CoreBlock::new(zone as u32, cells, low, self.size.planes, axial),
             phase: Phase::Slab,
             boxes: Vec::new(),
             made: Vec::new(),
@@ -370,7 +376,7 @@ impl<'a> Work for Blocks<'a> {
     fn bytes(&self, task: &Task) -> usize {
         task.block.bytes()
             + task.boxes.capacity() * size_of::<[u32; 3]>()
-            + task.made.capacity() * size_of::<Made>()
+            + task.made.capacity() * size_of::<CoreSample>()
             + (task.kept.capacity() + 2 * task.pairs.capacity()) * 4
             + task.scalars.capacity() * 8
             + size_of::<Task>()

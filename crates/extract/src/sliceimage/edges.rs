@@ -1,7 +1,7 @@
 //! What is laid over pictures of slices: letters of anatomy at the edges, scales of colours, a rule.
 
-use super::paint::Look;
-use kernels::draw::{ColourMap, Furniture, Marks, Note, Place, ScalarBar, ScaleBar};
+use super::paint::SlicePaint;
+use kernels::draw::{ColourMap, Furniture, Marks, Note, NotePosition, ScalarBar, ScaleBar};
 use output::FieldSpec;
 
 /// What somebody wants over a picture.
@@ -31,7 +31,7 @@ pub(super) struct Marked {
 
 impl Marked {
     /// The marks of a picture whose look is settled; none over grey of 16 bits, which is data.
-    pub(super) fn over(&self, look: &Look, size: [u32; 2]) -> Option<Marks> {
+    pub(super) fn over(&self, look: &SlicePaint, size: [u32; 2]) -> Option<Marks> {
         let SliceMarks { bar, letters, edges, .. } = &self.marks;
         if look.is_grey16() || !(*bar || *letters || !self.title.is_empty()) {
             return None;
@@ -39,20 +39,20 @@ impl Marked {
         let mut furniture = Furniture::default();
         match (look, self.fields.first()) {
             _ if !bar => {}
-            (Look::Map { table, range: Some(range) }, Some(field)) => {
+            (SlicePaint::Map { table, range: Some(range) }, Some(field)) => {
                 // A range that single precision does not hold has no scale.
                 if let Ok(map) = ColourMap::new(table.clone(), *range) {
                     furniture.bars = vec![ScalarBar { title: field.name.clone(), unit: field.unit.clone(), map }];
                 }
             }
-            (Look::Channels(channels), _) => {
+            (SlicePaint::Channels(channels), _) => {
                 let named = self.fields.iter().zip(channels);
                 furniture.keys = named.map(|(field, (colour, ..))| (field.name.clone(), *colour)).collect();
             }
             _ => {}
         }
         if !self.title.is_empty() {
-            furniture.notes = vec![Note { text: self.title.clone(), place: Place::TopLeft, scale: 1.0 }];
+            furniture.notes = vec![Note { text: self.title.clone(), place: NotePosition::TopLeft, scale: 1.0 }];
         }
         furniture.scale = self.rule.clone().filter(|_| *letters);
         let edges = edges.as_ref().filter(|_| *letters);

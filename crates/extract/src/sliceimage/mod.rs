@@ -25,7 +25,7 @@ mod tests;
 
 pub use edges::{edges, place, SliceMarks};
 pub use geometry::{box_corners, in_voxels, level_for, volume_corners, Laid, PlaneSpec, LONG_SIDE, MOST_PIXELS};
-pub use paint::Look;
+pub use paint::SlicePaint;
 pub use run::Pixels;
 
 use edges::Marked;
@@ -34,14 +34,14 @@ use field::nodes::Nodes;
 use field::volume::{rgb_of, ChannelSpec, Missing, VolumeKind, VolumeLevel, VoxelType};
 use kernels::draw::ScaleBar;
 use kernels::slice::{Filter, GridSlice, Pick, SliceArray, VolumeSlice};
-use output::{FieldSpec, FieldType, Held, OutputError, Provenance, RasterLayout, RasterWriter};
+use output::{FieldSpec, FieldType, HeldMemory, OutputError, Provenance, RasterLayout, RasterWriter};
 use pager::Pager;
 use png::PngWriter;
 use runtime::blocking::{blocking_flow, until_here};
 use runtime::executor::RunStats;
+use runtime::ledger_share::LedgerShare;
 use runtime::limits::refused;
-use runtime::session::{Session, Watch};
-use runtime::share::LedgerShare;
+use runtime::session::{ProgressWatch, Session};
 use serde_json::{json, Map, Value};
 use source::{GridSource, VolumeSource};
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ pub struct VolumeChoice {
 
 /// What the numbers of a slice's pixels are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Numbers {
+pub enum SliceNumbers {
     /// Doubles.
     Doubles,
     /// Whole numbers of 64 bits, whose bits the doubles have; 0 where there is no value.
@@ -89,7 +89,7 @@ pub enum Numbers {
     Signed,
 }
 
-impl Numbers {
+impl SliceNumbers {
     fn of(voxel: VoxelType) -> Self {
         match voxel {
             VoxelType::Uint64 => Self::Unsigned,
@@ -108,16 +108,16 @@ pub struct Slice {
     /// Of a volume, the level that is shown.
     pub level: Option<usize>,
     /// Colours that suit what is shown: as they are stored, of channels, of labels; none where numbers need a table.
-    pub look: Option<Look>,
+    pub look: Option<SlicePaint>,
     /// What its numbers are.
-    pub numbers: Numbers,
+    pub numbers: SliceNumbers,
     /// What is laid over a picture of it; nothing unless somebody asks.
     pub marks: SliceMarks,
     length_unit: String,
-    what: What,
+    what: SliceSource,
 }
 
-enum What {
+enum SliceSource {
     Volume(VolumeSource),
     Grid(Box<GridSource>),
 }
@@ -162,12 +162,12 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let names = |channel: &usize| {
         let (spec, (array, _)) = view.channels.get(*channel).zip(level.valued(*channel))?;
         let plain = labels && !choice.as_numbers && spec.scale.is_none() && spec.missing.is_none();
-        Some(if plain { Numbers::of(array.brick.voxel) } else { Numbers::Doubles })
+        Some(if plain { SliceNumbers::of(array.brick.voxel) } else { SliceNumbers::Doubles })
     };
-    let kinds: Vec<Numbers> = channels.iter().filter_map(names).collect();
+    let kinds: Vec<SliceNumbers> = channels.iter().filter_map(names).collect();
     let numbers = match kinds.split_first() {
         Some((first, others)) if others.iter().all(|kind| kind == first) => *first,
-        _ => Numbers::Doubles,
+        _ => SliceNumbers::Doubles,
     };
     for (to, channel) in channels.iter().enumerate() {
         let spec = view.channels.get(*channel).zip(level.valued(*channel));
@@ -184,7 +184,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
             to,
             scale: spec.scale.unwrap_or([1.0, 0.0]),
             missing: if is_stored { spec.missing.clone() } else { Missing::none() },
-            names: numbers != Numbers::Doubles,
+            names: numbers != SliceNumbers::Doubles,
         };
         match arrays.iter_mut().find(|known| known.id == array.id) {
             Some(known) => known.picks.push(pick),
@@ -210,17 +210,17 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
         VolumeKind::Labels if channels.len() == 1 => {
             let own = view.label_colors.iter().filter_map(|(label, colour)| Some((*label, rgb_of(colour)?)));
             let own = own.collect();
-            Some(if numbers == Numbers::Doubles { Look::Labels(own) } else { Look::Names(own) })
+            Some(if numbers == SliceNumbers::Doubles { SlicePaint::Labels(own) } else { SlicePaint::Names(own) })
         }
         // All of them: one alone is a number like any other.
-        VolumeKind::Rgb | VolumeKind::Rgba if channels.len() == view.channels.len() => Some(Look::Colours(voxel)),
+        VolumeKind::Rgb | VolumeKind::Rgba if channels.len() == view.channels.len() => Some(SlicePaint::Colours(voxel)),
         VolumeKind::Channels if channels.len() > 1 => {
             let of = |channel: &usize| {
                 let spec = &view.channels[*channel];
                 let colour = spec.color.as_deref().and_then(rgb_of).unwrap_or(SPREAD[channel % SPREAD.len()]);
                 (colour, spec.limits, spec.inverted)
             };
-            Some(Look::Channels(channels.iter().map(of).collect()))
+            Some(SlicePaint::Channels(channels.iter().map(of).collect()))
         }
         _ => None,
     };
@@ -238,8 +238,8 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     }
     let plane = in_voxels(&laid.plane, &level.placement)?;
     let slice = VolumeSlice { plane, dims: level.dims, arrays, filter };
-    let nothing = if numbers == Numbers::Doubles { f64::NAN } else { 0.0 };
-    let what = What::Volume(VolumeSource { slice, components: channels.len(), nothing });
+    let nothing = if numbers == SliceNumbers::Doubles { f64::NAN } else { 0.0 };
+    let what = SliceSource::Volume(VolumeSource { slice, components: channels.len(), nothing });
     Ok(Slice {
         laid,
         fields,
@@ -265,7 +265,7 @@ pub fn of_grid(
     plane: &PlaneSpec,
     names: &[String],
     step: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Slice, FieldError> {
     if names.is_empty() {
         return Err(FieldError::Usage("no field is asked for of a slice; name one".into()));
@@ -310,8 +310,8 @@ pub fn of_grid(
         components: fields.iter().map(|f| f.components).sum(),
         dataset: dataset.clone(),
     };
-    let what = What::Grid(Box::new(source));
-    let numbers = Numbers::Doubles;
+    let what = SliceSource::Grid(Box::new(source));
+    let numbers = SliceNumbers::Doubles;
     let (marks, length_unit) = (SliceMarks::default(), dataset.length_unit());
     Ok(Slice { laid, fields, level: None, look: None, numbers, marks, length_unit, what })
 }
@@ -325,15 +325,15 @@ impl Slice {
     /// The title of a picture.
     fn title(&self) -> String {
         let place = || place(self.laid.origin, self.laid.normal, &self.length_unit);
-        let of_grids = (self.marks.bar && matches!(self.what, What::Grid(_))).then(place);
+        let of_grids = (self.marks.bar && matches!(self.what, SliceSource::Grid(_))).then(place);
         self.marks.title.clone().or(of_grids).unwrap_or_default()
     }
 
     /// The fields under the titles that bars have.
     fn titled(&self) -> Vec<FieldSpec> {
         let title = |name: &str| match &self.what {
-            What::Grid(source) => source.dataset.title(name),
-            What::Volume(_) => name.to_owned(),
+            SliceSource::Grid(source) => source.dataset.title(name),
+            SliceSource::Volume(_) => name.to_owned(),
         };
         self.fields.iter().map(|field| FieldSpec { name: title(&field.name), ..field.clone() }).collect()
     }
@@ -342,12 +342,12 @@ impl Slice {
         &self,
         pager: &Arc<Pager>,
         workers: usize,
-        watch: &mut Watch<'_>,
-        take: &mut dyn FnMut(&run::Rows) -> Result<(), FieldError>,
+        watch: &mut ProgressWatch<'_>,
+        take: &mut dyn FnMut(&run::PictureRows) -> Result<(), FieldError>,
     ) -> Result<(Pixels, RunStats), FieldError> {
         match &self.what {
-            What::Volume(source) => run::run(source, pager, workers, watch, take),
-            What::Grid(source) => run::run(&**source, pager, workers, watch, take),
+            SliceSource::Volume(source) => run::run(source, pager, workers, watch, take),
+            SliceSource::Grid(source) => run::run(&**source, pager, workers, watch, take),
         }
     }
 
@@ -355,7 +355,12 @@ impl Slice {
     ///
     /// # Errors
     /// [`FieldError`]: memory that is not to be had, too small a limit, an interruption.
-    pub fn arrays(&self, pager: &Arc<Pager>, workers: usize, watch: &mut Watch<'_>) -> Result<SliceArrays, FieldError> {
+    pub fn arrays(
+        &self,
+        pager: &Arc<Pager>,
+        workers: usize,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<SliceArrays, FieldError> {
         let [w, h] = self.laid.plane.size.map(|n| n as usize);
         let (mut values, mut pixels): (Vec<f64>, Vec<u8>) = (Vec::new(), Vec::new());
         let count = w.checked_mul(h).and_then(|n| n.checked_mul(self.components()));
@@ -384,9 +389,9 @@ impl Slice {
         pager: &Arc<Pager>,
         workers: usize,
         path: &Path,
-        look: Option<Look>,
+        look: Option<SlicePaint>,
         provenance: &Provenance,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<Value, FieldError> {
         let failed = |e: FieldError| refused(pager, e);
         let share = || Box::new(LedgerShare::new(pager.clone()));
@@ -395,9 +400,9 @@ impl Slice {
             let (plane, fields) = (self.laid.plane, self.fields.clone());
             let steps = [plane.first, plane.across, plane.down];
             let words = match self.numbers {
-                Numbers::Doubles => None,
-                Numbers::Unsigned => Some("<u8"),
-                Numbers::Signed => Some("<i8"),
+                SliceNumbers::Doubles => None,
+                SliceNumbers::Unsigned => Some("<u8"),
+                SliceNumbers::Signed => Some("<i8"),
             };
             let layout = RasterLayout { size: plane.size, fields, steps, extent: self.laid.extent, words };
             let provenance = Provenance { length_unit: self.length_unit.clone(), ..provenance.clone() };
@@ -418,7 +423,7 @@ impl Slice {
                 text.push(("Source", provenance.source.clone()));
             }
             text.push(("Description", Value::Object(told.clone()).to_string()));
-            let held = Held::new(share());
+            let held = HeldMemory::new(share());
             let size = self.laid.plane.size;
             let marks = self.marks.clone();
             let marked = Marked { marks, title: self.title(), fields: self.titled(), rule: self.rule() };
@@ -473,19 +478,19 @@ impl Slice {
     }
 
     /// The look of a picture: what is asked for, or what suits what is shown.
-    fn suited(&self, look: Option<Look>) -> Result<Look, FieldError> {
+    fn suited(&self, look: Option<SlicePaint>) -> Result<SlicePaint, FieldError> {
         let components = self.components();
         let look = match (look, &self.look) {
             (Some(look), _) => look,
             // Colours, channels and labels have colours of their own.
             (None, Some(own)) => own.clone(),
-            (None, None) => Look::Map { table: grey_table(), range: None },
+            (None, None) => SlicePaint::Map { table: grey_table(), range: None },
         };
         if look.takes(components) {
             return Ok(look);
         }
         let names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
-        if let What::Volume(_) = self.what {
+        if let SliceSource::Volume(_) = self.what {
             return Err(FieldError::Usage(format!(
                 "a map of colours is of one number a pixel, and here are {components} ({}): choose one channel, or leave the map, \
                  its range and grey of 16 bits away",

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// How values become colours.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Look {
+pub enum SlicePaint {
     /// One number a pixel, by a table of colours over a range; `None`: from the least to the greatest number of the slice. What is no
     /// number is grey.
     Map {
@@ -38,7 +38,7 @@ pub enum Look {
     Names(BTreeMap<u64, Srgb8>),
 }
 
-impl Look {
+impl SlicePaint {
     /// Numbers that a pixel must have, if it must have so many.
     pub(super) fn takes(&self, components: usize) -> bool {
         match self {
@@ -95,38 +95,38 @@ impl Look {
 
 /// A look that is settled, ready to paint.
 pub(super) struct Painter {
-    look: Look,
+    look: SlicePaint,
     map: Option<ColourMap>,
     /// The range of a map that single precision does not hold: the map is then one of shares of it.
     far: Option<[f64; 2]>,
 }
 
 impl Painter {
-    pub(super) fn new(look: Look) -> Result<Self, ColourMapError> {
+    pub(super) fn new(look: SlicePaint) -> Result<Self, ColourMapError> {
         let is_far = |range: &[f64; 2]| {
             range.iter().all(|end| end.is_finite()) && range.iter().any(|end| (*end as f32).is_infinite())
         };
         let far = match &look {
-            Look::Map { range, .. } => range.filter(is_far),
+            SlicePaint::Map { range, .. } => range.filter(is_far),
             _ => None,
         };
         let map = match &look {
-            Look::Map { table, range } => {
+            SlicePaint::Map { table, range } => {
                 let range = range.filter(|_| far.is_none()).unwrap_or([0.0, 1.0]);
                 Some(ColourMap::new(table.clone(), range)?)
             }
-            Look::Grey16 { range, .. } => {
+            SlicePaint::Grey16 { range, .. } => {
                 // For its check of the range.
                 ColourMap::new(vec![[0; 3]], range.unwrap_or([0.0, 1.0]))?;
                 None
             }
-            Look::Channels(channels) => {
+            SlicePaint::Channels(channels) => {
                 for (_, limits, _) in channels {
                     ColourMap::new(vec![[0; 3]], limits.unwrap_or([0.0, 1.0]))?;
                 }
                 None
             }
-            Look::Colours(_) | Look::Labels(_) | Look::Names(_) => None,
+            SlicePaint::Colours(_) | SlicePaint::Labels(_) | SlicePaint::Names(_) => None,
         };
         Ok(Self { look, map, far })
     }
@@ -146,20 +146,20 @@ impl Painter {
             },
             // A gap, like what is outside: a grey would be one of the map's own.
             (Pixel::Value, look) if !look.is_words() && values.iter().all(|v| v.is_nan()) => [0; 4],
-            (Pixel::Value, Look::Map { .. }) => {
+            (Pixel::Value, SlicePaint::Map { .. }) => {
                 let value = self.far.map_or(values[0], |range| share(values[0], range));
                 self.map.as_ref().map_or([0; 4], |map| opaque(map.colour(value as f32)))
             }
-            (Pixel::Value, Look::Grey16 { range, inverted }) => {
+            (Pixel::Value, SlicePaint::Grey16 { range, inverted }) => {
                 let share = share(values[0], range.unwrap_or([0.0, 1.0]));
                 grey16((65535.0 * if *inverted { 1.0 - share } else { share }).round() as u16, u16::MAX)
             }
-            (Pixel::Value, Look::Colours(voxel)) => {
+            (Pixel::Value, SlicePaint::Colours(voxel)) => {
                 let full = full(*voxel);
                 let byte = |n: usize| values.get(n).map_or(255, |v| (255.0 * share(*v, [0.0, full])).round() as u8);
                 [byte(0), byte(1), byte(2), byte(3)]
             }
-            (Pixel::Value, Look::Channels(channels)) => {
+            (Pixel::Value, SlicePaint::Channels(channels)) => {
                 let mut sum = [0.0; 3];
                 for ((colour, limits, inverted), value) in channels.iter().zip(values) {
                     let share = match share(*value, limits.unwrap_or([0.0, 1.0])) {
@@ -171,12 +171,12 @@ impl Painter {
                 }
                 opaque(sum.map(|s| s.min(255.0).round() as u8))
             }
-            (Pixel::Value, Look::Labels(own)) => match values[0] {
+            (Pixel::Value, SlicePaint::Labels(own)) => match values[0] {
                 0.0 => [0; 4],
                 // Those below 0 as rays take them: the bits of a whole number with a sign.
                 label => opaque(label_colour(if label < 0.0 { label as i64 as u64 } else { label as u64 }, own)),
             },
-            (Pixel::Value, Look::Names(own)) => match values[0].to_bits() {
+            (Pixel::Value, SlicePaint::Names(own)) => match values[0].to_bits() {
                 0 => [0; 4],
                 name => opaque(label_colour(name, own)),
             },
@@ -219,7 +219,7 @@ fn label_colour(name: u64, own: &BTreeMap<u64, Srgb8>) -> Srgb8 {
 mod tests {
     use super::*;
 
-    fn paint(look: Look, pixel: Pixel, values: &[f64]) -> Vec<u8> {
+    fn paint(look: SlicePaint, pixel: Pixel, values: &[f64]) -> Vec<u8> {
         let mut out = Vec::new();
         Painter::new(look).unwrap().paint([3, 0], pixel, values, &mut out);
         out
@@ -227,34 +227,42 @@ mod tests {
 
     #[test]
     fn every_look_paints_what_it_says() {
-        let map = Look::Map { table: vec![[0, 0, 255], [255, 0, 0]], range: Some([0.0, 2.0]) };
+        let map = SlicePaint::Map { table: vec![[0, 0, 255], [255, 0, 0]], range: Some([0.0, 2.0]) };
         assert_eq!(paint(map.clone(), Pixel::Value, &[0.1]), [0, 0, 255, 255]);
         assert_eq!(paint(map.clone(), Pixel::Value, &[5.0]), [255, 0, 0, 255]);
         assert_eq!(paint(map.clone(), Pixel::Value, &[f64::NAN]), [0; 4]);
         assert_eq!(paint(map.clone(), Pixel::Outside, &[f64::NAN]), [0; 4]);
         assert_eq!(paint(map, Pixel::Failed, &[f64::NAN]), [255, 0, 255, 255]);
-        let grey = Look::Grey16 { range: Some([-1000.0, 1000.0]), inverted: false };
-        let inverted = Look::Grey16 { range: Some([0.0, 4.0]), inverted: true };
+        let grey = SlicePaint::Grey16 { range: Some([-1000.0, 1000.0]), inverted: false };
+        let inverted = SlicePaint::Grey16 { range: Some([0.0, 4.0]), inverted: true };
         assert_eq!(paint(inverted, Pixel::Value, &[1.0]), [0xbf, 0xff, 0xff, 0xff]);
         assert_eq!(paint(grey.clone(), Pixel::Value, &[0.0]), [0x80, 0x00, 0xff, 0xff]);
         assert_eq!(paint(grey, Pixel::Value, &[f64::NAN]), [0; 4]);
-        assert_eq!(paint(Look::Colours(VoxelType::Uint8), Pixel::Value, &[10.0, 20.4, 300.0]), [10, 20, 255, 255]);
-        assert_eq!(paint(Look::Colours(VoxelType::Uint16), Pixel::Value, &[65535.0, 0.0, 257.0, 0.0]), [255, 0, 1, 0]);
-        let channels =
-            Look::Channels(vec![([255, 0, 0], Some([0.0, 10.0]), false), ([255, 255, 0], Some([0.0, 1.0]), true)]);
+        assert_eq!(
+            paint(SlicePaint::Colours(VoxelType::Uint8), Pixel::Value, &[10.0, 20.4, 300.0]),
+            [10, 20, 255, 255]
+        );
+        assert_eq!(
+            paint(SlicePaint::Colours(VoxelType::Uint16), Pixel::Value, &[65535.0, 0.0, 257.0, 0.0]),
+            [255, 0, 1, 0]
+        );
+        let channels = SlicePaint::Channels(vec![
+            ([255, 0, 0], Some([0.0, 10.0]), false),
+            ([255, 255, 0], Some([0.0, 1.0]), true),
+        ]);
         assert_eq!(paint(channels.clone(), Pixel::Value, &[5.0, 0.75]), [191, 64, 0, 255]);
         assert_eq!(paint(channels.clone(), Pixel::Value, &[f64::NAN, 0.75]), [64, 64, 0, 255]);
         assert_eq!(paint(channels, Pixel::Value, &[f64::NAN; 2]), [0; 4]);
-        let labels = || Look::Labels(BTreeMap::from([(9, [1, 2, 3])]));
+        let labels = || SlicePaint::Labels(BTreeMap::from([(9, [1, 2, 3])]));
         assert_eq!(paint(labels(), Pixel::Value, &[0.0]), [0; 4]);
         assert_eq!(paint(labels(), Pixel::Value, &[9.0]), [1, 2, 3, 255]);
-        let usual = paint(Look::Labels(BTreeMap::new()), Pixel::Value, &[7.0]);
+        let usual = paint(SlicePaint::Labels(BTreeMap::new()), Pixel::Value, &[7.0]);
         assert_eq!((paint(labels(), Pixel::Value, &[7.0]), usual[3]), (usual.clone(), 255));
-        let names = || Look::Names(BTreeMap::from([(u64::MAX - 1, [1, 2, 3])]));
+        let names = || SlicePaint::Names(BTreeMap::from([(u64::MAX - 1, [1, 2, 3])]));
         let of = |name: u64| paint(names(), Pixel::Value, &[f64::from_bits(name)]);
         assert_eq!((of(0), of(u64::MAX - 1), of(7)), ([0; 4].to_vec(), vec![1, 2, 3, 255], usual));
         assert_ne!(of(1 << 63), of((1 << 63) + 1));
-        let far = Look::Map { table: vec![[0; 3], [200; 3]], range: Some([0.0, 1e39]) };
+        let far = SlicePaint::Map { table: vec![[0; 3], [200; 3]], range: Some([0.0, 1e39]) };
         assert_eq!(paint(far.clone(), Pixel::Value, &[4e38]), [0, 0, 0, 255]);
         // What waits for its range waits in single precision, which has no such number.
         assert_eq!(paint(far, Pixel::Value, &[f64::INFINITY]), [200, 200, 200, 255]);
@@ -272,7 +280,8 @@ mod tests {
 
     #[test]
     fn ranges_are_settled_where_none_is_said() {
-        let look = Look::Channels(vec![([1; 3], None, false), ([2; 3], Some([3.0, 4.0]), true), ([3; 3], None, false)]);
+        let look =
+            SlicePaint::Channels(vec![([1; 3], None, false), ([2; 3], Some([3.0, 4.0]), true), ([3; 3], None, false)]);
         assert!(look.seeks());
         let settled = look.settled(&[[0.5, 1.5], [9.0, 9.0], [f64::INFINITY, f64::NEG_INFINITY]]);
         assert_eq!(settled.ranges(), [[0.5, 1.5], [3.0, 4.0], [0.0, 1.0]]);

@@ -1,15 +1,15 @@
 //! Slices as PNG.
 
 use super::edges::Marked;
-use super::paint::{Look, Painter};
-use super::run::Rows;
+use super::paint::{Painter, SlicePaint};
+use super::run::PictureRows;
 use field::error::FieldError;
 use kernels::draw::readable;
 use kernels::draw::Marks;
 use kernels::slice::Pixel;
 use output::png_rows;
-use output::{ByteLog, Held, NewFile, OutputError, SpoolOptions};
-use runtime::session::Watch;
+use output::{ByteLog, HeldMemory, NewFile, OutputError, SpoolOptions};
+use runtime::session::ProgressWatch;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct PngWriter {
     file: NewFile,
     size: [u32; 2],
     components: usize,
-    look: Look,
+    look: SlicePaint,
     text: Vec<(&'static str, String)>,
     /// Once the range is known.
     stream: Option<(png::StreamWriter<'static, Arc<File>>, Painter)>,
@@ -37,17 +37,17 @@ pub(super) struct PngWriter {
     row: Vec<u8>,
     marked: Marked,
     marks: Option<Marks>,
-    held: Held,
+    held: HeldMemory,
 }
 
 impl PngWriter {
     pub(super) fn create(
         path: &Path,
         (size, components): ([u32; 2], usize),
-        look: Look,
+        look: SlicePaint,
         text: Vec<(&'static str, String)>,
         marked: Marked,
-        mut held: Held,
+        mut held: HeldMemory,
     ) -> Result<Self, FieldError> {
         // The compressor, and rows that are painted; a row of the picture is four bytes a pixel.
         let needs = png_rows::bytes(size[0]) as usize * 4 / 3 + 2 * PAINT_BYTES + 4 * size[0] as usize;
@@ -112,7 +112,7 @@ impl PngWriter {
         Ok(())
     }
 
-    pub(super) fn push(&mut self, rows: &Rows) -> Result<(), FieldError> {
+    pub(super) fn push(&mut self, rows: &PictureRows) -> Result<(), FieldError> {
         let Some(waiting) = &mut self.waiting else {
             let first = u64::from(rows.first) * rows.width as u64;
             return self.paint(first, &rows.pixels, &rows.values);
@@ -156,7 +156,7 @@ impl PngWriter {
     }
 
     /// Ends the file and gives it its name; bytes of it, and the ranges that colours stand for.
-    pub(super) fn finish(mut self, watch: &mut Watch<'_>) -> Result<(u64, Vec<[f64; 2]>), FieldError> {
+    pub(super) fn finish(mut self, watch: &mut ProgressWatch<'_>) -> Result<(u64, Vec<[f64; 2]>), FieldError> {
         if let Some(waiting) = self.waiting.take() {
             let found: Vec<[f64; 2]> =
                 self.found.iter().map(|r| if r[0] <= r[1] { readable(*r) } else { [0.0, 1.0] }).collect();

@@ -1,19 +1,19 @@
 //! Tiles as tasks, and rows of pixels as they are done.
 
 use field::error::FieldError;
-use field::space::LANES;
+use field::locator::LANES;
 use kernels::slice::{Pixel, Tile, TILE};
-use kernels::streamline::Progress;
+use kernels::streamline::StepProgress;
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
-use runtime::executor::{self, Load, Outcome, RunStats, Work};
+use runtime::executor::{self, Outcome, RunLoad, RunStats, Work};
 use runtime::limits::{active_lines, charge_other, enough_limit, least_limit, more_than};
-use runtime::session::Watch;
+use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What tiles are made of.
-pub(crate) trait Source: Sync {
+pub(crate) trait TileSource: Sync {
     /// A tile in the making.
     type Tile: Send + 'static;
     /// What a thread needs.
@@ -42,7 +42,7 @@ pub(crate) trait Source: Sync {
         tile: &mut Self::Tile,
         missing: &mut Vec<PageId>,
         failure: &mut Option<PageError>,
-    ) -> Progress;
+    ) -> StepProgress;
     /// Bytes that it holds.
     fn bytes(&self, tile: &Self::Tile) -> usize;
     /// A tile that is done.
@@ -50,7 +50,7 @@ pub(crate) trait Source: Sync {
 }
 
 /// Whole rows of a picture, from one on.
-pub(crate) struct Rows {
+pub(crate) struct PictureRows {
     pub(crate) first: u32,
     pub(crate) width: usize,
     pub(crate) components: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Rows {
     pub(crate) pixels: Vec<Pixel>,
 }
 
-impl Rows {
+impl PictureRows {
     fn take(&mut self, tile: &Tile) {
         let (w, c) = (tile.size[0] as usize, self.components);
         for row in 0..tile.size[1] as usize {
@@ -104,11 +104,11 @@ struct Band<'a, S> {
     /// The first row of tiles, and how many there are.
     first: u32,
     count: u32,
-    rows: &'a Mutex<Rows>,
+    rows: &'a Mutex<PictureRows>,
     failure: &'a Mutex<Option<PageError>>,
 }
 
-impl<S: Source> Work for Band<'_, S> {
+impl<S: TileSource> Work for Band<'_, S> {
     type Task = S::Tile;
     type Context = S::Context;
 
@@ -158,16 +158,16 @@ const ROWS_SHARE: u64 = 8;
 ///
 /// # Errors
 /// [`FieldError`]: too small a limit, an interruption, what `take` says.
-pub(crate) fn run<S: Source>(
+pub(crate) fn run<S: TileSource>(
     source: &S,
     pager: &Arc<Pager>,
     workers: usize,
-    watch: &mut Watch<'_>,
-    take: &mut dyn FnMut(&Rows) -> Result<(), FieldError>,
+    watch: &mut ProgressWatch<'_>,
+    take: &mut dyn FnMut(&PictureRows) -> Result<(), FieldError>,
 ) -> Result<(Pixels, RunStats), FieldError> {
     let ([width, height], components) = (source.size(), source.components());
     let (columns, tile_rows) = (width.div_ceil(TILE), height.div_ceil(TILE));
-    let of_row = u64::from(width) * u64::from(TILE) * Rows::pixel_bytes(components);
+    let of_row = u64::from(width) * u64::from(TILE) * PictureRows::pixel_bytes(components);
     let limit = pager.ledger().limit();
     let [step, closure] = source.step_bytes(pager);
     let tile_bytes = Tile::bytes(components) as u64;
@@ -187,7 +187,7 @@ pub(crate) fn run<S: Source>(
     let bytes = of_row * u64::from(at_once);
     let _charged = charge_other(pager, bytes, "the rows of a slice").map_err(|e| more_than(e, enough))?;
     let count = (at_once * TILE).min(height) as usize * width as usize;
-    let rows = Rows {
+    let rows = PictureRows {
         first: 0,
         width: width as usize,
         components,
@@ -208,7 +208,7 @@ pub(crate) fn run<S: Source>(
             rows.values.truncate(lines * width as usize * components);
         }
         let band = Band { source, first, count: tiles, rows: &rows, failure: &failure };
-        let load = Load {
+        let load = RunLoad {
             tasks: u64::from(columns) * u64::from(tiles),
             workers,
             active: active_lines(limit, step, tile_bytes, workers, pager.readers()),
@@ -218,7 +218,7 @@ pub(crate) fn run<S: Source>(
         let ran = executor::run(&band, pager, load, &mut |done| watch("slicing", (before + done) as f64, all as f64));
         stats.add(&ran.map_err(|e| more_than(e, enough))?);
         let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let Rows { pixels: found, values, .. } = &mut *rows;
+        let PictureRows { pixels: found, values, .. } = &mut *rows;
         // Whole numbers are words, any of which may look like what is no number.
         let numbers = source.nothing().is_nan();
         for (pixel, values) in found.iter().zip(values.chunks_exact_mut(components.max(1))) {

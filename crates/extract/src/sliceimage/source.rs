@@ -1,13 +1,13 @@
 //! What tiles are made of: volumes and datasets on grids.
 
-use super::run::Source;
+use super::run::TileSource;
 use field::dataset::Dataset;
+use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields};
 use kernels::flow::{GridFlow, ZoneOrder};
 use kernels::slice::{GridSlice, GridTile, Tile, VolumeSlice};
-use kernels::streamline::Progress;
+use kernels::streamline::StepProgress;
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct VolumeSource {
     pub(crate) nothing: f64,
 }
 
-impl Source for VolumeSource {
+impl TileSource for VolumeSource {
     type Tile = Tile;
     type Context = Worker;
 
@@ -56,7 +56,7 @@ impl Source for VolumeSource {
         tile: &mut Tile,
         missing: &mut Vec<PageId>,
         failure: &mut Option<PageError>,
-    ) -> Progress {
+    ) -> StepProgress {
         self.slice.step(worker, tile, missing, failure)
     }
     fn bytes(&self, tile: &Tile) -> usize {
@@ -77,7 +77,7 @@ pub(crate) struct GridSource {
     pub(crate) dataset: Arc<Dataset>,
 }
 
-impl Source for GridSource {
+impl TileSource for GridSource {
     type Tile = GridTile;
     type Context = (GridFlow<PagedNodes>, Vec<f64>);
 
@@ -92,7 +92,7 @@ impl Source for GridSource {
     }
     fn context(&self, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, self.step);
-        (GridFlow::new(Space::new(nodes, self.fields.clone()), self.order.clone()), Vec::new())
+        (GridFlow::new(ZoneLocator::new(nodes, self.fields.clone()), self.order.clone()), Vec::new())
     }
     fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker {
         context.0.space.nodes.worker()
@@ -107,11 +107,11 @@ impl Source for GridSource {
         tile: &mut GridTile,
         missing: &mut Vec<PageId>,
         failure: &mut Option<PageError>,
-    ) -> Progress {
+    ) -> StepProgress {
         flow.space.take_turn(lane);
         let progress = self.slice.step(flow, tile, scratch, failure);
         match progress {
-            Progress::Need => missing.append(flow.space.nodes.missing()),
+            StepProgress::Need => missing.append(flow.space.nodes.missing()),
             _ => flow.space.nodes.missing().clear(),
         }
         progress

@@ -1,9 +1,9 @@
 //! Parts of surfaces that go on from zone to zone.
 
-use crate::gathered::Gathered;
-use crate::zones::{draw, iso, open, Folder};
+use crate::gathered::WholeSurface;
+use crate::zones::{draw, iso, open, ZonesFolder};
 use extract::contour::ContourSpec;
-use field::plot3d::write::Spec;
+use field::plot3d::write::WriteSpec;
 use field::plot3d::{Kind, Precision};
 use runtime::session::SourceSpec;
 use std::f64::consts::{PI, TAU};
@@ -12,7 +12,7 @@ const RADIUS: f64 = 0.3;
 
 /// Files of zones whose nodes are where `place` says, and whose density is what `value` says of a place.
 pub fn files(
-    folder: &Folder,
+    folder: &ZonesFolder,
     dims: &[[usize; 3]],
     precision: Precision,
     place: impl Fn(usize, [f64; 3]) -> [f64; 3],
@@ -21,9 +21,9 @@ pub fn files(
     let at = |zone: usize, ijk: [usize; 3]| {
         place(zone, core::array::from_fn(|a| ijk[a] as f64 / (dims[zone][a] - 1) as f64))
     };
-    let spec = Spec { precision, ..Spec::new(Kind::Grid, dims.to_vec()) };
+    let spec = WriteSpec { precision, ..WriteSpec::new(Kind::Grid, dims.to_vec()) };
     let grid = folder.write("grid.xyz", &spec, |zone, c, ijk| at(zone, ijk)[c]);
-    let spec = Spec { precision, ..Spec::new(Kind::Q, dims.to_vec()) };
+    let spec = WriteSpec { precision, ..WriteSpec::new(Kind::Q, dims.to_vec()) };
     let q = folder.write("flow.q", &spec, |zone, variable, ijk| match variable {
         0 => value(at(zone, ijk)),
         4 => 9.0,
@@ -50,7 +50,7 @@ fn distance(x: [f64; 3], c: [f64; 3]) -> f64 {
 }
 
 /// Every edge that is open by number lies on one that is open the other way, bit for bit.
-fn is_closed(s: &Gathered) -> bool {
+fn is_closed(s: &WholeSurface) -> bool {
     let mut ends: Vec<[[u64; 3]; 2]> = s.rim().iter().map(|e| e.map(|p| p.map(f64::to_bits))).collect();
     ends.sort_unstable();
     ends.iter().all(|[a, b]| ends.binary_search(&[*b, *a]).is_ok())
@@ -63,7 +63,7 @@ fn near(x: [f64; 3]) -> ContourSpec {
 #[test]
 fn one_of_two_balls_through_two_zones() {
     const CENTRES: &[[f64; 3]] = &[[1.02, 0.5, 0.4], [0.98, 0.5, 1.3]];
-    let folder = Folder::new("across");
+    let folder = ZonesFolder::new("across");
     let tall = |zone: usize, f: [f64; 3]| {
         let [x, y, z] = boxes(zone, f);
         [x, y, 1.7 * z]
@@ -101,7 +101,7 @@ fn one_of_two_balls_through_two_zones() {
 fn zones_of_other_spacing_and_zones_that_overlap() {
     const CENTRES: &[[f64; 3]] = &[[1.02, 0.5, 0.5]];
     for (n, dims, shift) in [(0, [[45, 40, 40], [60, 65, 51]], 0.0), (1, [[45, 40, 40], [31, 24, 20]], 0.11)] {
-        let folder = Folder::new(&format!("spacing-{n}"));
+        let folder = ZonesFolder::new(&format!("spacing-{n}"));
         let place = |zone: usize, f: [f64; 3]| {
             let [x, y, z] = boxes(zone, f);
             [x - if zone == 1 { shift } else { 0.0 }, y, z]
@@ -118,7 +118,7 @@ fn zones_of_other_spacing_and_zones_that_overlap() {
 fn a_zone_that_meets_itself() {
     // Around an axis, and back on itself; the ball lies across the seam.
     const CENTRES: &[[f64; 3]] = &[[1.5, 0.0, 0.5], [-1.5, 0.0, 0.5]];
-    let folder = Folder::new("seam");
+    let folder = ZonesFolder::new("seam");
     let place = |_: usize, f: [f64; 3]| {
         let (r, (sin, cos)) = (1.0 + f[0], if f[1] == 1.0 { (0.0, 1.0) } else { (TAU * f[1]).sin_cos() });
         [r * cos, r * sin, f[2]]

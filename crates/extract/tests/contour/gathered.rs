@@ -2,12 +2,12 @@
 
 use extract::contour::Drawn;
 use field::error::FieldError;
-use kernels::surface::{Piece, Points};
+use kernels::surface::{Points, SurfacePiece};
 use std::collections::HashMap;
 
 /// All of a surface.
 #[derive(Default)]
-pub struct Gathered {
+pub struct WholeSurface {
     pub points: Vec<[f64; 3]>,
     pub zones: Vec<usize>,
     pub normals: Vec<[f32; 3]>,
@@ -17,8 +17,8 @@ pub struct Gathered {
     pub values: Vec<usize>,
 }
 
-impl Gathered {
-    pub fn add(&mut self, p: Piece) -> Result<(), FieldError> {
+impl WholeSurface {
+    pub fn add(&mut self, p: SurfacePiece) -> Result<(), FieldError> {
         assert_eq!(p.first, self.points.len() as u64, "points are numbered through");
         let n = p.vertices.points.len();
         self.points.extend((0..n).map(|v| p.vertices.points.get(v)));
@@ -100,6 +100,6 @@ impl Gathered {
 }
 
 /// Whether positions are in single precision.
-pub fn is_single(p: &Piece) -> bool {
+pub fn is_single(p: &SurfacePiece) -> bool {
     matches!(p.vertices.points, Points::F32(_))
 }

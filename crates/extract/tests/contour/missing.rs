@@ -1,7 +1,7 @@
 //! Surfaces of volumes some of whose voxels have no value: cells with such a corner are left out, whatever stands there.
 
-use crate::gathered::{is_single, Gathered};
-use crate::holes::{Holed, Means, Opened, Stored};
+use crate::gathered::{is_single, WholeSurface};
+use crate::holes::{HoleSetup, Holed, OpenedVolume, StoredNumbers};
 use extract::contour::{run_volume, VolumeContour, VolumeWhat};
 use field::volume::{VolumeKind, VoxelType};
 
@@ -26,16 +26,16 @@ const BALL: Holed = Holed {
     values: |at, _| (!is_hole(at)).then(|| (2.0 * radius(at.map(|n| n as f64))).round()),
 };
 
-const NONE: Stored = (VoxelType::Float32, f64::NAN);
-const MEANS: Means = Means { chunk: Some([16, 16, 16]), limit: 64 << 20, late: None, ranges: false };
+const NONE: StoredNumbers = (VoxelType::Float32, f64::NAN);
+const MEANS: HoleSetup = HoleSetup { chunk: Some([16, 16, 16]), limit: 64 << 20, late: None, ranges: false };
 
 fn spec(values: &[f64]) -> VolumeContour {
     let what = VolumeWhat::Iso { channel: 0, values: values.to_vec() };
     VolumeContour { what, channels: vec![0], normals: true, near: None, step: 0, spill: None }
 }
 
-fn draw(of: &Opened, workers: usize, spec: &VolumeContour) -> Gathered {
-    let mut all = Gathered::default();
+fn draw(of: &OpenedVolume, workers: usize, spec: &VolumeContour) -> WholeSurface {
+    let mut all = WholeSurface::default();
     let mut each = |p| {
         assert!(is_single(&p));
         all.add(p)
@@ -49,7 +49,7 @@ fn draw(of: &Opened, workers: usize, spec: &VolumeContour) -> Gathered {
 }
 
 /// In voxels.
-fn index(of: &Opened, x: [f64; 3]) -> [f64; 3] {
+fn index(of: &OpenedVolume, x: [f64; 3]) -> [f64; 3] {
     let p = &of.level.placement;
     let spacing = p.spacing();
     std::array::from_fn(|a| {
@@ -57,7 +57,7 @@ fn index(of: &Opened, x: [f64; 3]) -> [f64; 3] {
     })
 }
 
-fn all_stored() -> Vec<Stored> {
+fn all_stored() -> Vec<StoredNumbers> {
     use VoxelType::*;
     vec![
         (Float32, f64::from(1e20f32)),
@@ -84,7 +84,7 @@ fn a_ball_with_a_hole_has_no_wall_around_it_in_any_type() {
     let truth = draw(&BALL.open(NONE, MEANS), 1, &spec(&values));
     for stored in all_stored() {
         for ranges in [false, true] {
-            let of = BALL.open(stored, Means { ranges, ..MEANS });
+            let of = BALL.open(stored, HoleSetup { ranges, ..MEANS });
             let s = draw(&of, 2, &spec(&values));
             assert!(s.bits() == truth.bits(), "{stored:?}, ranges {ranges}");
         }
@@ -124,7 +124,7 @@ fn with_missing_values_surfaces_are_equal_whatever_the_means() {
     let values = [2.0 * RADIUS + 0.5];
     let truth = draw(&BALL.open(NONE, MEANS), 1, &spec(&values));
     assert!(truth.triangles.len() > 5000);
-    let arm = |chunk, limit, late, ranges| Means { chunk, limit, late, ranges };
+    let arm = |chunk, limit, late, ranges| HoleSetup { chunk, limit, late, ranges };
     let means = [
         (arm(None, 12 << 20, None, true), 3),
         (arm(Some([64, 64, 64]), 48 << 20, Some(1), true), 2),
@@ -142,7 +142,7 @@ fn with_missing_values_surfaces_are_equal_whatever_the_means() {
 #[test]
 fn pages_that_have_no_value_are_not_read() {
     let half = Holed { values: |at, c| (BALL.values)(at, c).filter(|_| at[2] < 32), ..BALL };
-    let of = half.open((VoxelType::Int16, 32767.0), Means { ranges: true, ..MEANS });
+    let of = half.open((VoxelType::Int16, 32767.0), HoleSetup { ranges: true, ..MEANS });
     draw(&of, 1, &spec(&[2.0 * RADIUS + 0.5]));
     // Pages of 32^3: one of three layers, the next for the corners of cells between, and a page of ranges.
     let faults = of.pager.counters().faults;

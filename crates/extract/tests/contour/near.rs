@@ -1,9 +1,9 @@
 //! Which part of a surface is the one nearest to a point: in space, whatever the spacing, and not in what cannot be read.
 
 use crate::across::files;
-use crate::gathered::Gathered;
+use crate::gathered::WholeSurface;
 use crate::volumes::{ball, draw, pager, spec};
-use crate::zones::{draw as draw_zones, iso, open, Folder};
+use crate::zones::{draw as draw_zones, iso, open, ZonesFolder};
 use extract::contour::{run_volume, ContourSpec, VolumeContour};
 use field::error::FieldError;
 use field::plot3d::Precision;
@@ -135,7 +135,7 @@ fn in_zones_too_the_nearest_part_is_nearest_in_space() {
         for (gaps, nearer) in GAPS {
             let of = Balls { long, gaps };
             let (spacing, dims) = (of.spacing(), of.dims().map(|n| n as usize));
-            let folder = Folder::new(&format!("near-{long}-{}", gaps[0] + gaps[1]));
+            let folder = ZonesFolder::new(&format!("near-{long}-{}", gaps[0] + gaps[1]));
             let place = |_: usize, f: [f64; 3]| bend(std::array::from_fn(|a| f[a] * spacing[a] * (dims[a] - 1) as f64));
             let session =
                 open(&files(&folder, &[dims], Precision::Double, place, |x| 100.0 + of.depth(x)), 64 << 20, 1);
@@ -196,7 +196,7 @@ fn where_pages_cannot_be_read_that_is_what_is_said() {
 #[test]
 #[allow(clippy::single_range_in_vec_init)] // one range of bytes is broken
 fn beside_a_page_that_cannot_be_read_the_surface_is_found_in_part() {
-    let whole: Gathered = {
+    let whole: WholeSurface = {
         let (p, level) = damaged(|_, _| Vec::new());
         draw(&p, &level, 1, &inside()).0
     };

@@ -1,6 +1,6 @@
 //! Surfaces of volumes: truth, equality over all that must not matter, pages that cannot be had.
 
-use crate::gathered::{is_single, Gathered};
+use crate::gathered::{is_single, WholeSurface};
 use extract::contour::{run_volume, Contoured, VolumeContour, VolumeWhat};
 use field::volume::{VolumeLevel, VoxelType};
 use pager::source::simulated::{Simulated, Simulation};
@@ -38,8 +38,13 @@ pub fn pager(limit: u64, policy: PolicyKind, readers: usize) -> Arc<Pager> {
     Pager::new(PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None }).unwrap()
 }
 
-pub fn draw(pager: &Arc<Pager>, level: &VolumeLevel, workers: usize, spec: &VolumeContour) -> (Gathered, Contoured) {
-    let mut all = Gathered::default();
+pub fn draw(
+    pager: &Arc<Pager>,
+    level: &VolumeLevel,
+    workers: usize,
+    spec: &VolumeContour,
+) -> (WholeSurface, Contoured) {
+    let mut all = WholeSurface::default();
     let made = run_volume(
         pager,
         workers,
@@ -96,7 +101,7 @@ fn normals_and_triangles_look_to_lower_values() {
     }
 }
 
-struct Arm {
+struct ContourArm {
     page: [u32; 3],
     limit: u64,
     policy: PolicyKind,
@@ -108,7 +113,8 @@ struct Arm {
 #[test]
 fn equal_whatever_the_limit_the_pages_and_the_workers() {
     let dims = [200, 150, 140];
-    let arm = |page, limit, policy, workers, readers, ranges| Arm { page, limit, policy, workers, readers, ranges };
+    let arm =
+        |page, limit, policy, workers, readers, ranges| ContourArm { page, limit, policy, workers, readers, ranges };
     for (voxel, values) in [(VoxelType::Uint8, vec![100.0, 104.5]), (VoxelType::Float32, vec![91.0])] {
         let f = waves(dims, [64; 3], voxel);
         let p = pager(256 << 20, PolicyKind::Clock, 4);
@@ -171,7 +177,7 @@ fn a_full_memory_when_blocks_are_done_ends_no_run() {
             }
             bytes
         });
-        let mut all = Gathered::default();
+        let mut all = WholeSurface::default();
         let mut each = |piece| {
             all.add(piece)?;
             let rest = core::iter::from_fn(|| p.charge(ChargeKind::Other, 16 << 10).ok());
@@ -233,7 +239,7 @@ fn nothing_is_drawn_from_pages_that_cannot_be_had() {
     assert!(results[0].points.iter().all(|x| !within(*x)));
     let whole = pager(32 << 20, PolicyKind::Clock, 4);
     let (all, _) = draw(&whole, &f.level(&whole, None, None), 1, &spec(&[100.5]));
-    let cells_left = |s: &Gathered| s.triangles.len();
+    let cells_left = |s: &WholeSurface| s.triangles.len();
     assert!(cells_left(&results[0]) > cells_left(&all) * 9 / 10 && cells_left(&results[0]) < cells_left(&all));
 }
 
@@ -365,8 +371,8 @@ fn parts_are_all_there_is_and_no_more() {
     let p = pager(64 << 20, PolicyKind::Clock, 4);
     let level = f.level(&p, None, None);
     let (all, _) = draw(&p, &level, 2, &spec(&[7.5]));
-    let key = |s: &Gathered, t: &[u64; 3]| t.map(|v| s.points[v as usize].map(f64::to_bits));
-    let sorted = |s: &Gathered| {
+    let key = |s: &WholeSurface, t: &[u64; 3]| t.map(|v| s.points[v as usize].map(f64::to_bits));
+    let sorted = |s: &WholeSurface| {
         let mut keys: Vec<_> = s.triangles.iter().map(|t| key(s, t)).collect();
         keys.sort_unstable();
         keys

@@ -1,19 +1,19 @@
 //! Surfaces of curvilinear zones.
 
-use crate::gathered::{is_single, Gathered};
+use crate::gathered::{is_single, WholeSurface};
 use convert::{convert, ConvertOptions};
-use extract::contour::{run, ContourSpec, Contoured, What};
+use extract::contour::{run, ContourKind, ContourSpec, Contoured};
 use field::error::FieldError;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use pager::PolicyKind;
-use runtime::chosen::convert_input;
-use runtime::session::{charge_for, Means, Session, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use std::path::{Path, PathBuf};
 
-pub struct Folder(pub PathBuf);
+pub struct ZonesFolder(pub PathBuf);
 
-impl Drop for Folder {
+impl Drop for ZonesFolder {
     fn drop(&mut self) {
         let _left = std::fs::remove_dir_all(&self.0);
     }
@@ -43,14 +43,14 @@ fn density(x: [f64; 3]) -> f64 {
     1.0 + (0..3).map(|a| (x[a] - CENTRE[a]).powi(2)).sum::<f64>().sqrt()
 }
 
-impl Folder {
+impl ZonesFolder {
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("farfield-contour-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    pub fn write(&self, name: &str, spec: &Spec, value: impl Fn(usize, usize, [usize; 3]) -> f64) -> PathBuf {
+    pub fn write(&self, name: &str, spec: &WriteSpec, value: impl Fn(usize, usize, [usize; 3]) -> f64) -> PathBuf {
         let mut bytes = Vec::new();
         let dims = spec.dims.clone();
         write(&mut bytes, spec, &mut |zone, variable, k, plane| {
@@ -66,12 +66,12 @@ impl Folder {
 
     /// The two zones as files.
     fn files(&self, precision: Precision, dims: &[[usize; 3]], holes: bool) -> SourceSpec {
-        let spec = Spec { precision, iblank: holes, ..Spec::new(Kind::Grid, dims.to_vec()) };
+        let spec = WriteSpec { precision, iblank: holes, ..WriteSpec::new(Kind::Grid, dims.to_vec()) };
         let grid = self.write("grid.xyz", &spec, |zone, variable, ijk| match variable {
             3 => f64::from(u8::from(!hole(zone, ijk))),
             c => place(zone, ijk)[c],
         });
-        let spec = Spec { precision, ..Spec::new(Kind::Q, dims.to_vec()) };
+        let spec = WriteSpec { precision, ..WriteSpec::new(Kind::Q, dims.to_vec()) };
         let q = self.write("flow.q", &spec, |zone, variable, ijk| {
             let x = place(zone, ijk);
             match variable {
@@ -93,12 +93,12 @@ impl Folder {
 }
 
 pub fn open(spec: &SourceSpec, memory_limit: u64, workers: usize) -> Session {
-    let means = Means { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
+    let means = Resources { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec.clone(), means, &mut |_, _, _| true).unwrap()
 }
 
 pub fn iso(field: &str, values: &[f64]) -> ContourSpec {
-    let what = What::Iso { field: field.into(), values: values.to_vec() };
+    let what = ContourKind::Iso { field: field.into(), values: values.to_vec() };
     ContourSpec {
         what,
         scalars: vec!["density".into(), "velocity".into()],
@@ -109,8 +109,8 @@ pub fn iso(field: &str, values: &[f64]) -> ContourSpec {
     }
 }
 
-pub fn draw(session: &Session, spec: &ContourSpec) -> (Gathered, Contoured) {
-    let mut all = Gathered::default();
+pub fn draw(session: &Session, spec: &ContourSpec) -> (WholeSurface, Contoured) {
+    let mut all = WholeSurface::default();
     let made = run(session, spec, &mut |p| all.add(p), &mut |_, _, _| true).unwrap();
     all.check(&made.drawn);
     (all, made)
@@ -122,7 +122,7 @@ fn distance(x: [f64; 3]) -> f64 {
 
 #[test]
 fn a_ball_through_two_zones_meets_itself() {
-    let folder = Folder::new("ball");
+    let folder = ZonesFolder::new("ball");
     let session = open(&folder.files(Precision::Double, &DIMS, false), 64 << 20, 2);
     let (s, _) = draw(&session, &iso("density", &[1.0 + RADIUS]));
     let (area, volume) =
@@ -154,7 +154,7 @@ fn a_ball_through_two_zones_meets_itself() {
 
 #[test]
 fn equal_whatever_the_limit_the_pages_and_the_workers() {
-    let folder = Folder::new("equal");
+    let folder = ZonesFolder::new("equal");
     let files = folder.files(Precision::Single, &DIMS, true);
     let session = open(&files, 128 << 20, 1);
     session.define(&["twice = 2 * density".to_owned()]).unwrap();
@@ -162,10 +162,10 @@ fn equal_whatever_the_limit_the_pages_and_the_workers() {
         iso("density", &[1.3, 1.45]),
         iso("velocity_magnitude", &[0.07]),
         iso("twice", &[2.6]),
-        ContourSpec { what: What::Plane { origin: [0.9, 0.4, 0.5], normal: [1.0, 0.3, -0.4] }, ..iso("", &[]) },
+        ContourSpec { what: ContourKind::Plane { origin: [0.9, 0.4, 0.5], normal: [1.0, 0.3, -0.4] }, ..iso("", &[]) },
         ContourSpec { near: Some([1.0, 0.55, 0.75]), ..iso("density", &[1.3]) },
     ];
-    let truth: Vec<Gathered> = specs.iter().map(|s| draw(&session, s).0).collect();
+    let truth: Vec<WholeSurface> = specs.iter().map(|s| draw(&session, s).0).collect();
     assert!(
         truth.iter().all(|t| t.triangles.len() > 1000),
         "{:?}",
@@ -186,9 +186,10 @@ fn equal_whatever_the_limit_the_pages_and_the_workers() {
 
 #[test]
 fn holes_are_left_out() {
-    let folder = Folder::new("holes");
+    let folder = ZonesFolder::new("holes");
     let session = open(&folder.files(Precision::Double, &DIMS, true), 64 << 20, 2);
-    let spec = ContourSpec { what: What::Plane { origin: [0.5, 0.2, 0.5], normal: [0.0, 0.0, 2.0] }, ..iso("", &[]) };
+    let spec =
+        ContourSpec { what: ContourKind::Plane { origin: [0.5, 0.2, 0.5], normal: [0.0, 0.0, 2.0] }, ..iso("", &[]) };
     let (s, _) = draw(&session, &spec);
     let lo = place(0, [45, 0, 12]);
     let hi = place(0, [55, 7, 12]);
@@ -204,16 +205,16 @@ fn holes_are_left_out() {
 #[test]
 fn collapsed_cells_leave_no_gap() {
     // A cylinder with an axis: i from the axis outward, j around and back on itself, k along.
-    let folder = Folder::new("axis");
+    let folder = ZonesFolder::new("axis");
     let dims = [12, 25, 9];
     let at = |ijk: [usize; 3]| {
         let (r, a) = (ijk[0] as f64 / 11.0, ijk[1] as f64 / 24.0 * std::f64::consts::TAU);
         let (sin, cos) = if ijk[1] == 24 { (0.0, 1.0) } else { a.sin_cos() };
         [r * cos, r * sin, ijk[2] as f64 / 8.0]
     };
-    let spec = Spec::new(Kind::Grid, vec![dims]);
+    let spec = WriteSpec::new(Kind::Grid, vec![dims]);
     let grid = folder.write("axis.xyz", &spec, |_, c, ijk| at(ijk)[c]);
-    let q = folder.write("axis.q", &Spec::new(Kind::Q, vec![dims]), |_, v, ijk| match v {
+    let q = folder.write("axis.q", &WriteSpec::new(Kind::Q, vec![dims]), |_, v, ijk| match v {
         0 => 2.0 + at(ijk)[2] + 0.1 * at(ijk)[0],
         4 => 5.0,
         _ => 0.0,
@@ -221,8 +222,8 @@ fn collapsed_cells_leave_no_gap() {
     let source = SourceSpec { path: grid, q: vec![q], cache_dir: folder.0.join("cache"), ..SourceSpec::default() };
     let session = open(&source, 32 << 20, 1);
     for what in [
-        What::Iso { field: "density".into(), values: vec![2.52] },
-        What::Plane { origin: [0.0, 0.0, 0.5], normal: [0.0, 0.0, 1.0] },
+        ContourKind::Iso { field: "density".into(), values: vec![2.52] },
+        ContourKind::Plane { origin: [0.0, 0.0, 0.5], normal: [0.0, 0.0, 1.0] },
     ] {
         let (s, _) = draw(&session, &ContourSpec { what, ..iso("", &[]) });
         for t in &s.triangles {
@@ -244,7 +245,7 @@ fn collapsed_cells_leave_no_gap() {
 
 #[test]
 fn one_layer_of_cells_and_none() {
-    let folder = Folder::new("thin");
+    let folder = ZonesFolder::new("thin");
     let session = open(&folder.files(Precision::Single, &[[30, 20, 2], [30, 20, 1]], false), 32 << 20, 1);
     let (s, made) = draw(&session, &iso("density", &[1.9]));
     assert!(!s.triangles.is_empty() && made.thin_zones == 1);
@@ -254,7 +255,7 @@ fn one_layer_of_cells_and_none() {
 
 #[test]
 fn names_and_values_are_checked_first() {
-    let folder = Folder::new("names");
+    let folder = ZonesFolder::new("names");
     let session = open(&folder.files(Precision::Single, &[[5, 5, 5]], false), 32 << 20, 1);
     let fails = |spec: ContourSpec| run(&session, &spec, &mut |_| Ok(()), &mut |_, _, _| true).unwrap_err();
     assert!(matches!(fails(iso("nothing", &[1.0])), FieldError::Unknown { .. }));
@@ -265,7 +266,7 @@ fn names_and_values_are_checked_first() {
         fails(ContourSpec { scalars: vec!["none".into()], ..iso("density", &[1.2]) }),
         FieldError::Unknown { .. }
     ));
-    let what = What::Plane { origin: [0.0; 3], normal: [0.0; 3] };
+    let what = ContourKind::Plane { origin: [0.0; 3], normal: [0.0; 3] };
     assert!(matches!(fails(ContourSpec { what, ..iso("", &[]) }), FieldError::Usage(_)));
     assert!(matches!(fails(ContourSpec { near: Some([9.0; 3]), ..iso("density", &[1.2]) }), FieldError::Usage(_)));
     assert!(matches!(fails(ContourSpec { step: 3, ..iso("density", &[1.2]) }), FieldError::Usage(_)));
@@ -273,7 +274,7 @@ fn names_and_values_are_checked_first() {
 
 #[test]
 fn precision_is_that_of_the_grid() {
-    let folder = Folder::new("precision");
+    let folder = ZonesFolder::new("precision");
     for precision in [Precision::Single, Precision::Double] {
         let session = open(&folder.files(precision, &[[9, 9, 9]], false), 32 << 20, 1);
         let mut single = None;
@@ -294,7 +295,7 @@ fn precision_is_that_of_the_grid() {
 /// A store whose page is damaged: counted, told, and nothing drawn from it.
 #[test]
 fn a_damaged_page_leaves_a_hole() {
-    let folder = Folder::new("damaged");
+    let folder = ZonesFolder::new("damaged");
     let session = open(&folder.files(Precision::Single, &DIMS, false), 64 << 20, 1);
     let store = folder.store(&session, 8);
     let (whole, _) = draw(&open(&store, 64 << 20, 1), &iso("density", &[1.3]));

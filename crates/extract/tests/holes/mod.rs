@@ -13,7 +13,7 @@ use std::time::Duration;
 use testing::volumes::Formula;
 
 /// The value of a voxel's component, if it has one, by (i, j, k).
-pub type Values = fn([usize; 3], usize) -> Option<f64>;
+pub type VoxelValues = fn([usize; 3], usize) -> Option<f64>;
 
 /// A volume.
 #[derive(Copy, Clone)]
@@ -21,15 +21,15 @@ pub struct Holed {
     pub dims: [usize; 3],
     pub components: usize,
     pub kind: VolumeKind,
-    pub values: Values,
+    pub values: VoxelValues,
 }
 
 /// What its numbers are, and which of them stands for a missing value. NaN is none that the file names.
-pub type Stored = (VoxelType, f64);
+pub type StoredNumbers = (VoxelType, f64);
 
 /// How it lies in its file, and by which means it is seen.
 #[derive(Copy, Clone, Debug)]
-pub struct Means {
+pub struct HoleSetup {
     /// Voxels of a chunk along k, j, i; all in one piece where it says none.
     pub chunk: Option<[usize; 3]>,
     pub limit: u64,
@@ -39,25 +39,25 @@ pub struct Means {
     pub ranges: bool,
 }
 
-pub struct Opened {
+pub struct OpenedVolume {
     pub pager: Arc<Pager>,
     pub level: VolumeLevel,
     folder: PathBuf,
 }
 
-impl Drop for Opened {
+impl Drop for OpenedVolume {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.folder).unwrap();
     }
 }
 
 impl Holed {
-    fn number(&self, (_, missing): Stored, at: [usize; 3], c: usize) -> f64 {
+    fn number(&self, (_, missing): StoredNumbers, at: [usize; 3], c: usize) -> f64 {
         (self.values)(at, c).unwrap_or(missing)
     }
 
     /// The bytes of a box of voxels, some of which may lie beyond the end, highest byte first.
-    fn put(&self, stored: Stored, [low, high]: [[usize; 3]; 2], to: &mut Vec<u8>) {
+    fn put(&self, stored: StoredNumbers, [low, high]: [[usize; 3]; 2], to: &mut Vec<u8>) {
         for k in low[2]..high[2] {
             for j in low[1]..high[1] {
                 for i in low[0]..high[0] {
@@ -72,7 +72,7 @@ impl Holed {
         }
     }
 
-    pub fn open(&self, stored: Stored, means: Means) -> Opened {
+    pub fn open(&self, stored: StoredNumbers, means: HoleSetup) -> OpenedVolume {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
         let folder = std::env::temp_dir().join(format!("farfield-holes-{}-{number}", std::process::id()));
@@ -161,11 +161,11 @@ impl Holed {
                 valued.ranges.clone_from(&array.ranges);
             }
         }
-        Opened { pager, level, folder }
+        OpenedVolume { pager, level, folder }
     }
 
     /// Ranges of pages, as they are known of files: of all stored numbers.
-    fn ranges(&self, stored: Stored, pager: &Pager, page: [u32; 3]) -> Vec<field::volume::RangeLevel> {
+    fn ranges(&self, stored: StoredNumbers, pager: &Pager, page: [u32; 3]) -> Vec<field::volume::RangeLevel> {
         assert_eq!(self.components, 1);
         let own = *self;
         let value = move |x: [u32; 3]| own.number(stored, x.map(|n| n as usize), 0);

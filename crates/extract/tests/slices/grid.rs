@@ -1,17 +1,18 @@
 //! Slices of datasets on grids.
 
-use super::{bits, Folder};
+use super::bits;
 use convert::{convert, ConvertOptions};
-use extract::sliceimage::{of_grid, Look, PlaneSpec};
+use extract::sliceimage::{of_grid, PlaneSpec, SlicePaint};
 use field::error::FieldError;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use output::Provenance;
 use pager::PolicyKind;
-use runtime::chosen::convert_input;
-use runtime::session::{charge_for, Means, Session, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use runtime::values::probe;
 use std::path::{Path, PathBuf};
+use testing::TestDir;
 
 const DIMS: [[usize; 3]; 3] = [[41, 31, 21], [25, 25, 25], [13, 49, 9]];
 
@@ -45,7 +46,7 @@ fn linear(x: [f64; 3]) -> f64 {
 fn files(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
     let file = |name: &str, kind: Kind| {
         let iblank = kind == Kind::Grid;
-        let spec = Spec { precision: Precision::Double, iblank, ..Spec::new(kind, DIMS.to_vec()) };
+        let spec = WriteSpec { precision: Precision::Double, iblank, ..WriteSpec::new(kind, DIMS.to_vec()) };
         let mut bytes = Vec::new();
         write(&mut bytes, &spec, &mut |zone, variable, k, plane| {
             let ni = DIMS[zone][0];
@@ -75,7 +76,7 @@ fn files(folder: &Path) -> (PathBuf, Vec<PathBuf>) {
 fn session(path: &Path, q: &[PathBuf], folder: &Path, memory_limit: u64, workers: usize) -> Session {
     let spec =
         SourceSpec { path: path.into(), q: q.to_vec(), cache_dir: folder.join("cache"), ..SourceSpec::default() };
-    let means = Means { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
+    let means = Resources { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec, means, &mut |_, _, _| true).unwrap()
 }
 
@@ -93,9 +94,9 @@ fn plane(normal: [f64; 3], size: [u32; 2]) -> PlaneSpec {
 
 #[test]
 fn pixels_are_what_a_probe_finds() {
-    let folder = Folder::new("slice-grid");
-    let (grid, q) = files(&folder.0);
-    let session = session(&grid, &q, &folder.0, 64 << 20, 2);
+    let folder = TestDir::new("slice-grid");
+    let (grid, q) = files(folder.at());
+    let session = session(&grid, &q, folder.at(), 64 << 20, 2);
     let names = ["density".to_owned(), "velocity".to_owned(), "pressure".to_owned()];
     for normal in [[0.0, 0.0, 1.0], [0.2, 1.0, 0.3], [0.1, 0.0, 1.0]] {
         let size = [190, 90];
@@ -134,11 +135,11 @@ fn pixels_are_what_a_probe_finds() {
 
 #[test]
 fn the_same_whatever_the_means() {
-    let folder = Folder::new("slice-grid-same");
-    let (grid, q) = files(&folder.0);
+    let folder = TestDir::new("slice-grid-same");
+    let (grid, q) = files(folder.at());
     let mut sources = vec![(grid.clone(), q.clone())];
     for page in [8, 16] {
-        let from = session(&grid, &q, &folder.0, 64 << 20, 1);
+        let from = session(&grid, &q, folder.at(), 64 << 20, 1);
         let input = convert_input(&from.dataset()).unwrap();
         let dst = folder.path(&format!("s{page}.zarr"));
         let options = ConvertOptions { page, workers: 1, ..Default::default() };
@@ -150,7 +151,7 @@ fn the_same_whatever_the_means() {
     let mut files: Vec<Vec<u8>> = Vec::new();
     for (path, q) in &sources {
         for (limit, workers) in [(128 << 20, 1), (7 << 20, 2), (9 << 20, 3)] {
-            let session = session(path, q, &folder.0, limit, workers);
+            let session = session(path, q, folder.at(), limit, workers);
             let slice = of_grid(&session, &plane([0.1, 0.3, 1.0], [400, 210]), &names, 0, &mut |_, _, _| true).unwrap();
             let arrays = slice.arrays(&session.pager, workers, &mut |_, _, _| true).unwrap();
             assert!(arrays.counts.values > 20_000 && arrays.counts.outside > 20_000, "{:?}", arrays.counts);
@@ -160,7 +161,8 @@ fn the_same_whatever_the_means() {
                 "{path:?}, limit {limit}, {workers} workers"
             );
             let slice = of_grid(&session, &plane([0.0, 0.0, 1.0], [300, 200]), &names[..1], 0, &mut |_, _, _| true);
-            let (look, out) = (Look::Map { table: vec![[0, 0, 90], [255, 255, 0]], range: None }, folder.path("a.png"));
+            let (look, out) =
+                (SlicePaint::Map { table: vec![[0, 0, 90], [255, 255, 0]], range: None }, folder.path("a.png"));
             let told = slice
                 .unwrap()
                 .write(&session.pager, workers, &out, Some(look), &Provenance::default(), &mut |_, _, _| true)
@@ -174,9 +176,9 @@ fn the_same_whatever_the_means() {
 
 #[test]
 fn what_makes_no_slice_is_said() {
-    let folder = Folder::new("slice-grid-wrong");
-    let (grid, q) = files(&folder.0);
-    let session = session(&grid, &q, &folder.0, 64 << 20, 1);
+    let folder = TestDir::new("slice-grid-wrong");
+    let (grid, q) = files(folder.at());
+    let session = session(&grid, &q, folder.at(), 64 << 20, 1);
     let says = |names: &[&str], spec: &PlaneSpec| {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         of_grid(&session, spec, &names, 0, &mut |_, _, _| true).map(|_| ()).unwrap_err()

@@ -4,7 +4,7 @@ use field::translate::Translation;
 use field::volume::{Brick, ChannelSpec, Placement, VolumeArray, VolumeLevel, VoxelType};
 use pager::source::memory::Memory;
 use pager::source::simulated::{Simulated, Simulation};
-use pager::{Located, PageError, PageErrorKind, PageId, PageMap, Pager, PagerConfig, Segment, SourceId, Target};
+use pager::{Extent, ExtentTarget, Located, PageError, PageErrorKind, PageId, PageMap, Pager, PagerConfig, SourceId};
 use std::sync::Arc;
 
 /// Pages that lie one after the other; some cannot be had.
@@ -33,7 +33,7 @@ impl PageMap for Bricks {
         }
         let bytes = self.brick.bytes();
         let offset = self.first + (u64::from(id.step) * self.pages + id.page) * bytes as u64;
-        let segment = Segment { source: self.source, offset, len: bytes, to: Target::Frame(0) };
+        let segment = Extent { source: self.source, offset, len: bytes, to: ExtentTarget::Frame(0) };
         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
     }
     fn decode(&self, _: PageId, _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
@@ -48,22 +48,22 @@ impl PageMap for Bricks {
 }
 
 /// A value by place, component and step.
-pub type Rule = dyn Fn([u32; 3], usize, u32) -> f64;
+pub type VoxelRule = dyn Fn([u32; 3], usize, u32) -> f64;
 
 /// An array of a volume.
-pub struct Made<'a> {
+pub struct SyntheticArray<'a> {
     pub dims: [u32; 3],
     pub page: [u32; 3],
     pub voxel: VoxelType,
     pub channels: Vec<usize>,
     pub steps: u32,
     pub failing: Vec<u64>,
-    pub rule: &'a Rule,
+    pub rule: &'a VoxelRule,
 }
 
-impl Made<'_> {
-    pub fn scalar(dims: [u32; 3], page: u32, voxel: VoxelType, rule: &Rule) -> Made<'_> {
-        Made { dims, page: [page; 3], voxel, channels: vec![0], steps: 1, failing: Vec::new(), rule }
+impl SyntheticArray<'_> {
+    pub fn scalar(dims: [u32; 3], page: u32, voxel: VoxelType, rule: &VoxelRule) -> SyntheticArray<'_> {
+        SyntheticArray { dims, page: [page; 3], voxel, channels: vec![0], steps: 1, failing: Vec::new(), rule }
     }
 
     /// Puts it into a source of the pager.

@@ -1,8 +1,8 @@
 //! Slices of volumes.
 
-use super::made::{channel, level, pager, straight, Made};
-use super::{bits, Folder};
-use extract::sliceimage::{of_volume, Look, PlaneSpec, SliceArrays, VolumeChoice, VolumeView};
+use super::bits;
+use super::made::{channel, level, pager, straight, SyntheticArray};
+use extract::sliceimage::{of_volume, PlaneSpec, SliceArrays, SlicePaint, VolumeChoice, VolumeView};
 use field::error::FieldError;
 use field::volume::{ChannelSpec, Placement, VolumeKind, VolumeLevel, VoxelType};
 use kernels::slice::Filter;
@@ -12,6 +12,7 @@ use pager::Pager;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use testing::TestDir;
 
 const GO_ON: fn(&str, f64, f64) -> bool = |_, _, _| true;
 
@@ -97,7 +98,7 @@ fn linear_fields_are_exact() {
     let pager = pager(16 << 20, 4);
     let rule =
         |at: [u32; 3], _: usize, _: u32| 3.0 * f64::from(at[0]) - 2.0 * f64::from(at[1]) + 0.5 * f64::from(at[2]);
-    let array = Made::scalar(dims, 8, VoxelType::Float32, &rule).array(&pager, None);
+    let array = SyntheticArray::scalar(dims, 8, VoxelType::Float32, &rule).array(&pager, None);
     let levels = [level(dims, straight([5.0, 0.0, -1.0], [0.5, 0.25, 2.0]), vec![array])];
     for normal in [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, -2.0, 0.7]] {
         let spec = PlaneSpec { size: Some([150, 90]), ..plane(normal) };
@@ -128,7 +129,8 @@ fn rough_volumes_are_those_of_the_reference() {
     let pager = pager(16 << 20, 4);
     let rule = |at: [u32; 3], _: usize, _: u32| rough(at);
     for voxel in [VoxelType::Uint16, VoxelType::Int32, VoxelType::Float64] {
-        let array = Made { page: [16, 8, 4], ..Made::scalar(dims, 1, voxel, &rule) }.array(&pager, None);
+        let array =
+            SyntheticArray { page: [16, 8, 4], ..SyntheticArray::scalar(dims, 1, voxel, &rule) }.array(&pager, None);
         let levels = [level(dims, oblique(), vec![array])];
         let spec = PlaneSpec { size: Some([133, 101]), ..plane([0.3, 1.0, -0.4]) };
         let (made, arrays) = slice(&levels, &[channel("a")], &spec, &VolumeChoice::default(), &pager);
@@ -173,8 +175,16 @@ fn the_same_whatever_the_means() {
             ..Simulation::fixed(Duration::ZERO, readers)
         };
         let simulation = Simulation { seed: n as u64, ..simulation };
-        let two = Made { channels: vec![0, 2], steps: 2, ..Made::scalar(dims, page, VoxelType::Float32, &rule) };
-        let one = Made { channels: vec![1], steps: 2, ..Made::scalar(dims, page, VoxelType::Uint16, &rule) };
+        let two = SyntheticArray {
+            channels: vec![0, 2],
+            steps: 2,
+            ..SyntheticArray::scalar(dims, page, VoxelType::Float32, &rule)
+        };
+        let one = SyntheticArray {
+            channels: vec![1],
+            steps: 2,
+            ..SyntheticArray::scalar(dims, page, VoxelType::Uint16, &rule)
+        };
         let arrays = vec![two.array(&pager, Some(simulation.clone())), one.array(&pager, Some(simulation))];
         let levels = [level(dims, oblique(), arrays)];
         let made = of_volume(view(&levels, VolumeKind::Channels, &channels), &spec, &choice).unwrap();
@@ -193,7 +203,7 @@ fn a_thin_volume_has_half_a_voxel_on_either_side() {
     let dims = [20, 10, 1];
     let pager = pager(8 << 20, 2);
     let rule = |at: [u32; 3], _: usize, _: u32| f64::from(at[0] + 100 * at[1]);
-    let array = Made::scalar(dims, 8, VoxelType::Int16, &rule).array(&pager, None);
+    let array = SyntheticArray::scalar(dims, 8, VoxelType::Int16, &rule).array(&pager, None);
     let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];
     let at = |z: f64| PlaneSpec { origin: Some([0.0, 0.0, z]), resolution: Some(1.0), ..plane([0.0, 0.0, 1.0]) };
     for z in [0.0, 0.3, -0.5, 0.5] {
@@ -212,7 +222,7 @@ fn what_is_missing_is_missing_and_no_more() {
     let dims = [9, 9, 9];
     let pager = pager(8 << 20, 2);
     let rule = |at: [u32; 3], _: usize, _: u32| if at == [4, 4, 4] { -999.0 } else { f64::from(at[0]) };
-    let array = Made::scalar(dims, 4, VoxelType::Float32, &rule).array(&pager, None);
+    let array = SyntheticArray::scalar(dims, 4, VoxelType::Float32, &rule).array(&pager, None);
     let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];
     let scaled = ChannelSpec { missing: field::volume::Missing::one(-999.0), scale: Some([2.0, 10.0]), ..channel("a") };
     let spec = |resolution, z| PlaneSpec {
@@ -240,12 +250,12 @@ fn what_is_missing_is_missing_and_no_more() {
 fn pages_that_fail_are_counted_and_hatched() {
     let dims = [32, 32, 4];
     let rule = |at: [u32; 3], _: usize, _: u32| f64::from(at[0]);
-    let folder = Folder::new("slice-failed");
+    let folder = TestDir::new("slice-failed");
     let spec = PlaneSpec { resolution: Some(1.0), ..plane([0.0, 0.0, 1.0]) };
     let mut files = Vec::new();
     for workers in [1, 2] {
         let pager = pager(8 << 20, 2);
-        let made = Made { failing: vec![5], ..Made::scalar(dims, 8, VoxelType::Uint8, &rule) };
+        let made = SyntheticArray { failing: vec![5], ..SyntheticArray::scalar(dims, 8, VoxelType::Uint8, &rule) };
         let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![made.array(&pager, None)])];
         let channels = [channel("a")];
         let slice = of_volume(view(&levels, VolumeKind::Scalar, &channels), &spec, &VolumeChoice::default()).unwrap();
@@ -280,16 +290,17 @@ fn rgba(path: &std::path::Path) -> ([u32; 2], Vec<u8>) {
 fn colours_channels_and_labels_have_colours_of_their_own() {
     let dims = [16, 8, 3];
     let pager = pager(8 << 20, 2);
-    let folder = Folder::new("slice-colours");
+    let folder = TestDir::new("slice-colours");
     let spec = PlaneSpec { resolution: Some(1.0), ..plane([0.0, 0.0, 1.0]) };
-    let write = |levels: &[VolumeLevel], kind, channels: &[ChannelSpec], look: Option<Look>| {
+    let write = |levels: &[VolumeLevel], kind, channels: &[ChannelSpec], look: Option<SlicePaint>| {
         let slice = of_volume(view(levels, kind, channels), &spec, &VolumeChoice::default()).unwrap();
         let path = folder.path("a.png");
         slice.write(&pager, 1, &path, look, &Provenance::default(), &mut GO_ON.clone()).unwrap();
         rgba(&path).1
     };
     let rgb = |at: [u32; 3], c: usize, _: u32| f64::from(10 * at[0] + c as u32);
-    let array = Made { channels: vec![0, 1, 2], ..Made::scalar(dims, 8, VoxelType::Uint8, &rgb) }.array(&pager, None);
+    let array = SyntheticArray { channels: vec![0, 1, 2], ..SyntheticArray::scalar(dims, 8, VoxelType::Uint8, &rgb) }
+        .array(&pager, None);
     let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];
     let three = [channel("r"), channel("g"), channel("b")];
     let pixels = write(&levels, VolumeKind::Rgb, &three, None);
@@ -302,7 +313,7 @@ fn colours_channels_and_labels_have_colours_of_their_own() {
     assert_eq!((pixels[..4].to_vec(), pixels[60..64].to_vec()), (vec![0, 0, 255, 255], vec![255, 255, 255, 255]));
 
     let label = |at: [u32; 3], _: usize, _: u32| f64::from(at[0] / 4) + if at[0] >= 4 { 1e9 } else { 0.0 };
-    let array = Made::scalar(dims, 8, VoxelType::Uint32, &label).array(&pager, None);
+    let array = SyntheticArray::scalar(dims, 8, VoxelType::Uint32, &label).array(&pager, None);
     let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];
     let pixels = write(&levels, VolumeKind::Labels, &[channel("l")], None);
     assert_eq!(pixels[3], 0, "nothing is transparent");
@@ -317,9 +328,10 @@ fn colours_channels_and_labels_have_colours_of_their_own() {
     assert!(String::from_utf8_lossy(&file[..120]).contains("'<f8'") && told["bytes_written"] == file.len());
     assert_eq!(f64::from_le_bytes(file[128 + 32..128 + 40].try_into().unwrap()), 1_000_000_001.0);
 
-    let grey = Look::Grey16 { range: Some([0.0, 150.0]), inverted: false };
+    let grey = SlicePaint::Grey16 { range: Some([0.0, 150.0]), inverted: false };
     let one = VolumeChoice { channels: Some(vec![0]), ..VolumeChoice::default() };
-    let array = Made { channels: vec![0, 1, 2], ..Made::scalar(dims, 8, VoxelType::Uint8, &rgb) }.array(&pager, None);
+    let array = SyntheticArray { channels: vec![0, 1, 2], ..SyntheticArray::scalar(dims, 8, VoxelType::Uint8, &rgb) }
+        .array(&pager, None);
     let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];
     let slice = of_volume(view(&levels, VolumeKind::Rgb, &three), &spec, &one).unwrap();
     let path = folder.path("g.png");
@@ -332,12 +344,13 @@ fn colours_channels_and_labels_have_colours_of_their_own() {
 #[test]
 fn coarse_pixels_show_a_coarse_level_and_pages_of_it_alone() {
     let pager = pager(16 << 20, 4);
-    let rules: Vec<Box<super::made::Rule>> =
-        (0..3).map(|n| Box::new(move |_: [u32; 3], _: usize, _: u32| f64::from(n)) as Box<super::made::Rule>).collect();
+    let rules: Vec<Box<super::made::VoxelRule>> = (0..3)
+        .map(|n| Box::new(move |_: [u32; 3], _: usize, _: u32| f64::from(n)) as Box<super::made::VoxelRule>)
+        .collect();
     let levels: Vec<VolumeLevel> = (0..3u32)
         .map(|n| {
             let (dims, spacing) = ([64 >> n; 3], f64::from(1 << n));
-            let array = Made::scalar(dims, 16, VoxelType::Float32, &*rules[n as usize]).array(&pager, None);
+            let array = SyntheticArray::scalar(dims, 16, VoxelType::Float32, &*rules[n as usize]).array(&pager, None);
             level(dims, straight([0.5 * spacing - 0.5; 3], [spacing; 3]), vec![array])
         })
         .collect();
@@ -362,7 +375,7 @@ fn coarse_pixels_show_a_coarse_level_and_pages_of_it_alone() {
 fn pictures_larger_than_memory() {
     let dims = [96, 96, 8];
     let rule = |at: [u32; 3], _: usize, _: u32| rough(at);
-    let folder = Folder::new("slice-large");
+    let folder = TestDir::new("slice-large");
     let spec = PlaneSpec { size: Some([2000, 2000]), ..plane([0.0, 0.1, 1.0]) };
     let mut files: Vec<[Vec<u8>; 3]> = Vec::new();
     for limit in [8 << 20, 200 << 20] {
@@ -370,7 +383,7 @@ fn pictures_larger_than_memory() {
         let levels = [level(
             dims,
             straight([0.0; 3], [1.0; 3]),
-            vec![Made::scalar(dims, 16, VoxelType::Uint16, &rule).array(&pager, None)],
+            vec![SyntheticArray::scalar(dims, 16, VoxelType::Uint16, &rule).array(&pager, None)],
         )];
         let channels = [channel("a")];
         let slice = of_volume(view(&levels, VolumeKind::Scalar, &channels), &spec, &VolumeChoice::default()).unwrap();
@@ -388,7 +401,7 @@ fn pictures_larger_than_memory() {
     let levels = [level(
         dims,
         straight([0.0; 3], [1.0; 3]),
-        vec![Made::scalar(dims, 16, VoxelType::Uint16, &rule).array(&pager, None)],
+        vec![SyntheticArray::scalar(dims, 16, VoxelType::Uint16, &rule).array(&pager, None)],
     )];
     let channels = [channel("a")];
     let spec = PlaneSpec { size: Some([20_000, 20_000]), ..spec };
@@ -396,7 +409,7 @@ fn pictures_larger_than_memory() {
     let stopped =
         slice.write(&pager, 2, &folder.path("b.png"), None, &Provenance::default(), &mut |_, done, _| done < 500.0);
     assert!(matches!(stopped, Err(FieldError::Interrupted)), "{stopped:?}");
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 3);
+    assert_eq!(std::fs::read_dir(folder.at()).unwrap().count(), 3);
 }
 
 #[test]
@@ -406,7 +419,7 @@ fn a_limit_that_is_too_small_says_what_would_do() {
     let spec = PlaneSpec { size: Some([3000, 3000]), ..plane([1.0, 1.0, 1.0]) };
     let run = |limit: u64| {
         let pager = pager(limit, 4);
-        let array = Made::scalar(dims, 64, VoxelType::Float64, &rule).array(&pager, None);
+        let array = SyntheticArray::scalar(dims, 64, VoxelType::Float64, &rule).array(&pager, None);
         let levels = [level(dims, straight([0.0; 3], [1.0; 3]), vec![array])];
         let channels = [channel("a")];
         let slice = of_volume(view(&levels, VolumeKind::Scalar, &channels), &spec, &VolumeChoice::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Which derived fields there are by name: those of gradients, those of users, and how they hang together.
 
 use crate::expression::parse::{is_plain, parse};
-use crate::expression::{Expression, Function, Kind, Operator, Wrong};
+use crate::expression::{Expression, ExpressionKind, Function, Operator, Wrong};
 use crate::nodes::Zone;
 use crate::quantity::{Derived, Quantity};
 use std::collections::BTreeMap;
@@ -198,15 +198,15 @@ impl Definitions {
             return parse(g.expression).ok();
         }
         if let Some((whole, c)) = self.component(zone, name) {
-            let whole = Expression { column: 1, kind: Kind::Name(whole.to_owned()) };
-            return Some(Expression { column: 1, kind: Kind::Component(Box::new(whole), c) });
+            let whole = Expression { column: 1, kind: ExpressionKind::Name(whole.to_owned()) };
+            return Some(Expression { column: 1, kind: ExpressionKind::Component(Box::new(whole), c) });
         }
         if let Some(of) = name.strip_prefix("grad_").filter(|of| !of.is_empty()) {
-            let of = Expression { column: 1, kind: Kind::Name(of.to_owned()) };
-            return Some(Expression { column: 1, kind: Kind::Call(Function::Grad, vec![of]) });
+            let of = Expression { column: 1, kind: ExpressionKind::Name(of.to_owned()) };
+            return Some(Expression { column: 1, kind: ExpressionKind::Call(Function::Grad, vec![of]) });
         }
         let e = parse(name).ok()?;
-        (!matches!(e.kind, Kind::Name(_) | Kind::Number(..))).then_some(e)
+        (!matches!(e.kind, ExpressionKind::Name(_) | ExpressionKind::Number(..))).then_some(e)
     }
 
     /// Of `NAME_x`, `NAME_y` and `NAME_z` that vector and which component of it, where NAME is a vector that is made of others. So
@@ -250,18 +250,18 @@ impl Definitions {
     fn gives_vector(&self, zone: &Zone, e: &Expression, left: &mut usize) -> Option<bool> {
         use Operator::*;
         match &e.kind {
-            Kind::Number(..) | Kind::Component(..) => Some(false),
-            Kind::Name(name) => self.is_vector(zone, name, left),
-            Kind::Negative(inside) | Kind::To(inside, _) => self.gives_vector(zone, inside, left),
-            Kind::Binary(Add | Subtract, a, _) => self.gives_vector(zone, a, left),
-            Kind::Binary(Multiply | Divide, a, b) => match self.gives_vector(zone, a, left)? {
+            ExpressionKind::Number(..) | ExpressionKind::Component(..) => Some(false),
+            ExpressionKind::Name(name) => self.is_vector(zone, name, left),
+            ExpressionKind::Negative(inside) | ExpressionKind::To(inside, _) => self.gives_vector(zone, inside, left),
+            ExpressionKind::Binary(Add | Subtract, a, _) => self.gives_vector(zone, a, left),
+            ExpressionKind::Binary(Multiply | Divide, a, b) => match self.gives_vector(zone, a, left)? {
                 true => Some(true),
                 false => self.gives_vector(zone, b, left),
             },
-            Kind::Binary(..) => Some(false),
-            Kind::Call(Function::Grad | Function::Curl | Function::Cross | Function::Vector, _) => Some(true),
-            Kind::Call(Function::Where, args) => args.get(1).and_then(|a| self.gives_vector(zone, a, left)),
-            Kind::Call(..) => Some(false),
+            ExpressionKind::Binary(..) => Some(false),
+            ExpressionKind::Call(Function::Grad | Function::Curl | Function::Cross | Function::Vector, _) => Some(true),
+            ExpressionKind::Call(Function::Where, args) => args.get(1).and_then(|a| self.gives_vector(zone, a, left)),
+            ExpressionKind::Call(..) => Some(false),
         }
     }
 
@@ -277,14 +277,14 @@ impl Definitions {
         *left = left.checked_sub(1).ok_or_else(much)?;
         let boxed = |inside: &Expression, left: &mut usize| self.expand(zone, inside, depth, left).map(Box::new);
         let kind = match &e.kind {
-            Kind::Name(name) => {
-                match self.meaning(zone, name).filter(|m| !matches!(&m.kind, Kind::Name(n) if n == name)) {
+            ExpressionKind::Name(name) => {
+                match self.meaning(zone, name).filter(|m| !matches!(&m.kind, ExpressionKind::Name(n) if n == name)) {
                     Some(meaning) => {
                         if depth > 32 {
                             return Err(much());
                         }
                         let inside = match meaning.kind {
-                            Kind::To(inside, _) => *inside,
+                            ExpressionKind::To(inside, _) => *inside,
                             _ => meaning,
                         };
                         // Columns are those of the expression that the user wrote last.
@@ -294,14 +294,14 @@ impl Definitions {
                     None => e.kind.clone(),
                 }
             }
-            Kind::Number(..) => e.kind.clone(),
-            Kind::Component(inside, c) => Kind::Component(boxed(inside, left)?, *c),
-            Kind::Negative(inside) => Kind::Negative(boxed(inside, left)?),
-            Kind::To(inside, unit) => Kind::To(boxed(inside, left)?, unit.clone()),
-            Kind::Binary(o, a, b) => Kind::Binary(*o, boxed(a, left)?, boxed(b, left)?),
-            Kind::Call(f, args) => {
+            ExpressionKind::Number(..) => e.kind.clone(),
+            ExpressionKind::Component(inside, c) => ExpressionKind::Component(boxed(inside, left)?, *c),
+            ExpressionKind::Negative(inside) => ExpressionKind::Negative(boxed(inside, left)?),
+            ExpressionKind::To(inside, unit) => ExpressionKind::To(boxed(inside, left)?, unit.clone()),
+            ExpressionKind::Binary(o, a, b) => ExpressionKind::Binary(*o, boxed(a, left)?, boxed(b, left)?),
+            ExpressionKind::Call(f, args) => {
                 let args = args.iter().map(|a| self.expand(zone, a, depth, left)).collect::<Result<_, _>>()?;
-                Kind::Call(*f, args)
+                ExpressionKind::Call(*f, args)
             }
         };
         Ok(Expression { column: e.column, kind })
@@ -311,11 +311,15 @@ impl Definitions {
 fn at_column(mut e: Expression, column: usize) -> Expression {
     e.column = column;
     e.kind = match e.kind {
-        Kind::Component(i, c) => Kind::Component(Box::new(at_column(*i, column)), c),
-        Kind::Negative(i) => Kind::Negative(Box::new(at_column(*i, column))),
-        Kind::To(i, u) => Kind::To(Box::new(at_column(*i, column)), u),
-        Kind::Binary(o, a, b) => Kind::Binary(o, Box::new(at_column(*a, column)), Box::new(at_column(*b, column))),
-        Kind::Call(f, args) => Kind::Call(f, args.into_iter().map(|a| at_column(a, column)).collect()),
+        ExpressionKind::Component(i, c) => ExpressionKind::Component(Box::new(at_column(*i, column)), c),
+        ExpressionKind::Negative(i) => ExpressionKind::Negative(Box::new(at_column(*i, column))),
+        ExpressionKind::To(i, u) => ExpressionKind::To(Box::new(at_column(*i, column)), u),
+        ExpressionKind::Binary(o, a, b) => {
+            ExpressionKind::Binary(o, Box::new(at_column(*a, column)), Box::new(at_column(*b, column)))
+        }
+        ExpressionKind::Call(f, args) => {
+            ExpressionKind::Call(f, args.into_iter().map(|a| at_column(a, column)).collect())
+        }
         kind => kind,
     };
     e
@@ -330,10 +334,10 @@ fn differentiates(f: Function) -> bool {
 /// Whether there is a derivative in an expression.
 fn has_derivative(e: &Expression) -> bool {
     match &e.kind {
-        Kind::Number(..) | Kind::Name(_) => false,
-        Kind::Component(e, _) | Kind::Negative(e) | Kind::To(e, _) => has_derivative(e),
-        Kind::Binary(_, a, b) => has_derivative(a) || has_derivative(b),
-        Kind::Call(f, args) => differentiates(*f) || args.iter().any(has_derivative),
+        ExpressionKind::Number(..) | ExpressionKind::Name(_) => false,
+        ExpressionKind::Component(e, _) | ExpressionKind::Negative(e) | ExpressionKind::To(e, _) => has_derivative(e),
+        ExpressionKind::Binary(_, a, b) => has_derivative(a) || has_derivative(b),
+        ExpressionKind::Call(f, args) => differentiates(*f) || args.iter().any(has_derivative),
     }
 }
 
@@ -342,23 +346,23 @@ fn has_derivative(e: &Expression) -> bool {
 pub fn hoisted(e: &Expression, each: &mut dyn FnMut(Expression) -> Result<String, Wrong>) -> Result<Expression, Wrong> {
     let mut boxed = |e: &Expression| hoisted(e, each).map(Box::new);
     let kind = match &e.kind {
-        Kind::Number(..) | Kind::Name(_) => e.kind.clone(),
-        Kind::Component(i, c) => Kind::Component(boxed(i)?, *c),
-        Kind::Negative(i) => Kind::Negative(boxed(i)?),
-        Kind::To(i, u) => Kind::To(boxed(i)?, u.clone()),
-        Kind::Binary(o, a, b) => Kind::Binary(*o, boxed(a)?, boxed(b)?),
-        Kind::Call(f, args) => {
+        ExpressionKind::Number(..) | ExpressionKind::Name(_) => e.kind.clone(),
+        ExpressionKind::Component(i, c) => ExpressionKind::Component(boxed(i)?, *c),
+        ExpressionKind::Negative(i) => ExpressionKind::Negative(boxed(i)?),
+        ExpressionKind::To(i, u) => ExpressionKind::To(boxed(i)?, u.clone()),
+        ExpressionKind::Binary(o, a, b) => ExpressionKind::Binary(*o, boxed(a)?, boxed(b)?),
+        ExpressionKind::Call(f, args) => {
             let mut out = Vec::with_capacity(args.len());
             for a in args {
                 let inner = hoisted(a, each)?;
                 if differentiates(*f) && has_derivative(&inner) {
                     let column = inner.column;
-                    out.push(Expression { column, kind: Kind::Name(each(inner)?) });
+                    out.push(Expression { column, kind: ExpressionKind::Name(each(inner)?) });
                 } else {
                     out.push(inner);
                 }
             }
-            Kind::Call(*f, out)
+            ExpressionKind::Call(*f, out)
         }
     };
     Ok(Expression { column: e.column, kind })

@@ -6,22 +6,22 @@ use crate::catalog::DType;
 use crate::dataset::Dataset;
 use crate::error::FieldError;
 use crate::expression::bounds::{bounds, Interval};
-use crate::expression::compile::{compile, Checked, Given, Names, Node, Program};
+use crate::expression::compile::{compile, CompiledExpression, Operand, Program, ZoneConstant, ZoneNames};
 use crate::expression::parse::is_plain;
 use crate::expression::run::Parts;
-use crate::expression::{Expression, Kind, Wrong};
-use crate::held;
+use crate::expression::{Expression, ExpressionKind, Wrong};
+use crate::heap_size;
 use crate::nodes::{ArraySlot, Zone};
 use crate::quantity::{Quantity, DEFINITIONS};
 use crate::store::layout::SYSTEM_PAGE;
 use crate::units::{Dimension, Unit};
-use crate::uses::Use;
+use crate::usage::Use;
 use pager::Pager;
 use std::sync::Arc;
 
 /// What a dataset knows of a derived field that has pages.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Made {
+pub struct DerivedField {
     /// Its name.
     pub name: String,
     /// How it is computed, names put in.
@@ -36,7 +36,7 @@ pub struct Made {
     pub hidden: bool,
 }
 
-impl Made {
+impl DerivedField {
     /// Its unit; `1` where it has none or nobody knows.
     pub fn units(&self) -> String {
         match (&self.shown, self.dimension) {
@@ -47,7 +47,7 @@ impl Made {
     }
 }
 
-impl Made {
+impl DerivedField {
     /// What its pages are in: the unit that was asked for, else that of its dimension.
     fn unit(&self) -> Option<Unit> {
         let shown = self.shown.as_deref().and_then(|unit| Unit::parse(unit).ok());
@@ -62,15 +62,15 @@ struct Making<'a> {
     pager: &'a Pager,
     steps: Arc<[OfStep]>,
     zone: Zone,
-    made: Vec<Made>,
+    made: Vec<DerivedField>,
     pages: Vec<(usize, Arc<DerivedPages>)>,
 }
 
 impl Making<'_> {
     /// What names mean for the definition of `of`.
-    fn names<T>(&self, of: &str, f: impl FnOnce(&Names<'_>) -> T) -> T {
+    fn names<T>(&self, of: &str, f: impl FnOnce(&ZoneNames<'_>) -> T) -> T {
         let unit = |name: &str| {
-            let own = self.made.iter().find(|m| m.name == name).and_then(Made::unit);
+            let own = self.made.iter().find(|m| m.name == name).and_then(DerivedField::unit);
             own.or_else(|| self.dataset.unit_of(name))
         };
         let known = || {
@@ -81,7 +81,7 @@ impl Making<'_> {
             names.retain(|name| name != of);
             names
         };
-        f(&Names {
+        f(&ZoneNames {
             zone: &self.zone,
             unit: &unit,
             length: self.dataset.length_as_unit(),
@@ -105,7 +105,7 @@ impl Making<'_> {
                 self.add(&name, &part, true)?;
             }
         }
-        let Checked { program, dimension, shown } = self.names(name, |n| compile(&whole, n))?;
+        let CompiledExpression { program, dimension, shown } = self.names(name, |n| compile(&whole, n))?;
         if !self.steps.is_empty() {
             self.note_uses(&program);
         }
@@ -126,7 +126,14 @@ impl Making<'_> {
             None => format!("{name}{divided_by}"),
         };
         if !self.made.iter().any(|m| m.name == name) {
-            self.made.push(Made { name: name.to_owned(), expression: expanded, dimension, shown, long_name, hidden });
+            self.made.push(DerivedField {
+                name: name.to_owned(),
+                expression: expanded,
+                dimension,
+                shown,
+                long_name,
+                hidden,
+            });
         }
         self.pages.push((self.zone.arrays.len(), Arc::new(pages)));
         self.zone.arrays.push(slot);
@@ -137,9 +144,9 @@ impl Making<'_> {
     fn note_uses(&self, program: &Program) {
         for node in &program.nodes {
             match node {
-                Node::Given(Given::Mach) => self.dataset.uses.note(Use::FreeStream),
-                Node::Given(Given::Gamma) => self.dataset.uses.note(Use::Energy),
-                Node::Given(Given::Time) => self.dataset.uses.note(Use::Time),
+                Operand::Given(ZoneConstant::Mach) => self.dataset.uses.note(Use::FreeStream),
+                Operand::Given(ZoneConstant::Gamma) => self.dataset.uses.note(Use::Energy),
+                Operand::Given(ZoneConstant::Time) => self.dataset.uses.note(Use::Time),
                 _ => {}
             }
         }
@@ -263,7 +270,7 @@ impl Dataset {
         }
         made[before..].iter().for_each(|m| bytes += (m.name.len() + m.long_name.len()) as u64 + 1024);
         let mut charges = self.charges.clone();
-        charges.push(held::charge(pager, bytes + held::catalog(&self.catalog), self.zones.len())?);
+        charges.push(heap_size::charge(pager, bytes + heap_size::catalog(&self.catalog), self.zones.len())?);
         Ok(Some(self.with_zones(zones, made, charges)))
     }
 
@@ -280,7 +287,12 @@ impl Dataset {
 
     /// What a field would be that has pages of its own: what is known of it, its components and its type, in the first zone that
     /// offers it. Nothing is registered.
-    pub fn preview(&self, name: &str, definitions: &Definitions, pager: &Pager) -> Option<(Made, usize, DType)> {
+    pub fn preview(
+        &self,
+        name: &str,
+        definitions: &Definitions,
+        pager: &Pager,
+    ) -> Option<(DerivedField, usize, DType)> {
         self.zones.iter().find_map(|z| self.preview_in(z, name, definitions, pager))
     }
 
@@ -296,7 +308,7 @@ impl Dataset {
         name: &str,
         definitions: &Definitions,
         pager: &Pager,
-    ) -> Option<(Made, usize, DType)> {
+    ) -> Option<(DerivedField, usize, DType)> {
         let e = definitions.meaning(z, name)?;
         let (steps, made, pages) = (Arc::new([]), Vec::new(), Vec::new());
         let mut m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
@@ -316,7 +328,7 @@ impl Dataset {
         input: impl Fn(usize, usize) -> Interval,
     ) -> Option<Vec<Interval>> {
         let z = self.zones.get(zone)?;
-        let own = Expression { column: 1, kind: Kind::Name(name.to_owned()) };
+        let own = Expression { column: 1, kind: ExpressionKind::Name(name.to_owned()) };
         let e = match self.made_named(name) {
             Some(m) => m.expression.clone(),
             None => definitions.meaning(z, name).unwrap_or(own),
@@ -359,7 +371,7 @@ impl Dataset {
     /// those already, else the expression.
     pub fn sampled_as(&self, e: &Expression) -> String {
         match &e.kind {
-            Kind::Name(name) => {
+            ExpressionKind::Name(name) => {
                 let as_it_is = self.unit_of(name).is_none_or(|u| u.scale == 1.0 && u.offset == 0.0);
                 match as_it_is && self.zones.iter().any(|z| Quantity::named(z, name).is_some()) {
                     true => name.clone(),
@@ -367,7 +379,7 @@ impl Dataset {
                     false => format!("1.0 * ({e})"),
                 }
             }
-            Kind::Number(..) => format!("1.0 * ({e})"),
+            ExpressionKind::Number(..) => format!("1.0 * ({e})"),
             _ => e.to_string(),
         }
     }
@@ -399,7 +411,7 @@ impl Dataset {
     }
 
     /// A derived field that has pages.
-    pub fn made_named(&self, name: &str) -> Option<&Made> {
+    pub fn made_named(&self, name: &str) -> Option<&DerivedField> {
         self.made.iter().find(|m| m.name == name)
     }
 

@@ -6,11 +6,11 @@
 //! page is rounded to the type of the field, which is float32 where all that it is made of is float32, and float64 otherwise.
 
 use super::planes::Planes;
-use super::reach::{arm, around, largest, own, short, star, Span};
+use super::reach::{arm, around, largest, own, short, star, NodeReach};
 use super::stencil::metrics;
 use crate::catalog::DType;
-use crate::expression::compile::Given;
-use crate::expression::run::{Code, Load, Parts, Register, BLOCK};
+use crate::expression::compile::ZoneConstant;
+use crate::expression::run::{Code, Operation, Parts, Register, BLOCK};
 use crate::nodes::{ArraySlot, Zone};
 use crate::quantity::FreeStream;
 use crate::translate::Translation;
@@ -32,14 +32,14 @@ pub struct OfStep {
 
 impl OfStep {
     /// One of them.
-    pub fn get(&self, what: Given) -> f64 {
+    pub fn get(&self, what: ZoneConstant) -> f64 {
         match what {
-            Given::Time => self.time,
-            Given::Gamma => self.gamma,
-            Given::Mach => self.free.mach,
-            Given::Density => self.free.density,
-            Given::PressureScale => self.free.pressure_scale(),
-            Given::GasConstant => self.free.gas_constant,
+            ZoneConstant::Time => self.time,
+            ZoneConstant::Gamma => self.gamma,
+            ZoneConstant::Mach => self.free.mach,
+            ZoneConstant::Density => self.free.density,
+            ZoneConstant::PressureScale => self.free.pressure_scale(),
+            ZoneConstant::GasConstant => self.free.gas_constant,
         }
     }
 }
@@ -147,7 +147,7 @@ impl DerivedPages {
     /// Whether it is the same at every step.
     pub fn steady(&self) -> bool {
         let mut given = self.parts.inner.given().chain(self.parts.outer.given());
-        let same = |g: Given| self.steps.windows(2).all(|s| s[0].get(g).to_bits() == s[1].get(g).to_bits());
+        let same = |g: ZoneConstant| self.steps.windows(2).all(|s| s[0].get(g).to_bits() == s[1].get(g).to_bits());
         self.inputs.iter().all(|i| i.slot.steady) && given.all(same)
     }
 
@@ -207,8 +207,8 @@ impl DerivedPages {
         for first in (0..count).step_by(BLOCK) {
             let n = BLOCK.min(count - first);
             self.parts.outer.run(registers, &mut |what, to| match what {
-                Load::Input { array, component } => self.load(array, component, raw, first, &mut to[..n]),
-                Load::Given(g) => *to = [given.get(g); BLOCK],
+                Operation::Input { array, component } => self.load(array, component, raw, first, &mut to[..n]),
+                Operation::Given(g) => *to = [given.get(g); BLOCK],
                 _ => {}
             });
             self.store(registers, 0..n, first, frame);
@@ -309,7 +309,7 @@ impl DerivedPages {
     #[allow(clippy::too_many_arguments)] // the parts of one scratch
     fn finish(
         &self,
-        reach: &Span,
+        reach: &NodeReach,
         k: u32,
         rows: &[(usize, u32, u32, usize)],
         given: OfStep,
@@ -320,16 +320,16 @@ impl DerivedPages {
     ) {
         let t = &self.translation;
         self.parts.outer.run(registers, &mut |what, to| match what {
-            Load::Input { array, component } => {
+            Operation::Input { array, component } => {
                 let Some(input) = self.inputs.iter().find(|i| i.array == array) else { return };
                 for &(b, i, j, n) in rows {
                     let element = if input.around { reach.place([i, j, k]) } else { t.node([i, j, k]).element };
                     input.slot.elements(&raw[input.at..], usize::from(component), element, &mut to[b..b + n]);
                 }
             }
-            Load::Given(g) => *to = [given.get(g); BLOCK],
-            Load::Gradient { of, axis } => *to = gradients[3 * of + usize::from(axis)],
-            Load::Constant(_) => {}
+            Operation::Given(g) => *to = [given.get(g); BLOCK],
+            Operation::Gradient { of, axis } => *to = gradients[3 * of + usize::from(axis)],
+            Operation::Constant(_) => {}
         });
         for &(b, i, j, n) in rows {
             self.store(registers, b..b + n, t.node([i, j, k]).element, frame);

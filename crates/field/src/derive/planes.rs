@@ -1,16 +1,16 @@
 //! Three planes of what is differentiated, and differences of it.
 
 use super::page::{DerivedPages, OfStep};
-use super::reach::Span;
+use super::reach::NodeReach;
 use super::stencil::{choose, Difference};
-use crate::expression::run::{Load, Register, BLOCK};
+use crate::expression::run::{Operation, Register, BLOCK};
 use crate::plot3d::iblank::{bits, EDGE};
 
 /// Three planes of what is differentiated, around the nodes of a page.
 pub(super) struct Planes<'a> {
     pub pages: &'a DerivedPages,
-    pub around: Span,
-    pub mine: Span,
+    pub around: NodeReach,
+    pub mine: NodeReach,
     /// Whether there is anything across its corners.
     pub corners: bool,
     pub raw: &'a [u8],
@@ -62,8 +62,8 @@ impl Planes<'_> {
                 }
             }
             p.parts.inner.run(registers, &mut |what, to| match what {
-                Load::Input { array, component } => p.load(array, component, self.raw, first + done, &mut to[..n]),
-                Load::Given(g) => *to = [self.given.get(g); BLOCK],
+                Operation::Input { array, component } => p.load(array, component, self.raw, first + done, &mut to[..n]),
+                Operation::Given(g) => *to = [self.given.get(g); BLOCK],
                 _ => {}
             });
             for (c, r) in p.parts.inner.results.iter().enumerate() {

@@ -4,14 +4,14 @@ use crate::translate::Translation;
 
 /// Nodes along i, j, k: first, and one past the last.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct NodeReach {
     /// First.
     pub lo: [u32; 3],
     /// One past the last.
     pub hi: [u32; 3],
 }
 
-impl Span {
+impl NodeReach {
     /// Nodes along each axis.
     pub fn dims(&self) -> [usize; 3] {
         core::array::from_fn(|a| (self.hi[a] - self.lo[a]) as usize)
@@ -35,16 +35,16 @@ impl Span {
 }
 
 /// The nodes of a page without padding.
-pub fn own(t: &Translation, page: u64) -> Span {
+pub fn own(t: &Translation, page: u64) -> NodeReach {
     let (lo, dims) = t.extent(page);
-    Span { lo, hi: core::array::from_fn(|a| lo[a] + dims[a]) }
+    NodeReach { lo, hi: core::array::from_fn(|a| lo[a] + dims[a]) }
 }
 
 /// The box around the nodes that the stencils of a page's nodes reach: one to each side, and two from the first and the last node
 /// of the zone.
-pub fn around(t: &Translation, own: &Span) -> Span {
+pub fn around(t: &Translation, own: &NodeReach) -> NodeReach {
     let n = t.dims;
-    Span {
+    NodeReach {
         lo: core::array::from_fn(|a| {
             let last = own.hi[a] == n[a];
             own.lo[a].saturating_sub(1).min(if last { n[a].saturating_sub(3) } else { u32::MAX })
@@ -58,7 +58,7 @@ pub fn around(t: &Translation, own: &Span) -> Span {
 
 /// Along which axes a page that has the first or last nodes of the zone ends before the stencils of these do: an edge that may be
 /// collapsed there is looked at out of the next nodes along the axis, and their neighbours then lie across a corner.
-pub fn short(t: &Translation, own: &Span) -> [bool; 3] {
+pub fn short(t: &Translation, own: &NodeReach) -> [bool; 3] {
     let around = around(t, own);
     core::array::from_fn(|a| {
         let (first, last) = (own.lo[a] == 0, own.hi[a] == t.dims[a]);
@@ -91,7 +91,7 @@ pub fn star(t: &Translation, page: u64) -> Vec<u64> {
 }
 
 /// The arms of a star: the nodes of another page that the stencils of a page's nodes touch.
-pub fn arm(t: &Translation, page: u64, other: u64) -> Option<Span> {
+pub fn arm(t: &Translation, page: u64, other: u64) -> Option<NodeReach> {
     let mine = own(t, page);
     let reach = around(t, &mine);
     let theirs = own(t, other);

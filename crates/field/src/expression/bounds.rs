@@ -9,7 +9,7 @@
 //! looks for values may not skip there. Derivatives are not bounded: ranges say nothing of how near to each other the largest and
 //! the smallest value are.
 
-use super::compile::{Given, Nine, Node, One, Program, Two};
+use super::compile::{Nine, One, Operand, Program, Two, ZoneConstant};
 
 /// All numbers from `lo` to `hi`, and whether there may be some that are none.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -175,19 +175,19 @@ fn two(o: Two, a: Interval, b: Interval, same: bool) -> Interval {
 /// Bounds of each component, from those of the inputs.
 pub fn bounds(
     program: &Program,
-    given: impl Fn(Given) -> f64,
+    given: impl Fn(ZoneConstant) -> f64,
     input: impl Fn(usize, usize) -> Interval,
 ) -> Vec<Interval> {
     let mut all: Vec<Interval> = Vec::with_capacity(program.nodes.len());
     for node in &program.nodes {
         let at = |id: u32| all.get(id as usize).copied().unwrap_or(Interval::ALL);
         let i = match *node {
-            Node::Constant(bits) => Interval::exact(f64::from_bits(bits)),
-            Node::Given(g) => Interval::exact(given(g)),
-            Node::Input { array, component } => input(array, usize::from(component)),
-            Node::One(o, a) => one(o, at(a)),
-            Node::Two(o, a, b) => two(o, at(a), at(b), a == b),
-            Node::Select(c, a, b) => match at(c).truths() {
+            Operand::Constant(bits) => Interval::exact(f64::from_bits(bits)),
+            Operand::Given(g) => Interval::exact(given(g)),
+            Operand::Input { array, component } => input(array, usize::from(component)),
+            Operand::One(o, a) => one(o, at(a)),
+            Operand::Two(o, a, b) => two(o, at(a), at(b), a == b),
+            Operand::Select(c, a, b) => match at(c).truths() {
                 [false, _] => at(a),
                 [_, false] => at(b),
                 _ => {
@@ -195,8 +195,8 @@ pub fn bounds(
                     Interval { lo: a.lo.min(b.lo), hi: a.hi.max(b.hi), nan: a.nan || b.nan }
                 }
             },
-            Node::Nine(Nine::SwirlingStrength, _) => Interval { lo: 0.0, ..Interval::ALL },
-            Node::Gradient(..) | Node::Nine(Nine::Lambda2, _) => Interval::ALL,
+            Operand::Nine(Nine::SwirlingStrength, _) => Interval { lo: 0.0, ..Interval::ALL },
+            Operand::Gradient(..) | Operand::Nine(Nine::Lambda2, _) => Interval::ALL,
         };
         all.push(i);
     }

@@ -1,11 +1,11 @@
 //! What functions make of checked values.
 
-use super::compile::{kind, Compiler, Id, Nine, Node, One, Two, Value};
+use super::compile::{kind, Compiler, Id, Nine, One, Operand, Two, TypedValue};
 use super::{Expression, Function, Wrong};
 use crate::units::{Dimension, Unit};
 
 impl Compiler<'_> {
-    pub(super) fn power(&mut self, a: Value, b: Value, column: usize) -> Result<Value, Wrong> {
+    pub(super) fn power(&mut self, a: TypedValue, b: TypedValue, column: usize) -> Result<TypedValue, Wrong> {
         self.scalars(&[a.clone(), b.clone()], column, "a power")?;
         self.number(&b, column, "an exponent")?;
         let dimension = match (a.dimension, b.literal) {
@@ -29,7 +29,7 @@ impl Compiler<'_> {
             Some(0.5) => self.one(One::Sqrt, x),
             _ => self.two(Two::Power, x, p),
         };
-        Ok(Value { parts: vec![part], dimension, literal: a.literal.zip(b.literal).map(|(x, p)| x.powf(p)) })
+        Ok(TypedValue { parts: vec![part], dimension, literal: a.literal.zip(b.literal).map(|(x, p)| x.powf(p)) })
     }
 
     fn dot(&mut self, a: &[Id], b: &[Id]) -> Id {
@@ -55,7 +55,7 @@ impl Compiler<'_> {
     fn gradient(&mut self, part: Id) -> [Id; 3] {
         let by = self.names.length.map(|u| 1.0 / u.scale).filter(|s| *s != 1.0);
         core::array::from_fn(|axis| {
-            let d = self.node(Node::Gradient(part, axis as u8));
+            let d = self.node(Operand::Gradient(part, axis as u8));
             match by {
                 Some(s) => {
                     let s = self.constant(s);
@@ -66,16 +66,16 @@ impl Compiler<'_> {
         })
     }
 
-    pub(super) fn call(&mut self, f: Function, args: &[Expression], column: usize) -> Result<Value, Wrong> {
+    pub(super) fn call(&mut self, f: Function, args: &[Expression], column: usize) -> Result<TypedValue, Wrong> {
         let values = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
         let what = format!("{}()", f.name());
-        let wide = |v: &Value| match v.parts.len() {
+        let wide = |v: &TypedValue| match v.parts.len() {
             1 => Err(Wrong::at(column, format!("{what} takes a vector, not a scalar"))),
             _ => Ok(()),
         };
         let first = &values[0];
         let a = first.parts[0];
-        let plain = |part: Id, dimension: Option<Dimension>| Value { parts: vec![part], dimension, literal: None };
+        let plain = |part: Id, dimension: Option<Dimension>| TypedValue { parts: vec![part], dimension, literal: None };
         let angle = Unit::parse("rad").ok().map(|u| u.dimension);
         let one = match f {
             Function::Abs => Some(One::Abs),
@@ -146,15 +146,16 @@ impl Compiler<'_> {
                     return Err(Wrong::at(column, what));
                 }
                 let dimension = self.same(yes, no, column, "choose between")?;
-                let parts = yes.parts.iter().zip(&no.parts).map(|(y, n)| self.node(Node::Select(a, *y, *n))).collect();
-                Ok(Value { parts, dimension, literal: None })
+                let parts =
+                    yes.parts.iter().zip(&no.parts).map(|(y, n)| self.node(Operand::Select(a, *y, *n))).collect();
+                Ok(TypedValue { parts, dimension, literal: None })
             }
             Function::Vector => {
                 self.scalars(&values, column, &what)?;
                 let mut dimension = self.same(first, &values[1], column, "put together")?;
-                let both = Value { dimension, ..plain(a, None) };
+                let both = TypedValue { dimension, ..plain(a, None) };
                 dimension = self.same(&both, &values[2], column, "put together")?;
-                Ok(Value { parts: values.iter().map(|v| v.parts[0]).collect(), dimension, literal: None })
+                Ok(TypedValue { parts: values.iter().map(|v| v.parts[0]).collect(), dimension, literal: None })
             }
             Function::Magnitude => {
                 let dimension = first.dimension;
@@ -178,13 +179,13 @@ impl Compiler<'_> {
                 };
                 let (x, y) = (first.parts.clone(), values[1].parts.clone());
                 let parts = if f == Function::Dot { vec![self.dot(&x, &y)] } else { self.cross(&x, &y) };
-                Ok(Value { parts, dimension, literal: None })
+                Ok(TypedValue { parts, dimension, literal: None })
             }
             _ => self.derivative(f, first, column, &what),
         }
     }
 
-    fn derivative(&mut self, f: Function, v: &Value, column: usize, what: &str) -> Result<Value, Wrong> {
+    fn derivative(&mut self, f: Function, v: &TypedValue, column: usize, what: &str) -> Result<TypedValue, Wrong> {
         let large = || Wrong::at(column, "the powers of the unit grow too large");
         let length = self.names.length.map(|u| u.dimension);
         let rate = match v.dimension.zip(length) {
@@ -200,7 +201,7 @@ impl Compiler<'_> {
                 let what = "grad() takes a scalar; for a vector use curl(), div(), or grad() of its components";
                 return Err(Wrong::at(column, what));
             }
-            return Ok(Value { parts: self.gradient(v.parts[0]).to_vec(), dimension: rate, literal: None });
+            return Ok(TypedValue { parts: self.gradient(v.parts[0]).to_vec(), dimension: rate, literal: None });
         }
         let &[p, q, r] = &v.parts[..] else {
             return Err(Wrong::at(column, format!("{what} takes a vector, not a scalar")));
@@ -251,9 +252,9 @@ impl Compiler<'_> {
                     Function::Lambda2 => (Nine::Lambda2, squared),
                     _ => (Nine::SwirlingStrength, rate),
                 };
-                (vec![self.node(Node::Nine(o, all))], dimension)
+                (vec![self.node(Operand::Nine(o, all))], dimension)
             }
         };
-        Ok(Value { parts, dimension, literal: None })
+        Ok(TypedValue { parts, dimension, literal: None })
     }
 }

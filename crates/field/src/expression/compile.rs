@@ -1,7 +1,7 @@
 //! From an [`Expression`] to a [`Program`] for one zone: names resolved, kinds and units checked, vectors taken apart into
 //! scalars, and what occurs twice computed once.
 
-use super::{Expression, Kind, Operator, Wrong};
+use super::{Expression, ExpressionKind, Operator, Wrong};
 use crate::error::nearest;
 use crate::nodes::Zone;
 use crate::quantity::{Quantity, Sources};
@@ -63,7 +63,7 @@ pub enum Nine {
 /// Numbers that are the same in a zone at a time step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the constants of the same names
-pub enum Given {
+pub enum ZoneConstant {
     Time,
     Gamma,
     Mach,
@@ -74,11 +74,11 @@ pub enum Given {
 
 /// How a number is made.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Node {
+pub enum Operand {
     /// The bits of a constant.
     Constant(u64),
     /// The same at all points of a zone and step.
-    Given(Given),
+    Given(ZoneConstant),
     /// A component of an array of the zone.
     Input {
         /// Which.
@@ -102,14 +102,14 @@ pub enum Node {
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Operands before what is made of them.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Operand>,
     /// One a component.
     pub roots: Vec<Id>,
 }
 
 /// What is known of a program beside how it is computed.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CompiledExpression {
     /// What to compute.
     pub program: Program,
     /// Its dimension, where that is known.
@@ -119,7 +119,7 @@ pub struct Checked {
 }
 
 /// What names mean in a zone.
-pub struct Names<'a> {
+pub struct ZoneNames<'a> {
     /// The zone.
     pub zone: &'a Zone,
     /// Unit of a field, where it is known.
@@ -134,7 +134,7 @@ pub struct Names<'a> {
 
 /// A value while it is checked.
 #[derive(Clone, Debug)]
-pub(super) struct Value {
+pub(super) struct TypedValue {
     pub(super) parts: Vec<Id>,
     pub(super) dimension: Option<Dimension>,
     /// Written as a number: it takes the dimension that is wanted where that is one of the data's own.
@@ -142,20 +142,20 @@ pub(super) struct Value {
 }
 
 pub(super) struct Compiler<'a> {
-    pub(super) names: &'a Names<'a>,
+    pub(super) names: &'a ZoneNames<'a>,
     pub(super) sources: Sources,
-    nodes: Vec<Node>,
-    places: HashMap<Node, Id>,
+    nodes: Vec<Operand>,
+    places: HashMap<Operand, Id>,
 }
 
 /// Compiles an expression for a zone.
 ///
 /// # Errors
 /// [`Wrong`]: a name that the zone does not have, a vector where a scalar is wanted, units that do not go together.
-pub fn compile(e: &Expression, names: &Names<'_>) -> Result<Checked, Wrong> {
+pub fn compile(e: &Expression, names: &ZoneNames<'_>) -> Result<CompiledExpression, Wrong> {
     let mut c = Compiler { names, sources: Sources::of(names.zone), nodes: Vec::new(), places: HashMap::new() };
     let (inside, unit) = match &e.kind {
-        Kind::To(inside, spelled) => (&**inside, Some(spelled)),
+        ExpressionKind::To(inside, spelled) => (&**inside, Some(spelled)),
         _ => (e, None),
     };
     let value = c.value(inside)?;
@@ -164,7 +164,7 @@ pub fn compile(e: &Expression, names: &Names<'_>) -> Result<Checked, Wrong> {
         Some(spelled) => c.converted(&value, spelled, e.column)?,
     };
     let program = Program { nodes: c.nodes, roots: parts };
-    Ok(Checked { program, dimension, shown: unit.cloned() })
+    Ok(CompiledExpression { program, dimension, shown: unit.cloned() })
 }
 
 pub(super) fn kind(parts: &[Id]) -> &'static str {
@@ -176,7 +176,7 @@ pub(super) fn kind(parts: &[Id]) -> &'static str {
 }
 
 impl Compiler<'_> {
-    pub(super) fn node(&mut self, node: Node) -> Id {
+    pub(super) fn node(&mut self, node: Operand) -> Id {
         if let Some(id) = self.places.get(&node) {
             return *id;
         }
@@ -187,15 +187,15 @@ impl Compiler<'_> {
     }
 
     pub(super) fn constant(&mut self, v: f64) -> Id {
-        self.node(Node::Constant(v.to_bits()))
+        self.node(Operand::Constant(v.to_bits()))
     }
 
     pub(super) fn two(&mut self, o: Two, a: Id, b: Id) -> Id {
-        self.node(Node::Two(o, a, b))
+        self.node(Operand::Two(o, a, b))
     }
 
     pub(super) fn one(&mut self, o: One, a: Id) -> Id {
-        self.node(Node::One(o, a))
+        self.node(Operand::One(o, a))
     }
 
     pub(super) fn scaled(&mut self, a: Id, unit: Option<Unit>) -> Id {
@@ -213,7 +213,7 @@ impl Compiler<'_> {
     }
 
     pub(super) fn input(&mut self, array: usize, component: usize) -> Id {
-        self.node(Node::Input { array, component: component as u8 })
+        self.node(Operand::Input { array, component: component as u8 })
     }
 
     /// A vector of an array; a missing third component is 0.
@@ -222,49 +222,58 @@ impl Compiler<'_> {
         core::array::from_fn(|c| if c < components { self.input(array, c) } else { self.constant(0.0) })
     }
 
-    pub(super) fn value(&mut self, e: &Expression) -> Result<Value, Wrong> {
+    pub(super) fn value(&mut self, e: &Expression) -> Result<TypedValue, Wrong> {
         match &e.kind {
-            Kind::Number(v, unit) => {
+            ExpressionKind::Number(v, unit) => {
                 let unit = unit.as_deref().map(Unit::parse).transpose().map_err(|m| Wrong::at(e.column, m))?;
                 let u = unit.unwrap_or(Unit::ONE);
                 let si = if u == Unit::ONE { *v } else { v * u.scale + u.offset };
                 let part = self.constant(si);
-                Ok(Value { parts: vec![part], dimension: Some(u.dimension), literal: unit.is_none().then_some(*v) })
+                Ok(TypedValue {
+                    parts: vec![part],
+                    dimension: Some(u.dimension),
+                    literal: unit.is_none().then_some(*v),
+                })
             }
-            Kind::Name(name) => self.named(name, e.column),
-            Kind::Component(inside, c) => {
+            ExpressionKind::Name(name) => self.named(name, e.column),
+            ExpressionKind::Component(inside, c) => {
                 let v = self.value(inside)?;
                 if v.parts.len() == 1 {
                     return Err(Wrong::at(e.column, "expected a vector before this component, found a scalar"));
                 }
-                Ok(Value { parts: vec![v.parts[*c]], ..v })
+                Ok(TypedValue { parts: vec![v.parts[*c]], ..v })
             }
             // Forty degrees below zero are not what is below zero as far as forty degrees are above it.
-            Kind::Negative(inside) if matches!(inside.kind, Kind::Number(_, Some(_))) => {
-                let Kind::Number(v, unit) = &inside.kind else { return self.value(inside) };
-                self.value(&Expression { column: e.column, kind: Kind::Number(-v, unit.clone()) })
+            ExpressionKind::Negative(inside) if matches!(inside.kind, ExpressionKind::Number(_, Some(_))) => {
+                let ExpressionKind::Number(v, unit) = &inside.kind else { return self.value(inside) };
+                self.value(&Expression { column: e.column, kind: ExpressionKind::Number(-v, unit.clone()) })
             }
-            Kind::Negative(inside) => {
+            ExpressionKind::Negative(inside) => {
                 let v = self.value(inside)?;
                 if let Some(x) = v.literal {
                     let part = self.constant(-x);
-                    return Ok(Value { parts: vec![part], literal: Some(-x), ..v });
+                    return Ok(TypedValue { parts: vec![part], literal: Some(-x), ..v });
                 }
                 let parts = v.parts.iter().map(|p| self.one(One::Negative, *p)).collect();
-                Ok(Value { parts, ..v })
+                Ok(TypedValue { parts, ..v })
             }
-            Kind::Binary(o, a, b) => {
+            ExpressionKind::Binary(o, a, b) => {
                 let (a, b) = (self.value(a)?, self.value(b)?);
                 self.binary(*o, a, b, e.column)
             }
-            Kind::Call(f, args) => self.call(*f, args, e.column),
-            Kind::To(..) => Err(Wrong::at(e.column, "to() stands around a whole expression, not inside of one")),
+            ExpressionKind::Call(f, args) => self.call(*f, args, e.column),
+            ExpressionKind::To(..) => {
+                Err(Wrong::at(e.column, "to() stands around a whole expression, not inside of one"))
+            }
         }
     }
 
-    fn named(&mut self, name: &str, column: usize) -> Result<Value, Wrong> {
-        let scalar =
-            |part, unit: Option<Unit>| Value { parts: vec![part], dimension: unit.map(|u| u.dimension), literal: None };
+    fn named(&mut self, name: &str, column: usize) -> Result<TypedValue, Wrong> {
+        let scalar = |part, unit: Option<Unit>| TypedValue {
+            parts: vec![part],
+            dimension: unit.map(|u| u.dimension),
+            literal: None,
+        };
         if let Some(kind) = Quantity::named(self.names.zone, name) {
             let unit = (self.names.unit)(name);
             let parts = match kind {
@@ -274,7 +283,7 @@ impl Compiler<'_> {
                 Quantity::Derived(d) => self.derived(d),
             };
             let parts = parts.into_iter().map(|p| self.scaled(p, unit)).collect();
-            return Ok(Value { parts, dimension: unit.map(|u| u.dimension), literal: None });
+            return Ok(TypedValue { parts, dimension: unit.map(|u| u.dimension), literal: None });
         }
         if let Some(c) = ["x", "y", "z"].iter().position(|n| *n == name) {
             let part = self.vector(self.names.zone.xyz)[c];
@@ -284,10 +293,10 @@ impl Compiler<'_> {
         match name {
             "position" => {
                 let parts = self.vector(self.names.zone.xyz).map(|p| self.scaled(p, self.names.length)).to_vec();
-                Ok(Value { parts, dimension: self.names.length.map(|u| u.dimension), literal: None })
+                Ok(TypedValue { parts, dimension: self.names.length.map(|u| u.dimension), literal: None })
             }
             "time" => {
-                let part = self.node(Node::Given(Given::Time));
+                let part = self.node(Operand::Given(ZoneConstant::Time));
                 let part = self.scaled(part, self.names.time);
                 Ok(scalar(part, self.names.time))
             }
@@ -305,7 +314,13 @@ impl Compiler<'_> {
     }
 
     /// The dimension that two values have in common.
-    pub(super) fn same(&self, a: &Value, b: &Value, column: usize, verb: &str) -> Result<Option<Dimension>, Wrong> {
+    pub(super) fn same(
+        &self,
+        a: &TypedValue,
+        b: &TypedValue,
+        column: usize,
+        verb: &str,
+    ) -> Result<Option<Dimension>, Wrong> {
         let (Some(x), Some(y)) = (a.dimension, b.dimension) else { return Ok(a.dimension.or(b.dimension)) };
         if x.without_angle() == y.without_angle() {
             return Ok(Some(if x == Dimension::NONE { y } else { x }));
@@ -321,7 +336,7 @@ impl Compiler<'_> {
         Err(Wrong::at(column, format!("cannot {verb} '{x}' and '{y}'{hint}")))
     }
 
-    pub(super) fn number(&self, v: &Value, column: usize, what: &str) -> Result<(), Wrong> {
+    pub(super) fn number(&self, v: &TypedValue, column: usize, what: &str) -> Result<(), Wrong> {
         if v.parts.len() != 1 {
             return Err(Wrong::at(column, format!("{what} takes a scalar, not a vector")));
         }
@@ -331,7 +346,7 @@ impl Compiler<'_> {
         }
     }
 
-    pub(super) fn scalars(&self, values: &[Value], column: usize, what: &str) -> Result<(), Wrong> {
+    pub(super) fn scalars(&self, values: &[TypedValue], column: usize, what: &str) -> Result<(), Wrong> {
         match values.iter().all(|v| v.parts.len() == 1) {
             true => Ok(()),
             false => {
@@ -340,7 +355,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn binary(&mut self, o: Operator, a: Value, b: Value, column: usize) -> Result<Value, Wrong> {
+    fn binary(&mut self, o: Operator, a: TypedValue, b: TypedValue, column: usize) -> Result<TypedValue, Wrong> {
         let unknown = |d: Option<Option<Dimension>>| match d {
             Some(None) => Err(Wrong::at(column, "the powers of the unit grow too large")),
             Some(d) => Ok(d),
@@ -356,7 +371,7 @@ impl Compiler<'_> {
                 }
                 let dimension = self.same(&a, &b, column, verb)?;
                 let parts = a.parts.iter().zip(&b.parts).map(|(x, y)| self.two(op, *x, *y)).collect();
-                Ok(Value { parts, dimension, literal: None })
+                Ok(TypedValue { parts, dimension, literal: None })
             }
             Operator::Multiply => {
                 let dimension = unknown(both.map(|(x, y)| x.times(y)))?;
@@ -364,20 +379,20 @@ impl Compiler<'_> {
                     ([x], many) | (many, [x]) => many.iter().map(|y| self.two(Two::Multiply, *x, *y)).collect(),
                     _ => return Err(Wrong::at(column, "cannot multiply two vectors: use dot() or cross()")),
                 };
-                Ok(Value { parts, dimension, literal: a.literal.zip(b.literal).map(|(x, y)| x * y) })
+                Ok(TypedValue { parts, dimension, literal: a.literal.zip(b.literal).map(|(x, y)| x * y) })
             }
             Operator::Divide => {
                 let dimension = unknown(both.map(|(x, y)| x.over(y)))?;
                 let &[by] = &b.parts[..] else { return Err(Wrong::at(column, "cannot divide by a vector")) };
                 let parts = a.parts.iter().map(|x| self.two(Two::Divide, *x, by)).collect();
-                Ok(Value { parts, dimension, literal: a.literal.zip(b.literal).map(|(x, y)| x / y) })
+                Ok(TypedValue { parts, dimension, literal: a.literal.zip(b.literal).map(|(x, y)| x / y) })
             }
             Operator::Power => self.power(a, b, column),
             Operator::And | Operator::Or => {
                 self.scalars(&[a.clone(), b.clone()], column, &format!("'{}'", o.text()))?;
                 let op = if o == Operator::And { Two::And } else { Two::Or };
                 let part = self.two(op, a.parts[0], b.parts[0]);
-                Ok(Value { parts: vec![part], dimension: Some(Dimension::NONE), literal: None })
+                Ok(TypedValue { parts: vec![part], dimension: Some(Dimension::NONE), literal: None })
             }
             _ => {
                 self.scalars(&[a.clone(), b.clone()], column, "a comparison")?;
@@ -394,12 +409,17 @@ impl Compiler<'_> {
                         self.two(Two::Subtract, one, equal)
                     }
                 };
-                Ok(Value { parts: vec![part], dimension: Some(Dimension::NONE), literal: None })
+                Ok(TypedValue { parts: vec![part], dimension: Some(Dimension::NONE), literal: None })
             }
         }
     }
 
-    fn converted(&mut self, v: &Value, spelled: &str, column: usize) -> Result<(Vec<Id>, Option<Dimension>), Wrong> {
+    fn converted(
+        &mut self,
+        v: &TypedValue,
+        spelled: &str,
+        column: usize,
+    ) -> Result<(Vec<Id>, Option<Dimension>), Wrong> {
         let unit = Unit::parse(spelled).map_err(|m| Wrong::at(column, m))?;
         let Some(d) = v.dimension else {
             return Err(Wrong::at(column, format!("its unit is not known, so that it cannot be given in '{spelled}'")));

@@ -6,7 +6,7 @@
 //! Mach number that is sampled there is greater than one.
 
 use super::bounds::Interval;
-use super::{Expression, Function, Kind, Operator, Wrong};
+use super::{Expression, ExpressionKind, Function, Operator, Wrong};
 
 /// One side of a comparison.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -76,9 +76,9 @@ fn side(e: &Expression, sides: &mut Vec<Expression>) -> Side {
         }))
     };
     match &e.kind {
-        Kind::Number(v, None) => Side::Number(*v),
-        Kind::Negative(inside) => match inside.kind {
-            Kind::Number(v, None) => Side::Number(-v),
+        ExpressionKind::Number(v, None) => Side::Number(*v),
+        ExpressionKind::Negative(inside) => match inside.kind {
+            ExpressionKind::Number(v, None) => Side::Number(-v),
             _ => sampled(sides),
         },
         _ => sampled(sides),
@@ -88,13 +88,13 @@ fn side(e: &Expression, sides: &mut Vec<Expression>) -> Side {
 fn test(e: &Expression, sides: &mut Vec<Expression>) -> Result<Test, Wrong> {
     let mut two = |a: &Expression, b: &Expression| Ok(Box::new([test(a, sides)?, test(b, sides)?]));
     match &e.kind {
-        Kind::Binary(Operator::And, a, b) => two(a, b).map(Test::Both),
-        Kind::Binary(Operator::Or, a, b) => two(a, b).map(Test::Either),
-        Kind::Call(Function::Not, inside) => match &inside[..] {
+        ExpressionKind::Binary(Operator::And, a, b) => two(a, b).map(Test::Both),
+        ExpressionKind::Binary(Operator::Or, a, b) => two(a, b).map(Test::Either),
+        ExpressionKind::Call(Function::Not, inside) => match &inside[..] {
             [inside] => Ok(Test::Not(Box::new(test(inside, sides)?))),
             _ => Err(Wrong::at(e.column, "'not' takes one condition")),
         },
-        Kind::Binary(o, a, b) if o.compares() => Ok(Test::Compare(*o, [side(a, sides), side(b, sides)])),
+        ExpressionKind::Binary(o, a, b) if o.compares() => Ok(Test::Compare(*o, [side(a, sides), side(b, sides)])),
         _ => Err(Wrong::at(e.column, "expected a condition, a comparison such as mach > 1, found a value")),
     }
 }
@@ -211,7 +211,7 @@ mod tests {
             let within = |n: usize| Interval { nan: none[n] == 0, ..Interval::of(f64::from(lows[n]), f64::from(lows[n] + widths[n])) };
             prop_assert!(!c.holds(value) || c.may_hold(within), "{text} {lows:?} {widths:?} {none:?}");
             let e = parse(text).unwrap();
-            let never = Condition::of(&Expression { column: 1, kind: Kind::Call(Function::Not, vec![e]) }).unwrap();
+            let never = Condition::of(&Expression { column: 1, kind: ExpressionKind::Call(Function::Not, vec![e]) }).unwrap();
             prop_assert!(c.holds(value) != never.holds(value));
             prop_assert!(c.holds(value) || never.may_hold(within));
             if widths == [0, 0] && !none.contains(&0) {

@@ -1,6 +1,6 @@
 //! The conserved variables' own fields, as parts of expressions.
 
-use super::compile::{Compiler, Given, Id, Node, One, Two};
+use super::compile::{Compiler, Id, One, Operand, Two, ZoneConstant};
 use crate::quantity::Derived;
 
 impl Compiler<'_> {
@@ -12,7 +12,7 @@ impl Compiler<'_> {
         let density = s.density.map_or(nothing, |a| self.input(a, 0));
         let gamma = match s.gamma.filter(|_| d.needs_energy()) {
             Some(a) => self.input(a, 0),
-            None => self.node(Node::Given(Given::Gamma)),
+            None => self.node(Operand::Given(ZoneConstant::Gamma)),
         };
         let one = self.constant(1.0);
         let m = s.momentum.map_or([nothing; 3], |a| self.vector(a));
@@ -46,25 +46,27 @@ impl Compiler<'_> {
             VelocityMagnitude => speed,
             Pressure => pressure,
             PressureCoefficient => {
-                let scale = self.node(Node::Given(Given::PressureScale));
+                let scale = self.node(Operand::Given(ZoneConstant::PressureScale));
                 let relative = self.two(Two::Divide, pressure, scale);
                 let free = self.two(Two::Divide, one, gamma);
                 let above = self.two(Two::Subtract, relative, free);
-                let mach = self.node(Node::Given(Given::Mach));
+                let mach = self.node(Operand::Given(ZoneConstant::Mach));
                 let half_mach = self.two(Two::Multiply, half, mach);
                 let dynamic = self.two(Two::Multiply, half_mach, mach);
                 self.two(Two::Divide, above, dynamic)
             }
             Temperature => {
-                let r = self.node(Node::Given(Given::GasConstant));
+                let r = self.node(Operand::Given(ZoneConstant::GasConstant));
                 let by = self.two(Two::Multiply, density, r);
                 self.two(Two::Divide, pressure, by)
             }
             Mach => self.two(Two::Divide, speed, sound),
             SoundSpeed => sound,
             Entropy => {
-                let (scale, rho) =
-                    (self.node(Node::Given(Given::PressureScale)), self.node(Node::Given(Given::Density)));
+                let (scale, rho) = (
+                    self.node(Operand::Given(ZoneConstant::PressureScale)),
+                    self.node(Operand::Given(ZoneConstant::Density)),
+                );
                 let relative = self.two(Two::Divide, weighed, scale);
                 let denser = self.two(Two::Divide, density, rho);
                 let power = self.two(Two::Power, denser, gamma);

@@ -15,7 +15,7 @@ pub mod run;
 
 use std::fmt;
 
-pub use compile::{Checked, Names, Node, Program};
+pub use compile::{CompiledExpression, Operand, Program, ZoneNames};
 pub use condition::Condition;
 pub use function::Function;
 
@@ -70,12 +70,12 @@ pub struct Expression {
     /// Where it begins.
     pub column: usize,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ExpressionKind,
 }
 
 /// What an expression is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum ExpressionKind {
     /// A number, with its unit as it is spelled.
     Number(f64, Option<String>),
     /// A field, `x`, `y`, `z`, or `time`.
@@ -96,14 +96,14 @@ impl Expression {
     /// Every name in it.
     pub fn names(&self, each: &mut impl FnMut(&str)) {
         match &self.kind {
-            Kind::Number(..) => {}
-            Kind::Name(name) => each(name),
-            Kind::Component(e, _) | Kind::Negative(e) | Kind::To(e, _) => e.names(each),
-            Kind::Binary(_, a, b) => {
+            ExpressionKind::Number(..) => {}
+            ExpressionKind::Name(name) => each(name),
+            ExpressionKind::Component(e, _) | ExpressionKind::Negative(e) | ExpressionKind::To(e, _) => e.names(each),
+            ExpressionKind::Binary(_, a, b) => {
                 a.names(each);
                 b.names(each);
             }
-            Kind::Call(_, args) => args.iter().for_each(|a| a.names(each)),
+            ExpressionKind::Call(_, args) => args.iter().for_each(|a| a.names(each)),
         }
     }
 
@@ -112,13 +112,13 @@ impl Expression {
         fn clear(e: &mut Expression) {
             e.column = 0;
             match &mut e.kind {
-                Kind::Number(..) | Kind::Name(_) => {}
-                Kind::Component(e, _) | Kind::Negative(e) | Kind::To(e, _) => clear(e),
-                Kind::Binary(_, a, b) => {
+                ExpressionKind::Number(..) | ExpressionKind::Name(_) => {}
+                ExpressionKind::Component(e, _) | ExpressionKind::Negative(e) | ExpressionKind::To(e, _) => clear(e),
+                ExpressionKind::Binary(_, a, b) => {
                     clear(a);
                     clear(b);
                 }
-                Kind::Call(_, args) => args.iter_mut().for_each(clear),
+                ExpressionKind::Call(_, args) => args.iter_mut().for_each(clear),
             }
         }
         clear(&mut self);
@@ -130,21 +130,21 @@ impl Expression {
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Number(v, None) => write!(f, "{v:?}"),
-            Kind::Number(v, Some(unit)) => write!(f, "{v:?} '{unit}'"),
-            Kind::Name(name) if parse::is_plain(name) => f.write_str(name),
-            Kind::Name(name) => write!(f, "\"{name}\""),
-            Kind::Component(e, c) => write!(f, "({e})[{c}]"),
-            Kind::Negative(e) => write!(f, "-({e})"),
-            Kind::Binary(o, a, b) => write!(f, "({a}) {} ({b})", o.text()),
-            Kind::Call(function, args) => {
+            ExpressionKind::Number(v, None) => write!(f, "{v:?}"),
+            ExpressionKind::Number(v, Some(unit)) => write!(f, "{v:?} '{unit}'"),
+            ExpressionKind::Name(name) if parse::is_plain(name) => f.write_str(name),
+            ExpressionKind::Name(name) => write!(f, "\"{name}\""),
+            ExpressionKind::Component(e, c) => write!(f, "({e})[{c}]"),
+            ExpressionKind::Negative(e) => write!(f, "-({e})"),
+            ExpressionKind::Binary(o, a, b) => write!(f, "({a}) {} ({b})", o.text()),
+            ExpressionKind::Call(function, args) => {
                 write!(f, "{}(", function.name())?;
                 for (n, a) in args.iter().enumerate() {
                     write!(f, "{}{a}", if n > 0 { ", " } else { "" })?;
                 }
                 f.write_str(")")
             }
-            Kind::To(e, unit) => write!(f, "to({e}, '{unit}')"),
+            ExpressionKind::To(e, unit) => write!(f, "to({e}, '{unit}')"),
         }
     }
 }

@@ -15,7 +15,7 @@
 //! name       = letter or "_", then letters, digits, "_", but none of the words above; anything else in double quotes
 //! ```
 
-use super::{Expression, Function, Kind, Operator, Wrong};
+use super::{Expression, ExpressionKind, Function, Operator, Wrong};
 
 /// Longest text and deepest nesting: more is no expression that a person wrote, and would take stack.
 const LONGEST: usize = 4096;
@@ -57,7 +57,7 @@ enum Token {
 const SIGNS: [&str; 21] =
     ["**", "<=", ">=", "==", "!=", "+", "-", "*", "/", "^", "<", ">", "(", ")", "[", "]", ",", ".x", ".y", ".z", "."];
 
-struct Reader<'a> {
+struct TokenReader<'a> {
     tokens: Vec<(usize, Token)>,
     at: usize,
     depth: usize,
@@ -79,7 +79,7 @@ pub fn parse(text: &str) -> Result<Expression, Wrong> {
     if text.len() > LONGEST {
         return Err(Wrong::at(1, format!("an expression has at most {LONGEST} characters")));
     }
-    let mut r = Reader { tokens: tokens(text)?, at: 0, depth: 0, parts: 0, text };
+    let mut r = TokenReader { tokens: tokens(text)?, at: 0, depth: 0, parts: 0, text };
     let e = r.condition()?;
     match r.next() {
         (_, Token::End) => Ok(e),
@@ -161,7 +161,7 @@ fn number_len(b: &[u8]) -> usize {
     n
 }
 
-impl Reader<'_> {
+impl TokenReader<'_> {
     fn peek(&self) -> &Token {
         self.tokens.get(self.at).map_or(&Token::End, |t| &t.1)
     }
@@ -192,7 +192,7 @@ impl Reader<'_> {
         }
     }
 
-    fn part(&mut self, column: usize, kind: Kind) -> Result<Expression, Wrong> {
+    fn part(&mut self, column: usize, kind: ExpressionKind) -> Result<Expression, Wrong> {
         self.parts += 1;
         if self.parts > MOST_PARTS {
             return Err(Wrong::at(column, format!("an expression has at most {MOST_PARTS} parts; name some of them")));
@@ -240,7 +240,7 @@ impl Reader<'_> {
                 return Ok(left);
             }
             let right = part(self)?;
-            left = self.part(column, Kind::Binary(operator, Box::new(left), Box::new(right)))?;
+            left = self.part(column, ExpressionKind::Binary(operator, Box::new(left), Box::new(right)))?;
         }
     }
 
@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
         self.deeper(|r| {
             let e = r.negation()?;
-            r.part(column, Kind::Call(Function::Not, vec![e]))
+            r.part(column, ExpressionKind::Call(Function::Not, vec![e]))
         })
     }
 
@@ -268,7 +268,7 @@ impl Reader<'_> {
             None => return Ok(left),
         };
         let right = self.sum()?;
-        self.part(column, Kind::Binary(operator, Box::new(left), Box::new(right)))
+        self.part(column, ExpressionKind::Binary(operator, Box::new(left), Box::new(right)))
     }
 
     fn sum(&mut self) -> Result<Expression, Wrong> {
@@ -278,7 +278,7 @@ impl Reader<'_> {
             let Some(sign) = self.eat(&["+", "-"]) else { return Ok(left) };
             let operator = if sign == "+" { Operator::Add } else { Operator::Subtract };
             let right = self.product()?;
-            left = self.part(column, Kind::Binary(operator, Box::new(left), Box::new(right)))?;
+            left = self.part(column, ExpressionKind::Binary(operator, Box::new(left), Box::new(right)))?;
         }
     }
 
@@ -289,7 +289,7 @@ impl Reader<'_> {
             let Some(sign) = self.eat(&["*", "/"]) else { return Ok(left) };
             let operator = if sign == "*" { Operator::Multiply } else { Operator::Divide };
             let right = self.unary()?;
-            left = self.part(column, Kind::Binary(operator, Box::new(left), Box::new(right)))?;
+            left = self.part(column, ExpressionKind::Binary(operator, Box::new(left), Box::new(right)))?;
         }
     }
 
@@ -298,7 +298,7 @@ impl Reader<'_> {
             let column = r.column();
             if r.eat(&["-"]).is_some() {
                 let e = r.unary()?;
-                return r.part(column, Kind::Negative(Box::new(e)));
+                return r.part(column, ExpressionKind::Negative(Box::new(e)));
             }
             r.power()
         })
@@ -311,7 +311,7 @@ impl Reader<'_> {
             return Ok(base);
         }
         let exponent = self.unary()?;
-        self.part(column, Kind::Binary(Operator::Power, Box::new(base), Box::new(exponent)))
+        self.part(column, ExpressionKind::Binary(Operator::Power, Box::new(base), Box::new(exponent)))
     }
 
     fn postfix(&mut self) -> Result<Expression, Wrong> {
@@ -336,7 +336,7 @@ impl Reader<'_> {
                 Some(_) => return Err(Wrong::at(column, "a component is .x, .y or .z")),
                 None => return Ok(e),
             };
-            e = self.part(column, Kind::Component(Box::new(e), component))?;
+            e = self.part(column, ExpressionKind::Component(Box::new(e), component))?;
         }
     }
 
@@ -346,9 +346,9 @@ impl Reader<'_> {
             Token::Number(v) => {
                 let unit = if let Token::Unit(u) = self.peek() { Some(u.clone()) } else { None };
                 self.at += usize::from(unit.is_some());
-                self.part(column, Kind::Number(v, unit))
+                self.part(column, ExpressionKind::Number(v, unit))
             }
-            Token::Quoted(name) => self.part(column, Kind::Name(name)),
+            Token::Quoted(name) => self.part(column, ExpressionKind::Name(name)),
             Token::Name(word) if WORDS.contains(&word.as_str()) => {
                 let what = match word.as_str() {
                     "not" => "'not' goes before a whole comparison; put it in parentheses",
@@ -360,7 +360,7 @@ impl Reader<'_> {
                 self.at += 1;
                 self.deeper(|r| r.call(column, &name))
             }
-            Token::Name(name) => self.part(column, Kind::Name(name)),
+            Token::Name(name) => self.part(column, ExpressionKind::Name(name)),
             Token::Sign("(") => self.deeper(|r| {
                 let e = r.condition()?;
                 r.expect(")")?;
@@ -381,7 +381,7 @@ impl Reader<'_> {
                 return Err(Wrong::at(at, format!("expected a unit in single quotes, found {}", shown(&token))));
             };
             self.expect(")")?;
-            return self.part(column, Kind::To(Box::new(first), unit));
+            return self.part(column, ExpressionKind::To(Box::new(first), unit));
         }
         let Some(function) = Function::named(name) else {
             let known = Function::names().join(", ");
@@ -396,7 +396,7 @@ impl Reader<'_> {
             let (takes, given) = (function.arguments(), args.len());
             return Err(Wrong::at(column, format!("{name}() takes {takes} arguments, not {given}")));
         }
-        self.part(column, Kind::Call(function, args))
+        self.part(column, ExpressionKind::Call(function, args))
     }
 }
 
@@ -453,10 +453,10 @@ mod tests {
 
     fn any_expression() -> impl Strategy<Value = Expression> {
         let leaf = prop_oneof![
-            (0.0..1e6f64).prop_map(|v| Kind::Number(v, None)),
-            (0.0..10.0f64).prop_map(|v| Kind::Number(v, Some("m s-1".into()))),
+            (0.0..1e6f64).prop_map(|v| ExpressionKind::Number(v, None)),
+            (0.0..10.0f64).prop_map(|v| ExpressionKind::Number(v, Some("m s-1".into()))),
             prop::sample::select(vec!["density", "velocity", "x", "odd name", "time", "not"])
-                .prop_map(|n| Kind::Name(n.into())),
+                .prop_map(|n| ExpressionKind::Name(n.into())),
         ]
         .prop_map(|kind| Expression { column: 0, kind });
         let operators = vec![
@@ -474,12 +474,12 @@ mod tests {
             let calls: Vec<Function> = Function::all().collect();
             prop_oneof![
                 (prop::sample::select(operators.clone()), inner.clone(), inner.clone())
-                    .prop_map(|(o, a, b)| Kind::Binary(o, Box::new(a), Box::new(b))),
-                inner.clone().prop_map(|e| Kind::Negative(Box::new(e))),
-                (inner.clone(), 0usize..3).prop_map(|(e, c)| Kind::Component(Box::new(e), c)),
-                inner.clone().prop_map(|e| Kind::To(Box::new(e), "kn".into())),
+                    .prop_map(|(o, a, b)| ExpressionKind::Binary(o, Box::new(a), Box::new(b))),
+                inner.clone().prop_map(|e| ExpressionKind::Negative(Box::new(e))),
+                (inner.clone(), 0usize..3).prop_map(|(e, c)| ExpressionKind::Component(Box::new(e), c)),
+                inner.clone().prop_map(|e| ExpressionKind::To(Box::new(e), "kn".into())),
                 (prop::sample::select(calls), prop::collection::vec(inner, 3))
-                    .prop_map(|(f, args)| Kind::Call(f, args.into_iter().take(f.arguments()).collect())),
+                    .prop_map(|(f, args)| ExpressionKind::Call(f, args.into_iter().take(f.arguments()).collect())),
             ]
             .prop_map(|kind| Expression { column: 0, kind })
         })

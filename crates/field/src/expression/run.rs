@@ -1,7 +1,7 @@
 //! Runs a [`Program`] for blocks of points: each instruction for all points of a block before the next, so that what it costs to
 //! choose the instruction is paid once a block.
 
-use super::compile::{Given, Id, Nine, Node, One, Program, Two};
+use super::compile::{Id, Nine, One, Operand, Program, Two, ZoneConstant};
 use std::collections::HashMap;
 
 /// Points of a block: a register of them is a kibibyte, and a few dozen lie in the second-level cache.
@@ -12,11 +12,11 @@ pub type Register = [f64; BLOCK];
 
 /// What an instruction loads.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub enum Load {
+pub enum Operation {
     /// A constant.
     Constant(f64),
     /// The same for a zone and step.
-    Given(Given),
+    Given(ZoneConstant),
     /// A component of an array.
     Input {
         /// Number of the array in the zone.
@@ -35,7 +35,7 @@ pub enum Load {
 
 #[derive(Copy, Clone, Debug)]
 enum Do {
-    Load(Load),
+    Load(Operation),
     One(One, u16),
     Two(Two, u16, u16),
     Select(u16, u16, u16),
@@ -67,14 +67,14 @@ impl Parts {
         let reached = reach(&program.nodes, &program.roots, true);
         let mut of: Vec<Id> = Vec::new();
         for (n, node) in program.nodes.iter().enumerate() {
-            if let (true, Node::Gradient(operand, _)) = (reached[n], node) {
+            if let (true, Operand::Gradient(operand, _)) = (reached[n], node) {
                 if !of.contains(operand) {
                     of.push(*operand);
                 }
             }
         }
         let below = reach(&program.nodes, &of, false);
-        if program.nodes.iter().zip(&below).any(|(n, b)| *b && matches!(n, Node::Gradient(..))) {
+        if program.nodes.iter().zip(&below).any(|(n, b)| *b && matches!(n, Operand::Gradient(..))) {
             return None;
         }
         let inner = Code::of(&program.nodes, &of, &[]);
@@ -82,24 +82,24 @@ impl Parts {
     }
 }
 
-fn operands(node: &Node, each: &mut dyn FnMut(Id)) {
+fn operands(node: &Operand, each: &mut dyn FnMut(Id)) {
     match node {
-        Node::Constant(_) | Node::Given(_) | Node::Input { .. } => {}
-        Node::One(_, a) | Node::Gradient(a, _) => each(*a),
-        Node::Two(_, a, b) => [a, b].into_iter().for_each(|x| each(*x)),
-        Node::Select(a, b, c) => [a, b, c].into_iter().for_each(|x| each(*x)),
-        Node::Nine(_, all) => all.iter().for_each(|x| each(*x)),
+        Operand::Constant(_) | Operand::Given(_) | Operand::Input { .. } => {}
+        Operand::One(_, a) | Operand::Gradient(a, _) => each(*a),
+        Operand::Two(_, a, b) => [a, b].into_iter().for_each(|x| each(*x)),
+        Operand::Select(a, b, c) => [a, b, c].into_iter().for_each(|x| each(*x)),
+        Operand::Nine(_, all) => all.iter().for_each(|x| each(*x)),
     }
 }
 
 /// The nodes that roots are made of; not those below a derivative if `stop`.
-fn reach(nodes: &[Node], roots: &[Id], stop: bool) -> Vec<bool> {
+fn reach(nodes: &[Operand], roots: &[Id], stop: bool) -> Vec<bool> {
     let mut reached = vec![false; nodes.len()];
     for r in roots {
         reached[*r as usize] = true;
     }
     for n in (0..nodes.len()).rev() {
-        if reached[n] && !(stop && matches!(nodes[n], Node::Gradient(..))) {
+        if reached[n] && !(stop && matches!(nodes[n], Operand::Gradient(..))) {
             operands(&nodes[n], &mut |id| reached[id as usize] = true);
         }
     }
@@ -107,11 +107,11 @@ fn reach(nodes: &[Node], roots: &[Id], stop: bool) -> Vec<bool> {
 }
 
 impl Code {
-    fn of(nodes: &[Node], roots: &[Id], differentiated: &[Id]) -> Self {
+    fn of(nodes: &[Operand], roots: &[Id], differentiated: &[Id]) -> Self {
         let reached = reach(nodes, roots, true);
         let mut last: HashMap<Id, usize> = HashMap::new();
         for (n, node) in nodes.iter().enumerate().filter(|(n, _)| reached[*n]) {
-            if !matches!(node, Node::Gradient(..)) {
+            if !matches!(node, Operand::Gradient(..)) {
                 operands(node, &mut |id| {
                     last.insert(id, n);
                 });
@@ -126,20 +126,22 @@ impl Code {
         for (n, node) in nodes.iter().enumerate().filter(|(n, _)| reached[*n]) {
             let at = |id: &Id| places.get(id).copied().unwrap_or(0);
             let what = match node {
-                Node::Constant(bits) => Do::Load(Load::Constant(f64::from_bits(*bits))),
-                Node::Given(g) => Do::Load(Load::Given(*g)),
-                Node::Input { array, component } => Do::Load(Load::Input { array: *array, component: *component }),
-                Node::Gradient(of, axis) => {
-                    let of = differentiated.iter().position(|d| d == of).unwrap_or(0);
-                    Do::Load(Load::Gradient { of, axis: *axis })
+                Operand::Constant(bits) => Do::Load(Operation::Constant(f64::from_bits(*bits))),
+                Operand::Given(g) => Do::Load(Operation::Given(*g)),
+                Operand::Input { array, component } => {
+                    Do::Load(Operation::Input { array: *array, component: *component })
                 }
-                Node::One(o, a) => Do::One(*o, at(a)),
-                Node::Two(o, a, b) => Do::Two(*o, at(a), at(b)),
-                Node::Select(a, b, c) => Do::Select(at(a), at(b), at(c)),
-                Node::Nine(o, all) => Do::Nine(*o, core::array::from_fn(|k| at(&all[k]))),
+                Operand::Gradient(of, axis) => {
+                    let of = differentiated.iter().position(|d| d == of).unwrap_or(0);
+                    Do::Load(Operation::Gradient { of, axis: *axis })
+                }
+                Operand::One(o, a) => Do::One(*o, at(a)),
+                Operand::Two(o, a, b) => Do::Two(*o, at(a), at(b)),
+                Operand::Select(a, b, c) => Do::Select(at(a), at(b), at(c)),
+                Operand::Nine(o, all) => Do::Nine(*o, core::array::from_fn(|k| at(&all[k]))),
             };
             // Operands that are not wanted any more give their registers to the result: each number is read before it is written.
-            if !matches!(node, Node::Gradient(..)) {
+            if !matches!(node, Operand::Gradient(..)) {
                 operands(node, &mut |id| {
                     if last.get(&id) == Some(&n) {
                         free.extend(places.remove(&id));
@@ -160,26 +162,26 @@ impl Code {
     /// Arrays that are loaded.
     pub fn inputs(&self) -> impl Iterator<Item = usize> + '_ {
         self.steps.iter().filter_map(|(d, _)| match d {
-            Do::Load(Load::Input { array, .. }) => Some(*array),
+            Do::Load(Operation::Input { array, .. }) => Some(*array),
             _ => None,
         })
     }
 
     /// Numbers of a zone and step that are loaded.
-    pub fn given(&self) -> impl Iterator<Item = Given> + '_ {
+    pub fn given(&self) -> impl Iterator<Item = ZoneConstant> + '_ {
         self.steps.iter().filter_map(|(d, _)| match d {
-            Do::Load(Load::Given(g)) => Some(*g),
+            Do::Load(Operation::Given(g)) => Some(*g),
             _ => None,
         })
     }
 
     /// Computes a block. `load` fills a register; what it leaves beyond the points that there are does not matter.
-    pub fn run(&self, registers: &mut [Register], load: &mut dyn FnMut(Load, &mut Register)) {
+    pub fn run(&self, registers: &mut [Register], load: &mut dyn FnMut(Operation, &mut Register)) {
         for (what, to) in &self.steps {
             let to = usize::from(*to);
             let get = |n: u16, r: &[Register]| r[usize::from(n)];
             match *what {
-                Do::Load(Load::Constant(c)) => registers[to] = [c; BLOCK],
+                Do::Load(Operation::Constant(c)) => registers[to] = [c; BLOCK],
                 Do::Load(l) => load(l, &mut registers[to]),
                 Do::One(o, a) => {
                     let a = get(a, registers);

@@ -10,7 +10,8 @@
 use super::bytes::ByteSource;
 use super::options::{ByteOrder, Format, Kind, Order, Precision, ZoneCount};
 use super::reading::{
-    converted, differing_zones, header_words, Asked, Encoding, Expected, Header, HeaderBuilder, Reading, MAX_ZONES,
+    converted, differing_zones, header_words, Encoding, Expected, FileReading, Header, HeaderBuilder, ReadRequest,
+    MAX_ZONES,
 };
 use super::walk::Why;
 use crate::error::FieldError;
@@ -18,7 +19,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Called with (done, total); false cancels.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
+pub type ConversionProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// Bytes of the file in memory at a time.
 const BLOCK: usize = 1 << 18;
@@ -43,7 +44,7 @@ struct Word<'a> {
 }
 
 /// Splits a file into words, a block at a time.
-struct Words<'a> {
+struct TextWords<'a> {
     source: &'a dyn ByteSource,
     path: &'a Path,
     buffer: Vec<u8>,
@@ -54,7 +55,7 @@ struct Words<'a> {
     line: u64,
 }
 
-impl<'a> Words<'a> {
+impl<'a> TextWords<'a> {
     fn new(source: &'a dyn ByteSource, path: &'a Path) -> Self {
         let block = source.size().min(BLOCK as u64) as usize;
         Self { source, path, buffer: vec![0; block + WORD], at: 0, len: 0, next: 0, line: 1 }
@@ -171,9 +172,9 @@ impl Scan {
     }
 }
 
-fn scan(source: &dyn ByteSource, path: &Path, progress: Progress<'_>) -> Result<Scan, FieldError> {
+fn scan(source: &dyn ByteSource, path: &Path, progress: ConversionProgress<'_>) -> Result<Scan, FieldError> {
     let size = source.size();
-    let mut words = Words::new(source, path);
+    let mut words = TextWords::new(source, path);
     let mut scan = Scan { head: Vec::new(), head_len: 0, total: 0 };
     let mut heading = true;
     let mut longest = 8_u64;
@@ -285,9 +286,9 @@ fn header_of(scan: &Scan, size: u64, e: Encoding, expected: Option<&Expected>) -
 pub(super) fn candidates(
     source: &dyn ByteSource,
     path: &Path,
-    asked: Asked<'_>,
-    progress: Progress<'_>,
-) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
+    asked: ReadRequest<'_>,
+    progress: ConversionProgress<'_>,
+) -> Result<(Vec<FileReading>, Vec<Why>), FieldError> {
     let scan = scan(source, path, progress)?;
     let (mut fits, mut not) = (Vec::new(), Vec::new());
     for encoding in encodings(asked.kind) {
@@ -297,7 +298,7 @@ pub(super) fn candidates(
         match header_of(&scan, source.size(), encoding, asked.expected) {
             Ok(header) => {
                 if let Some((reading, _)) = converted(&encoding, &header) {
-                    fits.push(Reading { encoding, ..reading });
+                    fits.push(FileReading { encoding, ..reading });
                 }
             }
             Err((rank, text)) => not.push(Why { rank, text, encoding }),
@@ -312,14 +313,14 @@ pub(super) fn candidates(
 }
 
 /// Values of the header before the first zone.
-fn head_numbers(reading: &Reading) -> u64 {
+fn head_numbers(reading: &FileReading) -> u64 {
     let e = &reading.encoding;
     let (per_zone, extra) = header_words(e);
     u64::from(e.zones == ZoneCount::Multi) + reading.zones.len() as u64 * per_zone + extra
 }
 
 /// For each zone: numbers of its flow header, then of floating-point data and iblank, in chunks of the file's order.
-fn chunks(reading: &Reading) -> impl Iterator<Item = (u64, u64, u64, u64)> + '_ {
+fn chunks(reading: &FileReading) -> impl Iterator<Item = (u64, u64, u64, u64)> + '_ {
     let e = reading.encoding;
     reading.zones.iter().map(move |z| {
         let (planes, points) = match e.order {
@@ -333,21 +334,21 @@ fn chunks(reading: &Reading) -> impl Iterator<Item = (u64, u64, u64, u64)> + '_ 
 
 /// Which of several readings is meant, by where integers stand: headers and iblank are written without a decimal point,
 /// coordinates mostly with one.
-fn decide(source: &dyn ByteSource, path: &Path, fits: &[Reading]) -> Result<Option<usize>, FieldError> {
+fn decide(source: &dyn ByteSource, path: &Path, fits: &[FileReading]) -> Result<Option<usize>, FieldError> {
     /// Values seen of one kind.
     #[derive(Default)]
-    struct Seen {
+    struct ValueCounts {
         whole: u64,
         broken: u64,
         nonzero: u64,
     }
     let mut found = Vec::new();
     for reading in fits {
-        let (mut reals, mut blanks) = (Seen::default(), Seen::default());
-        let mut values = Values::new(source, path);
+        let (mut reals, mut blanks) = (ValueCounts::default(), ValueCounts::default());
+        let mut values = TextValues::new(source, path);
         let mut free = |_| true;
-        let mut take = |n: u64, into: Option<&mut Seen>| -> Result<(), FieldError> {
-            let mut none = Seen::default();
+        let mut take = |n: u64, into: Option<&mut ValueCounts>| -> Result<(), FieldError> {
+            let mut none = ValueCounts::default();
             let into = into.unwrap_or(&mut none);
             values.each(n, &mut free, &mut |v, repeat| {
                 if v.whole {
@@ -384,7 +385,7 @@ fn decide(source: &dyn ByteSource, path: &Path, fits: &[Reading]) -> Result<Opti
 
 /// A value of the text.
 #[derive(Copy, Clone)]
-struct Value {
+struct TextValue {
     value: f64,
     /// Written without point and exponent.
     whole: bool,
@@ -392,14 +393,14 @@ struct Value {
 }
 
 /// The values of a text, repeats counted off.
-struct Values<'a> {
-    words: Words<'a>,
-    pending: Option<(Value, u64)>,
+struct TextValues<'a> {
+    words: TextWords<'a>,
+    pending: Option<(TextValue, u64)>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> TextValues<'a> {
     fn new(source: &'a dyn ByteSource, path: &'a Path) -> Self {
-        Self { words: Words::new(source, path), pending: None }
+        Self { words: TextWords::new(source, path), pending: None }
     }
 
     /// Takes `n` values and calls `sink` with each run of equal ones.
@@ -407,7 +408,7 @@ impl<'a> Values<'a> {
         &mut self,
         mut n: u64,
         progress: &mut dyn FnMut(u64) -> bool,
-        sink: &mut dyn FnMut(Value, u64) -> Result<(), FieldError>,
+        sink: &mut dyn FnMut(TextValue, u64) -> Result<(), FieldError>,
     ) -> Result<(), FieldError> {
         while n > 0 {
             let (value, repeat) = match self.pending.take() {
@@ -421,7 +422,7 @@ impl<'a> Values<'a> {
                         let (line, word) = (word.line, String::from_utf8_lossy(word.text).into_owned());
                         return Err(FieldError::format(path, format!("line {line}: '{word}' is not a number")));
                     };
-                    (Value { value, whole: integer(word.text).is_some(), line: word.line }, word.repeat)
+                    (TextValue { value, whole: integer(word.text).is_some(), line: word.line }, word.repeat)
                 }
             };
             let take = repeat.min(n);
@@ -444,15 +445,15 @@ impl<'a> Values<'a> {
 pub(super) fn convert(
     source: &dyn ByteSource,
     path: &Path,
-    reading: &Reading,
+    reading: &FileReading,
     target: &Path,
     out: &mut dyn Write,
-    progress: Progress<'_>,
+    progress: ConversionProgress<'_>,
 ) -> Result<(), FieldError> {
     let size = source.size();
     let mut tell = |done: u64| progress(size + done, size * 2);
-    let mut job = Job {
-        values: Values::new(source, path),
+    let mut job = TextConversion {
+        values: TextValues::new(source, path),
         out: io::BufWriter::with_capacity(1 << 16, out),
         path,
         target,
@@ -476,15 +477,15 @@ pub(super) fn convert(
 }
 
 /// A conversion under way.
-struct Job<'a> {
-    values: Values<'a>,
+struct TextConversion<'a> {
+    values: TextValues<'a>,
     out: io::BufWriter<&'a mut dyn Write>,
     path: &'a Path,
     target: &'a Path,
     progress: &'a mut dyn FnMut(u64) -> bool,
 }
 
-impl Job<'_> {
+impl TextConversion<'_> {
     fn reals(&mut self, n: u64) -> Result<(), FieldError> {
         let Self { values, out, target, progress, .. } = self;
         values.each(n, progress, &mut |v, repeat| {

@@ -1,11 +1,11 @@
 //! From readings to a catalog and layouts.
 
 use super::headers::{self, flow_headers, velocity};
-use super::layout::{ArrayLayout, Block, Files};
+use super::layout::{ArrayLayout, DataFiles, ZoneData};
 use super::measure::{Measure, Scales};
 use super::names::{group, none_taken, plain};
 use super::options::{Dimension, Format, Precision};
-use super::reading::{Encoding, Reading, AVERAGED};
+use super::reading::{Encoding, FileReading, AVERAGED};
 use super::settings::Plot3dSettings;
 use super::sniff::file_name;
 use super::Plot3d;
@@ -19,26 +19,26 @@ use std::sync::Arc;
 
 /// A binary file (what the user gave, or what its text was converted to) and how it is read.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct BinaryFile {
     pub path: PathBuf,
-    pub reading: Reading,
+    pub reading: FileReading,
 }
 
 /// A file that was opened.
 #[derive(Clone, Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     /// How the user's file is written.
     pub text: Encoding,
     /// The user's file.
     pub given: PathBuf,
-    pub part: Part,
+    pub part: BinaryFile,
 }
 
 /// Everything that makes a dataset.
 pub(super) struct Parts {
-    pub grids: Vec<Opened>,
-    pub q: Vec<Opened>,
-    pub functions: Vec<Opened>,
+    pub grids: Vec<OpenedFile>,
+    pub q: Vec<OpenedFile>,
+    pub functions: Vec<OpenedFile>,
     /// Names of functions.
     pub names: Vec<String>,
     pub steps: usize,
@@ -101,7 +101,7 @@ const fn dtype(e: &Encoding) -> DType {
     }
 }
 
-fn grid_variables(reading: &Reading, scales: &Scales, zone_scale: f64) -> Vec<Variable> {
+fn grid_variables(reading: &FileReading, scales: &Scales, zone_scale: f64) -> Vec<Variable> {
     let e = &reading.encoding;
     let dim = e.dimension.count();
     let make = Maker { dtype: dtype(e), scales };
@@ -116,7 +116,7 @@ fn grid_variables(reading: &Reading, scales: &Scales, zone_scale: f64) -> Vec<Va
 
 /// Density, momentum, energy, and what OVERFLOW adds: gamma, NQC species densities, then turbulence variables; in its
 /// averages (`q.avg`), fluctuations instead of the latter.
-fn q_variables(reading: &Reading, count: usize, scales: &Scales) -> Vec<Variable> {
+fn q_variables(reading: &FileReading, count: usize, scales: &Scales) -> Vec<Variable> {
     let e = &reading.encoding;
     let dim = e.dimension.count();
     let make = Maker { dtype: dtype(e), scales };
@@ -150,7 +150,7 @@ fn q_variables(reading: &Reading, count: usize, scales: &Scales) -> Vec<Variable
     all
 }
 
-fn function_variables(reading: &Reading, count: usize, names: &[String], scales: &Scales) -> Vec<Variable> {
+fn function_variables(reading: &FileReading, count: usize, names: &[String], scales: &Scales) -> Vec<Variable> {
     let e = &reading.encoding;
     let make = Maker { dtype: dtype(e), scales };
     group(names, count, e.dimension.count())
@@ -160,7 +160,7 @@ fn function_variables(reading: &Reading, count: usize, names: &[String], scales:
 }
 
 /// The data of files of one kind: blocks by zone, and by step or one for all steps.
-type Series = Vec<Vec<Arc<Block>>>;
+type Series = Vec<Vec<Arc<ZoneData>>>;
 
 pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     for (what, list) in [("grid", &parts.grids), ("solution", &parts.q), ("function", &parts.functions)] {
@@ -200,9 +200,9 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     }
     let mut paths = Vec::new();
     let mut numbers = HashMap::new();
-    let mut series = |list: &[Opened]| series(list, &order, &mut paths, &mut numbers);
+    let mut series = |list: &[OpenedFile]| series(list, &order, &mut paths, &mut numbers);
     let (grids, q, functions) = (series(&parts.grids), series(&parts.q), series(&parts.functions));
-    let files = Arc::new(Files::new(paths));
+    let files = Arc::new(DataFiles::new(paths));
 
     let first = &parts.grids[0];
     let names = zone_names(&parts, first.part.reading.zones.len())?;
@@ -392,7 +392,7 @@ fn no_times(times: &[f64], sorted: &[usize], names: &[String]) -> Option<String>
 
 /// Where the numbers in the names of files leave some out, the first such place in words: names that are alike but for one run of
 /// digits, which rises by the same in most places.
-fn left_out(list: &[Opened]) -> Option<String> {
+fn left_out(list: &[OpenedFile]) -> Option<String> {
     let names: Vec<String> = list.iter().map(|o| file_name(&o.given)).collect();
     let (first, second) = (names.first()?, names.get(1)?);
     let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
@@ -412,7 +412,12 @@ fn left_out(list: &[Opened]) -> Option<String> {
     Some(format!("The numbers of the files leave some out: {} follows {}{more}", names[at + 1], names[at]))
 }
 
-fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &mut HashMap<PathBuf, usize>) -> Series {
+fn series(
+    list: &[OpenedFile],
+    order: &[usize],
+    paths: &mut Vec<PathBuf>,
+    numbers: &mut HashMap<PathBuf, usize>,
+) -> Series {
     let zones = list.first().map_or(0, |o| o.part.reading.zones.len());
     let mut blocks = vec![Vec::new(); zones];
     // One file for all steps, however it is given, is kept once.
@@ -426,7 +431,7 @@ fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &
             paths.len() - 1
         });
         for (zone, all) in opened.part.reading.zones.iter().zip(&mut blocks) {
-            all.push(Arc::new(Block::new(number, &opened.part.reading, zone)));
+            all.push(Arc::new(ZoneData::new(number, &opened.part.reading, zone)));
         }
     }
     blocks
@@ -434,7 +439,7 @@ fn series(list: &[Opened], order: &[usize], paths: &mut Vec<PathBuf>, numbers: &
 
 /// The files that were given, by step in the order of time. A grid is one for all steps unless there are several.
 fn series_files(parts: &Parts, order: &[usize]) -> SeriesFiles {
-    let steady = |list: &[Opened]| list.len() == 1 && order.len() > 1;
+    let steady = |list: &[OpenedFile]| list.len() == 1 && order.len() > 1;
     let mut files = SeriesFiles { steady: Vec::new(), steps: vec![Vec::new(); order.len()] };
     for (n, list) in [&parts.grids, &parts.q, &parts.functions].into_iter().enumerate() {
         if steady(list) || n == 0 && list.len() == 1 {

@@ -5,13 +5,13 @@
 //! `.p3d` file), so it is made anew each time, and what a text was once read as binds nobody. A binary file is named after the
 //! reading that it was made of, and gets its name when it is whole and durable, so a file of that name is whole.
 
-use super::ascii::{self, Progress};
+use super::ascii::{self, ConversionProgress};
 use super::bytes::ByteSource;
 use super::options::{Dimension, Format, Kind, Order, Plot3dOptions, ZoneCount};
-use super::reading::{converted, Asked, Encoding, Header, Reading};
+use super::reading::{converted, Encoding, FileReading, Header, ReadRequest};
+use crate::cache_records::note_use;
 use crate::error::FieldError;
 use crate::file::{Digest, FileBytes, FileIdentity};
-use crate::kept::note_use;
 use serde_json::{json, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ impl Shelf {
     }
 
     /// The note of the readings that were found under the same conditions.
-    fn note(&self, asked: Asked<'_>) -> PathBuf {
+    fn note(&self, asked: ReadRequest<'_>) -> PathBuf {
         let mut digest = self.digest.text(&format!("|{}|{:?}", asked.kind.word(), asked.options.words()));
         if let Some(expected) = asked.expected {
             digest = digest.text(&format!("|{}-D", expected.dimension.word()));
@@ -62,13 +62,13 @@ impl Shelf {
     }
 
     /// The readings of the text that fit, where they were found before: what [`super::sniff::candidates`] would answer.
-    pub fn readings(&self, asked: Asked<'_>) -> Option<Vec<Reading>> {
+    pub fn readings(&self, asked: ReadRequest<'_>) -> Option<Vec<FileReading>> {
         parse_note(&fs::read(self.note(asked)).ok()?, asked.kind)
     }
 
     /// Keeps readings of text for [`Self::readings`]. It only saves counting again, so where it cannot be done, so be it, and nobody
     /// waits for the disk: no part of a note is a whole one, so that what a crash leaves of it is not taken for one.
-    pub fn keep(&self, asked: Asked<'_>, fits: &[Reading]) {
+    pub fn keep(&self, asked: ReadRequest<'_>, fits: &[FileReading]) {
         let each: Vec<Value> = fits.iter().map(reading_json).collect();
         let note = json!({"version": VERSION, "readings": each}).to_string();
         let _not_kept = fs::create_dir_all(&self.dir).map_err(|e| FieldError::io(&self.dir, e)).and_then(|()| {
@@ -86,9 +86,9 @@ impl Shelf {
         &self,
         source: &dyn ByteSource,
         path: &Path,
-        reading: &Reading,
-        progress: Progress<'_>,
-    ) -> Result<(PathBuf, Reading), FieldError> {
+        reading: &FileReading,
+        progress: ConversionProgress<'_>,
+    ) -> Result<(PathBuf, FileReading), FieldError> {
         let Some((binary, bytes)) = converted(&reading.encoding, &header(reading)) else {
             return Err(FieldError::format(path, "its zones are too large for any file"));
         };
@@ -138,11 +138,11 @@ fn publish(
     result
 }
 
-fn header(reading: &Reading) -> Header {
+fn header(reading: &FileReading) -> Header {
     Header { zones: reading.zones.iter().map(|z| (z.dims, z.variables)).collect(), species: reading.species }
 }
 
-fn reading_json(reading: &Reading) -> Value {
+fn reading_json(reading: &FileReading) -> Value {
     json!({
         "options": reading.encoding.options(),
         "overflow": reading.encoding.overflow,
@@ -152,7 +152,7 @@ fn reading_json(reading: &Reading) -> Value {
 }
 
 /// The readings in a note; none where any of it makes no sense.
-fn parse_note(note: &[u8], kind: Kind) -> Option<Vec<Reading>> {
+fn parse_note(note: &[u8], kind: Kind) -> Option<Vec<FileReading>> {
     let note: Value = serde_json::from_slice(note).ok()?;
     if note.get("version")?.as_u64()? != VERSION {
         return None;
@@ -160,7 +160,7 @@ fn parse_note(note: &[u8], kind: Kind) -> Option<Vec<Reading>> {
     note.get("readings")?.as_array()?.iter().map(|r| parse_reading(r, kind)).collect()
 }
 
-fn parse_reading(note: &Value, kind: Kind) -> Option<Reading> {
+fn parse_reading(note: &Value, kind: Kind) -> Option<FileReading> {
     let options: Plot3dOptions = serde_json::from_value(note.get("options")?.clone()).ok()?;
     let mut zones = Vec::new();
     for zone in note.get("zones")?.as_array()? {
@@ -185,7 +185,7 @@ fn parse_reading(note: &Value, kind: Kind) -> Option<Reading> {
     };
     let species = u32::try_from(note.get("species")?.as_u64()?).ok()?;
     let (binary, _) = converted(&text, &Header { zones, species })?;
-    Some(Reading { encoding: text, ..binary })
+    Some(FileReading { encoding: text, ..binary })
 }
 
 /// Reads `bytes` as the note of a text, as a fuzzer does: readings that are taken have sizes that can be counted.

@@ -7,7 +7,7 @@
 use super::bytes::{int32, real, ByteSource};
 use super::options::{ByteOrder, Order, Plot3dOptions};
 use super::ordering;
-use super::reading::Reading;
+use super::reading::FileReading;
 use super::walk::read_spans;
 use std::io;
 
@@ -27,7 +27,7 @@ const LEAST: u64 = 24;
 /// The index of the one plausible reading under `options`, if there is one.
 pub(super) fn most_plausible(
     source: &dyn ByteSource,
-    readings: &[Reading],
+    readings: &[FileReading],
     options: &Plot3dOptions,
 ) -> io::Result<Option<usize>> {
     let mut scores = Vec::with_capacity(readings.len());
@@ -58,7 +58,7 @@ struct Score {
 
 /// Whether the first numbers of the first zone are plausible. A reading that takes a header for shorter than it is has
 /// integers there, which are no floating-point numbers that anyone writes.
-fn starts_well(source: &dyn ByteSource, reading: &Reading) -> io::Result<bool> {
+fn starts_well(source: &dyn ByteSource, reading: &FileReading) -> io::Result<bool> {
     let e = &reading.encoding;
     let Some(zone) = reading.zones.first() else { return Ok(false) };
     let width = e.precision.bytes();
@@ -69,7 +69,7 @@ fn starts_well(source: &dyn ByteSource, reading: &Reading) -> io::Result<bool> {
 
 /// The order under which a reading's values are looked at. With iblank between the planes, coordinates in the one order are
 /// noise in the other; without it both orders hold the same numbers.
-fn likely_order(source: &dyn ByteSource, reading: &Reading, options: &Plot3dOptions) -> io::Result<Order> {
+fn likely_order(source: &dyn ByteSource, reading: &FileReading, options: &Plot3dOptions) -> io::Result<Order> {
     let e = &reading.encoding;
     if options.order.is_some() || !e.iblank || !reading.order_is_open() {
         return Ok(e.order);
@@ -79,11 +79,11 @@ fn likely_order(source: &dyn ByteSource, reading: &Reading, options: &Plot3dOpti
 
 /// The share of plausible values in the least plausible array of the first zones; 0 where nothing but zeros was found. The
 /// order of the reading must be the right one.
-pub(super) fn plausibility(source: &dyn ByteSource, reading: &Reading) -> io::Result<f64> {
+pub(super) fn plausibility(source: &dyn ByteSource, reading: &FileReading) -> io::Result<f64> {
     score(source, reading, reading.encoding.order).map(|s| if s.zeros == s.seen { 0.0 } else { s.share })
 }
 
-fn score(source: &dyn ByteSource, reading: &Reading, order: Order) -> io::Result<Score> {
+fn score(source: &dyn ByteSource, reading: &FileReading, order: Order) -> io::Result<Score> {
     let e = &reading.encoding;
     let width = e.precision.bytes();
     let big = e.byte_order == ByteOrder::Big;

@@ -2,7 +2,7 @@
 
 use super::bytes::{real, ByteSource};
 use super::options::Order;
-use super::reading::{Reading, Zone};
+use super::reading::{FileReading, ZoneReading};
 use super::walk::read_spans;
 use std::io;
 
@@ -44,7 +44,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Of a q file whose velocities are divided by so many a_inf.
-    pub fn of(source: &dyn ByteSource, reading: &Reading, velocity: f64) -> io::Result<Self> {
+    pub fn of(source: &dyn ByteSource, reading: &FileReading, velocity: f64) -> io::Result<Self> {
         let dim = reading.encoding.dimension.count();
         let mut flows = Vec::new();
         for (n, zone) in reading.zones.iter().enumerate().take(ZONES) {
@@ -74,8 +74,8 @@ impl Sample {
 /// Some values of a variable, from a point on that lies in the same plane as the last one.
 fn column(
     source: &dyn ByteSource,
-    reading: &Reading,
-    zone: &Zone,
+    reading: &FileReading,
+    zone: &ZoneReading,
     variable: u64,
     first: u64,
     count: u64,

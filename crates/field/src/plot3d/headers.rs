@@ -4,7 +4,7 @@
 //! are of one flow. Where zones say unlike things that is said, with what is used; so is a flow whose numbers do not go with its
 //! header, as of velocities that are divided by U_inf. Remarks are heard by runs that use what they are about ([`crate::uses`]).
 
-use super::assemble::{Opened, Parts};
+use super::assemble::{OpenedFile, Parts};
 use super::flowsample::{Flow, Sample};
 use super::settings::VelocityScale;
 use super::sniff::file_name;
@@ -74,7 +74,7 @@ fn short(x: f64) -> String {
 }
 
 /// One number of a header.
-type Number = fn(&FlowHeader) -> f64;
+type HeaderNumber = fn(&FlowHeader) -> f64;
 
 /// What is odd about the headers of the steps, zone by zone.
 pub(super) fn remarks(
@@ -89,7 +89,7 @@ pub(super) fn remarks(
     }
     let from_headers = physical && parts.dt.is_none() && parts.times.is_none();
     let all_the_same = "in NAME.p3d.json gives all zones the same";
-    let numbers: [(&str, Number, Option<String>); 5] = [
+    let numbers: [(&str, HeaderNumber, Option<String>); 5] = [
         (
             "Mach numbers",
             |h| h.mach,
@@ -114,7 +114,7 @@ pub(super) fn remarks(
 }
 
 /// Zones by the value that their headers have, in words, where it is not the same in all of them.
-fn unlike(parts: &Parts, headers: &[Vec<FlowHeader>], number: Number) -> Option<String> {
+fn unlike(parts: &Parts, headers: &[Vec<FlowHeader>], number: HeaderNumber) -> Option<String> {
     let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
     let differs = |zones: &&Vec<FlowHeader>| zones.iter().any(|h| !same(number(h), number(&zones[0])));
     let steps = headers.iter().filter(differs).count();
@@ -156,7 +156,7 @@ fn samples(parts: &Parts, headers: &[Vec<FlowHeader>], velocity: f64) -> Result<
     let mut looked_at: Vec<usize> = (0..n.min(FILES)).map(|f| f * (n - 1) / (n.min(FILES) - 1).max(1)).collect();
     looked_at.dedup();
     // Of several files one sentence.
-    let mut odd: Vec<(String, Vec<&Opened>)> = Vec::new();
+    let mut odd: Vec<(String, Vec<&OpenedFile>)> = Vec::new();
     for &step in &looked_at {
         let (file, zones) = (&parts.q[step], &headers[step]);
         let path = &file.part.path;
@@ -169,7 +169,7 @@ fn samples(parts: &Parts, headers: &[Vec<FlowHeader>], velocity: f64) -> Result<
             }
         }
     }
-    let named = |files: &[&Opened]| match files {
+    let named = |files: &[&OpenedFile]| match files {
         [one] => file_name(&one.given),
         [first, ..] => {
             format!("{} (in {} of {} files that were looked at)", file_name(&first.given), files.len(), looked_at.len())

@@ -4,11 +4,11 @@
 
 use super::bytes::{scale, swap};
 use super::options::{ByteOrder, Order};
-use super::reading::{Reading, Zone};
-use super::spans::{Run, Spans};
-use crate::catalog::{DType, Rows, Tally};
+use super::reading::{FileReading, ZoneReading};
+use super::spans::{ByteRun, Spans};
+use crate::catalog::{DType, ReadCounter, RowReader};
 use crate::error::FieldError;
-use crate::held;
+use crate::heap_size;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -20,13 +20,13 @@ const OPEN: usize = 16;
 
 /// The files of a dataset, in the order in which layouts number them.
 #[derive(Debug)]
-pub struct Files {
+pub struct DataFiles {
     paths: Vec<PathBuf>,
-    /// The last ones used, newest last. Only [`Rows`] uses it; pages are read through the pager's sources.
+    /// The last ones used, newest last. Only [`RowReader`] uses it; pages are read through the pager's sources.
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 
-impl Files {
+impl DataFiles {
     pub(super) fn new(paths: Vec<PathBuf>) -> Self {
         Self { paths, open: Mutex::new(Vec::new()) }
     }
@@ -60,7 +60,7 @@ impl Files {
 
 /// One zone's data in one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct ZoneData {
     /// Number of the file.
     pub file: usize,
     pub data: Spans,
@@ -74,8 +74,8 @@ pub(super) struct Block {
     pub iblank: bool,
 }
 
-impl Block {
-    pub(super) fn new(file: usize, reading: &Reading, zone: &Zone) -> Self {
+impl ZoneData {
+    pub(super) fn new(file: usize, reading: &FileReading, zone: &ZoneReading) -> Self {
         let e = &reading.encoding;
         Self {
             file,
@@ -109,7 +109,7 @@ pub struct Affine {
 #[derive(Clone, Debug)]
 pub struct ArrayLayout {
     pub(super) name: String,
-    pub(super) files: Arc<Files>,
+    pub(super) files: Arc<DataFiles>,
     pub(super) dims: [u64; 3],
     /// First variable in the zone's data; iblank is the one after the last.
     pub(super) first: u64,
@@ -118,17 +118,18 @@ pub struct ArrayLayout {
     /// What the numbers in the file are multiplied by; 1 for integers.
     pub(super) factor: f64,
     /// One a step, or a single one for all.
-    pub(super) blocks: Vec<Arc<Block>>,
+    pub(super) blocks: Vec<Arc<ZoneData>>,
     /// What was read of it by rows.
-    pub(super) tally: Arc<Tally>,
+    pub(super) tally: Arc<ReadCounter>,
 }
 
 impl ArrayLayout {
     /// Bytes of it on the heap. Blocks are shared among the arrays of a file, so each has its part of them.
     pub(crate) fn held(&self) -> u64 {
-        let block = |b: &Arc<Block>| (held::shared::<Block>() + b.data.held()).div_ceil(Arc::strong_count(b) as u64);
-        let blocks = held::list(&self.blocks) + self.blocks.iter().map(block).sum::<u64>();
-        held::shared::<Self>() + held::text(&self.name) + held::shared::<Tally>() + blocks
+        let block =
+            |b: &Arc<ZoneData>| (heap_size::shared::<ZoneData>() + b.data.held()).div_ceil(Arc::strong_count(b) as u64);
+        let blocks = heap_size::list(&self.blocks) + self.blocks.iter().map(block).sum::<u64>();
+        heap_size::shared::<Self>() + heap_size::text(&self.name) + heap_size::shared::<ReadCounter>() + blocks
     }
     /// `zone1/momentum`.
     pub fn name(&self) -> &str {
@@ -156,10 +157,10 @@ impl ArrayLayout {
         format!("{} {} {:?} {} {:?}", self.first, self.components, self.dtype, self.factor, self.blocks)
     }
     /// All files of the dataset.
-    pub fn files(&self) -> &Arc<Files> {
+    pub fn files(&self) -> &Arc<DataFiles> {
         &self.files
     }
-    /// Number of the file that holds `step`, an index of [`Files::paths`].
+    /// Number of the file that holds `step`, an index of [`DataFiles::paths`].
     pub fn file(&self, step: usize) -> usize {
         self.block(step).file
     }
@@ -187,12 +188,12 @@ impl ArrayLayout {
     }
 
     /// Steady arrays have one block; a step past the last takes the last, callers check steps against the catalog.
-    fn block(&self, step: usize) -> &Block {
+    fn block(&self, step: usize) -> &ZoneData {
         &self.blocks[step.min(self.blocks.len() - 1)]
     }
 
     /// Offset of element (c, k, j, i = 0) in the zone's data, and bytes an element.
-    fn logical(&self, b: &Block, c: u64, k: u64, j: u64) -> (u64, u64) {
+    fn logical(&self, b: &ZoneData, c: u64, k: u64, j: u64) -> (u64, u64) {
         let [ni, nj, nk] = self.dims;
         let size = self.dtype.size() as u64;
         let variable = self.first + c;
@@ -211,7 +212,7 @@ impl ArrayLayout {
     /// `c`, in order. Runs are cut only where the file has record marks between.
     ///
     /// Indices are 0-based and lie inside the array.
-    pub fn extents(&self, step: usize, c: usize, k: usize, j: Range<usize>, each: &mut dyn FnMut(Run)) {
+    pub fn extents(&self, step: usize, c: usize, k: usize, j: Range<usize>, each: &mut dyn FnMut(ByteRun)) {
         let ni = self.dims[0];
         let b = self.block(step);
         let (start, size) = self.logical(b, c as u64, k as u64, j.start as u64);
@@ -219,7 +220,15 @@ impl ArrayLayout {
     }
 
     /// Like [`Self::extents`] for part of one row: elements `i` of row `j`.
-    pub fn row_extents(&self, step: usize, c: usize, k: usize, j: usize, i: Range<usize>, each: &mut dyn FnMut(Run)) {
+    pub fn row_extents(
+        &self,
+        step: usize,
+        c: usize,
+        k: usize,
+        j: usize,
+        i: Range<usize>,
+        each: &mut dyn FnMut(ByteRun),
+    ) {
         let b = self.block(step);
         let (start, size) = self.logical(b, c as u64, k as u64, j as u64);
         b.data.runs(start + i.start as u64 * size, i.len() as u64 * size, each);
@@ -252,7 +261,7 @@ impl ArrayLayout {
     }
 }
 
-impl Rows for ArrayLayout {
+impl RowReader for ArrayLayout {
     fn read_rows(&self, step: usize, c: usize, k: usize, j: Range<usize>, out: &mut [u8]) -> Result<(), FieldError> {
         let [ni, nj, nk] = self.dims();
         let size = self.dtype.size();
@@ -289,7 +298,7 @@ impl Rows for ArrayLayout {
         Ok(())
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &ReadCounter {
         &self.tally
     }
 }

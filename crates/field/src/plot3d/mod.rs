@@ -3,7 +3,7 @@
 //! **Theory.** PLOT3D names a family of layouts, and its files do not say which of them they are: text, Fortran records
 //! or plain binary; either byte order; 32 or 64 bits; with or without a zone count, iblank, a third dimension; WHOLE or
 //! PLANES; OVERFLOW's longer q files. Each layout implies a file's size to the byte, so a file is tried under all of them
-//! and what adds up is what it is ([`Reading`], [`fuzz_sniff`]). Sources: the PLOT3D User's Manual (Walatka, Buning,
+//! and what adds up is what it is ([`FileReading`], [`fuzz_sniff`]). Sources: the PLOT3D User's Manual (Walatka, Buning,
 //! Pierce, Elson, NASA TM-101067), appendix A of the OVERFLOW users' manual, and files as VTK, NASA's tools and OpenFOAM
 //! users have them.
 //!
@@ -42,21 +42,21 @@ mod tests;
 mod walk;
 pub mod write;
 
-pub use ascii::Progress;
+pub use ascii::ConversionProgress;
 pub use bytes::ByteSource;
 pub use cache::fuzz_note;
-pub use layout::{Affine, ArrayLayout, Files};
+pub use layout::{Affine, ArrayLayout, DataFiles};
 pub(crate) use measure::DENSITY_UNITS;
 pub use meta::MetaFile;
 pub use options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
-pub use reading::{Encoding, Expected, Reading, Zone};
+pub use reading::{Encoding, Expected, FileReading, ZoneReading};
 pub use records::Records;
 pub use settings::{Plot3dSettings, Reference, VelocityScale};
-pub use spans::{Run, Spans};
+pub use spans::{ByteRun, Spans};
 
 use crate::catalog::Catalog;
 use crate::error::FieldError;
-use crate::held;
+use crate::heap_size;
 use crate::series::SeriesFiles;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,13 +70,13 @@ pub struct Plot3d {
     pub settings: Plot3dSettings,
     /// Which files the user gave for which step.
     pub series: SeriesFiles,
-    files: Arc<Files>,
+    files: Arc<DataFiles>,
     layouts: Vec<Vec<Arc<ArrayLayout>>>,
 }
 
 /// The files of a dataset.
 #[derive(Copy, Clone, Debug)]
-pub struct Given<'a> {
+pub struct Plot3dInput<'a> {
     /// Grids: one, or one a step.
     pub grids: &'a [PathBuf],
     /// Solutions: none, one, or one a step.
@@ -106,7 +106,7 @@ impl Plot3d {
         options: &Plot3dOptions,
         cache_dir: &Path,
     ) -> Result<Self, FieldError> {
-        let given = Given { grids: &[grid.to_owned()], q, function, times: &[], dt: None, untimed: "" };
+        let given = Plot3dInput { grids: &[grid.to_owned()], q, function, times: &[], dt: None, untimed: "" };
         Self::open_with_progress(given, options, cache_dir, &mut |_, _| true)
     }
 
@@ -116,27 +116,27 @@ impl Plot3d {
     /// # Errors
     /// As [`Self::open`], and [`FieldError::Interrupted`].
     pub fn open_with_progress(
-        given: Given<'_>,
+        given: Plot3dInput<'_>,
         options: &Plot3dOptions,
         cache_dir: &Path,
-        progress: Progress<'_>,
+        progress: ConversionProgress<'_>,
     ) -> Result<Self, FieldError> {
         open::open(given, options, cache_dir, progress)
     }
 
     /// All files that hold pages, in the order of [`ArrayLayout::file`]. Converted text stands here as its binary file.
-    pub fn files(&self) -> &Arc<Files> {
+    pub fn files(&self) -> &Arc<DataFiles> {
         &self.files
     }
 
     /// Bytes on the heap.
     pub(crate) fn held(&self) -> u64 {
-        let layouts = self.layouts.iter().map(|z| held::list(z) + z.iter().map(|l| l.held()).sum::<u64>());
-        let texts = held::texts(&self.settings.zone_names) + held::texts(&self.settings.names);
-        let scales =
-            held::list(&self.settings.scales) + self.settings.scales.iter().map(|s| held::text(&s.0)).sum::<u64>();
-        held::catalog(&self.catalog)
-            + held::list(&self.layouts)
+        let layouts = self.layouts.iter().map(|z| heap_size::list(z) + z.iter().map(|l| l.held()).sum::<u64>());
+        let texts = heap_size::texts(&self.settings.zone_names) + heap_size::texts(&self.settings.names);
+        let scales = heap_size::list(&self.settings.scales)
+            + self.settings.scales.iter().map(|s| heap_size::text(&s.0)).sum::<u64>();
+        heap_size::catalog(&self.catalog)
+            + heap_size::list(&self.layouts)
             + layouts.sum::<u64>()
             + texts
             + scales
@@ -157,7 +157,7 @@ pub fn fuzz_sniff(bytes: &[u8]) {
     for kind in [Kind::Grid, Kind::Q, Kind::Function] {
         for format in [None, Some(Format::Ascii), Some(Format::Binary)] {
             let options = Plot3dOptions { format, ..Plot3dOptions::default() };
-            let asked = reading::Asked { kind, options: &options, expected: None };
+            let asked = reading::ReadRequest { kind, options: &options, expected: None };
             let Ok((fits, not)) = sniff::candidates(&bytes, path, asked, &mut free) else { continue };
             if fits.is_empty() {
                 let _said = sniff::nothing_fits(&bytes, path, asked, &not, &mut free);

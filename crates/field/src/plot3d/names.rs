@@ -1,7 +1,7 @@
 //! Names of functions, from a `.nam` file or a list: one a line, in the order of the function file. `name ; vector` makes
 //! this function and the next ones components of a vector; some writers give each its own label (`; X-Velocity`).
 
-use crate::taken::Taken;
+use crate::unique_names::Taken;
 
 /// One array of a function file.
 #[derive(Clone, Debug, PartialEq, Eq)]

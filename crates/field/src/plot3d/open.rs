@@ -1,19 +1,19 @@
 //! From paths to readings: which files there are, what each of them is, and which text has to be converted.
 
-use super::ascii::Progress;
-use super::assemble::{assemble, Opened, Part, Parts};
+use super::ascii::ConversionProgress;
+use super::assemble::{assemble, BinaryFile, OpenedFile, Parts};
 use super::cache::Shelf;
 use super::evidence;
 use super::meta::MetaFile;
 use super::names;
 use super::options::{Format, Kind, Order, Plot3dOptions};
 use super::ordering;
-use super::reading::{dims_text, Asked, Encoding, Expected, Reading};
+use super::reading::{dims_text, Encoding, Expected, FileReading, ReadRequest};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
 use super::walk::Why;
-use super::Given;
 use super::Plot3d;
+use super::Plot3dInput;
 use crate::catalog::{DOUBT, EITHER};
 use crate::error::FieldError;
 use crate::file::FileBytes;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 const ABSURD: f64 = 0.5;
 
 /// The files of a dataset and what is said about them.
-struct Plan {
+struct Plot3dFiles {
     grids: Vec<PathBuf>,
     q: Vec<PathBuf>,
     functions: Vec<PathBuf>,
@@ -38,10 +38,10 @@ struct Plan {
     hints: Plot3dOptions,
 }
 
-impl Plan {
+impl Plot3dFiles {
     /// Also answers the first grid, open, unless `grid` is a file that names others.
     fn new(
-        Given { grids, q, function: functions, .. }: Given<'_>,
+        Plot3dInput { grids, q, function: functions, .. }: Plot3dInput<'_>,
         options: &Plot3dOptions,
     ) -> Result<(Self, Option<FileBytes>), FieldError> {
         let Some(grid) = grids.first() else { return Err(FieldError::Usage("no grid file is given".into())) };
@@ -116,7 +116,7 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl Plot3dFiles {
     /// Names the settings in the error of a file that is not what they say: it may well be they that are wrong.
     fn blame(&self, e: FieldError) -> FieldError {
         let said: Vec<String> =
@@ -159,10 +159,10 @@ impl<'a> Candidate<'a> {
     /// `wanted` can use.
     fn look(
         &self,
-        asked: Asked<'_>,
-        wanted: fn(&[Reading]) -> bool,
-        progress: Progress<'_>,
-    ) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
+        asked: ReadRequest<'_>,
+        wanted: fn(&[FileReading]) -> bool,
+        progress: ConversionProgress<'_>,
+    ) -> Result<(Vec<FileReading>, Vec<Why>), FieldError> {
         let shelf = self.shelf(asked.options)?;
         if let Some(known) = shelf.as_ref().and_then(|s| s.readings(asked)).filter(|known| wanted(known)) {
             return Ok((known, Vec::new()));
@@ -175,12 +175,16 @@ impl<'a> Candidate<'a> {
     }
 
     /// Whether any reading fits.
-    fn fits(&self, asked: Asked<'_>, progress: Progress<'_>) -> Result<bool, FieldError> {
+    fn fits(&self, asked: ReadRequest<'_>, progress: ConversionProgress<'_>) -> Result<bool, FieldError> {
         Ok(!self.look(asked, |_| true, progress)?.0.is_empty())
     }
 
     /// The readings that fit, at least one.
-    fn readings(&self, asked: Asked<'_>, progress: Progress<'_>) -> Result<Vec<Reading>, FieldError> {
+    fn readings(
+        &self,
+        asked: ReadRequest<'_>,
+        progress: ConversionProgress<'_>,
+    ) -> Result<Vec<FileReading>, FieldError> {
         // A note that there is none does not say why.
         let (fits, not) = self.look(asked, |known| !known.is_empty(), progress)?;
         if fits.is_empty() {
@@ -192,9 +196,9 @@ impl<'a> Candidate<'a> {
 
 /// Opens files one after the other and collects what there is to say about them.
 struct Opener<'a> {
-    plan: &'a Plan,
+    plan: &'a Plot3dFiles,
     cache_dir: &'a Path,
-    progress: Progress<'a>,
+    progress: ConversionProgress<'a>,
     guessed: Vec<String>,
     /// Files in an order that nothing speaks for.
     order_assumed: Vec<String>,
@@ -203,16 +207,16 @@ struct Opener<'a> {
 }
 
 pub(super) fn open(
-    given: Given<'_>,
+    given: Plot3dInput<'_>,
     options: &Plot3dOptions,
     cache_dir: &Path,
-    progress: Progress<'_>,
+    progress: ConversionProgress<'_>,
 ) -> Result<Plot3d, FieldError> {
     let dt = given.dt;
     if let Some(dt) = dt.filter(|dt| !(*dt > 0.0 && dt.is_finite())) {
         return Err(FieldError::Usage(format!("the steps cannot be {dt} apart; --dt is a positive number")));
     }
-    let (plan, first) = Plan::new(given, options)?;
+    let (plan, first) = Plot3dFiles::new(given, options)?;
     let mut opener =
         Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order_assumed: Vec::new(), order: None };
     let [grids, q, functions] = opener.all(first).map_err(|e| plan.blame(e))?;
@@ -251,7 +255,7 @@ pub(super) fn open(
 
 impl Opener<'_> {
     /// Grids, q files, function files.
-    fn all(&mut self, first: Option<FileBytes>) -> Result<[Vec<Opened>; 3], FieldError> {
+    fn all(&mut self, first: Option<FileBytes>) -> Result<[Vec<OpenedFile>; 3], FieldError> {
         let plan = self.plan;
         let path = &plan.grids[0];
         let first = match first {
@@ -271,9 +275,9 @@ impl Opener<'_> {
     }
 
     /// The first grid. Where it can be read in several ways, the file beside it may go with only one of them.
-    fn grid(&mut self, file: &Candidate<'_>) -> Result<Opened, FieldError> {
+    fn grid(&mut self, file: &Candidate<'_>) -> Result<OpenedFile, FieldError> {
         let options = self.plan.options(Kind::Grid);
-        let asked = Asked { kind: Kind::Grid, options: &options, expected: None };
+        let asked = ReadRequest { kind: Kind::Grid, options: &options, expected: None };
         let mut fits = file.readings(asked, self.progress)?;
         let mate = [(Kind::Q, self.plan.q.first()), (Kind::Function, self.plan.functions.first())];
         let mate = mate.into_iter().find_map(|(kind, path)| path.map(|p| (kind, p)));
@@ -295,13 +299,13 @@ impl Opener<'_> {
     }
 
     /// Which of the readings of a grid the file `mate` goes with.
-    fn that_go_with(&mut self, fits: &[Reading], kind: Kind, mate: &Path) -> Result<Vec<usize>, FieldError> {
+    fn that_go_with(&mut self, fits: &[FileReading], kind: Kind, mate: &Path) -> Result<Vec<usize>, FieldError> {
         let mate = Candidate::open(mate, self.cache_dir)?;
         let options = self.plan.options(kind);
         let mut goes = Vec::new();
         for (n, reading) in fits.iter().enumerate() {
             let expected = Expected { dims: reading.dims().collect(), dimension: reading.encoding.dimension };
-            let asked = Asked { kind, options: &options, expected: Some(&expected) };
+            let asked = ReadRequest { kind, options: &options, expected: Some(&expected) };
             if mate.fits(asked, self.progress)? {
                 goes.push(n);
             }
@@ -315,7 +319,7 @@ impl Opener<'_> {
         kind: Kind,
         paths: &[PathBuf],
         expected: &Expected,
-        opened: &mut Vec<Opened>,
+        opened: &mut Vec<OpenedFile>,
     ) -> Result<(), FieldError> {
         let options = self.plan.options(kind);
         for path in &paths[opened.len()..] {
@@ -330,7 +334,7 @@ impl Opener<'_> {
             if let Some(last) = opened.last().filter(|last| last.text.format != Format::Ascii) {
                 let as_last = options.over(&last.text.options());
                 let remarks = self.guessed.len();
-                match self.file(&file, Asked { kind, options: &as_last, expected: Some(expected) }) {
+                match self.file(&file, ReadRequest { kind, options: &as_last, expected: Some(expected) }) {
                     Ok(found) => {
                         if found.text == last.text && self.guessed.len() > remarks {
                             // How it is written has been said of another; what else there is to say of it has not.
@@ -344,7 +348,7 @@ impl Opener<'_> {
                     Err(_) => self.guessed.truncate(remarks),
                 }
             }
-            let found = self.file(&file, Asked { kind, options: &options, expected: Some(expected) });
+            let found = self.file(&file, ReadRequest { kind, options: &options, expected: Some(expected) });
             opened.push(found.map_err(|e| cut_off(e, &file, opened.first()))?);
         }
         let alike = opened.iter().skip(1).filter(|o| o.text == opened[0].text).count();
@@ -355,7 +359,7 @@ impl Opener<'_> {
     }
 
     /// Finds out what one file is; converts it if it is text.
-    fn file(&mut self, file: &Candidate<'_>, asked: Asked<'_>) -> Result<Opened, FieldError> {
+    fn file(&mut self, file: &Candidate<'_>, asked: ReadRequest<'_>) -> Result<OpenedFile, FieldError> {
         let fits = file.readings(asked, self.progress)?;
         self.finish(file, asked.options, fits)
     }
@@ -365,10 +369,10 @@ impl Opener<'_> {
         &mut self,
         file: &Candidate<'_>,
         options: &Plot3dOptions,
-        fits: Vec<Reading>,
-    ) -> Result<Opened, FieldError> {
+        fits: Vec<FileReading>,
+    ) -> Result<OpenedFile, FieldError> {
         let (source, path) = (&file.source, file.path);
-        let hinted: Vec<Reading> = fits.iter().filter(|r| r.encoding.allowed(&self.plan.hints)).cloned().collect();
+        let hinted: Vec<FileReading> = fits.iter().filter(|r| r.encoding.allowed(&self.plan.hints)).cloned().collect();
         let sniffed = match sniff::choose(source, path, options, fits) {
             Err(FieldError::Ambiguous { .. }) if hinted.len() == 1 => sniff::choose(source, path, options, hinted)?,
             other => other?,
@@ -381,7 +385,7 @@ impl Opener<'_> {
             }
             _ => (path.to_owned(), sniffed.reading.clone()),
         };
-        self.opened(file, &sniffed, options, Part { path: part_path, reading })
+        self.opened(file, &sniffed, options, BinaryFile { path: part_path, reading })
     }
 
     /// Settles the order of a file's numbers and says what the file is.
@@ -390,8 +394,8 @@ impl Opener<'_> {
         file: &Candidate<'_>,
         sniffed: &Sniffed,
         options: &Plot3dOptions,
-        mut part: Part,
-    ) -> Result<Opened, FieldError> {
+        mut part: BinaryFile,
+    ) -> Result<OpenedFile, FieldError> {
         let path = file.path;
         let mut text = sniffed.reading.encoding;
         let mut sentence = text.describe();
@@ -455,12 +459,12 @@ impl Opener<'_> {
         self.guessed.push(format!("{}: {sentence}.", file_name(path)));
         self.guessed.extend(sniffed.remarks.iter().cloned());
         self.doubt(file, &text, &part)?;
-        Ok(Opened { text, given: path.to_owned(), part })
+        Ok(OpenedFile { text, given: path.to_owned(), part })
     }
 
     /// Remarks upon numbers that do not look like what they should be. Only once their order is settled: under another one even
     /// good numbers do not.
-    fn doubt(&mut self, file: &Candidate<'_>, text: &Encoding, part: &Part) -> Result<(), FieldError> {
+    fn doubt(&mut self, file: &Candidate<'_>, text: &Encoding, part: &BinaryFile) -> Result<(), FieldError> {
         if text.format == Format::Ascii || text.kind == Kind::Function {
             return Ok(());
         }
@@ -510,7 +514,7 @@ fn merged(sentences: Vec<String>, names: &HashSet<String>) -> Vec<String> {
 }
 
 /// The error of a file of a series that is shorter than the first one: of a run that goes on, the last file may still be written.
-fn cut_off(e: FieldError, file: &Candidate<'_>, first: Option<&Opened>) -> FieldError {
+fn cut_off(e: FieldError, file: &Candidate<'_>, first: Option<&OpenedFile>) -> FieldError {
     let text = matches!(e, FieldError::Interrupted) || first.is_none_or(|f| f.text.format == Format::Ascii);
     let whole = first.filter(|_| !text).and_then(|f| Some((f, std::fs::metadata(&f.given).ok()?.len())));
     match whole {
@@ -531,7 +535,7 @@ fn cut_off(e: FieldError, file: &Candidate<'_>, first: Option<&Opened>) -> Field
     }
 }
 
-impl Reading {
+impl FileReading {
     /// In what this and `other` differ, in words for each, unless they hold the same zones with the same variables in
     /// numbers of the same width.
     pub(super) fn difference(&self, other: &Self) -> Option<(String, String)> {

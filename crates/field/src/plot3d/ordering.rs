@@ -11,7 +11,7 @@
 
 use super::bytes::{real, ByteSource};
 use super::options::Order;
-use super::reading::{Reading, Zone};
+use super::reading::{FileReading, ZoneReading};
 use super::walk::read_spans;
 use std::io;
 
@@ -32,7 +32,7 @@ const ROUGH: f64 = 0.05;
 const CLEARLY: f64 = 5.0;
 
 /// The order of a file's numbers, where the values tell.
-pub(super) fn order(source: &dyn ByteSource, reading: &Reading) -> io::Result<Option<Order>> {
+pub(super) fn order(source: &dyn ByteSource, reading: &FileReading) -> io::Result<Option<Order>> {
     let mut sums = [(0.0, 0_u32); 2];
     let least = if reading.also.is_some() { LEAST_OPEN } else { LEAST };
     let zones = reading.zones.iter().filter(|z| z.dims[2] > 1 && plane_points(z) >= least && z.variables > 1);
@@ -57,12 +57,12 @@ pub(super) fn order(source: &dyn ByteSource, reading: &Reading) -> io::Result<Op
     })
 }
 
-fn plane_points(zone: &Zone) -> u64 {
+fn plane_points(zone: &ZoneReading) -> u64 {
     u64::from(zone.dims[0]) * u64::from(zone.dims[1])
 }
 
 /// Variables and planes k that are compared with the next one under an order.
-fn places(reading: &Reading, zone: &Zone, order: Order) -> Vec<(u64, u64)> {
+fn places(reading: &FileReading, zone: &ZoneReading, order: Order) -> Vec<(u64, u64)> {
     let planes = u64::from(zone.dims[2]);
     let variables = u64::from(zone.variables);
     let looked_at = variables.min(VARIABLES);
@@ -88,8 +88,8 @@ fn places(reading: &Reading, zone: &Zone, order: Order) -> Vec<(u64, u64)> {
 /// Sampled values of a plane of a variable under an order.
 fn plane(
     source: &dyn ByteSource,
-    reading: &Reading,
-    zone: &Zone,
+    reading: &FileReading,
+    zone: &ZoneReading,
     order: Order,
     variable: u64,
     k: u64,
@@ -140,11 +140,11 @@ fn unexplained(a: &[f64], b: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::options::{Format, Kind, Precision};
-    use super::super::tests::Folder;
-    use super::super::write::{write, Spec};
+    use super::super::tests::Plot3dFolder;
+    use super::super::write::{write, WriteSpec};
     use super::super::Plot3dOptions;
     use super::*;
-    use crate::catalog::Rows;
+    use crate::catalog::RowReader;
 
     /// A quarter of an annulus that grows along k, as boundary-layer grids do: x and y are no straight lines.
     fn coordinate(dims: [usize; 3], variable: usize, k: usize, j: usize, i: usize) -> f64 {
@@ -159,7 +159,7 @@ mod tests {
 
     fn file(kind: Kind, format: Format, order: Order, dims: [usize; 3], precision: Precision, iblank: bool) -> Vec<u8> {
         let iblank = iblank && kind == Kind::Grid;
-        let spec = Spec { format, order, precision, iblank, ..Spec::new(kind, vec![dims]) };
+        let spec = WriteSpec { format, order, precision, iblank, ..WriteSpec::new(kind, vec![dims]) };
         let mut out = Vec::new();
         write(&mut out, &spec, &mut |_, variable, k, plane| {
             for (n, v) in plane.iter_mut().enumerate() {
@@ -188,7 +188,7 @@ mod tests {
                             // Its integers stand where WHOLE has coordinates: refused before it comes to this.
                             continue;
                         }
-                        let folder = Folder::new();
+                        let folder = Plot3dFolder::new();
                         let grid = folder.file("a.xyz", &file(Kind::Grid, format, order, dims, precision, iblank));
                         let q = folder.file("a.q", &file(Kind::Q, format, order, dims, precision, false));
                         // Which of the numbers have fewer digits in text is not the point.
@@ -220,12 +220,12 @@ mod tests {
     fn an_order_that_is_to_be_found_does_not_hide_the_reading() {
         let dims = vec![[13, 5, 1], [4, 4, 4]];
         for order in [Order::Whole, Order::Planes] {
-            let spec = Spec {
+            let spec = WriteSpec {
                 format: Format::Binary,
                 order,
                 precision: Precision::Single,
                 iblank: true,
-                ..Spec::new(Kind::Grid, dims.clone())
+                ..WriteSpec::new(Kind::Grid, dims.clone())
             };
             let mut out = Vec::new();
             write(&mut out, &spec, &mut |zone, variable, k, plane| {
@@ -235,7 +235,7 @@ mod tests {
                 }
             })
             .unwrap();
-            let folder = Folder::new();
+            let folder = Plot3dFolder::new();
             let open = folder.open(&folder.file("a.xyz", &out), &[], &[]).unwrap();
             let said = open.catalog.guessed.join(" ");
             assert_eq!(open.catalog.zones.len(), 2, "{said}");
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_option_has_the_last_word() {
-        let folder = Folder::new();
+        let folder = Plot3dFolder::new();
         let dims = [9, 8, 6];
         let grid =
             folder.file("a.xyz", &file(Kind::Grid, Format::Binary, Order::Planes, dims, Precision::Single, false));

@@ -16,7 +16,7 @@ use super::bytes::{real, ByteSource};
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
 use super::records::Records;
 use super::spans::Spans;
-use super::walk::{read_spans, Stop, Walk};
+use super::walk::{read_spans, SectionWalk, Stop};
 use crate::catalog::FlowHeader;
 use crate::decimal;
 use std::io;
@@ -125,7 +125,7 @@ impl Encoding {
 
 /// One zone as a reading sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Zone {
+pub struct ZoneReading {
     /// Points along i, j, k.
     pub dims: [u32; 3],
     /// Floating-point variables a point.
@@ -136,7 +136,7 @@ pub struct Zone {
     pub data: Spans,
 }
 
-impl Zone {
+impl ZoneReading {
     /// Number of points; checked when the reading was made.
     pub fn points(&self) -> u64 {
         self.dims.iter().map(|&n| u64::from(n)).product()
@@ -145,11 +145,11 @@ impl Zone {
 
 /// A file read in one way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct FileReading {
     /// How it is written.
     pub encoding: Encoding,
     /// Its zones.
-    pub zones: Vec<Zone>,
+    pub zones: Vec<ZoneReading>,
     /// OVERFLOW: species.
     pub species: u32,
     /// What stands after the last zone, in words; empty if nothing.
@@ -158,7 +158,7 @@ pub struct Reading {
     pub also: Option<(Order, Records)>,
 }
 
-impl Reading {
+impl FileReading {
     /// Whether only the values tell in which order the numbers are: one record a zone, or none, says nothing of it.
     pub(super) fn order_is_open(&self) -> bool {
         self.also.is_some() || self.encoding.order == Order::Whole && self.encoding.records == Records::Zone
@@ -225,7 +225,7 @@ pub struct Expected {
 
 /// As what a file is read.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ReadRequest<'a> {
     pub kind: Kind,
     /// What the user and the settings say about how it is written.
     pub options: &'a Plot3dOptions,
@@ -322,9 +322,9 @@ impl HeaderBuilder {
 ///
 /// # Errors
 /// [`Stop::Why`] if the file is not this, [`Stop::Io`] if it cannot be read.
-pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expected>) -> Result<Reading, Stop> {
+pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expected>) -> Result<FileReading, Stop> {
     let size = source.size();
-    let mut walk = Walk::new(source, encoding);
+    let mut walk = SectionWalk::new(source, encoding);
     if expected.is_some_and(|e| e.dimension != encoding.dimension) {
         return Err(walk.stop("the grid has another number of coordinates".to_owned()));
     }
@@ -351,7 +351,7 @@ pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expe
         }
         walk.rank += 30;
     }
-    let mut reading = Reading {
+    let mut reading = FileReading {
         encoding,
         zones: Vec::with_capacity(header.zones.len()),
         species: header.species,
@@ -375,7 +375,7 @@ pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expe
     Ok(reading)
 }
 
-fn integer_header(walk: &mut Walk<'_>, count: u64) -> Result<Header, Stop> {
+fn integer_header(walk: &mut SectionWalk<'_>, count: u64) -> Result<Header, Stop> {
     let e = walk.encoding;
     let (per_zone, extra) = header_words(&e);
     let words = count * per_zone + extra;
@@ -446,7 +446,13 @@ pub(super) fn differing_zones(zones: &[([u32; 3], u32)], expected: &[[u32; 3]]) 
     })
 }
 
-fn zone_data(walk: &mut Walk<'_>, n: usize, dims: [u32; 3], variables: u32, species: u32) -> Result<Zone, Stop> {
+fn zone_data(
+    walk: &mut SectionWalk<'_>,
+    n: usize,
+    dims: [u32; 3],
+    variables: u32,
+    species: u32,
+) -> Result<ZoneReading, Stop> {
     let e = walk.encoding;
     let mut header = Spans::new();
     let flow = flow_header_bytes(&e, species);
@@ -468,12 +474,12 @@ fn zone_data(walk: &mut Walk<'_>, n: usize, dims: [u32; 3], variables: u32, spec
         }
     }
     walk.rank = walk.rank.saturating_add(10);
-    Ok(Zone { dims, variables, header, data })
+    Ok(ZoneReading { dims, variables, header, data })
 }
 
 /// What OVERFLOW may write after the last zone: the previous time level (restart files), or one record with the number of
 /// averaged steps (`q.avg`).
-fn tail(walk: &mut Walk<'_>, header: &Header) -> Result<&'static str, Stop> {
+fn tail(walk: &mut SectionWalk<'_>, header: &Header) -> Result<&'static str, Stop> {
     let before = walk.pos;
     let mut count = Spans::new();
     if walk.section(4, &|| "the number of averaged steps".to_owned(), &mut count).is_ok() && walk.pos == walk.size {
@@ -490,7 +496,7 @@ fn tail(walk: &mut Walk<'_>, header: &Header) -> Result<&'static str, Stop> {
 pub(super) const AVERAGED: &str = "the number of averaged steps follows the last zone";
 
 /// The reading of a plain little-endian binary file with 64-bit numbers and these zones: how converted text is laid out.
-pub(super) fn converted(text: &Encoding, header: &Header) -> Option<(Reading, u64)> {
+pub(super) fn converted(text: &Encoding, header: &Header) -> Option<(FileReading, u64)> {
     let encoding = Encoding {
         format: Format::Binary,
         byte_order: ByteOrder::Little,
@@ -500,7 +506,7 @@ pub(super) fn converted(text: &Encoding, header: &Header) -> Option<(Reading, u6
     };
     let (per_zone, extra) = header_words(&encoding);
     let mut pos = (header.zones.len() as u64).checked_mul(per_zone)?.checked_add(extra + 1)?.checked_mul(4)?;
-    let mut reading = Reading {
+    let mut reading = FileReading {
         encoding,
         zones: Vec::with_capacity(header.zones.len()),
         species: header.species,
@@ -519,7 +525,7 @@ pub(super) fn converted(text: &Encoding, header: &Header) -> Option<(Reading, u6
         let mut data = Spans::new();
         data.push(pos, bytes);
         pos = pos.checked_add(bytes)?;
-        reading.zones.push(Zone { dims, variables, header: flow, data });
+        reading.zones.push(ZoneReading { dims, variables, header: flow, data });
     }
     Some((reading, pos))
 }

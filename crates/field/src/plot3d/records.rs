@@ -24,7 +24,7 @@ pub enum Records {
 
 /// One record of a zone's data.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ZoneRecord {
     /// Its number in the zone.
     pub number: u64,
     /// Its length without marks.
@@ -73,12 +73,12 @@ impl Records {
         points: u64,
         planes: u64,
         variables: u64,
-    ) -> Box<dyn Iterator<Item = Part>> {
+    ) -> Box<dyn Iterator<Item = ZoneRecord>> {
         let (width, iblank) = (e.precision.bytes(), u64::from(e.iblank));
         let arrays = variables + iblank;
         let all = (variables * width + iblank * 4) * points;
         let array = move |v: u64| if v < variables { width * points } else { 4 * points };
-        let part = |number, bytes, plane, array| Part { number, bytes, plane, array };
+        let part = |number, bytes, plane, array| ZoneRecord { number, bytes, plane, array };
         // Coordinates, then iblank.
         let two = [variables * width * points, 4 * points];
         let whole = e.order == Order::Whole;
@@ -101,7 +101,7 @@ impl Records {
     }
 }
 
-impl Part {
+impl ZoneRecord {
     /// What it is, for errors: `plane 3 of array 2 of zone 1`.
     pub(super) fn words(&self, e: &Encoding, zone: usize) -> String {
         let mut words = String::new();

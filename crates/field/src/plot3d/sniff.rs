@@ -8,7 +8,7 @@ use super::ascii;
 use super::bytes::ByteSource;
 use super::evidence;
 use super::options::{ByteOrder, Dimension, Format, Kind, Plot3dOptions, Precision, ZoneCount};
-use super::reading::{check, Asked, Encoding, Expected, Reading, Zone};
+use super::reading::{check, Encoding, Expected, FileReading, ReadRequest, ZoneReading};
 use super::records::Records;
 use super::walk::{Stop, Why};
 use crate::error::FieldError;
@@ -23,7 +23,7 @@ const SHOWN: usize = 4;
 #[derive(Clone, Debug)]
 pub struct Sniffed {
     /// The reading.
-    pub reading: Reading,
+    pub reading: FileReading,
     /// What was decided by looking at values, and other remarks, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -71,9 +71,9 @@ pub(super) fn encodings(kind: Kind) -> Vec<Encoding> {
 /// If the file cannot be read.
 pub(super) fn binary_candidates(
     source: &dyn ByteSource,
-    asked: Asked<'_>,
-) -> std::io::Result<(Vec<Reading>, Vec<Why>)> {
-    let mut fits: Vec<Reading> = Vec::new();
+    asked: ReadRequest<'_>,
+) -> std::io::Result<(Vec<FileReading>, Vec<Why>)> {
+    let mut fits: Vec<FileReading> = Vec::new();
     let mut not = Vec::new();
     for encoding in encodings(asked.kind) {
         if !encoding.allowed(asked.options) {
@@ -103,7 +103,7 @@ pub(super) fn binary_candidates(
 }
 
 /// Whether both orders put a zone's numbers in the same places.
-fn one_order(zone: &Zone, e: &Encoding) -> bool {
+fn one_order(zone: &ZoneReading, e: &Encoding) -> bool {
     zone.dims[2] == 1 || zone.variables == 1 && !e.iblank
 }
 
@@ -119,9 +119,9 @@ pub(super) fn is_text(source: &dyn ByteSource, options: &Plot3dOptions) -> std::
 pub(super) fn candidates(
     source: &dyn ByteSource,
     path: &Path,
-    asked: Asked<'_>,
-    progress: ascii::Progress<'_>,
-) -> Result<(Vec<Reading>, Vec<Why>), FieldError> {
+    asked: ReadRequest<'_>,
+    progress: ascii::ConversionProgress<'_>,
+) -> Result<(Vec<FileReading>, Vec<Why>), FieldError> {
     let io = |e| FieldError::io(path, e);
     if source.size() == 0 {
         return Err(FieldError::format(path, "the file is empty"));
@@ -140,7 +140,7 @@ pub(super) fn choose(
     source: &dyn ByteSource,
     path: &Path,
     options: &Plot3dOptions,
-    mut fits: Vec<Reading>,
+    mut fits: Vec<FileReading>,
 ) -> Result<Sniffed, FieldError> {
     let mut remarks = Vec::new();
     if fits.len() > 1 && fits[0].encoding.format != Format::Ascii {
@@ -169,7 +169,7 @@ pub(super) fn choose(
 }
 
 /// Readings in words, each with the options in which it differs from the others.
-fn list(fits: &[Reading]) -> Vec<String> {
+fn list(fits: &[FileReading]) -> Vec<String> {
     let words: Vec<_> = fits.iter().map(|r| r.encoding.options().words()).collect();
     fits.iter()
         .zip(&words)
@@ -184,7 +184,7 @@ fn list(fits: &[Reading]) -> Vec<String> {
         .collect()
 }
 
-fn zones_text(reading: &Reading) -> String {
+fn zones_text(reading: &FileReading) -> String {
     let dimension = reading.encoding.dimension.count();
     let dims: Vec<String> = reading.dims().take(3).map(|d| super::reading::dims_text(&d, dimension)).collect();
     let n = reading.zones.len();
@@ -199,9 +199,9 @@ pub(super) fn file_name(path: &Path) -> String {
 pub(super) fn nothing_fits(
     source: &dyn ByteSource,
     path: &Path,
-    asked: Asked<'_>,
+    asked: ReadRequest<'_>,
     not: &[Why],
-    progress: ascii::Progress<'_>,
+    progress: ascii::ConversionProgress<'_>,
 ) -> FieldError {
     let what = match asked.kind {
         Kind::Grid => "a PLOT3D grid",
@@ -256,13 +256,13 @@ pub(super) fn nothing_fits(
 fn what_else(
     source: &dyn ByteSource,
     path: &Path,
-    asked: Asked<'_>,
-    progress: ascii::Progress<'_>,
+    asked: ReadRequest<'_>,
+    progress: ascii::ConversionProgress<'_>,
 ) -> Result<Option<String>, FieldError> {
     let free = Plot3dOptions::default();
-    let Asked { kind, options, expected } = asked;
+    let ReadRequest { kind, options, expected } = asked;
     let mut try_as = |kind: Kind, options: &Plot3dOptions, expected: Option<&Expected>| {
-        match candidates(source, path, Asked { kind, options, expected }, progress) {
+        match candidates(source, path, ReadRequest { kind, options, expected }, progress) {
             Ok((fits, _)) => Ok(fits.into_iter().next()),
             Err(FieldError::Interrupted) => Err(FieldError::Interrupted),
             // What the file is not is being said already; what is wrong with a guess is nothing that anybody asked for.

@@ -1,14 +1,14 @@
 //! Where the payload of one zone lies in its file: one piece, equal pieces at equal distances (planes, the sub-records of
 //! a split record), or a list. Memory is bounded: a zone has at most [`MAX_PIECES`] irregular pieces.
 
-use crate::held;
+use crate::heap_size;
 
 /// More irregular pieces than this are refused: 65,536 sub-records of 2 GiB are 128 TiB.
 pub(super) const MAX_PIECES: u64 = 1 << 16;
 
 /// A contiguous run of bytes in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ByteRun {
     /// First byte in the file.
     pub offset: u64,
     /// Number of bytes, never 0.
@@ -16,9 +16,9 @@ pub struct Run {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
+struct LogicalRun {
     logical: u64,
-    run: Run,
+    run: ByteRun,
 }
 
 /// Maps offsets within a payload to offsets within the file.
@@ -26,11 +26,11 @@ struct Piece {
 pub struct Spans {
     /// Payload length.
     total: u64,
-    shape: Shape,
+    shape: SpanLayout,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Shape {
+enum SpanLayout {
     Empty,
     /// Piece n starts at `offset + n * stride` and has `piece` bytes, the last one what is left of `total`.
     Regular {
@@ -38,20 +38,20 @@ enum Shape {
         piece: u64,
         stride: u64,
     },
-    List(Vec<Piece>),
+    List(Vec<LogicalRun>),
 }
 
 impl Spans {
     /// Nothing yet.
     pub(super) const fn new() -> Self {
-        Self { total: 0, shape: Shape::Empty }
+        Self { total: 0, shape: SpanLayout::Empty }
     }
 
     /// Bytes on the heap.
     pub(crate) fn held(&self) -> u64 {
         match &self.shape {
-            Shape::Empty | Shape::Regular { .. } => 0,
-            Shape::List(list) => held::list(list),
+            SpanLayout::Empty | SpanLayout::Regular { .. } => 0,
+            SpanLayout::List(list) => heap_size::list(list),
         }
     }
 
@@ -72,8 +72,8 @@ impl Spans {
         }
         let total = self.total;
         match &mut self.shape {
-            Shape::Empty => self.shape = Shape::Regular { offset, piece: len, stride: len },
-            Shape::Regular { offset: first, piece, stride } => {
+            SpanLayout::Empty => self.shape = SpanLayout::Regular { offset, piece: len, stride: len },
+            SpanLayout::Regular { offset: first, piece, stride } => {
                 let count = total.div_ceil(*piece);
                 if count == 1 && offset == *first + total {
                     // Contiguous (planes of a plain binary file): one longer piece.
@@ -86,21 +86,21 @@ impl Spans {
                         return false;
                     }
                     let (first, piece, stride) = (*first, *piece, *stride);
-                    let mut list: Vec<Piece> = (0..count)
-                        .map(|n| Piece {
+                    let mut list: Vec<LogicalRun> = (0..count)
+                        .map(|n| LogicalRun {
                             logical: n * piece,
-                            run: Run { offset: first + n * stride, len: piece.min(total - n * piece) },
+                            run: ByteRun { offset: first + n * stride, len: piece.min(total - n * piece) },
                         })
                         .collect();
-                    list.push(Piece { logical: total, run: Run { offset, len } });
-                    self.shape = Shape::List(list);
+                    list.push(LogicalRun { logical: total, run: ByteRun { offset, len } });
+                    self.shape = SpanLayout::List(list);
                 }
             }
-            Shape::List(list) => {
+            SpanLayout::List(list) => {
                 if list.len() as u64 >= MAX_PIECES {
                     return false;
                 }
-                list.push(Piece { logical: total, run: Run { offset, len } });
+                list.push(LogicalRun { logical: total, run: ByteRun { offset, len } });
             }
         }
         self.total += len;
@@ -110,31 +110,31 @@ impl Spans {
     /// `(offset, piece, stride)` where the payload is one piece or equal pieces at equal distances.
     pub(super) fn regular(&self) -> Option<(u64, u64, u64)> {
         match self.shape {
-            Shape::Regular { offset, piece, stride } => Some((offset, piece, stride)),
+            SpanLayout::Regular { offset, piece, stride } => Some((offset, piece, stride)),
             _ => None,
         }
     }
 
     /// Calls `each` with the runs of the file that hold bytes `logical .. logical + len` of the payload, in order. What
     /// lies past the payload's end is left out; callers stay inside it.
-    pub fn runs(&self, mut logical: u64, len: u64, each: &mut dyn FnMut(Run)) {
+    pub fn runs(&self, mut logical: u64, len: u64, each: &mut dyn FnMut(ByteRun)) {
         let end = logical.saturating_add(len).min(self.total);
         match &self.shape {
-            Shape::Empty => {}
-            Shape::Regular { offset, piece, stride } => {
+            SpanLayout::Empty => {}
+            SpanLayout::Regular { offset, piece, stride } => {
                 while logical < end {
                     let (n, within) = (logical / piece, logical % piece);
                     let take = (piece - within).min(end - logical);
-                    each(Run { offset: offset + n * stride + within, len: take });
+                    each(ByteRun { offset: offset + n * stride + within, len: take });
                     logical += take;
                 }
             }
-            Shape::List(list) => {
+            SpanLayout::List(list) => {
                 let mut n = list.partition_point(|p| p.logical + p.run.len <= logical);
                 while let (Some(p), true) = (list.get(n), logical < end) {
                     let within = logical - p.logical;
                     let take = (p.run.len - within).min(end - logical);
-                    each(Run { offset: p.run.offset + within, len: take });
+                    each(ByteRun { offset: p.run.offset + within, len: take });
                     logical += take;
                     n += 1;
                 }

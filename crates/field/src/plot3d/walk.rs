@@ -36,7 +36,7 @@ impl From<io::Error> for Stop {
 }
 
 /// Walks the sections of a file: records in Fortran, plain runs of bytes in a binary file.
-pub(super) struct Walk<'a> {
+pub(super) struct SectionWalk<'a> {
     pub source: &'a dyn ByteSource,
     pub encoding: Encoding,
     /// Length of the file.
@@ -47,7 +47,7 @@ pub(super) struct Walk<'a> {
     pub rank: u32,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SectionWalk<'a> {
     pub fn new(source: &'a dyn ByteSource, encoding: Encoding) -> Self {
         Self { source, encoding, size: source.size(), pos: 0, rank: 0 }
     }

@@ -10,7 +10,7 @@ pub const MAX_SUBRECORD: u64 = 2_147_483_639;
 
 /// What is written and how.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
+pub struct WriteSpec {
     /// Grid, q or function file.
     pub kind: Kind,
     /// Records, plain or text.
@@ -43,7 +43,7 @@ pub struct Spec {
     pub max_subrecord: u64,
 }
 
-impl Spec {
+impl WriteSpec {
     /// Little-endian Fortran records with a zone count, double precision, 3-D, no iblank, WHOLE.
     pub fn new(kind: Kind, dims: Vec<[usize; 3]>) -> Self {
         Self {
@@ -96,7 +96,7 @@ pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
 ///
 /// # Errors
 /// What `out` says.
-pub fn write(out: &mut dyn Write, spec: &Spec, plane: Plane<'_>) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, spec: &WriteSpec, plane: Plane<'_>) -> io::Result<()> {
     let mut w = Marked { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
     let word = |n: usize| i32::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     if spec.zones == ZoneCount::Multi {
@@ -133,7 +133,7 @@ pub fn write(out: &mut dyn Write, spec: &Spec, plane: Plane<'_>) -> io::Result<(
 /// Record marks around what is written.
 struct Marked<'a> {
     out: io::BufWriter<&'a mut dyn Write>,
-    spec: &'a Spec,
+    spec: &'a WriteSpec,
     /// Bytes of the record that are in no sub-record yet.
     left: u64,
     /// Length of the sub-record under way.

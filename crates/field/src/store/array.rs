@@ -5,12 +5,12 @@ use super::layout::{name_checksum, ArrayLayout, ShardForm, ABSENT, ENTRY_BYTES, 
 use crate::interleave::interleave;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
-use pager::map::{Located, PageMap, Segment, Target};
+use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use std::path::Path;
 use std::sync::Arc;
 
 /// What an array's two page maps share.
-pub(super) struct Files {
+pub(super) struct ArrayFiles {
     /// The store.
     pub root: Arc<Path>,
     /// Shape, pages, shards.
@@ -19,7 +19,7 @@ pub(super) struct Files {
     pub sources: Vec<SourceId>,
 }
 
-impl Files {
+impl ArrayFiles {
     fn source(&self, step: u32, shard: u64) -> Option<SourceId> {
         let count = self.layout.grid.count();
         if shard >= count {
@@ -49,7 +49,7 @@ const BESIDE: usize = CRC_BYTES + NAME_BYTES;
 /// The shard indexes of one array: page number is shard number. A page is its entries, offset and length of each slot
 /// as native 64-bit words.
 pub struct ShardIndex {
-    pub(super) files: Arc<Files>,
+    pub(super) files: Arc<ArrayFiles>,
     pub(super) name: String,
 }
 
@@ -72,8 +72,8 @@ impl PageMap for ShardIndex {
         };
         let bytes = self.page_bytes(page);
         let segments = vec![
-            Segment { source, offset: 0, len: bytes, to: Target::Frame(0) },
-            Segment { source, offset: bytes as u64, len: BESIDE, to: Target::Encoded(0) },
+            Extent { source, offset: 0, len: bytes, to: ExtentTarget::Frame(0) },
+            Extent { source, offset: bytes as u64, len: BESIDE, to: ExtentTarget::Encoded(0) },
         ];
         Located::Extents { segments, encoded_len: BESIDE, scratch_len: 0 }
     }
@@ -169,7 +169,7 @@ pub(super) fn words(entry: &[u8], word: fn([u8; 8]) -> u64) -> (u64, u64) {
 
 /// The pages of one array.
 pub struct StoreArray {
-    pub(super) files: Arc<Files>,
+    pub(super) files: Arc<ArrayFiles>,
     /// The array's [`ShardIndex`].
     pub(super) index: ArrayId,
 }
@@ -223,18 +223,18 @@ impl PageMap for StoreArray {
             Codec::None if layout.components() == 1 => {
                 let body = len - CRC_BYTES;
                 let segments = vec![
-                    Segment { source, offset, len: body, to: Target::Frame(0) },
-                    Segment { source, offset: offset + body as u64, len: CRC_BYTES, to: Target::Encoded(0) },
+                    Extent { source, offset, len: body, to: ExtentTarget::Frame(0) },
+                    Extent { source, offset: offset + body as u64, len: CRC_BYTES, to: ExtentTarget::Encoded(0) },
                 ];
                 Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0 }
             }
             Codec::None => {
                 // Not into the frame: there the components of a point stand together.
-                let segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
+                let segments = vec![Extent { source, offset, len, to: ExtentTarget::Encoded(0) }];
                 Located::Extents { segments, encoded_len: len, scratch_len: 0 }
             }
             Codec::Zstd { .. } | Codec::Lz4 => {
-                let segments = vec![Segment { source, offset, len, to: Target::Encoded(0) }];
+                let segments = vec![Extent { source, offset, len, to: ExtentTarget::Encoded(0) }];
                 let scratch_len = if layout.components() > 1 { page_bytes } else { 0 };
                 Located::Extents { segments, encoded_len: len, scratch_len }
             }

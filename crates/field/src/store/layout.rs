@@ -6,9 +6,9 @@ use super::time::TimeAxis;
 use crate::boxes;
 use crate::catalog::{ArrayInfo, Catalog, DType, Role};
 use crate::error::FieldError;
-use crate::held;
+use crate::heap_size;
 use crate::paging::{choose, Layout, Paging};
-use crate::taken::Taken;
+use crate::unique_names::Taken;
 use serde_json::{json, Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -208,13 +208,14 @@ impl ArrayLayout {
     /// Bytes on the heap, with its part of what it shares with others.
     pub(crate) fn held(&self) -> u64 {
         let about = &self.about;
-        let shared = held::shared::<About>() + held::texts(&about.names) + held::object(&about.attributes);
+        let shared =
+            heap_size::shared::<About>() + heap_size::texts(&about.names) + heap_size::object(&about.attributes);
         self.held_by_copy() + shared.div_ceil(Arc::strong_count(about) as u64)
     }
 
     /// Bytes on the heap that each copy has for itself.
     pub(crate) fn held_by_copy(&self) -> u64 {
-        held::text(&self.path) + held::list(&self.lead)
+        heap_size::text(&self.path) + heap_size::list(&self.lead)
     }
 
     /// Components of a page: the product of `lead`.

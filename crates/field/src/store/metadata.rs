@@ -71,10 +71,10 @@ impl Root {
     /// The document. It is written item by item: with trees of values for it and for `info`, a
     /// conversion of 4,000 zones took 173 MB of private memory in the place of 92.
     pub fn document(&self) -> Vec<u8> {
-        seal(&Document {
+        seal(&RootDocument {
             zarr_format: 3,
             node_type: "group",
-            attributes: Attributes { farfield: Own(self), conventions: "CF-1.11" },
+            attributes: Attributes { farfield: FarfieldAttributes(self), conventions: "CF-1.11" },
         })
     }
 
@@ -136,7 +136,7 @@ impl Root {
 
 /// What is written of a root.
 #[derive(Serialize)]
-struct Document<'a> {
+struct RootDocument<'a> {
     zarr_format: u8,
     node_type: &'static str,
     attributes: Attributes<'a>,
@@ -144,15 +144,15 @@ struct Document<'a> {
 
 #[derive(Serialize)]
 struct Attributes<'a> {
-    farfield: Own<'a>,
+    farfield: FarfieldAttributes<'a>,
     #[serde(rename = "Conventions")]
     conventions: &'static str,
 }
 
 /// What stands under the `farfield` key.
-struct Own<'a>(&'a Root);
+struct FarfieldAttributes<'a>(&'a Root);
 
-impl Serialize for Own<'_> {
+impl Serialize for FarfieldAttributes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let root = self.0;
         let mut map = serializer.serialize_map(None)?;

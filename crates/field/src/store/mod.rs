@@ -32,14 +32,14 @@ pub use array::{check_index, ShardIndex, StoreArray};
 pub use codec::check_crc;
 pub use rows::StoreRows;
 pub use time::TimeAxis;
-pub use validate::{Buffers, Checked, Problem, ShardId, ShardSeal, Sharded, Validation};
+pub use validate::{Buffers, Problem, ShardId, ShardSeal, Sharded, StoreCheck, Validation};
 
 use crate::catalog::Catalog;
 use crate::error::FieldError;
-use crate::held;
+use crate::heap_size;
 use crate::paging::Paging;
 use crate::series::Sources;
-use array::Files;
+use array::ArrayFiles;
 use layout::{all_arrays, documents, lay_out, ArrayLayout, ZoneLayout};
 use metadata::{Root, MAX_ROOT_BYTES};
 use pager::error::PageError;
@@ -183,22 +183,25 @@ impl Store {
     pub(crate) fn held(&self) -> u64 {
         let r = &self.root;
         let zone = |z: &ZoneLayout| {
-            let own = held::text(&z.path) + held::list(&z.arrays) + held::list(&z.boxes) + held::list(&z.ranges);
+            let own = heap_size::text(&z.path)
+                + heap_size::list(&z.arrays)
+                + heap_size::list(&z.boxes)
+                + heap_size::list(&z.ranges);
             let own = own + z.time.as_ref().map_or(0, TimeAxis::held);
-            own + z.ranges.iter().map(held::list).sum::<u64>()
+            own + z.ranges.iter().map(heap_size::list).sum::<u64>()
         };
-        let zones = held::list(&self.zones) + self.zones.iter().map(zone).sum::<u64>();
+        let zones = heap_size::list(&self.zones) + self.zones.iter().map(zone).sum::<u64>();
         let layouts: u64 = all_arrays(&self.zones, true).map(ArrayLayout::held).sum();
-        let lists = held::list(&r.pages)
-            + held::list(&r.steps)
-            + held::list(&r.documents)
-            + held::list(&r.seals)
-            + held::list(&r.uniform)
+        let lists = heap_size::list(&r.pages)
+            + heap_size::list(&r.steps)
+            + heap_size::list(&r.documents)
+            + heap_size::list(&r.seals)
+            + heap_size::list(&r.uniform)
             + r.sources.as_ref().map_or(0, Sources::held);
-        let steps: u64 = r.steps.iter().map(held::list).sum();
-        held::catalog(&self.catalog)
-            + held::catalog(&r.catalog)
-            + held::text(&self.origin)
+        let steps: u64 = r.steps.iter().map(heap_size::list).sum();
+        heap_size::catalog(&self.catalog)
+            + heap_size::catalog(&r.catalog)
+            + heap_size::text(&self.origin)
             + zones
             + layouts
             + lists
@@ -211,11 +214,15 @@ impl Store {
         let of = |a: &ArrayLayout| {
             // Its name, the path of each of its files, and what stands for them.
             let path = a.path.len() + "/c.".len() + 4 * 20;
-            let file = held::grown::<u8>(folder + path) + held::shared::<[usize; 8]>() + held::grown::<[usize; 2]>(1);
-            let maps = held::shared::<Files>() + held::shared::<ShardIndex>() + held::shared::<StoreArray>();
-            let names = held::grown::<u8>(a.path.len() + "/index".len());
+            let file = heap_size::grown::<u8>(folder + path)
+                + heap_size::shared::<[usize; 8]>()
+                + heap_size::grown::<[usize; 2]>(1);
+            let maps = heap_size::shared::<ArrayFiles>()
+                + heap_size::shared::<ShardIndex>()
+                + heap_size::shared::<StoreArray>();
+            let names = heap_size::grown::<u8>(a.path.len() + "/index".len());
             let files = a.shard_count().saturating_mul(file + 2 * size_of::<SourceId>() as u64);
-            files + maps + names + a.held_by_copy() + 2 * held::grown::<[usize; 2]>(1)
+            files + maps + names + a.held_by_copy() + 2 * heap_size::grown::<[usize; 2]>(1)
         };
         self.arrays().map(of).fold(0, u64::saturating_add)
     }
@@ -244,7 +251,7 @@ fn add_array(pager: &mut dyn Register, root: &Arc<Path>, layout: &ArrayLayout) -
     for step in 0..layout.steps {
         sources.extend((0..shards).map(|s| pager.add_file(&root.join(layout.shard_path(step, s)))));
     }
-    let files = Arc::new(Files { root: root.clone(), layout: layout.clone(), sources });
+    let files = Arc::new(ArrayFiles { root: root.clone(), layout: layout.clone(), sources });
     let name = format!("{}/index", layout.path);
     let index = pager.add_array(Arc::new(ShardIndex { files: files.clone(), name }));
     pager.add_array(Arc::new(StoreArray { files, index }))

@@ -3,7 +3,7 @@
 use super::array::check_index;
 use super::layout::{ArrayLayout, ENTRY_BYTES};
 use super::Store;
-use crate::catalog::{Rows, Tally};
+use crate::catalog::{ReadCounter, RowReader};
 use crate::error::FieldError;
 use pager::error::{PageError, PageErrorKind};
 use std::collections::HashMap;
@@ -22,12 +22,12 @@ pub struct StoreRows {
     root: PathBuf,
     layout: ArrayLayout,
     keep: usize,
-    kept: Mutex<Kept>,
-    tally: Tally,
+    kept: Mutex<RowCache>,
+    tally: ReadCounter,
 }
 
 #[derive(Default)]
-struct Kept {
+struct RowCache {
     clock: u64,
     bytes: usize,
     pages: HashMap<(usize, u64), (u64, Vec<u8>)>,
@@ -74,7 +74,7 @@ impl StoreRows {
             layout: layout.clone(),
             keep,
             kept: Mutex::default(),
-            tally: Tally::default(),
+            tally: ReadCounter::default(),
         })
     }
 
@@ -84,7 +84,7 @@ impl StoreRows {
     }
 
     /// Makes sure that a page is kept and answers it.
-    fn page<'a>(&self, kept: &'a mut Kept, step: usize, at: [usize; 3]) -> Result<&'a [u8], FieldError> {
+    fn page<'a>(&self, kept: &'a mut RowCache, step: usize, at: [usize; 3]) -> Result<&'a [u8], FieldError> {
         let layout = &self.layout;
         let key = (step, layout.grid.paging.number(at));
         kept.clock += 1;
@@ -126,7 +126,7 @@ impl StoreRows {
         }
     }
 
-    fn shard<'a>(&self, kept: &'a mut Kept, step: usize, number: u64) -> Result<&'a Shard, FieldError> {
+    fn shard<'a>(&self, kept: &'a mut RowCache, step: usize, number: u64) -> Result<&'a Shard, FieldError> {
         let key = (step, number);
         let clock = kept.clock;
         if !kept.shards.contains_key(&key) {
@@ -160,7 +160,7 @@ impl StoreRows {
     }
 }
 
-impl Rows for StoreRows {
+impl RowReader for StoreRows {
     fn read_rows(&self, step: usize, c: usize, k: usize, j: Range<usize>, out: &mut [u8]) -> Result<(), FieldError> {
         let p = self.layout.grid.paging;
         let size = self.layout.dtype.size();
@@ -232,7 +232,7 @@ impl Rows for StoreRows {
         Ok(())
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &ReadCounter {
         &self.tally
     }
 }

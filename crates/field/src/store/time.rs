@@ -7,7 +7,7 @@
 
 use super::codec::CRC_BYTES;
 use crate::catalog::Catalog;
-use crate::held;
+use crate::heap_size;
 use serde_json::json;
 
 /// The coordinate of a zone.
@@ -28,7 +28,7 @@ impl TimeAxis {
 
     /// Bytes on the heap.
     pub(crate) fn held(&self) -> u64 {
-        held::list(&self.values) + held::text(&self.units)
+        heap_size::list(&self.values) + heap_size::text(&self.units)
     }
 
     /// Its `zarr.json` and its chunk, with their paths below the zone's group.

@@ -1,7 +1,7 @@
 //! Proves a store whole: every byte of every file is vouched for by a checksum, and there is no file too many or too few.
 //!
-//! A shard is checked by itself ([`Checked::check_shard`]), so whoever has threads can check several at once; what only all of
-//! them together show comes last ([`Checked::conclude`]). Stores of grids and of volumes are checked alike: [`Checked`] is what both
+//! A shard is checked by itself ([`StoreCheck::check_shard`]), so whoever has threads can check several at once; what only all of
+//! them together show comes last ([`StoreCheck::conclude`]). Stores of grids and of volumes are checked alike: [`StoreCheck`] is what both
 //! say of themselves.
 
 use super::array::{check_index, words};
@@ -141,7 +141,7 @@ impl Sharded for &ArrayLayout {
 }
 
 /// A store as it is checked.
-pub struct Checked<'s> {
+pub struct StoreCheck<'s> {
     /// Its folder.
     pub(crate) path: &'s Path,
     /// Its arrays, in the order of their seals.
@@ -156,7 +156,7 @@ pub struct Checked<'s> {
 
 impl Store {
     /// This store as it is checked.
-    pub fn checked(&self) -> Checked<'_> {
+    pub fn checked(&self) -> StoreCheck<'_> {
         let mut uniform = HashMap::new();
         let mut first = 0;
         for (zone, of_zone) in self.zones.iter().zip(&self.root.uniform) {
@@ -167,11 +167,11 @@ impl Store {
         }
         let arrays: Vec<Box<dyn Sharded + '_>> = self.arrays().map(|a| Box::new(a) as _).collect();
         let documents = documents(&self.zones, self.root.data).map(|(name, _)| name).collect();
-        Checked { path: &self.path, arrays, uniform, seals: &self.root.seals, documents }
+        StoreCheck { path: &self.path, arrays, uniform, seals: &self.root.seals, documents }
     }
 }
 
-impl Checked<'_> {
+impl StoreCheck<'_> {
     /// Its arrays.
     pub fn arrays(&self) -> impl Iterator<Item = &dyn Sharded> {
         self.arrays.iter().map(|a| &**a)

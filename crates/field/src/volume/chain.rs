@@ -72,7 +72,7 @@ impl Step {
 
 /// Where the bytes of a chunk are while it is decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum ChunkBytes {
     /// Among the encoded ones.
     Encoded(Range<usize>),
     /// In the scratch buffer.
@@ -241,15 +241,20 @@ impl Chain {
 
     /// Decodes a chunk. Its bytes are in `out`, which has the length of a chunk, where a step put them there, or still somewhere
     /// else: as the answer says. Nothing is written but `scratch` and `out`.
-    pub(super) fn decode(&self, encoded: &[u8], scratch: &mut [u8], out: &mut [u8]) -> Result<At, PageErrorKind> {
+    pub(super) fn decode(
+        &self,
+        encoded: &[u8],
+        scratch: &mut [u8],
+        out: &mut [u8],
+    ) -> Result<ChunkBytes, PageErrorKind> {
         let [first, second, third] = self.buffers;
         let (Some(scratch), true) = (scratch.get_mut(..first + second + third), out.len() == self.chunk_bytes) else {
             return Err(PageErrorKind::Decode("no room to decode in".into()));
         };
-        let mut at = At::Encoded(0..encoded.len());
+        let mut at = ChunkBytes::Encoded(0..encoded.len());
         let (mut turn, last) = (0, self.last_move());
         for (n, step) in self.steps.iter().enumerate() {
-            let moves = step.moves() || matches!((step, &at), (Step::Sum { .. }, At::Encoded(_)));
+            let moves = step.moves() || matches!((step, &at), (Step::Sum { .. }, ChunkBytes::Encoded(_)));
             if !moves {
                 at = self.stay(step, encoded, scratch, out, at)?;
                 continue;
@@ -257,24 +262,24 @@ impl Chain {
             let (between, spare) = scratch.split_at_mut(first + second);
             let (a, b) = between.split_at_mut(first);
             let (from, to): (&[u8], &mut [u8]) = match (&at, Some(n) == last, turn) {
-                (At::Encoded(r), true, _) => (&encoded[r.clone()], &mut *out),
-                (At::Encoded(r), false, 0) => (&encoded[r.clone()], a),
-                (At::Encoded(r), false, _) => (&encoded[r.clone()], b),
+                (ChunkBytes::Encoded(r), true, _) => (&encoded[r.clone()], &mut *out),
+                (ChunkBytes::Encoded(r), false, 0) => (&encoded[r.clone()], a),
+                (ChunkBytes::Encoded(r), false, _) => (&encoded[r.clone()], b),
                 // What is in scratch is in the buffer whose turn was before.
-                (At::Scratch(r), true, 0) => (&b[r.start - first..r.end - first], &mut *out),
-                (At::Scratch(r), true, _) => (&a[r.clone()], &mut *out),
-                (At::Scratch(r), false, 0) => (&b[r.start - first..r.end - first], a),
-                (At::Scratch(r), false, _) => (&a[r.clone()], b),
-                (At::Out(_), ..) => return Err(PageErrorKind::Decode("steps in an impossible order".into())),
+                (ChunkBytes::Scratch(r), true, 0) => (&b[r.start - first..r.end - first], &mut *out),
+                (ChunkBytes::Scratch(r), true, _) => (&a[r.clone()], &mut *out),
+                (ChunkBytes::Scratch(r), false, 0) => (&b[r.start - first..r.end - first], a),
+                (ChunkBytes::Scratch(r), false, _) => (&a[r.clone()], b),
+                (ChunkBytes::Out(_), ..) => return Err(PageErrorKind::Decode("steps in an impossible order".into())),
             };
             let room = to.len().min(self.after[n]);
             let len = self.one(step, from, &mut to[..room], spare)?;
             at = if Some(n) == last {
-                At::Out(len)
+                ChunkBytes::Out(len)
             } else {
                 let begin = if turn == 0 { 0 } else { first };
                 turn ^= 1;
-                At::Scratch(begin..begin + len)
+                ChunkBytes::Scratch(begin..begin + len)
             };
         }
         Ok(at)
@@ -287,12 +292,12 @@ impl Chain {
         encoded: &[u8],
         scratch: &mut [u8],
         out: &mut [u8],
-        at: At,
-    ) -> Result<At, PageErrorKind> {
+        at: ChunkBytes,
+    ) -> Result<ChunkBytes, PageErrorKind> {
         let bytes: &[u8] = match &at {
-            At::Encoded(r) => &encoded[r.clone()],
-            At::Scratch(r) => &scratch[r.clone()],
-            At::Out(n) => &out[..*n],
+            ChunkBytes::Encoded(r) => &encoded[r.clone()],
+            ChunkBytes::Scratch(r) => &scratch[r.clone()],
+            ChunkBytes::Out(n) => &out[..*n],
         };
         match step {
             Step::Crc32c | Step::Fletcher32 => {
@@ -311,16 +316,16 @@ impl Chain {
                     }
                 }
                 Ok(match at {
-                    At::Encoded(r) => At::Encoded(r.start..r.end - SUM_BYTES),
-                    At::Scratch(r) => At::Scratch(r.start..r.end - SUM_BYTES),
-                    At::Out(n) => At::Out(n - SUM_BYTES),
+                    ChunkBytes::Encoded(r) => ChunkBytes::Encoded(r.start..r.end - SUM_BYTES),
+                    ChunkBytes::Scratch(r) => ChunkBytes::Scratch(r.start..r.end - SUM_BYTES),
+                    ChunkBytes::Out(n) => ChunkBytes::Out(n - SUM_BYTES),
                 })
             }
             Step::Sum { what, row, stride } => {
                 let bytes = match &at {
-                    At::Scratch(r) => &mut scratch[r.clone()],
-                    At::Out(n) => &mut out[..*n],
-                    At::Encoded(_) => return Err(PageErrorKind::Decode("steps in an impossible order".into())),
+                    ChunkBytes::Scratch(r) => &mut scratch[r.clone()],
+                    ChunkBytes::Out(n) => &mut out[..*n],
+                    ChunkBytes::Encoded(_) => return Err(PageErrorKind::Decode("steps in an impossible order".into())),
                 };
                 self.sum(*what, *row, *stride, bytes);
                 Ok(at)

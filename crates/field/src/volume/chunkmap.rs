@@ -1,16 +1,16 @@
 //! Pages that are chunks: read whole, decoded, and put into their frame.
 
-use super::chain::{At, Chain};
-use super::place::{Chunks, Entry};
+use super::chain::{Chain, ChunkBytes};
+use super::chunk_location::{ChunkExtent, Chunks};
 use super::ranges::write_ranges;
+use super::scatter::{frame_strides, put_fill, repeat, spread, swap_all, Box4, Elements};
 use super::shape::{C, T, X, Y, Z};
-use super::spread::{frame_strides, put_fill, repeat, spread, swap_all, Box4, Elements};
 use super::voxel::{Brick, Voxel};
 use crate::translate::Translation;
 use crate::with_voxel;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{PageId, SourceId};
-use pager::map::{Located, PageMap, Segment, Target};
+use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use pager::source::told::TOLD_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const NEVER: u64 = 1 << 62;
 
 /// What the page maps of a volume have in common.
 #[derive(Clone)]
-pub(super) struct Common {
+pub(super) struct VolumeMapParts {
     pub(super) name: String,
     pub(super) chunks: Arc<Chunks>,
     pub(super) brick: Brick,
@@ -35,7 +35,7 @@ pub(super) struct Common {
     pub(super) fills: Arc<AtomicU64>,
 }
 
-impl Common {
+impl VolumeMapParts {
     pub(super) fn page_bytes(&self) -> usize {
         if self.ranges {
             self.brick.bytes()
@@ -117,7 +117,7 @@ fn is_number<T: Voxel>(x: T) -> bool {
 
 /// See the module. A page is a box of whole chunks; most often one.
 pub(super) struct ChunkMap {
-    pub(super) common: Common,
+    pub(super) common: VolumeMapParts,
     pub(super) chain: Chain,
     /// The source of numbers that are told, where pages are of several chunks.
     pub(super) told: Option<SourceId>,
@@ -125,7 +125,7 @@ pub(super) struct ChunkMap {
 
 /// A chunk of a page.
 #[derive(Copy, Clone, Debug)]
-struct Part {
+struct ChunkPart {
     /// Its place in the grid of chunks.
     at: [u64; 5],
     /// Where its voxels go.
@@ -136,7 +136,7 @@ struct Part {
 
 impl ChunkMap {
     /// The chunks of a page.
-    fn parts(&self, page: PageId) -> Vec<Part> {
+    fn parts(&self, page: PageId) -> Vec<ChunkPart> {
         let c = &self.common;
         let shape = &c.chunks.shape;
         let (first, inside) = c.translation.extent(page.page);
@@ -157,7 +157,7 @@ impl ChunkMap {
                         let at = [x, y, z, cc, step];
                         let low = |d: usize| (at[d] * chunk[d] - u64::from(first[d])) as usize;
                         let size = |d: usize| chunk[d].min(shape.shape[d] - at[d] * chunk[d]) as usize;
-                        parts.push(Part {
+                        parts.push(ChunkPart {
                             at,
                             to: Box4 {
                                 low: [low(X), low(Y), low(Z), (components.start - c0) as usize],
@@ -192,7 +192,7 @@ impl ChunkMap {
     fn one(
         &self,
         page: PageId,
-        part: &Part,
+        part: &ChunkPart,
         encoded: &[u8],
         scratch: &mut [u8],
         frame: &mut [u8],
@@ -212,12 +212,12 @@ impl ChunkMap {
             let voxels = &mut frame[..c.brick.voxel_bytes()];
             let at = self.chain.decode(encoded, &mut scratch[..between], voxels)?;
             match at {
-                At::Out(n) => whole(n)?,
-                At::Encoded(r) => {
+                ChunkBytes::Out(n) => whole(n)?,
+                ChunkBytes::Encoded(r) => {
                     whole(r.len())?;
                     voxels[..r.len()].copy_from_slice(&encoded[r]);
                 }
-                At::Scratch(r) => {
+                ChunkBytes::Scratch(r) => {
                     whole(r.len())?;
                     voxels[..r.len()].copy_from_slice(&scratch[r]);
                 }
@@ -231,9 +231,9 @@ impl ChunkMap {
         let (between, rest) = scratch.split_at_mut_checked(between).ok_or_else(room)?;
         let out = rest.get_mut(..chunk_bytes).ok_or_else(room)?;
         let bytes = match self.chain.decode(encoded, between, out)? {
-            At::Out(n) => &out[..n],
-            At::Encoded(r) => &encoded[r],
-            At::Scratch(r) => &between[r],
+            ChunkBytes::Out(n) => &out[..n],
+            ChunkBytes::Encoded(r) => &encoded[r],
+            ChunkBytes::Scratch(r) => &between[r],
         };
         whole(bytes.len())?;
         let (_, step) = c.chunk_step(page.step);
@@ -269,20 +269,21 @@ impl PageMap for ChunkMap {
         }
         let parts = self.parts(page);
         let most = self.chain.most_encoded();
-        let failed = |part: &Part, kind| Located::Failed(PageError::new(c.chunks.describe(&c.name, part.at), kind));
+        let failed =
+            |part: &ChunkPart, kind| Located::Failed(PageError::new(c.chunks.describe(&c.name, part.at), kind));
         let mut entries = Vec::with_capacity(parts.len());
         for part in &parts {
             match c.chunks.entry(part.at, index) {
-                Entry::At { len, .. } if len > most => {
+                ChunkExtent::At { len, .. } if len > most => {
                     let m = format!("{len} bytes for a chunk of {}", c.chunks.shape.chunk_bytes());
                     return failed(part, PageErrorKind::Decode(m));
                 }
-                Entry::At { len: 0, .. } => return failed(part, PageErrorKind::Decode("it is empty".into())),
-                Entry::At { offset, len } => entries.push(Some((offset, len))),
-                Entry::Absent if c.fill.is_some() => entries.push(None),
-                Entry::Absent => return failed(part, PageErrorKind::Missing),
-                Entry::Need(other) => return Located::Need(other),
-                Entry::Failed(kind) => return failed(part, kind),
+                ChunkExtent::At { len: 0, .. } => return failed(part, PageErrorKind::Decode("it is empty".into())),
+                ChunkExtent::At { offset, len } => entries.push(Some((offset, len))),
+                ChunkExtent::Absent if c.fill.is_some() => entries.push(None),
+                ChunkExtent::Absent => return failed(part, PageErrorKind::Missing),
+                ChunkExtent::Need(other) => return Located::Need(other),
+                ChunkExtent::Failed(kind) => return failed(part, kind),
             }
         }
         let absent = entries.iter().filter(|e| e.is_none()).count();
@@ -295,7 +296,7 @@ impl PageMap for ChunkMap {
             // As it lies, straight into the frame.
             let len = *len as usize;
             if len == c.brick.voxel_bytes() {
-                let segments = vec![Segment { source, offset: *offset, len, to: Target::Frame(0) }];
+                let segments = vec![Extent { source, offset: *offset, len, to: ExtentTarget::Frame(0) }];
                 return Located::Extents { segments, encoded_len: 0, scratch_len: 0 };
             }
         }
@@ -304,12 +305,12 @@ impl PageMap for ChunkMap {
         if let (Some(told), true) = (self.told, parts.len() > 1) {
             for entry in &entries {
                 let offset = entry.map_or(NEVER, |(_, len)| len);
-                segments.push(Segment { source: told, offset, len: TOLD_BYTES, to: Target::Encoded(at) });
+                segments.push(Extent { source: told, offset, len: TOLD_BYTES, to: ExtentTarget::Encoded(at) });
                 at += TOLD_BYTES;
             }
         }
         for (offset, len) in entries.into_iter().flatten() {
-            segments.push(Segment { source, offset, len: len as usize, to: Target::Encoded(at) });
+            segments.push(Extent { source, offset, len: len as usize, to: ExtentTarget::Encoded(at) });
             at = at.saturating_add(len as usize);
         }
         Located::Extents { segments, encoded_len: at, scratch_len: self.scratch(self.direct()) }

@@ -1,8 +1,8 @@
 //! What kernels know of a volume: its arrays of pages at each level, and where voxels lie in space.
 
-use super::nothing::Missing;
-use super::vacant::Vacant;
+use super::missing_values::Missing;
 use super::voxel::Brick;
+use super::written_pages::Vacant;
 use crate::translate::Translation;
 use pager::id::ArrayId;
 use std::sync::Arc;

@@ -1,25 +1,24 @@
 //! From what a reader says to arrays of pages.
 
 use super::chain::Chain;
-use super::chunkmap::{ChunkMap, Common};
+use super::chunk_location::{names, row, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
+use super::chunkmap::{ChunkMap, VolumeMapParts};
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
-use super::missing::ValuePages;
-use super::nothing::Missing;
-use super::pages::{chunk_box, row_box, row_group, LARGE};
-use super::place::{names, row, Abouts, Chunks, Place, ShardGrid, ShardIndexes, ENTRY};
+use super::masked_pages::ValuePages;
+use super::missing_values::Missing;
+use super::page_size::{chunk_box, row_box, row_group, LARGE};
 use super::rowmap::RowMap;
-use super::samples::{samples, InRows};
-use super::shape::{element, Shape, C, T, X, Y, Z};
+use super::shape::{element, ArrayShape, C, T, X, Y, Z};
 use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
-use super::store::{range_spec, Known, RangedArray};
-use super::vacant::Vacant;
+use super::store::{range_spec, RangeDocument, RangedArray};
+use super::strided::{samples, InRows};
 use super::voxel::Brick;
+use super::written_pages::Vacant;
 use crate::error::FieldError;
-use crate::held;
+use crate::heap_size;
 use crate::translate::Translation;
 use pager::id::{ArrayId, SourceId};
-use pager::source::told::Told;
-use pager::source::Source;
+use pager::source::{told::OffsetSource, Source};
 use pager::{Charge, Folder, PageMap, Pager};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,8 +28,7 @@ use std::sync::Arc;
 const ROW: u64 = 24;
 /// Voxels of a level at most along each axis.
 const MOST: u64 = 1 << 31;
-/// Names of files that are listed at most to know which chunks were never written: some tens of milliseconds on a disk. Of stores of more
-/// files each is looked at when it is wanted.
+/// Names of files that are listed at most to know which chunks were never written: some tens of milliseconds on a disk.
 const LISTED: usize = 1 << 16;
 /// Largest frame.
 const MOST_PAGE: u64 = 1 << 31;
@@ -96,9 +94,9 @@ impl Volume {
         wrap: &dyn Fn(Arc<dyn Source>) -> Arc<dyn Source>,
     ) -> Result<Self, FieldError> {
         let steps = u32::try_from(spec.times.len().max(1)).map_err(|_| wrong(&spec, "too many time steps"))?;
-        let mut kept: u64 = tables.iter().map(held::list).sum::<u64>() + spec_bytes(&spec);
+        let mut kept: u64 = tables.iter().map(heap_size::list).sum::<u64>() + spec_bytes(&spec);
         // Before the tables are looked at: they are there already, and what is refused goes again.
-        let charge = held::charge_volume(pager, kept)?;
+        let charge = heap_size::charge_volume(pager, kept)?;
         let mut opening = Opening {
             spec: &spec,
             tables: tables.into_iter().map(Arc::from).collect(),
@@ -128,7 +126,7 @@ impl Volume {
         let (fills, checked, file_bytes) = (opening.fills, opening.checked, opening.file_bytes);
         let pages_beside = opening.pages_beside;
         let mut charge = charge;
-        charge.grow(kept).map_err(held::too_small)?;
+        charge.grow(kept).map_err(heap_size::too_small)?;
         let spec = Arc::new(spec);
         Ok(Self { spec, levels, samples, steps, checked, file_bytes, pages_beside, fills, _held: Arc::new(charge) })
     }
@@ -180,14 +178,16 @@ fn wrong(spec: &VolumeSpec, message: impl Into<String>) -> FieldError {
 /// What a document keeps in memory, at most: its text is longer than what is made of it, but for lists of files.
 fn spec_bytes(spec: &VolumeSpec) -> u64 {
     let files = |place: &PlaceSpec| match place {
-        PlaceSpec::Planes { files, offsets, .. } => held::texts(files) + offsets.as_ref().map_or(0, held::list),
-        PlaceSpec::Table { files, .. } => held::texts(files),
+        PlaceSpec::Planes { files, offsets, .. } => {
+            heap_size::texts(files) + offsets.as_ref().map_or(0, heap_size::list)
+        }
+        PlaceSpec::Table { files, .. } => heap_size::texts(files),
         _ => 0,
     };
     let arrays = spec.levels.iter().flat_map(|l| &l.arrays);
     // Lists of files are there twice: in the document, and as names of a source.
     let arrays = arrays.map(|a| 1024 + 2 * files(&a.place));
-    4096 + 512 * spec.channels.len() as u64 + held::list(&spec.times) + arrays.sum::<u64>()
+    4096 + 512 * spec.channels.len() as u64 + heap_size::list(&spec.times) + arrays.sum::<u64>()
 }
 
 /// What can be said without looking at any array.
@@ -270,7 +270,7 @@ impl Opening<'_> {
         };
         let all: Vec<RangedArray> = levels.iter().enumerate().flat_map(of_level).collect();
         // In the cache they may be of pages that another version has cut otherwise.
-        if Known::at(root).is_some_and(|known| known.arrays != all) {
+        if RangeDocument::at(root).is_some_and(|known| known.arrays != all) {
             return Ok(());
         }
         for (n, level) in levels.iter_mut().enumerate() {
@@ -310,7 +310,7 @@ impl Opening<'_> {
 
     /// Arrays of pages of an array of a level of `dims` voxels; with ranges of blocks behind the voxels or without.
     fn array(&mut self, dims: [u64; 3], spec: &ArraySpec, blocks: bool) -> Result<Vec<VolumeArray>, FieldError> {
-        let shape = Shape::new(spec).map_err(FieldError::Usage)?;
+        let shape = ArrayShape::new(spec).map_err(FieldError::Usage)?;
         for (d, name) in [(X, 'i'), (Y, 'j'), (Z, 'k')] {
             if shape.shape[d] != dims[d] {
                 let (has, wanted) = (shape.shape[d], dims[d]);
@@ -331,7 +331,7 @@ impl Opening<'_> {
         let chunks = Arc::new(self.chunks(spec, shape, &chain)?);
         let shape = &chunks.shape;
         // By rows what is in one piece, and large chunks that are not compressed; else a page is made of whole chunks.
-        let one = matches!(chunks.place, Place::Contiguous { .. } | Place::Planes { .. });
+        let one = matches!(chunks.place, ChunkLocation::Contiguous { .. } | ChunkLocation::Planes { .. });
         let by_rows = one || spec.codecs.is_empty() && shape.chunk_bytes() >= LARGE;
         if one && !spec.codecs.is_empty() {
             return Err(usage("what is contiguous has no codecs; a chunk of all of it may have".into()));
@@ -346,7 +346,7 @@ impl Opening<'_> {
             let page = if by_rows {
                 row_box(shape, each as u64)
             } else {
-                chunk_box(shape, matches!(chunks.place, Place::Table { .. }))
+                chunk_box(shape, matches!(chunks.place, ChunkLocation::Table { .. }))
             };
             let brick = Brick { page, components: each, voxel: shape.stored.voxel };
             check_page(&brick)?;
@@ -356,7 +356,7 @@ impl Opening<'_> {
             } else {
                 spec.name.clone()
             };
-            let common = Common {
+            let common = VolumeMapParts {
                 name: name.clone(),
                 chunks: chunks.clone(),
                 brick,
@@ -368,8 +368,8 @@ impl Opening<'_> {
             };
             let several =
                 page.iter().zip(&shape.chunk).any(|(p, c)| u64::from(*p) != *c) || shape.chunk[C] < each as u64;
-            let told =
-                (several && !by_rows).then(|| *self.told.get_or_insert_with(|| self.pager.add_source(Arc::new(Told))));
+            let told = (several && !by_rows)
+                .then(|| *self.told.get_or_insert_with(|| self.pager.add_source(Arc::new(OffsetSource))));
             let map = |common| -> Arc<dyn PageMap> {
                 if by_rows {
                     Arc::new(RowMap { common })
@@ -399,7 +399,7 @@ impl Opening<'_> {
             if !array.missing.iter().all(Missing::is_none) {
                 let brick = ValuePages::brick(brick);
                 check_page(&brick)?;
-                let stored = map(Common { ranges: false, ..common.clone() });
+                let stored = map(VolumeMapParts { ranges: false, ..common.clone() });
                 let pages = ValuePages::new(stored, array.brick, translation, &array.missing);
                 self.kept += 1024;
                 let id = self.pager.add_array(Arc::new(pages));
@@ -414,7 +414,7 @@ impl Opening<'_> {
     }
 
     /// Finds the files, and says how chunks lie in them.
-    fn chunks(&mut self, spec: &ArraySpec, shape: Shape, chain: &Chain) -> Result<Chunks, FieldError> {
+    fn chunks(&mut self, spec: &ArraySpec, shape: ArrayShape, chain: &Chain) -> Result<Chunks, FieldError> {
         let dims = |of: [u64; 5]| shape.dims.iter().map(|d| of[*d]).collect::<Vec<u64>>();
         let mut grid = shape.grid;
         let mut per = [1u64; 5];
@@ -440,7 +440,7 @@ impl Opening<'_> {
         let place = match &spec.place {
             PlaceSpec::Contiguous { file, offset } => {
                 self.long_enough(file, *offset, shape.chunk_bytes())?;
-                Place::Contiguous { offset: *offset }
+                ChunkLocation::Contiguous { offset: *offset }
             }
             PlaceSpec::Planes { files, offset, offsets } => {
                 if files.len() as u64 != shape.chunks() {
@@ -453,19 +453,19 @@ impl Opening<'_> {
                     let own = offsets.as_ref().map_or(*offset, |o| o[n]);
                     self.long_enough(file, own, shape.chunk_bytes())?;
                 }
-                Place::Planes { offset: *offset, offsets: offsets.clone() }
+                ChunkLocation::Planes { offset: *offset, offsets: offsets.clone() }
             }
             PlaceSpec::Table { files, table } => {
                 let rows = self.tables.get(*table).cloned();
                 let rows = rows.ok_or_else(|| usage(format!("there is no table {table}")))?;
                 self.check_table(files, &rows, &shape, spec.fill.is_some(), chain)?;
-                Place::Table { rows }
+                ChunkLocation::Table { rows }
             }
             PlaceSpec::Keys { prefix, .. } => {
                 self.folder_there(prefix, spec.fill.is_some())?;
                 let name = format!("{} sizes of chunks", spec.name);
                 let about = self.beside(Abouts { name, folder: folder.clone(), source });
-                Place::Keys { about }
+                ChunkLocation::Keys { about }
             }
             PlaceSpec::Shards { prefix, index_crc32c, index_at_end, root, .. } => {
                 self.folder_there(prefix, spec.fill.is_some())?;
@@ -485,7 +485,7 @@ impl Opening<'_> {
                     root: root.as_ref().map(PathBuf::from),
                     may_miss: spec.fill.is_some(),
                 });
-                Place::Shards { index, grid }
+                ChunkLocation::Shards { index, grid }
             }
         };
         Ok(Chunks { shape, place, folder, source, there })
@@ -515,7 +515,7 @@ impl Opening<'_> {
         &mut self,
         files: &[String],
         rows: &[u8],
-        shape: &Shape,
+        shape: &ArrayShape,
         may_miss: bool,
         chain: &Chain,
     ) -> Result<(), FieldError> {
@@ -585,7 +585,7 @@ fn size_of_file(file: &str) -> Result<u64, FieldError> {
 }
 
 /// Bytes of a chunk, for a chain; of what is in one piece nothing is ever decoded as a whole.
-fn chunk_of(shape: &Shape) -> usize {
+fn chunk_of(shape: &ArrayShape) -> usize {
     usize::try_from(shape.chunk_bytes()).unwrap_or(usize::MAX)
 }
 

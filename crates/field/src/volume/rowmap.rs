@@ -1,20 +1,20 @@
 //! Pages that are boxes of what is not compressed: read by rows where it lies.
 
-use super::chunkmap::Common;
-use super::place::Entry;
+use super::chunk_location::ChunkExtent;
+use super::chunkmap::VolumeMapParts;
+use super::scatter::{frame_strides, spread, swap_all, Box4, Elements};
 use super::shape::{C, T, X, Y, Z};
-use super::spread::{frame_strides, spread, swap_all, Box4, Elements};
 use pager::error::{PageError, PageErrorKind};
 use pager::id::PageId;
-use pager::map::{Located, PageMap, Segment, Target};
+use pager::map::{Extent, ExtentTarget, Located, PageMap};
 
 /// See the module. A page lies in one chunk, or, where a file is a plane, in several files.
 pub(super) struct RowMap {
-    pub(super) common: Common,
+    pub(super) common: VolumeMapParts,
 }
 
 /// What of a page is read, in the order in which it lies.
-struct Rows {
+struct PageRows {
     /// First element along x, y, z, c, t in the array, and how many.
     low: [u64; 5],
     size: [u64; 5],
@@ -22,7 +22,7 @@ struct Rows {
     order: [usize; 5],
 }
 
-impl Rows {
+impl PageRows {
     /// Elements from one to the next along each where all that is read stands together.
     fn packed(&self) -> [u64; 5] {
         let mut strides = [0; 5];
@@ -36,7 +36,7 @@ impl Rows {
 }
 
 impl RowMap {
-    fn rows(&self, page: PageId) -> Rows {
+    fn rows(&self, page: PageId) -> PageRows {
         let c = &self.common;
         let (first, inside) = c.translation.extent(page.page);
         let of = |v: [u32; 3]| v.map(u64::from);
@@ -48,7 +48,7 @@ impl RowMap {
         for (to, d) in order.iter_mut().zip(missing.chain(shape.order.iter().copied())) {
             *to = d;
         }
-        Rows {
+        PageRows {
             low: [x, y, z, c.first_component, page.step.into()],
             size: [nx, ny, nz, c.brick.components as u64, 1],
             order,
@@ -58,7 +58,7 @@ impl RowMap {
 
 impl RowMap {
     /// Elements that lie one after the other, in files and where they go, and how many of the slowest dimensions are none of theirs.
-    fn run(&self, rows: &Rows, alike: bool) -> (u64, usize) {
+    fn run(&self, rows: &PageRows, alike: bool) -> (u64, usize) {
         let c = &self.common;
         let chunk = c.chunks.shape.chunk;
         let page = c.brick.page.map(u64::from);
@@ -128,18 +128,18 @@ impl PageMap for RowMap {
                 Some((known, base)) if known == number => base,
                 _ => {
                     let base = match c.chunks.entry(number, index) {
-                        Entry::At { len, .. } if len != shape.chunk_bytes() => {
+                        ChunkExtent::At { len, .. } if len != shape.chunk_bytes() => {
                             let m = format!("{len} bytes where {} are a chunk", shape.chunk_bytes());
                             return Located::Failed(c.bad(page, PageErrorKind::Decode(m)));
                         }
-                        Entry::At { offset, .. } => offset,
-                        Entry::Absent if c.fill.is_some() => {
+                        ChunkExtent::At { offset, .. } => offset,
+                        ChunkExtent::Absent if c.fill.is_some() => {
                             c.count_fill(1);
                             return Located::Fill;
                         }
-                        Entry::Absent => return Located::Failed(c.bad(page, PageErrorKind::Missing)),
-                        Entry::Need(other) => return Located::Need(other),
-                        Entry::Failed(kind) => return Located::Failed(c.bad(page, kind)),
+                        ChunkExtent::Absent => return Located::Failed(c.bad(page, PageErrorKind::Missing)),
+                        ChunkExtent::Need(other) => return Located::Need(other),
+                        ChunkExtent::Failed(kind) => return Located::Failed(c.bad(page, kind)),
                     };
                     chunk = Some((number, base));
                     base
@@ -152,12 +152,12 @@ impl PageMap for RowMap {
             let to = if alike {
                 let element: u64 = (0..3).map(|d| (at[d] - rows.low[d]) * frame[d] as u64).sum();
                 let element = element + at[C] - rows.low[C];
-                Target::Frame((element * size) as usize)
+                ExtentTarget::Frame((element * size) as usize)
             } else {
-                Target::Encoded(packed)
+                ExtentTarget::Encoded(packed)
             };
             packed += run_bytes;
-            segments.push(Segment { source: c.chunks.source, offset, len: run_bytes, to });
+            segments.push(Extent { source: c.chunks.source, offset, len: run_bytes, to });
             for d in outer.iter().rev() {
                 at[*d] += 1;
                 if at[*d] < rows.low[*d] + rows.size[*d] {

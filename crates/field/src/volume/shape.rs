@@ -18,7 +18,7 @@ const MOST_CHUNK: u64 = 1 << 31;
 
 /// Elements as they are stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
+pub(super) struct StoredElement {
     /// What they are in memory.
     pub(super) voxel: VoxelType,
     /// `float16`, which is `float32` in memory.
@@ -26,7 +26,7 @@ pub(super) struct Stored {
     pub(super) big: bool,
 }
 
-impl Stored {
+impl StoredElement {
     pub(super) fn parse(dtype: &str, big: bool) -> Option<Self> {
         Some(match dtype {
             "bool" => Self { voxel: VoxelType::Uint8, half: false, big },
@@ -56,7 +56,7 @@ impl Stored {
 }
 
 /// A number as an element in memory.
-pub(super) fn element(stored: Stored, value: Fill) -> Result<Vec<u8>, String> {
+pub(super) fn element(stored: StoredElement, value: Fill) -> Result<Vec<u8>, String> {
     with_voxel!(stored.voxel, T => {
         let float = matches!(T::TYPE, VoxelType::Float32 | VoxelType::Float64);
         let (number, fits, said) = match value {
@@ -72,8 +72,8 @@ pub(super) fn element(stored: Stored, value: Fill) -> Result<Vec<u8>, String> {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub(super) stored: Stored,
+pub(super) struct ArrayShape {
+    pub(super) stored: StoredElement,
     /// Elements along x, y, z, c, t; 1 where the array has no such dimension.
     pub(super) shape: [u64; 5],
     /// Of a chunk.
@@ -88,13 +88,13 @@ pub(super) struct Shape {
     pub(super) order: Vec<usize>,
 }
 
-impl Shape {
+impl ArrayShape {
     /// Reads what an array says of itself.
     ///
     /// # Errors
     /// A sentence about what does not fit together.
     pub(super) fn new(spec: &ArraySpec) -> Result<Self, String> {
-        let stored = Stored::parse(&spec.dtype, spec.big_endian);
+        let stored = StoredElement::parse(&spec.dtype, spec.big_endian);
         let stored = stored.ok_or_else(|| format!("elements of type '{}' are not read", spec.dtype))?;
         let dims = spec
             .axes

@@ -1,7 +1,7 @@
 //! What a reader of a format says of a volume: what it is, and by which rule its bytes lie where. Readers of formats for which there
 //! is a well-kept library in Python are written there and hand this over as JSON; pages are read and decoded here.
 
-use super::nothing::Missing;
+use super::missing_values::Missing;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -192,15 +192,15 @@ impl<'de> Deserialize<'de> for Fill {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written {
+        enum WrittenNumber {
             Natural(u64),
             Whole(i64),
             Other(#[serde(with = "number")] Option<f64>),
         }
-        Ok(match Written::deserialize(d)? {
-            Written::Natural(v) => Self::Whole(v.into()),
-            Written::Whole(v) => Self::Whole(v.into()),
-            Written::Other(v) => Self::Number(v.unwrap_or(f64::NAN)),
+        Ok(match WrittenNumber::deserialize(d)? {
+            WrittenNumber::Natural(v) => Self::Whole(v.into()),
+            WrittenNumber::Whole(v) => Self::Whole(v.into()),
+            WrittenNumber::Other(v) => Self::Number(v.unwrap_or(f64::NAN)),
         })
     }
 }

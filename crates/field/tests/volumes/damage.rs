@@ -1,6 +1,6 @@
 //! Chunks that are damaged, in every codec: an error or a page, never a panic, and nothing beside the page is written to.
 
-use super::making::{Made, Scratch, Where};
+use super::making::{SyntheticStore, TempFolder, Where};
 use super::reading::{compare, made, open};
 use field::volume::{CodecSpec, Volume, VolumeKind};
 use pager::{Lookup, PageId, Pager, PagerConfig};
@@ -14,9 +14,9 @@ fn cases() -> u64 {
     cases.map_or(60, |all| (all / 20).max(60))
 }
 
-struct Random(u64);
+struct DamageRandom(u64);
 
-impl Random {
+impl DamageRandom {
     fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -26,7 +26,7 @@ impl Random {
 }
 
 /// The bytes in some other way.
-fn damaged(whole: &[u8], random: &mut Random) -> Vec<u8> {
+fn damaged(whole: &[u8], random: &mut DamageRandom) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     for _ in 0..1 + random.below(3) {
         let at = random.below(bytes.len());
@@ -66,8 +66,8 @@ fn copies(pager: &Arc<Pager>, volume: &Volume, of: &[PageId]) -> Vec<Vec<u8>> {
 
 /// Reads a volume again and again, the first of its chunks damaged each time. `encoded`: what all of its chunks are, where it is not
 /// made here. `sealed`: whether a checksum lies around all.
-fn hurt(name: &str, made: &Made, kind: VolumeKind, encoded: Option<(CodecSpec, &[u8])>, sealed: bool) {
-    let scratch = Scratch::new();
+fn hurt(name: &str, made: &SyntheticStore, kind: VolumeKind, encoded: Option<(CodecSpec, &[u8])>, sealed: bool) {
+    let scratch = TempFolder::new();
     let (mut spec, tables) = open(made, kind, &scratch, None);
     let chunk = |n: u64| {
         let grid = made.grid();
@@ -99,7 +99,7 @@ fn hurt(name: &str, made: &Made, kind: VolumeKind, encoded: Option<(CodecSpec, &
     let truth = copies(&pager, &volume, &all);
     drop((hold, volume, pager));
     let whole = std::fs::read(chunk(0)).unwrap();
-    let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ whole.len() as u64);
+    let mut random = DamageRandom(0x9E37_79B9_7F4A_7C15 ^ whole.len() as u64);
     let (mut refused, mut taken) = (0, 0);
     for case in 0..cases() {
         let bytes = damaged(&whole, &mut random);
@@ -156,7 +156,7 @@ fn every_codec_is_told_from_rubbish() {
         let sealed = matches!(codecs.first(), Some(Crc32c {}));
         // Whole chunks: what would lie beyond the volume is nobody's.
         let shape = vec![8, 10, 12];
-        let made = Made { dtype: "uint16".into(), shape, codecs, place: Where::Keys, ..made() };
+        let made = SyntheticStore { dtype: "uint16".into(), shape, codecs, place: Where::Keys, ..made() };
         hurt(name, &made, VolumeKind::Scalar, None, sealed);
     }
 }
@@ -166,8 +166,9 @@ fn pictures_are_told_from_rubbish() {
     let unhex = |text: &str| -> Vec<u8> {
         (0..text.len()).step_by(2).map(|n| u8::from_str_radix(&text[n..n + 2], 16).unwrap()).collect()
     };
-    let grey = Made { shape: vec![2, 16, 16], chunk: vec![1, 16, 16], ..made() };
-    let colours = Made { axes: "zyxc".into(), shape: vec![2, 16, 16, 3], chunk: vec![1, 16, 16, 3], ..made() };
+    let grey = SyntheticStore { shape: vec![2, 16, 16], chunk: vec![1, 16, 16], ..made() };
+    let colours =
+        SyntheticStore { axes: "zyxc".into(), shape: vec![2, 16, 16, 3], chunk: vec![1, 16, 16, 3], ..made() };
     let jpeg = || CodecSpec::Jpeg { tables: None };
     hurt("jpeg", &grey, VolumeKind::Scalar, Some((jpeg(), &unhex(JPEG))), false);
     hurt("jpeg of colours", &colours, VolumeKind::Rgb, Some((jpeg(), &unhex(JPEG_COLOURS))), false);

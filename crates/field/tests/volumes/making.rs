@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// A folder that is removed when the test ends.
-pub struct Scratch(pub PathBuf);
+pub struct TempFolder(pub PathBuf);
 
-impl Scratch {
+impl TempFolder {
     pub fn new() -> Self {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let name = format!("farfield-volume-{}-{}", std::process::id(), SERIAL.fetch_add(1, SeqCst));
@@ -17,7 +17,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -35,7 +35,7 @@ pub enum Where {
 
 /// An array that is made.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct SyntheticStore {
     pub axes: String,
     pub shape: Vec<u64>,
     pub chunk: Vec<u64>,
@@ -51,7 +51,7 @@ pub struct Made {
     pub cut: bool,
 }
 
-impl Made {
+impl SyntheticStore {
     pub fn size(&self) -> usize {
         match self.dtype.as_str() {
             "uint8" | "int8" | "bool" => 1,

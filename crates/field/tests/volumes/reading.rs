@@ -1,6 +1,6 @@
 //! Every place, type, order and codec gives what was written, block ranges included.
 
-use super::making::{Made, Scratch, Where};
+use super::making::{SyntheticStore, TempFolder, Where};
 use field::volume::{typed, CodecSpec, Extremes, Missing, Volume, VolumeKind, VolumeLevel, VolumeSpec, BLOCK};
 use field::with_voxel;
 use pager::{Lookup, PageId, Pager, PagerConfig};
@@ -12,12 +12,12 @@ pub fn pager(limit: u64) -> Arc<Pager> {
 }
 
 /// Reads all of a volume of one array and compares it with the truth.
-pub fn compare(made: &Made, volume: &Volume, pager: &Arc<Pager>) {
+pub fn compare(made: &SyntheticStore, volume: &Volume, pager: &Arc<Pager>) {
     compare_every(made, volume, &volume.levels[0], [1; 3], pager);
 }
 
 /// Reads every so many-th voxel and compares them with the truth.
-fn compare_every(made: &Made, volume: &Volume, level: &VolumeLevel, every: [u64; 3], pager: &Arc<Pager>) {
+fn compare_every(made: &SyntheticStore, volume: &Volume, level: &VolumeLevel, every: [u64; 3], pager: &Arc<Pager>) {
     let axis = |a: char| made.axes.find(a);
     let worker = pager.worker();
     for array in &level.arrays {
@@ -69,13 +69,18 @@ fn compare_every(made: &Made, volume: &Volume, level: &VolumeLevel, every: [u64;
     }
 }
 
-pub fn open(made: &Made, kind: VolumeKind, scratch: &Scratch, shard: Option<Vec<u64>>) -> (VolumeSpec, Vec<Vec<u8>>) {
+pub fn open(
+    made: &SyntheticStore,
+    kind: VolumeKind,
+    scratch: &TempFolder,
+    shard: Option<Vec<u64>>,
+) -> (VolumeSpec, Vec<Vec<u8>>) {
     let (array, tables) = made.write(&scratch.0, shard);
     (made.volume(array, kind), tables)
 }
 
-fn check(made: &Made, kind: VolumeKind, shard: Option<Vec<u64>>) -> (Volume, Arc<Pager>) {
-    let scratch = Scratch::new();
+fn check(made: &SyntheticStore, kind: VolumeKind, shard: Option<Vec<u64>>) -> (Volume, Arc<Pager>) {
+    let scratch = TempFolder::new();
     let (spec, tables) = open(made, kind, &scratch, shard);
     // As a reader hands it over.
     let text = serde_json::to_string(&spec).unwrap();
@@ -86,8 +91,8 @@ fn check(made: &Made, kind: VolumeKind, shard: Option<Vec<u64>>) -> (Volume, Arc
     (volume, pager)
 }
 
-pub fn made() -> Made {
-    Made {
+pub fn made() -> SyntheticStore {
+    SyntheticStore {
         axes: "zyx".into(),
         shape: vec![11, 13, 17],
         chunk: vec![4, 5, 6],
@@ -118,7 +123,7 @@ fn every_type_in_both_byte_orders() {
         for big in [false, true] {
             for place in [Where::Keys, Where::Contiguous] {
                 let chunk = if place == Where::Keys { vec![4, 5, 6] } else { vec![11, 13, 17] };
-                check(&Made { dtype: dtype.into(), big, place, chunk, ..made() }, VolumeKind::Scalar, None);
+                check(&SyntheticStore { dtype: dtype.into(), big, place, chunk, ..made() }, VolumeKind::Scalar, None);
             }
         }
     }
@@ -127,10 +132,16 @@ fn every_type_in_both_byte_orders() {
 #[test]
 fn pages_that_are_pieces_of_the_same_rows_are_read_together() {
     let of = |axes: &str, shape: &[u64], dtype: &str, pages: &[u64]| {
-        let made =
-            Made { axes: axes.into(), shape: shape.into(), chunk: shape.to_vec(), dtype: dtype.into(), ..made() };
-        let scratch = Scratch::new();
-        let (spec, tables) = open(&Made { place: Where::Contiguous, ..made }, VolumeKind::Scalar, &scratch, None);
+        let made = SyntheticStore {
+            axes: axes.into(),
+            shape: shape.into(),
+            chunk: shape.to_vec(),
+            dtype: dtype.into(),
+            ..made()
+        };
+        let scratch = TempFolder::new();
+        let (spec, tables) =
+            open(&SyntheticStore { place: Where::Contiguous, ..made }, VolumeKind::Scalar, &scratch, None);
         let volume = Volume::open(spec, tables, &pager(16 << 20)).unwrap();
         let array = &volume.levels[0].arrays[0];
         pages.iter().map(|page| array.read_with(*page).collect()).collect::<Vec<Vec<u64>>>()
@@ -153,21 +164,24 @@ fn pages_that_are_pieces_of_the_same_rows_are_read_together() {
 fn every_so_many_th_voxel() {
     let large = |axes: &str, shape: &[u64], place| {
         let chunk = if place == Where::Planes { [&[1], &shape[1..]].concat() } else { shape.to_vec() };
-        Made { axes: axes.into(), shape: shape.into(), chunk, place, ..made() }
+        SyntheticStore { axes: axes.into(), shape: shape.into(), chunk, place, ..made() }
     };
     let zyx = [129, 131, 133];
     let all = [
         (large("zyx", &zyx, Where::Contiguous), VolumeKind::Scalar),
-        (Made { dtype: "int16".into(), big: true, ..large("zyx", &zyx, Where::Planes) }, VolumeKind::Scalar),
-        (Made { dtype: "float16".into(), ..large("xyz", &[200, 9, 1200], Where::Contiguous) }, VolumeKind::Scalar),
+        (SyntheticStore { dtype: "int16".into(), big: true, ..large("zyx", &zyx, Where::Planes) }, VolumeKind::Scalar),
+        (
+            SyntheticStore { dtype: "float16".into(), ..large("xyz", &[200, 9, 1200], Where::Contiguous) },
+            VolumeKind::Scalar,
+        ),
         (large("zyxc", &[129, 131, 133, 3], Where::Contiguous), VolumeKind::Rgb),
         (
-            Made { dtype: "float32".into(), ..large("tczyx", &[2, 2, 129, 131, 133], Where::Contiguous) },
+            SyntheticStore { dtype: "float32".into(), ..large("tczyx", &[2, 2, 129, 131, 133], Where::Contiguous) },
             VolumeKind::Channels,
         ),
     ];
     for (made, kind) in all {
-        let scratch = Scratch::new();
+        let scratch = TempFolder::new();
         let (mut spec, tables) = open(&made, kind, &scratch, None);
         spec.channels[0].missing = if made.dtype == "int16" { Missing::one(-30_000.0) } else { Missing::none() };
         let pager = pager(16 << 20);
@@ -190,13 +204,13 @@ fn every_so_many_th_voxel() {
         }
     }
     // Each would be read by itself.
-    let scratch = Scratch::new();
+    let scratch = TempFolder::new();
     let (spec, tables) =
         open(&large("zyxt", &[129, 131, 133, 2], Where::Contiguous), VolumeKind::Scalar, &scratch, None);
     assert!(Volume::open(spec, tables, &pager(16 << 20)).unwrap().samples.is_empty());
     // Chunks are read whole: there is nothing to gain.
-    let scratch = Scratch::new();
-    let keys = Made { chunk: vec![64; 3], ..large("zyx", &zyx, Where::Keys) };
+    let scratch = TempFolder::new();
+    let keys = SyntheticStore { chunk: vec![64; 3], ..large("zyx", &zyx, Where::Keys) };
     let (spec, tables) = open(&keys, VolumeKind::Scalar, &scratch, None);
     assert!(Volume::open(spec, tables, &pager(16 << 20)).unwrap().samples.is_empty());
 }
@@ -234,7 +248,7 @@ fn every_codec() {
         for big in [false, true] {
             for place in [Where::Keys, Where::Table, SHARDS[0]] {
                 let shard = matches!(place, Where::Shards { .. }).then(|| vec![8, 10, 12]);
-                let made = Made { dtype: "uint16".into(), big, codecs: codecs.clone(), place, ..made() };
+                let made = SyntheticStore { dtype: "uint16".into(), big, codecs: codecs.clone(), place, ..made() };
                 check(&made, VolumeKind::Scalar, shard);
             }
         }
@@ -248,7 +262,7 @@ fn every_codec() {
                 vec![Zlib {}, Shuffle { size }],
             ] {
                 check(
-                    &Made { dtype: dtype.into(), big, codecs, place: Where::Table, ..made() },
+                    &SyntheticStore { dtype: dtype.into(), big, codecs, place: Where::Table, ..made() },
                     VolumeKind::Scalar,
                     None,
                 );
@@ -268,7 +282,7 @@ fn places() -> impl Strategy<Value = Where> {
 }
 
 /// Axes in some order, with or without t and c, and lengths.
-fn arrays() -> impl Strategy<Value = (Made, VolumeKind, Option<Vec<u64>>)> {
+fn arrays() -> impl Strategy<Value = (SyntheticStore, VolumeKind, Option<Vec<u64>>)> {
     let axes = prop::sample::select(vec![
         "zyx", "xyz", "yzx", "zyxc", "czyx", "tzyx", "tczyx", "zcyx", "xyzc", "zytcx", "cxyz", "yx", "xzyt",
     ]);
@@ -307,7 +321,7 @@ fn arrays() -> impl Strategy<Value = (Made, VolumeKind, Option<Vec<u64>>)> {
                 order = Some(o);
             }
             let whole = matches!(place, Where::Contiguous | Where::Planes);
-            let size = Made { dtype: dtype.into(), ..made() }.size();
+            let size = SyntheticStore { dtype: dtype.into(), ..made() }.size();
             let codecs = match codec {
                 _ if whole => vec![],
                 0 => vec![],
@@ -316,7 +330,7 @@ fn arrays() -> impl Strategy<Value = (Made, VolumeKind, Option<Vec<u64>>)> {
                 3 => vec![CodecSpec::Blosc {}],
                 _ => vec![CodecSpec::Crc32c {}, CodecSpec::Zlib {}],
             };
-            let mut m = Made {
+            let mut m = SyntheticStore {
                 axes: axes.into(),
                 shape,
                 chunk,

@@ -5,7 +5,7 @@
 use field::catalog::DType;
 use field::derive::page::{DerivedPages, OfStep};
 use field::derive::Definitions;
-use field::expression::compile::{compile, Names};
+use field::expression::compile::{compile, ZoneNames};
 use field::expression::parse::parse;
 use field::expression::run::Parts;
 use field::nodes::{ArraySlot, Zone};
@@ -91,9 +91,9 @@ impl World {
         Self { pager, zone }
     }
 
-    pub fn checked(&self, text: &str) -> field::expression::Checked {
+    pub fn checked(&self, text: &str) -> field::expression::CompiledExpression {
         let e = Definitions::default().expanded(&self.zone, &parse(text).unwrap()).unwrap();
-        let names = Names {
+        let names = ZoneNames {
             zone: &self.zone,
             unit: &|_| None,
             length: Some(Unit::parse("L").unwrap()),

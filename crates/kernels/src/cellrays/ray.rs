@@ -1,11 +1,11 @@
 //! One ray through the zones, front to back.
 
-use super::enter::{enter, Stack};
-use super::look::{Own, Owned, Seen};
+use super::appearance::{Owned, RayShare, ShownLight};
+use super::block_search::{enter, Stack};
 use super::scene::{CellScene, Ray};
 use crate::rays::opaque_at;
+use field::locator::{CellPoint, ZoneLocator};
 use field::nodes::{Miss, Nodes};
-use field::space::{Space, Spot};
 
 /// A zone that a ray may meet.
 #[derive(Copy, Clone, Debug)]
@@ -16,17 +16,17 @@ pub(super) struct Visit {
     /// How long the ray is in the box of the block there.
     block: f64,
     /// The ray's last cell in it.
-    hint: Option<Spot>,
+    hint: Option<CellPoint>,
 }
 
-/// A piece of a ray whose end is not known before the next sample. What it shows is the ray's [`Own`].
+/// A piece of a ray whose end is not known before the next sample. What it shows is the ray's [`RayShare`].
 #[derive(Copy, Clone, Debug)]
-struct Piece {
+struct RayPiece {
     from: f64,
     to: f64,
     /// The sample that it stands for, and where that is.
     at: f64,
-    spot: Spot,
+    spot: CellPoint,
 }
 
 /// How far a ray is.
@@ -43,7 +43,7 @@ pub(super) struct Lane {
     visits: Option<[u32; 2]>,
     /// The last place known to be in no zone, if all that follows is known.
     outside: Option<f64>,
-    piece: Option<Piece>,
+    piece: Option<RayPiece>,
     light: [f32; 3],
     /// Share of the light behind that comes through.
     through: f32,
@@ -52,17 +52,17 @@ pub(super) struct Lane {
 /// What a step takes beside the ray.
 pub(super) struct Stepping<'a, N> {
     pub scene: &'a CellScene,
-    pub space: &'a mut Space<N>,
+    pub space: &'a mut ZoneLocator<N>,
     pub stack: &'a mut Stack,
     pub samples: &'a mut u64,
     /// What each look shows at the sample that was taken last.
-    pub seen: &'a mut Vec<Seen>,
+    pub seen: &'a mut Vec<ShownLight>,
 }
 
 /// What was found at a place.
-enum Found {
+enum RaySample {
     /// Values; how long the cell is along the ray, and where it is.
-    Values(f64, Spot),
+    Values(f64, CellPoint),
     /// In no cell; how long cells are there that might have held it.
     Outside(f64),
     /// Something cannot be had.
@@ -143,7 +143,7 @@ impl Lane {
         &mut self,
         ray: &Ray,
         visits: &mut [Visit],
-        own: &mut Own<'_>,
+        own: &mut RayShare<'_>,
         until: f64,
         s: &mut Stepping<'_, N>,
     ) -> Result<(), Miss> {
@@ -177,7 +177,7 @@ impl Lane {
             let at = 0.5 * (low + high);
             let mut gap = false;
             match sample(ray, visits, [low, at, high], &mut gap, s)? {
-                Found::Values(cell, spot) => {
+                RaySample::Values(cell, spot) => {
                     let wanted = s.scene.halvings(cell);
                     if wanted > self.halved {
                         self.halved = wanted;
@@ -192,12 +192,12 @@ impl Lane {
                     if self.done {
                         return Ok(());
                     }
-                    self.piece = Some(Piece { from, to: high, at, spot });
+                    self.piece = Some(RayPiece { from, to: high, at, spot });
                     own.see(s.seen);
                     self.outside = None;
                     self.step(length, wanted, s.scene);
                 }
-                Found::Outside(cell) => {
+                RaySample::Outside(cell) => {
                     let wanted = s.scene.halvings(cell);
                     if wanted > self.halved {
                         self.halved = wanted;
@@ -205,13 +205,13 @@ impl Lane {
                     }
                     if let Some(piece) = self.piece {
                         let to = face(ray, &piece.spot, [piece.at, at], &mut gap, s)?;
-                        self.piece = Some(Piece { to, ..piece });
+                        self.piece = Some(RayPiece { to, ..piece });
                         self.end(s.scene, own);
                     }
                     self.outside = Some(at);
                     self.step(length, wanted, s.scene);
                 }
-                Found::Lost => {
+                RaySample::Lost => {
                     self.end(s.scene, own);
                     self.outside = None;
                     self.step(length, self.halved, s.scene);
@@ -236,7 +236,7 @@ impl Lane {
     }
 
     /// Adds what the piece shows whose end is known.
-    fn end(&mut self, scene: &CellScene, own: &mut Own<'_>) {
+    fn end(&mut self, scene: &CellScene, own: &mut RayShare<'_>) {
         let Some(piece) = self.piece.take() else { return };
         own.pass(&scene.looks, [piece.from, piece.to], &mut self.light, &mut self.through);
         let [r, g, b] = self.light;
@@ -258,10 +258,10 @@ fn sample<N: Nodes>(
     [low, at, high]: [f64; 3],
     gap: &mut bool,
     s: &mut Stepping<'_, N>,
-) -> Result<Found, Miss> {
+) -> Result<RaySample, Miss> {
     let p = ray.at(at);
     let (mut absent, mut lost, mut cells) = (false, false, f64::INFINITY);
-    let mut best: Option<(Spot, Option<f64>)> = None;
+    let mut best: Option<(CellPoint, Option<f64>)> = None;
     for v in visits.iter_mut().filter(|v| v.next <= at) {
         let found = match &v.hint {
             Some(hint) => s.space.find_near(hint, p),
@@ -314,13 +314,13 @@ fn sample<N: Nodes>(
         return Err(Miss::Absent);
     }
     *gap |= lost;
-    let Some((spot, _)) = best else { return Ok(if lost { Found::Lost } else { Found::Outside(cells) }) };
+    let Some((spot, _)) = best else { return Ok(if lost { RaySample::Lost } else { RaySample::Outside(cells) }) };
     let loaded = match s.space.full(spot.cell) {
         Ok(loaded) => loaded,
         Err(Miss::Absent) => return Err(Miss::Absent),
         Err(Miss::Failed) => {
             *gap = true;
-            return Ok(Found::Lost);
+            return Ok(RaySample::Lost);
         }
     };
     s.seen.clear();
@@ -328,13 +328,13 @@ fn sample<N: Nodes>(
     // Where the map collapses, as at a polar axis, it says nothing of lengths.
     let along = loaded.map().computational(spot.rst, ray.d).map(|f| f.iter().fold(0.0f64, |m, c| m.max(c.abs())));
     let cell = along.filter(|c| *c > 0.0).map_or(f64::INFINITY, |c| 1.0 / c);
-    Ok(Found::Values(cell, spot))
+    Ok(RaySample::Values(cell, spot))
 }
 
 /// Where a ray passes the faces of the zone of `spot`, between a place within it and one that is not.
 fn face<N: Nodes>(
     ray: &Ray,
-    spot: &Spot,
+    spot: &CellPoint,
     [mut inside, mut outside]: [f64; 2],
     gap: &mut bool,
     s: &mut Stepping<'_, N>,

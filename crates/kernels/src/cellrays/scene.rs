@@ -1,6 +1,6 @@
 //! What is to be seen, made ready: cameras as rays.
 
-use super::look::{CellLook, Shown};
+use super::appearance::{CellAppearance, PreparedLook};
 use crate::draw::Camera;
 use crate::rays::{SceneError, View, MOST_SOURCES};
 use field::simd::V4;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A picture of fields of zones. Lengths are in the unit of the grid.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
+pub struct CellRaySetting {
     /// Where one looks from.
     pub camera: Camera,
     /// Pixels across and down.
@@ -29,9 +29,9 @@ pub const MOST_HALVINGS: u8 = 20;
 
 /// What is to be seen, made ready.
 pub struct CellScene {
-    pub(super) setting: Setting,
+    pub(super) setting: CellRaySetting,
     view: View,
-    pub(super) looks: Vec<Shown>,
+    pub(super) looks: Vec<PreparedLook>,
     /// Pixels show something that is known when a ray is at its end.
     pub(super) projects: bool,
     /// The shortest step.
@@ -88,7 +88,7 @@ impl CellScene {
     ///
     /// # Errors
     /// [`SceneError`].
-    pub fn new(setting: Setting, looks: Vec<CellLook>) -> Result<Arc<Self>, SceneError> {
+    pub fn new(setting: CellRaySetting, looks: Vec<CellAppearance>) -> Result<Arc<Self>, SceneError> {
         let view = View::new(&setting.camera, setting.size)?;
         let lengths =
             [(setting.longest, "the length of steps along rays"), (setting.samples, "the number of samples in a cell")];
@@ -98,11 +98,11 @@ impl CellScene {
         if looks.len() > MOST_SOURCES {
             return Err(SceneError::Many(looks.len()));
         }
-        let looks = looks.into_iter().map(Shown::new).collect::<Result<Vec<_>, _>>()?;
-        let projects = looks.iter().any(Shown::projects);
+        let looks = looks.into_iter().map(PreparedLook::new).collect::<Result<Vec<_>, _>>()?;
+        let projects = looks.iter().any(PreparedLook::projects);
         let halvings = setting.halvings.min(MOST_HALVINGS);
         let shortest = setting.longest / (1u64 << halvings) as f64;
-        Ok(Arc::new(Self { setting: Setting { halvings, ..setting }, view, looks, projects, shortest }))
+        Ok(Arc::new(Self { setting: CellRaySetting { halvings, ..setting }, view, looks, projects, shortest }))
     }
 
     /// Pixels across and down.
@@ -112,7 +112,7 @@ impl CellScene {
 
     /// Bytes that it takes beside its setting.
     pub fn bytes(&self) -> usize {
-        self.looks.iter().map(Shown::bytes).sum()
+        self.looks.iter().map(PreparedLook::bytes).sum()
     }
 
     /// The ray of a pixel, as long as any field may be seen along it.

@@ -1,32 +1,32 @@
 //! Against sums of short steps over exact fields, or over what cold searches find.
 
-use super::look::CellLook;
-use super::scene::{CellScene, Setting};
+use super::appearance::CellAppearance;
+use super::scene::{CellRaySetting, CellScene};
 use super::tile::CellTile;
 use crate::draw::{srgb_to_linear, Camera, Lens};
 use crate::flow::{GridFlow, ZoneOrder};
 use crate::rays::{Projection, Shading, TransferFunction, TILE};
-use crate::streamline::Progress;
-use field::flat::{FlatArray, FlatNodes};
+use crate::streamline::StepProgress;
+use field::in_memory::{FlatArray, FlatNodes};
+use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::Nodes;
-use field::space::{Space, ZoneFields};
 use std::sync::Arc;
 
-type Point = [f64; 3];
+type TestPoint = [f64; 3];
 
 /// A field without curvature, so that cells of any shape have it exactly.
-fn linear(x: Point) -> f64 {
+fn linear(x: TestPoint) -> f64 {
     0.2 + (0..3).map(|a| GRADIENT[a] * x[a]).sum::<f64>()
 }
 
-const GRADIENT: Point = [0.5, -0.3, 0.6];
+const GRADIENT: TestPoint = [0.5, -0.3, 0.6];
 
 /// A zone of `dims` points at `at(r, s, t)`, with the field, and holes where `hole` says so.
 fn zone(
     name: &str,
     dims: [usize; 3],
-    at: impl Fn(Point) -> Point,
-    hole: impl Fn(Point) -> bool,
+    at: impl Fn(TestPoint) -> TestPoint,
+    hole: impl Fn(TestPoint) -> bool,
 ) -> (String, [usize; 3], Vec<(String, usize, FlatArray)>) {
     let count = dims.iter().product::<usize>();
     let (mut xyz, mut f, mut ib) = (vec![0.0f64; 3 * count], vec![0.0f64; count], vec![1i32; count]);
@@ -48,7 +48,7 @@ fn zone(
 }
 
 /// The unit cube, warped within, and with cells that are much thinner at one side.
-fn warped([r, s, t]: Point) -> Point {
+fn warped([r, s, t]: TestPoint) -> TestPoint {
     let r = r * r * (0.3 + 0.7 * r);
     [
         r + 0.1 * (3.0 * s).sin() * r * (1.0 - r),
@@ -58,18 +58,18 @@ fn warped([r, s, t]: Point) -> Point {
 }
 
 /// A ring around an axis, whose first face lies on its last.
-fn ring([r, s, t]: Point) -> Point {
+fn ring([r, s, t]: TestPoint) -> TestPoint {
     let (radius, turn) = (0.3 + 0.5 * r, std::f64::consts::TAU * s);
     [radius * turn.cos(), radius * turn.sin(), t]
 }
 
 /// Name, points and fields of a zone.
-type Zone = (String, [usize; 3], Vec<(String, usize, FlatArray)>);
+type TestZone = (String, [usize; 3], Vec<(String, usize, FlatArray)>);
 
-fn space(zones: Vec<Zone>) -> Space<FlatNodes> {
+fn space(zones: Vec<TestZone>) -> ZoneLocator<FlatNodes> {
     let nodes = FlatNodes::from_arrays(zones);
     let fields = sampled(&nodes);
-    Space::new(nodes, fields)
+    ZoneLocator::new(nodes, fields)
 }
 
 fn transfer() -> TransferFunction {
@@ -79,7 +79,7 @@ fn transfer() -> TransferFunction {
 
 const UNIT: f64 = 0.1;
 
-fn camera(position: Point, lens: Lens) -> Camera {
+fn camera(position: TestPoint, lens: Lens) -> Camera {
     Camera { position, target: [0.5, 0.5, 0.5], up: [0.0, 0.0, 1.0], lens, center: [0.5; 2] }
 }
 
@@ -93,30 +93,41 @@ fn cameras() -> [Camera; 3] {
     ]
 }
 
-fn setting(camera: Camera, zones: usize) -> Setting {
-    Setting { camera, size: [TILE; 2], longest: 0.05, halvings: 6, samples: 4.0, zones: (0..zones as u32).collect() }
+fn setting(camera: Camera, zones: usize) -> CellRaySetting {
+    CellRaySetting {
+        camera,
+        size: [TILE; 2],
+        longest: 0.05,
+        halvings: 6,
+        samples: 4.0,
+        zones: (0..zones as u32).collect(),
+    }
 }
 
-fn look() -> CellLook {
-    CellLook::new(transfer(), UNIT)
+fn look() -> CellAppearance {
+    CellAppearance::new(transfer(), UNIT)
 }
 
-fn scene(setting: Setting) -> Arc<CellScene> {
+fn scene(setting: CellRaySetting) -> Arc<CellScene> {
     CellScene::new(setting, vec![look()]).unwrap()
 }
 
-fn cast(space: &mut Space<FlatNodes>, scene: &CellScene, depth: Option<&dyn Fn(u32, u32) -> f64>) -> Vec<[f32; 4]> {
+fn cast(
+    space: &mut ZoneLocator<FlatNodes>,
+    scene: &CellScene,
+    depth: Option<&dyn Fn(u32, u32) -> f64>,
+) -> Vec<[f32; 4]> {
     let mut tile = CellTile::new(scene, [0, 0]);
     if let Some(depth) = depth {
         tile = tile.ending(scene, depth);
     }
-    assert_eq!(tile.step(scene, space, |_| false), Progress::Done);
+    assert_eq!(tile.step(scene, space, |_| false), StepProgress::Done);
     assert!(tile.pixels(scene).all(|(_, _, gap)| !gap));
     tile.pixels(scene).map(|(_, colour, _)| colour).collect()
 }
 
 /// Light along a ray by short steps; `value` says what is at a point.
-fn summed(scene: &CellScene, x: u32, y: u32, step: f64, mut value: impl FnMut(Point) -> Option<f64>) -> [f64; 4] {
+fn summed(scene: &CellScene, x: u32, y: u32, step: f64, mut value: impl FnMut(TestPoint) -> Option<f64>) -> [f64; 4] {
     let (ray, transfer) = (scene.ray(x, y), transfer());
     let from = ray.low.max(-3.0);
     let (mut light, mut through) = ([0.0; 3], 1.0);
@@ -146,7 +157,7 @@ fn differ(scene: &CellScene, cast: &[[f32; 4]], mut truth: impl FnMut(u32, u32) 
     (most, seen)
 }
 
-fn in_cube(x: Point) -> bool {
+fn in_cube(x: TestPoint) -> bool {
     x.iter().all(|c| (0.0..=1.0).contains(c))
 }
 
@@ -169,7 +180,7 @@ fn more_samples_come_closer() {
     let mut space = space(vec![zone("z", [9, 8, 7], warped, |_| false)]);
     let mut errors = Vec::new();
     for samples in [1.0, 2.0, 4.0, 8.0] {
-        let setting = Setting { samples, longest: 0.4, ..setting(cameras()[0], 1) };
+        let setting = CellRaySetting { samples, longest: 0.4, ..setting(cameras()[0], 1) };
         let scene = scene(setting);
         let got = cast(&mut space, &scene, None);
         errors.push(differ(&scene, &got, |x, y| summed(&scene, x, y, 2e-4, |p| in_cube(p).then(|| linear(p)))).0);
@@ -179,7 +190,7 @@ fn more_samples_come_closer() {
 
 #[test]
 fn zones_that_abut_are_one() {
-    let at = |a: usize, b: usize| move |[r, s, t]: Point| warped([(a as f64 + r * (b - a) as f64) / 24.0, s, t]);
+    let at = |a: usize, b: usize| move |[r, s, t]: TestPoint| warped([(a as f64 + r * (b - a) as f64) / 24.0, s, t]);
     let mut one = space(vec![zone("z", [25, 18, 15], at(0, 24), |_| false)]);
     let mut two =
         space(vec![zone("a", [11, 18, 15], at(0, 10), |_| false), zone("b", [15, 18, 15], at(10, 24), |_| false)]);
@@ -194,7 +205,7 @@ fn zones_that_abut_are_one() {
 }
 
 /// What a cold search of all zones finds, which is what a seed finds.
-fn searched(space: Space<FlatNodes>, zones: usize) -> impl FnMut(Point) -> Option<f64> {
+fn searched(space: ZoneLocator<FlatNodes>, zones: usize) -> impl FnMut(TestPoint) -> Option<f64> {
     let mut flow = GridFlow::new(space, ZoneOrder::file(zones));
     move |p| {
         let spot = flow.start(p).unwrap()?;
@@ -206,9 +217,9 @@ fn searched(space: Space<FlatNodes>, zones: usize) -> impl FnMut(Point) -> Optio
 
 #[test]
 fn holes_seams_and_zones_that_overlap_are_what_a_search_finds() {
-    let hole = |x: Point| (x[0] - 0.5).hypot(x[1] - 0.4) < 0.15;
+    let hole = |x: TestPoint| (x[0] - 0.5).hypot(x[1] - 0.4) < 0.15;
     // A finer zone in and beyond the other, turned against it, whose field is another one, so that it matters which zone is seen.
-    let turned = |[r, s, t]: Point| {
+    let turned = |[r, s, t]: TestPoint| {
         let (a, b) = (0.5 * r, 0.6 * s);
         [0.3 + 0.8 * a - 0.6 * b, 0.2 + 0.6 * a + 0.8 * b, 0.3 + 0.4 * t]
     };
@@ -228,10 +239,10 @@ fn holes_seams_and_zones_that_overlap_are_what_a_search_finds() {
         let zones = world.len();
         let mut space = space(world);
         for camera in cameras() {
-            let setting = Setting { samples: 6.0, ..setting(camera, zones) };
+            let setting = CellRaySetting { samples: 6.0, ..setting(camera, zones) };
             let scene = scene(setting);
             let got = cast(&mut space, &scene, None);
-            let mut at = searched(Space::new(space.nodes.clone(), sampled(&space.nodes)), zones);
+            let mut at = searched(ZoneLocator::new(space.nodes.clone(), sampled(&space.nodes)), zones);
             let (most, seen) = differ(&scene, &got, |x, y| summed(&scene, x, y, 2e-3, &mut at));
             assert!(seen > 25 && most < 4e-3, "world {n}: {seen} pixels seen, {most} off");
         }
@@ -256,7 +267,7 @@ fn what_is_before_a_surface_and_what_is_behind_it_are_the_whole() {
         let front = cast(&mut space, &whole, Some(&|_, _| depth));
         // Parallel rays: the depth is a plane, and what is behind it a clip.
         let planes = vec![(axis.to_array(), axis.dot(eye) + depth)];
-        let back = CellScene::new(setting(camera, 1), vec![CellLook { planes, ..look() }]).unwrap();
+        let back = CellScene::new(setting(camera, 1), vec![CellAppearance { planes, ..look() }]).unwrap();
         let back = cast(&mut space, &back, None);
         let mut least = 1.0f32;
         for (n, all) in all.iter().enumerate() {
@@ -277,10 +288,10 @@ fn what_is_before_a_surface_and_what_is_behind_it_are_the_whole() {
 fn what_is_cut_away_is_not_seen() {
     let mut space = space(vec![zone("z", [25, 18, 15], warped, |_| false)]);
     let normal = [0.6, 0.0, -0.8];
-    let keeps = |p: Point| 0.6 * p[0] - 0.8 * p[2] >= -0.1 && p[1] >= 0.2 && p[1] <= 0.7;
+    let keeps = |p: TestPoint| 0.6 * p[0] - 0.8 * p[2] >= -0.1 && p[1] >= 0.2 && p[1] <= 0.7;
     for camera in cameras() {
         let within = Some([[-5.0, 0.2, -5.0], [5.0, 0.7, 5.0]]);
-        let looks = vec![CellLook { planes: vec![(normal, -0.1)], within, ..look() }];
+        let looks = vec![CellAppearance { planes: vec![(normal, -0.1)], within, ..look() }];
         let scene = CellScene::new(setting(camera, 1), looks).unwrap();
         let got = cast(&mut space, &scene, None);
         let exact = |x, y| summed(&scene, x, y, 2e-4, |p| (in_cube(p) && keeps(p)).then(|| linear(p)));
@@ -290,13 +301,13 @@ fn what_is_cut_away_is_not_seen() {
 }
 
 /// Opacities from which values can be read: those of pixels are straight over them, from none at -0.2 to all at 1.4.
-fn readable(projection: Projection) -> CellLook {
+fn readable(projection: Projection) -> CellAppearance {
     let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(-0.2, 0.0), (1.4, 1.0)]).unwrap();
-    CellLook { projection, ..CellLook::new(transfer, UNIT) }
+    CellAppearance { projection, ..CellAppearance::new(transfer, UNIT) }
 }
 
 /// Both ends of the part of a pixel's ray within the unit cube.
-fn through_cube(scene: &CellScene, n: usize) -> Option<[Point; 2]> {
+fn through_cube(scene: &CellScene, n: usize) -> Option<[TestPoint; 2]> {
     let ray = scene.ray(n as u32 % TILE, n as u32 / TILE);
     let [low, high] = ray.within([0.0; 3], [1.0; 3])?;
     let low = low.max(ray.low);
@@ -305,7 +316,7 @@ fn through_cube(scene: &CellScene, n: usize) -> Option<[Point; 2]> {
 
 #[test]
 fn of_a_linear_field_the_largest_value_is_at_an_end_and_the_mean_in_the_middle() {
-    let straight = |x: Point| x;
+    let straight = |x: TestPoint| x;
     for grid in [zone("u", [21, 17, 13], straight, |_| false), zone("w", [25, 18, 15], warped, |_| false)] {
         let mut space = space(vec![grid]);
         for camera in cameras() {
@@ -340,7 +351,7 @@ fn of_a_linear_field_the_largest_value_is_at_an_end_and_the_mean_in_the_middle()
 fn a_surface_is_opaque_where_its_value_is_reached() {
     let mut space = space(vec![zone("w", [25, 18, 15], warped, |_| false)]);
     for camera in cameras() {
-        let surface = CellLook { projection: Projection::Surface { value: 0.6 }, ..look() };
+        let surface = CellAppearance { projection: Projection::Surface { value: 0.6 }, ..look() };
         let scene = CellScene::new(setting(camera, 1), vec![surface]).unwrap();
         let colour = transfer().colour(0.6);
         let mut seen = [0; 2];
@@ -364,8 +375,8 @@ fn several_looks_are_seen_together() {
         let whole = scene(setting(camera, 1));
         let all = cast(&mut space, &whole, None);
         // Both halves, and what is nowhere, are the whole.
-        let half = |sign: f64| CellLook { planes: vec![([sign, 0.0, 0.0], 0.43 * sign)], ..look() };
-        let nowhere = CellLook { within: Some([[4.0; 3], [5.0; 3]]), ..look() };
+        let half = |sign: f64| CellAppearance { planes: vec![([sign, 0.0, 0.0], 0.43 * sign)], ..look() };
+        let nowhere = CellAppearance { within: Some([[4.0; 3], [5.0; 3]]), ..look() };
         let halves = CellScene::new(setting(camera, 1), vec![half(1.0), nowhere, half(-1.0)]).unwrap();
         let both = cast(&mut space, &halves, None);
         let most = all.iter().flatten().zip(both.iter().flatten()).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
@@ -398,7 +409,7 @@ fn light_falls_on_gradients() {
         let towards = core::array::from_fn(|a| turned * normal[a] + (1.0f64 - turned * turned).sqrt() * across[a]);
         let shading =
             Shading { ambient: [0.2; 3], lights: vec![(towards, [0.7, 0.5, 0.3])], specular: 0.0, power: 1.0 };
-        let lit = CellLook { shading: Some(shading), gradient: Some(1), ..look() };
+        let lit = CellAppearance { shading: Some(shading), gradient: Some(1), ..look() };
         let lit = cast(&mut space, &CellScene::new(setting(camera, 1), vec![lit]).unwrap(), None);
         for (plain, lit) in plain.iter().zip(lit) {
             assert_eq!(plain[3], lit[3]);
@@ -412,9 +423,11 @@ fn light_falls_on_gradients() {
 
 #[test]
 fn lengths_that_are_none_are_refused() {
-    let bad =
-        [Setting { longest: 0.0, ..setting(cameras()[0], 1) }, Setting { samples: -1.0, ..setting(cameras()[0], 1) }];
-    let none = CellLook { unit: f64::NAN, ..look() };
+    let bad = [
+        CellRaySetting { longest: 0.0, ..setting(cameras()[0], 1) },
+        CellRaySetting { samples: -1.0, ..setting(cameras()[0], 1) },
+    ];
+    let none = CellAppearance { unit: f64::NAN, ..look() };
     let bad = bad.map(|bad| (bad, look())).into_iter().chain([(setting(cameras()[0], 1), none)]);
     for (setting, look) in bad {
         let e = CellScene::new(setting, vec![look]).err().map(|e| e.to_string());

@@ -1,13 +1,13 @@
 //! A tile of rays as a restartable task.
 
-use super::enter::Stack;
-use super::look::{Owned, Seen};
+use super::appearance::{Owned, ShownLight};
+use super::block_search::Stack;
 use super::ray::{Lane, Stepping, Visit};
 use super::scene::{CellScene, Ray};
 use crate::rays::{Pixels, TILE};
-use crate::streamline::Progress;
+use crate::streamline::StepProgress;
+use field::locator::ZoneLocator;
 use field::nodes::Nodes;
-use field::space::Space;
 
 /// Longest steps that all rays of a tile make before any goes further, so that a page stays in the processor's caches for all of them.
 const WINDOW: f64 = 8.0;
@@ -28,7 +28,7 @@ pub struct CellTile {
     owned: Owned,
     visits: Vec<Visit>,
     stack: Stack,
-    seen: Vec<Seen>,
+    seen: Vec<ShownLight>,
     /// What lies before this comes first; `None` before all rays have begun.
     until: Option<f64>,
     /// Some ray went on in the last step.
@@ -119,9 +119,9 @@ impl CellTile {
     pub fn step<N: Nodes>(
         &mut self,
         scene: &CellScene,
-        space: &mut Space<N>,
+        space: &mut ZoneLocator<N>,
         mut full: impl FnMut(&mut N) -> bool,
-    ) -> Progress {
+    ) -> StepProgress {
         space.nodes.missing().clear();
         let Self { rays, lanes, owned, visits, stack, seen, until, moved, counts, .. } = self;
         *moved = false;
@@ -142,17 +142,17 @@ impl CellTile {
                     s.space.nodes.missing().truncate(listed);
                 }
                 if full(&mut s.space.nodes) {
-                    return if s.space.nodes.missing().is_empty() { Progress::Yield } else { Progress::Need };
+                    return if s.space.nodes.missing().is_empty() { StepProgress::Yield } else { StepProgress::Need };
                 }
             }
             if !s.space.nodes.missing().is_empty() {
-                return Progress::Need;
+                return StepProgress::Need;
             }
             // All have come so far: on from where the hindmost is.
             let left = lanes.iter().filter(|l| !l.done).filter_map(|l| l.place(scene));
             let hindmost = left.fold(f64::INFINITY, f64::min);
             if hindmost == f64::INFINITY {
-                return Progress::Done;
+                return StepProgress::Done;
             }
             *until = Some(hindmost + WINDOW * scene.setting.longest);
         }

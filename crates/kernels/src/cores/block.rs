@@ -1,8 +1,8 @@
 //! A block of cells of a zone: its nodes a slab of planes at a time, and what was found on its faces.
 //!
 //! # Practice
-//! Whoever drives it marks all nodes of the planes that [`Block::to_mark`] names, then sets those of the planes that [`Block::to_set`]
-//! names, but for those that [`Block::needs`] says nobody needs, and calls [`Block::march`], until nothing is wanted any more. Of earlier
+//! Whoever drives it marks all nodes of the planes that [`CoreBlock::to_mark`] names, then sets those of the planes that [`CoreBlock::to_set`]
+//! names, but for those that [`CoreBlock::needs`] says nobody needs, and calls [`CoreBlock::march`], until nothing is wanted any more. Of earlier
 //! planes only the last is kept, so that memory follows from the planes of a slab and not from the block. Marks are one plane ahead, so that
 //! it is known of every node that is to be set whether a cell wants it. What comes of it does not depend on how the block is cut in slabs,
 //! nor on whether nodes were set that nobody needs.
@@ -43,12 +43,12 @@ pub enum Cell {
 /// A place that two blocks name alike: a node, an edge (of a cell or the diagonal that splits a face) or a triangle of a face, with the
 /// zone. They are in the order of zone, k, j, i.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(u128);
+pub struct FeatureKey(u128);
 
 /// The two axes along a face, the faster first.
 const ALONG: [[usize; 2]; 3] = [[1, 2], [0, 2], [0, 1]];
 
-impl Key {
+impl FeatureKey {
     /// Of what begins at a node. `reach` has a bit for each axis along which it goes one node on: none for a node, one for an edge, two
     /// for a face or its diagonal. `part` is 0 for these, and otherwise numbers points within a face.
     fn new(zone: u32, low: [u32; 3], reach: u8, part: u8) -> Self {
@@ -117,28 +117,28 @@ impl OnFace {
     }
 
     /// The place that its neighbours know it by.
-    fn key(&self, zone: u32, slot: u8) -> Key {
+    fn key(&self, zone: u32, slot: u8) -> FeatureKey {
         let [a, b] = ALONG[usize::from(self.axis)];
         let on: Vec<usize> = (0..3).filter(|n| self.weights[*n] > 0.0).collect();
         let nodes = self.nodes();
         let bits = |n: [u32; 3]| (0..3).fold(0u8, |bits, c| bits | u8::from(n[c] > self.low[c]) << c);
         match on[..] {
-            [n] => Key::new(zone, nodes[n], 0, 0),
+            [n] => FeatureKey::new(zone, nodes[n], 0, 0),
             // Corners of a triangle rise along both axes but for one edge; its lower end is the lower of the two.
             [n, m] => {
                 let low = core::array::from_fn(|c| nodes[n][c].min(nodes[m][c]));
-                Key::new(zone, low, bits(nodes[n]) ^ bits(nodes[m]), 0)
+                FeatureKey::new(zone, low, bits(nodes[n]) ^ bits(nodes[m]), 0)
             }
-            _ => Key::new(zone, self.low, 1 << a | 1 << b, 1 + 3 * self.triangle + slot),
+            _ => FeatureKey::new(zone, self.low, 1 << a | 1 << b, 1 + 3 * self.triangle + slot),
         }
     }
 }
 
 /// A point on a face at which the vectors are parallel.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct ParallelPoint {
     /// Where it lies.
-    pub key: Key,
+    pub key: FeatureKey,
     /// As the first face has it that found it.
     pub on: OnFace,
     /// Position.
@@ -161,7 +161,7 @@ const UNREAD: u8 = 8;
 const HIDDEN: u8 = 16;
 
 /// Cells of a zone and what is known of them.
-pub struct Block {
+pub struct CoreBlock {
     zone: u32,
     /// Cells of the zone.
     all: [u32; 3],
@@ -182,10 +182,10 @@ pub struct Block {
     /// The second vector is a direction alone.
     axial: bool,
     /// Points in the order in which faces were looked at. Those on edges may have been found by several faces.
-    pub found: Vec<Found>,
+    pub found: Vec<ParallelPoint>,
 }
 
-impl Block {
+impl CoreBlock {
     /// Of a zone of so many cells the block whose first cell is `low`, with memory for so many planes at a time, at least 2. Of an
     /// `axial` second vector the sign means nothing.
     pub fn new(zone: u32, all: [u32; 3], low: [u32; 3], planes: u32, axial: bool) -> Self {
@@ -227,7 +227,7 @@ impl Block {
         self.x.capacity() * 3 * size_of::<Vec3>()
             + self.mark.capacity()
             + self.cells.capacity()
-            + self.found.capacity() * size_of::<Found>()
+            + self.found.capacity() * size_of::<ParallelPoint>()
     }
 
     /// Number of the zone.
@@ -427,7 +427,7 @@ impl Block {
                 let x = places.map(|p| self.x[p]);
                 let key = on.key(self.zone, slot as u8);
                 let size = self.face_size(axis, low);
-                self.found.push(Found { key, on, x: sum(&x), v: sum(&v), w: sum(&w), size });
+                self.found.push(ParallelPoint { key, on, x: sum(&x), v: sum(&v), w: sum(&w), size });
             }
         }
     }
@@ -447,7 +447,7 @@ impl Block {
     }
 
     /// Where the core goes at a point: along the direction where the second vector is one, else along the first.
-    pub fn along(&self, f: &Found) -> Vec3 {
+    pub fn along(&self, f: &ParallelPoint) -> Vec3 {
         if self.axial {
             f.w
         } else {
@@ -460,7 +460,7 @@ impl Block {
     pub fn places(&self) -> Vec<u32> {
         let mut all: Vec<u32> = (0..self.found.len() as u32).collect();
         let order = |n: &u32| {
-            let Found { key, on, .. } = &self.found[*n as usize];
+            let ParallelPoint { key, on, .. } = &self.found[*n as usize];
             (*key, on.low[2], on.low[1], on.low[0], on.axis, on.triangle)
         };
         all.sort_unstable_by_key(order);
@@ -478,12 +478,12 @@ pub fn angle(a: Vec3, b: Vec3) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::cells::segments;
-    use super::super::chains::{chains, Place};
+    use super::super::chains::{chains, ChainNode};
     use super::*;
 
     /// Fills a block of a zone with a swirl round an axis, `axis` its place at a height and its slope.
-    fn filled(all: [u32; 3], low: [u32; 3], planes: u32, mark: &dyn Fn([u32; 3]) -> Mark) -> Block {
-        let mut b = Block::new(0, all, low, planes, false);
+    fn filled(all: [u32; 3], low: [u32; 3], planes: u32, mark: &dyn Fn([u32; 3]) -> Mark) -> CoreBlock {
+        let mut b = CoreBlock::new(0, all, low, planes, false);
         while let Some([from, to]) = b.to_set() {
             let [lo, hi] = b.nodes();
             let [first, end] = b.to_mark();
@@ -519,14 +519,14 @@ mod tests {
         (x, v, w)
     }
 
-    fn lines(b: &Block) -> Vec<Vec<Vec3>> {
+    fn lines(b: &CoreBlock) -> Vec<Vec<Vec3>> {
         let places = b.places();
         let pairs = segments(b, &places, |_| true);
-        let mut all: Vec<Place> = Vec::new();
+        let mut all: Vec<ChainNode> = Vec::new();
         let number = |n: u32| places.iter().position(|p| *p == n).map_or(u32::MAX, |p| p as u32);
         for n in &places {
             let f = &b.found[*n as usize];
-            all.push(Place { x: f.x, size: f.size as f32, at_border: false });
+            all.push(ChainNode { x: f.x, size: f.size as f32, at_border: false });
         }
         let pairs: Vec<[u32; 2]> = pairs.iter().map(|p| p.map(number)).collect();
         let c = chains(&all, &pairs);
@@ -546,7 +546,7 @@ mod tests {
         assert!((line[0][0][2], line[0][line[0].len() - 1][2]) == (0.0, 1.0));
         for planes in [2, 3, 5, 8] {
             let cut = filled(all, [0; 3], planes, &|_| Mark::Field);
-            let of = |b: &Block| b.places().iter().map(|n| b.found[*n as usize]).collect::<Vec<_>>();
+            let of = |b: &CoreBlock| b.places().iter().map(|n| b.found[*n as usize]).collect::<Vec<_>>();
             assert_eq!(of(&cut), of(&whole));
             assert_eq!(lines(&cut), line);
         }

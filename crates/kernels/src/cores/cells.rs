@@ -7,7 +7,7 @@
 //! are off by that sideways counts in full, and a tenth of their lengths. Of an odd number one that lies on an edge stays
 //! alone if there is one, since it may only touch the cell.
 
-use super::block::{Block, Cell};
+use super::block::{Cell, CoreBlock};
 use super::pencil::{cross, dot, Vec3};
 
 /// Points of a cell that are looked at in every order; of more the nearest are joined first.
@@ -17,7 +17,7 @@ const STRAIGHT: f64 = 1.1;
 
 /// A point of a cell.
 #[derive(Copy, Clone, Debug)]
-pub struct Point {
+pub struct CellCrossing {
     /// Number, in the order of places.
     pub number: u32,
     /// Position.
@@ -30,13 +30,13 @@ pub struct Point {
     pub on_edge: bool,
 }
 
-fn apart(a: &Point, b: &Point) -> f64 {
+fn apart(a: &CellCrossing, b: &CellCrossing) -> f64 {
     let d: Vec3 = core::array::from_fn(|c| a.x[c] - b.x[c]);
     dot(d, d).sqrt()
 }
 
 /// What a pair costs.
-fn pair_cost(a: &Point, b: &Point) -> f64 {
+fn pair_cost(a: &CellCrossing, b: &CellCrossing) -> f64 {
     let d: Vec3 = core::array::from_fn(|c| a.x[c] - b.x[c]);
     let sideways = |along: Vec3| {
         let (off, length) = (cross(d, along), dot(along, along).sqrt());
@@ -49,9 +49,9 @@ fn pair_cost(a: &Point, b: &Point) -> f64 {
     0.5 * (sideways(a.along) + sideways(b.along)) + 0.1 * dot(d, d).sqrt()
 }
 
-/// The segments of a block: pairs of places (those of [`Block::places`]) in cells that are live, both of which pass the filters. Each
+/// The segments of a block: pairs of places (those of [`CoreBlock::places`]) in cells that are live, both of which pass the filters. Each
 /// pair once, in rising order.
-pub fn segments(block: &Block, places: &[u32], passes: impl Fn(u32) -> bool) -> Vec<[u32; 2]> {
+pub fn segments(block: &CoreBlock, places: &[u32], passes: impl Fn(u32) -> bool) -> Vec<[u32; 2]> {
     // Cells with the points on their faces.
     let mut of_cells: Vec<([i64; 3], u32)> = Vec::new();
     for n in places {
@@ -65,7 +65,7 @@ pub fn segments(block: &Block, places: &[u32], passes: impl Fn(u32) -> bool) -> 
         points.clear();
         points.extend(some.iter().map(|(_, n)| {
             let f = &block.found[*n as usize];
-            Point { number: *n, x: f.x, along: block.along(f), passes: passes(*n), on_edge: f.key.is_on_edge() }
+            CellCrossing { number: *n, x: f.x, along: block.along(f), passes: passes(*n), on_edge: f.key.is_on_edge() }
         }));
         join(&points, &mut |a, b| {
             if a.passes && b.passes {
@@ -79,7 +79,7 @@ pub fn segments(block: &Block, places: &[u32], passes: impl Fn(u32) -> bool) -> 
 }
 
 /// Joins the points of a cell.
-pub fn join(points: &[Point], put: &mut impl FnMut(&Point, &Point)) {
+pub fn join(points: &[CellCrossing], put: &mut impl FnMut(&CellCrossing, &CellCrossing)) {
     match points.len() {
         0 | 1 => {}
         2 => put(&points[0], &points[1]),
@@ -92,7 +92,7 @@ pub fn join(points: &[Point], put: &mut impl FnMut(&Point, &Point)) {
             }
         },
         _ => {
-            let mut left: Vec<&Point> = points.iter().collect();
+            let mut left: Vec<&CellCrossing> = points.iter().collect();
             while left.len() > 1 {
                 let (mut best, mut pair) = (f64::INFINITY, [0, 1]);
                 for a in 0..left.len() {
@@ -112,7 +112,7 @@ pub fn join(points: &[Point], put: &mut impl FnMut(&Point, &Point)) {
 }
 
 /// The order of points along a nearly straight line.
-fn straight(points: &[Point]) -> Option<Vec<usize>> {
+fn straight(points: &[CellCrossing]) -> Option<Vec<usize>> {
     let (mut far, mut ends) = (0.0, [0, 0]);
     for a in 0..points.len() {
         for b in a + 1..points.len() {
@@ -123,7 +123,7 @@ fn straight(points: &[Point]) -> Option<Vec<usize>> {
         }
     }
     let [a, b] = ends.map(|n| points[n].x);
-    let along = |p: &Point| (0..3).map(|c| (p.x[c] - a[c]) * (b[c] - a[c])).sum::<f64>();
+    let along = |p: &CellCrossing| (0..3).map(|c| (p.x[c] - a[c]) * (b[c] - a[c])).sum::<f64>();
     let mut way: Vec<usize> = (0..points.len()).collect();
     way.sort_by(|m, n| along(&points[*m]).total_cmp(&along(&points[*n])));
     let length: f64 = way.windows(2).map(|w| apart(&points[w[0]], &points[w[1]])).sum();
@@ -145,7 +145,7 @@ impl Cost {
 }
 
 fn pairings(
-    points: &[Point],
+    points: &[CellCrossing],
     used: &mut Vec<bool>,
     pairs: &mut Vec<[usize; 2]>,
     cost: Cost,
@@ -182,9 +182,9 @@ fn pairings(
 mod tests {
     use super::*;
 
-    fn points(of: &[(Vec3, bool, bool)]) -> Vec<Point> {
+    fn points(of: &[(Vec3, bool, bool)]) -> Vec<CellCrossing> {
         let each = of.iter().zip(0..);
-        let point = |((x, passes, on_edge), number): (&(Vec3, bool, bool), u32)| Point {
+        let point = |((x, passes, on_edge), number): (&(Vec3, bool, bool), u32)| CellCrossing {
             number,
             x: *x,
             along: [0.0, 0.0, 1.0],

@@ -10,7 +10,7 @@ use super::pencil::{dot, Vec3};
 
 /// What lines need to know of a place.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct ChainNode {
     /// Position.
     pub x: Vec3,
     /// Size of the face that it lies on.
@@ -69,7 +69,7 @@ impl Graph {
 }
 
 /// Joins segments, each once, between places that are in their order.
-pub fn chains(places: &[Place], segments: &[[u32; 2]]) -> Chains {
+pub fn chains(places: &[ChainNode], segments: &[[u32; 2]]) -> Chains {
     let graph = Graph::new(places.len(), segments);
     let mut used = vec![false; places.len()];
     let mut lines = Chains { offsets: vec![0], ..Chains::default() };
@@ -154,7 +154,7 @@ struct End {
 }
 
 /// The ends of lines that are joined: for each end (two a line) the other.
-fn partners(places: &[Place], lines: &Chains) -> Vec<Option<u32>> {
+fn partners(places: &[ChainNode], lines: &Chains) -> Vec<Option<u32>> {
     let mut ends: Vec<End> = Vec::new();
     for n in 0..lines.len() {
         let line = lines.line(n);
@@ -197,7 +197,7 @@ fn partners(places: &[Place], lines: &Chains) -> Vec<Option<u32>> {
 }
 
 /// Joins lines where zones abut.
-fn across(places: &[Place], lines: Chains) -> Chains {
+fn across(places: &[ChainNode], lines: Chains) -> Chains {
     let partner = partners(places, &lines);
     if partner.iter().all(Option::is_none) {
         return lines;
@@ -240,11 +240,11 @@ fn across(places: &[Place], lines: Chains) -> Chains {
 mod tests {
     use super::*;
 
-    fn place(x: Vec3, at_border: bool) -> Place {
-        Place { x, size: 1.0, at_border }
+    fn place(x: Vec3, at_border: bool) -> ChainNode {
+        ChainNode { x, size: 1.0, at_border }
     }
 
-    fn row(n: u32) -> Vec<Place> {
+    fn row(n: u32) -> Vec<ChainNode> {
         (0..n).map(|n| place([f64::from(n), 0.0, 0.0], false)).collect()
     }
 
@@ -289,7 +289,7 @@ mod tests {
             place([3.0 * a.cos(), 3.0 * a.sin(), 0.0], border)
         };
         let inner = (1..6).map(|n| at(f64::from(n), false));
-        let places: Vec<Place> = [at(0.0, true)].into_iter().chain(inner).chain([at(5.98, true)]).collect();
+        let places: Vec<ChainNode> = [at(0.0, true)].into_iter().chain(inner).chain([at(5.98, true)]).collect();
         let c = chains(&places, &[[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]);
         assert_eq!((c.len(), &c.closed[..], c.line(0)), (1, &[true][..], &[0, 1, 2, 3, 4, 5, 6][..]));
     }

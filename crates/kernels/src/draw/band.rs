@@ -168,7 +168,7 @@ fn clip(low: f32, high: f32, step: u32, first: u32, end: u32) -> std::ops::Range
 }
 
 /// Something that primitives are drawn into.
-pub(crate) trait Target {
+pub(crate) trait DrawTarget {
     fn area(&self) -> &Area;
 
     /// Bits of the lanes of group `index` where `depth` would be seen, or ties with what is.
@@ -206,7 +206,7 @@ impl Band {
     }
 }
 
-impl Target for Band {
+impl DrawTarget for Band {
     fn area(&self) -> &Area {
         &self.area
     }
@@ -235,7 +235,7 @@ pub(crate) struct DepthOnly<'a> {
     pub depth: &'a mut [f32x8],
 }
 
-impl Target for DepthOnly<'_> {
+impl DrawTarget for DepthOnly<'_> {
     fn area(&self) -> &Area {
         &self.area
     }
@@ -260,7 +260,7 @@ pub(crate) struct Peel<'a> {
     pub ceiling: &'a [f32x8],
 }
 
-impl Target for Peel<'_> {
+impl DrawTarget for Peel<'_> {
     fn area(&self) -> &Area {
         &self.band.area
     }

@@ -1,6 +1,6 @@
 //! The buffers in which one band of a picture at a time is drawn.
 
-use super::band::{Area, Band, Peel, Target};
+use super::band::{Area, Band, DrawTarget, Peel};
 use super::colour::encode;
 use super::haze::{Depths, HazeRows};
 use super::light::Veil;

@@ -1,16 +1,16 @@
 //! From pieces of geometry to primitives: positions into view space, tangents of lines, normals of grids.
 
-use super::band::Target;
+use super::band::DrawTarget;
 use super::geometry::{Chunk, Mesh, Polyline, Positions, QuadGrid, Spheres};
 use super::projector::Projector;
 use super::style::{Radius, SeenFrom, Style};
-use super::triangle::{draw_triangle, Corner};
-use super::tube::{draw_piece, draw_sphere, Node, Paint};
+use super::triangle::{draw_triangle, ViewVertex};
+use super::tube::{draw_piece, draw_sphere, TubePaint, TubeVertex};
 use glam::{DVec3, Vec3};
 
 /// What was met in one pass over the geometry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DrawCounts {
     /// Pieces of lines between two vertices.
     pub segments: u64,
     /// Triangles; a quad counts as two.
@@ -21,9 +21,9 @@ pub struct Counts {
     pub skipped: u64,
 }
 
-impl Counts {
+impl DrawCounts {
     /// Adds another pass's.
-    pub fn add(&mut self, other: &Counts) {
+    pub fn add(&mut self, other: &DrawCounts) {
         self.segments += other.segments;
         self.triangles += other.triangles;
         self.spheres += other.spheres;
@@ -34,7 +34,7 @@ impl Counts {
 /// A layer made ready for one target.
 pub(crate) struct Brush<'a> {
     pub projector: &'a Projector,
-    pub paint: Paint<'a>,
+    pub paint: TubePaint<'a>,
     pub style: &'a Style,
     /// Pixels of the target for one of the picture.
     pub resolution: f32,
@@ -42,7 +42,7 @@ pub(crate) struct Brush<'a> {
 
 impl Brush<'_> {
     /// Draws one piece and says what was met in it.
-    pub(crate) fn draw<T: Target>(&self, target: &mut T, chunk: &Chunk<'_>) -> Counts {
+    pub(crate) fn draw<T: DrawTarget>(&self, target: &mut T, chunk: &Chunk<'_>) -> DrawCounts {
         match chunk {
             Chunk::Line(line) => self.line(target, line),
             Chunk::Mesh(mesh) => self.mesh(target, mesh),
@@ -74,18 +74,18 @@ impl Brush<'_> {
         self.style.lift_pixels * self.resolution / self.projector.scale_at(z.max(super::projector::NEAR))
     }
 
-    fn node(&self, at: DVec3, scalar: Option<f32>, radius: Option<f32>) -> Option<Node> {
+    fn node(&self, at: DVec3, scalar: Option<f32>, radius: Option<f32>) -> Option<TubeVertex> {
         let v = self.projector.view(at);
         if v.is_nan() {
             return None;
         }
-        Some(Node::new(self.projector, v, self.radius(radius, v.z), scalar.unwrap_or(f32::NAN)))
+        Some(TubeVertex::new(self.projector, v, self.radius(radius, v.z), scalar.unwrap_or(f32::NAN)))
     }
 
-    fn line<T: Target>(&self, target: &mut T, line: &Polyline<'_>) -> Counts {
-        let mut counts = Counts::default();
+    fn line<T: DrawTarget>(&self, target: &mut T, line: &Polyline<'_>) -> DrawCounts {
+        let mut counts = DrawCounts::default();
         let ghost = |p: Option<DVec3>| p.map(|p| self.projector.view(p)).filter(|v| !v.is_nan());
-        let mut run = Run::start(ghost(line.before));
+        let mut run = PolylineState::start(ghost(line.before));
         let n = line.points.len();
         for i in 0..n {
             let scalar = line.scalars.and_then(|s| s.get(i).copied());
@@ -95,7 +95,7 @@ impl Brush<'_> {
                 None => {
                     counts.skipped += 1;
                     run.finish(self, target, None, &mut counts);
-                    run = Run::start(None);
+                    run = PolylineState::start(None);
                 }
             }
         }
@@ -105,7 +105,7 @@ impl Brush<'_> {
 
     /// Draws the line between two vertices that know their tangents: straight, or where it bends a little along the cubic that
     /// has these tangents, so that the long steps of a tracer do not show as corners.
-    fn piece<T: Target>(&self, target: &mut T, a: &Node, b: &Node) {
+    fn piece<T: DrawTarget>(&self, target: &mut T, a: &TubeVertex, b: &TubeVertex) {
         let chord = b.center - a.center;
         let length = chord.length();
         let (ta, tb) = (a.tangent.normalize_or_zero(), b.tangent.normalize_or_zero());
@@ -128,7 +128,7 @@ impl Brush<'_> {
                 let center = ends + (ta * (u * u * t) - tb * (t * t * u)) * length;
                 let slope =
                     (chord * (6.0 * t * u)) + (ta * (u * (1.0 - 3.0 * t)) + tb * (t * (3.0 * t - 2.0))) * length;
-                to = Node::new(self.projector, center, mix(a.radius, b.radius), mix(a.scalar, b.scalar));
+                to = TubeVertex::new(self.projector, center, mix(a.radius, b.radius), mix(a.scalar, b.scalar));
                 to.tangent = slope;
                 to.end = false;
             }
@@ -137,8 +137,8 @@ impl Brush<'_> {
         }
     }
 
-    fn spheres<T: Target>(&self, target: &mut T, spheres: &Spheres<'_>) -> Counts {
-        let mut counts = Counts::default();
+    fn spheres<T: DrawTarget>(&self, target: &mut T, spheres: &Spheres<'_>) -> DrawCounts {
+        let mut counts = DrawCounts::default();
         for i in 0..spheres.points.len() {
             let scalar = spheres.scalars.and_then(|s| s.get(i).copied());
             let radius = spheres.radii.and_then(|r| r.get(i).copied());
@@ -153,8 +153,8 @@ impl Brush<'_> {
         counts
     }
 
-    fn mesh<T: Target>(&self, target: &mut T, mesh: &Mesh<'_>) -> Counts {
-        let mut counts = Counts::default();
+    fn mesh<T: DrawTarget>(&self, target: &mut T, mesh: &Mesh<'_>) -> DrawCounts {
+        let mut counts = DrawCounts::default();
         let corner = |i: u32| {
             let i = i as usize;
             let normal = mesh
@@ -162,7 +162,7 @@ impl Brush<'_> {
                 .and_then(|n| n.get(i))
                 .map_or(Vec3::ZERO, |n| self.projector.view_direction(Vec3::from_array(*n)));
             let scalar = mesh.scalars.and_then(|s| s.get(i).copied()).unwrap_or(f32::NAN);
-            Corner { at: self.projector.view(mesh.points.get(i)), normal, scalar }
+            ViewVertex { at: self.projector.view(mesh.points.get(i)), normal, scalar }
         };
         for t in mesh.triangles {
             let corners = t.map(corner);
@@ -176,17 +176,17 @@ impl Brush<'_> {
         counts
     }
 
-    fn quads<T: Target>(&self, target: &mut T, grid: &QuadGrid<'_>) -> Counts {
-        let mut counts = Counts::default();
+    fn quads<T: DrawTarget>(&self, target: &mut T, grid: &QuadGrid<'_>) -> DrawCounts {
+        let mut counts = DrawCounts::default();
         let [ni, nj] = grid.size;
         if ni < 2 || nj < 2 {
             return counts;
         }
         let [[i0, i1], [j0, j1]] = grid.draw.unwrap_or([[0, ni - 1], [0, nj - 1]]);
         let (i1, j1) = (i1.min(ni - 1), j1.min(nj - 1));
-        let mut rows = Rows::new(self.projector, grid.points, [ni, nj]);
-        let mut lower: Vec<Corner> = Vec::new();
-        let mut upper: Vec<Corner> = Vec::new();
+        let mut rows = GridRows::new(self.projector, grid.points, [ni, nj]);
+        let mut lower: Vec<ViewVertex> = Vec::new();
+        let mut upper: Vec<ViewVertex> = Vec::new();
         let scalar = |i: usize, j: usize| grid.scalars.and_then(|s| s.get(j * ni + i).copied()).unwrap_or(f32::NAN);
         // `upper` holds the row above the last row of quads drawn.
         let mut upper_is = usize::MAX;
@@ -230,7 +230,7 @@ impl Brush<'_> {
     }
 
     /// Whether a quad, its corners around it from the first along the first direction, is seen from its side of the surface.
-    fn is_seen(&self, q: &[Corner; 4]) -> bool {
+    fn is_seen(&self, q: &[ViewVertex; 4]) -> bool {
         let sign = match self.style.seen_from {
             SeenFrom::Both => return true,
             SeenFrom::Front => 1.0,
@@ -254,20 +254,26 @@ const SHARP: f32 = 0.866;
 const PARTS_A_ROOT: f32 = 20.0;
 
 /// A polyline on its way: the last two vertices, of which the second does not know yet where the line goes on.
-struct Run {
-    last: Option<Node>,
-    now: Option<Node>,
+struct PolylineState {
+    last: Option<TubeVertex>,
+    now: Option<TubeVertex>,
     /// Unit direction in which the line came to `now`.
     into: Vec3,
     before: Option<Vec3>,
 }
 
-impl Run {
-    fn start(before: Option<Vec3>) -> Run {
-        Run { last: None, now: None, into: Vec3::ZERO, before }
+impl PolylineState {
+    fn start(before: Option<Vec3>) -> PolylineState {
+        PolylineState { last: None, now: None, into: Vec3::ZERO, before }
     }
 
-    fn push<T: Target>(&mut self, brush: &Brush<'_>, target: &mut T, mut next: Node, counts: &mut Counts) {
+    fn push<T: DrawTarget>(
+        &mut self,
+        brush: &Brush<'_>,
+        target: &mut T,
+        mut next: TubeVertex,
+        counts: &mut DrawCounts,
+    ) {
         let Some(now) = &mut self.now else {
             if let Some(d) = self.before.take().and_then(|b| (next.center - b).try_normalize()) {
                 self.into = d;
@@ -290,7 +296,13 @@ impl Run {
         self.into = direction;
     }
 
-    fn finish<T: Target>(&mut self, brush: &Brush<'_>, target: &mut T, after: Option<Vec3>, counts: &mut Counts) {
+    fn finish<T: DrawTarget>(
+        &mut self,
+        brush: &Brush<'_>,
+        target: &mut T,
+        after: Option<Vec3>,
+        counts: &mut DrawCounts,
+    ) {
         let Some(mut now) = self.now.take() else { return };
         match after.and_then(|a| (a - now.center).try_normalize()) {
             Some(direction) => {
@@ -327,7 +339,7 @@ fn bend(into: Vec3, out: Vec3) -> Vec3 {
 }
 
 /// Rows of a grid in view space, as many as normals need at a time.
-struct Rows<'a> {
+struct GridRows<'a> {
     projector: &'a Projector,
     points: Positions<'a>,
     size: [usize; 2],
@@ -341,8 +353,8 @@ struct Rows<'a> {
 /// Three rows for normals of one row, one for the next, and one more where the grid closes on itself.
 const HELD_ROWS: usize = 5;
 
-impl<'a> Rows<'a> {
-    fn new(projector: &'a Projector, points: Positions<'a>, size: [usize; 2]) -> Rows<'a> {
+impl<'a> GridRows<'a> {
+    fn new(projector: &'a Projector, points: Positions<'a>, size: [usize; 2]) -> GridRows<'a> {
         let [ni, nj] = size;
         let same = |a: usize, b: usize, near: usize| {
             let (a, b, near) = (points.get(a), points.get(b), points.get(near));
@@ -350,7 +362,7 @@ impl<'a> Rows<'a> {
         };
         let closed_i = ni > 3 && (0..nj).all(|j| same(j * ni, j * ni + ni - 1, j * ni + 1) || collapsed(points, j, ni));
         let closed_j = nj > 3 && (0..ni).all(|i| same(i, (nj - 1) * ni + i, ni + i));
-        Rows { projector, points, size, held: Vec::new(), closed: [closed_i, closed_j], next: 0 }
+        GridRows { projector, points, size, held: Vec::new(), closed: [closed_i, closed_j], next: 0 }
     }
 
     fn row(&mut self, j: usize) -> &[Vec3] {
@@ -399,7 +411,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Positions, normals and scalars of row `j`.
-    fn corners(&mut self, j: usize, scalar: &dyn Fn(usize, usize) -> f32, out: &mut Vec<Corner>) {
+    fn corners(&mut self, j: usize, scalar: &dyn Fn(usize, usize) -> f32, out: &mut Vec<ViewVertex>) {
         let [ni, nj] = self.size;
         out.clear();
         for i in 0..ni {
@@ -416,7 +428,7 @@ impl<'a> Rows<'a> {
                 along_j = self.slope(j, nj, self.closed[1], &mut |rows, j| rows.at(other, j));
             }
             let normal = along_i.cross(along_j).normalize_or_zero();
-            out.push(Corner { at, normal, scalar: scalar(i, j) });
+            out.push(ViewVertex { at, normal, scalar: scalar(i, j) });
         }
     }
 

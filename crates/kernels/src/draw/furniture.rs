@@ -35,7 +35,7 @@ impl Default for Axes {
 /// Where a note stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum NotePosition {
     /// Upper left corner.
     TopLeft,
     /// Middle of the upper edge.
@@ -57,7 +57,7 @@ pub struct Note {
     /// The text; line ends start new lines.
     pub text: String,
     /// Its place. Notes of one place stand below each other.
-    pub place: Place,
+    pub place: NotePosition,
     /// Size, 1 for that of the other labels.
     #[serde(default = "one")]
     pub scale: f32,
@@ -227,7 +227,7 @@ impl Pen {
         for note in notes.iter().rev().filter(|n| n.place.is_low()) {
             self.note(note, &mut used, overlay);
         }
-        self.keys(keys, used[Place::TopLeft as usize], overlay);
+        self.keys(keys, used[NotePosition::TopLeft as usize], overlay);
         let most = |u: &[f32]| u.iter().copied().fold(0.0f32, f32::max);
         let room = |u: f32| if u > 0.0 { u + self.margin } else { 0.0 };
         (room(most(&used[..3])), room(most(&used[3..])))
@@ -258,9 +258,9 @@ impl Pen {
         let size = crisp(self.em * if note.scale > 0.0 { note.scale.min(8.0) } else { 1.0 });
         let slot = &mut used[note.place as usize];
         let (x, align) = match note.place {
-            Place::TopLeft | Place::BottomLeft => (self.margin, Align::Left),
-            Place::Top | Place::Bottom => (self.width * 0.5, Align::Middle),
-            Place::TopRight | Place::BottomRight => (self.width - self.margin, Align::Right),
+            NotePosition::TopLeft | NotePosition::BottomLeft => (self.margin, Align::Left),
+            NotePosition::Top | NotePosition::Bottom => (self.width * 0.5, Align::Middle),
+            NotePosition::TopRight | NotePosition::BottomRight => (self.width - self.margin, Align::Right),
         };
         let lines: Vec<&str> = note.text.lines().collect();
         let step = (size * 1.35).round();
@@ -443,9 +443,9 @@ fn more(rest: &[ScalarBar]) -> Option<String> {
     (!rest.is_empty()).then(|| format!("and {} more", rest.len()))
 }
 
-impl Place {
+impl NotePosition {
     fn is_low(self) -> bool {
-        matches!(self, Place::BottomLeft | Place::Bottom | Place::BottomRight)
+        matches!(self, NotePosition::BottomLeft | NotePosition::Bottom | NotePosition::BottomRight)
     }
 }
 

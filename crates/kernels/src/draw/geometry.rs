@@ -191,7 +191,7 @@ pub enum Chunk<'a> {
 }
 
 /// Whether a box is wanted; given to [`Geometry::for_each`].
-pub type Wanted<'w> = &'w dyn Fn(&Aabb) -> bool;
+pub type BoxFilter<'w> = &'w dyn Fn(&Aabb) -> bool;
 
 /// Something that can be drawn, as often as the renderer asks.
 ///
@@ -205,7 +205,7 @@ pub trait Geometry: Sync {
     ///
     /// # Errors
     /// Whatever keeps the source from being read. The picture then fails as a whole: nothing is drawn from half a source.
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError>;
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError>;
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! # Practice
 //! The drawing says how deep the samples of some rows lie ([`Depths`]), a [`Haze`] says what was gathered there ([`HazeRows`]).
 
-use super::band::{Band, Target, EMPTY};
+use super::band::{Band, DrawTarget, EMPTY};
 use super::camera::Camera;
 use super::geometry::{Aabb, GeometryError};
 use std::ops::Range;

@@ -235,7 +235,7 @@ impl Shader<'_> {
 
     /// Linear colours of one row of pixels of a band, over the background. `row` is one of the whole picture.
     pub(crate) fn row(&self, band: &Band, veil: Option<&Veil>, haze: Option<&HazeRows>, row: u32, out: &mut [Vec3]) {
-        use super::band::Target;
+        use super::band::DrawTarget;
         let area = band.area();
         let lattice = &area.lattice;
         let groups = lattice.groups.len();
@@ -291,7 +291,7 @@ impl Shader<'_> {
 
     /// Lays one peel of see-through layers behind those already in the veil. Says whether it held anything.
     pub(crate) fn lay(&self, peel: &Band, haze: Option<&HazeRows>, veil: &mut Veil) -> bool {
-        use super::band::Target;
+        use super::band::DrawTarget;
         let area = peel.area();
         let lattice = &area.lattice;
         let groups = lattice.groups.len();

@@ -44,16 +44,16 @@ mod tube;
 pub use band::Samples;
 pub use camera::{Camera, CameraError, Fit, Frame, Lens, View, MAX_COORDINATE};
 pub use canvas::{gathered, Canvas};
-pub use chunk::Counts;
+pub use chunk::DrawCounts;
 pub use colour::{linear_to_srgb, readable, srgb_to_linear, Colour, ColourMap, ColourMapError, Srgb8};
-pub use furniture::{Axes, Furniture, Note, Place, ScalarBar, ScaleBar};
-pub use geometry::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
+pub use furniture::{Axes, Furniture, Note, NotePosition, ScalarBar, ScaleBar};
+pub use geometry::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres};
 pub use glam::DVec3;
 pub use haze::{Depths, Haze, HazeRows, MOST_SAMPLES};
 pub use light::{Background, Effects, Light, Lighting};
 pub use marks::Marks;
 pub use stage::{
-    bounds_of, fit_all, fit_layers, pixel_scale, Layer, Setting, Stage, StageError, Survey, MOST_PIXELS_A_SIDE,
+    bounds_of, fit_all, fit_layers, pixel_scale, Layer, Stage, StageError, StageSetting, Survey, MOST_PIXELS_A_SIDE,
 };
 pub use style::{Finish, Radius, SeenFrom, Style};
 pub use ticks::{superscript, ticks, Ticks};

@@ -5,9 +5,9 @@
 //! [`super::Canvas::draw`] draws any rows of the picture, in any order and on any number of threads, each with its own canvas. Each streams
 //! the layers anew. The memory of a canvas follows from its rows and from nothing else.
 
-use super::band::{Area, Band, DepthOnly, Lattice, Samples, Target, BAND_GROUP_BYTES, EMPTY};
+use super::band::{Area, Band, DepthOnly, DrawTarget, Lattice, Samples, BAND_GROUP_BYTES, EMPTY};
 use super::camera::{Camera, CameraError, Fit, Frame, View};
-use super::chunk::{Brush, Counts};
+use super::chunk::{Brush, DrawCounts};
 use super::colour::{Colour, Srgb8};
 use super::furniture::{Furniture, Gizmo, Layout};
 use super::geometry::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, Spheres};
@@ -17,7 +17,7 @@ use super::occlusion::DepthMap;
 use super::overlay::Align;
 use super::projector::{Projector, NEAR};
 use super::style::{Finish, Radius, Style};
-use super::tube::Paint;
+use super::tube::TubePaint;
 use glam::DVec3;
 use std::ops::Range;
 use wide::f32x8;
@@ -33,7 +33,7 @@ pub struct Layer<'a> {
 
 /// What a picture is made of, besides its layers.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct StageSetting {
     /// Width and height in pixels.
     pub size: [u32; 2],
     /// Camera.
@@ -137,7 +137,7 @@ const GIZMO_MATERIAL: u8 = 0;
 
 /// A picture ready to be drawn.
 pub struct Stage<'a> {
-    pub(super) setting: Setting,
+    pub(super) setting: StageSetting,
     pub(super) layers: Vec<Layer<'a>>,
     /// Volumes among the layers.
     haze: Option<&'a dyn Haze>,
@@ -167,7 +167,7 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// [`StageError`] for a size, camera or number of layers that cannot be drawn.
-    pub fn new(setting: Setting, layers: Vec<Layer<'a>>) -> Result<Stage<'a>, StageError> {
+    pub fn new(setting: StageSetting, layers: Vec<Layer<'a>>) -> Result<Stage<'a>, StageError> {
         Self::with_haze(setting, layers, None)
     }
 
@@ -176,7 +176,7 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// As [`Self::new`].
     pub fn with_haze(
-        setting: Setting,
+        setting: StageSetting,
         layers: Vec<Layer<'a>>,
         haze: Option<&'a dyn Haze>,
     ) -> Result<Stage<'a>, StageError> {
@@ -313,14 +313,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Streams one layer into a target, leaving out what cannot touch it.
-    pub(super) fn stream<T: Target>(
+    pub(super) fn stream<T: DrawTarget>(
         &self,
         target: &mut T,
         k: usize,
         projector: &Projector,
         resolution: f32,
         everything: bool,
-    ) -> Result<Counts, StageError> {
+    ) -> Result<DrawCounts, StageError> {
         let layer = &self.layers[k];
         let rows = target.area().pixel_rows();
         let (grow, pad) = match layer.style.radius {
@@ -339,11 +339,11 @@ impl<'a> Stage<'a> {
         };
         let brush = Brush {
             projector,
-            paint: Paint { material: self.worn[k], colour: &layer.style.colour },
+            paint: TubePaint { material: self.worn[k], colour: &layer.style.colour },
             style: &layer.style,
             resolution,
         };
-        let mut counts = Counts::default();
+        let mut counts = DrawCounts::default();
         layer
             .geometry
             .for_each(&wanted, &mut |chunk| counts.add(&brush.draw(target, &chunk)))
@@ -368,7 +368,7 @@ impl<'a> Stage<'a> {
     /// # Errors
     /// [`StageError::Layer`] when a layer cannot be read.
     pub fn survey(&self, rows: Range<u32>) -> Result<Survey, StageError> {
-        let mut counts = Counts::default();
+        let mut counts = DrawCounts::default();
         let everything = rows.start == 0;
         let map = &self.depths;
         let projector = self.projector.scaled(map.factor);
@@ -437,7 +437,7 @@ pub struct Survey {
     first_row: u32,
     depth: Vec<f32x8>,
     /// What was met.
-    pub counts: Counts,
+    pub counts: DrawCounts,
 }
 
 fn opacity_of(style: &Style) -> f32 {
@@ -516,7 +516,7 @@ impl GizmoParts {
             let d = self.projector.view_direction(tip.as_vec3());
             let brush = Brush {
                 projector: &self.projector,
-                paint: Paint { material, colour: &style.colour },
+                paint: TubePaint { material, colour: &style.colour },
                 style,
                 resolution: 1.0,
             };

@@ -6,14 +6,14 @@ use super::*;
 use glam::DVec3;
 
 /// Geometry handed over as one closure sees fit.
-struct Given<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync>(Aabb, F);
+struct ClosureGeometry<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync>(Aabb, F);
 
-impl<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync> Geometry for Given<F> {
+impl<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync> Geometry for ClosureGeometry<F> {
     fn bounds(&self) -> Aabb {
         self.0
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         if self.0.is_empty() || wanted(&self.0) {
             (self.1)(visit);
         }
@@ -31,8 +31,8 @@ fn front(height: Option<f64>, fov_degrees: f64) -> Camera {
     Camera { position: [0.0, 0.0, 10.0], target: [0.0; 3], up: [0.0, 1.0, 0.0], lens, center: [0.5, 0.5] }
 }
 
-fn plain(size: [u32; 2], camera: Camera) -> Setting {
-    Setting {
+fn plain(size: [u32; 2], camera: Camera) -> StageSetting {
+    StageSetting {
         size,
         camera,
         background: Background::Solid([255, 255, 255]),
@@ -46,7 +46,7 @@ fn plain(size: [u32; 2], camera: Camera) -> Setting {
 struct Drawn {
     size: [u32; 2],
     pixels: Vec<u8>,
-    counts: Counts,
+    counts: DrawCounts,
 }
 
 impl Drawn {
@@ -61,7 +61,7 @@ impl Drawn {
     }
 }
 
-fn draw_in(setting: Setting, layers: Vec<Layer<'_>>, band_rows: u32) -> Drawn {
+fn draw_in(setting: StageSetting, layers: Vec<Layer<'_>>, band_rows: u32) -> Drawn {
     let size = setting.size;
     let mut stage = Stage::new(setting, layers).unwrap();
     let survey = stage.survey(0..stage.survey_rows()).unwrap();
@@ -82,7 +82,7 @@ fn draw_in(setting: Setting, layers: Vec<Layer<'_>>, band_rows: u32) -> Drawn {
     Drawn { size, pixels, counts }
 }
 
-fn draw(setting: Setting, layers: Vec<Layer<'_>>) -> Drawn {
+fn draw(setting: StageSetting, layers: Vec<Layer<'_>>) -> Drawn {
     let rows = setting.size[1];
     draw_in(setting, layers, rows)
 }
@@ -95,7 +95,7 @@ fn flat(colour: Colour, radius: Radius) -> Style {
 
 fn line(points: Vec<[f64; 3]>) -> impl Geometry {
     let bounds = Aabb::of(points.iter().map(|p| DVec3::from_array(*p)));
-    Given(bounds, move |visit| {
+    ClosureGeometry(bounds, move |visit| {
         visit(Chunk::Line(Polyline {
             points: Positions::F64(&points),
             scalars: None,
@@ -108,14 +108,14 @@ fn line(points: Vec<[f64; 3]>) -> impl Geometry {
 
 fn points(points: Vec<[f64; 3]>) -> impl Geometry {
     let bounds = Aabb::of(points.iter().map(|p| DVec3::from_array(*p)));
-    Given(bounds, move |visit| {
+    ClosureGeometry(bounds, move |visit| {
         visit(Chunk::Spheres(Spheres { points: Positions::F64(&points), scalars: None, radii: None }))
     })
 }
 
 fn triangles(points: Vec<[f32; 3]>, triangles: Vec<[u32; 3]>) -> impl Geometry {
     let bounds = Aabb::of(points.iter().map(|p| DVec3::from_array(p.map(f64::from))));
-    Given(bounds, move |visit| {
+    ClosureGeometry(bounds, move |visit| {
         visit(Chunk::Mesh(Mesh {
             points: Positions::F32(&points),
             normals: None,
@@ -196,7 +196,7 @@ fn a_tube_covers_its_hull() {
 #[test]
 fn a_tapered_tube_is_the_hull_of_its_spheres() {
     let ends = [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]];
-    let cone = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    let cone = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         visit(Chunk::Line(Polyline {
             points: Positions::F64(&ends),
             scalars: None,
@@ -219,7 +219,7 @@ fn a_tapered_tube_is_the_hull_of_its_spheres() {
     // Seen from its end, it is the larger sphere's disc, from either end.
     for z in [10.0, -10.0] {
         let along = [[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]];
-        let cone = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+        let cone = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
             visit(Chunk::Line(Polyline {
                 points: Positions::F64(&along),
                 scalars: None,
@@ -335,7 +335,7 @@ fn a_quad_grid_is_what_it_should_be() {
         let pole = [0.0, 0.0, if j == 0 { 1.0 } else { -1.0 }];
         p[j * ni..(j + 1) * ni].fill(pole);
     }
-    let globe = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    let globe = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         visit(Chunk::Quads(QuadGrid { size: [ni, nj], points: Positions::F32(&p), scalars: None, draw: None }));
     });
     let ball = points(vec![[0.0; 3]]);
@@ -373,11 +373,11 @@ fn pieces_of_a_grid_meet_without_a_seam() {
         [x, y, 0.3 * (4.0 * x).sin() * (3.0 * y).cos()]
     };
     let whole: Vec<[f32; 3]> = (0..nj).flat_map(|j| (0..ni).map(move |i| point(i, j))).collect();
-    let one = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    let one = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         visit(Chunk::Quads(QuadGrid { size: [ni, nj], points: Positions::F32(&whole), scalars: None, draw: None }));
     });
     // Four pieces with a layer of the neighbours' points around each; two, since normals at edges look two points ahead.
-    let four = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    let four = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         for (i0, i1) in [(20usize, 39usize), (0, 20)] {
             for (j0, j1) in [(0usize, 11usize), (11, 29)] {
                 let (a0, a1, b0, b1) =
@@ -408,7 +408,7 @@ fn pieces_of_a_line_meet_without_a_seam() {
         .collect();
     let one = line(p.clone());
     // The box is the scene's scale, so it has to be the same for the bits to be.
-    let many = Given(one.bounds(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    let many = ClosureGeometry(one.bounds(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         for first in (0..59).rev().step_by(7) {
             let last = (first + 7).min(59);
             let at = |i: usize| DVec3::from_array(p[i]);
@@ -438,10 +438,10 @@ fn pieces_of_a_line_meet_without_a_seam() {
 }
 
 /// A scene with everything in it.
-fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
+fn mixed<R>(then: impl FnOnce(StageSetting, Vec<Layer<'_>>) -> R) -> R {
     let p: Vec<[f64; 3]> = (0..80).map(|i| i as f64 * 0.15).map(|a| [a.cos(), 0.16 * a - 1.0, a.sin()]).collect();
     let s: Vec<f32> = (0..80).map(|i| i as f32).collect();
-    let helix = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    let helix = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         visit(Chunk::Line(Polyline {
             points: Positions::F64(&p),
             scalars: Some(&s),
@@ -460,7 +460,7 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
     let furniture = Furniture {
         bars: vec![ScalarBar { title: "speed".into(), unit: "m/s".into(), map: map.clone() }],
         axes: Some(Axes::default()),
-        notes: vec![Note { text: "A title\nof two lines".into(), place: Place::TopLeft, scale: 1.3 }],
+        notes: vec![Note { text: "A title\nof two lines".into(), place: NotePosition::TopLeft, scale: 1.3 }],
         keys: vec![("first".into(), [255, 0, 0]), ("second".into(), [0, 255, 0])],
         scale: None,
         text_scale: 1.0,
@@ -473,7 +473,7 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
         Layer { geometry: &pane, style: Style { opacity: 0.4, ..Style::surface(Colour::Solid([90, 140, 220])) } },
     ];
     let camera = fit_layers(&layers, &view, &furniture.frame([260, 180])).unwrap();
-    let setting = Setting {
+    let setting = StageSetting {
         effects: Effects::default(),
         lighting: Lighting::default(),
         furniture,
@@ -487,7 +487,7 @@ fn mixed<R>(then: impl FnOnce(Setting, Vec<Layer<'_>>) -> R) -> R {
 fn every_cut_into_bands_gives_the_same_bits() {
     mixed(|setting, layers| {
         for samples in [Samples::Eight, Samples::Sixteen] {
-            let setting = Setting { samples, ..setting.clone() };
+            let setting = StageSetting { samples, ..setting.clone() };
             let whole = draw(setting.clone(), layers.clone());
             for rows in [1, 7, 64, 179] {
                 assert!(draw_in(setting.clone(), layers.clone(), rows).pixels == whole.pixels, "bands of {rows}");

@@ -5,24 +5,24 @@
 //! points in one canonical order, so that the two triangles at an edge get the same number for a sample and share it without
 //! gap or overlap. Inverse depth is linear in the picture; attributes are made so by dividing them by depth.
 
-use super::band::Target;
+use super::band::DrawTarget;
 use super::projector::{Projector, NEAR};
-use super::tube::Paint;
+use super::tube::TubePaint;
 use glam::Vec3;
 use wide::f32x8;
 
 /// A vertex in view space.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Corner {
+pub(crate) struct ViewVertex {
     pub at: Vec3,
     /// Any length, any side.
     pub normal: Vec3,
     pub scalar: f32,
 }
 
-impl Corner {
-    fn mix(&self, other: &Corner, t: f32) -> Corner {
-        Corner {
+impl ViewVertex {
+    fn mix(&self, other: &ViewVertex, t: f32) -> ViewVertex {
+        ViewVertex {
             at: self.at.lerp(other.at, t),
             normal: self.normal.lerp(other.normal, t),
             scalar: self.scalar + (other.scalar - self.scalar) * t,
@@ -31,11 +31,11 @@ impl Corner {
 }
 
 /// Draws a triangle, both sides lit. Without `smooth` it has the normal of its plane.
-pub(crate) fn draw_triangle<T: Target>(
+pub(crate) fn draw_triangle<T: DrawTarget>(
     target: &mut T,
     p: &Projector,
-    paint: &Paint<'_>,
-    corners: &[Corner; 3],
+    paint: &TubePaint<'_>,
+    corners: &[ViewVertex; 3],
     smooth: bool,
 ) {
     let behind = corners.iter().filter(|c| !(c.at.z > NEAR)).count();
@@ -75,7 +75,7 @@ pub(crate) fn draw_triangle<T: Target>(
     }
 }
 
-fn face_normal(c: &[Corner; 3]) -> Vec3 {
+fn face_normal(c: &[ViewVertex; 3]) -> Vec3 {
     (c[1].at - c[0].at).cross(c[2].at - c[0].at).normalize_or_zero()
 }
 
@@ -125,7 +125,7 @@ impl Edge {
     }
 }
 
-fn draw_front<T: Target>(target: &mut T, p: &Projector, paint: &Paint<'_>, c: &[Corner; 3], smooth: bool) {
+fn draw_front<T: DrawTarget>(target: &mut T, p: &Projector, paint: &TubePaint<'_>, c: &[ViewVertex; 3], smooth: bool) {
     let px = c.map(|c| {
         let (x, y, _) = p.pixel_of(c.at);
         [x, y]

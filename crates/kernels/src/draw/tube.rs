@@ -11,19 +11,19 @@
 //! normal is turned out of the tangent of the *line*, which is interpolated from vertex to vertex, so that a bent line is
 //! shaded smoothly; free ends are half spheres.
 
-use super::band::{key, Target};
+use super::band::{key, DrawTarget};
 use super::colour::Colour;
 use super::projector::{Projector, NEAR};
 use glam::Vec3;
 use wide::f32x8;
 
 /// What a primitive needs to know to make its key.
-pub(crate) struct Paint<'a> {
+pub(crate) struct TubePaint<'a> {
     pub material: u8,
     pub colour: &'a Colour,
 }
 
-impl Paint<'_> {
+impl TubePaint<'_> {
     #[inline]
     pub(crate) fn key(&self, scalar: f32, normal: Vec3) -> u64 {
         let colour = match self.colour {
@@ -36,7 +36,7 @@ impl Paint<'_> {
 
 /// A vertex of a tube in view space.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
+pub(crate) struct TubeVertex {
     pub center: Vec3,
     pub radius: f32,
     pub scalar: f32,
@@ -48,11 +48,11 @@ pub(crate) struct Node {
     disc: Option<Disc>,
 }
 
-impl Node {
+impl TubeVertex {
     /// A vertex that does not know its line yet.
     #[inline]
-    pub(crate) fn new(p: &Projector, center: Vec3, radius: f32, scalar: f32) -> Node {
-        Node { center, radius, scalar, tangent: Vec3::ZERO, end: true, disc: disc(p, center, radius) }
+    pub(crate) fn new(p: &Projector, center: Vec3, radius: f32, scalar: f32) -> TubeVertex {
+        TubeVertex { center, radius, scalar, tangent: Vec3::ZERO, end: true, disc: disc(p, center, radius) }
     }
 }
 
@@ -86,8 +86,8 @@ fn disc(p: &Projector, center: Vec3, radius: f32) -> Option<Disc> {
 }
 
 /// Cuts the piece where it comes too near to the eye, or drops it.
-fn clip(p: &Projector, a: &Node, b: &Node) -> Option<(Node, Node)> {
-    let front = |n: &Node| n.center.z - n.radius - NEAR;
+fn clip(p: &Projector, a: &TubeVertex, b: &TubeVertex) -> Option<(TubeVertex, TubeVertex)> {
+    let front = |n: &TubeVertex| n.center.z - n.radius - NEAR;
     let (fa, fb) = (front(a), front(b));
     if fa > 0.0 && fb > 0.0 {
         return Some((*a, *b));
@@ -99,13 +99,20 @@ fn clip(p: &Projector, a: &Node, b: &Node) -> Option<(Node, Node)> {
     let t = fa / (fa - fb) + if fa > 0.0 { -1e-4 } else { 1e-4 };
     let t = t.clamp(0.0, 1.0);
     let mix = |a: f32, b: f32| a + (b - a) * t;
-    let mut cut = Node::new(p, a.center.lerp(b.center, t), mix(a.radius, b.radius), mix(a.scalar, b.scalar));
+    let mut cut = TubeVertex::new(p, a.center.lerp(b.center, t), mix(a.radius, b.radius), mix(a.scalar, b.scalar));
     cut.tangent = a.tangent.lerp(b.tangent, t);
     Some(if fa > 0.0 { (*a, cut) } else { (cut, *b) })
 }
 
 /// Draws the hull of two spheres. `bias` moves it towards the eye, in view units.
-pub(crate) fn draw_piece<T: Target>(target: &mut T, p: &Projector, paint: &Paint<'_>, a: &Node, b: &Node, bias: f32) {
+pub(crate) fn draw_piece<T: DrawTarget>(
+    target: &mut T,
+    p: &Projector,
+    paint: &TubePaint<'_>,
+    a: &TubeVertex,
+    b: &TubeVertex,
+    bias: f32,
+) {
     let Some((a, b)) = clip(p, a, b) else { return };
     let axis = b.center - a.center;
     let dr = b.radius - a.radius;
@@ -225,8 +232,8 @@ struct Solid {
     nearest: f32x8,
     /// Depth of the plane from which rays start.
     zc: f32,
-    a: Node,
-    b: Node,
+    a: TubeVertex,
+    b: TubeVertex,
     axis: Vec3,
     /// Unit axis.
     e: Vec3,
@@ -236,7 +243,7 @@ struct Solid {
 }
 
 impl Solid {
-    fn new(p: &Projector, a: &Node, b: &Node, axis: Vec3, dr: f32, square: f32, bias: f32) -> Solid {
+    fn new(p: &Projector, a: &TubeVertex, b: &TubeVertex, axis: Vec3, dr: f32, square: f32, bias: f32) -> Solid {
         let nearest = (a.center.z - a.radius).min(b.center.z - b.radius) - bias;
         // Rounding may put a point in front of its sphere by a few units in the last place.
         let nearest = (nearest - nearest.abs() * 1e-5).max(0.0) * p.depth_scale;
@@ -262,7 +269,7 @@ impl Solid {
 
     /// Tests the rays through (u, v) and puts what is seen.
     #[inline]
-    fn draw<T: Target>(&self, target: &mut T, paint: &Paint<'_>, index: usize, u: f32x8, v: f32x8) {
+    fn draw<T: DrawTarget>(&self, target: &mut T, paint: &TubePaint<'_>, index: usize, u: f32x8, v: f32x8) {
         let s = f32x8::splat;
         let zero = s(0.0);
         let slope_x = (u - self.cx) * self.inv;
@@ -317,7 +324,7 @@ impl Solid {
         let mut hit = possible;
         let mut normal = sub(add(w, scale(ray, t1)), scale(axis, step));
         if capped.to_bitmask() != 0 {
-            let pick = |f: fn(&Node) -> f32| before.select(s(f(&self.a)), s(f(&self.b)));
+            let pick = |f: fn(&TubeVertex) -> f32| before.select(s(f(&self.a)), s(f(&self.b)));
             let center = [pick(|n| n.center.x), pick(|n| n.center.y), pick(|n| n.center.z)];
             let radius = pick(|n| n.radius);
             let at = self.par + self.cen * center[2];
@@ -384,7 +391,13 @@ fn scale(a: Lanes, k: f32x8) -> Lanes {
 }
 
 /// Draws one sphere.
-pub(crate) fn draw_sphere<T: Target>(target: &mut T, p: &Projector, paint: &Paint<'_>, n: &Node, bias: f32) {
+pub(crate) fn draw_sphere<T: DrawTarget>(
+    target: &mut T,
+    p: &Projector,
+    paint: &TubePaint<'_>,
+    n: &TubeVertex,
+    bias: f32,
+) {
     if !(n.center.z - n.radius > NEAR) {
         return;
     }

@@ -17,12 +17,12 @@
 //! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
 //! blocks by two gathers at most. Its edges are such that it has the whole volume, or else goes along with rays.
 
-use super::flat::{copy, masks_of, rows_of, Masks, Piece, Pieces, CORNERS, EACH};
+use super::brick_copy::{copy, masks_of, rows_of, FlatBlock, Masks, Pieces, CORNERS, EACH};
 use super::lanes::I4;
-use super::sample::Sampled;
-use super::scene::Source;
-use super::showing::{seen, shows, Rest};
-use super::window::Shape;
+use super::sample::SampledVoxel;
+use super::scene::RaySource;
+use super::visible_blocks::{seen, shows, Rest};
+use super::window::WindowShape;
 use field::volume::BLOCK;
 
 /// Cells of a brick along each axis.
@@ -76,7 +76,7 @@ const fn numbered(slot: usize) -> i32 {
 
 /// What rays need to find their way.
 #[derive(Copy, Clone)]
-pub(crate) struct Known {
+pub(crate) struct BrickTable {
     /// Of each place of the window the number of its brick's slot, or a code; the highest bit says [`ALIKE`].
     pub window: *const i32,
     /// Of each code, and of each slot, what is known of its blocks: [`WORDS`] words.
@@ -91,7 +91,7 @@ pub(crate) struct Known {
 
 /// What came of looking at a brick.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum BrickState {
     Here,
     Nothing,
     /// It cannot be had now.
@@ -101,7 +101,7 @@ pub(crate) enum Made {
 /// A brick whose last blocks show something and reach into pages that are not here: they are left out, and rays go through them page by
 /// page. In each step it is looked whether others have come.
 #[derive(Copy, Clone)]
-struct Part {
+struct PartialBrick {
     brick: [i32; 3],
     place: u32,
     slot: u32,
@@ -115,7 +115,7 @@ pub(crate) struct Bricks {
     data: Vec<u64>,
     maps: Vec<i32>,
     window: Vec<i32>,
-    shape: Shape,
+    shape: WindowShape,
     /// The first brick of the window.
     corner: [i32; 3],
     /// The place that a slot was given to.
@@ -124,7 +124,7 @@ pub(crate) struct Bricks {
     /// Places that were found apart in this step.
     apart: Vec<u32>,
     /// Bricks of which a part is here, each in a slot of its own.
-    parts: Vec<Part>,
+    parts: Vec<PartialBrick>,
     /// Of bricks that were looked at, each at the place that its name gives it, which of their blocks may show something: most are made
     /// some time after.
     looked: Vec<([i32; 3], [bool; BLOCKS])>,
@@ -179,7 +179,7 @@ impl Room {
     /// Bytes that do not grow with the number of bricks.
     fn fixed(&self) -> usize {
         let looked = LOOKED * size_of::<([i32; 3], [bool; BLOCKS])>();
-        let window = Shape::of(self.cells).places();
+        let window = WindowShape::of(self.cells).places();
         (CODES * WORDS + window) * 4 + looked
     }
 }
@@ -187,7 +187,7 @@ impl Room {
 impl Bricks {
     /// Bytes of a brick, with what is known of it.
     fn with_map(element: usize) -> usize {
-        Self::each(element) + WORDS * 4 + 4 + size_of::<Part>()
+        Self::each(element) + WORDS * 4 + 4 + size_of::<PartialBrick>()
     }
 
     /// Bytes of a brick's numbers.
@@ -197,7 +197,7 @@ impl Bricks {
 
     /// As many as there is room for.
     pub(crate) fn new(room: Room) -> Self {
-        let (element, slots, shape) = (room.element, room.slots(), Shape::of(room.cells));
+        let (element, slots, shape) = (room.element, room.slots(), WindowShape::of(room.cells));
         let any = usize::from(slots > 0);
         let mut data = vec![0; slots * Self::each(element) / 8];
         pager::make_huge(&mut data);
@@ -227,7 +227,7 @@ impl Bricks {
     }
 
     fn is_for(&self, room: Room) -> bool {
-        self.words_each == Self::each(room.element) / 8 && self.shape == Shape::of(room.cells)
+        self.words_each == Self::each(room.element) / 8 && self.shape == WindowShape::of(room.cells)
     }
 
     /// Nothing is known any more.
@@ -282,9 +282,9 @@ impl Bricks {
 
     /// What rays find their way by, until bricks are made or the window moves.
     #[inline(always)]
-    pub(crate) fn known(&self) -> Known {
+    pub(crate) fn known(&self) -> BrickTable {
         let (last, shift) = (self.shape.edges().map(|edge| edge - 1), self.shape.shift());
-        Known { window: self.window.as_ptr(), maps: self.maps.as_ptr(), last, shift, next: self.next }
+        BrickTable { window: self.window.as_ptr(), maps: self.maps.as_ptr(), last, shift, next: self.next }
     }
 
     /// Where numbers are.
@@ -363,7 +363,7 @@ impl Bricks {
         &mut self,
         first: [i32; 3],
         last: [i32; 3],
-        mut look: impl FnMut(&mut Self, [i32; 3]) -> Made,
+        mut look: impl FnMut(&mut Self, [i32; 3]) -> BrickState,
     ) -> bool {
         let four = |[i, j, k]: [i32; 3]| I4::new([i, j, k, 0]).up::<{ EDGE_BITS as i32 }>();
         if !self.reach(four(first), four(last)) {
@@ -373,7 +373,7 @@ impl Bricks {
             for j in first[1]..=last[1] {
                 for i in first[0]..=last[0] {
                     let map = self.window[self.place([i, j, k])];
-                    let dark = map == NOTHING || map == UNKNOWN && look(self, [i, j, k]) == Made::Nothing;
+                    let dark = map == NOTHING || map == UNKNOWN && look(self, [i, j, k]) == BrickState::Nothing;
                     if !dark {
                         return false;
                     }
@@ -385,27 +385,27 @@ impl Bricks {
 
     /// Looks whether a brick shows something, by the ranges of its blocks. Where they do not say, it may. Nothing is done with voxels.
     /// `page` says where a voxel lies, if its page is here.
-    pub(crate) fn look<T: Sampled>(
+    pub(crate) fn look<T: SampledVoxel>(
         &mut self,
-        source: &Source,
+        source: &RaySource,
         brick: [i32; 3],
-        page: &mut impl FnMut([u32; 3]) -> Option<Piece<T>>,
-    ) -> Made {
+        page: &mut impl FnMut([u32; 3]) -> Option<FlatBlock<T>>,
+    ) -> BrickState {
         if !by_ranges(source) {
-            return Made::Here;
+            return BrickState::Here;
         }
         let looked = &mut self.looked[Self::of_look(brick)];
         if looked.0 == brick {
-            return Made::Here;
+            return BrickState::Here;
         }
         // Until it is known that it shows something.
         looked.0 = [-1; 3];
         let (found, code) = match shows(source, brick, &mut looked.1, None, page) {
-            None => return Made::Apart,
-            Some(false) => (Made::Nothing, NOTHING),
-            Some(true) => (Made::Here, SHOWS),
+            None => return BrickState::Apart,
+            Some(false) => (BrickState::Nothing, NOTHING),
+            Some(true) => (BrickState::Here, SHOWS),
         };
-        if found == Made::Here {
+        if found == BrickState::Here {
             looked.0 = brick;
         }
         let place = self.place(brick);
@@ -415,13 +415,13 @@ impl Bricks {
 
     /// Copies a brick, which lies in the window. `page` says where a voxel lies, if its page is here; what it says holds until the next
     /// call of it, and longer. `rest` says what is known where it is not.
-    pub(crate) fn make<T: Sampled>(
+    pub(crate) fn make<T: SampledVoxel>(
         &mut self,
-        source: &Source,
+        source: &RaySource,
         brick: [i32; 3],
-        mut page: impl FnMut([u32; 3]) -> Option<Piece<T>>,
+        mut page: impl FnMut([u32; 3]) -> Option<FlatBlock<T>>,
         rest: Rest<'_, T>,
-    ) -> Made {
+    ) -> BrickState {
         debug_assert!(self.in_window(brick));
         let place = self.place(brick);
         let low = brick.map(|b| b as u32 * EDGE as u32);
@@ -435,7 +435,7 @@ impl Bricks {
         let here = pieces.as_ref().map_or(u128::MAX, |p| p.here() | had);
         if let Some(part) = part.filter(|_| here == had) {
             self.window[place] = numbered(part.slot as usize);
-            return Made::Here;
+            return BrickState::Here;
         }
         let whole = pieces.as_ref().map_or([u8::MAX; SIDE * SIDE], |p| p.whole(here));
         if whole == [0; SIDE * SIDE] {
@@ -444,15 +444,15 @@ impl Bricks {
         // Some pages are known not to be here: what all of them say cannot be asked for.
         let lacks = pieces.as_ref().is_some_and(|p| !p.is_all(here));
         let found = if lacks && by_ranges(source) && self.looked[Self::of_look(brick)].0 != brick {
-            Made::Apart
+            BrickState::Apart
         } else {
             self.look(source, brick, &mut page)
         };
-        if found == Made::Nothing {
+        if found == BrickState::Nothing {
             return found;
         }
         let mut shown = [u8::MAX; SIDE * SIDE];
-        if found == Made::Here {
+        if found == BrickState::Here {
             if by_ranges(source) {
                 shown = masks_of(&self.looked[Self::of_look(brick)].1);
             }
@@ -463,7 +463,7 @@ impl Bricks {
                 // A page may have come since it was looked which are here.
                 Some(false) => {
                     self.window[place] = NOTHING;
-                    return Made::Nothing;
+                    return BrickState::Nothing;
                 }
                 Some(true) => shown = masks_of(&each),
             }
@@ -494,7 +494,7 @@ impl Bricks {
                 let mut each = [true; BLOCKS];
                 if seen(data, &mut each, source) == 0 {
                     self.window[place] = NOTHING;
-                    return Made::Nothing;
+                    return BrickState::Nothing;
                 }
                 shown = masks_of(&each);
             }
@@ -515,9 +515,9 @@ impl Bricks {
         self.window[place] = numbered(slot) | if alike { ALIKE } else { 0 };
         self.parts.retain(|part| part.brick != brick);
         if apart {
-            self.parts.push(Part { brick, place: place as u32, slot: slot as u32, here });
+            self.parts.push(PartialBrick { brick, place: place as u32, slot: slot as u32, here });
         }
-        Made::Here
+        BrickState::Here
     }
 
     /// A slot that is nobody's. Whoever was there is gone.
@@ -540,15 +540,15 @@ impl Bricks {
     }
 
     /// Nothing of a brick can be had in this step.
-    fn is_apart(&mut self, place: usize) -> Made {
+    fn is_apart(&mut self, place: usize) -> BrickState {
         self.window[place] = APART;
         self.apart.push(place as u32);
-        Made::Apart
+        BrickState::Apart
     }
 }
 
 /// Whether any block is whole that was not when there were only the pieces that it `had`: only then is there more to know of what shows.
-fn gains<T: Sampled>(pieces: Option<&Pieces<T>>, had: u128, whole: &Masks) -> bool {
+fn gains<T: SampledVoxel>(pieces: Option<&Pieces<T>>, had: u128, whole: &Masks) -> bool {
     pieces.is_some_and(|p| p.whole(had).iter().zip(whole).any(|(had, has)| has & !had != 0))
 }
 
@@ -571,7 +571,7 @@ fn shown_of(map: &[i32], shown: &mut Masks) {
 }
 
 /// Whether the ranges of a source's pages say which of a brick's blocks may show something.
-fn by_ranges(source: &Source) -> bool {
+fn by_ranges(source: &RaySource) -> bool {
     source.skip && source.blocks_align
 }
 

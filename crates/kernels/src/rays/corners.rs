@@ -1,7 +1,7 @@
 //! Voxels around a sample, wherever their pages lie.
 
 use super::pages::Context;
-use super::scene::Source;
+use super::scene::RaySource;
 use field::volume::Voxel;
 use pager::PageId;
 
@@ -33,7 +33,12 @@ impl<T: Voxel> Cell<T> {
 
 /// The corners of the cell of a voxel in a slot's page.
 #[inline(always)]
-pub(crate) fn cell<T: Voxel>(source: &Source, slot: usize, voxel: [i32; 4], cx: &mut Context) -> Result<Cell<T>, Lack> {
+pub(crate) fn cell<T: Voxel>(
+    source: &RaySource,
+    slot: usize,
+    voxel: [i32; 4],
+    cx: &mut Context,
+) -> Result<Cell<T>, Lack> {
     let low = cx.slot(slot).low;
     let (mut apart, mut at) = (0, [[0i32; 2]; 3]);
     for a in 0..3 {
@@ -59,7 +64,7 @@ pub(crate) fn cell<T: Voxel>(source: &Source, slot: usize, voxel: [i32; 4], cx: 
 /// Finds the pages that follow in the directions of `apart`.
 #[inline(never)]
 fn beyond(
-    source: &Source,
+    source: &RaySource,
     slot: usize,
     apart: usize,
     bases: &mut [*const u8; 8],
@@ -88,7 +93,7 @@ fn beyond(
 /// The 4 x 4 x 4 voxels around a cell, those outside of the volume as those at its edge, without the eight corners and twelve edges
 /// of that cube: numbers that `of` makes of where a voxel's first component lies.
 pub(crate) fn around<T: Voxel>(
-    source: &Source,
+    source: &RaySource,
     voxel: [i32; 4],
     cx: &mut Context,
     of: impl Fn(*const T) -> f32,

@@ -6,7 +6,7 @@
 //! strips come to in a few layers of the volume is little, however many layers there are. Where rays go along the rows, all over a picture,
 //! those that stand in one layer share the rows that lie at one place across it.
 
-use super::scene::{Scene, Source};
+use super::scene::{RaySource, Scene};
 use super::tile::TILE;
 use field::volume::VolumeArray;
 use pager::PageId;
@@ -50,12 +50,12 @@ pub struct Strips {
 }
 
 /// A ray in voxels, whether it meets the volume or not.
-pub(super) struct Line {
+pub(super) struct VoxelRay {
     pub(super) origin: [f64; 3],
     pub(super) step: [f64; 3],
 }
 
-impl Line {
+impl VoxelRay {
     fn at(&self, t: f64) -> [f64; 3] {
         core::array::from_fn(|a| self.step[a].mul_add(t, self.origin[a]))
     }
@@ -70,10 +70,10 @@ const LEAST: f64 = 0.1;
 
 impl Scene {
     /// The first of the sources, if all are cut in the same pages in the same place, and bytes of a page of all of them.
-    fn alike(&self) -> Option<(&Source, u64)> {
+    fn alike(&self) -> Option<(&RaySource, u64)> {
         let (first, others) = self.sources.split_first()?;
-        let cut = |s: &Source| (s.array.translation.dims, s.array.translation.page);
-        let alike = |s: &Source| cut(s) == cut(first) && self.have_one_place(s, first);
+        let cut = |s: &RaySource| (s.array.translation.dims, s.array.translation.page);
+        let alike = |s: &RaySource| cut(s) == cut(first) && self.have_one_place(s, first);
         let mut arrays: Vec<_> = self.sources.iter().map(|s| (s.array.id, s.array.brick.bytes() as u64)).collect();
         arrays.sort_unstable();
         arrays.dedup();
@@ -140,7 +140,7 @@ impl Scene {
     }
 
     /// The direction of the middle ray along two axes, of length 1; `None` where some ray of the picture hardly goes that way.
-    fn forward_across(&self, source: &Source, across: [usize; 2]) -> Option<[f64; 2]> {
+    fn forward_across(&self, source: &RaySource, across: [usize; 2]) -> Option<[f64; 2]> {
         let [width, height] = self.setting.size.map(f64::from);
         let middle = self.line(source, width / 2.0, height / 2.0);
         let [u, v] = across.map(|a| middle.step[a]);
@@ -180,7 +180,7 @@ impl Scene {
 }
 
 impl Layers {
-    fn across(axis: usize, source: &Source, page_bytes: u64) -> Option<Self> {
+    fn across(axis: usize, source: &RaySource, page_bytes: u64) -> Option<Self> {
         let t = &source.array.translation;
         let (count, edge) = (t.pages[axis], t.page[axis]);
         let bytes = t.count() / u64::from(count) * page_bytes;
@@ -197,7 +197,7 @@ impl Strips {
         ((height / self.height).floor() as i64, along)
     }
 
-    fn place_of(&self, line: &Line) -> (f64, f64) {
+    fn place_of(&self, line: &VoxelRay) -> (f64, f64) {
         let of = |at: [f64; 3]| [0, 1].map(|n| at[self.across[n]] - self.center[n]);
         let Some([f, g]) = self.forward else {
             let at = line.at(self.distance);

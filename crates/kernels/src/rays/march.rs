@@ -1,14 +1,14 @@
 //! One ray through one volume, front to back.
 
-use super::bricks::Made;
+use super::bricks::BrickState;
 use super::corners::{cell, Lack};
 use super::lanes::{firsts, numbers, zeros, F4, F8, I4, I8};
-use super::pages::{Context, State};
-use super::queue::{block_box, box_of, brick_of, Ended, Queue, TOGETHER};
-use super::ray::{Ray, Segment, SEGMENT};
-use super::sample::{between, Run, Sampled};
-use super::scene::Source;
-use super::transfer::{Entry, Table};
+use super::pages::{Context, TilePageState};
+use super::queue::{block_box, box_of, brick_of, Ended, SampleQueue, TOGETHER};
+use super::ray::{Ray, RaySegment, SEGMENT};
+use super::sample::{between, PageRun, SampledVoxel};
+use super::scene::RaySource;
+use super::transfer::{TransferEntry, TransferTable};
 use field::volume::BLOCK;
 
 /// How far a ray is.
@@ -93,7 +93,7 @@ impl Lane {
 
     /// One more sample.
     #[inline(always)]
-    pub(crate) fn add(&mut self, e: Entry) {
+    pub(crate) fn add(&mut self, e: TransferEntry) {
         let e = e.light();
         self.colour = self.colour.fma(self.through, e);
         self.through = self.through.fnma(self.through, e.last());
@@ -132,7 +132,7 @@ pub(crate) fn opaque_at([r, g, b]: [f32; 3], through: f32) -> bool {
 
 /// Entries of eight values.
 #[inline(always)]
-pub(crate) fn indices<T: Sampled>(table: &Table, v: F8) -> I8 {
+pub(crate) fn indices<T: SampledVoxel>(table: &TransferTable, v: F8) -> I8 {
     let x = F8::splat(table.offset).fma(v, F8::splat(table.scale));
     let i = x.at_least(F8::splat(0.0)).at_most(F8::splat(table.top)).round();
     if T::FLOAT {
@@ -144,7 +144,7 @@ pub(crate) fn indices<T: Sampled>(table: &Table, v: F8) -> I8 {
 
 /// Light of samples in their order. Nothing is said of where they end when the ray is opaque before the last.
 #[inline(always)]
-fn blend(table: &Table, at: &[i32], colour: &mut F4, through: &mut F4) {
+fn blend(table: &TransferTable, at: &[i32], colour: &mut F4, through: &mut F4) {
     for &i in at {
         // SAFETY: indices lie between 0 and the table's last.
         let e = unsafe { table.entries.get_unchecked(i as usize) }.light();
@@ -155,7 +155,7 @@ fn blend(table: &Table, at: &[i32], colour: &mut F4, through: &mut F4) {
 
 /// Blends samples and says whether the ray is opaque then; it is so at the same sample however many come at a time.
 #[inline(always)]
-pub(crate) fn composite(table: &Table, at: &[i32], lane: &mut Lane) -> bool {
+pub(crate) fn composite(table: &TransferTable, at: &[i32], lane: &mut Lane) -> bool {
     let (mut c, mut t) = (lane.colour, lane.through);
     blend(table, at, &mut c, &mut t);
     if !opaque(c, t) {
@@ -168,7 +168,7 @@ pub(crate) fn composite(table: &Table, at: &[i32], lane: &mut Lane) -> bool {
 
 /// The same of samples of which one is known to be the last.
 #[inline(never)]
-pub(crate) fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
+pub(crate) fn last_of(table: &TransferTable, at: &[i32], lane: &mut Lane) {
     for i in at {
         blend(table, core::slice::from_ref(i), &mut lane.colour, &mut lane.through);
         if opaque(lane.colour, lane.through) {
@@ -181,7 +181,7 @@ pub(crate) fn last_of(table: &Table, at: &[i32], lane: &mut Lane) {
 /// has a gap if it comes to a lost one. How many samples come at a time depends on when pages came, so what lies behind the last that
 /// is seen must not count.
 #[inline(never)]
-pub(crate) fn composite_each(table: &Table, at: &[i32], lost: u64, tips: Tips, lane: &mut Lane) -> bool {
+pub(crate) fn composite_each(table: &TransferTable, at: &[i32], lost: u64, tips: Tips, lane: &mut Lane) -> bool {
     at.iter().enumerate().any(|(n, i)| {
         lane.gap |= lost >> n & 1 == 1;
         if n + 1 == at.len() && tips.last != 0.0 {
@@ -194,13 +194,13 @@ pub(crate) fn composite_each(table: &Table, at: &[i32], lost: u64, tips: Tips, l
 
 /// Makes a ray go up to sample `until`, or to where a page is absent: by bricks, where there are any and there are `queues`. What was
 /// gathered of them then lies in the queue of this number, and is not blended yet.
-pub(crate) fn march<T: Sampled>(
-    source: &Source,
+pub(crate) fn march<T: SampledVoxel>(
+    source: &RaySource,
     ray: &Ray,
     lane: &mut Lane,
     until: i64,
     cx: &mut Context,
-    mut queues: Option<(&mut [Queue; TOGETHER], usize)>,
+    mut queues: Option<(&mut [SampleQueue; TOGETHER], usize)>,
 ) {
     'segments: while lane.n < until {
         if opaque_by_now::<T>(&mut queues, source, lane, cx) {
@@ -212,7 +212,7 @@ pub(crate) fn march<T: Sampled>(
         }
         let number = lane.n.div_euclid(SEGMENT);
         let begin = number * SEGMENT;
-        let s = Segment::new(ray, number, source.cells, 0.0);
+        let s = RaySegment::new(ray, number, source.cells, 0.0);
         let mut k = ((lane.n - begin) as i32).max(s.from);
         let to = s.to.min((until - begin).min(SEGMENT) as i32);
         let bricks = queues.is_some() && k < to && cx.bricks().reach(s.voxel(k), s.voxel(to - 1));
@@ -242,15 +242,15 @@ pub(crate) fn march<T: Sampled>(
             };
             let (low, high) = (cx.slot(slot).low, cx.slot(slot).high);
             match cx.slot(slot).state {
-                State::Here => {}
+                TilePageState::Here => {}
                 state => {
-                    if state == State::Failed {
+                    if state == TilePageState::Failed {
                         if opaque_by_now::<T>(&mut queues, source, lane, cx) {
                             return;
                         }
                         lane.gap = true;
                     }
-                    if let (State::Nothing, Some(brick)) = (state, untried) {
+                    if let (TilePageState::Nothing, Some(brick)) = (state, untried) {
                         cx.bricks().nothing(brick, low, high);
                     }
                     lane.n = ray.leaves(begin + i64::from(k), low, high);
@@ -266,7 +266,7 @@ pub(crate) fn march<T: Sampled>(
                     // It may take the place of one that they have samples in.
                     queues.iter_mut().for_each(|queue| queue.settle::<T>(&source.table, cx.bricks()));
                 }
-                if cx.make::<T>(source, brick) != Made::Apart {
+                if cx.make::<T>(source, brick) != BrickState::Apart {
                     continue;
                 }
             }
@@ -282,12 +282,12 @@ pub(crate) fn march<T: Sampled>(
             let end = s.leaves(k, to, low.max(first), high.min(last));
             // SAFETY: the voxels of samples k to end lie in the page, which is pinned while the context is borrowed.
             match unsafe { inside::<T>(source, (ray, begin), &s, k, end, low, slot, lane, cx) } {
-                Within::Through => k = end,
-                Within::Opaque => {
+                PageMarch::Through => k = end,
+                PageMarch::Opaque => {
                     lane.done = true;
                     return;
                 }
-                Within::Need(k) => {
+                PageMarch::Need(k) => {
                     lane.n = begin + i64::from(k);
                     return;
                 }
@@ -299,9 +299,9 @@ pub(crate) fn march<T: Sampled>(
 
 /// Blends what was gathered of a ray, before it goes on in another way; whether it is opaque, and done, then.
 #[inline(always)]
-fn opaque_by_now<T: Sampled>(
-    queues: &mut Option<(&mut [Queue; TOGETHER], usize)>,
-    source: &Source,
+fn opaque_by_now<T: SampledVoxel>(
+    queues: &mut Option<(&mut [SampleQueue; TOGETHER], usize)>,
+    source: &RaySource,
     lane: &mut Lane,
     cx: &mut Context,
 ) -> bool {
@@ -314,9 +314,9 @@ fn opaque_by_now<T: Sampled>(
 /// passes through there is taken out of a brick when that page has come. (With it, and nothing asked for behind what is opaque, cold pictures
 /// within a third of the data took a tenth less time of the processor.)
 #[inline(always)]
-fn waits<T: Sampled>(
-    source: &Source,
-    s: &Segment,
+fn waits<T: SampledVoxel>(
+    source: &RaySource,
+    s: &RaySegment,
     (k, to): (i32, i32),
     (low, high): (I4, I4),
     slot: usize,
@@ -324,7 +324,7 @@ fn waits<T: Sampled>(
 ) -> bool {
     let (first, last) = block_box(s.voxel(k));
     let end = s.leaves(k, to.min(k + 8), low.max(first), high.min(last));
-    let run = Run::new(s, low, source.strides, source.component as i32);
+    let run = PageRun::new(s, low, source.strides, source.component as i32);
     let (_, over) = run.blocks(k, source.page, [source.blocks[0], source.blocks[1]]);
     let over = over & firsts(end - k);
     if over == 0 {
@@ -335,7 +335,7 @@ fn waits<T: Sampled>(
 }
 
 /// How a ray came through a page.
-enum Within {
+enum PageMarch {
     Through,
     Opaque,
     /// It lacks a page at this sample.
@@ -351,19 +351,19 @@ const JUMP: u8 = 3;
 /// Their voxels lie there, and the page is pinned.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn inside<T: Sampled>(
-    source: &Source,
+unsafe fn inside<T: SampledVoxel>(
+    source: &RaySource,
     (ray, begin): (&Ray, i64),
-    s: &Segment,
+    s: &RaySegment,
     mut k: i32,
     end: i32,
     low: I4,
     slot: usize,
     lane: &mut Lane,
     cx: &mut Context,
-) -> Within {
+) -> PageMarch {
     let (map, full) = (cx.slot(slot).map, cx.slot(slot).full);
-    let run = Run::new(s, low, source.strides, source.component as i32);
+    let run = PageRun::new(s, low, source.strides, source.component as i32);
     let [bi, bj, _] = source.blocks;
     // Numbers of samples that may show something, the highest bit set where their cells reach into other pages. Each is written eight
     // at a time.
@@ -399,7 +399,7 @@ unsafe fn inside<T: Sampled>(
             }
         }
         if count == 0 {
-            return Within::Through;
+            return PageMarch::Through;
         }
         let taken = count.min(8);
         let eight =
@@ -425,10 +425,10 @@ unsafe fn inside<T: Sampled>(
             composite_each(&source.table, &at[..whole], u64::from(lost), tips, lane)
         };
         if opaque {
-            return Within::Opaque;
+            return PageMarch::Opaque;
         }
         if let Some(k) = need {
-            return Within::Need(k);
+            return PageMarch::Need(k);
         }
         found.copy_within(8..16, 0);
         count -= taken;
@@ -478,9 +478,9 @@ fn eight_of(over: u32, taken: usize) -> u64 {
 /// which of those before it cannot be had.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)]
-fn outside<T: Sampled>(
-    source: &Source,
-    s: &Segment,
+fn outside<T: SampledVoxel>(
+    source: &RaySource,
+    s: &RaySegment,
     numbers: u64,
     over: u32,
     taken: usize,
@@ -509,9 +509,9 @@ fn outside<T: Sampled>(
 
 /// A sample in a cell whose corners lie in several pages.
 #[inline(never)]
-fn across<T: Sampled>(
-    source: &Source,
-    s: &Segment,
+fn across<T: SampledVoxel>(
+    source: &RaySource,
+    s: &RaySegment,
     k: i32,
     voxel: [i32; 4],
     slot: usize,
@@ -531,7 +531,7 @@ mod tests {
     #[test]
     fn a_ray_has_a_gap_only_before_it_is_opaque_however_many_samples_come_at_a_time() {
         let f = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(0.0, 0.0), (1.0, 1.0)]).unwrap();
-        let table = Table::new(&f, 1.0, 1.0);
+        let table = TransferTable::new(&f, 1.0, 1.0);
         let (clear, solid) = (0, table.entries.len() as i32 - 2);
         let ray = Ray { origin: [0.0; 3], step: [1.0; 3], first: 0, last: 8, ends: [0.0; 2] };
         // The sample that is lost comes before or after the one behind which nothing is seen.

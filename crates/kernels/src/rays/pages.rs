@@ -1,13 +1,13 @@
 //! Pages as rays see them: found once for all rays of a tile that come by.
 
-use super::bricks::{Bricks, Made, Room};
-use super::flat::Piece;
-use super::look::Projection;
-use super::sample::Sampled;
-use super::scene::{largest_page, Source};
-use super::skip::{known, range_of, Known, Maps};
-use super::tint::Tint;
-use field::translate::Place;
+use super::appearance::Projection;
+use super::brick_copy::FlatBlock;
+use super::bricks::{BrickState, Bricks, Room};
+use super::colour_rules::Tint;
+use super::empty_space::{known, range_of, Maps, PlaceState};
+use super::sample::SampledVoxel;
+use super::scene::{largest_page, RaySource};
+use field::translate::NodeAddress;
 use field::volume::BLOCK;
 use pager::{Lookup, PageId, Worker};
 
@@ -16,7 +16,7 @@ const SLOTS: usize = 256;
 
 /// What a page is to a tile.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TilePageState {
     /// Nothing is known.
     Empty,
     /// All samples in the box of the slot show nothing.
@@ -29,9 +29,9 @@ pub(crate) enum State {
 
 /// A page.
 #[derive(Clone)]
-pub(crate) struct Slot {
+pub(crate) struct TilePage {
     source: u32,
-    pub(crate) state: State,
+    pub(crate) state: TilePageState,
     pub(crate) page: u64,
     /// When pointers were taken, as [`Worker::releases`] counts.
     releases: u64,
@@ -46,9 +46,9 @@ pub(crate) struct Slot {
     pub(crate) full: bool,
 }
 
-const UNUSED: Slot = Slot {
+const UNUSED: TilePage = TilePage {
     source: u32::MAX,
-    state: State::Empty,
+    state: TilePageState::Empty,
     page: u64::MAX,
     releases: 0,
     low: [0; 3],
@@ -60,7 +60,7 @@ const UNUSED: Slot = Slot {
 
 /// What came of steps, as far as it is counted.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RayCounts {
     /// Samples taken.
     pub samples: u64,
     /// Of them those whose cells lie in several pages.
@@ -71,7 +71,7 @@ pub struct Counts {
     pub bricks: u64,
 }
 
-impl Counts {
+impl RayCounts {
     /// With those of another.
     pub fn add(&mut self, o: &Self) {
         self.samples += o.samples;
@@ -97,7 +97,7 @@ pub struct Rooms {
 
 impl Rooms {
     /// Bytes of the maps of each source, and the room for the bricks of one that stands alone.
-    fn shares(self, sources: &[Source]) -> (usize, Room) {
+    fn shares(self, sources: &[RaySource]) -> (usize, Room) {
         let share = self.bytes / sources.len().max(1);
         let none = Room { element: 1, bytes: 0, cells: [0; 3], all: false };
         let room = |bytes| self.room(sources, bytes).filter(|_| self.bricks).unwrap_or(none);
@@ -108,21 +108,21 @@ impl Rooms {
     }
 
     /// The bricks that fit into so many bytes, of sources that have bricks.
-    fn room(self, sources: &[Source], bytes: usize) -> Option<Room> {
+    fn room(self, sources: &[RaySource], bytes: usize) -> Option<Room> {
         let [s] = sources else { return None };
         let element = s.array.brick.voxel.size();
         s.by_bricks().then_some(Room { element, bytes, cells: s.cells, all: self.for_more })
     }
 
     /// The least [`Rooms::bytes`] with which there are so many bricks, of sources that have any.
-    pub(super) fn bytes_for(sources: &[Source], bricks: usize) -> Option<usize> {
+    pub(super) fn bytes_for(sources: &[RaySource], bricks: usize) -> Option<usize> {
         let room = Self { bytes: 0, for_more: false, bricks: true }.room(sources, 0)?;
         // Of which an eighth goes to maps.
         Some((room.bytes_for(bricks) * 8).div_ceil(7))
     }
 
     /// Room for the bricks of sources: only one channel alone goes by bricks, where there is room for some.
-    pub(super) fn of_bricks(self, sources: &[Source]) -> Room {
+    pub(super) fn of_bricks(self, sources: &[RaySource]) -> Room {
         self.shares(sources).1
     }
 }
@@ -130,7 +130,7 @@ impl Rooms {
 /// What a thread needs to step tiles.
 pub struct Context {
     worker: Worker,
-    slots: Box<[Slot]>,
+    slots: Box<[TilePage]>,
     maps: Vec<Maps>,
     /// Of the source that stands alone.
     bricks: Bricks,
@@ -139,7 +139,7 @@ pub struct Context {
     /// Pages that change with time and were come to since this was last taken, where somebody wants to know.
     touched: Option<Vec<PageId>>,
     /// What was counted since it was made.
-    pub counts: Counts,
+    pub counts: RayCounts,
     /// Bytes of the largest page.
     largest_page: usize,
 }
@@ -150,7 +150,7 @@ unsafe impl Send for Context {}
 
 impl Context {
     /// A context for sources, with bricks that were kept for it.
-    pub(crate) fn new(worker: Worker, sources: &[Source], rooms: Rooms, bricks: Option<Bricks>) -> Self {
+    pub(crate) fn new(worker: Worker, sources: &[RaySource], rooms: Rooms, bricks: Option<Bricks>) -> Self {
         let (maps, room) = rooms.shares(sources);
         Self {
             worker,
@@ -159,16 +159,16 @@ impl Context {
             bricks: bricks.unwrap_or_else(|| Bricks::new(room)),
             missing: Vec::new(),
             touched: None,
-            counts: Counts::default(),
+            counts: RayCounts::default(),
             largest_page: largest_page(sources),
         }
     }
 
     /// Bytes that [`Context::new`] takes.
-    pub(crate) fn bytes(sources: &[Source], rooms: Rooms) -> usize {
+    pub(crate) fn bytes(sources: &[RaySource], rooms: Rooms) -> usize {
         let (maps, room) = rooms.shares(sources);
         let each = sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), maps));
-        SLOTS * size_of::<Slot>() + each.sum::<usize>() + room.taken()
+        SLOTS * size_of::<TilePage>() + each.sum::<usize>() + room.taken()
     }
 
     /// Its bricks, when it is needed no more.
@@ -211,41 +211,41 @@ impl Context {
 
     /// The slot that has the page of a voxel; `None` where it, or what is to be known before, is absent.
     #[inline]
-    pub(crate) fn find<T: Sampled>(&mut self, source: &Source, voxel: [i32; 4]) -> Option<usize> {
+    pub(crate) fn find<T: SampledVoxel>(&mut self, source: &RaySource, voxel: [i32; 4]) -> Option<usize> {
         let place = source.array.translation.node([voxel[0] as u32, voxel[1] as u32, voxel[2] as u32]);
         let slot = place.page.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize;
         let slot = (slot >> 40 ^ source.number as usize) % SLOTS;
         let s = &self.slots[slot];
         if s.page == place.page && s.source == source.number {
             match s.state {
-                State::Nothing | State::Failed => return Some(slot),
-                State::Here if s.releases == self.worker.releases() => return Some(slot),
+                TilePageState::Nothing | TilePageState::Failed => return Some(slot),
+                TilePageState::Here if s.releases == self.worker.releases() => return Some(slot),
                 _ => {}
             }
         }
         self.fill::<T>(source, slot, place.page)
     }
 
-    pub(crate) fn slot(&self, slot: usize) -> &Slot {
+    pub(crate) fn slot(&self, slot: usize) -> &TilePage {
         // SAFETY: slots come from `find`, which takes the remainder by their number.
         unsafe { self.slots.get_unchecked(slot) }
     }
 
     #[inline(never)]
-    fn fill<T: Sampled>(&mut self, source: &Source, slot: usize, page: u64) -> Option<usize> {
+    fn fill<T: SampledVoxel>(&mut self, source: &RaySource, slot: usize, page: u64) -> Option<usize> {
         let t = &source.array.translation;
         let first = t.extent(page).0;
         let at: [u32; 3] = core::array::from_fn(|a| first[a] / t.page[a]);
-        let mut new = Slot { source: source.number, page, releases: self.worker.releases(), ..UNUSED };
+        let mut new = TilePage { source: source.number, page, releases: self.worker.releases(), ..UNUSED };
         new.low = first.map(|v| v as i32);
         new.high = core::array::from_fn(|a| first[a].saturating_add(t.page[a]).min(i32::MAX as u32) as i32);
         if source.skip {
             match known(&self.worker, &source.array, source.step, at, |range| source.shows(range)) {
-                Known::Need(id) => {
+                PlaceState::Need(id) => {
                     self.miss(id);
                     return None;
                 }
-                Known::Nothing(level) => {
+                PlaceState::Nothing(level) => {
                     // As many pages as the entry stands for.
                     let (down, up) = (3 * level, 1i64 << (3 * level));
                     let edge = |n: u32, a: usize| (i64::from(n >> down) * up * i64::from(t.page[a])) as i32;
@@ -254,11 +254,11 @@ impl Context {
                         let end = (i64::from(at[a] >> down) + 1) * up * i64::from(t.page[a]);
                         end.min(i64::from(i32::MAX)) as i32
                     });
-                    new.state = State::Nothing;
+                    new.state = TilePageState::Nothing;
                     self.slots[slot] = new;
                     return Some(slot);
                 }
-                Known::Seen => {}
+                PlaceState::Seen => {}
             }
         }
         if let (Some(touched), false) = (&mut self.touched, source.array.steady) {
@@ -267,12 +267,12 @@ impl Context {
         match self.look(source, page) {
             Ok(Some(p)) => {
                 new.near[0] = p;
-                new.state = State::Here;
+                new.state = TilePageState::Here;
                 self.slots[slot] = new;
                 Some(slot)
             }
             Ok(None) => {
-                new.state = State::Failed;
+                new.state = TilePageState::Failed;
                 self.slots[slot] = new;
                 Some(slot)
             }
@@ -284,7 +284,7 @@ impl Context {
     }
 
     /// Where a page lies; `None` if it cannot be had.
-    pub(crate) fn look(&self, source: &Source, page: u64) -> Result<Option<*const u8>, PageId> {
+    pub(crate) fn look(&self, source: &RaySource, page: u64) -> Result<Option<*const u8>, PageId> {
         let id = PageId::new(source.array.id, source.step, page);
         match self.worker.page(id) {
             Lookup::Here(bytes) if bytes.len() >= source.array.brick.bytes() => Ok(Some(bytes.as_ptr())),
@@ -295,7 +295,7 @@ impl Context {
 
     /// Has the map of blocks of a slot's page at hand, from which samples are taken next.
     #[inline]
-    pub(crate) fn mapped<T: Sampled>(&mut self, source: &Source, slot: usize) {
+    pub(crate) fn mapped<T: SampledVoxel>(&mut self, source: &RaySource, slot: usize) {
         if source.skip
             && (self.slots[slot].map.is_null() || !self.maps[source.number as usize].has(self.slots[slot].page))
         {
@@ -304,7 +304,7 @@ impl Context {
     }
 
     #[inline(never)]
-    fn map<T: Sampled>(&mut self, source: &Source, slot: usize) {
+    fn map<T: SampledVoxel>(&mut self, source: &RaySource, slot: usize) {
         let brick = &source.array.brick;
         let page = self.slots[slot].page;
         let plain = matches!(source.tint, Tint::Plain) && source.projection == Projection::Composite;
@@ -336,7 +336,7 @@ impl Context {
 
     /// Makes a brick of pages that are here.
     #[inline(never)]
-    pub(crate) fn make<T: Sampled>(&mut self, source: &Source, brick: [i32; 3]) -> Made {
+    pub(crate) fn make<T: SampledVoxel>(&mut self, source: &RaySource, brick: [i32; 3]) -> BrickState {
         self.counts.bricks += 1;
         let rest = |voxel| between::<T>(&self.worker, source, voxel);
         self.bricks.make(source, brick, pieces::<T>(&self.worker, source, self.touched.as_mut()), &rest)
@@ -344,14 +344,14 @@ impl Context {
 
     /// Whether nothing shows in a box of bricks, from the first to the last, as far as that is known from what is here.
     #[inline(never)]
-    pub(crate) fn dark<T: Sampled>(&mut self, source: &Source, first: [i32; 3], last: [i32; 3]) -> bool {
+    pub(crate) fn dark<T: SampledVoxel>(&mut self, source: &RaySource, first: [i32; 3], last: [i32; 3]) -> bool {
         let mut page = pieces(&self.worker, source, self.touched.as_mut());
         self.bricks.dark(first, last, |bricks, brick| bricks.look::<T>(source, brick, &mut page))
     }
 
     /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.
     #[inline]
-    pub(crate) fn near(&mut self, source: &Source, slot: usize, corner: usize) -> Result<Option<*const u8>, PageId> {
+    pub(crate) fn near(&mut self, source: &RaySource, slot: usize, corner: usize) -> Result<Option<*const u8>, PageId> {
         let p = self.slots[slot].near[corner];
         if !p.is_null() {
             return Ok(Some(p));
@@ -366,7 +366,7 @@ impl Context {
 }
 
 /// Between which ends the numbers lie of the page of a voxel, which is not here.
-fn between<T: Sampled>(worker: &Worker, source: &Source, voxel: [u32; 3]) -> [T; 2] {
+fn between<T: SampledVoxel>(worker: &Worker, source: &RaySource, voxel: [u32; 3]) -> [T; 2] {
     let page = core::array::from_fn(|a| voxel[a] / source.array.translation.page[a]);
     let known = range_of(worker, &source.array, source.step, page, source.component);
     match known.map(|[low, high]| (low > high, T::exact(low as f32), T::exact(high as f32))) {
@@ -377,11 +377,11 @@ fn between<T: Sampled>(worker: &Worker, source: &Source, voxel: [u32; 3]) -> [T;
 }
 
 /// Where voxels lie, of pages that are here. These are noted among those `touched`: what goes by bricks comes to no page otherwise.
-fn pieces<'a, T: Sampled>(
+fn pieces<'a, T: SampledVoxel>(
     worker: &'a Worker,
-    source: &'a Source,
+    source: &'a RaySource,
     touched: Option<&'a mut Vec<PageId>>,
-) -> impl FnMut([u32; 3]) -> Option<Piece<T>> + 'a {
+) -> impl FnMut([u32; 3]) -> Option<FlatBlock<T>> + 'a {
     let mut touched = touched.filter(|_| !source.array.steady);
     move |voxel| {
         let place = source.array.translation.node(voxel);
@@ -396,7 +396,12 @@ fn pieces<'a, T: Sampled>(
 
 /// Where a voxel lies in its page, of these bytes, and how far the page goes on from there; `None` if it has too few of them.
 #[inline(always)]
-pub(super) fn piece<T: Sampled>(source: &Source, place: Place, voxel: [u32; 3], bytes: &[u8]) -> Option<Piece<T>> {
+pub(super) fn piece<T: SampledVoxel>(
+    source: &RaySource,
+    place: NodeAddress,
+    voxel: [u32; 3],
+    bytes: &[u8],
+) -> Option<FlatBlock<T>> {
     let (page, brick) = (source.array.translation.page, &source.array.brick);
     if bytes.len() < brick.bytes() {
         return None;
@@ -412,5 +417,5 @@ pub(super) fn piece<T: Sampled>(source: &Source, place: Place, voxel: [u32; 3], 
         let first = bytes.as_ptr().cast::<T>().add(place.element * brick.components + source.component);
         (first, bytes.as_ptr().add(brick.ranges_at()).cast::<T>().add(block + 2 * source.component))
     };
-    Some(Piece { first, left, ranges, blocks })
+    Some(FlatBlock { first, left, ranges, blocks })
 }

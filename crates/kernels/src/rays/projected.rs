@@ -2,32 +2,32 @@
 //! brick cannot be had. (One by one everywhere, first pictures of 1024^3 bytes took 22 and 23 s of the processor's time in the place of 10
 //! and 11, reading included.)
 
-use super::bricks::Made;
+use super::appearance::Projection;
+use super::bricks::BrickState;
 use super::lanes::{firsts, F8};
-use super::look::Projection;
 use super::march::Lane;
-use super::mixed::{sample, Asked, Shown, Tally};
-use super::pages::{Context, State};
-use super::queue::{block_box, brick_of, Cells, Ended};
-use super::ray::{Ray, Segment, SEGMENT};
-use super::sample::Sampled;
-use super::scene::Source;
+use super::multichannel::{sample, ProjectionState, SampleLight, SampleRequest};
+use super::pages::{Context, TilePageState};
+use super::queue::{block_box, brick_of, Ended, QueuedSamples};
+use super::ray::{Ray, RaySegment, SEGMENT};
+use super::sample::SampledVoxel;
+use super::scene::RaySource;
 
 /// Makes a ray go up to sample `until`, or to where a page is absent; through bricks where there are any.
-pub(crate) fn march<T: Sampled>(
-    source: &Source,
+pub(crate) fn march<T: SampledVoxel>(
+    source: &RaySource,
     ray: &Ray,
-    tally: &mut Tally,
+    tally: &mut ProjectionState,
     lane: &mut Lane,
     until: i64,
     cx: &mut Context,
-    mut cells: Option<&mut Cells>,
+    mut cells: Option<&mut QueuedSamples>,
 ) {
     let until = until.min(ray.last);
     'segments: while lane.n < until {
         let number = lane.n.div_euclid(SEGMENT);
         let begin = number * SEGMENT;
-        let s = Segment::new(ray, number, source.spans(), source.shift());
+        let s = RaySegment::new(ray, number, source.spans(), source.shift());
         let mut k = ((lane.n - begin) as i32).max(s.from);
         let to = s.to.min((until - begin).min(SEGMENT) as i32);
         let bricks = cells.is_some() && k < to && cx.bricks().reach(s.voxel(k), s.voxel(to - 1));
@@ -49,9 +49,9 @@ pub(crate) fn march<T: Sampled>(
                 single = s.leaves(k, to, first, last);
             }
             while k < single {
-                let asked = Asked::of_projection(source, ray, tally, begin + i64::from(k));
+                let asked = SampleRequest::of_projection(source, ray, tally, begin + i64::from(k));
                 let next = match sample::<T>(&asked, cx, &mut Some((number, s))) {
-                    Shown::Number(v) => {
+                    SampleLight::Number(v) => {
                         let n = begin + i64::from(k);
                         if anew && n + 1 == ray.last {
                             lane.remember(n);
@@ -62,16 +62,16 @@ pub(crate) fn march<T: Sampled>(
                         k += 1;
                         continue;
                     }
-                    Shown::Need => {
+                    SampleLight::Need => {
                         lane.n = begin + i64::from(k);
                         return;
                     }
-                    Shown::Lost(next) => {
+                    SampleLight::Lost(next) => {
                         lane.gap = true;
                         next
                     }
-                    Shown::Nothing(next) => next,
-                    Shown::Light(_) => unreachable!("what is projected are numbers"),
+                    SampleLight::Nothing(next) => next,
+                    SampleLight::Light(_) => unreachable!("what is projected are numbers"),
                 };
                 lane.n = next.min(ray.last);
                 if next >= begin + i64::from(to) {
@@ -87,12 +87,12 @@ pub(crate) fn march<T: Sampled>(
 
 /// Takes samples `k` to `end` of a segment as far as bricks are at hand; where that ends, and why.
 #[inline(always)]
-fn in_eights<T: Sampled>(
-    (source, ray): (&Source, &Ray),
-    segment: (&Segment, i64),
+fn in_eights<T: SampledVoxel>(
+    (source, ray): (&RaySource, &Ray),
+    segment: (&RaySegment, i64),
     samples: (i32, i32),
-    cells: &mut Cells,
-    tally: &mut Tally,
+    cells: &mut QueuedSamples,
+    tally: &mut ProjectionState,
     cx: &mut Context,
 ) -> (i32, Ended) {
     let found = cells.take_up::<T>(ray, segment, samples, cx.bricks());
@@ -118,17 +118,17 @@ fn in_eights<T: Sampled>(
 
 /// Has the brick of a sample made, if its page is here: whether it is known now what is in it.
 #[inline(never)]
-fn made<T: Sampled>(source: &Source, s: &Segment, k: i32, cx: &mut Context) -> bool {
+fn made<T: SampledVoxel>(source: &RaySource, s: &RaySegment, k: i32, cx: &mut Context) -> bool {
     let voxel = s.voxel(k);
     let brick = brick_of(voxel);
     let Some(slot) = cx.find::<T>(source, voxel.to_array()) else { return false };
     match cx.slot(slot).state {
-        State::Here => cx.make::<T>(source, brick) != Made::Apart,
-        State::Nothing => {
+        TilePageState::Here => cx.make::<T>(source, brick) != BrickState::Apart,
+        TilePageState::Nothing => {
             let (low, high) = (cx.slot(slot).low, cx.slot(slot).high);
             cx.bricks().nothing(brick, low, high);
             false
         }
-        State::Failed | State::Empty => false,
+        TilePageState::Failed | TilePageState::Empty => false,
     }
 }

@@ -4,14 +4,14 @@
 //! of a ray waits for the one before it. (All three in turns for each eight took a fifth more time: each waited for what the one before
 //! it had fetched, or had guessed wrong of it.)
 
+use super::brick_copy::{EACH, PLANE, ROW, STRIP};
 use super::bricks::{Bricks, ALIKE, CODES, EDGE, EDGE_BITS, NOTHING, WORDS};
-use super::flat::{EACH, PLANE, ROW, STRIP};
 use super::lanes::{firsts, numbers, F8, I4, I8};
 use super::march::{composite, composite_each, indices, last_of, may_be_opaque, opaque, Lane, Tips};
 use super::pages::Context;
-use super::ray::{Ray, Segment, BITS, SEGMENT};
-use super::sample::{in_brick, Sampled};
-use super::transfer::{Entry, Table};
+use super::ray::{Ray, RaySegment, BITS, SEGMENT};
+use super::sample::{in_brick, SampledVoxel};
+use super::transfer::{TransferEntry, TransferTable};
 use field::volume::BLOCK;
 
 /// Rays whose samples are blended at a time: two in a register, and as many registers as hide how long one takes.
@@ -25,7 +25,7 @@ const ROOM: usize = SEGMENT as usize + ROUND;
 const _: () = assert!(EDGE == 32 && BLOCK == 4 && PLANE < 1 << 15 && WORDS == 32 && EACH.is_multiple_of(2));
 
 /// Samples of one segment that may show something.
-pub(crate) struct Cells {
+pub(crate) struct QueuedSamples {
     /// Where the first corner of each one's cell is among the numbers of all bricks.
     corners: [i32; ROOM],
     /// From the voxel of the segment's first sample, in parts of a voxel, along each axis.
@@ -39,8 +39,8 @@ pub(crate) struct Cells {
 }
 
 /// See the module.
-pub(crate) struct Queue {
-    cells: Cells,
+pub(crate) struct SampleQueue {
+    cells: QueuedSamples,
     /// Entries of the table, of samples whose values were computed.
     entries: [i32; ROOM],
 }
@@ -76,7 +76,7 @@ pub(crate) fn box_of([i, j, k]: [i32; 3]) -> (I4, I4) {
     (low, low.add(I4::splat(EDGE as i32)))
 }
 
-impl Cells {
+impl QueuedSamples {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         Self { corners: [0; ROOM], places: [[0; ROOM]; 3], count: 0, valued: 0, next: 0, tips: Tips::NONE }
@@ -91,12 +91,12 @@ impl Cells {
         self.tips
     }
 
-    /// [`Cells::find`] of samples of a segment, which begins with the sample of this number, with what those at the ends of the ray stand for.
+    /// [`QueuedSamples::find`] of samples of a segment, which begins with the sample of this number, with what those at the ends of the ray stand for.
     #[inline(always)]
-    pub(crate) fn take_up<T: Sampled>(
+    pub(crate) fn take_up<T: SampledVoxel>(
         &mut self,
         ray: &Ray,
-        (s, begin): (&Segment, i64),
+        (s, begin): (&RaySegment, i64),
         (k, end): (i32, i32),
         bricks: &Bricks,
     ) -> (i32, Ended) {
@@ -111,7 +111,7 @@ impl Cells {
 
     /// Of samples `k` to `end` those from `before` on were taken up.
     #[inline(never)]
-    fn note_tips(&mut self, ray: &Ray, (s, begin): (&Segment, i64), (k, end): (i32, i32), before: usize) {
+    fn note_tips(&mut self, ray: &Ray, (s, begin): (&RaySegment, i64), (k, end): (i32, i32), before: usize) {
         // Those that show nothing are not among them.
         let is = |at: usize, k: i32| (0..3).all(|a| self.places[a][at] == s.place(k).to_array()[a]);
         if begin + i64::from(k) == ray.first && is(before, k) {
@@ -126,7 +126,12 @@ impl Cells {
     /// Takes up those of samples `k` to `end` of a segment that may show something, in their order. Their bricks lie in the window. Ends at
     /// the first whose brick, or block of a brick, is not at hand; says which that is, and why.
     #[inline(always)]
-    pub(crate) fn find<T: Sampled>(&mut self, s: &Segment, (mut k, end): (i32, i32), bricks: &Bricks) -> (i32, Ended) {
+    pub(crate) fn find<T: SampledVoxel>(
+        &mut self,
+        s: &RaySegment,
+        (mut k, end): (i32, i32),
+        bricks: &Bricks,
+    ) -> (i32, Ended) {
         const CELL: i32 = BITS as i32;
         let known = bricks.known();
         if self.valued == self.count {
@@ -243,7 +248,7 @@ impl Cells {
     /// Gives `take` values of those that were taken up and not given yet, eight at a time, with the number of the first; behind the last
     /// comes anything. No brick was made since they were taken up.
     #[inline(always)]
-    pub(crate) fn values<T: Sampled>(&mut self, bricks: &Bricks, mut take: impl FnMut(usize, F8)) {
+    pub(crate) fn values<T: SampledVoxel>(&mut self, bricks: &Bricks, mut take: impl FnMut(usize, F8)) {
         let data = bricks.data::<T>();
         let mut at = self.valued;
         self.valued = self.count;
@@ -274,10 +279,10 @@ impl Cells {
     }
 }
 
-impl Queue {
+impl SampleQueue {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        Self { cells: Cells::new(), entries: [0; ROOM] }
+        Self { cells: QueuedSamples::new(), entries: [0; ROOM] }
     }
 
     #[inline(always)]
@@ -285,12 +290,12 @@ impl Queue {
         self.cells.count != 0
     }
 
-    /// Takes up samples of a segment, as [`Cells::take_up`] does.
+    /// Takes up samples of a segment, as [`QueuedSamples::take_up`] does.
     #[inline(always)]
-    pub(crate) fn push<T: Sampled>(
+    pub(crate) fn push<T: SampledVoxel>(
         &mut self,
         ray: &Ray,
-        segment: (&Segment, i64),
+        segment: (&RaySegment, i64),
         samples: (i32, i32),
         bricks: &Bricks,
     ) -> (i32, Ended) {
@@ -299,7 +304,7 @@ impl Queue {
 
     /// Computes what was taken up, before a brick is made in the place of another.
     #[inline(always)]
-    pub(crate) fn settle<T: Sampled>(&mut self, table: &Table, bricks: &Bricks) {
+    pub(crate) fn settle<T: SampledVoxel>(&mut self, table: &TransferTable, bricks: &Bricks) {
         let entries = self.entries.as_mut_ptr();
         // SAFETY: there is room for eight behind any.
         self.cells.values::<T>(bricks, |at, v| unsafe { indices::<T>(table, v).store(entries.add(at)) });
@@ -307,7 +312,7 @@ impl Queue {
 
     /// Blends what was gathered, and says whether the ray is opaque then.
     #[inline(never)]
-    pub(crate) fn drain<T: Sampled>(&mut self, table: &Table, lane: &mut Lane, cx: &mut Context) -> bool {
+    pub(crate) fn drain<T: SampledVoxel>(&mut self, table: &TransferTable, lane: &mut Lane, cx: &mut Context) -> bool {
         self.settle::<T>(table, cx.bricks());
         let tips = self.cells.tips;
         let count = self.cells.clear();
@@ -322,11 +327,11 @@ impl Queue {
     }
 }
 
-/// Blends what was gathered of some rays, as [`Queue::drain`] does; those that are opaque then are done.
+/// Blends what was gathered of some rays, as [`SampleQueue::drain`] does; those that are opaque then are done.
 #[inline(always)]
-pub(crate) fn drain_all<T: Sampled>(
-    queues: &mut [Queue; TOGETHER],
-    table: &Table,
+pub(crate) fn drain_all<T: SampledVoxel>(
+    queues: &mut [SampleQueue; TOGETHER],
+    table: &TransferTable,
     lanes: &mut [Lane],
     cx: &mut Context,
 ) {
@@ -388,12 +393,12 @@ pub(crate) fn drain_all<T: Sampled>(
 /// So many entries' indices can be read from each of `at` on.
 #[inline(always)]
 unsafe fn blend_all(
-    table: &Table,
+    table: &TransferTable,
     [a, b, c, d]: [*const i32; TOGETHER],
     [mut x, mut y]: [F8; 2],
     [mut p, mut q]: [F8; 2],
 ) -> ([F8; 2], [F8; 2]) {
-    let entries: *const Entry = table.entries.as_ptr();
+    let entries: *const TransferEntry = table.entries.as_ptr();
     for k in 0..ROUND {
         // SAFETY: the caller's.
         let light = |of: *const i32| unsafe { (*entries.add(*of.add(k) as usize)).light() };

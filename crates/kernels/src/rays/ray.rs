@@ -86,7 +86,7 @@ impl Ray {
 
 /// Samples of a ray with numbers from `SEGMENT * number` on.
 #[derive(Copy, Clone)]
-pub(crate) struct Segment {
+pub(crate) struct RaySegment {
     /// The voxel in which its first sample lies.
     pub cell: I4,
     /// Where in it, in parts of [`ONE`].
@@ -100,7 +100,7 @@ pub(crate) struct Segment {
     pub to: i32,
 }
 
-impl Segment {
+impl RaySegment {
     /// Segment `number` of a ray through a volume whose cells are so many along each axis. `shift` is added to positions: half a voxel where
     /// the nearest voxel is wanted.
     #[inline(always)]
@@ -196,13 +196,13 @@ mod tests {
         for (origin, step, first, last) in [(9.0, -1.0 / 3.0, 0, 28), (0.0, 1.0 / 3.0, 0, 28), (9.0, -0.1, 0, 91)] {
             let ray =
                 Ray { origin: [origin - 0.5 * step, 4.5, 4.5], step: [step, 0.0, 0.0], first, last, ends: [0.0; 2] };
-            let found: i32 = (0..2).map(|n| Segment::new(&ray, n, [9; 3], 0.0)).map(|s| s.to - s.from).sum();
+            let found: i32 = (0..2).map(|n| RaySegment::new(&ray, n, [9; 3], 0.0)).map(|s| s.to - s.from).sum();
             assert_eq!(i64::from(found), last - first, "from {origin} by {step}");
         }
         // Outside by more than rounding is outside.
         let ray = Ray { origin: [9.001, 4.5, 4.5], step: [-0.1, 0.0, 0.0], first: -1, last: 5, ends: [0.0; 2] };
-        assert_eq!(Segment::new(&ray, 0, [9; 3], 0.0).from, 0);
-        assert_eq!(Segment::new(&ray, -1, [9; 3], 0.0).from, 64);
+        assert_eq!(RaySegment::new(&ray, 0, [9; 3], 0.0).from, 0);
+        assert_eq!(RaySegment::new(&ray, -1, [9; 3], 0.0).from, 64);
     }
 
     proptest! {
@@ -217,7 +217,7 @@ mod tests {
             let step: [f64; 3] = core::array::from_fn(|a| if still >> a & 1 == 1 { 0.0 } else { step[a] });
             let ray = Ray { origin, step, first: -1000, last: 1000, ends: [0.0; 2] };
             for number in -3..3 {
-                let s = Segment::new(&ray, number, [200; 3], 0.0);
+                let s = RaySegment::new(&ray, number, [200; 3], 0.0);
                 let mut k = s.from;
                 while k < s.to {
                     let v = s.voxel(k).to_array();

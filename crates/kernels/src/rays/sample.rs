@@ -5,9 +5,9 @@
 //! to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`; all else in single precision. What is computed
 //! here in lanes and one by one rounds alike, so that it does not matter which way a sample was taken.
 
-use super::flat::{PLANE, ROW};
+use super::brick_copy::{PLANE, ROW};
 use super::lanes::{pairs_f32, F8, I4, I8};
-use super::ray::{Segment, BITS, ONE, PART};
+use super::ray::{RaySegment, BITS, ONE, PART};
 use field::volume::{Extremes, Voxel};
 
 /// Binary places of weights in integers.
@@ -15,7 +15,7 @@ const WEIGHT_BITS: u32 = 14;
 const WEIGHT: i32 = 1 << WEIGHT_BITS;
 
 /// A voxel type that rays can sample.
-pub(crate) trait Sampled: Extremes {
+pub(crate) trait SampledVoxel: Extremes {
     /// What values are multiplied by when they come out of here: a power of two.
     const UNIT: f32;
     /// Some may be no numbers.
@@ -77,7 +77,7 @@ fn mix_f32(a: f32, b: f32, x: i32) -> f32 {
 
 macro_rules! narrow {
     ($($t:ty, $p:ident, $at:ident => $pairs:expr, $v:ident, $x:ident => $mixed:expr $(, $two_rows:item)?);*) => { $(
-        impl Sampled for $t {
+        impl SampledVoxel for $t {
             const UNIT: f32 = WEIGHT as f32;
             const FLOAT: bool = false;
             fn exact(value: f32) -> Option<Self> {
@@ -121,7 +121,7 @@ narrow!(
 
 macro_rules! wide {
     ($($t:ty),*) => { $(
-        impl Sampled for $t {
+        impl SampledVoxel for $t {
             const UNIT: f32 = 1.0;
             const FLOAT: bool = !matches!(Self::TYPE, field::volume::VoxelType::Int8
                 | field::volume::VoxelType::Uint32 | field::volume::VoxelType::Int32
@@ -148,7 +148,7 @@ macro_rules! wide {
 
 wide!(i8, u32, i32, u64, i64, f64);
 
-impl Sampled for f32 {
+impl SampledVoxel for f32 {
     const UNIT: f32 = 1.0;
     const FLOAT: bool = true;
     fn exact(value: f32) -> Option<Self> {
@@ -173,7 +173,7 @@ impl Sampled for f32 {
 
 /// Samples of a segment whose voxels lie in one page.
 #[derive(Copy, Clone)]
-pub(crate) struct Run {
+pub(crate) struct PageRun {
     /// Place of sample 0, and from a sample to the next, along i, j, k.
     at: [I8; 3],
     step: [I8; 3],
@@ -185,10 +185,10 @@ pub(crate) struct Run {
     voxel: [i32; 3],
 }
 
-impl Run {
+impl PageRun {
     /// For samples in a page that begins at voxel `first`.
     #[inline(always)]
-    pub(crate) fn new(s: &Segment, first: I4, strides: [i32; 3], component: i32) -> Self {
+    pub(crate) fn new(s: &RaySegment, first: I4, strides: [i32; 3], component: i32) -> Self {
         let (at, step) = (s.at.to_array(), s.step.to_array());
         let v = s.cell.sub(first).to_array();
         let base = I4::new(v).mul(I4::new([strides[0], strides[1], strides[2], 0])).sum3().wrapping_add(component);
@@ -227,7 +227,7 @@ impl Run {
     /// # Safety
     /// The cells of the other samples lie in the page at `page`.
     #[inline(always)]
-    pub(crate) unsafe fn values<T: Sampled>(&self, page: *const T, numbers: u64, unlike: I8) -> F8 {
+    pub(crate) unsafe fn values<T: SampledVoxel>(&self, page: *const T, numbers: u64, unlike: I8) -> F8 {
         let [x, y, z] = self.places(I8::bytes(numbers));
         let [si, sj, sk] = self.strides;
         let row = x.down::<{ BITS as i32 }>();
@@ -263,7 +263,12 @@ impl Run {
 /// # Safety
 /// The four rows of each cell can be read.
 #[inline(always)]
-pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]: [I8; 3], [sj, sk]: [isize; 2]) -> F8 {
+pub(crate) unsafe fn trilinear<T: SampledVoxel>(
+    p: *const T,
+    at: &[i32; 8],
+    [x, y, z]: [I8; 3],
+    [sj, sk]: [isize; 2],
+) -> F8 {
     let x = Along::new(x);
     // SAFETY: the caller's.
     let rows = unsafe {
@@ -282,7 +287,7 @@ pub(crate) unsafe fn trilinear<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]
 /// # Safety
 /// Eight numbers from each first corner on can be read, and from the one in the next plane.
 #[inline(always)]
-pub(crate) unsafe fn in_brick<T: Sampled>(p: *const T, at: &[i32; 8], [x, y, z]: [I8; 3]) -> F8 {
+pub(crate) unsafe fn in_brick<T: SampledVoxel>(p: *const T, at: &[i32; 8], [x, y, z]: [I8; 3]) -> F8 {
     let x = Along::new(x);
     // SAFETY: the caller's.
     let [[a, b], [c, d]] = unsafe { [T::mix_two_rows(p, at, &x), T::mix_two_rows(p.add(PLANE), at, &x)] };
@@ -302,7 +307,7 @@ fn mixed(rows: [F8; 4], y: F8, z: F8) -> F8 {
 /// # Safety
 /// All of them can be read.
 #[inline(never)]
-unsafe fn apart<T: Sampled>(p: *const T, at: &[i32; 8], stride: i32, x: &Along) -> F8 {
+unsafe fn apart<T: SampledVoxel>(p: *const T, at: &[i32; 8], stride: i32, x: &Along) -> F8 {
     // SAFETY: the caller's.
     let of = |n: usize| unsafe { *p.offset(at[n] as isize) };
     let next = |n: usize| unsafe { *p.offset(at[n] as isize + stride as isize) };
@@ -311,7 +316,7 @@ unsafe fn apart<T: Sampled>(p: *const T, at: &[i32; 8], stride: i32, x: &Along) 
 
 /// The value between eight corners (bit 0 for i, 1 for j, 2 for k), at a place in parts of [`ONE`].
 #[inline(always)]
-pub(crate) fn between<T: Sampled>(corners: [T; 8], p: [i32; 3]) -> f32 {
+pub(crate) fn between<T: SampledVoxel>(corners: [T; 8], p: [i32; 3]) -> f32 {
     let [a, b, c, d, e, f, g, h] = corners;
     let [x, y, z] = [p[0] & (ONE - 1), p[1] & (ONE - 1), p[2] & (ONE - 1)];
     let rows = [T::mix(a, b, x), T::mix(c, d, x), T::mix(e, f, x), T::mix(g, h, x)];

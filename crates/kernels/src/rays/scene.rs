@@ -1,11 +1,11 @@
 //! What is to be seen, made ready: cameras as rays, transfer functions as tables.
 
-use super::layers::Line;
-use super::look::{Look, Manner, Projection};
+use super::appearance::{Manner, Projection, VolumeAppearance};
+use super::colour_rules::{tint, Tint};
+use super::layers::VoxelRay;
 use super::ray::{Ray, LONGEST_STEP};
 use super::shade::Lamps;
-use super::tint::{tint, Tint};
-use super::transfer::{room, Table, TransferError};
+use super::transfer::{room, TransferError, TransferTable};
 use crate::draw::{Camera, CameraError, Lens};
 use field::volume::{Placement, VolumeArray, VoxelType};
 use glam::{DMat3, DVec3, Vec3};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A picture of volumes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
+pub struct RaySetting {
     /// Where one looks from.
     pub camera: Camera,
     /// Pixels across and down.
@@ -70,7 +70,7 @@ pub enum SceneError {
 pub const MOST_SOURCES: usize = 16;
 
 /// One channel, or colour, of one volume, as rays meet it.
-pub(crate) struct Source {
+pub(crate) struct RaySource {
     pub number: u32,
     pub array: VolumeArray,
     pub component: usize,
@@ -88,7 +88,7 @@ pub(crate) struct Source {
     pub blocks_align: bool,
     /// Voxels of a page whose cells lie in it, along each axis.
     pub inner: super::lanes::I4,
-    pub table: Table,
+    pub table: TransferTable,
     /// Of 8-bit numbers: the next one from each on that is seen; 256 where there is none.
     pub next_seen: Option<Box<[u16; 256]>>,
     pub skip: bool,
@@ -100,11 +100,11 @@ pub(crate) struct Source {
     /// From a gradient along i, j, k to one in space.
     pub to_space: DMat3,
     /// Takes a sample; see [`super::mixed`].
-    pub sampler: super::mixed::Sampler,
+    pub sampler: super::multichannel::Sampler,
     look: usize,
 }
 
-impl Source {
+impl RaySource {
     /// What is added to positions before they are rounded down.
     pub(crate) fn shift(&self) -> f64 {
         if self.nearest {
@@ -169,7 +169,7 @@ impl Source {
 
     /// Whether stored numbers from `low` to `high` show anything.
     #[inline(always)]
-    pub(crate) fn seen<T: super::sample::Sampled>(&self, low: T, high: T) -> bool {
+    pub(crate) fn seen<T: super::sample::SampledVoxel>(&self, low: T, high: T) -> bool {
         match &self.next_seen {
             // Of 8-bit numbers: the next one that is seen, from each on.
             Some(next) => u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32,
@@ -177,7 +177,7 @@ impl Source {
             None if self.projection == Projection::Maximum => {
                 low <= high && self.table.shows_up_to(high.to_f32() * T::UNIT)
             }
-            None => super::skip::shows(&self.table, T::UNIT, low, high),
+            None => super::empty_space::shows(&self.table, T::UNIT, low, high),
         }
     }
 }
@@ -251,10 +251,10 @@ impl View {
 
 /// What is to be seen, made ready.
 pub struct Scene {
-    pub(crate) setting: Setting,
-    pub(crate) sources: Vec<Source>,
+    pub(crate) setting: RaySetting,
+    pub(crate) sources: Vec<RaySource>,
     view: View,
-    looks: Vec<Look>,
+    looks: Vec<VolumeAppearance>,
     inverses: Vec<Inverse>,
 }
 
@@ -263,7 +263,7 @@ impl Scene {
     ///
     /// # Errors
     /// [`SceneError`].
-    pub fn new(setting: Setting, looks: Vec<Look>) -> Result<Arc<Self>, SceneError> {
+    pub fn new(setting: RaySetting, looks: Vec<VolumeAppearance>) -> Result<Arc<Self>, SceneError> {
         let view = View::new(&setting.camera, setting.size)?;
         if !(setting.dt > 0.0 && setting.dt.is_finite()) {
             return Err(SceneError::Length("the length of steps along rays"));
@@ -311,20 +311,20 @@ impl Scene {
     }
 
     /// Whether two sources are the same volume, or lie as if they were.
-    pub(super) fn have_one_place(&self, a: &Source, b: &Source) -> bool {
+    pub(super) fn have_one_place(&self, a: &RaySource, b: &RaySource) -> bool {
         let [p, q] = [a, b].map(|s| &self.looks[s.look].level.placement);
         p == q
     }
 
     /// The line of sight through a place in the picture, in voxels of a source.
-    pub(super) fn line(&self, source: &Source, x: f64, y: f64) -> Line {
+    pub(super) fn line(&self, source: &RaySource, x: f64, y: f64) -> VoxelRay {
         let inverse = &self.inverses[source.look];
         let (o, d) = self.view.ray(x, y);
-        Line { origin: inverse.point(o).to_array(), step: (inverse.matrix * d).to_array() }
+        VoxelRay { origin: inverse.point(o).to_array(), step: (inverse.matrix * d).to_array() }
     }
 
     /// The ray of a pixel through a source.
-    pub(crate) fn ray(&self, source: &Source, x: u32, y: u32) -> Ray {
+    pub(crate) fn ray(&self, source: &RaySource, x: u32, y: u32) -> Ray {
         let look = &self.looks[source.look];
         let inverse = &self.inverses[source.look];
         let (o, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
@@ -349,7 +349,7 @@ impl Scene {
         if !(t.low < t.high) {
             return Ray::NONE;
         }
-        let (begin, end) = (Place::of(t.low / dt), Place::of(t.high / dt));
+        let (begin, end) = (RayPosition::of(t.low / dt), RayPosition::of(t.high / dt));
         if begin.n == end.n {
             // No sample stands in so little: one is put in the middle of it.
             let (middle, length) = ((t.low + t.high) / (2.0 * dt), (t.high - t.low) / dt);
@@ -365,14 +365,14 @@ impl Scene {
 
 /// A place on a ray.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
-pub(crate) struct Place {
+pub(crate) struct RayPosition {
     /// The first sample that lies beyond it.
     pub n: i64,
     /// How much farther it is than where the step of the sample before that ends, in steps: from -1/2 to 1/2.
     pub beyond: f32,
 }
 
-impl Place {
+impl RayPosition {
     /// Before all.
     pub(crate) const NONE: Self = Self { n: i64::MIN, beyond: 0.0 };
 
@@ -398,15 +398,15 @@ impl Place {
 
 impl Scene {
     /// Of a pixel, from a depth along the line of sight to where that is on its ray.
-    pub(crate) fn place_of(&self, x: u32, y: u32) -> impl Fn(f64) -> Place + '_ {
+    pub(crate) fn place_of(&self, x: u32, y: u32) -> impl Fn(f64) -> RayPosition + '_ {
         let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
         let cosine = d.dot(self.view.axes.z_axis);
         move |depth| {
             let t = depth / cosine;
             if t > 0.0 || self.view.parallel && t > f64::NEG_INFINITY {
-                Place::of(t / self.setting.dt)
+                RayPosition::of(t / self.setting.dt)
             } else {
-                Place::NONE
+                RayPosition::NONE
             }
         }
     }
@@ -422,7 +422,7 @@ impl Scene {
     /// A ray of a pixel without what lies beyond a depth along the line of sight.
     pub(crate) fn ending(&self, ray: Ray, x: u32, y: u32, depth: f64) -> Ray {
         match self.place_of(x, y)(depth) {
-            Place::NONE => Ray::NONE,
+            RayPosition::NONE => Ray::NONE,
             place => place.end(ray),
         }
     }
@@ -455,15 +455,15 @@ impl Interval {
     }
 }
 
-fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result<Source, SceneError> {
+fn source(setting: &RaySetting, look: &VolumeAppearance, n: usize, inverse: &Inverse) -> Result<RaySource, SceneError> {
     let Manner { projection, nearest, shading, unit: length } = &look.manner;
     let made = tint(look)?;
     let array = made.array;
     let unit = match array.brick.voxel {
         _ if !matches!(made.tint, Tint::Plain) => 1.0,
-        VoxelType::Uint8 => <u8 as super::sample::Sampled>::UNIT,
-        VoxelType::Uint16 => <u16 as super::sample::Sampled>::UNIT,
-        VoxelType::Int16 => <i16 as super::sample::Sampled>::UNIT,
+        VoxelType::Uint8 => <u8 as super::sample::SampledVoxel>::UNIT,
+        VoxelType::Uint16 => <u16 as super::sample::SampledVoxel>::UNIT,
+        VoxelType::Int16 => <i16 as super::sample::SampledVoxel>::UNIT,
         _ => 1.0,
     };
     let length = length.unwrap_or(setting.unit);
@@ -472,7 +472,7 @@ fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result
     }
     // Of a projection opacities are those of the pixel.
     let ratio = if matches!(projection, Projection::Maximum | Projection::Mean) { 1.0 } else { setting.dt / length };
-    let table = Table::new(&made.transfer, ratio, unit);
+    let table = TransferTable::new(&made.transfer, ratio, unit);
     let maximum = *projection == Projection::Maximum;
     let plain = matches!(made.tint, Tint::Plain) && (maximum || *projection == Projection::Composite);
     let next_seen = (plain && array.brick.voxel == VoxelType::Uint8).then(|| {
@@ -487,7 +487,7 @@ fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result
     let page = array.brick.page.map(|n| n as i32);
     let [pi, pj, pk] = page;
     let c = array.brick.components as i32;
-    Ok(Source {
+    Ok(RaySource {
         number: n as u32,
         component: made.component,
         step: if array.steady { 0 } else { look.step },
@@ -509,7 +509,7 @@ fn source(setting: &Setting, look: &Look, n: usize, inverse: &Inverse) -> Result
         projection: *projection,
         lamps: shading.as_ref().map(Lamps::of),
         to_space: inverse.matrix.transpose(),
-        sampler: super::mixed::sampler(array.brick.voxel),
+        sampler: super::multichannel::sampler(array.brick.voxel),
         look: n,
         array: array.clone(),
     })
@@ -523,7 +523,7 @@ impl Scene {
 
     /// Bytes of the pages of all its sources.
     pub fn page_bytes(&self) -> u64 {
-        let of = |s: &Source| {
+        let of = |s: &RaySource| {
             let pages = s.array.translation.pages.iter().fold(1u64, |n, pages| n.saturating_mul(u64::from(*pages)));
             pages.saturating_mul(s.array.brick.bytes() as u64)
         };
@@ -537,6 +537,6 @@ impl Scene {
 }
 
 /// Bytes of the largest page of any of these, one at least.
-pub(super) fn largest_page(sources: &[Source]) -> usize {
+pub(super) fn largest_page(sources: &[RaySource]) -> usize {
     sources.iter().map(|s| s.array.brick.bytes()).fold(1, usize::max)
 }

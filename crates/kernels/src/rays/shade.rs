@@ -1,7 +1,7 @@
 //! Light on gradients.
 
-use super::look::Shading;
-use super::transfer::Entry;
+use super::appearance::Shading;
+use super::transfer::TransferEntry;
 use glam::{DMat3, DVec3, Vec3};
 
 /// Lights as samples see them.
@@ -29,7 +29,7 @@ impl Lamps {
 
     /// Light of a sample whose numbers rise along `gradient` (along i, j, k; `to_space` makes it one in space), seen along
     /// `forward`. Where nothing rises there is no surface that would be lit, and it faces the eye.
-    pub(crate) fn lit(&self, e: Entry, gradient: [f32; 3], to_space: &DMat3, forward: Vec3) -> Entry {
+    pub(crate) fn lit(&self, e: TransferEntry, gradient: [f32; 3], to_space: &DMat3, forward: Vec3) -> TransferEntry {
         let g = *to_space * Vec3::from_array(gradient).as_dvec3();
         let n = match g.try_normalize() {
             Some(n) => n.as_vec3(),
@@ -52,6 +52,6 @@ impl Lamps {
         let light = Vec3::new(r, g, b) * direct + shine * (self.specular * a);
         // A sample gives no more light than white does.
         let light = light.min(Vec3::splat(a));
-        Entry([light.x, light.y, light.z, a])
+        TransferEntry([light.x, light.y, light.z, a])
     }
 }

@@ -1,18 +1,18 @@
 //! A tile of rays as a restartable task.
 
+use super::brick_cache::BrickCache;
 use super::bricks::{EDGE, EDGE_BITS};
-use super::kept::Kept;
+use super::depth_samples::{RayLight, Stops, MOST_STOPS};
 use super::lanes::F4;
 use super::march::{march, Lane};
-use super::mixed::{self, finish, Tally};
+use super::multichannel::{self, finish, ProjectionState};
 use super::pages::{Context, Rooms};
 use super::projected;
-use super::queue::{drain_all, Cells, Queue, TOGETHER};
+use super::queue::{drain_all, QueuedSamples, SampleQueue, TOGETHER};
 use super::ray::Ray;
-use super::sample::Sampled;
-use super::scene::{Scene, Source};
-use super::stops::{Gathered, Stops, MOST_STOPS};
-use crate::streamline::Progress;
+use super::sample::SampledVoxel;
+use super::scene::{RaySource, Scene};
+use crate::streamline::StepProgress;
 use core::ops::Range;
 use field::with_voxel;
 use pager::{PageId, Worker};
@@ -40,7 +40,7 @@ pub struct RayTile {
     pub(super) rays: Vec<Ray>,
     pub(super) lanes: Vec<Lane>,
     /// Of each ray what its projection has come to, where the scene has any.
-    pub(super) tallies: Vec<Tally>,
+    pub(super) tallies: Vec<ProjectionState>,
     /// Whether more of these is of use than the largest number.
     pub(super) sums: bool,
     /// Samples before this one come first.
@@ -93,7 +93,7 @@ pub(super) fn any_of(rays: &[Ray]) -> &Ray {
 }
 
 /// What is seen of a pixel whose rays are at a stop.
-fn seen(scene: &Scene, tallies: &[Tally], mut lane: Lane) -> F4 {
+fn seen(scene: &Scene, tallies: &[ProjectionState], mut lane: Lane) -> F4 {
     finish(scene, tallies, &mut lane);
     lane.colour
 }
@@ -172,7 +172,7 @@ impl RayTile {
             let before = pixels.was_before(x, y);
             rays.extend(sources.iter().map(|s| if before { Ray::NONE } else { scene.ray(s, x, y) }));
         }
-        let tallies = if scene.projects() { vec![Tally::NONE; rays.len()] } else { Vec::new() };
+        let tallies = if scene.projects() { vec![ProjectionState::NONE; rays.len()] } else { Vec::new() };
         let mut tile = Self {
             pixels,
             size,
@@ -257,7 +257,7 @@ impl RayTile {
     /// Bytes that a tile holds at most, whose rays stop at so many depths at most.
     pub fn bytes(scene: &Scene, stops: usize) -> usize {
         let sources = scene.sources.len();
-        let of_source = size_of::<Ray>() + if scene.projects() { size_of::<Tally>() } else { 0 };
+        let of_source = size_of::<Ray>() + if scene.projects() { size_of::<ProjectionState>() } else { 0 };
         let pixels = (TILE * TILE) as usize;
         let stops = if stops > 0 { Stops::bytes(pixels, stops, pixels * sources) } else { 0 };
         size_of::<Self>() + pixels * (sources * of_source + size_of::<Lane>() + size_of::<i64>()) + stops
@@ -289,7 +289,7 @@ impl RayTile {
     }
 
     /// Of each pixel that was not cast before what its ray has gathered at its stops, in the order in which they were named.
-    pub fn stops(&self) -> impl Iterator<Item = ([u32; 2], &[Gathered])> {
+    pub fn stops(&self) -> impl Iterator<Item = ([u32; 2], &[RayLight])> {
         (0..self.lanes.len()).filter_map(|n| {
             let (x, y) = self.pixels.place(self.size, n as u32);
             let stops = self.stops.as_ref().filter(|_| !self.pixels.was_before(x, y))?;
@@ -344,20 +344,20 @@ impl RayTile {
 
     /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages. Where
     /// more than `pin_bytes` are pinned, or are lacked, others do not go on before what is gone through is let go of.
-    pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
+    pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> StepProgress {
         self.moved = false;
         loop {
             let progress = self.go(scene, cx, pin_bytes);
             // Whatever others lack: of a tile that is put away no ray is at a stop that it goes on from.
             let goes_on = self.go_on(scene);
-            if progress != Progress::Done || !goes_on {
+            if progress != StepProgress::Done || !goes_on {
                 return progress;
             }
         }
     }
 
     /// The same, to where rays end or stop.
-    fn go(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> Progress {
+    fn go(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> StepProgress {
         cx.missing.clear();
         // What steps before this one pinned is not needed by it; a step that began with too much would end at its first ray, as would all
         // others until the pager lets go, at more: two threads took a quarter more time of the processor.
@@ -367,7 +367,7 @@ impl RayTile {
         if scene.is_projected() {
             let source = &scene.sources[0];
             cx.bricks().begin();
-            let mut cells = (cx.bricks().any() && self.dense()).then(Cells::new);
+            let mut cells = (cx.bricks().any() && self.dense()).then(QueuedSamples::new);
             return with_voxel!(source.array.brick.voxel, T => {
                 // Rays have to come to their ends: nothing is passed over for all of them at once.
                 self.rounds(cx, (pin_bytes, 1), |_, _| false, |tile, lanes, until, cx| {
@@ -393,7 +393,7 @@ impl RayTile {
                     let tallies = tile.tallies.get_mut(of.clone()).unwrap_or(&mut []);
                     let until = until.min(tile.caps.get(n).copied().unwrap_or(i64::MAX));
                     let lane = &mut tile.lanes[n];
-                    mixed::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
+                    multichannel::march(scene, &tile.rays[of], scene.forward(x, y), tallies, lane, until, cx);
                     if lane.done && tile.stops.is_none() {
                         finish(scene, tallies, lane);
                     }
@@ -403,7 +403,7 @@ impl RayTile {
         let source = &scene.sources[0];
         cx.bricks().begin();
         let bricks = cx.bricks().any() && self.dense();
-        let mut queues = bricks.then(|| core::array::from_fn(|_| Queue::new()));
+        let mut queues = bricks.then(|| core::array::from_fn(|_| SampleQueue::new()));
         let together = if bricks { TOGETHER } else { 1 };
         with_voxel!(source.array.brick.voxel, T => {
             let dark = |tile: &Self, cx: &mut Context| bricks && tile.dark::<T>(source, cx);
@@ -424,7 +424,7 @@ impl RayTile {
     }
 
     /// Whether bricks are known to show nothing wherever rays may be in the slab.
-    fn dark<T: Sampled>(&self, source: &Source, cx: &mut Context) -> bool {
+    fn dark<T: SampledVoxel>(&self, source: &RaySource, cx: &mut Context) -> bool {
         /// Places are off by less, in voxels.
         const SURE: f64 = 0.01;
         let Some(beam) = &self.beam else { return false };
@@ -449,7 +449,7 @@ impl RayTile {
         (pin_bytes, together): (usize, usize),
         dark: impl Fn(&Self, &mut Context) -> bool,
         mut march: impl FnMut(&mut Self, Range<usize>, i64, &mut Context),
-    ) -> Progress {
+    ) -> StepProgress {
         let asked = (pin_bytes / cx.largest_page()).max(1);
         loop {
             let (mut left, mut within) = (false, false);
@@ -476,16 +476,16 @@ impl RayTile {
                     self.moved |= far(self) != before;
                     // Enough is pinned, or asked for: what is gone through is let go of before more is.
                     if cx.pinned() > pin_bytes || cx.missing.len() >= asked {
-                        return if cx.missing.is_empty() { Progress::Yield } else { Progress::Need };
+                        return if cx.missing.is_empty() { StepProgress::Yield } else { StepProgress::Need };
                     }
                 }
             }
             if !cx.missing.is_empty() {
-                return Progress::Need;
+                return StepProgress::Need;
             }
             // Rays that wait at the end of a slab are done as far as that goes.
             if !left || !within {
-                return Progress::Done;
+                return StepProgress::Done;
             }
             self.until += SLAB;
         }
@@ -494,7 +494,7 @@ impl RayTile {
 
 impl Scene {
     /// A thread's context, with what was kept of one before it.
-    pub fn context(self: &Arc<Self>, worker: Worker, rooms: Rooms, kept: Option<Kept>) -> Context {
+    pub fn context(self: &Arc<Self>, worker: Worker, rooms: Rooms, kept: Option<BrickCache>) -> Context {
         let bricks = kept.map(|kept| kept.bricks(self, rooms));
         Context::new(worker, &self.sources, rooms, bricks)
     }
@@ -511,7 +511,7 @@ impl Scene {
 
     /// Bricks that the rays of a tile share, more or less, where they are most: those along the way of one, times those side by side. A third
     /// of these: rays end early and most volumes are nothing for the most part. The third is a guess that tells one volume that gains by 20
-    /// bricks from one that loses by them (see `render/raycast/kept.rs`), and no measure of others.
+    /// bricks from one that loses by them (see `render/raycast/brick_cache.rs`), and no measure of others.
     pub fn bricks_of_a_tile(&self) -> usize {
         let [source] = &self.sources[..] else { return 0 };
         let of = |n: f64| 1.0 + n / EDGE as f64;

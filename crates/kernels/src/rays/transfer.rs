@@ -149,9 +149,9 @@ fn before<T: Copy>(nodes: &[(f64, T)], value: f64) -> T {
 /// Colour times opacity of the length of a step, and that opacity.
 #[derive(Copy, Clone, Debug, PartialEq)]
 #[repr(C, align(16))]
-pub(crate) struct Entry(pub [f32; 4]);
+pub(crate) struct TransferEntry(pub [f32; 4]);
 
-impl Entry {
+impl TransferEntry {
     pub(crate) const NOTHING: Self = Self([0.0; 4]);
 
     /// Light of several things in one place: it adds up, and no light comes through that any of them stops. Laid one over the other, the first
@@ -190,9 +190,9 @@ const OF_PIECE: f64 = 64.0;
 
 /// A transfer function for steps of one length.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct TransferTable {
     /// 1. One more than `top`: the last is that of what is no number, and is nothing.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<TransferEntry>,
     /// Nearest entry: `value * scale + offset`.
     pub(crate) scale: f32,
     pub(crate) offset: f32,
@@ -202,7 +202,7 @@ pub(crate) struct Table {
     seen: Vec<u32>,
 }
 
-impl Table {
+impl TransferTable {
     /// `ratio` is the length of a step over the unit of length to which opacities belong. Values are multiplied by `unit` when they are
     /// looked up.
     pub(crate) fn new(f: &TransferFunction, ratio: f64, unit: f32) -> Self {
@@ -212,7 +212,7 @@ impl Table {
         let last = count - 1;
         let width = high - low;
         let step = if width > 0.0 { width / last as f64 } else { 0.0 };
-        let mut entries: Vec<Entry> = (0..count)
+        let mut entries: Vec<TransferEntry> = (0..count)
             .map(|n| {
                 // Ends exactly, so that the constant pieces beyond them are what they are.
                 let v = match n {
@@ -228,7 +228,7 @@ impl Table {
                 of_length(colour, opacity, ratio)
             })
             .collect();
-        entries.push(Entry::NOTHING);
+        entries.push(TransferEntry::NOTHING);
         let scale = if step > 0.0 { 1.0 / step } else { 0.0 };
         let (mut scale, mut offset) = (scale, -low * scale);
         if step == 0.0 {
@@ -251,7 +251,7 @@ impl Table {
         let mut n = 0;
         self.seen = core::iter::once(0)
             .chain(self.entries.iter().map(|e| {
-                n += u32::from(*e != Entry::NOTHING);
+                n += u32::from(*e != TransferEntry::NOTHING);
                 n
             }))
             .collect();
@@ -270,7 +270,7 @@ impl Table {
         x.round_ties_even() as usize
     }
 
-    /// Whether [`Table::shows`] says the same as of another.
+    /// Whether [`TransferTable::shows`] says the same as of another.
     pub(crate) fn shows_as(&self, o: &Self) -> bool {
         (self.scale, self.offset, self.top) == (o.scale, o.offset, o.top) && self.seen == o.seen
     }
@@ -310,10 +310,10 @@ pub(crate) fn widened(low: f32, high: f32) -> (f32, f32) {
 }
 
 /// What a step of `ratio` units of length adds.
-pub(crate) fn of_length(linear: [f32; 3], opacity: f32, ratio: f64) -> Entry {
+pub(crate) fn of_length(linear: [f32; 3], opacity: f32, ratio: f64) -> TransferEntry {
     let a = (1.0 - (1.0 - f64::from(opacity)).powf(ratio)) as f32;
     if !(a > 0.0) {
-        return Entry::NOTHING;
+        return TransferEntry::NOTHING;
     }
-    Entry([linear[0] * a, linear[1] * a, linear[2] * a, a])
+    TransferEntry([linear[0] * a, linear[1] * a, linear[2] * a, a])
 }

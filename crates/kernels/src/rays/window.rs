@@ -6,14 +6,14 @@ use super::bricks::EDGE;
 const MOST_BITS: u32 = 15;
 /// The shape of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct WindowShape {
     /// Its edges as powers of two.
     bits: [u32; 3],
     edges: [i32; 3],
     shift: [i32; 3],
 }
 
-impl Shape {
+impl WindowShape {
     /// For a volume of so many cells.
     pub(crate) fn of(cells: [u32; 3]) -> Self {
         let mut bits = cells.map(|n| (n as usize).div_ceil(EDGE).max(1).next_power_of_two().trailing_zeros());
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn a_window_has_all_of_a_volume_where_it_can() {
-        let edges = |cells| Shape::of(cells).edges();
+        let edges = |cells| WindowShape::of(cells).edges();
         assert_eq!(edges([1023; 3]), [32; 3]);
         assert_eq!(edges([2047, 1215, 129]), [64, 64, 8]);
         assert_eq!(edges([1; 3]), [1; 3]);
         assert_eq!(edges([1 << 20; 3]), [32; 3]);
         assert_eq!(edges([1 << 20, 90 * EDGE as u32, 100]), [128, 64, 4]);
-        let shape = Shape::of([2047, 1215, 129]);
+        let shape = WindowShape::of([2047, 1215, 129]);
         let bricks = (0..64 * 64 * 8).map(|n| [n % 64, n / 64 % 64, n / (64 * 64)]);
         let places: std::collections::HashSet<_> = bricks.map(|brick| shape.place(brick)).collect();
         assert_eq!((places.len(), places.iter().max()), (1 << MOST_BITS, Some(&((1 << MOST_BITS) - 1))));

@@ -3,10 +3,10 @@
 use super::plane::PixelPlane;
 use super::tile::{Pixel, Tile};
 use crate::flow::GridFlow;
-use crate::streamline::Progress;
+use crate::streamline::StepProgress;
+use field::locator::CellPoint;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
-use field::space::Spot;
 use pager::error::PageError;
 
 /// Pixels that a step makes at most, after which pins may be let go.
@@ -24,9 +24,9 @@ pub struct GridSlice {
 pub struct GridTile {
     /// The tile.
     pub tile: Tile,
-    last: Vec<Spot>,
+    last: Vec<CellPoint>,
     /// Of the pixel in the making.
-    found: Vec<Spot>,
+    found: Vec<CellPoint>,
 }
 
 impl GridTile {
@@ -37,7 +37,7 @@ impl GridTile {
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
-        Tile::bytes(self.tile.components) + (self.last.capacity() + self.found.capacity()) * size_of::<Spot>()
+        Tile::bytes(self.tile.components) + (self.last.capacity() + self.found.capacity()) * size_of::<CellPoint>()
     }
 }
 
@@ -50,11 +50,11 @@ impl GridSlice {
         of: &mut GridTile,
         scratch: &mut Vec<f64>,
         failure: &mut Option<PageError>,
-    ) -> Progress {
+    ) -> StepProgress {
         let mut made = 0;
         while let Some(number) = of.tile.open() {
             if made == AT_ONCE {
-                return Progress::Yield;
+                return StepProgress::Yield;
             }
             let x = self.plane.position(of.tile.place(number));
             match pixel(flow, x, &mut of.last, &mut of.found, scratch) {
@@ -71,15 +71,15 @@ impl GridSlice {
                 }
                 Err(Miss::Absent) if made > 0 => {
                     flow.space.nodes.missing().clear();
-                    return Progress::Yield;
+                    return StepProgress::Yield;
                 }
-                Err(Miss::Absent) => return Progress::Need,
+                Err(Miss::Absent) => return StepProgress::Need,
             }
             made += 1;
         }
         // A walk may have asked for what the search after it did not need.
         flow.space.nodes.missing().clear();
-        Progress::Done
+        StepProgress::Done
     }
 }
 
@@ -87,8 +87,8 @@ impl GridSlice {
 fn pixel<N: Nodes>(
     flow: &mut GridFlow<N>,
     x: [f64; 3],
-    last: &mut Vec<Spot>,
-    found: &mut Vec<Spot>,
+    last: &mut Vec<CellPoint>,
+    found: &mut Vec<CellPoint>,
     values: &mut Vec<f64>,
 ) -> Result<bool, Miss> {
     let spot = locate(flow, x, last, found)?;
@@ -111,9 +111,9 @@ fn pixel<N: Nodes>(
 fn locate<N: Nodes>(
     flow: &mut GridFlow<N>,
     x: [f64; 3],
-    last: &[Spot],
-    found: &mut Vec<Spot>,
-) -> Result<Option<Spot>, Miss> {
+    last: &[CellPoint],
+    found: &mut Vec<CellPoint>,
+) -> Result<Option<CellPoint>, Miss> {
     let p = V4::from_xyz(x);
     let order = flow.order.0.clone();
     let mut miss = None;

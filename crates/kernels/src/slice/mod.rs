@@ -13,7 +13,7 @@
 //! *Datasets.* A pixel takes the cell that a probe at its middle would find: of the cells that cold location finds in each zone the
 //! one of least volume, ties in file order. A cold search of a million pixels takes long, and neighbours mostly lie in the same or the
 //! next cell. So each pixel first walks there from the last pixel of its tile that lay in the zone
-//! ([`field::space::Space::find_near`]); a cell that holds it well inside is what the cold search would find, unless the zone lies over
+//! ([`field::locator::Space::find_near`]); a cell that holds it well inside is what the cold search would find, unless the zone lies over
 //! itself there; then it is one of the cells that hold the point, the same one every time, since a tile is always made in the same
 //! order. In any other case the search is cold.
 //!

@@ -2,7 +2,7 @@
 
 use super::plane::PixelPlane;
 use super::tile::{Pixel, Tile};
-use crate::streamline::Progress;
+use crate::streamline::StepProgress;
 use field::translate::Translation;
 use field::volume::{Brick, Missing, Voxel, VoxelType};
 use pager::error::PageError;
@@ -72,14 +72,14 @@ pub struct VolumeSlice {
 
 /// Where a pixel lies: its cell's low corner, and how far it is from there to the high one along each axis. Where that is 0, there
 /// need be no high one.
-struct At {
+struct PixelPosition {
     low: [u32; 3],
     part: [f64; 3],
 }
 
 /// A corner that has a part in a value: which page, where in it, and which part.
 #[derive(Copy, Clone, Default)]
-struct Corner {
+struct WeightedCorner {
     page: u64,
     element: usize,
     weight: f64,
@@ -107,8 +107,8 @@ impl VolumeSlice {
         tile: &mut Tile,
         missing: &mut Vec<PageId>,
         failure: &mut Option<PageError>,
-    ) -> Progress {
-        let Some(first) = tile.open() else { return Progress::Done };
+    ) -> StepProgress {
+        let Some(first) = tile.open() else { return StepProgress::Done };
         let (mut done, mut asked) = (false, 0);
         for number in first..tile.pixels.len() {
             if tile.pixels[number] != Pixel::Open {
@@ -137,13 +137,13 @@ impl VolumeSlice {
         }
         if tile.open().is_none() {
             missing.clear();
-            Progress::Done
+            StepProgress::Done
         } else if done {
             // A step was made. The next one says what is absent, if nothing of it has come.
             missing.clear();
-            Progress::Yield
+            StepProgress::Yield
         } else {
-            Progress::Need
+            StepProgress::Need
         }
     }
 
@@ -152,8 +152,8 @@ impl VolumeSlice {
     }
 
     /// Where a place given in indices of voxels lies; `None` beyond the outermost voxels.
-    fn at(&self, place: [f64; 3]) -> Option<At> {
-        let mut at = At { low: [0; 3], part: [0.0; 3] };
+    fn at(&self, place: [f64; 3]) -> Option<PixelPosition> {
+        let mut at = PixelPosition { low: [0; 3], part: [0.0; 3] };
         #[allow(clippy::needless_range_loop)] // several arrays by the same axis
         for a in 0..3 {
             let last = f64::from(self.dims[a] - 1);
@@ -183,13 +183,13 @@ impl VolumeSlice {
     fn pixel(
         &self,
         worker: &Worker,
-        at: &At,
+        at: &PixelPosition,
         numbers: &mut [f64],
         missing: &mut Vec<PageId>,
     ) -> Result<bool, PageError> {
         let mut here = true;
         for array in &self.arrays {
-            let mut corners = [Corner::default(); 8];
+            let mut corners = [WeightedCorner::default(); 8];
             let count = corners_of(&array.translation, at, &mut corners);
             let corners = &corners[..count];
             for pick in &array.picks {
@@ -243,7 +243,7 @@ impl VolumeSlice {
 
 /// Red, green and blue between corners of which each counts by its opacity too (Porter and Duff 1984). `None` where all are as opaque as each
 /// other, or clear: then they are what they are without.
-fn premultiplied(corners: &[Corner], colours: &[[f64; 4]; 8]) -> Option<[f64; 3]> {
+fn premultiplied(corners: &[WeightedCorner], colours: &[[f64; 4]; 8]) -> Option<[f64; 3]> {
     let of = || corners.iter().zip(colours);
     if of().all(|(_, colour)| colour[3] == colours[0][3]) {
         return None;
@@ -261,7 +261,7 @@ fn premultiplied(corners: &[Corner], colours: &[[f64; 4]; 8]) -> Option<[f64; 3]
 }
 
 /// The corners of a place that have a part in it, i fastest; how many they are.
-fn corners_of(translation: &Translation, at: &At, corners: &mut [Corner; 8]) -> usize {
+fn corners_of(translation: &Translation, at: &PixelPosition, corners: &mut [WeightedCorner; 8]) -> usize {
     let mut count = 0;
     for c in 0..8u32 {
         let mut weight = 1.0;
@@ -276,7 +276,7 @@ fn corners_of(translation: &Translation, at: &At, corners: &mut [Corner; 8]) -> 
         }
         if has_part {
             let place = translation.node(ijk);
-            corners[count] = Corner { page: place.page, element: place.element, weight };
+            corners[count] = WeightedCorner { page: place.page, element: place.element, weight };
             count += 1;
         }
     }

@@ -1,11 +1,11 @@
 //! Four lines at a time.
 
-use super::{next_step, Face, Integrator, Options, Progress, State, Streamline, GROW_MAX};
-use crate::cellsteps::{take, Cells, Ends, Starts};
-use crate::flow::{GridFlow, Place};
+use super::{next_step, Face, Integrator, Options, StepProgress, Streamline, StreamlineState, GROW_MAX};
+use crate::cellsteps::{take, CellLanes, Starts, StepEnds};
+use crate::flow::{GridFlow, ParticlePosition};
 use crate::line::Reason;
+use field::locator::{Blank, CellId, CellPoint, LANES};
 use field::nodes::{Miss, Nodes};
-use field::space::{Blank, CellId, Spot, LANES};
 
 /// One restartable step of up to four lines, each in its lane of the space. `report` is called once for each line, with what
 /// [`Streamline::step`] would have said of it: first for the lines whose cells are absent, then for the others, both in lane
@@ -15,7 +15,7 @@ pub fn step_lanes<N: Nodes>(
     flow: &mut GridFlow<N>,
     options: &Options,
     mut lines: [Option<&mut Streamline>; LANES],
-    mut report: impl FnMut(usize, &mut GridFlow<N>, &mut Streamline, Result<Progress, Miss>),
+    mut report: impl FnMut(usize, &mut GridFlow<N>, &mut Streamline, Result<StepProgress, Miss>),
 ) {
     let mut starts = Starts {
         q: [[0.5; LANES]; 3],
@@ -28,7 +28,7 @@ pub fn step_lanes<N: Nodes>(
         used: [false; LANES],
     };
     let mut cells = [CellId::default(); LANES];
-    let mut places: [Option<Place>; LANES] = [None; LANES];
+    let mut places: [Option<ParticlePosition>; LANES] = [None; LANES];
     for (n, line) in lines.iter_mut().enumerate() {
         let Some(l) = line else { continue };
         flow.space.take_turn(n);
@@ -52,7 +52,7 @@ pub fn step_lanes<N: Nodes>(
             flow.space.kept(lane, cells[lane])
         };
         let loaded = [kept(0), kept(1), kept(2), kept(3)];
-        take(&Cells::new(loaded.map(|l| &l.shape), loaded.map(|l| l.vector.monomials())), &starts)
+        take(&CellLanes::new(loaded.map(|l| &l.shape), loaded.map(|l| l.vector.monomials())), &starts)
     });
     for (n, line) in lines.iter_mut().enumerate() {
         let Some(line) = line else { continue };
@@ -64,10 +64,15 @@ pub fn step_lanes<N: Nodes>(
         let result = match done {
             Ok(true) => Ok(()),
             Ok(false) => match line.state {
-                State::Run(_) | State::Beyond(..) | State::Rest(..) | State::Physical(..) if line.stopped => {
+                StreamlineState::Run(_)
+                | StreamlineState::Beyond(..)
+                | StreamlineState::Rest(..)
+                | StreamlineState::Physical(..)
+                    if line.stopped =>
+                {
                     line.end_half(flow, options, Reason::Stopped)
                 }
-                State::Run(place) => {
+                StreamlineState::Run(place) => {
                     let inexact = ends.as_ref().is_some_and(|e| e.inexact >> n & 1 == 1);
                     line.cell_step(flow, options, place, inexact && !starts.high[n])
                 }
@@ -83,8 +88,8 @@ pub fn step_lanes<N: Nodes>(
 impl Streamline {
     /// Where the particle is, with its cell loaded, if its next step may be an ordinary one: in a whole cell of its zone.
     #[inline(always)]
-    fn ordinary<N: Nodes>(&self, flow: &mut GridFlow<N>, options: &Options) -> Result<Option<Place>, Miss> {
-        let State::Run(place) = self.state else { return Ok(None) };
+    fn ordinary<N: Nodes>(&self, flow: &mut GridFlow<N>, options: &Options) -> Result<Option<ParticlePosition>, Miss> {
+        let StreamlineState::Run(place) = self.state else { return Ok(None) };
         if options.method != Integrator::Rk45 || self.stopped || self.line.half_steps() + 1 >= options.max_steps {
             return Ok(None);
         }
@@ -104,7 +109,7 @@ impl Streamline {
     }
 
     #[inline(always)]
-    fn start(&self, starts: &mut Starts, lane: usize, place: &Place, options: &Options) {
+    fn start(&self, starts: &mut Starts, lane: usize, place: &ParticlePosition, options: &Options) {
         for c in 0..3 {
             starts.q[c][lane] = place.spot.rst[c];
             starts.x[c][lane] = self.x[c];
@@ -121,8 +126,8 @@ impl Streamline {
         &mut self,
         flow: &mut GridFlow<N>,
         options: &Options,
-        place: &Place,
-        ends: &Ends,
+        place: &ParticlePosition,
+        ends: &StepEnds,
         n: usize,
     ) -> Result<bool, Miss> {
         let (chord, dt, h) = (ends.chord[n], ends.dt[n], ends.h[n]);
@@ -132,7 +137,7 @@ impl Streamline {
             return Ok(false);
         }
         let cell = place.spot.cell;
-        let spot = Spot { cell, rst: [ends.q[0][n], ends.q[1][n], ends.q[2][n]] };
+        let spot = CellPoint { cell, rst: [ends.q[0][n], ends.q[1][n], ends.q[2][n]] };
         let x = [ends.x[0][n], ends.x[1][n], ends.x[2][n]];
         self.record(flow, options, &spot, x, dt)?;
         self.line.advance(chord);
@@ -142,10 +147,10 @@ impl Streamline {
         self.carried = None;
         self.stood = 0;
         let face = (ends.axis[n] >= 0.0).then(|| Face { cell, axis: ends.axis[n] as usize, side: ends.side[n] as u32 });
-        let next = Place { spot, kept_fringe: place.kept_fringe };
+        let next = ParticlePosition { spot, kept_fringe: place.kept_fringe };
         self.fastest = self.fastest.max(ends.speed[n]);
         if options.terminal_speed.rests(ends.speed[n], self.fastest) {
-            self.state = State::Rest(next, face);
+            self.state = StreamlineState::Rest(next, face);
         } else {
             self.go_over(flow, next, face);
         }

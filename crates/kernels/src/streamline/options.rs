@@ -3,8 +3,8 @@
 use crate::flow::GridFlow;
 use crate::rk::Method;
 use field::expression::Condition;
+use field::locator::{Blank, CellId, CellPoint};
 use field::nodes::{Miss, Nodes};
-use field::space::{Blank, CellId, Spot};
 use std::sync::Arc;
 
 /// Which way to go.
@@ -134,7 +134,7 @@ impl Seed {
     ///
     /// # Errors
     /// [`Miss`].
-    pub(crate) fn place<N: Nodes>(&self, flow: &mut GridFlow<N>) -> Result<Option<(Spot, [f64; 3])>, Miss> {
+    pub(crate) fn place<N: Nodes>(&self, flow: &mut GridFlow<N>) -> Result<Option<(CellPoint, [f64; 3])>, Miss> {
         match self {
             Self::Physical(x) => Ok(flow.start(*x)?.map(|s| (s, *x))),
             Self::Computational { zone, ijk } => usable_place(flow, *zone, *ijk),
@@ -152,10 +152,14 @@ impl Seed {
 }
 
 /// A place in computational space, unless its cell is not usable.
-fn usable_place<N: Nodes>(flow: &mut GridFlow<N>, zone: u32, ijk: [f64; 3]) -> Result<Option<(Spot, [f64; 3])>, Miss> {
+fn usable_place<N: Nodes>(
+    flow: &mut GridFlow<N>,
+    zone: u32,
+    ijk: [f64; 3],
+) -> Result<Option<(CellPoint, [f64; 3])>, Miss> {
     let cells = flow.space.nodes.zones()[zone as usize].cells();
     let low: [u32; 3] = core::array::from_fn(|a| (ijk[a].floor().max(0.0) as u32).min(cells[a] - 1));
-    let spot = Spot { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
+    let spot = CellPoint { cell: CellId { zone, ijk: low }, rst: core::array::from_fn(|a| ijk[a] - f64::from(low[a])) };
     let l = flow.space.shape(spot.cell)?;
     Ok((l.blank != Blank::Hole).then(|| (spot, l.map().point(spot.rst))))
 }

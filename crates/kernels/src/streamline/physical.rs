@@ -1,8 +1,8 @@
 //! Steps of a streamline in physical space: the methods for comparison, and the way through cells whose map has collapsed.
 
 use super::walls::{facing, is_wall};
-use super::{distance, growth, Integrator, Options, State, Streamline, SHRINK_MIN};
-use crate::flow::{Flow, GridFlow, Place};
+use super::{distance, growth, Integrator, Options, Streamline, StreamlineState, SHRINK_MIN};
+use crate::flow::{Flow, GridFlow, ParticlePosition};
 use crate::line::Reason;
 use crate::rk::{Method, Stepper, Tried};
 use field::nodes::{Miss, Nodes};
@@ -20,7 +20,7 @@ impl Streamline {
         &mut self,
         flow: &mut GridFlow<N>,
         options: &Options,
-        place: Place,
+        place: ParticlePosition,
     ) -> Result<(), Miss> {
         let v = flow.space.full(place.spot.cell)?.vector.at(place.spot.rst);
         if !v.is_finite_xyz() {
@@ -28,12 +28,12 @@ impl Streamline {
         }
         self.carried = None;
         self.h = f64::INFINITY;
-        self.state = State::Physical(Box::new(Stepper::new(v.xyz(), place)), place);
+        self.state = StreamlineState::Physical(Box::new(Stepper::new(v.xyz(), place)), place);
         Ok(())
     }
 
     pub(super) fn physical_step<N: Nodes>(&mut self, flow: &mut GridFlow<N>, options: &Options) -> Result<(), Miss> {
-        let State::Physical(stepper, at) = &mut self.state else { return Ok(()) };
+        let StreamlineState::Physical(stepper, at) = &mut self.state else { return Ok(()) };
         let place = *at;
         let (x0, sign) = (self.x, self.sign);
         let settled = flow.settle(&place, |_| Ok(V4::from_xyz(x0)))?.unwrap_or(place);
@@ -116,11 +116,11 @@ impl Streamline {
         let speed = V4::from_xyz(v1).length3();
         self.fastest = self.fastest.max(speed);
         self.state = if options.terminal_speed.rests(speed, self.fastest) {
-            State::Rest(end, None)
+            StreamlineState::Rest(end, None)
         } else {
             Self::running(options, end, V4::from_xyz(v1))
         };
-        if matches!(self.state, State::Run(_)) {
+        if matches!(self.state, StreamlineState::Run(_)) {
             self.h = f64::INFINITY;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Whether what a particle runs into is a wall.
 
 use super::Face;
-use crate::flow::{GridFlow, Place};
+use crate::flow::{GridFlow, ParticlePosition};
 use crate::unsteady::UnsteadyFlow;
 use field::catalog::DType;
 use field::motion::moves_between;
@@ -66,7 +66,7 @@ pub(crate) fn is_wall_between<N: Nodes>(flow: &mut UnsteadyFlow<N>, face: Face) 
 }
 
 /// Whether a particle at rest touches a face that is a wall.
-pub(super) fn rests_on_wall<N: Nodes>(flow: &mut GridFlow<N>, place: &Place) -> Result<bool, Miss> {
+pub(super) fn rests_on_wall<N: Nodes>(flow: &mut GridFlow<N>, place: &ParticlePosition) -> Result<bool, Miss> {
     for axis in 0..3 {
         let side = if place.spot.rst[axis] <= 1e-9 {
             0
@@ -83,7 +83,12 @@ pub(super) fn rests_on_wall<N: Nodes>(flow: &mut GridFlow<N>, place: &Place) -> 
 }
 
 /// The face that a particle in a cell moves towards.
-pub(crate) fn facing<N: Nodes>(flow: &mut GridFlow<N>, place: &Place, v: V4, sign: f64) -> Result<Option<Face>, Miss> {
+pub(crate) fn facing<N: Nodes>(
+    flow: &mut GridFlow<N>,
+    place: &ParticlePosition,
+    v: V4,
+    sign: f64,
+) -> Result<Option<Face>, Miss> {
     let l = flow.space.shape(place.spot.cell)?;
     let q = place.spot.rst;
     let Some(k) = l.map().computational(q, v.xyz().map(|c| c * sign)) else { return Ok(None) };

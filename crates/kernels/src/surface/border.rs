@@ -11,10 +11,10 @@
 //! are asked, also those that lie higher along an axis but lower along a slower one. They have it in the list of that slower axis,
 //! which is kept until the row or layer after theirs is done.
 
-use super::march::{Edge, NODE};
+use super::flying_edges::{Edge, NODE};
 
 /// A vertex on a face: its key, and its number.
-type Entry = (u64, u64);
+type BorderVertex = (u64, u64);
 
 /// Vertices on faces that later blocks touch, of one zone and one value.
 #[derive(Debug, Default)]
@@ -24,10 +24,10 @@ pub struct Borders {
     /// Blocks along i, j, k.
     blocks: [u32; 3],
     /// Of the block before along i.
-    along_i: (u32, Vec<Entry>),
+    along_i: (u32, Vec<BorderVertex>),
     /// Of the row before and of this one, by block along i; of layers, by block along i and j.
-    along_j: [Vec<Vec<Entry>>; 2],
-    along_k: [Vec<Vec<Entry>>; 2],
+    along_j: [Vec<Vec<BorderVertex>>; 2],
+    along_k: [Vec<Vec<BorderVertex>>; 2],
     /// The row and layer of the last block.
     at: [u32; 2],
     entries: usize,
@@ -51,7 +51,7 @@ impl Borders {
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
         // Lists grow by doubling.
-        Self::empty_bytes(self.blocks) + 2 * self.entries * size_of::<Entry>()
+        Self::empty_bytes(self.blocks) + 2 * self.entries * size_of::<BorderVertex>()
     }
 
     /// Bytes that it holds indeed.
@@ -59,13 +59,13 @@ impl Borders {
     pub(super) fn held(&self) -> usize {
         let lists = || self.along_j.iter().chain(&self.along_k);
         let entries = self.along_i.1.capacity() + lists().flatten().map(Vec::capacity).sum::<usize>();
-        lists().map(Vec::capacity).sum::<usize>() * size_of::<Vec<Entry>>() + entries * size_of::<Entry>()
+        lists().map(Vec::capacity).sum::<usize>() * size_of::<Vec<BorderVertex>>() + entries * size_of::<BorderVertex>()
     }
 
     /// Bytes of the tables of so many blocks before anything is in them.
     pub fn empty_bytes(blocks: [u32; 3]) -> usize {
         let row = blocks[0] as usize;
-        2 * (row + row * blocks[1] as usize) * size_of::<Vec<Entry>>()
+        2 * (row + row * blocks[1] as usize) * size_of::<Vec<BorderVertex>>()
     }
 
     /// Bytes that [`Self::resolve`] of one of so many blocks adds at most.
@@ -74,7 +74,7 @@ impl Borders {
             let n = e.node();
             (0..3).filter(|a| n[*a] + 1 == nodes[*a] && block[*a] + 1 < blocks[*a]).count()
         };
-        2 * edges.iter().map(faces).sum::<usize>() * size_of::<Entry>()
+        2 * edges.iter().map(faces).sum::<usize>() * size_of::<BorderVertex>()
     }
 
     fn key(&self, origin: [u32; 3], e: Edge) -> u64 {
@@ -97,7 +97,7 @@ impl Borders {
         let more: [bool; 3] = core::array::from_fn(|a| block[a] + 1 < self.blocks[a]);
         let row = block[0] as usize;
         let layer = (block[1] * self.blocks[0] + block[0]) as usize;
-        let mut own: [Vec<Entry>; 3] = Default::default();
+        let mut own: [Vec<BorderVertex>; 3] = Default::default();
         let mut next = next;
         for e in edges {
             let n = e.node();
@@ -143,7 +143,7 @@ impl Borders {
 
     /// Forgets what no block asks for any more.
     fn turn(&mut self, [i, j, k]: [u32; 3]) {
-        let count = |lists: &[Vec<Entry>]| lists.iter().map(Vec::len).sum::<usize>();
+        let count = |lists: &[Vec<BorderVertex>]| lists.iter().map(Vec::len).sum::<usize>();
         if self.at != [j, k] {
             self.entries -= count(&self.along_j[0]);
             self.along_j.swap(0, 1);
@@ -174,7 +174,7 @@ impl Borders {
     fn find(&self, [i, j, _]: [u32; 3], [low, high]: [usize; 2], key: u64) -> Option<u64> {
         let around = |a: usize, at: u32| at - (low >> a & 1) as u32..=at + (high >> a & 1) as u32;
         let is_low = |a: usize| low >> a & 1 == 1;
-        let look = |list: &Vec<Entry>| list.binary_search_by_key(&key, |e| e.0).ok().map(|n| list[n].1);
+        let look = |list: &Vec<BorderVertex>| list.binary_search_by_key(&key, |e| e.0).ok().map(|n| list[n].1);
         // All of the row and of the layer before are earlier.
         let before = || look(&self.along_i.1);
         let row = || around(0, i).find_map(|i| look(&self.along_j[0][i as usize]));

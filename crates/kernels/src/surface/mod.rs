@@ -16,8 +16,8 @@
 
 pub mod border;
 pub mod cases;
-pub mod march;
-pub mod needed;
+pub mod flying_edges;
+pub mod node_values;
 pub mod signs;
 #[cfg(test)]
 mod tests;
@@ -25,14 +25,14 @@ pub mod vertices;
 
 pub use border::Borders;
 pub use cases::{Case, Cases};
-pub use march::{Block, Edge, Marcher, Mesh, Origin, NODE};
-pub use needed::{each_bit, Needed};
-pub use signs::{row_signs, strided_signs, without_cells, without_corners, Compared, Cut, Signs, BLOCK_CELLS};
-pub use vertices::{Ends, Level, Normals, Plane, Points, Shape, Vertices, LEAST};
+pub use flying_edges::{BlockMesh, Edge, MarchBlock, Marcher, Origin, NODE};
+pub use node_values::{each_bit, Needed};
+pub use signs::{row_signs, strided_signs, without_cells, without_corners, Compared, Signs, Threshold, BLOCK_CELLS};
+pub use vertices::{Level, NodePositions, Normals, Plane, Points, VertexInputs, Vertices, LEAST};
 
 /// A piece of a surface: what one block adds to one value's surface.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
+pub struct SurfacePiece {
     /// Zone, counted from 0.
     pub zone: usize,
     /// Which of the values, counted from 0.

@@ -106,7 +106,7 @@ pub fn without_cells(marked: &Signs, usable: &mut [u64]) {
 
 /// From which value on a number is inside, in its own type: values are compared without being converted.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub enum Cut<T> {
+pub enum Threshold<T> {
     /// All numbers are inside.
     All,
     /// None is.
@@ -120,24 +120,24 @@ pub trait Compared: Voxel {
     /// Whether there are numbers that are none.
     const HAS_NAN: bool;
     /// The numbers not below `value`.
-    fn cut(value: f64) -> Cut<Self>;
+    fn cut(value: f64) -> Threshold<Self>;
     /// Bits of at most 64 numbers that are not below a number, and of those that are none.
     fn at_least(row: &[Self], from: Self) -> (u64, u64);
 }
 
 /// Bits of up to 64 numbers: inside, and no numbers at all.
 #[inline]
-pub fn row_signs<T: Compared>(row: &[T], cut: Cut<T>) -> (u64, u64) {
+pub fn row_signs<T: Compared>(row: &[T], cut: Threshold<T>) -> (u64, u64) {
     let all = if row.len() >= 64 { u64::MAX } else { (1 << row.len()) - 1 };
     match cut {
-        Cut::From(v) => T::at_least(row, v),
-        Cut::All => (all, 0),
-        Cut::Nothing => (0, 0),
+        Threshold::From(v) => T::at_least(row, v),
+        Threshold::All => (all, 0),
+        Threshold::Nothing => (0, 0),
     }
 }
 
 /// The same of numbers that do not follow each other.
-pub fn strided_signs<T: Compared>(numbers: &[T], stride: usize, count: usize, cut: Cut<T>) -> (u64, u64) {
+pub fn strided_signs<T: Compared>(numbers: &[T], stride: usize, count: usize, cut: Threshold<T>) -> (u64, u64) {
     let mut row = [None; 64];
     for (to, from) in row.iter_mut().zip(numbers.iter().step_by(stride)).take(count) {
         *to = Some(*from);
@@ -154,15 +154,15 @@ macro_rules! integers {
     ($($t:ty => $at_least:path),*) => { $(
         impl Compared for $t {
             const HAS_NAN: bool = false;
-            fn cut(value: f64) -> Cut<Self> {
+            fn cut(value: f64) -> Threshold<Self> {
                 let from = value.ceil();
                 if from.is_nan() || from > <$t>::MAX as f64 {
-                    Cut::Nothing
+                    Threshold::Nothing
                 } else if from <= <$t>::MIN as f64 {
-                    Cut::All
+                    Threshold::All
                 } else {
                     // Of 64-bit numbers the highest is rounded up to one that is not there: the conversion saturates.
-                    Cut::From(from as $t)
+                    Threshold::From(from as $t)
                 }
             }
             #[inline]
@@ -182,13 +182,13 @@ fn one_by_one<T: PartialOrd + Copy>(row: &[T], from: T) -> u64 {
 
 impl Compared for f32 {
     const HAS_NAN: bool = true;
-    fn cut(value: f64) -> Cut<Self> {
+    fn cut(value: f64) -> Threshold<Self> {
         if value.is_nan() {
-            return Cut::Nothing;
+            return Threshold::Nothing;
         }
         // The smallest that is not below.
         let near = value as f32;
-        Cut::From(if f64::from(near) < value { near.next_up() } else { near })
+        Threshold::From(if f64::from(near) < value { near.next_up() } else { near })
     }
     #[inline]
     fn at_least(row: &[Self], from: Self) -> (u64, u64) {
@@ -198,11 +198,11 @@ impl Compared for f32 {
 
 impl Compared for f64 {
     const HAS_NAN: bool = true;
-    fn cut(value: f64) -> Cut<Self> {
+    fn cut(value: f64) -> Threshold<Self> {
         if value.is_nan() {
-            Cut::Nothing
+            Threshold::Nothing
         } else {
-            Cut::From(value)
+            Threshold::From(value)
         }
     }
     #[inline]
@@ -333,11 +333,11 @@ mod tests {
 
     #[test]
     fn cuts_at_the_ends_of_types() {
-        assert_eq!(u8::cut(0.0), Cut::All);
-        assert_eq!(u8::cut(254.5), Cut::From(255));
-        assert_eq!(u8::cut(255.5), Cut::Nothing);
-        assert_eq!(i8::cut(f64::NAN), Cut::Nothing);
-        assert_eq!(f32::cut(0.1), Cut::From(0.1f32));
-        assert!(matches!(f32::cut(f64::from(0.1f32) + 1e-12), Cut::From(v) if v == 0.1f32.next_up()));
+        assert_eq!(u8::cut(0.0), Threshold::All);
+        assert_eq!(u8::cut(254.5), Threshold::From(255));
+        assert_eq!(u8::cut(255.5), Threshold::Nothing);
+        assert_eq!(i8::cut(f64::NAN), Threshold::Nothing);
+        assert_eq!(f32::cut(0.1), Threshold::From(0.1f32));
+        assert!(matches!(f32::cut(f64::from(0.1f32) + 1e-12), Threshold::From(v) if v == 0.1f32.next_up()));
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 const UNIT: Placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] };
 
 /// A zone in memory.
-struct Grid {
+struct MemoryZone {
     dims: [u32; 3],
     values: Vec<f64>,
     /// Nodes that may not be used.
@@ -19,7 +19,7 @@ struct Grid {
     left_out: Vec<bool>,
 }
 
-impl Grid {
+impl MemoryZone {
     fn new(dims: [u32; 3], value: impl Fn([f64; 3]) -> f64) -> Self {
         let mut values = Vec::new();
         for k in 0..dims[2] {
@@ -45,12 +45,12 @@ struct Surface {
     keys: Vec<([u32; 3], u32)>,
 }
 
-fn surface(g: &Grid, level: Level, placement: &Placement) -> Surface {
+fn surface(g: &MemoryZone, level: Level, placement: &Placement) -> Surface {
     in_blocks(g, level, placement, BLOCK_CELLS)
 }
 
 /// A surface in blocks of so many cells along each axis.
-fn in_blocks(g: &Grid, level: Level, placement: &Placement, cells: u32) -> Surface {
+fn in_blocks(g: &MemoryZone, level: Level, placement: &Placement, cells: u32) -> Surface {
     let mut out = Surface::default();
     let of = g.dims.map(|n| (n.max(2) - 1).div_ceil(cells));
     let mut borders = Borders::new(g.dims, of);
@@ -86,9 +86,9 @@ fn in_blocks(g: &Grid, level: Level, placement: &Placement, cells: u32) -> Surfa
                 without_corners(&bad, &mut usable);
                 let usable = bad.any().then_some(&usable[..]);
                 let plane = matches!(level, Level::Plane(_));
-                let mut mesh = Mesh::default();
+                let mut mesh = BlockMesh::default();
                 let hits = plane.then_some(&hits);
-                let shape = Block { inside: &inside, usable, hits, turned: false, origins: true };
+                let shape = MarchBlock { inside: &inside, usable, hits, turned: false, origins: true };
                 marcher.march(&shape, &mut mesh);
                 let [edges, triangles] = Marcher::at_most(&shape);
                 assert!(mesh.edges.len() <= edges && mesh.triangles.len() <= triangles);
@@ -121,12 +121,12 @@ fn in_blocks(g: &Grid, level: Level, placement: &Placement, cells: u32) -> Surfa
                     });
                 });
                 let mut vertices = Vertices::empty(true, true, 0);
-                Ends {
+                VertexInputs {
                     origin,
                     dims: g.dims,
                     needed: &needed,
                     values: &values,
-                    shape: Shape::Regular(placement),
+                    shape: NodePositions::Regular(placement),
                     level,
                     fields: &[],
                     normals: Normals::Gradient { iblank: Some(1) },
@@ -220,7 +220,7 @@ fn euler(s: &Surface) -> i64 {
 #[test]
 fn a_sphere_over_several_blocks() {
     let c = [66.2, 40.1, 30.3];
-    let g = Grid::new([140, 80, 70], |x| 25.0 - (0..3).map(|a| (x[a] - c[a]).powi(2)).sum::<f64>().sqrt());
+    let g = MemoryZone::new([140, 80, 70], |x| 25.0 - (0..3).map(|a| (x[a] - c[a]).powi(2)).sum::<f64>().sqrt());
     let s = surface(&g, value(0.0), &UNIT);
     check_closed(&s, |_, _| false);
     check_clean(&s);
@@ -233,7 +233,7 @@ fn a_sphere_over_several_blocks() {
         assert!((0..3).all(|a| (f64::from(n[a]) - r[a]).abs() < 5e-3), "{p:?} {n:?}");
     }
     // Whole numbers at nodes.
-    let g = Grid::new([40, 40, 40], |x| 100.0 - (0..3).map(|a| (x[a] - 20.0).powi(2)).sum::<f64>());
+    let g = MemoryZone::new([40, 40, 40], |x| 100.0 - (0..3).map(|a| (x[a] - 20.0).powi(2)).sum::<f64>());
     let s = surface(&g, value(0.0), &UNIT);
     check_closed(&s, |_, _| false);
     check_clean(&s);
@@ -242,7 +242,7 @@ fn a_sphere_over_several_blocks() {
 
 #[test]
 fn planes_are_exact_wherever_they_lie() {
-    let g = Grid::new([70, 30, 20], |_| 0.0);
+    let g = MemoryZone::new([70, 30, 20], |_| 0.0);
     let edge = |p: [f64; 3], q: [f64; 3]| {
         (0..3).any(|a| (p[a] == 0.0 && q[a] == 0.0) || (p[a] == f64::from(g.dims[a] - 1) && p[a] == q[a]))
     };
@@ -283,7 +283,7 @@ proptest! {
         }
         let mut s = seed | 1;
         let mut random = || { s ^= s << 13; s ^= s >> 7; s ^= s << 17; s >> 20 };
-        let mut g = Grid::new(dims, |_| 0.0);
+        let mut g = MemoryZone::new(dims, |_| 0.0);
         // Few whole numbers, so that nodes often have the very value.
         g.values.iter_mut().for_each(|v| *v = (random() % kinds) as f64);
         let all = g.values.len();
@@ -322,7 +322,7 @@ proptest! {
         let normal = n.map(|c| f64::from(c) / length);
         let dims = [68, 7, 66];
         let at = [seed % 68, seed / 68 % 7, seed / 476 % 66].map(|v| v as f64);
-        let g = Grid::new(dims, |_| 0.0);
+        let g = MemoryZone::new(dims, |_| 0.0);
         let s = surface(&g, Level::Plane(Plane { origin: at, normal, tolerance: Plane::TOLERANCES[1] }), &UNIT);
         let all = directed(&s);
         for (a, b) in all.keys() {

@@ -5,8 +5,8 @@
 //! count the edge, equal numbers at its ends give the same vertex to the last bit. Normals are minus the gradient, so they point to lower
 //! values as the triangles do: the gradient of each end in space ([`field::derive::stencil`]), divided as the vertex divides the edge.
 
-use super::march::{Edge, Mesh, NODE};
-use super::needed::Needed;
+use super::flying_edges::{BlockMesh, Edge, NODE};
+use super::node_values::Needed;
 use field::derive::stencil::{choose, metrics};
 use field::plot3d::iblank::{bits, EDGE};
 use field::volume::Placement;
@@ -49,7 +49,7 @@ impl Plane {
 
 /// Where nodes are.
 #[derive(Copy, Clone, Debug)]
-pub enum Shape<'a> {
+pub enum NodePositions<'a> {
     /// A regular grid.
     Regular(&'a Placement),
     /// Coordinates in the columns from this one on, as many as there are components (a third that is missing is 0).
@@ -79,7 +79,7 @@ pub enum Normals {
 
 /// What vertices of a block are made of.
 #[derive(Copy, Clone, Debug)]
-pub struct Ends<'a> {
+pub struct VertexInputs<'a> {
     /// First node of the block in its zone.
     pub origin: [u32; 3],
     /// Nodes of the zone.
@@ -89,7 +89,7 @@ pub struct Ends<'a> {
     /// Columns of values of those nodes.
     pub values: &'a [f64],
     /// Where nodes are.
-    pub shape: Shape<'a>,
+    pub shape: NodePositions<'a>,
     /// What is looked for.
     pub level: Level,
     /// First and last but one of the columns of each field.
@@ -214,7 +214,7 @@ impl Vertices {
 }
 
 /// A vertex between two nodes.
-struct Between {
+struct EdgeVertex {
     /// Numbers of the node that is inside and of the other one.
     places: [usize; 2],
     /// How far it is from the first to the second.
@@ -223,7 +223,7 @@ struct Between {
     low_first: bool,
 }
 
-impl Ends<'_> {
+impl VertexInputs<'_> {
     /// Appends the vertices at some edges.
     pub fn add(&self, edges: &[Edge], to: &mut Vertices) {
         to.points.reserve(edges.len());
@@ -231,7 +231,7 @@ impl Ends<'_> {
             n.reserve_exact(edges.len());
         }
         match (self.shape, self.level) {
-            (Shape::Regular(p), Level::Value(column, value)) if is_straight(p) => {
+            (NodePositions::Regular(p), Level::Value(column, value)) if is_straight(p) => {
                 // The one that volumes take: without a branch an axis.
                 let column = self.column(column);
                 let scale: [f64; 3] = core::array::from_fn(|a| p.axes[a][a]);
@@ -264,7 +264,7 @@ impl Ends<'_> {
     }
 
     /// Whether triangles of a block, as they come from its indices, look to higher values in space: i, j and k are left-handed then.
-    pub fn turned(&self, mesh: &Mesh, points: &Points) -> bool {
+    pub fn turned(&self, mesh: &BlockMesh, points: &Points) -> bool {
         let outward = |v: u32| -> [f64; 3] {
             let edge = mesh.edges[v as usize];
             let nodes = self.nodes(edge);
@@ -315,17 +315,17 @@ impl Ends<'_> {
 
     /// Where a node is.
     #[inline(always)]
-    fn node(&self, shape: Shape<'_>, place: usize, node: [u32; 3]) -> [f64; 3] {
+    fn node(&self, shape: NodePositions<'_>, place: usize, node: [u32; 3]) -> [f64; 3] {
         match shape {
-            Shape::Regular(p) => p.position(node.map(f64::from)),
-            Shape::Columns(first, components) => {
+            NodePositions::Regular(p) => p.position(node.map(f64::from)),
+            NodePositions::Columns(first, components) => {
                 let n = self.needed.count();
                 core::array::from_fn(|c| if c < components { self.values[(first + c) * n + place] } else { 0.0 })
             }
         }
     }
 
-    fn position(&self, shape: Shape<'_>, edge: Edge, v: &Between) -> [f64; 3] {
+    fn position(&self, shape: NodePositions<'_>, edge: Edge, v: &EdgeVertex) -> [f64; 3] {
         let [low, high] = self.nodes(edge);
         let ends = if v.low_first { [low, high] } else { [high, low] };
         let a = self.node(shape, v.places[0], ends[0]);
@@ -350,7 +350,7 @@ impl Ends<'_> {
 
     /// Where a vertex lies between its nodes, if `above` says how far the value at a node is above the one that is looked for.
     #[inline(always)]
-    fn between(&self, edge: Edge, above: &impl Fn(usize, [u32; 3]) -> f64, apart: bool) -> Between {
+    fn between(&self, edge: Edge, above: &impl Fn(usize, [u32; 3]) -> f64, apart: bool) -> EdgeVertex {
         let places = self.needed.places(self.origin, edge);
         let nodes = self.nodes(edge);
         let (a, b) = (above(places[0], nodes[0]), above(places[1], nodes[1]));
@@ -361,7 +361,7 @@ impl Ends<'_> {
         // Of what is no number `max` and `min` make a number.
         #[allow(clippy::manual_clamp)]
         let t = if apart { t.max(LEAST).min(1.0 - LEAST) } else { t.max(0.0).min(1.0) };
-        Between { places: if low_first { places } else { [places[1], places[0]] }, t, low_first }
+        EdgeVertex { places: if low_first { places } else { [places[1], places[0]] }, t, low_first }
     }
 
     #[inline(always)]
@@ -371,7 +371,7 @@ impl Ends<'_> {
         to: &mut Vertices,
         above: impl Fn(usize, [u32; 3]) -> f64,
         apart: bool,
-        position: impl Fn(Edge, &Between) -> [f64; 3],
+        position: impl Fn(Edge, &EdgeVertex) -> [f64; 3],
     ) {
         match &mut to.points {
             Points::F32(points) => points.extend(edges.iter().map(|e| {
@@ -466,8 +466,8 @@ impl Ends<'_> {
             let at = |d: isize| beside(node[a].wrapping_add_signed(d as i32));
             of_value[a] = difference.of(|d| values[self.needed.place(at(d))]);
             of_position[a] = match self.shape {
-                Shape::Regular(p) => p.axes[a],
-                Shape::Columns(..) => core::array::from_fn(|c| {
+                NodePositions::Regular(p) => p.axes[a],
+                NodePositions::Columns(..) => core::array::from_fn(|c| {
                     difference.of(|d| self.node(self.shape, self.needed.place(at(d)), at(d))[c])
                 }),
             };

@@ -1,7 +1,7 @@
 //! One zone whose grid and flow change with time, as they are given.
 
-use field::flat::{FlatArray, FlatNodes};
-use field::flatseries::FlatSeries;
+use field::in_memory::{FlatArray, FlatNodes};
+use field::in_memory_series::FlatSeries;
 
 /// A vector by place and time.
 pub type Field<'a> = &'a dyn Fn([f64; 3], f64) -> [f64; 3];

@@ -2,17 +2,17 @@
 //! nodes, values that are no numbers, directions of one point. Everything follows from a seed.
 #![allow(dead_code)]
 
-use field::flat::{FlatArray, FlatNodes, NamedZone};
+use field::in_memory::{FlatArray, FlatNodes, NamedZone};
+use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::Nodes;
 use field::quantity::FreeStream;
-use field::space::{Space, ZoneFields};
 use kernels::flow::{GridFlow, ZoneOrder};
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone)]
-pub struct Random(pub u64);
+pub struct SplitMix(pub u64);
 
-impl Random {
+impl SplitMix {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,7 +38,7 @@ impl Random {
 
 /// How wild a world is.
 #[derive(Copy, Clone, PartialEq)]
-pub enum Kind {
+pub enum Roughness {
     /// Whole warped cells, a smooth field, nothing else.
     Smooth,
     /// Everything that files hold.
@@ -53,8 +53,8 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(random: &mut Random, kind: Kind) -> Self {
-        let wild = kind == Kind::Wild;
+    pub fn new(random: &mut SplitMix, kind: Roughness) -> Self {
+        let wild = kind == Roughness::Wild;
         let scale = if wild { random.pick(&[1.0, 1.0, 1.0, 1e-30, 1e30]) } else { 1.0 };
         let count = if wild { 1 + random.below(3) } else { 1 };
         let single = wild && random.once_in(3);
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// A point in or near the world; often on its nodes, edges and faces.
-    pub fn point(&self, random: &mut Random) -> [f64; 3] {
+    pub fn point(&self, random: &mut SplitMix) -> [f64; 3] {
         let snap = random.once_in(3);
         core::array::from_fn(|_| {
             let x = random.range(-0.05, 1.05);
@@ -90,7 +90,7 @@ impl World {
 }
 
 fn zone(
-    random: &mut Random,
+    random: &mut SplitMix,
     number: usize,
     wild: bool,
     scale: f64,
@@ -191,5 +191,5 @@ pub fn flow<N: Nodes>(nodes: N) -> GridFlow<N> {
     };
     let fields: Vec<_> = nodes.zones().iter().map(named).collect();
     let n = fields.len();
-    GridFlow::new(Space::new(nodes, fields.into()), ZoneOrder::file(n))
+    GridFlow::new(ZoneLocator::new(nodes, fields.into()), ZoneOrder::file(n))
 }

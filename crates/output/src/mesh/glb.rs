@@ -10,8 +10,8 @@
 
 use super::attribute::plain;
 use super::sections::{Section, Sections};
-use super::sink::Sink;
-use super::{FieldType, Mesh, MeshLayout, MeshPoints};
+use super::sink::ByteSink;
+use super::{CompleteMesh, FieldType, MeshLayout, MeshPoints};
 use crate::OutputError;
 use serde_json::{json, Map, Value};
 use std::path::Path;
@@ -137,7 +137,7 @@ fn about(position: f64, middle: f64) -> f32 {
 }
 
 /// The description and how many bytes the buffer has.
-fn describe(mesh: &Mesh, middle: [f64; 3]) -> (Value, u64) {
+fn describe(mesh: &CompleteMesh, middle: [f64; 3]) -> (Value, u64) {
     let (layout, stats) = (mesh.layout, mesh.stats);
     let n = stats.points;
     let mut of = Described::default();
@@ -233,7 +233,7 @@ fn describe(mesh: &Mesh, middle: [f64; 3]) -> (Value, u64) {
 }
 
 /// Numbers in single precision.
-fn put_single(section: Section, dtype: FieldType, sink: &mut Sink) -> Result<(), OutputError> {
+fn put_single(section: Section, dtype: FieldType, sink: &mut ByteSink) -> Result<(), OutputError> {
     match dtype {
         FieldType::F32 => sink.copy(section),
         FieldType::F64 => sink.each(section, |sink, bytes| {
@@ -247,7 +247,7 @@ fn put_single(section: Section, dtype: FieldType, sink: &mut Sink) -> Result<(),
 }
 
 /// Positions about the middle.
-fn put_positions(points: Section, dtype: FieldType, middle: [f64; 3], sink: &mut Sink) -> Result<(), OutputError> {
+fn put_positions(points: Section, dtype: FieldType, middle: [f64; 3], sink: &mut ByteSink) -> Result<(), OutputError> {
     sink.each(points, |sink, bytes| {
         for (i, bytes) in bytes.chunks_exact(dtype.bytes()).enumerate() {
             let value = match dtype {
@@ -267,7 +267,7 @@ fn linear(value: u8) -> u16 {
     (65535.0 * light).round() as u16
 }
 
-fn put_colours(colours: Section, sink: &mut Sink) -> Result<(), OutputError> {
+fn put_colours(colours: Section, sink: &mut ByteSink) -> Result<(), OutputError> {
     let table: Vec<u16> = (0..=255).map(linear).collect();
     sink.each(colours, |sink, bytes| {
         for (i, value) in bytes.iter().enumerate() {
@@ -279,7 +279,7 @@ fn put_colours(colours: Section, sink: &mut Sink) -> Result<(), OutputError> {
     })
 }
 
-pub(super) fn write(mesh: &Mesh, sections: Sections, sink: &mut Sink) -> Result<(), OutputError> {
+pub(super) fn write(mesh: &CompleteMesh, sections: Sections, sink: &mut ByteSink) -> Result<(), OutputError> {
     let middle = middle(mesh.stats.bounds);
     let (document, bytes) = describe(mesh, middle);
     let mut text = document.to_string().into_bytes();

@@ -49,14 +49,14 @@ mod vtp;
 #[cfg(test)]
 mod tests;
 
-use super::log::Held;
+use super::log::HeldMemory;
 use super::{
-    array_names, Charge, FieldSpec, FieldType, FieldValues, OutputError, OutputFile, OutputFormat, Provenance,
+    array_names, FieldSpec, FieldType, FieldValues, MemoryAccount, OutputError, OutputFile, OutputFormat, Provenance,
     SpoolOptions,
 };
 pub use rows::MeshRows;
 use sections::{Sections, INT32};
-use sink::{Sink, SINK_BYTES};
+use sink::{ByteSink, SINK_BYTES};
 use std::ops::ControlFlow;
 
 /// Names of our own arrays; a field with such a name gets the prefix `field_`.
@@ -173,7 +173,7 @@ pub struct MeshWriter {
     /// False after a piece was kept in part: no file can come of the rest.
     whole: bool,
     scratch: Vec<u8>,
-    _held: Held,
+    _held: HeldMemory,
 }
 
 impl MeshWriter {
@@ -186,7 +186,7 @@ impl MeshWriter {
         output: OutputFile,
         layout: MeshLayout,
         provenance: Provenance,
-        charge: Box<dyn Charge>,
+        charge: Box<dyn MemoryAccount>,
     ) -> Result<Self, OutputError> {
         let names = array_names(&layout.fields, &RESERVED)?;
         if layout.fields.len() > MOST_FIELDS {
@@ -201,7 +201,7 @@ impl MeshWriter {
                 reason: "a mesh is written as .vtp, .ply, .glb or .npz".into(),
             });
         }
-        let mut held = Held::new(charge);
+        let mut held = HeldMemory::new(charge);
         // For numbers on their way in, and at the end on their way out.
         if !held.grow(4 * SINK_BYTES) {
             return Err(OutputError::Memory { needs: (4 * SINK_BYTES + Sections::least_bytes(&layout)) as u64 });
@@ -337,8 +337,8 @@ impl MeshWriter {
         }
         let Self { output, layout, names, provenance, sections, mut stats, scratch, int32, _held, .. } = self;
         stats.spilled_bytes = sections.spilled_bytes();
-        let mesh = Mesh { layout: &layout, names: &names, provenance: &provenance, partial, stats, int32 };
-        let mut sink = Sink::new(&output, scratch, sections.bytes(), watch);
+        let mesh = CompleteMesh { layout: &layout, names: &names, provenance: &provenance, partial, stats, int32 };
+        let mut sink = ByteSink::new(&output, scratch, sections.bytes(), watch);
         match output.format() {
             OutputFormat::Vtp => vtp::write(&mesh, sections, &mut sink)?,
             OutputFormat::Ply => ply::write(&mesh, sections, &mut sink)?,
@@ -356,7 +356,7 @@ impl MeshWriter {
 }
 
 /// What the formats are told of a mesh that is complete.
-struct Mesh<'a> {
+struct CompleteMesh<'a> {
     layout: &'a MeshLayout,
     /// The fields' names as arrays.
     names: &'a [String],

@@ -5,15 +5,15 @@
 //! there are any.
 
 use super::sections::Sections;
-use super::sink::Sink;
-use super::{FieldType, Mesh};
+use super::sink::ByteSink;
+use super::{CompleteMesh, FieldType};
 use crate::npz::meta_json;
 use crate::zip::ZipPlan;
 use crate::{npy, OutputError};
 
 /// An archive while it is written.
 struct Archive<'s, 'a> {
-    sink: &'s mut Sink<'a>,
+    sink: &'s mut ByteSink<'a>,
     plan: ZipPlan,
     checksums: Vec<u32>,
 }
@@ -26,7 +26,7 @@ impl<'a> Archive<'_, 'a> {
         descr: &str,
         shape: &[u64],
         bytes: u64,
-        write: impl FnOnce(&mut Sink<'a>) -> Result<(), OutputError>,
+        write: impl FnOnce(&mut ByteSink<'a>) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
         let header = npy::header(descr, shape, 0);
         let at = self.plan.add(&format!("{name}.npy"), header.len() as u64 + bytes);
@@ -47,7 +47,7 @@ fn descr(dtype: FieldType) -> &'static str {
     }
 }
 
-pub(super) fn write(mesh: &Mesh, sections: Sections, sink: &mut Sink) -> Result<(), OutputError> {
+pub(super) fn write(mesh: &CompleteMesh, sections: Sections, sink: &mut ByteSink) -> Result<(), OutputError> {
     let (layout, n) = (mesh.layout, mesh.stats.points);
     let mut archive = Archive { sink, plan: ZipPlan::default(), checksums: Vec::new() };
     let Sections { points, zone, normals, colours, fields, triangles, lines, .. } = sections;

@@ -6,8 +6,8 @@
 
 use super::attribute::{plain, suffixes};
 use super::sections::{Section, Sections, INT32};
-use super::sink::{Sink, SINK_BYTES};
-use super::{FieldType, Mesh};
+use super::sink::{ByteSink, SINK_BYTES};
+use super::{CompleteMesh, FieldType};
 use crate::OutputError;
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ fn kind(dtype: FieldType) -> &'static str {
     }
 }
 
-fn header(mesh: &Mesh) -> String {
+fn header(mesh: &CompleteMesh) -> String {
     let mut text = String::from("ply\nformat binary_little_endian 1.0\n");
     let provenance = mesh.provenance;
     for (key, value) in [("program", &provenance.program), ("source", &provenance.source)] {
@@ -95,7 +95,7 @@ fn header(mesh: &Mesh) -> String {
 }
 
 /// Puts the arrays of points side by side.
-fn vertices(sections: &[Section], points: u64, sink: &mut Sink) -> Result<(), OutputError> {
+fn vertices(sections: &[Section], points: u64, sink: &mut ByteSink) -> Result<(), OutputError> {
     let vertex: usize = sections.iter().map(|section| section.item).sum();
     // One buffer, which holds a run of every array one behind the other. A point has fewer bytes than it.
     let run = (SINK_BYTES / vertex).max(1) as u64;
@@ -122,7 +122,7 @@ fn vertices(sections: &[Section], points: u64, sink: &mut Sink) -> Result<(), Ou
     Ok(())
 }
 
-pub(super) fn write(mesh: &Mesh, sections: Sections, sink: &mut Sink) -> Result<(), OutputError> {
+pub(super) fn write(mesh: &CompleteMesh, sections: Sections, sink: &mut ByteSink) -> Result<(), OutputError> {
     sink.put(header(mesh).as_bytes())?;
     let Sections { points, zone, normals, colours, fields, triangles, lines, .. } = sections;
     let mut arrays = vec![points];

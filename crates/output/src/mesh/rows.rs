@@ -10,7 +10,7 @@ use glam::DVec3;
 
 /// What waits of a row.
 #[derive(Default)]
-struct Row {
+struct MeshRow {
     points: Vec<DVec3>,
     /// Values of each field, components of a point together.
     fields: Vec<Vec<f64>>,
@@ -34,9 +34,9 @@ pub struct MeshRows {
     components: Vec<usize>,
     zone: i32,
     /// The row before the last, whose points have their numbers.
-    before: Option<Row>,
+    before: Option<MeshRow>,
     /// The last.
-    here: Option<Row>,
+    here: Option<MeshRow>,
 }
 
 /// A vector of length 1 along another. Where that has none (all cells at a point have collapsed) every direction is as good, and z is taken.
@@ -88,7 +88,7 @@ impl MeshRows {
         let n = points.len();
         // No format of these holds a position that is no number of single precision; what has one is no cell.
         let whole = |p: &[f64; 3]| p.iter().all(|v| (*v as f32).is_finite());
-        let mut next = Row {
+        let mut next = MeshRow {
             points: points.iter().copied().map(DVec3::from_array).collect(),
             fields,
             usable: points.iter().zip(usable).map(|(p, usable)| *usable && whole(p)).collect(),
@@ -159,10 +159,10 @@ impl MeshRows {
 }
 
 /// The triangles between two rows, as the quadrilaterals go round. One with two corners in one place (at a pole) has no area and is left out.
-fn triangles(below: &Row, above: &Row) -> Vec<[u64; 3]> {
+fn triangles(below: &MeshRow, above: &MeshRow) -> Vec<[u64; 3]> {
     let mut found = Vec::new();
     for i in (1..above.points.len()).filter(|i| above.cells[*i - 1]) {
-        let corner = |row: &Row, i: usize| (row.points[i], row.numbers[i]);
+        let corner = |row: &MeshRow, i: usize| (row.points[i], row.numbers[i]);
         let [a, b, c, d] = [corner(below, i - 1), corner(below, i), corner(above, i), corner(above, i - 1)];
         let of = if c.0.distance_squared(a.0) <= d.0.distance_squared(b.0) {
             [[a, b, c], [a, c, d]]
@@ -179,12 +179,12 @@ fn triangles(below: &Row, above: &Row) -> Vec<[u64; 3]> {
 mod tests {
     use super::super::MeshLayout;
     use super::*;
-    use crate::{Budget, OutputFile, Provenance};
+    use crate::{FixedBudget, OutputFile, Provenance};
 
     fn written(rows: &[(Vec<[f64; 3]>, Vec<bool>)], name: &str) -> (MeshStats, Vec<u8>) {
         let path = std::env::temp_dir().join(format!("farfield-rows-{}-{name}.ply", std::process::id()));
         let layout = MeshLayout { normals: true, ..MeshLayout::default() };
-        let budget = Box::new(Budget::new(4 << 20));
+        let budget = Box::new(FixedBudget::new(4 << 20));
         let output = OutputFile::create_mesh(&path).unwrap();
         let mut of = MeshRows::new(MeshWriter::new(output, layout, Provenance::default(), budget).unwrap(), Vec::new());
         of.begin(3).unwrap();

@@ -1,7 +1,7 @@
 //! The arrays of a mesh while it grows: each in a log of its own.
 
 use super::{FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints};
-use crate::log::{ByteLog, Held};
+use crate::log::{ByteLog, HeldMemory};
 use crate::OutputError;
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(super) struct Indices {
 }
 
 impl Indices {
-    fn new(directory: &Path, budget: usize, held: &Held) -> Result<Self, OutputError> {
+    fn new(directory: &Path, budget: usize, held: &HeldMemory) -> Result<Self, OutputError> {
         // Both from the start: memory for the second might not be there when it is wanted.
         let narrow = ByteLog::new(directory, budget / 2, held.sibling())?;
         let wide = ByteLog::new(directory, budget / 2, held.sibling())?;
@@ -126,7 +126,12 @@ impl Sections {
     }
 
     /// Empty ones, that share `budget` bytes of memory. Temporary files go to `directory`.
-    pub(super) fn new(directory: &Path, layout: &MeshLayout, budget: usize, held: &Held) -> Result<Self, OutputError> {
+    pub(super) fn new(
+        directory: &Path,
+        layout: &MeshLayout,
+        budget: usize,
+        held: &HeldMemory,
+    ) -> Result<Self, OutputError> {
         let count = logs(layout);
         // Under a limit that does not grant a chunk of this size for each, smaller ones.
         let mut each = budget / count;
@@ -141,7 +146,7 @@ impl Sections {
         }
     }
 
-    fn with(directory: &Path, layout: &MeshLayout, each: usize, held: &Held) -> Result<Self, OutputError> {
+    fn with(directory: &Path, layout: &MeshLayout, each: usize, held: &HeldMemory) -> Result<Self, OutputError> {
         let section = |item: usize| Ok(Section { log: ByteLog::new(directory, each, held.sibling())?, item });
         let indices = || Indices::new(directory, 2 * each, held);
         let fields = layout.fields.iter().map(|field| section(field.components * field.dtype.bytes()));

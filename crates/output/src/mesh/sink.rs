@@ -10,7 +10,7 @@ use std::path::Path;
 pub(super) const SINK_BYTES: usize = 64 << 10;
 
 /// Takes the bytes of a file in order.
-pub(super) struct Sink<'a> {
+pub(super) struct ByteSink<'a> {
     output: &'a OutputFile,
     buffer: Vec<u8>,
     /// Where the buffer goes.
@@ -24,7 +24,7 @@ pub(super) struct Sink<'a> {
     watch: &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> ByteSink<'a> {
     /// At the beginning of the file. `scratch` becomes one of its two buffers; `total` bytes are in the logs.
     pub(super) fn new(
         output: &'a OutputFile,
@@ -63,7 +63,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Leaves `bytes` out, to be written by [`Sink::put_at`].
+    /// Leaves `bytes` out, to be written by [`ByteSink::put_at`].
     pub(super) fn skip(&mut self, bytes: u64) -> Result<(), OutputError> {
         self.flush()?;
         self.at += bytes;

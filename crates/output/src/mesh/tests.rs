@@ -1,7 +1,7 @@
 //! Meshes written and read back by small readers of each format.
 
 use super::*;
-use crate::{npy, zip, Budget};
+use crate::{npy, zip, FixedBudget};
 use serde_json::Value;
 use std::fs;
 use std::ops::Range;
@@ -88,12 +88,12 @@ fn push_rows(writer: &mut MeshWriter, sheet: &Sheet, rows: Range<usize>) -> Resu
     })
 }
 
-fn writer(path: &Path, positions: FieldType, charge: Box<dyn Charge>) -> Result<MeshWriter, OutputError> {
+fn writer(path: &Path, positions: FieldType, charge: Box<dyn MemoryAccount>) -> Result<MeshWriter, OutputError> {
     MeshWriter::new(OutputFile::create_mesh(path)?, layout(positions), provenance(), charge)
 }
 
 fn write(path: &Path, positions: FieldType, rows: usize, memory: usize) -> MeshStats {
-    let (sheet, mut writer) = (sheet(), writer(path, positions, Box::new(Budget::new(memory))).unwrap());
+    let (sheet, mut writer) = (sheet(), writer(path, positions, Box::new(FixedBudget::new(memory))).unwrap());
     for row in (0..N).step_by(rows) {
         assert_eq!(writer.points(), (row * N) as u64);
         push_rows(&mut writer, &sheet, row..(row + rows).min(N)).unwrap();
@@ -307,7 +307,7 @@ fn polydata_is_as_wide_as_it_must_be() {
     let dir = TestDir::new("mesh-vtp");
     for wide in [false, true] {
         let (sheet, path) = (sheet(), dir.path("a.vtp"));
-        let mut writer = writer(&path, FieldType::F32, Box::new(Budget::new(1 << 20))).unwrap();
+        let mut writer = writer(&path, FieldType::F32, Box::new(FixedBudget::new(1 << 20))).unwrap();
         if wide {
             // As if numbers of three digits did not fit 32 bits.
             (writer.int32, writer.sections.triangles.narrow_below) = (100, 1000);
@@ -351,7 +351,7 @@ fn polydata_is_as_wide_as_it_must_be() {
 fn pieces_that_do_not_fit_are_refused_and_others_go_on() {
     let dir = TestDir::new("mesh-wrong");
     let sheet = sheet();
-    let mut writer = writer(&dir.path("a.vtp"), FieldType::F64, Box::new(Budget::new(1 << 20))).unwrap();
+    let mut writer = writer(&dir.path("a.vtp"), FieldType::F64, Box::new(FixedBudget::new(1 << 20))).unwrap();
     push_rows(&mut writer, &sheet, 0..2).unwrap();
     let mut wrong = |piece: MeshPiece, says: &str| {
         let error = writer.push(&piece).unwrap_err().to_string();
@@ -377,11 +377,11 @@ fn pieces_that_do_not_fit_are_refused_and_others_go_on() {
     let create = |name: &str| OutputFile::create_mesh(&dir.path(name)).unwrap_err().to_string();
     assert!(create("a.stl").contains(".vtp, .ply, .glb or .npz"));
     let csv = OutputFile::create(&dir.path("a.csv")).unwrap();
-    let refused = MeshWriter::new(csv, MeshLayout::default(), provenance(), Box::new(Budget::new(1 << 20)));
+    let refused = MeshWriter::new(csv, MeshLayout::default(), provenance(), Box::new(FixedBudget::new(1 << 20)));
     assert!(refused.map(|_| ()).unwrap_err().to_string().contains(".glb"));
-    let few = super::tests::writer(&dir.path("a.glb"), FieldType::F64, Box::new(Budget::new(200_000)));
+    let few = super::tests::writer(&dir.path("a.glb"), FieldType::F64, Box::new(FixedBudget::new(200_000)));
     let Err(OutputError::Memory { needs }) = few else { panic!("it needs more memory") };
-    super::tests::writer(&dir.path("a.glb"), FieldType::F64, Box::new(Budget::new(needs as usize)))
+    super::tests::writer(&dir.path("a.glb"), FieldType::F64, Box::new(FixedBudget::new(needs as usize)))
         .map(|_| ())
         .unwrap();
 }
@@ -407,7 +407,7 @@ fn what_a_format_does_not_hold_is_said_before_the_end() {
 fn an_empty_mesh_is_a_file() {
     let dir = TestDir::new("mesh-empty");
     for name in NAMES {
-        let stats = writer(&dir.path(name), FieldType::F64, Box::new(Budget::new(1 << 20))).unwrap().finish(false);
+        let stats = writer(&dir.path(name), FieldType::F64, Box::new(FixedBudget::new(1 << 20))).unwrap().finish(false);
         assert_eq!(stats.unwrap().points, 0);
     }
     let file = fs::read(dir.path("a.glb")).unwrap();
@@ -421,7 +421,7 @@ struct Meter {
     most: Arc<AtomicUsize>,
 }
 
-impl Charge for Meter {
+impl MemoryAccount for Meter {
     fn try_charge(&mut self, bytes: usize) -> bool {
         let now = self.now.fetch_add(bytes, Ordering::SeqCst) + bytes;
         self.most.fetch_max(now, Ordering::SeqCst);

@@ -4,34 +4,34 @@
 //! the number of triangles fit, else `Int64`. Field data and units as for lines.
 
 use super::sections::Sections;
-use super::sink::Sink;
-use super::Mesh;
+use super::sink::ByteSink;
+use super::CompleteMesh;
 use crate::{vtp, OutputError};
 // Into strings, which take everything: what `write!` answers is always Ok.
 use std::fmt::Write as _;
 
 /// A set of cells: their numbers of points and where each cell ends.
-struct Cells {
+struct CellArrays {
     count: u64,
     corners: u64,
     connectivity: usize,
     offsets: usize,
 }
 
-impl Cells {
-    fn new(blocks: &mut vtp::Blocks, count: u64, corners: u64, bytes: u64) -> Self {
+impl CellArrays {
+    fn new(blocks: &mut vtp::AppendedBlocks, count: u64, corners: u64, bytes: u64) -> Self {
         let connectivity = blocks.add(count * corners * bytes);
         Self { count, corners, connectivity, offsets: blocks.add(count * bytes) }
     }
 
-    fn text(&self, text: &mut String, element: &str, kind: &str, blocks: &vtp::Blocks) {
+    fn text(&self, text: &mut String, element: &str, kind: &str, blocks: &vtp::AppendedBlocks) {
         let _ = writeln!(text, "      <{element}>");
         vtp::data_array(text, kind, "connectivity", 1, None, "", blocks.offset(self.connectivity));
         vtp::data_array(text, kind, "offsets", 1, None, "", blocks.offset(self.offsets));
         let _ = writeln!(text, "      </{element}>");
     }
 
-    fn write_offsets(&self, sink: &mut Sink, wide: bool, bytes: u64) -> Result<(), OutputError> {
+    fn write_offsets(&self, sink: &mut ByteSink, wide: bool, bytes: u64) -> Result<(), OutputError> {
         sink.put(&(self.count * bytes).to_le_bytes())?;
         for cell in 1..=self.count {
             let end = cell * self.corners;
@@ -47,21 +47,21 @@ impl Cells {
     }
 }
 
-pub(super) fn write(mesh: &Mesh, sections: Sections, sink: &mut Sink) -> Result<(), OutputError> {
+pub(super) fn write(mesh: &CompleteMesh, sections: Sections, sink: &mut ByteSink) -> Result<(), OutputError> {
     let (layout, stats) = (mesh.layout, mesh.stats);
     let n = stats.points;
     let corners = (3 * stats.triangles).max(2 * stats.lines);
     // One width for all: VTK keeps both arrays of its cells in one type.
     let wide = n.max(corners) >= mesh.int32;
     let (bytes, kind) = if wide { (8, "Int64") } else { (4, "Int32") };
-    let mut blocks = vtp::Blocks::default();
+    let mut blocks = vtp::AppendedBlocks::default();
     let points = blocks.add(3 * n * layout.positions.bytes() as u64);
     let zone = blocks.add(4 * n);
     let normals = layout.normals.then(|| blocks.add(12 * n));
     let colours = layout.colours.then(|| blocks.add(4 * n));
     let fields: Vec<usize> = layout.fields.iter().map(|field| blocks.add(n * field.bytes())).collect();
-    let triangles = Cells::new(&mut blocks, stats.triangles, 3, bytes);
-    let lines = layout.lines.then(|| Cells::new(&mut blocks, stats.lines, 2, bytes));
+    let triangles = CellArrays::new(&mut blocks, stats.triangles, 3, bytes);
+    let lines = layout.lines.then(|| CellArrays::new(&mut blocks, stats.lines, 2, bytes));
     let streamed = blocks.count();
     let field_data = vtp::FieldData::new(&mut blocks, mesh.provenance, &[], None);
     if !blocks.fit() {

@@ -15,8 +15,8 @@ pub use column::{Column, Storage};
 pub use source::{ReadAt, Section};
 pub use vtp::{open as open_vtp, Want};
 
-use super::log::{ByteLog, Held};
-use super::{Budget, SpoolOptions};
+use super::log::{ByteLog, HeldMemory};
+use super::{FixedBudget, SpoolOptions};
 use field::file::FileBytes;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,7 @@ pub(crate) struct NamedColumn {
 
 /// Points with lines over them.
 #[derive(Clone, Default)]
-pub struct Piece {
+pub struct PointPiece {
     pub(crate) lines: u64,
     /// Number of the first line's tuple in arrays of cells.
     pub(crate) first_cell: u64,
@@ -114,7 +114,7 @@ pub struct Piece {
 /// Lines in a file.
 pub struct LineFile {
     path: PathBuf,
-    pieces: Vec<Piece>,
+    pieces: Vec<PointPiece>,
     arrays: Vec<LineArrayInfo>,
 }
 
@@ -125,7 +125,7 @@ const DECODED_BYTES: usize = 1 << 20;
 const BLOCK: usize = 4096;
 
 pub(crate) fn new_log() -> Result<ByteLog, String> {
-    let held = Held::new(Box::new(Budget::new(DECODED_BYTES)));
+    let held = HeldMemory::new(Box::new(FixedBudget::new(DECODED_BYTES)));
     ByteLog::new(&SpoolOptions::spill_directory(None), DECODED_BYTES, held).map_err(|e| e.to_string())
 }
 
@@ -254,7 +254,7 @@ impl LineFile {
 
     fn piece_chunks(
         &self,
-        piece: &Piece,
+        piece: &PointPiece,
         names: &[&str],
         line: &mut u64,
         builder: &mut ChunkBuilder,
@@ -269,7 +269,7 @@ impl LineFile {
         let total = piece.connectivity.as_ref().unwrap_or(points).tuples;
         let lead = u64::from(piece.offsets_lead);
         let (mut ends, mut start, mut done) = (Vec::new(), 0u64, 0u64);
-        let mut gather = Gather::default();
+        let mut gather = FetchBuffers::default();
         while done < piece.lines {
             let count = (piece.lines - done).min(BLOCK as u64) as usize;
             ends.clear();
@@ -339,17 +339,17 @@ fn magnitude(tuple: &[f64]) -> f64 {
 
 /// Buffers for fetching points and their values.
 #[derive(Default)]
-struct Gather {
+struct FetchBuffers {
     indices: Vec<i64>,
     flat: Vec<f64>,
 }
 
-impl Gather {
+impl FetchBuffers {
     /// Appends `count` points of a line, from place `start` of the connectivity on, with their values.
     #[allow(clippy::too_many_arguments)] // where from, how much, and where to
     fn read(
         &mut self,
-        piece: &Piece,
+        piece: &PointPiece,
         points: &Column,
         arrays: &[&NamedColumn],
         cell: u64,

@@ -3,21 +3,21 @@
 use super::column::{Column, Storage};
 use super::decode::copy;
 use super::source::{ReadAt, Section};
-use super::{new_log, LineArrayOn, NamedColumn, Piece};
+use super::{new_log, LineArrayOn, NamedColumn, PointPiece};
 use crate::npy::{self, NpyType};
 use crate::zip::{self, ZipEntry, ZipMethod};
 use std::io::{BufReader, Read};
 use std::sync::Arc;
 
 /// An array's name, column and shape.
-struct Found {
+struct NpzArray {
     name: String,
     header: npy::NpyHeader,
     decoded: bool,
     at: u64,
 }
 
-pub fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
+pub fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<PointPiece>, String> {
     let mut log = new_log()?;
     let mut found = Vec::new();
     let mut units = None;
@@ -59,10 +59,10 @@ pub fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
                 (true, at)
             }
         };
-        found.push(Found { name, header, decoded, at });
+        found.push(NpzArray { name, header, decoded, at });
     }
     let log = Arc::new(log);
-    let column = |found: &Found| -> Option<Column> {
+    let column = |found: &NpzArray| -> Option<Column> {
         let NpyType::Number(number) = found.header.dtype else {
             return None;
         };
@@ -105,13 +105,13 @@ pub fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<Piece>, String> {
         let unit = units.as_ref().and_then(|units: &serde_json::Value| units.get(&f.name)?.as_str().map(str::to_owned));
         arrays.push(NamedColumn { name: f.name.clone(), on, unit: unit.filter(|u| !u.is_empty()), column });
     }
-    Ok(vec![Piece {
+    Ok(vec![PointPiece {
         lines,
         points: Some(points),
         offsets: Some(offsets),
         offsets_lead: true,
         arrays,
-        ..Piece::default()
+        ..PointPiece::default()
     }])
 }
 

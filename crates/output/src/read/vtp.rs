@@ -5,7 +5,7 @@ use super::column::{Column, Storage};
 use super::decode::{copy, text_numbers, zlib_blocks, Base64, HeaderType};
 use super::source::{ReadAt, Section};
 use super::tags::{unescape, Tag, Tags, Text};
-use super::{LineArrayOn, NamedColumn, Piece};
+use super::{LineArrayOn, NamedColumn, PointPiece};
 use crate::log::ByteLog;
 use crate::number::Number;
 use std::io::{BufReader, Read};
@@ -22,7 +22,7 @@ pub enum Want {
 
 /// An array as its tag declares it.
 struct Declared {
-    place: Place,
+    place: VtpSection,
     name: String,
     number: Number,
     components: usize,
@@ -31,7 +31,7 @@ struct Declared {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum VtpSection {
     Points,
     Lines,
     PointData,
@@ -58,7 +58,7 @@ struct DeclaredPiece {
 }
 
 /// What the tags say about the whole file.
-struct Document {
+struct VtpDocument {
     header: HeaderType,
     zlib: bool,
     pieces: Vec<DeclaredPiece>,
@@ -71,22 +71,22 @@ const MAX_ARRAYS: usize = 4096;
 const MAX_DEPTH: usize = 64;
 
 /// Opens a file. What lies in it as it is needed is read in place later; the rest is decoded now, into `log`.
-pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Vec<Piece>, String> {
+pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Vec<PointPiece>, String> {
     let document = scan(source.as_ref())?;
     let mut pieces = Vec::new();
     for piece in &document.pieces {
         let mut columns = Vec::new();
         for declared in &piece.arrays {
             let tuples = match (declared.place, declared.name.as_str()) {
-                (Place::Points | Place::PointData, _) => piece.points,
+                (VtpSection::Points | VtpSection::PointData, _) => piece.points,
                 _ if want == Want::Points => continue,
-                (Place::Lines, "offsets") => piece.lines,
+                (VtpSection::Lines, "offsets") => piece.lines,
                 // As long as the last offset says, known once that is read.
-                (Place::Lines, _) => continue,
+                (VtpSection::Lines, _) => continue,
                 // Vertices come first; cells behind the lines do not matter here.
-                (Place::CellData, _) => piece.verts.saturating_add(piece.lines),
+                (VtpSection::CellData, _) => piece.verts.saturating_add(piece.lines),
             };
-            if want == Want::Points && declared.place != Place::Points {
+            if want == Want::Points && declared.place != VtpSection::Points {
                 continue;
             }
             columns.push((declared, decode(source.as_ref(), &document, declared, tuples, &mut log)?));
@@ -96,13 +96,13 @@ pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Ve
     // The connectivity's length is the last offset: that is looked up in what was decoded so far.
     let mut tails = Vec::new();
     for (piece, columns) in document.pieces.iter().zip(&pieces) {
-        let total = match columns.iter().find(|(d, _)| d.place == Place::Lines) {
+        let total = match columns.iter().find(|(d, _)| d.place == VtpSection::Lines) {
             Some((declared, found)) if piece.lines > 0 => {
                 last_offset(source.as_ref(), &log, declared, *found, piece.lines, document.header.big_endian)?
             }
             _ => 0,
         };
-        let connectivity = piece.arrays.iter().find(|d| d.place == Place::Lines && d.name == "connectivity");
+        let connectivity = piece.arrays.iter().find(|d| d.place == VtpSection::Lines && d.name == "connectivity");
         tails.push(match connectivity {
             Some(declared) if want == Want::Lines && piece.lines > 0 => {
                 Some((declared, decode(source.as_ref(), &document, declared, total, &mut log)?, total))
@@ -112,7 +112,7 @@ pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Ve
         });
     }
     let log = Arc::new(log);
-    let column = |declared: &Declared, found: Found, tuples: u64| Column {
+    let column = |declared: &Declared, found: ArrayBytes, tuples: u64| Column {
         storage: if found.decoded { Storage::Decoded(Arc::clone(&log)) } else { Storage::Source(Arc::clone(source)) },
         at: found.at,
         number: declared.number,
@@ -124,19 +124,19 @@ pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Ve
     };
     let mut out = Vec::new();
     for ((piece, columns), tail) in document.pieces.iter().zip(pieces).zip(tails) {
-        let mut built = Piece { lines: piece.lines, first_cell: piece.verts, ..Piece::default() };
+        let mut built = PointPiece { lines: piece.lines, first_cell: piece.verts, ..PointPiece::default() };
         for (declared, found) in columns {
             let (tuples, on) = match declared.place {
-                Place::Points | Place::PointData => (piece.points, LineArrayOn::Point),
-                Place::Lines => (piece.lines, LineArrayOn::Line),
-                Place::CellData => (piece.verts.saturating_add(piece.lines), LineArrayOn::Line),
+                VtpSection::Points | VtpSection::PointData => (piece.points, LineArrayOn::Point),
+                VtpSection::Lines => (piece.lines, LineArrayOn::Line),
+                VtpSection::CellData => (piece.verts.saturating_add(piece.lines), LineArrayOn::Line),
             };
             let column = column(declared, found, tuples);
             match declared.place {
-                Place::Points if declared.components == 3 => built.points = Some(column),
-                Place::Points => return Err("has points that do not have three coordinates".into()),
-                Place::Lines => built.offsets = Some(column),
-                Place::PointData | Place::CellData => built.arrays.push(NamedColumn {
+                VtpSection::Points if declared.components == 3 => built.points = Some(column),
+                VtpSection::Points => return Err("has points that do not have three coordinates".into()),
+                VtpSection::Lines => built.offsets = Some(column),
+                VtpSection::PointData | VtpSection::CellData => built.arrays.push(NamedColumn {
                     name: declared.name.clone(),
                     on,
                     unit: declared.unit.clone(),
@@ -160,7 +160,7 @@ fn last_offset(
     source: &dyn ReadAt,
     log: &ByteLog,
     declared: &Declared,
-    found: Found,
+    found: ArrayBytes,
     lines: u64,
     big_endian: bool,
 ) -> Result<u64, String> {
@@ -179,7 +179,7 @@ fn last_offset(
 
 /// Where an array's bytes are.
 #[derive(Clone, Copy)]
-struct Found {
+struct ArrayBytes {
     decoded: bool,
     at: u64,
 }
@@ -187,11 +187,11 @@ struct Found {
 /// Finds or decodes an array of `tuples` tuples.
 fn decode(
     source: &dyn ReadAt,
-    document: &Document,
+    document: &VtpDocument,
     declared: &Declared,
     tuples: u64,
     log: &mut ByteLog,
-) -> Result<Found, String> {
+) -> Result<ArrayBytes, String> {
     let name = &declared.name;
     let about = |message: String| format!("array '{name}' {message}");
     let numbers = tuples.checked_mul(declared.components as u64);
@@ -225,15 +225,15 @@ fn decode(
                 if at.checked_add(bytes).is_none_or(|end| end > source.len()) {
                     return Err(about("ends before its data does".into()));
                 }
-                return Ok(Found { decoded: false, at });
+                return Ok(ArrayBytes { decoded: false, at });
             }
         }
     }
-    Ok(Found { decoded: true, at })
+    Ok(ArrayBytes { decoded: true, at })
 }
 
 /// Decodes what has a header of lengths in front.
-fn binary(stream: &mut dyn Read, document: &Document, bytes: u64, log: &mut ByteLog) -> Result<(), String> {
+fn binary(stream: &mut dyn Read, document: &VtpDocument, bytes: u64, log: &mut ByteLog) -> Result<(), String> {
     if bytes == 0 {
         // Writers leave out even the header of an empty array.
         return Ok(());
@@ -256,9 +256,9 @@ fn check_length(has: u64, needs: u64) -> Result<(), String> {
 }
 
 /// Reads the tags.
-fn scan(source: &dyn ReadAt) -> Result<Document, String> {
+fn scan(source: &dyn ReadAt) -> Result<VtpDocument, String> {
     let mut tags = Tags::new(Section::new(source, 0, source.len()));
-    let mut document: Option<Document> = None;
+    let mut document: Option<VtpDocument> = None;
     let mut stack: Vec<String> = Vec::new();
     let mut arrays = 0;
     // The array whose tags are open, and whether its text was found.
@@ -342,7 +342,7 @@ fn scan(source: &dyn ReadAt) -> Result<Document, String> {
     Ok(document)
 }
 
-fn root<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Document, String> {
+fn root<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<VtpDocument, String> {
     match get("type") {
         Some("PolyData") => {}
         Some("PPolyData") => return Err("only lists pieces (.pvtp); name one of its .vtp files".into()),
@@ -361,16 +361,16 @@ fn root<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<Document, String> 
         Some(other) => return Err(format!("has header_type \"{other}\"")),
     };
     let big_endian = get("byte_order") == Some("BigEndian");
-    Ok(Document { header: HeaderType { bytes, big_endian }, zlib, pieces: Vec::new(), appended: None })
+    Ok(VtpDocument { header: HeaderType { bytes, big_endian }, zlib, pieces: Vec::new(), appended: None })
 }
 
 /// An array of numbers at a place that matters; none for others.
 fn declare<'a>(stack: &[String], get: &impl Fn(&str) -> Option<&'a str>) -> Result<Option<Declared>, String> {
     let place = match stack.last().map(String::as_str) {
-        Some("Points") => Place::Points,
-        Some("Lines") => Place::Lines,
-        Some("PointData") => Place::PointData,
-        Some("CellData") => Place::CellData,
+        Some("Points") => VtpSection::Points,
+        Some("Lines") => VtpSection::Lines,
+        Some("PointData") => VtpSection::PointData,
+        Some("CellData") => VtpSection::CellData,
         _ => return Ok(None),
     };
     let Some(number) = get("type").and_then(Number::from_vtk) else {
@@ -396,7 +396,7 @@ fn declare<'a>(stack: &[String], get: &impl Fn(&str) -> Option<&'a str>) -> Resu
     Ok(Some(Declared { place, name, number, components, encoding, unit: None }))
 }
 
-fn finish_array(document: &mut Option<Document>, declared: Option<Declared>) {
+fn finish_array(document: &mut Option<VtpDocument>, declared: Option<Declared>) {
     let piece = document.as_mut().and_then(|document| document.pieces.last_mut());
     if let (Some(piece), Some(declared)) = (piece, declared) {
         if piece.arrays.len() < MAX_ARRAYS {

@@ -14,7 +14,7 @@ mod surface;
 const GO_ON: fn(u64, u64) -> ControlFlow<()> = |_, _| ControlFlow::Continue(());
 
 /// A line that depends on its seed alone: no points for some, not-a-number here and there, a long one.
-struct Made {
+struct RandomLine {
     points: Vec<[f64; 3]>,
     time: Vec<f64>,
     zone: Vec<i32>,
@@ -24,7 +24,7 @@ struct Made {
     reason_backward: Reason,
 }
 
-fn made(seed: u64) -> Made {
+fn made(seed: u64) -> RandomLine {
     let mut random = Lcg(seed);
     let n = match seed % 10 {
         3 => 0,
@@ -37,7 +37,7 @@ fn made(seed: u64) -> Made {
         v => v as f64 * 0.37 - 5.0,
     };
     let points: Vec<[f64; 3]> = (0..n).map(|_| [number(), number(), number()]).collect();
-    Made {
+    RandomLine {
         time: (0..n).map(|i| i as f64 * 0.25).collect(),
         zone: (0..n).map(|i| (i / 7) as i32 % 4 + 1).collect(),
         density: points.iter().map(|p| p[0] + 1.0).collect(),
@@ -56,7 +56,7 @@ fn layout(both: bool) -> LineLayout {
 fn spool(dir: &TestDir, seeds: u64, budget_bytes: usize, both: bool) -> LineSpool {
     let options = SpoolOptions { seeds, layout: layout(both), budget_bytes, directory: dir.at().to_path_buf() };
     // A table takes some memory more when it is written.
-    LineSpool::new(options, Box::new(Budget::new(budget_bytes + (1 << 20)))).unwrap()
+    LineSpool::new(options, Box::new(FixedBudget::new(budget_bytes + (1 << 20)))).unwrap()
 }
 
 fn add(spool: &mut LineSpool, seed: u64) -> Result<(), OutputError> {
@@ -306,7 +306,7 @@ fn arrays_in_memory_are_the_lines_and_write_the_same_file() {
     }
     let options =
         SpoolOptions { seeds: 30, layout: arrays.layout(), budget_bytes: 1 << 20, directory: dir.at().to_path_buf() };
-    let mut second = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
+    let mut second = LineSpool::new(options, Box::new(FixedBudget::new(1 << 20))).unwrap();
     arrays.add_to(&mut second).unwrap();
     assert_eq!(written(&mut first, &dir.path("a.vtp"), false), written(&mut second, &dir.path("b.vtp"), false));
 }
@@ -480,7 +480,7 @@ fn millions_of_seeds_fit_a_small_budget() {
     assert_eq!(spool.entry(9_999_999).unwrap().unwrap().points, made(9_999_999).points.len() as u64);
     let refused =
         SpoolOptions { seeds: 1, layout: layout(true), budget_bytes: 10_000, directory: dir.at().to_path_buf() };
-    let refused = LineSpool::new(refused, Box::new(Budget::new(1 << 30)));
+    let refused = LineSpool::new(refused, Box::new(FixedBudget::new(1 << 30)));
     assert!(matches!(refused, Err(OutputError::Memory { needs }) if needs > 10_000));
 }
 
@@ -507,7 +507,7 @@ fn nothing_is_a_result_too() {
     for seeds in [0, 3] {
         let options =
             SpoolOptions { seeds, layout: layout(true), budget_bytes: 1 << 20, directory: dir.at().to_path_buf() };
-        let mut spool = LineSpool::new(options, Box::new(Budget::new(1 << 20))).unwrap();
+        let mut spool = LineSpool::new(options, Box::new(FixedBudget::new(1 << 20))).unwrap();
         for name in ["a.npz", "a.vtp", "a.csv"] {
             written(&mut spool, &dir.path(name), true);
         }

@@ -9,7 +9,7 @@ fn through(dir: &TestDir, budget_bytes: usize, trail: f64, order: impl Iterator<
     let moments = Moments::Through { times: TIMES.into(), trail };
     let layout = LineLayout { fields: vec![FieldSpec::vector("velocity", "m/s")], both: false, moments };
     let options = SpoolOptions { seeds: SEEDS, layout, budget_bytes, directory: dir.at().to_path_buf() };
-    let mut spool = LineSpool::new(options, Box::new(Budget::new(1 << 30))).unwrap();
+    let mut spool = LineSpool::new(options, Box::new(FixedBudget::new(1 << 30))).unwrap();
     for seed in order {
         let n = points_of(seed);
         let time: Vec<f64> = (0..n).map(|i| 0.25 * i as f64).collect();
@@ -71,7 +71,7 @@ fn a_line_at_each_time_goes_to_its_file() {
     let moments = Moments::At { times: [1.0, 0.5].into(), steps: Some([3, 2].into()), unit: "s".into() };
     let layout = LineLayout { fields: vec![], both: false, moments };
     let options = SpoolOptions { seeds: 6, layout, budget_bytes: 1 << 20, directory: dir.at().to_path_buf() };
-    let mut spool = LineSpool::new(options, Box::new(Budget::new(1 << 30))).unwrap();
+    let mut spool = LineSpool::new(options, Box::new(FixedBudget::new(1 << 30))).unwrap();
     for line in 0..6u64 {
         let points = vec![[line as f64, 0.0, 0.0]; 2 + line as usize];
         let (time, zone) = (vec![0.0; points.len()], vec![1; points.len()]);

@@ -23,7 +23,7 @@ fn surface(path: &Path, partial: bool) -> Result<SurfaceStats, OutputError> {
         positions: FieldType::F32,
     };
     let mut writer =
-        SurfaceWriter::new(OutputFile::create(path)?, layout, provenance(), Box::new(Budget::new(1 << 20)))?;
+        SurfaceWriter::new(OutputFile::create(path)?, layout, provenance(), Box::new(FixedBudget::new(1 << 20)))?;
     for patch in &patches {
         for j in 0..if patch.ni == 0 { 0 } else { patch.nj } {
             if partial && patch.zone == 4 && j == 1 {
@@ -75,7 +75,7 @@ fn surfaces_refuse_wrong_rows() {
         let layout =
             SurfaceLayout { patches: vec![Patch { zone: 1, ni: 2, nj: 2 }], fields: vec![], positions: FieldType::F64 };
         let output = OutputFile::create(&dir.path("a.vtp")).unwrap();
-        SurfaceWriter::new(output, layout, provenance(), Box::new(Budget::new(1 << 20))).unwrap()
+        SurfaceWriter::new(output, layout, provenance(), Box::new(FixedBudget::new(1 << 20))).unwrap()
     };
     let row = [[0.0; 3], [1.0, 0.0, 0.0]];
     let mut writer = make();

@@ -4,28 +4,12 @@
 //! the comparison says that it was left out. So it is where no file system can be mounted.
 
 use output::{
-    Budget, FieldSpec, FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter, OutputError,
-    OutputFile, Provenance,
+    FieldSpec, FieldType, FieldValues, FixedBudget, MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter,
+    OutputError, OutputFile, Provenance,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// A folder of one test, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("farfield-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _gone = std::fs::remove_dir_all(&self.0);
-    }
-}
+use testing::TestDir;
 
 /// The unit ball's surface as `n` rings of `n` points about a place, ring by ring.
 fn ball(path: &Path, n: usize, middle: [f64; 3], zones: i32) -> Result<MeshStats, OutputError> {
@@ -43,7 +27,7 @@ fn ball(path: &Path, n: usize, middle: [f64; 3], zones: i32) -> Result<MeshStats
         ..Default::default()
     };
     let output = OutputFile::create_mesh(path)?;
-    let mut writer = MeshWriter::new(output, layout, provenance, Box::new(Budget::new(1 << 20)))?;
+    let mut writer = MeshWriter::new(output, layout, provenance, Box::new(FixedBudget::new(1 << 20)))?;
     for ring in 0..n {
         let first = writer.points();
         let theta = std::f64::consts::PI * (ring as f64 + 0.5) / n as f64;
@@ -86,21 +70,21 @@ fn vtk_reads_the_same_mesh() {
         eprintln!("left out: there is no VTK; `make bench-setup` makes an environment of it");
         return;
     };
-    let folder = Folder::new("mesh-vtk");
+    let folder = TestDir::new("mesh-vtk");
     let n = 64;
     for name in ["a.vtp", "a.ply", "a.glb", "a.npz"] {
-        ball(&folder.0.join(name), n, [1000.0, -20.0, 0.5], 3).unwrap();
+        ball(&folder.path(name), n, [1000.0, -20.0, 0.5], 3).unwrap();
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mesh/read_by_vtk.py");
-    let done = Command::new(python).arg(script).arg(&folder.0).arg(n.to_string()).output().unwrap();
+    let done = Command::new(python).arg(script).arg(folder.at()).arg(n.to_string()).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8_lossy(&done.stdout).trim(), "vtp ply glb npz");
 }
 
 #[test]
 fn a_full_disk_is_said_and_leaves_nothing() {
-    let folder = Folder::new("mesh-full");
-    let small = folder.0.join("small");
+    let folder = TestDir::new("mesh-full");
+    let small = folder.path("small");
     std::fs::create_dir(&small).unwrap();
     let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "farfield-test"]).arg(&small).output();
     if !mount.is_ok_and(|done| done.status.success()) {

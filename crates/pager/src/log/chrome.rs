@@ -6,7 +6,7 @@
 //! named `farfield_checksum` that viewers pass over, has the crc32c of all bytes before it.
 
 use super::read::Ended;
-use crate::event::{Event, Pick, Sink};
+use crate::event::{Event, FieldSink, Pick};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read, Write};
@@ -33,16 +33,16 @@ impl<W: Write> Write for Summed<'_, W> {
 }
 
 /// Names of arrays or sources, as JSON has them.
-type Names = HashMap<u64, String>;
+type JsonNames = HashMap<u64, String>;
 
 /// Writes fields as the rest of a JSON object. By way of a map of values an event took 1.6 us, so it takes 0.6.
 struct Fields<'a> {
     to: &'a mut Vec<u8>,
     /// Those of arrays and of sources, where numbers of these are to have names beside them.
-    names: Option<[&'a Names; 2]>,
+    names: Option<[&'a JsonNames; 2]>,
 }
 
-impl Sink for Fields<'_> {
+impl FieldSink for Fields<'_> {
     fn number(&mut self, name: &'static str, value: u64) {
         let known = self.names.and_then(|[arrays, sources]| match name {
             "array" => arrays.get(&value),
@@ -82,7 +82,7 @@ impl Pick for Args {
 }
 
 /// Where and how long an event is drawn.
-enum Shape {
+enum DrawnEvent {
     Instant,
     /// On its thread, until now.
     Span(f64),
@@ -94,20 +94,20 @@ enum Shape {
     Hidden,
 }
 
-fn shape(event: &Event) -> Shape {
+fn shape(event: &Event) -> DrawnEvent {
     match *event {
-        Event::ReadStart { read, .. } => Shape::Begin("read", read),
-        Event::ReadEnd { read, .. } => Shape::End("read", read),
-        Event::FrameStart { frame } => Shape::Begin("picture", frame),
-        Event::FrameEnd { frame } => Shape::End("picture", frame),
-        Event::Task { task, took_us, .. } => Shape::Whole("task", task, took_us as f64),
-        Event::Decode { took_ns, .. } | Event::Derive { took_ns, .. } => Shape::Span(took_ns as f64 * 1e-3),
+        Event::ReadStart { read, .. } => DrawnEvent::Begin("read", read),
+        Event::ReadEnd { read, .. } => DrawnEvent::End("read", read),
+        Event::FrameStart { frame } => DrawnEvent::Begin("picture", frame),
+        Event::FrameEnd { frame } => DrawnEvent::End("picture", frame),
+        Event::Task { task, took_us, .. } => DrawnEvent::Whole("task", task, took_us as f64),
+        Event::Decode { took_ns, .. } | Event::Derive { took_ns, .. } => DrawnEvent::Span(took_ns as f64 * 1e-3),
         Event::Compute { took_us, .. } | Event::Wait { took_us } | Event::Span { took_us, .. } => {
-            Shape::Span(took_us as f64)
+            DrawnEvent::Span(took_us as f64)
         }
-        Event::Publish { used, .. } => Shape::Counter(used),
-        Event::Array { .. } | Event::Source { .. } | Event::Thread { .. } | Event::Note { .. } => Shape::Hidden,
-        _ => Shape::Instant,
+        Event::Publish { used, .. } => DrawnEvent::Counter(used),
+        Event::Array { .. } | Event::Source { .. } | Event::Thread { .. } | Event::Note { .. } => DrawnEvent::Hidden,
+        _ => DrawnEvent::Instant,
     }
 }
 
@@ -125,7 +125,7 @@ pub fn write_chrome<E>(
     watch: &mut dyn FnMut(u64) -> bool,
     wrong: impl Fn(io::Error) -> E,
 ) -> Result<Ended, E> {
-    let (mut arrays, mut sources, mut args) = (Names::new(), Names::new(), Vec::new());
+    let (mut arrays, mut sources, mut args) = (JsonNames::new(), JsonNames::new(), Vec::new());
     let (mut failed, mut told, mut last_us) = (None, 0, 0);
     let to = &mut Summed { to, crc: 0 };
     to.write_all(b"[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"farfield\"}}")
@@ -168,8 +168,8 @@ fn write_event(
     at_us: u64,
     thread: u32,
     event: &Event,
-    arrays: &Names,
-    sources: &Names,
+    arrays: &JsonNames,
+    sources: &JsonNames,
     args: &mut Vec<u8>,
 ) -> io::Result<()> {
     args.clear();
@@ -184,7 +184,7 @@ fn write_event(
         other => format!("\"{}\"", other.kind()),
     };
     match shape(event) {
-        Shape::Hidden => {
+        DrawnEvent::Hidden => {
             // Perfetto knows rows of metadata by their names, and passes over those that it does not know.
             write!(to, ",\n{{\"name\":{name},\"ph\":\"M\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\"args\":{args}}}")?;
             if let Event::Thread { name } = event {
@@ -196,33 +196,33 @@ fn write_event(
             }
             Ok(())
         }
-        Shape::Instant => write!(
+        DrawnEvent::Instant => write!(
             to,
             ",\n{{\"name\":{name},\"ph\":\"i\",\"s\":\"t\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\"args\":{args}}}"
         ),
-        Shape::Span(us) => write!(
+        DrawnEvent::Span(us) => write!(
             to,
             ",\n{{\"name\":{name},\"ph\":\"X\",\"ts\":{:.3},\"dur\":{us:.3},\"pid\":1,\"tid\":{thread},\"args\":{args}}}",
             (at_us as f64 - us).max(0.0)
         ),
-        Shape::Begin(cat, id) => write!(
+        DrawnEvent::Begin(cat, id) => write!(
             to,
             ",\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"b\",\"id\":\"{id}\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\
              \"args\":{args}}}"
         ),
-        Shape::End(cat, id) => write!(
+        DrawnEvent::End(cat, id) => write!(
             to,
             ",\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"e\",\"id\":\"{id}\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\
              \"args\":{args}}}"
         ),
-        Shape::Whole(cat, id, us) => write!(
+        DrawnEvent::Whole(cat, id, us) => write!(
             to,
             ",\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"b\",\"id\":\"{id}\",\"ts\":{:.3},\"pid\":1,\"tid\":{thread},\
              \"args\":{args}}},\n{{\"name\":\"{cat}\",\"cat\":\"{cat}\",\"ph\":\"e\",\"id\":\"{id}\",\"ts\":{at_us},\"pid\":1,\
              \"tid\":{thread}}}",
             (at_us as f64 - us).max(0.0)
         ),
-        Shape::Counter(bytes) => write!(
+        DrawnEvent::Counter(bytes) => write!(
             to,
             ",\n{{\"name\":{name},\"ph\":\"i\",\"s\":\"t\",\"ts\":{at_us},\"pid\":1,\"tid\":{thread},\"args\":{args}}},\n\
              {{\"name\":\"memory\",\"ph\":\"C\",\"ts\":{at_us},\"pid\":1,\"tid\":0,\"args\":{{\"bytes\":{bytes}}}}}"

@@ -38,13 +38,13 @@ pub struct EventReader {
 }
 
 /// The bytes of a file up to where it ended when it was opened.
-struct Bytes<'a> {
+struct LogBytes<'a> {
     file: &'a File,
     at: u64,
     end: u64,
 }
 
-impl Read for Bytes<'_> {
+impl Read for LogBytes<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(to.len());
         let got = self.file.read_at(&mut to[..most], self.at)?;
@@ -113,7 +113,7 @@ impl EventReader {
     /// # Errors
     /// When the file cannot be read. Where it is cut off or damaged it ends, and the answer says so.
     pub fn each(&self, tell: &mut Tell<'_>) -> io::Result<Ended> {
-        let from = |at| BufReader::with_capacity(1 << 20, Bytes { file: &self.file, at, end: self.size });
+        let from = |at| BufReader::with_capacity(1 << 20, LogBytes { file: &self.file, at, end: self.size });
         match &self.form {
             Form::Log(begin, named) => self.each_of_log(from(*begin), *begin, named.as_ref(), tell),
             Form::Chrome => chrome::read(from(0), tell),

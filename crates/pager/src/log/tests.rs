@@ -11,9 +11,9 @@ fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("farfield-log-{}-{name}", std::process::id()))
 }
 
-type Told = Vec<(u64, u32, Event)>;
+type EventText = Vec<(u64, u32, Event)>;
 
-fn read(path: &std::path::Path) -> (Told, Ended) {
+fn read(path: &std::path::Path) -> (EventText, Ended) {
     let mut told = Vec::new();
     let ended = EventReader::open(path).unwrap().each(&mut |at, thread, event, _| {
         told.push((at, thread, event.clone()));

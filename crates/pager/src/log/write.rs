@@ -1,7 +1,7 @@
 //! Writing a log.
 
 use super::{kinds, put_varint, zigzag, BLOCK, BLOCK_BYTES, BLOCK_HEAD, END, MAGIC, VERSION};
-use crate::event::{Event, Observer, Sink};
+use crate::event::{Event, FieldSink, Observer};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// that no event has followed.
 const PATIENCE_US: u64 = 500_000;
 
-struct Inside {
+struct LogBlock {
     /// Locked until the log is let go of: whoever else writes there is told.
     file: Option<File>,
     /// Nothing is written any more.
@@ -32,12 +32,12 @@ struct Inside {
 /// Writes events to a file, in blocks: see the [module](super). No more than a block is kept in memory. The file is locked until
 /// [`EventLog::let_go`], or until this is dropped.
 pub struct EventLog {
-    inside: Mutex<Inside>,
+    inside: Mutex<LogBlock>,
 }
 
-struct Bytes<'a>(&'a mut Vec<u8>);
+struct BytesWritten<'a>(&'a mut Vec<u8>);
 
-impl Sink for Bytes<'_> {
+impl FieldSink for BytesWritten<'_> {
     #[inline]
     fn number(&mut self, _: &'static str, value: u64) {
         put_varint(self.0, value);
@@ -106,7 +106,7 @@ impl EventLog {
         file.write_all(&head)?;
         let mut block = Vec::with_capacity(BLOCK_BYTES + 1024);
         block.resize(BLOCK_HEAD, 0);
-        let inside = Inside {
+        let inside = LogBlock {
             file: Some(file),
             ended: false,
             block,
@@ -119,7 +119,7 @@ impl EventLog {
         Ok(Self { inside: Mutex::new(inside) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside> {
+    fn lock(&self) -> MutexGuard<'_, LogBlock> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -202,7 +202,7 @@ impl Observer for EventLog {
     }
 }
 
-impl Inside {
+impl LogBlock {
     fn name_thread(&mut self, at_us: u64, thread: u32) {
         let place = thread as usize;
         if self.named.len() <= place {
@@ -229,7 +229,7 @@ impl Inside {
         self.block.push(event.code());
         put_varint(&mut self.block, u64::from(thread));
         put_varint(&mut self.block, zigzag(at_us.wrapping_sub(self.last_us) as i64));
-        event.put(&mut Bytes(&mut self.block));
+        event.put(&mut BytesWritten(&mut self.block));
         self.events += 1;
         self.last_us = at_us;
         if self.block.len() >= BLOCK_BYTES || at_us.saturating_sub(self.first_us) >= PATIENCE_US {

@@ -1,6 +1,6 @@
 //! Names of pages that went, in the order in which they went.
 
-use super::links::{grown, reach, Links, Queue};
+use super::links::{grown, reach, LinkedQueue, Links};
 use crate::id::{ArrayId, PageId};
 use crate::table::hash;
 
@@ -12,7 +12,7 @@ const NOBODY: PageId = PageId::new(ArrayId(0), 0, 0);
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
     links: Links,
-    order: Queue,
+    order: LinkedQueue,
     /// 1. By place: the page. Of places in `order` only, no two the same.
     pages: Vec<PageId>,
     /// 2. By place: the next place whose page falls into the same chain; of a place that is not in `order`, the next such place.

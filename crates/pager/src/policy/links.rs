@@ -35,19 +35,19 @@ struct Link {
 
 /// One queue, in order of arrival.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct LinkedQueue {
     newest: u32,
     oldest: u32,
     len: usize,
 }
 
-impl Default for Queue {
+impl Default for LinkedQueue {
     fn default() -> Self {
         Self { newest: NONE, oldest: NONE, len: 0 }
     }
 }
 
-impl Queue {
+impl LinkedQueue {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -84,7 +84,7 @@ impl Links {
     }
 
     /// Puts `i`, which is in none, into `queue` as its newest.
-    pub(super) fn push(&mut self, queue: &mut Queue, i: u32) {
+    pub(super) fn push(&mut self, queue: &mut LinkedQueue, i: u32) {
         reach(&mut self.0, i, Link { newer: OUT, older: OUT });
         self.0[i as usize] = Link { newer: NONE, older: queue.newest };
         match self.0.get_mut(queue.newest as usize) {
@@ -96,7 +96,7 @@ impl Links {
     }
 
     /// Takes `i` out of `queue`.
-    pub(super) fn remove(&mut self, queue: &mut Queue, i: u32) {
+    pub(super) fn remove(&mut self, queue: &mut LinkedQueue, i: u32) {
         if !self.contains(i) {
             return;
         }
@@ -113,7 +113,7 @@ impl Links {
     }
 
     /// Puts `i` in front of its own queue.
-    pub(super) fn renew(&mut self, queue: &mut Queue, i: u32) {
+    pub(super) fn renew(&mut self, queue: &mut LinkedQueue, i: u32) {
         self.remove(queue, i);
         self.push(queue, i);
     }
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn queues_keep_their_order() {
-        let (mut links, mut a, mut b) = (Links::default(), Queue::default(), Queue::default());
-        let order = |links: &Links, q: &Queue| {
+        let (mut links, mut a, mut b) = (Links::default(), LinkedQueue::default(), LinkedQueue::default());
+        let order = |links: &Links, q: &LinkedQueue| {
             let mut all = Vec::new();
             let mut at = q.oldest();
             while let Some(i) = at {

@@ -17,7 +17,7 @@
 //! A victim costs a look, and one more for each bit that was seen and each count taken down, which uses have paid for.
 
 use super::ghosts::Ghosts;
-use super::links::{grown, reach, Links, Queue};
+use super::links::{grown, reach, LinkedQueue, Links};
 use super::uses::{idle, settling, used_again, Sweep, LOOKED_AT};
 use super::{Need, Policy, PolicyKind, Probe};
 use crate::id::{ArrayId, PageId};
@@ -30,7 +30,7 @@ const MOST: u8 = 3;
 const TURNS: usize = 2 + MOST as usize;
 
 #[derive(Copy, Clone, Debug)]
-struct Node {
+struct S3Node {
     page: PageId,
     /// When its page was published, until its bit was looked at.
     born: u64,
@@ -40,17 +40,17 @@ struct Node {
     uses: u8,
 }
 
-const NOBODY: Node = Node { page: PageId::new(ArrayId(0), 0, 0), born: LOOKED_AT, main: false, uses: 0 };
+const NOBODY: S3Node = S3Node { page: PageId::new(ArrayId(0), 0, 0), born: LOOKED_AT, main: false, uses: 0 };
 
 /// The three queues.
 #[derive(Debug, Default)]
 pub struct S3Fifo {
     links: Links,
-    small: Queue,
-    main: Queue,
+    small: LinkedQueue,
+    main: LinkedQueue,
     /// 1. No page in it is resident, and there are at most as many as pages that are.
     ghosts: Ghosts,
-    nodes: Vec<Node>,
+    nodes: Vec<S3Node>,
     sweep: Sweep,
 }
 
@@ -84,44 +84,44 @@ impl S3Fifo {
     }
 
     /// One look at the end of S.
-    fn look_small(&mut self, settling: u64, probe: &mut dyn Probe) -> Look {
-        let Some(frame) = self.small.oldest() else { return Look::Pinned };
+    fn look_small(&mut self, settling: u64, probe: &mut dyn Probe) -> Victim {
+        let Some(frame) = self.small.oldest() else { return Victim::Pinned };
         if used_again(probe, frame, self.nodes[frame as usize].born, settling) {
             probe.forget(frame);
             self.promote(frame);
-            return Look::Kept;
+            return Victim::Kept;
         }
         if probe.take(frame) {
             self.drop(frame, true);
-            return Look::Taken(frame);
+            return Victim::Taken(frame);
         }
         self.links.renew(&mut self.small, frame);
-        Look::Pinned
+        Victim::Pinned
     }
 
     /// One look at the end of M. `last`: uses count no more.
-    fn look_main(&mut self, settling: u64, last: bool, probe: &mut dyn Probe) -> Look {
-        let Some(frame) = self.main.oldest() else { return Look::Pinned };
+    fn look_main(&mut self, settling: u64, last: bool, probe: &mut dyn Probe) -> Victim {
+        let Some(frame) = self.main.oldest() else { return Victim::Pinned };
         let node = &mut self.nodes[frame as usize];
         let look = if !last && used_again(probe, frame, node.born, settling) {
             probe.forget(frame);
             (node.uses, node.born) = ((node.uses + 1).min(MOST), LOOKED_AT);
-            Look::Kept
+            Victim::Kept
         } else if !last && node.uses > 0 {
             node.uses -= 1;
-            Look::Kept
+            Victim::Kept
         } else if probe.take(frame) {
             self.drop(frame, false);
-            return Look::Taken(frame);
+            return Victim::Taken(frame);
         } else {
-            Look::Pinned
+            Victim::Pinned
         };
         self.links.renew(&mut self.main, frame);
         look
     }
 }
 
-enum Look {
+enum Victim {
     Taken(u32),
     Kept,
     Pinned,
@@ -136,7 +136,7 @@ impl Policy for S3Fifo {
         self.drop(frame, false);
         let main = self.ghosts.forget(page);
         reach(&mut self.nodes, frame, NOBODY);
-        self.nodes[frame as usize] = Node { page, born: stamp, main, uses: 0 };
+        self.nodes[frame as usize] = S3Node { page, born: stamp, main, uses: 0 };
         self.links.push(if main { &mut self.main } else { &mut self.small }, frame);
     }
 
@@ -163,16 +163,16 @@ impl Policy for S3Fifo {
             if small > 0 && (self.small.len() * SMALL >= count || !in_main) {
                 small -= 1;
                 match self.look_small(settling, probe) {
-                    Look::Taken(frame) => return Some(frame),
-                    Look::Kept => (main, pinned) = (main + TURNS, 0),
-                    Look::Pinned => {}
+                    Victim::Taken(frame) => return Some(frame),
+                    Victim::Kept => (main, pinned) = (main + TURNS, 0),
+                    Victim::Pinned => {}
                 }
             } else if in_main {
                 main -= 1;
                 match self.look_main(settling, main < self.main.len(), probe) {
-                    Look::Taken(frame) => return Some(frame),
-                    Look::Kept => pinned = 0,
-                    Look::Pinned => pinned += 1,
+                    Victim::Taken(frame) => return Some(frame),
+                    Victim::Kept => pinned = 0,
+                    Victim::Pinned => pinned += 1,
                 }
             } else {
                 return None;
@@ -181,7 +181,7 @@ impl Policy for S3Fifo {
     }
 
     fn bytes_per_frame(&self) -> usize {
-        Links::BYTES + grown(size_of::<Node>()) + Ghosts::BYTES
+        Links::BYTES + grown(size_of::<S3Node>()) + Ghosts::BYTES
     }
 }
 
@@ -248,12 +248,12 @@ mod tests {
                 f.use_page(0);
             }
             for _ in 0..3 {
-                assert!(!matches!(p.look_main(0, false, &mut f), Look::Taken(_)));
+                assert!(!matches!(p.look_main(0, false, &mut f), Victim::Taken(_)));
             }
             uses.push(p.nodes[0].uses);
         }
         assert_eq!(uses, [1, 2, 3, 3, 2, 1, 0]);
-        assert!(matches!(p.look_main(0, false, &mut f), Look::Taken(0)));
+        assert!(matches!(p.look_main(0, false, &mut f), Victim::Taken(0)));
         assert_eq!((p.nodes[1].uses, p.main.len()), (0, 2));
     }
 
@@ -267,7 +267,7 @@ mod tests {
             assert!(p.ghosts.len() <= 4500);
         }
         assert_eq!(p.ghosts.len(), 4500);
-        let held = p.links.held_bytes() + p.nodes.capacity() * size_of::<Node>() + p.ghosts.held_bytes();
+        let held = p.links.held_bytes() + p.nodes.capacity() * size_of::<S3Node>() + p.ghosts.held_bytes();
         assert!(held <= 5120 * p.bytes_per_frame(), "{held}");
         for left in (0..5000).rev() {
             victim(&mut p, &mut f);

@@ -11,7 +11,7 @@
 //! which would be read again and again: the hand passes over pages that were published within [`Probe::settling`], as over pinned
 //! ones, unless nothing else is to be had. A victim costs a look, and one more for each bit cleared, which a use has paid for.
 
-use super::links::{grown, reach, Links, Queue};
+use super::links::{grown, reach, LinkedQueue, Links};
 use super::uses::{idle, settling, used_again, Sweep, LOOKED_AT};
 use super::{Need, Policy, PolicyKind, Probe};
 use crate::id::PageId;
@@ -20,7 +20,7 @@ use crate::id::PageId;
 #[derive(Debug, Default)]
 pub struct Sieve {
     links: Links,
-    queue: Queue,
+    queue: LinkedQueue,
     /// By frame: when its page was published, until the hand has cleared its bit.
     born: Vec<u64>,
     /// 1. The frame that is looked at next, which is in `queue`; `None`: the oldest.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 
 /// A policy on vectors, the oldest first: what to compare with.
-trait Plain {
+trait ModelPolicy {
     fn add(&mut self, f: u32, page: u64, now: u64);
     fn remove(&mut self, f: u32);
     fn victim(&mut self, probe: &mut Frames) -> Option<u32>;
@@ -38,7 +38,7 @@ struct PlainSieve {
     hand: usize,
 }
 
-impl Plain for PlainSieve {
+impl ModelPolicy for PlainSieve {
     fn add(&mut self, f: u32, page: u64, now: u64) {
         // Behind the last there is nothing to look at: the hand is at the oldest then.
         if self.hand == self.queue.len() {
@@ -94,7 +94,7 @@ impl PlainS3 {
     }
 }
 
-impl Plain for PlainS3 {
+impl ModelPolicy for PlainS3 {
     fn add(&mut self, f: u32, page: u64, now: u64) {
         let one = One { f, page, born: now, uses: 0 };
         let known = self.ghosts.contains(&page);
@@ -193,7 +193,7 @@ impl Plain2Q {
     }
 }
 
-impl Plain for Plain2Q {
+impl ModelPolicy for Plain2Q {
     fn add(&mut self, f: u32, page: u64, now: u64) {
         if self.out.contains(&page) {
             self.out.retain(|o| *o != page);
@@ -267,7 +267,7 @@ fn ops() -> impl Strategy<Value = (u32, u64, Vec<Op>)> {
 /// Lets both see the same, and compares what they take.
 fn compare(
     kind: PolicyKind,
-    plain: &mut dyn Plain,
+    plain: &mut dyn ModelPolicy,
     frames: u32,
     settling: u64,
     ops: &[Op],

@@ -16,7 +16,7 @@
 //!   it useless.
 
 use super::ghosts::Ghosts;
-use super::links::{grown, reach, Links, Queue};
+use super::links::{grown, reach, LinkedQueue, Links};
 use super::lru::Lru;
 use super::uses::{idle, Sweep, LOOKED_AT};
 use super::{Need, Policy, PolicyKind, Probe};
@@ -32,7 +32,7 @@ const OUT: usize = 2;
 pub struct TwoQueue {
     /// 1. A frame is in `arrived` (if `links` has it) or in `often`, or its page is gone.
     links: Links,
-    arrived: Queue,
+    arrived: LinkedQueue,
     often: Lru,
     /// 2. No page in it is resident, and there are at most as many as pages that are.
     ghosts: Ghosts,

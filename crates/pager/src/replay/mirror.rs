@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Where a page is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum PageState {
     Queued { demand: bool },
     Loading { demand: bool, frame: u32 },
     Resident { frame: u32 },
@@ -32,7 +32,7 @@ enum Used {
 }
 
 #[derive(Default)]
-struct Frame {
+struct MirrorFrame {
     page: Option<PageId>,
     bytes: u64,
     resident: bool,
@@ -43,10 +43,10 @@ struct Frame {
 }
 
 #[derive(Default)]
-struct Pool {
-    places: HashMap<PageId, Place, PageHash>,
+struct MirrorPool {
+    places: HashMap<PageId, PageState, PageHash>,
     holds: HashMap<PageId, u32, PageHash>,
-    frames: Vec<Frame>,
+    frames: Vec<MirrorFrame>,
     free: Vec<u32>,
     bytes: u64,
     tick: u64,
@@ -54,7 +54,7 @@ struct Pool {
     settling: u64,
 }
 
-impl Pool {
+impl MirrorPool {
     fn offered(&self, frame: u32, page: PageId) -> bool {
         let f = &self.frames[frame as usize];
         f.used == Used::Offered && f.resident && f.page == Some(page)
@@ -78,9 +78,9 @@ impl Pool {
     }
 }
 
-struct Hand<'a>(RefCell<&'a mut Pool>);
+struct MirrorProbe<'a>(RefCell<&'a mut MirrorPool>);
 
-impl Probe for Hand<'_> {
+impl Probe for MirrorProbe<'_> {
     fn referenced(&self, frame: u32) -> bool {
         self.0.borrow().frames[frame as usize].used == Used::Yes
     }
@@ -107,7 +107,7 @@ impl Probe for Hand<'_> {
 /// See the module.
 pub struct Mirror {
     policy: Box<dyn Policy>,
-    pool: Pool,
+    pool: MirrorPool,
     /// Frames that each worker has pinned.
     pinned: HashMap<u32, Vec<u32>>,
     offered: [VecDeque<(u32, PageId)>; 2],
@@ -120,7 +120,7 @@ impl Mirror {
     pub fn new(policy: PolicyKind, readers: usize) -> Self {
         Self {
             policy: policy.build(),
-            pool: Pool { lately: u64::MAX, tick: 1, settling: settling(readers), ..Pool::default() },
+            pool: MirrorPool { lately: u64::MAX, tick: 1, settling: settling(readers), ..MirrorPool::default() },
             pinned: HashMap::new(),
             offered: Default::default(),
             seen: HashSet::default(),
@@ -143,7 +143,7 @@ impl Mirror {
             Event::Input { page, priority } => self.wanted(*page, *priority == Priority::Demand, false),
             Event::Use { page } => {
                 self.counts.uses += 1;
-                if let Some(Place::Resident { frame }) = self.pool.places.get(page) {
+                if let Some(PageState::Resident { frame }) = self.pool.places.get(page) {
                     self.note_use(*frame);
                 }
             }
@@ -175,23 +175,23 @@ impl Mirror {
                 }
             }
             Event::Freed { page } => {
-                if let Some(Place::Loading { demand, frame }) = self.pool.places.get(page).copied() {
+                if let Some(PageState::Loading { demand, frame }) = self.pool.places.get(page).copied() {
                     self.pool.free_frame(frame);
-                    self.pool.places.insert(*page, Place::Queued { demand });
+                    self.pool.places.insert(*page, PageState::Queued { demand });
                 }
             }
             Event::Dropped { page } => self.settled(*page, None),
-            Event::Failed { page, .. } => self.settled(*page, Some(Place::Failed)),
+            Event::Failed { page, .. } => self.settled(*page, Some(PageState::Failed)),
             Event::Publish { page, .. } => self.publish(*page),
             Event::GiveBack { page } => {
-                if let Some(Place::Resident { frame }) = self.pool.places.get(page).copied() {
+                if let Some(PageState::Resident { frame }) = self.pool.places.get(page).copied() {
                     if self.pool.take(frame) {
                         self.policy.removed(frame);
                     }
                 }
             }
             Event::Offer { page, again } => {
-                if let Some(Place::Resident { frame }) = self.pool.places.get(page).copied() {
+                if let Some(PageState::Resident { frame }) = self.pool.places.get(page).copied() {
                     self.pool.frames[frame as usize].used = Used::Offered;
                     self.offered[(*again as usize).min(1)].push_back((frame, *page));
                 }
@@ -206,10 +206,10 @@ impl Mirror {
         }
     }
 
-    fn settled(&mut self, page: PageId, place: Option<Place>) {
+    fn settled(&mut self, page: PageId, place: Option<PageState>) {
         match (self.pool.places.get(&page), place) {
             // Dropped after it came: it stays.
-            (Some(Place::Resident { .. }), _) => {}
+            (Some(PageState::Resident { .. }), _) => {}
             (_, Some(place)) => drop(self.pool.places.insert(page, place)),
             (_, None) => drop(self.pool.places.remove(&page)),
         }
@@ -223,38 +223,38 @@ impl Mirror {
 
     fn wanted(&mut self, page: PageId, demand: bool, asked: bool) {
         match self.pool.places.get(&page).copied() {
-            Some(Place::Resident { frame }) => {
+            Some(PageState::Resident { frame }) => {
                 if demand && asked {
                     self.note_use(frame);
                 }
             }
-            Some(Place::Queued { demand: false }) if demand => {
+            Some(PageState::Queued { demand: false }) if demand => {
                 self.counts.faults += 1;
-                self.pool.places.insert(page, Place::Queued { demand });
+                self.pool.places.insert(page, PageState::Queued { demand });
             }
-            Some(Place::Loading { frame, .. }) if demand => {
-                self.pool.places.insert(page, Place::Loading { demand, frame });
+            Some(PageState::Loading { frame, .. }) if demand => {
+                self.pool.places.insert(page, PageState::Loading { demand, frame });
             }
             Some(_) => {}
             None => {
                 self.counts.faults += u64::from(demand);
-                self.pool.places.insert(page, Place::Queued { demand });
+                self.pool.places.insert(page, PageState::Queued { demand });
             }
         }
     }
 
     fn pin(&mut self, page: PageId, worker: u32) {
         let frame = match self.pool.places.get(&page).copied() {
-            Some(Place::Resident { frame }) => frame,
+            Some(PageState::Resident { frame }) => frame,
             // The run had it; here it has gone, and would have been read again.
-            Some(Place::Queued { .. }) | None => {
+            Some(PageState::Queued { .. }) | None => {
                 self.counts.faults += 1;
                 let Some(bytes) = self.pool.frames.iter().map(|f| f.bytes).max() else { return };
                 let room = self.pool.bytes;
                 self.reserve(page, bytes, room, Need::Demand);
                 self.publish(page);
                 match self.pool.places.get(&page).copied() {
-                    Some(Place::Resident { frame }) => frame,
+                    Some(PageState::Resident { frame }) => frame,
                     _ => return,
                 }
             }
@@ -280,29 +280,29 @@ impl Mirror {
     fn reserve(&mut self, page: PageId, bytes: u64, frames: u64, need: Need) {
         let demand = match self.pool.places.get(&page) {
             // It went in the run and not here.
-            Some(Place::Resident { .. } | Place::Loading { .. }) => return,
-            Some(Place::Queued { demand }) => *demand,
+            Some(PageState::Resident { .. } | PageState::Loading { .. }) => return,
+            Some(PageState::Queued { demand }) => *demand,
             _ => need == Need::Demand,
         };
         self.shrink(frames.saturating_sub(bytes), need);
         let frame = self.pool.free.pop().unwrap_or_else(|| {
-            self.pool.frames.push(Frame::default());
+            self.pool.frames.push(MirrorFrame::default());
             self.pool.frames.len() as u32 - 1
         });
-        self.pool.frames[frame as usize] = Frame { page: Some(page), bytes, ..Frame::default() };
+        self.pool.frames[frame as usize] = MirrorFrame { page: Some(page), bytes, ..MirrorFrame::default() };
         self.pool.bytes += bytes;
-        self.pool.places.insert(page, Place::Loading { demand, frame });
+        self.pool.places.insert(page, PageState::Loading { demand, frame });
     }
 
     fn publish(&mut self, page: PageId) {
-        let Some(Place::Loading { frame, .. }) = self.pool.places.get(&page).copied() else { return };
+        let Some(PageState::Loading { frame, .. }) = self.pool.places.get(&page).copied() else { return };
         self.pool.tick += 1;
         self.note_use(frame);
         let f = &mut self.pool.frames[frame as usize];
         f.resident = true;
         self.counts.again += u64::from(!self.seen.insert(page));
         self.counts.bytes += f.bytes;
-        self.pool.places.insert(page, Place::Resident { frame });
+        self.pool.places.insert(page, PageState::Resident { frame });
         self.policy.inserted(frame, page, self.pool.tick);
     }
 
@@ -326,7 +326,7 @@ impl Mirror {
                 queue.push_back((frame, page));
             }
         }
-        let gone = self.policy.victim(need, &mut Hand(RefCell::new(&mut self.pool))).is_some();
+        let gone = self.policy.victim(need, &mut MirrorProbe(RefCell::new(&mut self.pool))).is_some();
         self.counts.evictions += u64::from(gone);
         gone
     }

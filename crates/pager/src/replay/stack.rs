@@ -36,7 +36,7 @@ impl Choice {
 }
 
 #[derive(Copy, Clone, Default)]
-struct Frame {
+struct StackFrame {
     page: Option<PageId>,
     bytes: u64,
     referenced: bool,
@@ -52,16 +52,16 @@ pub struct Stack {
     policy: Box<dyn Policy>,
     optimal: Optimal,
     room: u64,
-    pool: Pool,
+    pool: StackPool,
     offered: [std::collections::VecDeque<(u32, PageId)>; 2],
     seen: std::collections::HashSet<PageId, PageHash>,
     counts: Replayed,
 }
 
 #[derive(Default)]
-struct Pool {
+struct StackPool {
     resident: HashMap<PageId, u32, PageHash>,
-    frames: Vec<Frame>,
+    frames: Vec<StackFrame>,
     free: Vec<u32>,
     bytes: u64,
     tick: u64,
@@ -72,7 +72,7 @@ struct Pool {
 /// A task comes to what it has asked for before so many times as many pages as there are have been loaded, or was dropped.
 const AWAITED_TURNS: u64 = 4;
 
-impl Pool {
+impl StackPool {
     fn awaited(&self, frame: u32) -> bool {
         let f = &self.frames[frame as usize];
         f.awaited && !self.forced && self.tick - f.stamp <= AWAITED_TURNS * self.resident.len() as u64
@@ -92,9 +92,9 @@ impl Pool {
 }
 
 /// What a policy sees. Nothing is pinned: a page that was just used is a policy's to keep.
-struct Hand<'a>(std::cell::RefCell<&'a mut Pool>);
+struct StackProbe<'a>(std::cell::RefCell<&'a mut StackPool>);
 
-impl Probe for Hand<'_> {
+impl Probe for StackProbe<'_> {
     fn referenced(&self, frame: u32) -> bool {
         self.0.borrow().frames[frame as usize].referenced
     }
@@ -125,7 +125,7 @@ impl Stack {
             policy: kind.build(),
             optimal,
             room,
-            pool: Pool::default(),
+            pool: StackPool::default(),
             offered: Default::default(),
             seen: Default::default(),
             counts: Replayed::default(),
@@ -204,13 +204,13 @@ impl Stack {
         self.counts.again += u64::from(!self.seen.insert(page));
         while self.pool.bytes + bytes > self.room && self.evict() {}
         let frame = self.pool.free.pop().unwrap_or_else(|| {
-            self.pool.frames.push(Frame::default());
+            self.pool.frames.push(StackFrame::default());
             self.pool.frames.len() as u32 - 1
         });
         self.pool.tick += 1;
         let stamp = self.pool.tick;
         self.pool.frames[frame as usize] =
-            Frame { page: Some(page), bytes, referenced: true, stamp, ..Frame::default() };
+            StackFrame { page: Some(page), bytes, referenced: true, stamp, ..StackFrame::default() };
         self.pool.bytes += bytes;
         self.pool.resident.insert(page, frame);
         if self.choice != Choice::Optimal {
@@ -229,11 +229,11 @@ impl Stack {
     }
 
     fn evict_chosen(&mut self) -> bool {
-        if self.policy.victim(Need::Demand, &mut Hand((&mut self.pool).into())).is_some() {
+        if self.policy.victim(Need::Demand, &mut StackProbe((&mut self.pool).into())).is_some() {
             return true;
         }
         self.pool.forced = true;
-        let gone = self.policy.victim(Need::Demand, &mut Hand((&mut self.pool).into())).is_some();
+        let gone = self.policy.victim(Need::Demand, &mut StackProbe((&mut self.pool).into())).is_some();
         self.pool.forced = false;
         gone
     }

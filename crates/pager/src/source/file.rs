@@ -1,6 +1,6 @@
 //! Local files, read through io_uring or, where that cannot be had, by a pool of threads.
 
-use super::folder::{Folder, Names};
+use super::folder::{FileNames, Folder};
 use super::helpers::Helpers;
 use super::threads::Threads;
 use super::uring::Uring;
@@ -138,16 +138,16 @@ const OPEN: usize = 256;
 /// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of where the system does not say: enough for any device seen.
 const ALIGNMENT: u64 = 4096;
 
-struct Open {
+struct OpenFiles {
     /// By file and whether it goes past the page cache, with the time of the last use.
     files: HashMap<(u64, bool), (Arc<File>, u64)>,
     clock: u64,
 }
 
 /// Reads files and keeps a bounded number of them open.
-pub struct Files {
+pub struct FileSet {
     engine: Box<dyn Engine>,
-    open: Mutex<Open>,
+    open: Mutex<OpenFiles>,
     limit: usize,
     serial: AtomicU64,
     direct: AtomicBool,
@@ -157,7 +157,7 @@ pub struct Files {
     helpers: Helpers,
 }
 
-impl Files {
+impl FileSet {
     /// A reader with at most `depth` reads at a time.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Files {
                 Err(_) => Box::new(Threads::new(depth)),
             },
         };
-        let open = Mutex::new(Open { files: HashMap::new(), clock: 0 });
+        let open = Mutex::new(OpenFiles { files: HashMap::new(), clock: 0 });
         Ok(Arc::new(Self {
             engine,
             open,
@@ -193,7 +193,7 @@ impl Files {
     ///
     /// # Errors
     /// When there are more than one source can have.
-    pub fn folder(this: &Arc<Self>, names: Arc<dyn Names>) -> io::Result<Arc<Folder>> {
+    pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
         let serial = this.serial.fetch_add(names.count(), Relaxed);
         Folder::new(this.clone(), serial, names).map(Arc::new)
     }
@@ -282,8 +282,8 @@ impl Files {
     }
 
     /// Reads of a file as its engine takes them: past the page cache where that is wanted and can be had.
-    pub(super) fn ops(&self, at: At<'_>, batch: Vec<Read>, done: &Arc<dyn Completion>) -> Vec<Op> {
-        let At { file, serial, path, base } = at;
+    pub(super) fn ops(&self, at: FileHandle<'_>, batch: Vec<Read>, done: &Arc<dyn Completion>) -> Vec<Op> {
+        let FileHandle { file, serial, path, base } = at;
         // Where direct reads are not to be had, the page cache will do.
         let block = self.direct_block();
         let aligned = |read: &Read| block.is_some_and(|b| aligned(read, b));
@@ -310,7 +310,7 @@ impl Files {
 
 /// An open file of a source.
 #[derive(Copy, Clone)]
-pub(super) struct At<'a> {
+pub(super) struct FileHandle<'a> {
     pub(super) file: &'a Arc<File>,
     pub(super) serial: u64,
     pub(super) path: &'a Path,
@@ -373,7 +373,7 @@ fn cached(file: &File, offset: u64, len: u64) -> bool {
 struct FileSource {
     path: PathBuf,
     serial: u64,
-    files: Arc<Files>,
+    files: Arc<FileSet>,
 }
 
 impl Source for FileSource {
@@ -395,7 +395,7 @@ impl Source for FileSource {
                 return;
             }
         };
-        let at = At { file: &file, serial: self.serial, path: &self.path, base: 0 };
+        let at = FileHandle { file: &file, serial: self.serial, path: &self.path, base: 0 };
         self.files.start(self.files.ops(at, batch, done));
     }
 }

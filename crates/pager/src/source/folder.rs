@@ -5,7 +5,7 @@
 //! Byte `b` of file `n` lies at [`Folder::place`]`(n) + b`. What is not known beforehand, whether a file is there and how long it is,
 //! can be read like bytes: [`Folder::about`] says where its [`About`] lies.
 
-use super::file::{At, Files, Op};
+use super::file::{FileHandle, FileSet, Op};
 use super::threads;
 use super::{Buffer, Completion, Read, Source};
 use crate::error::PageErrorKind;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::sync::Arc;
 
 /// Which files a [`Folder`] has.
-pub trait Names: Send + Sync {
+pub trait FileNames: Send + Sync {
     /// What messages call all of them: the folder, or the first.
     fn describe(&self) -> String;
     /// How many files there may be.
@@ -98,8 +98,8 @@ impl About {
 
 /// See the module.
 pub struct Folder {
-    files: Arc<Files>,
-    names: Arc<dyn Names>,
+    files: Arc<FileSet>,
+    names: Arc<dyn FileNames>,
     /// The number of its first file among all that are open.
     serial: u64,
     /// A file's place is its number shifted by this.
@@ -107,7 +107,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    pub(super) fn new(files: Arc<Files>, serial: u64, names: Arc<dyn Names>) -> io::Result<Self> {
+    pub(super) fn new(files: Arc<FileSet>, serial: u64, names: Arc<dyn FileNames>) -> io::Result<Self> {
         let count = names.count().max(1);
         // Numbers go up to `count`, which is where there is no file any more.
         let bits = u64::BITS - count.leading_zeros();
@@ -134,7 +134,7 @@ impl Folder {
     }
 
     /// The files.
-    pub fn names(&self) -> &Arc<dyn Names> {
+    pub fn names(&self) -> &Arc<dyn FileNames> {
         &self.names
     }
 
@@ -151,12 +151,12 @@ impl Folder {
             return done.complete(read.token, Err(kind));
         }
         let looks = ((last - first) as usize).div_ceil(LOOKS);
-        let shared = Arc::new(Look { read, left: AtomicUsize::new(looks) });
+        let shared = Arc::new(FolderStat { read, left: AtomicUsize::new(looks) });
         for n in 0..looks as u64 {
             let (shared, names, done) = (shared.clone(), self.names.clone(), done.clone());
             let part = first + n * LOOKS as u64..(first + (n + 1) * LOOKS as u64).min(last);
             jobs.push(Box::new(move || {
-                let Look { read, left } = &*shared;
+                let FolderStat { read, left } = &*shared;
                 for number in part {
                     let about = About::of(&names.path(number)).bytes();
                     let skip = (number * size) as i64 - at as i64;
@@ -172,14 +172,14 @@ impl Folder {
 }
 
 /// A read of what is known of files, by several threads.
-struct Look {
+struct FolderStat {
     read: Read,
     /// Parts of it that are not done.
     left: AtomicUsize,
 }
 
 // SAFETY: each thread writes bytes of its own of the buffers, which are the read's until the last of them completes it.
-unsafe impl Sync for Look {}
+unsafe impl Sync for FolderStat {}
 
 /// Puts `bytes` at place `at` of what buffers are together, as far as they reach.
 ///
@@ -254,7 +254,7 @@ impl Source for Folder {
             let (serial, base) = (self.serial.wrapping_add(number), self.place(number));
             if let Some(file) = self.files.opened(serial, false) {
                 let path = self.names.path(number);
-                ops.extend(self.files.ops(At { file: &file, serial, path: &path, base }, reads, done));
+                ops.extend(self.files.ops(FileHandle { file: &file, serial, path: &path, base }, reads, done));
                 continue;
             }
             let (files, names, done) = (self.files.clone(), self.names.clone(), done.clone());
@@ -263,7 +263,7 @@ impl Source for Folder {
                 match files.get(serial, &path, false) {
                     // Read here: this thread may wait, and who sleeps until something arrives need not be told of the read.
                     Ok(file) => {
-                        let ops = files.ops(At { file: &file, serial, path: &path, base }, reads, &done);
+                        let ops = files.ops(FileHandle { file: &file, serial, path: &path, base }, reads, &done);
                         ops.into_iter().for_each(threads::read);
                     }
                     Err(e) => {

@@ -9,25 +9,25 @@ const MOST_THREADS: usize = 16;
 /// As a reader's.
 const STACK_BYTES: usize = 256 << 10;
 
-type Job = Box<dyn FnOnce() + Send>;
+type HelperJob = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
+struct HelperJobs {
+    jobs: VecDeque<HelperJob>,
     threads: Vec<JoinHandle<()>>,
     waiting: usize,
     closed: bool,
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct HelperQueue {
+    queue: Mutex<HelperJobs>,
     bell: Condvar,
 }
 
 /// Threads are started when there are more jobs than threads waiting for one.
 pub(super) struct Helpers {
-    shared: Arc<Shared>,
+    shared: Arc<HelperQueue>,
     most: usize,
 }
 
@@ -37,7 +37,7 @@ impl Helpers {
     }
 
     /// Has jobs done, in their order but several at a time. Where no thread can be had the caller does them.
-    pub(super) fn run(&self, jobs: Vec<Job>) {
+    pub(super) fn run(&self, jobs: Vec<HelperJob>) {
         if jobs.is_empty() {
             return;
         }
@@ -59,7 +59,7 @@ impl Helpers {
     }
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &HelperQueue) {
     loop {
         let mut q = shared.queue.lock().unwrap_or_else(|e| e.into_inner());
         let job = loop {

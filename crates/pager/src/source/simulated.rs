@@ -80,9 +80,9 @@ impl Content {
 }
 
 /// SplitMix64.
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -105,11 +105,11 @@ struct Due {
     transient: bool,
 }
 
-struct Inside {
-    random: Random,
+struct SimulatedState {
+    random: SplitMix64,
     /// Due time, tie-breaker, place in `pending`.
     heap: BinaryHeap<Reverse<(Instant, u64, u32)>>,
-    pending: crate::slab::Slab<Due>,
+    pending: crate::slab::SlotMap<Due>,
     /// When each of the `depth` servers is free again.
     servers: BinaryHeap<Reverse<Instant>>,
     submitted: u64,
@@ -118,16 +118,16 @@ struct Inside {
     closed: bool,
 }
 
-struct Shared {
+struct SimulatedShared {
     content: Content,
     simulation: Simulation,
-    inside: Mutex<Inside>,
+    inside: Mutex<SimulatedState>,
     bell: Condvar,
 }
 
 /// See the module.
 pub struct Simulated {
-    shared: Arc<Shared>,
+    shared: Arc<SimulatedShared>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -154,8 +154,8 @@ impl Simulated {
 
     fn start(content: Content, simulation: Simulation) -> std::io::Result<Self> {
         let now = Instant::now();
-        let inside = Inside {
-            random: Random(simulation.seed),
+        let inside = SimulatedState {
+            random: SplitMix64(simulation.seed),
             heap: BinaryHeap::new(),
             pending: Default::default(),
             servers: (0..simulation.depth).map(|_| Reverse(now)).collect(),
@@ -163,7 +163,8 @@ impl Simulated {
             troubled: HashSet::new(),
             closed: false,
         };
-        let shared = Arc::new(Shared { content, simulation, inside: Mutex::new(inside), bell: Condvar::new() });
+        let shared =
+            Arc::new(SimulatedShared { content, simulation, inside: Mutex::new(inside), bell: Condvar::new() });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("farfield-sim".into()).spawn(move || theirs.run())?;
         Ok(Self { shared, thread: Some(thread) })
@@ -175,12 +176,12 @@ impl Simulated {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inside> {
+impl SimulatedShared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SimulatedState> {
         self.inside.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn latency(&self, random: &mut Random) -> Duration {
+    fn latency(&self, random: &mut SplitMix64) -> Duration {
         let Range { start, end } = self.simulation.latency;
         start + end.saturating_sub(start).mul_f64(random.share())
     }
@@ -189,7 +190,7 @@ impl Shared {
         self.simulation.truncated.unwrap_or(u64::MAX).min(self.content.len())
     }
 
-    fn schedule(&self, inside: &mut Inside, due: Due) {
+    fn schedule(&self, inside: &mut SimulatedState, due: Due) {
         let latency = self.latency(&mut inside.random);
         let now = Instant::now();
         let begin = inside.servers.pop().map_or(now, |Reverse(free)| free.max(now));
@@ -264,7 +265,7 @@ impl Shared {
     }
 }
 
-impl Inside {
+impl SimulatedState {
     /// How long until the next read is due.
     fn wait(&self, now: Instant) -> Option<Duration> {
         self.heap.peek().map(|Reverse((at, ..))| at.saturating_duration_since(now))

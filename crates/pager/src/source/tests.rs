@@ -1,7 +1,7 @@
 //! Every source of this crate under the one suite, and what only files do.
 
 use super::conformance::{bytes, check};
-use super::file::{Backend, Files};
+use super::file::{Backend, FileSet};
 use super::memory::Memory;
 use super::simulated::{Simulated, Simulation};
 use super::{Buffer, Completion, Read, Source};
@@ -12,9 +12,9 @@ use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
 
 /// A file that is removed when the test ends.
-struct Scratch(PathBuf);
+struct TempFile(PathBuf);
 
-impl Scratch {
+impl TempFile {
     fn new(content: &[u8]) -> Self {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let name = format!("farfield-pager-{}-{}", std::process::id(), SERIAL.fetch_add(1, SeqCst));
@@ -24,7 +24,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -120,10 +120,10 @@ fn simulated_takes_its_time() {
     assert!(begin.elapsed() >= Duration::from_millis(15), "{:?}", begin.elapsed());
 }
 
-fn backends() -> Vec<Arc<Files>> {
-    let mut all = vec![Files::new(Backend::Threads, 4).unwrap(), Files::new(Backend::Threads, 1).unwrap()];
+fn backends() -> Vec<Arc<FileSet>> {
+    let mut all = vec![FileSet::new(Backend::Threads, 4).unwrap(), FileSet::new(Backend::Threads, 1).unwrap()];
     for depth in [1, 16] {
-        match Files::new(Backend::Uring, depth) {
+        match FileSet::new(Backend::Uring, depth) {
             Ok(files) => {
                 assert_eq!(files.backend_name(), "io_uring");
                 all.push(files);
@@ -131,9 +131,9 @@ fn backends() -> Vec<Arc<Files>> {
             Err(e) => eprintln!("no io_uring here: {e}"),
         }
     }
-    all.push(Files::new(Backend::Auto, 4).unwrap());
+    all.push(FileSet::new(Backend::Auto, 4).unwrap());
     for backend in [Backend::Auto, Backend::Threads] {
-        let files = Files::new(backend, 4).unwrap();
+        let files = FileSet::new(backend, 4).unwrap();
         files.set_direct(true);
         all.push(files);
     }
@@ -145,8 +145,8 @@ fn files_conform() {
     for files in backends() {
         let made = Mutex::new(Vec::new());
         check(|b| {
-            let scratch = Scratch::new(&b);
-            let source = Files::file(&files, &scratch.0);
+            let scratch = TempFile::new(&b);
+            let source = FileSet::file(&files, &scratch.0);
             made.lock().unwrap().push(scratch);
             source
         });
@@ -154,9 +154,9 @@ fn files_conform() {
 }
 
 /// Files of one folder, and one that is not there.
-struct Few(Vec<PathBuf>);
+struct FolderFiles(Vec<PathBuf>);
 
-impl super::folder::Names for Few {
+impl super::folder::FileNames for FolderFiles {
     fn describe(&self) -> String {
         "few".into()
     }
@@ -173,8 +173,8 @@ fn folders_conform() {
     for files in backends() {
         let made = Mutex::new(Vec::new());
         check(|b| {
-            let scratch = Scratch::new(&b);
-            let source = Files::folder(&files, Arc::new(Few(vec![scratch.0.clone()]))).unwrap();
+            let scratch = TempFile::new(&b);
+            let source = FileSet::folder(&files, Arc::new(FolderFiles(vec![scratch.0.clone()]))).unwrap();
             made.lock().unwrap().push(scratch);
             source
         });
@@ -185,12 +185,12 @@ fn folders_conform() {
 fn a_folder_has_many_files_and_knows_of_each() {
     use super::folder::{About, ABOUT_BYTES};
     for files in backends() {
-        let scratch: Vec<Scratch> = (0..600).map(|n| Scratch::new(&bytes(1000 + n))).collect();
+        let scratch: Vec<TempFile> = (0..600).map(|n| TempFile::new(&bytes(1000 + n))).collect();
         let mut paths: Vec<PathBuf> = scratch.iter().map(|s| s.0.clone()).collect();
         paths.push(std::env::temp_dir().join("farfield-no-such-file"));
         paths.push(std::env::temp_dir());
         paths.push(scratch[0].0.join("below-a-file"));
-        let folder = Files::folder(&files, Arc::new(Few(paths.clone()))).unwrap();
+        let folder = FileSet::folder(&files, Arc::new(FolderFiles(paths.clone()))).unwrap();
         for n in (0..600).rev() {
             let (result, got) = read_one(folder.as_ref(), folder.place(n) + 10, 990 + n as usize);
             assert_eq!(result, Ok(()), "{n}");
@@ -228,8 +228,8 @@ fn direct_reads_end_where_the_file_does() {
     struct Aligned([u8; 16_384]);
     for files in backends() {
         let truth = bytes(20_481);
-        let scratch = Scratch::new(&truth);
-        let source = Files::file(&files, &scratch.0);
+        let scratch = TempFile::new(&truth);
+        let source = FileSet::file(&files, &scratch.0);
         // Inside; then over an end that is not aligned.
         for (offset, result) in
             [(4096, Ok(())), (8192, Err(PageErrorKind::Short { offset: 8192, end: 24_576, have: 20_481 }))]
@@ -250,10 +250,10 @@ fn direct_reads_end_where_the_file_does() {
 #[test]
 fn only_not_found_is_missing() {
     for files in backends() {
-        let gone = Files::file(&files, &std::env::temp_dir().join("farfield-no-such-file"));
+        let gone = FileSet::file(&files, &std::env::temp_dir().join("farfield-no-such-file"));
         assert_eq!(gone.size(), Err(PageErrorKind::Missing));
         assert_eq!(read_one(gone.as_ref(), 0, 1).0, Err(PageErrorKind::Missing));
-        let directory = Files::file(&files, &std::env::temp_dir());
+        let directory = FileSet::file(&files, &std::env::temp_dir());
         assert!(matches!(read_one(directory.as_ref(), 0, 1).0, Err(PageErrorKind::Io(_))));
     }
 }
@@ -273,8 +273,8 @@ fn refused_is_not_broken() {
 #[test]
 fn a_file_that_shrinks_is_short() {
     for files in backends() {
-        let scratch = Scratch::new(&bytes(20_000));
-        let source = Files::file(&files, &scratch.0);
+        let scratch = TempFile::new(&bytes(20_000));
+        let source = FileSet::file(&files, &scratch.0);
         assert_eq!(read_one(source.as_ref(), 10_000, 100).0, Ok(()));
         std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap().set_len(10_050).unwrap();
         let short = PageErrorKind::Short { offset: 10_000, end: 10_100, have: 10_050 };
@@ -285,9 +285,9 @@ fn a_file_that_shrinks_is_short() {
 #[test]
 fn many_files_few_descriptors() {
     let open = || std::fs::read_dir("/proc/self/fd").map_or(0, |d| d.count());
-    for files in [Files::new(Backend::Threads, 4).unwrap(), Files::new(Backend::Auto, 4).unwrap()] {
-        let scratch: Vec<_> = (0..400u32).map(|i| Scratch::new(&i.to_le_bytes())).collect();
-        let sources: Vec<_> = scratch.iter().map(|s| Files::file(&files, &s.0)).collect();
+    for files in [FileSet::new(Backend::Threads, 4).unwrap(), FileSet::new(Backend::Auto, 4).unwrap()] {
+        let scratch: Vec<_> = (0..400u32).map(|i| TempFile::new(&i.to_le_bytes())).collect();
+        let sources: Vec<_> = scratch.iter().map(|s| FileSet::file(&files, &s.0)).collect();
         let before = open();
         for round in 0..2 {
             for (i, s) in sources.iter().enumerate() {
@@ -328,12 +328,12 @@ fn direct_reads_of_small_blocks() {
     #[repr(align(4096))]
     struct Aligned([u8; 4096]);
     let truth = bytes(20_480);
-    let scratch = Scratch::new(&truth);
+    let scratch = TempFile::new(&truth);
     std::fs::File::open(&scratch.0).unwrap().sync_all().unwrap();
     for backend in [Backend::Auto, Backend::Threads] {
-        let files = Files::new(backend, 4).unwrap();
+        let files = FileSet::new(backend, 4).unwrap();
         files.set_direct(true);
-        let source = Files::file(&files, &scratch.0);
+        let source = FileSet::file(&files, &scratch.0);
         // The first opens the file, which says what its blocks are.
         for (offset, len) in [(4096, 4096), (512, 512), (1536, 3072), (19_968, 512), (8192, 4096)] {
             let mut memory = Box::new(Aligned([0; 4096]));
@@ -353,12 +353,12 @@ fn direct_reads_of_small_blocks() {
 fn each_arrival_is_taken_once() {
     const PAGES: usize = 256;
     let truth: Vec<u8> = (0..PAGES * 4096).map(|n| (n / 4096 + n % 251) as u8).collect();
-    let scratch = Scratch::new(&truth);
+    let scratch = TempFile::new(&truth);
     std::fs::File::open(&scratch.0).unwrap().sync_all().unwrap();
     for files in backends() {
         // Past the page cache, so that every read is on its way for a while.
         files.set_direct(true);
-        let source = Files::file(&files, &scratch.0);
+        let source = FileSet::file(&files, &scratch.0);
         for round in 0..8u64 {
             let layout = std::alloc::Layout::from_size_align(PAGES * 4096, 4096).unwrap();
             // SAFETY: the layout has a size.

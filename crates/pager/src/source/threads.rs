@@ -16,7 +16,7 @@ const MOST_THREADS: usize = 64;
 const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Default)]
-struct Queue {
+struct OpList {
     ops: VecDeque<Op>,
     threads: Vec<JoinHandle<()>>,
     waiting: usize,
@@ -24,14 +24,14 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct OpQueue {
+    queue: Mutex<OpList>,
     bell: Condvar,
 }
 
 /// Threads are started when there are more reads than threads waiting for one.
 pub(crate) struct Threads {
-    shared: Arc<Shared>,
+    shared: Arc<OpQueue>,
     most: usize,
     /// Reads that do not wait can be asked for here.
     nowait: AtomicBool,
@@ -114,7 +114,7 @@ impl Threads {
     }
 }
 
-fn run(shared: &Shared) {
+fn run(shared: &OpQueue) {
     loop {
         let mut q = shared.queue.lock().unwrap_or_else(|e| e.into_inner());
         let op = loop {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 pub const TOLD_BYTES: usize = 8;
 
 /// A source in which the eight bytes at a place are the number of that place, little-endian.
-pub struct Told;
+pub struct OffsetSource;
 
-impl Source for Told {
+impl Source for OffsetSource {
     fn describe(&self) -> String {
         "numbers".into()
     }

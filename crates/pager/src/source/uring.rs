@@ -8,8 +8,8 @@
 
 use super::file::{iovecs, Engine, Op};
 use crate::error::PageErrorKind;
-use crate::patient::lock;
-use crate::slab::Slab;
+use crate::slab::SlotMap;
+use crate::spin_lock::lock;
 use io_uring::{opcode, types, IoUring, Probe};
 use std::collections::VecDeque;
 use std::io;
@@ -43,7 +43,7 @@ unsafe impl Send for Kernel {}
 struct Ops {
     /// 1. A read is in here from its submission until its completion was reaped: its file stays open, and its buffers belong
     ///    to the kernel, cancelled or not.
-    kernel: Slab<Kernel>,
+    kernel: SlotMap<Kernel>,
     waiting: VecDeque<Op>,
 }
 

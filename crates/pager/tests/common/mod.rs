@@ -31,7 +31,7 @@ pub fn truth(seed: u64, step: u32, page: u64, i: usize) -> u8 {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MapKind {
     /// Straight into the frame, in this many segments.
     Plain(usize),
     /// Every byte flipped, crc32c behind.
@@ -44,7 +44,7 @@ pub enum Kind {
 pub struct Map {
     pub name: String,
     pub seed: u64,
-    pub kind: Kind,
+    pub kind: MapKind,
     pub steps: u32,
     pub pages: u64,
     pub bytes: usize,
@@ -91,26 +91,26 @@ impl PageMap for Map {
         };
         let Some(place) = place else { return Located::Fill };
         match self.kind {
-            Kind::Plain(n) => {
+            MapKind::Plain(n) => {
                 let cut = |i: usize| self.bytes * i / n;
-                let segments = (0..n).map(|i| Segment {
+                let segments = (0..n).map(|i| Extent {
                     source: self.source,
                     offset: place + cut(i) as u64,
                     len: cut(i + 1) - cut(i),
-                    to: Target::Frame(cut(i)),
+                    to: ExtentTarget::Frame(cut(i)),
                 });
                 Located::Extents { segments: segments.collect(), encoded_len: 0, scratch_len: 0 }
             }
             _ => {
                 let len = self.bytes + 4;
-                let segments = vec![Segment { source: self.source, offset: place, len, to: Target::Encoded(0) }];
+                let segments = vec![Extent { source: self.source, offset: place, len, to: ExtentTarget::Encoded(0) }];
                 Located::Extents { segments, encoded_len: len, scratch_len: self.bytes }
             }
         }
     }
     fn decode(&self, id: PageId, encoded: &[u8], scratch: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
         self.decoded.fetch_add(1, SeqCst);
-        if let Kind::Plain(_) = self.kind {
+        if let MapKind::Plain(_) = self.kind {
             return Ok(());
         }
         let (body, sum) = encoded.split_at(self.bytes);
@@ -130,14 +130,14 @@ impl PageMap for Map {
         frame.fill(0xF1);
     }
     fn checked(&self) -> bool {
-        !matches!(self.kind, Kind::Plain(_))
+        !matches!(self.kind, MapKind::Plain(_))
     }
 }
 
 /// What an array is made from.
 #[derive(Clone, Debug)]
-pub struct Spec {
-    pub kind: Kind,
+pub struct MapArray {
+    pub kind: MapKind,
     pub steps: u32,
     pub pages: u64,
     pub bytes: usize,
@@ -146,13 +146,13 @@ pub struct Spec {
 }
 
 /// Arrays written into one blob, in an order that is not that of their pages.
-pub struct Written {
+pub struct WrittenArrays {
     pub blob: Vec<u8>,
-    maps: Vec<(Spec, Vec<Option<u64>>, Vec<u64>)>,
+    maps: Vec<(MapArray, Vec<Option<u64>>, Vec<u64>)>,
     seed: u64,
 }
 
-pub fn write(seed: u64, specs: &[Spec]) -> Written {
+pub fn write(seed: u64, specs: &[MapArray]) -> WrittenArrays {
     let mut rng = Rng(seed);
     let mut blob = vec![0xEE; 1 + rng.below(5000) as usize];
     let mut maps = Vec::new();
@@ -174,7 +174,7 @@ pub fn write(seed: u64, specs: &[Spec]) -> Written {
             let (step, page) = ((p / s.pages) as u32, p % s.pages);
             let body: Vec<u8> = (0..s.bytes).map(|i| truth(seed + a as u64, step, page, i)).collect();
             match s.kind {
-                Kind::Plain(_) => blob.extend(body),
+                MapKind::Plain(_) => blob.extend(body),
                 _ => {
                     let coded: Vec<u8> = body.iter().map(|b| !b).collect();
                     blob.extend(&coded);
@@ -183,7 +183,7 @@ pub fn write(seed: u64, specs: &[Spec]) -> Written {
             }
         }
         let mut index = Vec::new();
-        if s.kind == Kind::Indexed {
+        if s.kind == MapKind::Indexed {
             let per_step = s.pages.div_ceil(PER_INDEX);
             for i in 0..u64::from(s.steps) * per_step {
                 let (step, block) = (i / per_step, i % per_step);
@@ -197,27 +197,27 @@ pub fn write(seed: u64, specs: &[Spec]) -> Written {
         }
         maps.push((s.clone(), places, index));
     }
-    Written { blob, maps, seed }
+    WrittenArrays { blob, maps, seed }
 }
 
-pub struct Opened {
+pub struct OpenedPager {
     pub pager: Arc<Pager>,
     pub arrays: Vec<ArrayId>,
     pub maps: Vec<Arc<Map>>,
     pub seed: u64,
 }
 
-impl Written {
-    pub fn open(&self, config: PagerConfig, source: impl FnOnce(Vec<u8>) -> Arc<dyn Source>) -> Opened {
+impl WrittenArrays {
+    pub fn open(&self, config: PagerConfig, source: impl FnOnce(Vec<u8>) -> Arc<dyn Source>) -> OpenedPager {
         self.open_with(config, |pager| pager.add_source(source(self.blob.clone())))
     }
 
     /// `path` is a file that holds the blob.
-    pub fn open_file(&self, config: PagerConfig, path: &std::path::Path) -> Opened {
+    pub fn open_file(&self, config: PagerConfig, path: &std::path::Path) -> OpenedPager {
         self.open_with(config, |pager| pager.add_file(path))
     }
 
-    fn open_with(&self, config: PagerConfig, source: impl FnOnce(&Pager) -> SourceId) -> Opened {
+    fn open_with(&self, config: PagerConfig, source: impl FnOnce(&Pager) -> SourceId) -> OpenedPager {
         let pager = Pager::new(config).unwrap();
         let source = source(&pager);
         let (mut arrays, mut maps) = (Vec::new(), Vec::new());
@@ -235,11 +235,11 @@ impl Written {
                 located: AtomicU64::new(0),
                 decoded: AtomicU64::new(0),
             };
-            if s.kind == Kind::Indexed {
+            if s.kind == MapKind::Indexed {
                 map.index = Some(pager.add_array(Arc::new(Map {
                     name: format!("array{a}/index"),
                     seed: 0,
-                    kind: Kind::Plain(1),
+                    kind: MapKind::Plain(1),
                     steps: s.steps,
                     pages: s.pages.div_ceil(PER_INDEX),
                     bytes: PER_INDEX as usize * 8,
@@ -254,15 +254,15 @@ impl Written {
             arrays.push(pager.add_array(map.clone()));
             maps.push(map);
         }
-        Opened { pager, arrays, maps, seed: self.seed }
+        OpenedPager { pager, arrays, maps, seed: self.seed }
     }
 
-    pub fn simulated(&self, config: PagerConfig, simulation: Simulation) -> Opened {
+    pub fn simulated(&self, config: PagerConfig, simulation: Simulation) -> OpenedPager {
         self.open(config, |blob| Arc::new(Simulated::new(blob, simulation).unwrap()))
     }
 }
 
-impl Opened {
+impl OpenedPager {
     pub fn random_page(&self, rng: &mut Rng) -> PageId {
         let a = rng.below(self.arrays.len() as u64) as usize;
         let m = &self.maps[a];
@@ -321,7 +321,7 @@ pub fn drive(pager: &Arc<Pager>, done: impl Fn() -> bool) {
 }
 
 /// One task after another on this thread: each looks at a few pages at once, restarts until all are here, and checks them.
-pub fn tasks(o: &Opened, seed: u64, count: usize, most_pages: u64) {
+pub fn tasks(o: &OpenedPager, seed: u64, count: usize, most_pages: u64) {
     let mut rng = Rng(seed);
     let mut worker = o.pager.worker();
     let (bell, wake) = Bell::new(&o.pager);
@@ -373,27 +373,27 @@ pub fn tasks(o: &Opened, seed: u64, count: usize, most_pages: u64) {
     assert_eq!(bell.rang(), rung, "a wake too many");
 }
 
-impl Written {
+impl WrittenArrays {
     /// The same arrays with the pages of each in the order of their numbers.
-    pub fn in_order(self) -> Written {
+    pub fn in_order(self) -> WrittenArrays {
         let mut blob = Vec::new();
         let mut maps = self.maps;
         for (spec, places, index) in &mut maps {
             assert!(index.is_empty());
-            let len = spec.bytes + if matches!(spec.kind, Kind::Plain(_)) { 0 } else { 4 };
+            let len = spec.bytes + if matches!(spec.kind, MapKind::Plain(_)) { 0 } else { 4 };
             for place in places.iter_mut().flatten() {
                 let at = *place as usize;
                 *place = blob.len() as u64;
                 blob.extend_from_slice(&self.blob[at..at + len]);
             }
         }
-        Written { blob, maps, seed: self.seed }
+        WrittenArrays { blob, maps, seed: self.seed }
     }
 }
 
 /// Two hundred pages in memory behind a limit that holds half of them.
-pub fn observed(observer: Option<Arc<dyn Observer>>) -> Opened {
-    let spec = Spec { kind: Kind::Coded, steps: 1, pages: 200, bytes: 4096, holes: 0 };
+pub fn observed(observer: Option<Arc<dyn Observer>>) -> OpenedPager {
+    let spec = MapArray { kind: MapKind::Coded, steps: 1, pages: 200, bytes: 4096, holes: 0 };
     let config = PagerConfig { limit: 512 << 10, observer, ..PagerConfig::default() };
     write(47, &[spec]).open(config, |b| Arc::new(pager::source::memory::Memory::new("memory", b)))
 }

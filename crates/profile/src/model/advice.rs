@@ -1,13 +1,13 @@
 //! Which change of the means would save how much, by the model.
 
-use super::{Means, Recording};
+use super::{ModelMeans, Recording};
 use serde_json::{json, Value};
 
 /// Savings that are worth telling.
 const LEAST_SHARE: f64 = 0.02;
 
 /// What is known of the run beside its turns.
-pub struct Known {
+pub struct RunFacts {
     /// Memory limit in bytes.
     pub limit: u64,
     /// Threads that the machine runs at a time.
@@ -28,14 +28,14 @@ fn bytes(n: u64) -> String {
 }
 
 /// Advice, best first, and what the model says of the run as it was.
-pub fn advice(of: &Recording, known: &Known) -> (Vec<Value>, Value) {
+pub fn advice(of: &Recording, known: &RunFacts) -> (Vec<Value>, Value) {
     if of.is_empty() {
         return (Vec::new(), Value::Null);
     }
     let was = of.means();
     let (measured, modelled) = (of.measured_s(), of.predict(was));
     let mut found: Vec<(f64, Value)> = Vec::new();
-    let mut offer = |means: Means, change: String, what: &str, from: Value, to: Value, why: String| {
+    let mut offer = |means: ModelMeans, change: String, what: &str, from: Value, to: Value, why: String| {
         let predicted = of.scaled(means, modelled);
         let saving = measured - predicted;
         found.push((
@@ -52,7 +52,7 @@ pub fn advice(of: &Recording, known: &Known) -> (Vec<Value>, Value) {
             let readers = was.readers * factor;
             if readers <= 1024 {
                 let why = format!("as many reads were in flight as may be ({})", was.readers);
-                let means = Means { readers, ..was };
+                let means = ModelMeans { readers, ..was };
                 offer(means, format!("--readers {readers}"), "readers", json!(was.readers), json!(readers), why);
             }
         }
@@ -60,13 +60,13 @@ pub fn advice(of: &Recording, known: &Known) -> (Vec<Value>, Value) {
     for workers in [2, 4, 8, 16, 32, 64] {
         if workers > was.workers && workers <= known.cores {
             let why = format!("{} of {} cores computed", was.workers, known.cores);
-            let means = Means { workers, ..was };
+            let means = ModelMeans { workers, ..was };
             offer(means, format!("--workers {workers}"), "workers", json!(was.workers), json!(workers), why);
         }
     }
     for (limit, again) in &known.again {
         let why = "pages that were dropped had to be read again".to_owned();
-        let means = Means { again: *again, ..was };
+        let means = ModelMeans { again: *again, ..was };
         let change = format!("--memory-limit {}", bytes(*limit));
         offer(means, change, "memory", json!(known.limit), json!(limit), why);
     }

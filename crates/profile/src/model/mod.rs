@@ -13,13 +13,13 @@
 mod advice;
 mod queue;
 
-pub use advice::{advice, Known};
+pub use advice::{advice, RunFacts};
 
 use pager::{Did, Event, PageId, Priority};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-type Pages<V> = HashMap<PageId, V, BuildHasherDefault<pager::IdHash>>;
+type ModelPages<V> = HashMap<PageId, V, BuildHasherDefault<pager::IdHash>>;
 
 /// What several threads cost beyond one, as a share of the time of all work of processors: what Ellsworth (2001) found for threads alone.
 const THREADING: f64 = 0.13;
@@ -40,14 +40,14 @@ struct Turn {
 
 /// A page on its way, once.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+struct PageLoad {
     /// Whether the page had been here before.
     again: bool,
 }
 
 /// The means of a prediction.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Means {
+pub struct ModelMeans {
     /// Threads that compute.
     pub workers: usize,
     /// Reads in flight at most.
@@ -64,11 +64,11 @@ pub struct Recording {
     turns: Vec<Turn>,
     /// For each turn, in order: loads waited for (true) or asked for ahead.
     wants: Vec<(u32, bool)>,
-    loads: Vec<Load>,
-    current: Pages<u32>,
-    seen: Pages<()>,
+    loads: Vec<PageLoad>,
+    current: ModelPages<u32>,
+    seen: ModelPages<()>,
     /// Queued ahead of their use, and not begun.
-    queued: Pages<()>,
+    queued: ModelPages<()>,
     tasks: HashMap<u64, u32>,
     task_count: u32,
     /// Turns and steps of the whole log, and time in which no task was under way.
@@ -123,7 +123,7 @@ impl Recording {
                 }
                 let load = self.loads.len() as u32;
                 self.current.insert(*page, load);
-                self.loads.push(Load { again });
+                self.loads.push(PageLoad { again });
                 let demand = matches!(event, Event::Fault { .. });
                 if !demand {
                     self.queued.insert(*page, ());
@@ -248,8 +248,8 @@ impl Recording {
     }
 
     /// The means as they were.
-    pub fn means(&self) -> Means {
-        Means { workers: self.workers, readers: self.readers, latency: 1.0, again: 1.0 }
+    pub fn means(&self) -> ModelMeans {
+        ModelMeans { workers: self.workers, readers: self.readers, latency: 1.0, again: 1.0 }
     }
 
     /// Seconds of the run outside of the part in which tasks were stepped.
@@ -264,12 +264,12 @@ impl Recording {
     }
 
     /// Seconds that the run would have taken, by the model alone.
-    pub fn predict(&self, means: Means) -> f64 {
+    pub fn predict(&self, means: ModelMeans) -> f64 {
         self.outside_s() + queue::Queueing::new(self, means).run() * 1e-6
     }
 
     /// The same, scaled by how far the model is off the run as it was.
-    pub fn scaled(&self, means: Means, as_it_was_s: f64) -> f64 {
+    pub fn scaled(&self, means: ModelMeans, as_it_was_s: f64) -> f64 {
         let inside = self.measured_s() - self.outside_s();
         let modelled = (as_it_was_s - self.outside_s()).max(1e-9);
         self.outside_s() + (self.predict(means) - self.outside_s()) * inside / modelled

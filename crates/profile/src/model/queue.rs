@@ -1,6 +1,6 @@
 //! The simulation itself: workers, readers, and the tasks between them.
 
-use super::{Means, Recording};
+use super::{ModelMeans, Recording};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -8,14 +8,14 @@ use std::collections::{BinaryHeap, VecDeque};
 const AHEAD: u32 = 1;
 
 #[derive(Copy, Clone, PartialEq, Eq)]
-enum State {
+enum ModelPageState {
     Unasked,
     Asked,
     Here,
 }
 
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum ModelEvent {
     /// A read has come; its loads wait for a worker.
     Read(u32),
     /// A worker is free again, after a task's turn (by number) or else.
@@ -28,11 +28,11 @@ type Nanoseconds = u64;
 
 pub(super) struct Queueing<'a> {
     of: &'a Recording,
-    means: Means,
+    means: ModelMeans,
     /// Turns of each task, in order, and where it stands.
     turns: Vec<Vec<u32>>,
     at: Vec<usize>,
-    state: Vec<State>,
+    state: Vec<ModelPageState>,
     /// Tasks that wait for each load.
     waiters: Vec<Vec<u32>>,
     /// Loads that each task lacks.
@@ -53,7 +53,7 @@ pub(super) struct Queueing<'a> {
     joined: usize,
     groups: Vec<Vec<u32>>,
     free_groups: Vec<u32>,
-    events: BinaryHeap<Reverse<(Nanoseconds, What)>>,
+    events: BinaryHeap<Reverse<(Nanoseconds, ModelEvent)>>,
     now: Nanoseconds,
     step_us: f64,
     load_us: f64,
@@ -62,7 +62,7 @@ pub(super) struct Queueing<'a> {
 }
 
 impl<'a> Queueing<'a> {
-    pub(super) fn new(of: &'a Recording, means: Means) -> Self {
+    pub(super) fn new(of: &'a Recording, means: ModelMeans) -> Self {
         let mut turns: Vec<Vec<u32>> = vec![Vec::new(); of.task_count as usize];
         for (n, turn) in of.turns.iter().enumerate() {
             turns[turn.task as usize].push(n as u32);
@@ -72,10 +72,10 @@ impl<'a> Queueing<'a> {
         let state = of.loads.iter().map(|load| {
             sum += if load.again { again } else { 1.0 };
             if load.again && sum < 1.0 {
-                return State::Here;
+                return ModelPageState::Here;
             }
             sum -= sum.floor();
-            State::Unasked
+            ModelPageState::Unasked
         });
         let threading = |workers: usize| if workers > 1 { 1.0 + super::THREADING } else { 1.0 };
         let slower = threading(means.workers) / threading(of.workers);
@@ -111,7 +111,7 @@ impl<'a> Queueing<'a> {
         }
     }
 
-    fn after(&mut self, us: f64, what: What) {
+    fn after(&mut self, us: f64, what: ModelEvent) {
         self.events.push(Reverse((self.now.saturating_add((us * 1e3).max(1.0) as u64), what)));
     }
 
@@ -122,19 +122,19 @@ impl<'a> Queueing<'a> {
         while let Some(Reverse((at, what))) = self.events.pop() {
             self.now = at;
             match what {
-                What::Read(group) => {
+                ModelEvent::Read(group) => {
                     self.reading -= 1;
                     let loads = std::mem::take(&mut self.groups[group as usize]);
                     self.free_groups.push(group);
                     self.arrived.extend(loads);
                 }
-                What::Turned(turn) => {
+                ModelEvent::Turned(turn) => {
                     self.idle += 1;
                     self.turned(turn);
                 }
-                What::Decoded(load) => {
+                ModelEvent::Decoded(load) => {
                     self.idle += 1;
-                    self.state[load as usize] = State::Here;
+                    self.state[load as usize] = ModelPageState::Here;
                     for task in std::mem::take(&mut self.waiters[load as usize]) {
                         self.lacks[task as usize] -= 1;
                         if self.lacks[task as usize] == 0 {
@@ -179,7 +179,7 @@ impl<'a> Queueing<'a> {
         while self.idle > 0 {
             if let Some(load) = self.arrived.pop_front() {
                 self.idle -= 1;
-                self.after(self.load_us, What::Decoded(load));
+                self.after(self.load_us, ModelEvent::Decoded(load));
                 continue;
             }
             let earliest = self.windows.keys().next().copied().unwrap_or(0);
@@ -191,7 +191,7 @@ impl<'a> Queueing<'a> {
             self.idle -= 1;
             let turn = self.turns[task as usize][self.at[task as usize]];
             let us = f64::from(self.of.turns[turn as usize].steps) * self.step_us + self.turn_us;
-            self.after(us, What::Turned(turn));
+            self.after(us, ModelEvent::Turned(turn));
         }
         while self.reading < self.means.readers {
             let mut loads = Vec::new();
@@ -214,7 +214,7 @@ impl<'a> Queueing<'a> {
                 self.groups.len() as u32 - 1
             });
             self.groups[group as usize] = loads;
-            self.after(us, What::Read(group));
+            self.after(us, ModelEvent::Read(group));
         }
     }
 
@@ -237,11 +237,11 @@ impl<'a> Queueing<'a> {
         let wants = self.of.wants.get(t.loads as usize..).unwrap_or_default();
         for &(load, demand) in wants.iter().take_while(|w| w.0 != u32::MAX) {
             let state = &mut self.state[load as usize];
-            if *state == State::Here {
+            if *state == ModelPageState::Here {
                 continue;
             }
-            if *state == State::Unasked {
-                *state = State::Asked;
+            if *state == ModelPageState::Unasked {
+                *state = ModelPageState::Asked;
                 let queue = if demand { &mut self.demand } else { &mut self.ahead };
                 queue.push_back(load);
             }

@@ -12,13 +12,13 @@ use std::sync::Arc;
 /// Sources that are told apart; the others come last, together.
 const SOURCES: usize = 200;
 
-struct Reading {
+struct OpenRead {
     at_us: u64,
     source: u32,
 }
 
 #[derive(Default)]
-struct Source {
+struct SourceFlow {
     bytes: u64,
     took: Dist,
 }
@@ -27,11 +27,11 @@ pub(super) struct Flows {
     bins: Bins,
     pub(super) latency: BySecond,
     pub(super) waiting: BySecond,
-    reads: HashMap<u64, Reading>,
+    reads: HashMap<u64, OpenRead>,
     /// When each request was begun that waits now.
     requests: HashMap<u64, u64>,
     names: BTreeMap<u32, Arc<str>>,
-    sources: BTreeMap<u32, Source>,
+    sources: BTreeMap<u32, SourceFlow>,
     counts: BTreeMap<&'static str, Vec<u64>>,
     /// Most bytes in the ledger, and the limit, in each bin; 0: nothing was told in it.
     used: Vec<u64>,
@@ -125,7 +125,7 @@ impl Flows {
         match event {
             Event::ReadStart { read, source, bytes, .. } => {
                 self.advance(at_us);
-                self.reads.insert(*read, Reading { at_us, source: source.0 });
+                self.reads.insert(*read, OpenRead { at_us, source: source.0 });
                 self.most_depth = self.most_depth.max(self.reads.len() as u64);
                 self.count("reads", at_us, 1);
                 self.count("bytes", at_us, *bytes);
@@ -226,9 +226,9 @@ impl Flows {
     }
 
     pub(super) fn sources(&self) -> Value {
-        let mut rows: Vec<(&u32, &Source)> = self.sources.iter().collect();
+        let mut rows: Vec<(&u32, &SourceFlow)> = self.sources.iter().collect();
         rows.sort_by_key(|(_, s)| std::cmp::Reverse(s.bytes));
-        let row = |(n, s): &(&u32, &Source)| {
+        let row = |(n, s): &(&u32, &SourceFlow)| {
             let name = self.names.get(n).map_or("unknown", |n| n);
             json!({"name": name, "reads": s.took.count(), "bytes": s.bytes, "mean_us": s.took.mean()})
         };

@@ -16,11 +16,11 @@ const SPANS: usize = 4000;
 const FRAMES: usize = 10_000;
 
 #[derive(Default)]
-struct Line {
+struct Lifeline {
     spans: Vec<(u64, u64, Arc<str>)>,
 }
 
-impl Line {
+impl Lifeline {
     fn add(&mut self, from: u64, to: u64, what: Arc<str>) {
         if self.spans.len() < SPANS && to > from {
             self.spans.push((from, to, what));
@@ -31,10 +31,10 @@ impl Line {
 pub(super) struct Lifelines {
     from: u64,
     to: u64,
-    tasks: BTreeMap<u64, Line>,
+    tasks: BTreeMap<u64, Lifeline>,
     /// What tasks that no thread has are doing, and since when.
     pending: HashMap<u64, (u64, &'static str)>,
-    threads: BTreeMap<u32, Line>,
+    threads: BTreeMap<u32, Lifeline>,
     names: BTreeMap<u32, Arc<str>>,
     /// Reads in flight: slot, begin, bytes.
     reads: HashMap<u64, (usize, u64, u64)>,
@@ -143,7 +143,7 @@ impl Lifelines {
     }
 
     pub(super) fn json(&self) -> Value {
-        let spans = |line: &Line| -> Value {
+        let spans = |line: &Lifeline| -> Value {
             line.spans.iter().map(|(from, to, what)| json!([seconds(*from), seconds(*to), &**what])).collect()
         };
         let tasks = self

@@ -18,7 +18,7 @@ use field::error::FieldError;
 use flows::Flows;
 use lifelines::Lifelines;
 use pager::replay::Survey;
-use pages::Pages;
+use pages::PageSummary;
 use scan::Scan;
 use serde_json::{json, Map, Value};
 use std::path::Path;
@@ -41,7 +41,7 @@ pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> 
         recording.event(at, thread, event);
     })?;
     let bins = Bins::over(scan.last_us, BINS);
-    let (mut flows, mut pages) = (Flows::new(bins, &scan), Pages::new(bins, &scan));
+    let (mut flows, mut pages) = (Flows::new(bins, &scan), PageSummary::new(bins, &scan));
     let (mut threads, mut lifelines) = (Threads::new(bins, &scan), Lifelines::new(&scan));
     events.each_watched("summing up", watch, &mut |at, thread, event| {
         threads.event(at, thread, event, &flows);

@@ -29,14 +29,14 @@ impl Set {
 
 /// One time step of one array.
 #[derive(Default)]
-struct Segment {
+struct SegmentPages {
     touched: Set,
     published: Set,
     count: u64,
 }
 
 #[derive(Default)]
-struct Array {
+struct ArrayPages {
     name: String,
     role: &'static str,
     pages: u64,
@@ -50,21 +50,26 @@ struct Array {
     page_bytes: u64,
 }
 
-pub(super) struct Pages {
+pub(super) struct PageSummary {
     bins: Bins,
-    arrays: BTreeMap<u32, Array>,
-    segments: HashMap<(u32, u32), Segment>,
+    arrays: BTreeMap<u32, ArrayPages>,
+    segments: HashMap<(u32, u32), SegmentPages>,
     total: u64,
     history: Vec<Vec<u64>>,
 }
 
-impl Pages {
+impl PageSummary {
     pub(super) fn new(bins: Bins, scan: &Scan) -> Self {
         let mut total = 0;
         let mut arrays = BTreeMap::new();
         for (number, a) in scan.arrays.iter().filter(|(_, a)| a.met) {
-            let array =
-                Array { name: a.name.to_string(), role: a.role, pages: a.pages, first: total, ..Array::default() };
+            let array = ArrayPages {
+                name: a.name.to_string(),
+                role: a.role,
+                pages: a.pages,
+                first: total,
+                ..ArrayPages::default()
+            };
             total = a.pages.saturating_add(total);
             arrays.insert(*number, array);
         }
@@ -72,7 +77,7 @@ impl Pages {
         Self { bins, arrays, segments: HashMap::new(), total, history: vec![vec![0; bins.count]; rows] }
     }
 
-    fn segment(&mut self, page: PageId) -> Option<(&mut Segment, &mut Array)> {
+    fn segment(&mut self, page: PageId) -> Option<(&mut SegmentPages, &mut ArrayPages)> {
         let array = self.arrays.get_mut(&page.array.0).filter(|a| page.page < a.pages)?;
         Some((self.segments.entry((page.array.0, page.step)).or_default(), array))
     }
@@ -118,7 +123,7 @@ impl Pages {
 
     pub(super) fn arrays(&self) -> Value {
         let sums = self.sums();
-        let row = |(number, a): (&u32, &Array)| {
+        let row = |(number, a): (&u32, &ArrayPages)| {
             let (steps, touched, bytes) = sums.get(number).copied().unwrap_or_default();
             let zone = a.name.strip_prefix("_farfield/").unwrap_or(&a.name).split('/').next().unwrap_or_default();
             json!({

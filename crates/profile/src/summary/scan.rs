@@ -24,7 +24,7 @@ pub(crate) fn role(name: &str, derived: bool) -> &'static str {
 
 /// An array as the log names it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Array {
+pub(super) struct ScannedArray {
     pub(super) name: Arc<str>,
     pub(super) pages: u64,
     pub(super) role: &'static str,
@@ -45,7 +45,7 @@ pub(super) struct Scan {
     pub(super) last_us: u64,
     pub(super) events: u64,
     pub(super) kinds: BTreeMap<&'static str, u64>,
-    pub(super) arrays: BTreeMap<u32, Array>,
+    pub(super) arrays: BTreeMap<u32, ScannedArray>,
     pub(super) sources: BTreeMap<u32, Arc<str>>,
     pub(super) threads: BTreeMap<u32, Thread>,
     pub(super) windows: BTreeSet<u32>,

@@ -2,7 +2,7 @@
 //!
 //! Memory is the caller's to charge: [`LineSet::bytes`] and its like say how much there is.
 
-use super::{Aabb, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres, Wanted};
+use super::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres};
 use kernels::draw::DVec3;
 
 /// Why arrays do not fit together.
@@ -118,7 +118,7 @@ impl Geometry for LineSet {
         self.boxes.iter().fold(Aabb::EMPTY, |a, b| a.union(b))
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         for ((line, a, b), bounds) in self.pieces.iter().zip(&self.boxes) {
             // A piece of nothing but bad points has no box, and has to be counted all the same.
             if !bounds.is_empty() && !wanted(bounds) {
@@ -189,7 +189,7 @@ impl Geometry for PointSet {
         self.bounds
     }
 
-    fn for_each(&self, _wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, _wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         visit(Chunk::Spheres(Spheres {
             points: Positions::F64(&self.points),
             scalars: self.scalars.as_deref(),
@@ -249,7 +249,7 @@ impl Geometry for TriangleSet {
         self.boxes.iter().fold(Aabb::EMPTY, |a, b| a.union(b))
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         for (triangles, bounds) in self.triangles.chunks(PIECE).zip(&self.boxes) {
             if bounds.is_empty() || wanted(bounds) {
                 visit(Chunk::Mesh(Mesh {
@@ -305,7 +305,7 @@ impl Geometry for SurfaceGrid {
         self.bounds
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         if self.bounds.is_empty() || wanted(&self.bounds) {
             let scalars = self.scalars.as_deref();
             visit(Chunk::Quads(QuadGrid {

@@ -1,7 +1,9 @@
 //! Bands: how many, who draws which, and in what order they are handed over.
 
-use super::{hazy, Budget, PictureError, Report, Subject};
-use kernels::draw::{Aabb, Canvas, Chunk, Counts, Geometry, GeometryError, Layer, Setting, Stage, StageError, Wanted};
+use super::{volumetric, Budget, PictureError, Report, Subject};
+use kernels::draw::{
+    Aabb, BoxFilter, Canvas, Chunk, DrawCounts, Geometry, GeometryError, Layer, Stage, StageError, StageSetting,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -32,7 +34,7 @@ const CANVAS_SHARE: u64 = 8;
 const GATHERED_SHARE: u64 = 5;
 
 /// How a picture is cut.
-pub(super) struct Plan {
+pub(super) struct BandPlan {
     pub(super) rows: u32,
     bands: u32,
     pub(super) workers: u32,
@@ -42,7 +44,7 @@ pub(super) struct Plan {
 }
 
 /// Chooses workers and rows so that everything fits into the budget.
-fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result<Plan, PictureError> {
+fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result<BandPlan, PictureError> {
     let [width, height] = stage.size();
     let fixed = stage.survey_bytes().saturating_add(reserved);
     let row_out = u64::from(width) * 3;
@@ -65,7 +67,7 @@ fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result
     let bands = if hazy { 1 } else { BANDS_A_WORKER };
     let wanted = height.div_ceil(workers * bands).max(LEAST_ROWS).min(height);
     let rows = most_rows(wanted, |rows| needed(rows, workers) <= budget);
-    let plan = |rows, gathered, bytes| Plan { rows, bands: height.div_ceil(rows), workers, gathered, bytes };
+    let plan = |rows, gathered, bytes| BandPlan { rows, bands: height.div_ceil(rows), workers, gathered, bytes };
     if rows < wanted && stage.is_large() && !stage.see_through() {
         let gathered = (all / GATHERED_SHARE).saturating_sub(fixed);
         let canvases = |rows: u32| (stage.canvas_bytes(rows) + u64::from(rows) * rows_out) * u64::from(workers);
@@ -95,7 +97,7 @@ fn most_rows(wanted: u32, fits: impl Fn(u32) -> bool) -> u32 {
 
 /// What workers and writer share.
 #[derive(Default)]
-struct Shared {
+struct BandState {
     finished: BTreeMap<u32, Vec<u8>>,
     /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
@@ -107,12 +109,12 @@ struct Shared {
 }
 
 /// Takes the lock; a worker that panicked while it held it has left whole bands only.
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<BandState>) -> MutexGuard<'_, BandState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn render_rows(
-    setting: Setting,
+    setting: StageSetting,
     subject: Subject<'_>,
     budget: Budget<'_>,
     reserved: u64,
@@ -129,7 +131,9 @@ pub(super) fn render_rows(
     let _guard = (budget.charge)(plan.bytes).map_err(PictureError::Refused)?;
     let counts = survey(&mut stage, plan.workers, &stop, progress)?;
     match stage.haze() {
-        Some(_) => hazy::draw(&stage, &plan, &mut |share| progress(SURVEY_SHARE + (1.0 - SURVEY_SHARE) * share), sink)?,
+        Some(_) => {
+            volumetric::draw(&stage, &plan, &mut |share| progress(SURVEY_SHARE + (1.0 - SURVEY_SHARE) * share), sink)?
+        }
         None => draw(&stage, &plan, &stop, progress, sink)?,
     }
     Ok(Report { counts, bands: plan.bands, band_rows: plan.rows, charged_bytes: plan.bytes, workers: plan.workers })
@@ -141,7 +145,7 @@ fn survey(
     workers: u32,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f32) -> bool,
-) -> Result<Counts, PictureError> {
+) -> Result<DrawCounts, PictureError> {
     let rows = stage.survey_rows();
     let seen = &*stage;
     let surveys = interruptible(stop, &mut || progress(0.0), || in_parts(rows, workers, |rows| seen.survey(rows)))??;
@@ -171,7 +175,7 @@ impl Geometry for Stoppable<'_> {
         self.inner.bounds()
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         let stopped = || self.stop.load(Ordering::Relaxed);
         self.inner.for_each(&|b| !stopped() && wanted(b), &mut |chunk| {
             if !stopped() {
@@ -226,19 +230,19 @@ fn in_parts<T: Send>(rows: u32, workers: u32, work: impl Fn(Range<u32>) -> T + S
 
 fn draw(
     stage: &Stage<'_>,
-    plan: &Plan,
+    plan: &BandPlan,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f32) -> bool,
     sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<(), PictureError> {
-    let shared = Mutex::new(Shared { alive: plan.workers, ..Shared::default() });
+    let shared = Mutex::new(BandState { alive: plan.workers, ..BandState::default() });
     let changed = Condvar::new();
     let ticket = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..plan.workers {
             scope.spawn(|| {
                 // Says that the worker is gone however it ends, so that the writer cannot wait for it for ever.
-                let _leave = Leave { shared: &shared, changed: &changed };
+                let _leave = BandWorkerExit { shared: &shared, changed: &changed };
                 work(stage, plan, &shared, &changed, &ticket, stop);
             });
         }
@@ -249,12 +253,12 @@ fn draw(
     })
 }
 
-struct Leave<'a> {
-    shared: &'a Mutex<Shared>,
+struct BandWorkerExit<'a> {
+    shared: &'a Mutex<BandState>,
     changed: &'a Condvar,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for BandWorkerExit<'_> {
     fn drop(&mut self) {
         lock(self.shared).alive -= 1;
         self.changed.notify_all();
@@ -264,8 +268,8 @@ impl Drop for Leave<'_> {
 /// Draws bands in the order of their tickets until there are none.
 fn work(
     stage: &Stage<'_>,
-    plan: &Plan,
-    shared: &Mutex<Shared>,
+    plan: &BandPlan,
+    shared: &Mutex<BandState>,
     changed: &Condvar,
     ticket: &AtomicU32,
     stop: &AtomicBool,
@@ -310,8 +314,8 @@ fn work(
 
 /// Hands over finished bands in order.
 fn write(
-    plan: &Plan,
-    shared: &Mutex<Shared>,
+    plan: &BandPlan,
+    shared: &Mutex<BandState>,
     changed: &Condvar,
     progress: &mut dyn FnMut(f32) -> bool,
     sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
@@ -349,7 +353,7 @@ fn write(
 
 fn tell(
     told: &mut std::time::Instant,
-    plan: &Plan,
+    plan: &BandPlan,
     done: u32,
     progress: &mut dyn FnMut(f32) -> bool,
 ) -> Result<(), PictureError> {

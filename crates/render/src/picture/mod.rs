@@ -16,18 +16,18 @@
 
 mod arrays;
 mod bands;
-mod hazy;
+mod volumetric;
 pub(crate) use bands::{interruptible, Stoppable};
 #[cfg(test)]
 mod tests;
 
 pub use arrays::{ArrayError, LineSet, PointSet, SurfaceGrid, TriangleSet};
 pub use kernels::draw::{
-    bounds_of, fit_all, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, Camera, CameraError, Chunk, Colour,
-    ColourMap, ColourMapError, Counts, Depths, Effects, Finish, Fit, Frame, Furniture, Geometry, GeometryError, Haze,
-    HazeRows, Layer, Lens, Light, Lighting, Mesh, Note, Place, Polyline, Positions, QuadGrid, Radius, Samples,
-    ScalarBar, ScaleBar, SeenFrom, Setting, Spheres, Stage, StageError, Style, View, Wanted, MOST_PIXELS_A_SIDE,
-    MOST_SAMPLES,
+    bounds_of, fit_all, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, BoxFilter, Camera, CameraError, Chunk,
+    Colour, ColourMap, ColourMapError, Depths, DrawCounts, Effects, Finish, Fit, Frame, Furniture, Geometry,
+    GeometryError, Haze, HazeRows, Layer, Lens, Light, Lighting, Mesh, Note, NotePosition, Polyline, Positions,
+    QuadGrid, Radius, Samples, ScalarBar, ScaleBar, SeenFrom, Spheres, Stage, StageError, StageSetting, Style, View,
+    MOST_PIXELS_A_SIDE, MOST_SAMPLES,
 };
 
 use output::png_rows;
@@ -75,7 +75,7 @@ impl<'a> From<Vec<Layer<'a>>> for Subject<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// What was met in the layers, once each.
-    pub counts: Counts,
+    pub counts: DrawCounts,
     /// Bands the picture was drawn in.
     pub bands: u32,
     /// Rows of a band.
@@ -146,7 +146,7 @@ pub enum PictureError {
 /// assert!(png.starts_with(b"\x89PNG"));
 /// ```
 pub fn render<'a>(
-    setting: Setting,
+    setting: StageSetting,
     subject: impl Into<Subject<'a>>,
     budget: Budget<'_>,
     workers: usize,
@@ -161,7 +161,7 @@ pub fn render<'a>(
 /// # Errors
 /// As [`render`].
 pub fn render_with_text<'a>(
-    setting: Setting,
+    setting: StageSetting,
     subject: impl Into<Subject<'a>>,
     budget: Budget<'_>,
     workers: usize,
@@ -188,7 +188,7 @@ pub fn render_with_text<'a>(
 /// # Errors
 /// [`PictureError`], and whatever `sink` answers as [`PictureError::Write`].
 pub fn render_rows<'a>(
-    setting: Setting,
+    setting: StageSetting,
     subject: impl Into<Subject<'a>>,
     budget: Budget<'_>,
     workers: usize,

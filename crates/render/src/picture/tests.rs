@@ -16,14 +16,14 @@ fn wall() -> SurfaceGrid {
     SurfaceGrid::new([40, 50], points).unwrap()
 }
 
-fn setting(size: [u32; 2], layers: &[Layer<'_>]) -> Setting {
+fn setting(size: [u32; 2], layers: &[Layer<'_>]) -> StageSetting {
     let map = ColourMap::new(vec![[0, 0, 90], [0, 200, 90], [255, 255, 0]], [0.0, 600.0]).unwrap();
     let bars = vec![ScalarBar { title: "t".into(), unit: "s".into(), map }];
     let furniture =
         Furniture { bars, axes: Some(Axes::default()), notes: vec![], keys: vec![], scale: None, text_scale: 1.0 };
     let view = View::of(&bounds_of(layers));
     let camera = fit_layers(layers, &view, &furniture.frame(size)).unwrap();
-    Setting {
+    StageSetting {
         size,
         camera,
         background: Background::default(),
@@ -44,7 +44,7 @@ fn with_scene<R>(then: impl FnOnce(Vec<Layer<'_>>) -> R) -> R {
     ])
 }
 
-fn rows(setting: Setting, layers: Vec<Layer<'_>>, bytes: u64, workers: usize) -> (Vec<u8>, Report) {
+fn rows(setting: StageSetting, layers: Vec<Layer<'_>>, bytes: u64, workers: usize) -> (Vec<u8>, Report) {
     let mut out = Vec::new();
     let take = &mut |r: &[u8]| {
         out.extend_from_slice(r);
@@ -61,7 +61,7 @@ fn the_same_bits_for_every_budget_and_any_number_of_workers() {
         let (whole, report) = rows(setting.clone(), layers.clone(), 1 << 30, 1);
         assert_eq!(whole.len(), 320 * 200 * 3);
         assert_eq!(report.workers, 1);
-        assert_eq!(report.counts, Counts { segments: 1196, triangles: 2 * 39 * 49, spheres: 0, skipped: 0 });
+        assert_eq!(report.counts, DrawCounts { segments: 1196, triangles: 2 * 39 * 49, spheres: 0, skipped: 0 });
         let mut bands = Vec::new();
         let least =
             render_rows(setting.clone(), layers.clone(), Budget::uncharged(0), 1, &mut |_| true, &mut |_| Ok(()));
@@ -107,9 +107,9 @@ struct Ledger {
     most: AtomicU64,
 }
 
-struct Held(Arc<Ledger>, u64);
+struct HeldPages(Arc<Ledger>, u64);
 
-impl Drop for Held {
+impl Drop for HeldPages {
     fn drop(&mut self) {
         self.0.held.fetch_sub(self.1, Ordering::SeqCst);
     }
@@ -123,7 +123,7 @@ fn every_byte_is_charged_first_and_given_back() {
         let charge = |bytes: u64| -> Result<Guard, Refusal> {
             let now = ledger.held.fetch_add(bytes, Ordering::SeqCst) + bytes;
             ledger.most.fetch_max(now, Ordering::SeqCst);
-            Ok(Box::new(Held(ledger.clone(), bytes)))
+            Ok(Box::new(HeldPages(ledger.clone(), bytes)))
         };
         let budget = Budget { bytes: 5 << 20, charge: &charge };
         let report = render(setting.clone(), layers.clone(), budget, 2, &mut |_| true, std::io::sink()).unwrap();
@@ -185,7 +185,7 @@ impl Geometry for Slow {
         Aabb::of([glam::DVec3::ZERO, glam::DVec3::ONE])
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         for n in 0..6000 {
             let x = f64::from(n) / 6000.0;
             if wanted(&Aabb::of([glam::DVec3::splat(x)])) {
@@ -208,7 +208,7 @@ impl Geometry for Slow {
 fn it_stops_soon_however_much_there_is_to_read() {
     let layer = Layer { geometry: &Slow, style: Style::tubes(Colour::Solid([9, 9, 9]), Radius::Pixels(2.0)) };
     let camera = Camera::fit(&Slow.bounds(), &View::of(&Slow.bounds()), &Furniture::default().frame([64, 48]));
-    let setting = Setting {
+    let setting = StageSetting {
         size: [64, 48],
         camera,
         background: Background::default(),
@@ -251,7 +251,7 @@ impl Geometry for Failing {
     fn bounds(&self) -> Aabb {
         helix().bounds()
     }
-    fn for_each(&self, _: Wanted<'_>, _: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, _: BoxFilter<'_>, _: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         if self.0.fetch_sub(1, Ordering::SeqCst) == 0 {
             return Err("page 7 of zone 2 could not be read".into());
         }
@@ -288,7 +288,7 @@ impl Geometry for Panicking {
     fn bounds(&self) -> Aabb {
         helix().bounds()
     }
-    fn for_each(&self, wanted: Wanted<'_>, _: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, _: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         if wanted(&Aabb::EMPTY) {
             return Ok(());
         }

@@ -1,17 +1,17 @@
 //! Rays through the cells of a dataset on all cores, out of core.
 
-use super::hurry::{Grid, Share};
-use super::{CastOptions, Depth, Ends, Image, BUSY, PIN_SHARE};
+use super::progressive::{Framebuffer, PassTiles};
+use super::{CastOptions, Depth, Image, RayEnds, BUSY, PIN_SHARE};
 use field::dataset::Dataset;
 use field::error::FieldError;
+use field::locator::{ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
-use field::space::{Space, ZoneFields, LANES};
 use kernels::cellrays::{CellScene, CellTile};
-use kernels::rays::Counts;
-use kernels::streamline::Progress;
+use kernels::rays::RayCounts;
+use kernels::streamline::StepProgress;
 use pager::{ChargeKind, Pager, Worker};
-use runtime::executor::{self, Load, Outcome, Work};
+use runtime::executor::{self, Outcome, RunLoad, Work};
 use runtime::limits::{active_lines, enough_limit, least_limit, more_than, would_do};
 use std::sync::Arc;
 use std::time::Instant;
@@ -71,7 +71,7 @@ pub fn cast_cells(
     source: &CellSource,
     scene: &Arc<CellScene>,
     options: &CastOptions,
-    ends: Option<Ends<'_>>,
+    ends: Option<RayEnds<'_>>,
     watch: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Image, FieldError> {
     let [width, height] = scene.size();
@@ -80,7 +80,7 @@ pub fn cast_cells(
     let workers = options.workers.max(1);
     let limit = pager.ledger().limit();
     let [step_bytes, closure] = source.need;
-    let bytes = Grid::bytes(pixels, options.deadline.is_some()) + scene.bytes() as u64;
+    let bytes = Framebuffer::bytes(pixels, options.deadline.is_some()) + scene.bytes() as u64;
     let tile_bytes = CellTile::usual_bytes(scene) as u64;
     let enough = enough_limit(closure + bytes + 2 * workers as u64 * tile_bytes).max(least_limit(step_bytes));
     let short = |what: &str| FieldError::LimitTooSmall { limit, needs: enough, what: what.into() };
@@ -101,32 +101,32 @@ pub fn cast_cells(
         Some(_) => (limit / ASKED_SHARE / (step_bytes / OF_STEP).max(1)).clamp(1, AT_ONCE as u64) as usize,
         None => AT_ONCE,
     };
-    let grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
+    let grid = Framebuffer::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let (grid, filled, stats) = grid.cast(options, ends, &|| false, watch, |share, told| {
-        let load = Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
-        let work = Cast { source, scene, depth, share, pin_bytes, at_once };
+        let load = RunLoad { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
+        let work = CellCast { source, scene, depth, share, pin_bytes, at_once };
         executor::run(&work, pager, load, told).map_err(|e| more_than(e, enough))
     })?;
-    let Grid { rgba, gaps, marks, counts, .. } = grid;
+    let Framebuffer { rgba, gaps, marks, counts, .. } = grid;
     Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
 }
 
-struct Cast<'a> {
+struct CellCast<'a> {
     source: &'a CellSource,
     scene: &'a CellScene,
     depth: Option<&'a Depth<'a>>,
-    share: Share<'a>,
+    share: PassTiles<'a>,
     pin_bytes: usize,
     at_once: usize,
 }
 
-impl Work for Cast<'_> {
+impl Work for CellCast<'_> {
     type Task = CellTile;
-    type Context = Space<PagedNodes>;
+    type Context = ZoneLocator<PagedNodes>;
 
     fn context(&self, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.source.zones.clone(), worker, self.source.step);
-        Space::new(nodes, self.source.fields.clone())
+        ZoneLocator::new(nodes, self.source.fields.clone())
     }
     fn worker<'c>(&self, space: &'c mut Self::Context) -> &'c mut Worker {
         space.nodes.worker()
@@ -146,7 +146,7 @@ impl Work for Cast<'_> {
             let Some(tile) = tile else { continue };
             if self.share.to.is_late() {
                 // The run ends before long, and what is not done by then is left.
-                outcome.progress = Progress::Yield;
+                outcome.progress = StepProgress::Yield;
                 continue;
             }
             space.take_turn(lane);
@@ -156,7 +156,7 @@ impl Work for Cast<'_> {
                 many || self.share.to.is_late()
             });
             match outcome.progress {
-                Progress::Need => outcome.missing.append(space.nodes.missing()),
+                StepProgress::Need => outcome.missing.append(space.nodes.missing()),
                 _ => space.nodes.missing().clear(),
             }
             outcome.moved = tile.moved();
@@ -166,7 +166,7 @@ impl Work for Cast<'_> {
         tile.bytes()
     }
     fn finish(&self, tile: CellTile) -> Result<(), FieldError> {
-        let counts = Counts { samples: tile.counts.samples, ..Counts::default() };
+        let counts = RayCounts { samples: tile.counts.samples, ..RayCounts::default() };
         self.share.to.take(tile.pixels(self.scene), &counts);
         Ok(())
     }

@@ -1,28 +1,28 @@
 //! Rays through volumes, and through the cells of zones, on all cores, out of core.
 
+mod brick_cache;
 mod cells;
-mod hurry;
-mod kept;
-mod next;
-mod order;
-mod sweep;
+mod next_step;
+mod progressive;
+mod slab_sweep;
+mod tile_order;
 
+pub use brick_cache::KeptBricks;
+use brick_cache::{CastThreads, Lent, ThreadCaches};
 pub use cells::{cast_cells, CellSource};
 use field::error::FieldError;
-use field::space::LANES;
-use hurry::{Grid, Share, To};
-pub use kept::KeptBricks;
-use kept::{Few, Lent, Own};
-use kernels::rays::{Counts, Gathered, RayTile, Scene, MOST_STOPS};
-use kernels::streamline::Progress;
-use next::Next;
+use field::locator::LANES;
+use kernels::rays::{RayCounts, RayLight, RayTile, Scene, MOST_STOPS};
+use kernels::streamline::StepProgress;
+use next_step::Next;
 use pager::{Charge, ChargeKind, Pager, Worker};
-use runtime::executor::{self, Load, Outcome, RunStats, Work};
+use progressive::{Framebuffer, PassTiles, To};
+use runtime::executor::{self, Outcome, RunLoad, RunStats, Work};
 use runtime::limits::would_do;
+use slab_sweep::Sweep;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
-use sweep::Sweep;
 
 /// How a picture is cast.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub struct Image {
     /// Of each pixel by which grid it was cast, if it had to be there by a time; see [`Self::is_unknown`].
     marks: Vec<u8>,
     /// What was done.
-    pub counts: Counts,
+    pub counts: RayCounts,
     /// What the run took.
     pub stats: RunStats,
     _charge: Charge,
@@ -91,7 +91,7 @@ pub struct Image {
 impl Image {
     /// Whether a pixel could not be filled, since no ray near it was cast in time.
     pub fn is_unknown(&self, n: usize) -> bool {
-        self.marks.get(n) == Some(&hurry::UNKNOWN)
+        self.marks.get(n) == Some(&progressive::UNKNOWN)
     }
 
     /// Pixels that lack something.
@@ -133,7 +133,7 @@ pub type Depth<'a> = dyn Fn(u32, u32) -> f64 + Sync + 'a;
 
 /// Where rays end.
 #[derive(Copy, Clone)]
-pub struct Ends<'a> {
+pub struct RayEnds<'a> {
     /// How deep they go.
     pub depth: &'a Depth<'a>,
     /// Whether a pixel's ray is cast at all, as far as that is known for little: tiles without one are left out. At the edges of
@@ -147,7 +147,7 @@ pub struct Ends<'a> {
 pub type Depths<'a> = dyn Fn(u32, u32, &mut [f64; MOST_STOPS]) -> usize + Sync + 'a;
 
 /// Takes what was gathered at the depths of the pixel at this column and row.
-pub type Take<'a> = dyn Fn([u32; 2], &[Gathered]) + Sync + 'a;
+pub type Take<'a> = dyn Fn([u32; 2], &[RayLight]) + Sync + 'a;
 
 /// At which depths rays say what they have gathered.
 #[derive(Copy, Clone)]
@@ -168,7 +168,7 @@ pub fn cast_until(
     pager: &Arc<Pager>,
     scene: &Arc<Scene>,
     options: &CastOptions,
-    ends: Option<Ends<'_>>,
+    ends: Option<RayEnds<'_>>,
     watch: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Image, FieldError> {
     let [width, height] = scene.size();
@@ -182,40 +182,40 @@ pub fn cast_until(
     };
     let kept = options.kept.as_deref();
     kept.inspect(|kept| kept.heed(limit));
-    let bytes = Grid::bytes(pixels, options.deadline.is_some());
+    let bytes = Framebuffer::bytes(pixels, options.deadline.is_some());
     let charge = pager.charge(ChargeKind::Tiles, bytes).map_err(|_| short(bytes, "a picture of volumes"))?;
-    let few = Few::of(limit, bytes, scene, options.workers.max(1));
+    let few = CastThreads::of(limit, bytes, scene, options.workers.max(1));
     let workers = few.threads;
-    let mut grid = Grid::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
+    let mut grid = Framebuffer::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let mut before = RunStats::default();
     if let Some(Coarse { scene, stride, by }) = options.coarse.as_ref().filter(|_| options.deadline.is_some()) {
         let options = &CastOptions { deadline: options.deadline.max(*by), ..options.clone() };
         // It is there to help: where memory is too little for both, the picture does without.
-        if let Ok(own) = Own::new(pager, scene, few) {
-            let ends = ends.map(|e| Ends { stops: None, ..e });
-            let means = Means::of(pager, scene, workers, 0);
+        if let Ok(own) = ThreadCaches::new(pager, scene, few) {
+            let ends = ends.map(|e| RayEnds { stops: None, ..e });
+            let means = TileBudget::of(pager, scene, workers, 0);
             (grid, before) = grid.cast_coarse(*stride, options, ends, watch, |share, told| {
                 let load = means.load(&share, workers, pager);
-                let work = Cast { scene, ends, share, own: &own, next: &None, means };
+                let work = VolumeCast { scene, ends, share, own: &own, next: &None, means };
                 executor::run(&work, pager, load, told)
             })?;
         }
     }
     let own = match kept {
         Some(kept) => kept.take(pager, scene, few),
-        None => Own::new(pager, scene, few),
+        None => ThreadCaches::new(pager, scene, few),
     };
     let own = own.map_err(|bytes| short(bytes, "maps of a volume's blocks"))?;
     let next = match options.next {
         Some(step) => Some(Next::new(pager, step).map_err(|bytes| short(bytes, "what is read ahead"))?),
         None => None,
     };
-    let means = Means::of(pager, scene, workers, ends.and_then(|e| e.stops).map_or(0, |s| s.most));
+    let means = TileBudget::of(pager, scene, workers, ends.and_then(|e| e.stops).map_or(0, |s| s.most));
     // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
     let backwards = || means.in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
     let (grid, filled, mut stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
         let load = means.load(&share, workers, pager);
-        let work = Cast { scene, ends, share, own: &own, next: &next, means };
+        let work = VolumeCast { scene, ends, share, own: &own, next: &next, means };
         if options.deadline.is_none() && options.next.is_none() {
             if let Some(sweep) = Sweep::of(&work, &load, pager) {
                 return sweep.run(work, pager, load, told);
@@ -227,7 +227,7 @@ pub fn cast_until(
     if let Some(kept) = kept {
         kept.put(own);
     }
-    let Grid { rgba, gaps, marks, counts, .. } = grid;
+    let Framebuffer { rgba, gaps, marks, counts, .. } = grid;
     Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
 }
 
@@ -238,7 +238,7 @@ pub fn is_large(scene: &Scene, pager: &Pager) -> bool {
 
 /// What a picture's tiles may take of a memory limit.
 #[derive(Copy, Clone)]
-struct Means {
+struct TileBudget {
     tile_bytes: usize,
     pin_bytes: usize,
     holds: usize,
@@ -246,7 +246,7 @@ struct Means {
     room: u64,
 }
 
-impl Means {
+impl TileBudget {
     /// Of rays with so many stops, when what else the picture needs is charged.
     fn of(pager: &Pager, scene: &Scene, workers: usize, stops: usize) -> Self {
         // What pages have room in beside the picture, and what threads have for themselves.
@@ -262,10 +262,10 @@ impl Means {
         }
     }
 
-    fn load(&self, share: &Share<'_>, workers: usize, pager: &Pager) -> Load {
+    fn load(&self, share: &PassTiles<'_>, workers: usize, pager: &Pager) -> RunLoad {
         let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
         let active = (self.room / 8 / self.tile_bytes as u64).clamp(2 * workers as u64, busy as u64) as usize;
-        Load { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX }
+        RunLoad { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX }
     }
 }
 
@@ -286,19 +286,19 @@ fn in_runs(page_bytes: u64, limit: u64) -> u64 {
 /// Tiles that keep a disk busy.
 const BUSY: usize = 128;
 
-struct Cast<'a> {
+struct VolumeCast<'a> {
     scene: &'a Arc<Scene>,
-    ends: Option<Ends<'a>>,
-    share: Share<'a>,
-    own: &'a Own,
+    ends: Option<RayEnds<'a>>,
+    share: PassTiles<'a>,
+    own: &'a ThreadCaches,
     next: &'a Option<Next>,
-    means: Means,
+    means: TileBudget,
 }
 
 /// A tile under way. When it is time what there is of it is taken.
 struct Under {
     tile: Option<RayTile>,
-    counts: Counts,
+    counts: RayCounts,
     to: To,
 }
 
@@ -310,19 +310,19 @@ impl Drop for Under {
     }
 }
 
-impl Cast<'_> {
+impl VolumeCast<'_> {
     /// Tile number `n`, at its beginning.
     fn tile(&self, n: u64) -> RayTile {
         let tile = RayTile::of(self.scene, self.share.pixels(n));
         match self.ends {
-            Some(Ends { stops: Some(stops), .. }) => tile.stopping(self.scene, stops.depths),
-            Some(Ends { depth, .. }) => tile.ending(self.scene, depth),
+            Some(RayEnds { stops: Some(stops), .. }) => tile.stopping(self.scene, stops.depths),
+            Some(RayEnds { depth, .. }) => tile.ending(self.scene, depth),
             None => tile,
         }
     }
 
     /// Takes what a tile that is done has come to.
-    fn take(&self, tile: &RayTile, counts: &Counts) {
+    fn take(&self, tile: &RayTile, counts: &RayCounts) {
         if let Some(stops) = self.ends.and_then(|e| e.stops) {
             tile.stops().for_each(|(at, light)| (stops.take)(at, light));
         }
@@ -330,7 +330,7 @@ impl Cast<'_> {
     }
 }
 
-impl<'a> Work for Cast<'a> {
+impl<'a> Work for VolumeCast<'a> {
     type Task = Under;
     type Context = Lent<'a>;
 
@@ -357,14 +357,14 @@ impl<'a> Work for Cast<'a> {
         self.share.to.deadline
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
-        Ok(Under { tile: Some(self.tile(n)), counts: Counts::default(), to: self.share.to.clone() })
+        Ok(Under { tile: Some(self.tile(n)), counts: RayCounts::default(), to: self.share.to.clone() })
     }
     fn steps(&self, lent: &mut Lent<'a>, tasks: [Option<&mut Self::Task>; LANES], outcomes: &mut [Outcome; LANES]) {
         let context = lent.context();
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             let Some(Under { tile: Some(tile), counts, .. }) = task else { continue };
             outcome.progress = tile.step(self.scene, context, self.means.pin_bytes);
-            if outcome.progress == Progress::Need {
+            if outcome.progress == StepProgress::Need {
                 outcome.missing.append(context.missing());
             }
             outcome.moved = tile.moved();

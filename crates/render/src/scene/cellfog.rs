@@ -1,12 +1,12 @@
 //! Fields of flows as volumes in scenes: where they are, and their rays between the surfaces of a picture.
 
-use super::looks::{least_pixel, shading, PLAIN_OPACITY};
-use super::maps::Settled;
+use super::appearance::{least_pixel, shading, PLAIN_OPACITY};
+use super::colour_maps::Settled;
+use super::depth_compositing::{lay, Lack, PreparedScene, Rays, TimeBudget};
+use super::geometry_log::Range;
 use super::objects::{VolumeLook, VolumeTint};
-use super::passes::{lay, Budget, Lack, Rays, Ready};
-use super::pieces::Range;
 use super::volumes::UNITS;
-use super::Document;
+use super::SceneDocument;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_cells, CastOptions, CellSource};
 use field::dataset::Dataset;
@@ -14,10 +14,10 @@ use field::error::FieldError;
 use field::nodes::Nodes;
 use field::quantity::Quantity;
 use glam::DVec3;
-use kernels::cellrays::{CellLook, CellScene, Setting};
+use kernels::cellrays::{CellAppearance, CellRaySetting, CellScene};
 use kernels::rays::{Projection, TransferFunction};
 use runtime::blocking::{blocking_flow, until_here};
-use runtime::session::{Session, Watch};
+use runtime::session::{ProgressWatch, Session};
 use runtime::values::{visit_box, NodeBox};
 use std::sync::Mutex;
 
@@ -84,7 +84,7 @@ pub(super) fn gathered(
     look: &VolumeLook,
     step: usize,
     ranged: bool,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<([DVec3; 8], Range), FieldError> {
     if let Some(field) = &look.field {
         session.derive(&[field])?;
@@ -158,14 +158,14 @@ fn transfer(look: &VolumeLook, field: &str, maps: &[Settled]) -> Result<Transfer
 }
 
 /// What is sampled at a place: the numbers of one field after those of another.
-struct Sampled<'a> {
+struct SampledFields<'a> {
     dataset: &'a Dataset,
     names: Vec<String>,
     /// Where the numbers of each begin, and those of the next one would.
     first: Vec<usize>,
 }
 
-impl Sampled<'_> {
+impl SampledFields<'_> {
     /// Where the numbers of a field are, which is sampled from now on.
     fn place(&mut self, zone: usize, field: &str) -> Result<std::ops::Range<usize>, FieldError> {
         let n = match self.names.iter().position(|name| name == field) {
@@ -184,12 +184,12 @@ impl Sampled<'_> {
 pub(crate) struct CellFog<'a> {
     session: &'a Session,
     source: CellSource,
-    setting: Setting,
-    looks: Vec<CellLook>,
+    setting: CellRaySetting,
+    looks: Vec<CellAppearance>,
     bounds: Aabb,
-    budget: Option<Budget>,
+    budget: Option<TimeBudget>,
     lack: Mutex<Lack>,
-    scene: Ready<CellScene>,
+    scene: PreparedScene<CellScene>,
 }
 
 /// An object that shows a field: its number, its look, and the box of its zones.
@@ -202,7 +202,7 @@ impl<'a> CellFog<'a> {
     /// [`FieldError`]: fields that there are not, functions that make no sense.
     pub(crate) fn new(
         session: &'a Session,
-        document: &Document,
+        document: &SceneDocument,
         objects: &[Shows<'_>],
         maps: &[Settled],
         step: usize,
@@ -212,7 +212,7 @@ impl<'a> CellFog<'a> {
         // It was looked at when it was gathered: its boxes are there.
         let dataset = session.dataset();
         let order = session.zone_order(&dataset)?;
-        let mut sampled = Sampled { dataset: &dataset, names: Vec::new(), first: vec![0] };
+        let mut sampled = SampledFields { dataset: &dataset, names: Vec::new(), first: vec![0] };
         let mut common: Option<(&str, Vec<usize>)> = None;
         let (mut bounds, mut shown, mut looks, mut samples) = (Aabb::EMPTY, Aabb::EMPTY, Vec::new(), 0.0f64);
         for &(number, look, corners) in objects {
@@ -241,7 +241,7 @@ impl<'a> CellFog<'a> {
                 Some(_) => Some(sampled.place(zones[0], &gradient(field))?.start),
                 None => None,
             };
-            looks.push(CellLook {
+            looks.push(CellAppearance {
                 transfer: transfer(look, field, maps)?,
                 unit: look.unit.unwrap_or(own.extent().length() / UNITS),
                 projection: look.projection,
@@ -262,19 +262,19 @@ impl<'a> CellFog<'a> {
         let zones: Vec<u32> = order.0.iter().copied().filter(|z| zones.contains(&(*z as usize))).collect();
         Ok(Self {
             source: CellSource::new(&dataset, &sampled.names, &zones, step, &session.pager)?,
-            setting: Setting { camera: *camera, size, longest, halvings, samples, zones },
+            setting: CellRaySetting { camera: *camera, size, longest, halvings, samples, zones },
             looks,
             session,
             bounds,
-            budget: Budget::of(document),
+            budget: TimeBudget::of(document),
             lack: Mutex::default(),
-            scene: Ready::default(),
+            scene: PreparedScene::default(),
         })
     }
 
     /// What pictures lack.
     pub(crate) fn lack(&self) -> Lack {
-        *pager::patient::lock(&self.lack)
+        *pager::spin_lock::lock(&self.lack)
     }
 }
 
@@ -297,7 +297,7 @@ impl Haze for CellFog<'_> {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<(), GeometryError> {
         let scene = self.scene.of(camera, size, || {
-            CellScene::new(Setting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())
+            CellScene::new(CellRaySetting { camera: *camera, size, ..self.setting.clone() }, self.looks.clone())
         })?;
         let ends = [self.bounds.min.to_array(), self.bounds.max.to_array()];
         let between = |x, y| scene.depths(x, y, ends);
@@ -317,7 +317,7 @@ impl Haze for CellFog<'_> {
                 Ok(image)
             },
         )?;
-        *pager::patient::lock(&self.lack) += lack;
+        *pager::spin_lock::lock(&self.lack) += lack;
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
 //! Isosurfaces, planes and vortex cores for pictures.
 
-use super::look::middle;
+use super::geometry_log::Arena;
 use super::meshes::{MeshBuilder, MeshStore};
 use super::objects::MeshFrom;
-use super::pieces::Arena;
-use extract::contour::{of_channel, ContourSpec, VolumeContour, VolumeWhat, What};
+use super::overview::middle;
+use extract::contour::{of_channel, ContourKind, ContourSpec, VolumeContour, VolumeWhat};
 use field::error::FieldError;
 use field::volume::Volume;
-use kernels::surface::{Piece, Points};
-use runtime::session::{Session, Watch};
+use kernels::surface::{Points, SurfacePiece};
+use runtime::session::{ProgressWatch, Session};
 
 /// What is asked of a volume, with the channel that colours it.
 pub(super) fn of_volume(
@@ -45,16 +45,16 @@ pub(super) fn of_flow(
     from: &MeshFrom,
     colour: Option<&str>,
     step: usize,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<ContourSpec, FieldError> {
     let what = match from {
-        MeshFrom::Contour { field, values, .. } => What::Iso { field: field.clone(), values: values.clone() },
+        MeshFrom::Contour { field, values, .. } => ContourKind::Iso { field: field.clone(), values: values.clone() },
         MeshFrom::Slice { origin, normal } => {
             let origin = match origin {
                 Some(origin) => *origin,
                 None => middle(session, step, watch)?,
             };
-            What::Plane { origin, normal: *normal }
+            ContourKind::Plane { origin, normal: *normal }
         }
     };
     Ok(ContourSpec {
@@ -78,7 +78,7 @@ pub(super) struct Pieces<'a> {
 }
 
 /// A point: position, normal, value.
-type Corner = ([f64; 3], [f32; 3], f32);
+type SurfaceVertex = ([f64; 3], [f32; 3], f32);
 
 impl<'a> Pieces<'a> {
     /// No pieces yet. `coloured`: the first field is the colour.
@@ -88,13 +88,13 @@ impl<'a> Pieces<'a> {
     }
 
     /// Takes the next one. Its fields are the components of what colours it.
-    pub(super) fn take(&mut self, piece: &Piece) -> Result<(), FieldError> {
+    pub(super) fn take(&mut self, piece: &SurfacePiece) -> Result<(), FieldError> {
         let v = &piece.vertices;
         let count = match &v.points {
             Points::F32(p) => p.len(),
             Points::F64(p) => p.len(),
         };
-        let own = |n: usize| -> Corner {
+        let own = |n: usize| -> SurfaceVertex {
             let at = match &v.points {
                 Points::F32(p) => p[n].map(f64::from),
                 Points::F64(p) => p[n],
@@ -139,7 +139,7 @@ fn magnitude(field: &[f32], n: usize, count: usize) -> f32 {
     }
 }
 
-fn earlier(points: &Arena, n: u64) -> Result<Corner, FieldError> {
+fn earlier(points: &Arena, n: u64) -> Result<SurfaceVertex, FieldError> {
     let mut b = [0u8; POINT_BYTES];
     let unread = |e: output::OutputError| FieldError::Output(e.to_string());
     points.log().read_at(n * POINT_BYTES as u64, &mut b).map_err(unread)?;

@@ -17,7 +17,7 @@ pub type Rgb = [u8; 3];
 
 /// A whole scene.
 #[derive(Clone, Debug)]
-pub struct Document {
+pub struct SceneDocument {
     /// Source of the dataset, to be read by the caller's own reader; `None` where only files of lines are drawn.
     pub source: Option<Value>,
     /// Time step.
@@ -284,7 +284,7 @@ pub(super) fn read<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, 
     serde_json::from_value(value).map_err(|e| usage(format!("{place}: {e}")))
 }
 
-impl Document {
+impl SceneDocument {
     /// Reads a scene.
     ///
     /// # Errors
@@ -410,7 +410,7 @@ fn with_fields(value: Option<&mut Value>, each: impl FnOnce(&mut Map<String, Val
     }
 }
 
-/// [`Document::content`] and [`Document::way`] of a scene's text.
+/// [`SceneDocument::content`] and [`SceneDocument::way`] of a scene's text.
 fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
     let mut value: Value = serde_json::from_str(text).map_err(|e| usage(format!("scene: {e}")))?;
     let mut way: Vec<Value> = Vec::new();

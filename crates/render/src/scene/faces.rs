@@ -1,7 +1,7 @@
 //! Grid surfaces that were gathered row by row.
 
-use super::pieces::{floats, positions, Arena, Range};
-use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, SeenFrom, Wanted};
+use super::geometry_log::{floats, positions, Arena, Range};
+use crate::picture::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, SeenFrom};
 use field::error::FieldError;
 use glam::DVec3;
 use output::ByteLog;
@@ -230,7 +230,7 @@ impl FaceStore {
     /// Calls `each` with the tiles that are wanted: their place, and the runs of columns and rows to read.
     fn for_tiles(
         &self,
-        wanted: Wanted<'_>,
+        wanted: BoxFilter<'_>,
         each: &mut dyn FnMut(usize, usize) -> Result<(), GeometryError>,
     ) -> Result<(), GeometryError> {
         let [ti, tj] = tiles(self.size);
@@ -258,7 +258,7 @@ impl Geometry for FaceLayer<'_> {
         self.face.bounds
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         let f = self.face;
         if !f.is_area() {
             return Ok(());
@@ -347,7 +347,7 @@ impl Geometry for MeshLayer<'_> {
         self.face.bounds
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         let f = self.face;
         let (mut grid, mut hidden) = (Vec::new(), Vec::new());
         f.for_tiles(wanted, &mut |s, t| {

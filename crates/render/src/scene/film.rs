@@ -12,47 +12,37 @@
 //! 2. What does not change with time is gathered once.
 //! 3. A picture appears under its name when it is whole, with its digest.
 
+use super::colour_maps::{says_ranges, settle_maps};
+use super::depth_compositing::Lack;
+use super::destination::{Out, PictureFile, DIGEST, SETTLED};
 use super::document::FilmSpec;
-use super::gather::{is_steady, Gathered, Gatherer};
-use super::kept::{Common, Digests, There};
-use super::maps::{says_ranges, settle_maps};
-use super::moving::Moving;
+use super::drawing::{Captions, LayerSource, Shot, ViewParts};
+use super::error_context::placed;
+use super::frame_names::{fixed_point, numbered};
+use super::gather::{is_steady, GatheredObject, Gatherer};
+use super::geometry_log::{Arena, Range};
+use super::moving_lines::Moving;
 use super::objects::{LinesFrom, Object};
-use super::passes::Lack;
 use super::path::{on_path, Picture};
-use super::pieces::{Arena, Range};
-use super::places::placed;
-use super::shot::{Seen, Shot, Shown, Words};
-use super::target::{Out, PictureFile, DIGEST, SETTLED};
+use super::resume::{Digests, SharedParts, There};
 use super::video::Video;
-use super::{picture_limit, Document, Studio, ARENA_SHARE};
+use super::{picture_limit, SceneDocument, Studio, ARENA_SHARE};
 use field::error::FieldError;
 use field::volume::Volume;
 use pager::Event;
 use runtime::limits::more_than;
-use runtime::session::Watch;
+use runtime::session::ProgressWatch;
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Share of what is gathered that does not change with time.
 const FIXED_SHARE: u64 = 4;
 
-/// The name of a step's picture: `%04d` in the pattern is its number. `None` where the pattern has no place for one.
-fn numbered(pattern: &Path, step: usize) -> Option<PathBuf> {
-    let text = pattern.to_str()?;
-    let (before, rest) = text.split_once('%')?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-    let (width, after) = rest.split_at(digits);
-    let after = after.strip_prefix('d')?;
-    let width = if width.is_empty() { 0 } else { width.parse::<usize>().ok().filter(|w| *w <= 12)? };
-    (!after.contains('%')).then(|| PathBuf::from(format!("{before}{step:0width$}{after}")))
-}
-
 /// Looks at where pictures go, before any work.
 ///
 /// # Errors
 /// [`FieldError::Usage`] for names that cannot be, and what the system says.
-pub(super) fn check_outputs(document: &Document, output: &Path) -> Result<(), FieldError> {
+pub(super) fn check_outputs(document: &SceneDocument, output: &Path) -> Result<(), FieldError> {
     let own = document.views.iter().map(|v| v.output.as_path());
     let all: Vec<&Path> = if document.views.is_empty() { vec![output] } else { own.collect() };
     for (n, pattern) in all.iter().enumerate() {
@@ -83,18 +73,18 @@ pub(super) fn check_outputs(document: &Document, output: &Path) -> Result<(), Fi
 }
 
 /// What was gathered of one step: objects that change with time.
-struct Frame {
+struct StepFrame {
     step: usize,
-    own: Vec<Option<Gathered>>,
+    own: Vec<Option<GatheredObject>>,
 }
 
-impl Frame {
+impl StepFrame {
     /// All objects at this step.
-    fn shown<'a>(&'a self, fixed: &'a [Option<Gathered>], arenas: [&'a Arena; 2]) -> Vec<Shown<'a>> {
+    fn shown<'a>(&'a self, fixed: &'a [Option<GatheredObject>], arenas: [&'a Arena; 2]) -> Vec<LayerSource<'a>> {
         let each = self.own.iter().zip(fixed).enumerate();
         each.filter_map(|(number, (own, fixed))| match (own, fixed) {
-            (Some(gathered), _) => Some(Shown { number, gathered, log: arenas[1].log() }),
-            (None, Some(gathered)) => Some(Shown { number, gathered, log: arenas[0].log() }),
+            (Some(gathered), _) => Some(LayerSource { number, gathered, log: arenas[1].log() }),
+            (None, Some(gathered)) => Some(LayerSource { number, gathered, log: arenas[0].log() }),
             (None, None) => None,
         })
         .collect()
@@ -108,7 +98,7 @@ pub(super) struct Film<'a> {
     pictures: Vec<Picture>,
     digests: Digests,
     /// Objects that do not change, once they are gathered, and which are to be.
-    fixed: Vec<Option<Gathered>>,
+    fixed: Vec<Option<GatheredObject>>,
     is_fixed: Vec<bool>,
     arena: Arena,
     moving: Vec<Option<Moving>>,
@@ -120,7 +110,11 @@ impl<'a> Film<'a> {
     ///
     /// # Errors
     /// [`FieldError`]: steps and names that there are not, too small a limit.
-    pub(super) fn new(studio: &'a Studio<'a>, output: &Path, watch: &mut Watch<'_>) -> Result<Self, FieldError> {
+    pub(super) fn new(
+        studio: &'a Studio<'a>,
+        output: &Path,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<Self, FieldError> {
         let Studio { document, session, volume, pager, reader, .. } = studio;
         let times = session.map_or(1, |s| s.dataset().catalog.times.len().max(1));
         let times = volume.map_or(times, |v| v.steps as usize);
@@ -185,10 +179,15 @@ impl<'a> Film<'a> {
     }
 
     /// Gathers all objects of a step.
-    fn gather(&mut self, step: usize, arena: &mut Arena, watch: &mut Watch<'_>) -> Result<Frame, FieldError> {
+    fn gather(
+        &mut self,
+        step: usize,
+        arena: &mut Arena,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<StepFrame, FieldError> {
         let begun_us = self.studio.pager.now_us();
         let Studio { document, session, volume, waited, threads, pager, reader, .. } = self.studio;
-        let mut own: Vec<Option<Gathered>> = document.objects.iter().map(|_| None).collect();
+        let mut own: Vec<Option<GatheredObject>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
         for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
             if let (Some(moving), Some(session)) = (moving, session) {
@@ -211,7 +210,7 @@ impl<'a> Film<'a> {
             *place = Some(gathered);
         }
         self.studio.tell_span("gather", begun_us);
-        Ok(Frame { step, own })
+        Ok(StepFrame { step, own })
     }
 
     fn shots(&self) -> Vec<(Shot<'a>, Option<&'a [usize]>)> {
@@ -237,7 +236,7 @@ impl<'a> Film<'a> {
     fn there(&self) -> There {
         let Some(FilmSpec { resume: true, fps: None, .. }) = self.studio.document.film else { return There::default() };
         let shots = self.shots();
-        let said = |ranges: &[[f64; 2]], seen: &[Seen]| {
+        let said = |ranges: &[[f64; 2]], seen: &[ViewParts]| {
             says_ranges(self.studio.document, ranges)
                 && shots.iter().zip(seen).all(|((shot, _), seen)| seen.chosen.is_said_by(shot.camera))
         };
@@ -250,9 +249,9 @@ impl<'a> Film<'a> {
     ///
     /// # Errors
     /// [`FieldError`]; an interruption.
-    pub(super) fn make(mut self, watch: &mut Watch<'_>) -> Result<Value, FieldError> {
+    pub(super) fn make(mut self, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
         let There { common: known, lack, other, why } = self.there();
-        let mut made = Made {
+        let mut made = FilmSummary {
             frames: Vec::new(),
             bytes: 0,
             drawn: Vec::new(),
@@ -263,12 +262,12 @@ impl<'a> Film<'a> {
         let common = if let Some((ranges, seen)) = known {
             let none: Vec<Range> = self.studio.document.objects.iter().map(|_| Range::EMPTY).collect();
             let maps = settle_maps(self.studio.document, &none, self.studio.session, Some(&ranges))?;
-            let common = Common { maps, seen };
+            let common = SharedParts { maps, seen };
             let (wanted, there): (Vec<Picture>, Vec<Picture>) =
                 self.pictures.iter().partition(|p| lack.contains(&p.number));
             made.frames.extend(there.into_iter().map(|p| (p, true)));
             let total = wanted.len();
-            let mut last: Option<(Frame, Arena)> = None;
+            let mut last: Option<(StepFrame, Arena)> = None;
             for (n, picture) in wanted.into_iter().enumerate() {
                 let mut told = by_frame(watch, "drawing", n, total);
                 let (frame, arena) = match last.take().filter(|(f, _)| f.step == picture.step) {
@@ -318,9 +317,15 @@ impl<'a> Film<'a> {
     }
 
     /// Settles what all pictures of `frames` have in common.
-    fn settle(&self, frames: &[Frame], arena: &Arena, watch: &mut Watch<'_>) -> Result<Common, FieldError> {
+    fn settle(
+        &self,
+        frames: &[StepFrame],
+        arena: &Arena,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<SharedParts, FieldError> {
         let objects = self.studio.document.objects.len();
-        let shown: Vec<Vec<Shown<'_>>> = frames.iter().map(|f| f.shown(&self.fixed, [&self.arena, arena])).collect();
+        let shown: Vec<Vec<LayerSource<'_>>> =
+            frames.iter().map(|f| f.shown(&self.fixed, [&self.arena, arena])).collect();
         let mut ranges = vec![Range::EMPTY; objects];
         for one in shown.iter().flatten() {
             ranges[one.number] = ranges[one.number].union(one.gathered.range());
@@ -329,27 +334,27 @@ impl<'a> Film<'a> {
         let words = frames.first().map(|f| self.words(f, false)).unwrap_or_default();
         // Of a single picture the words are known; those of many differ.
         let partial = frames.len() == 1 && shown.iter().flatten().any(|s| s.gathered.failed.is_some());
-        let words = Words { partial, ..words };
+        let words = Captions { partial, ..words };
         let seen = self.shots().into_iter().map(|(shot, which)| {
-            let some: Vec<Vec<Shown<'_>>> = shown.iter().map(|f| only(f, which)).collect();
+            let some: Vec<Vec<LayerSource<'_>>> = shown.iter().map(|f| only(f, which)).collect();
             shot.settle(&some, &maps, &words, self.studio.pager, watch)
         });
         let seen = seen.collect::<Result<Vec<_>, _>>()?;
-        Ok(Common { maps, seen })
+        Ok(SharedParts { maps, seen })
     }
 
-    fn words(&self, frame: &Frame, partial: bool) -> Words {
+    fn words(&self, frame: &StepFrame, partial: bool) -> Captions {
         if let Some(volume) = self.studio.volume {
             return of_volume(volume, self.studio.document, frame.step, partial);
         }
-        let Some(session) = self.studio.session else { return Words { partial, ..Words::default() } };
+        let Some(session) = self.studio.session else { return Captions { partial, ..Captions::default() } };
         let dataset = session.dataset();
         let length_unit = Some(dataset.length_unit()).filter(|u| u != "grid unit");
         let catalog = &dataset.catalog;
         let many = catalog.times.len() > 1;
         let wanted = self.studio.document.time.unwrap_or(many) && !catalog.times.is_empty();
         if wanted {
-            dataset.uses.note(field::uses::Use::Time);
+            dataset.uses.note(field::usage::Use::Time);
         }
         let moment = self.studio.document.moments.get(frame.step);
         let time = wanted.then(|| match (moment, catalog.times_counted) {
@@ -361,19 +366,19 @@ impl<'a> Film<'a> {
                 format!("t = {t}{}", unit.map(|u| format!(" {u}")).unwrap_or_default())
             }
         });
-        Words { time, partial, length_unit, step: frame.step, axes: None, next: None }
+        Captions { time, partial, length_unit, step: frame.step, axes: None, next: None }
     }
 
     #[allow(clippy::too_many_arguments)] // what a picture is made of, and where it goes
     fn draw(
         &self,
         picture: Picture,
-        frame: &Frame,
+        frame: &StepFrame,
         arena: &Arena,
-        common: &Common,
+        common: &SharedParts,
         videos: &mut [Video],
-        made: &mut Made,
-        watch: &mut Watch<'_>,
+        made: &mut FilmSummary,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(), FieldError> {
         let Studio { document, volume, waited, kept, pager, threads, .. } = self.studio;
         let begun_us = pager.now_us();
@@ -381,7 +386,7 @@ impl<'a> Film<'a> {
         let shown = frame.shown(&self.fixed, [&self.arena, arena]);
         let partial = shown.iter().any(|s| s.gathered.failed.is_some());
         let next = self.pictures.iter().skip_while(|p| p.number != picture.number).nth(1).map(|p| p.step);
-        let words = Words { next, ..self.words(frame, partial) };
+        let words = Captions { next, ..self.words(frame, partial) };
         let mut text = vec![("Software", concat!("Farfield ", env!("CARGO_PKG_VERSION")).to_owned())];
         if let Some(time) = &words.time {
             text.extend([("Time", time.trim_start_matches("t = ").to_owned()), ("Step", frame.step.to_string())]);
@@ -436,7 +441,7 @@ impl<'a> Film<'a> {
         Ok(())
     }
 
-    fn report(&self, made: Made, common: &Common) -> Value {
+    fn report(&self, made: FilmSummary, common: &SharedParts) -> Value {
         let document = self.studio.document;
         let maps = common.maps.iter();
         let maps: Map<String, Value> =
@@ -474,7 +479,7 @@ impl<'a> Film<'a> {
 }
 
 /// What a picture of a volume says.
-fn of_volume(volume: &Volume, document: &Document, step: usize, partial: bool) -> Words {
+fn of_volume(volume: &Volume, document: &SceneDocument, step: usize, partial: bool) -> Captions {
     let spec = &volume.spec;
     let wanted = document.time.unwrap_or(spec.times.len() > 1) && !spec.times.is_empty();
     let time = wanted.then(|| match document.moments.get(step) {
@@ -490,11 +495,11 @@ fn of_volume(volume: &Volume, document: &Document, step: usize, partial: bool) -
         <[String; 3]>::try_from(all).ok()
     });
     let length_unit = Some(spec.length_unit.clone()).filter(|u| !["voxel", "1"].contains(&u.as_str()));
-    Words { time, partial, length_unit, step, axes, next: None }
+    Captions { time, partial, length_unit, step, axes, next: None }
 }
 
 /// What came of pictures.
-struct Made {
+struct FilmSummary {
     /// The pictures, and whether they were there.
     frames: Vec<(Picture, bool)>,
     bytes: u64,
@@ -508,7 +513,7 @@ struct Made {
 }
 
 /// Objects as they are named.
-fn drawn(shown: &[Shown<'_>]) -> Vec<Value> {
+fn drawn(shown: &[LayerSource<'_>]) -> Vec<Value> {
     let name = |n: usize| {
         let g = shown[n].gathered;
         // Two traces of one scene have the same name.
@@ -524,7 +529,7 @@ fn drawn(shown: &[Shown<'_>]) -> Vec<Value> {
 }
 
 /// The objects that a view shows.
-fn only<'a>(shown: &[Shown<'a>], which: Option<&[usize]>) -> Vec<Shown<'a>> {
+fn only<'a>(shown: &[LayerSource<'a>], which: Option<&[usize]>) -> Vec<LayerSource<'a>> {
     shown.iter().filter(|s| which.is_none_or(|w| w.contains(&s.number))).copied().collect()
 }
 
@@ -535,7 +540,7 @@ fn is_path(options: &Value) -> bool {
 
 /// Progress of the work on one picture as progress of all, where there are several.
 fn by_frame<'w, 'c>(
-    watch: &'w mut Watch<'c>,
+    watch: &'w mut ProgressWatch<'c>,
     what: &'static str,
     n: usize,
     total: usize,
@@ -552,45 +557,5 @@ fn by_frame<'w, 'c>(
             n as f64 + part,
             total as f64,
         )
-    }
-}
-
-/// A time with as many digits as tell all times of a series apart, the same number in every picture.
-fn fixed_point(time: f64, times: &[f64]) -> String {
-    let gap = times.windows(2).map(|w| (w[1] - w[0]).abs()).filter(|g| *g > 0.0).fold(f64::INFINITY, f64::min);
-    let gap = if gap.is_finite() { gap } else { time.abs().max(1.0) };
-    let holds = |digits: &usize| {
-        times.iter().all(|t| format!("{t:.digits$}").parse().is_ok_and(|p: f64| (p - t).abs() <= 1e-3 * gap))
-    };
-    let most = times.iter().fold(0.0f64, |m, t| m.max(t.abs()));
-    match (0..=9).find(holds) {
-        Some(digits) if most < 1e9 => format!("{time:.digits$}"),
-        _ => format!("{time:.6e}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_have_a_place_for_the_number() {
-        let name = |pattern: &str| numbered(Path::new(pattern), 42).map(|p| p.display().to_string());
-        assert_eq!(name("a/out_%04d.png").as_deref(), Some("a/out_0042.png"));
-        assert_eq!(name("%d.png").as_deref(), Some("42.png"));
-        assert_eq!(name("%1d.png").as_deref(), Some("42.png"));
-        for bad in ["out.png", "%s.png", "%04d_%04d.png", "50%", "%99999999999d.png", "%"] {
-            assert_eq!(name(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn times_have_the_same_digits_in_all_pictures() {
-        let times = [0.5, 1.0, 1.25, 3.0];
-        let all: Vec<String> = times.iter().map(|t| fixed_point(*t, &times)).collect();
-        assert_eq!(all, ["0.50", "1.00", "1.25", "3.00"]);
-        assert_eq!(fixed_point(2.0, &[0.0, 1.0, 2.0]), "2");
-        assert_eq!(fixed_point(1e-12, &[0.0, 1e-12]), "1.000000e-12");
-        assert_eq!(fixed_point(3e12, &[1e12, 3e12]), "3.000000e12");
     }
 }

@@ -2,15 +2,15 @@
 
 use super::cellfog;
 use super::contours::{self, Pieces};
-use super::document::{Document, MapSpec};
+use super::destination::ScratchFile;
+use super::document::{MapSpec, SceneDocument};
 use super::faces::{FaceBuilder, FaceStore};
+use super::geometry_log::{Arena, LineBuilder, LineStore, Range};
 use super::meshes::MeshStore;
 use super::objects::{LinesFrom, MeshFrom, Object, Paint};
-use super::pieces::{Arena, LineBuilder, LineStore, Range};
-use super::sides::flow_side;
-use super::target::ScratchFile;
 use super::volumes;
-use super::Reader;
+use super::wall_sides::flow_side;
+use super::PartReaders;
 use extract::surfaces::face_rows;
 use extract::{contour, cores};
 use field::dataset::Dataset;
@@ -18,12 +18,12 @@ use field::error::FieldError;
 use field::quantity::Quantity;
 use field::volume::Volume;
 use glam::DVec3;
-use kernels::surface::Piece;
+use kernels::surface::SurfacePiece;
 use output::Destination;
 use output::{LineFile, ReadError};
 use pager::Pager;
 use runtime::gridface::GridFace;
-use runtime::session::{Session, Waited, Watch};
+use runtime::session::{ProgressWatch, Session, Waited};
 use runtime::values::{visit_box, NodeBox};
 use runtime::walls::walls;
 use serde_json::Value;
@@ -35,18 +35,18 @@ use std::sync::Arc;
 const CHUNK_POINTS: usize = 4096;
 
 /// What became of one object.
-pub(crate) struct Gathered {
+pub(crate) struct GatheredObject {
     /// `lines`, `surface` or `outline`.
     pub(crate) kind: &'static str,
     /// For people.
     pub(crate) name: String,
     /// Why it is partial, if it is.
     pub(crate) failed: Option<String>,
-    pub(crate) shape: Shape,
+    pub(crate) shape: ObjectGeometry,
 }
 
 /// Geometry of an object.
-pub(crate) enum Shape {
+pub(crate) enum ObjectGeometry {
     Lines(LineStore),
     Faces(Vec<FaceStore>),
     Mesh(MeshStore),
@@ -57,31 +57,31 @@ pub(crate) enum Shape {
     Cells([DVec3; 8], Range),
 }
 
-impl Gathered {
+impl GatheredObject {
     /// Pieces of lines or quads.
     pub(crate) fn primitives(&self) -> u64 {
         match &self.shape {
-            Shape::Lines(l) | Shape::Edges(l) => l.segments,
-            Shape::Faces(f) => f.iter().map(FaceStore::pieces).sum(),
-            Shape::Mesh(m) => m.triangles,
-            Shape::Rays(_) | Shape::Cells(..) => 1,
+            ObjectGeometry::Lines(l) | ObjectGeometry::Edges(l) => l.segments,
+            ObjectGeometry::Faces(f) => f.iter().map(FaceStore::pieces).sum(),
+            ObjectGeometry::Mesh(m) => m.triangles,
+            ObjectGeometry::Rays(_) | ObjectGeometry::Cells(..) => 1,
         }
     }
 
     /// Range of the values.
     pub(crate) fn range(&self) -> Range {
         match &self.shape {
-            Shape::Lines(l) | Shape::Edges(l) => l.range,
-            Shape::Faces(f) => f.iter().fold(Range::EMPTY, |r, f| r.union(f.range)),
-            Shape::Mesh(m) => m.range,
-            Shape::Rays(_) => Range::EMPTY,
-            Shape::Cells(_, range) => *range,
+            ObjectGeometry::Lines(l) | ObjectGeometry::Edges(l) => l.range,
+            ObjectGeometry::Faces(f) => f.iter().fold(Range::EMPTY, |r, f| r.union(f.range)),
+            ObjectGeometry::Mesh(m) => m.range,
+            ObjectGeometry::Rays(_) => Range::EMPTY,
+            ObjectGeometry::Cells(_, range) => *range,
         }
     }
 }
 
 /// Whether an object is the same at every time step.
-pub(crate) fn is_steady(document: &Document, session: &Session, object: &Object) -> bool {
+pub(crate) fn is_steady(document: &SceneDocument, session: &Session, object: &Object) -> bool {
     let dataset = session.dataset();
     let of_grid = |zone: usize| {
         let z = &dataset.zones[zone];
@@ -108,7 +108,7 @@ pub(crate) fn is_steady(document: &Document, session: &Session, object: &Object)
 
 /// Where geometry is gathered from, and into what.
 pub(crate) struct Gatherer<'a> {
-    pub(crate) document: &'a Document,
+    pub(crate) document: &'a SceneDocument,
     /// Time step.
     pub(crate) step: usize,
     pub(crate) session: Option<&'a Session>,
@@ -116,7 +116,7 @@ pub(crate) struct Gatherer<'a> {
     pub(crate) waited: &'a Waited,
     pub(crate) threads: usize,
     pub(crate) pager: &'a Arc<Pager>,
-    pub(crate) reader: &'a Reader<'a>,
+    pub(crate) reader: &'a PartReaders<'a>,
     pub(crate) arena: &'a mut Arena,
 }
 
@@ -125,22 +125,36 @@ impl<'a> Gatherer<'a> {
     ///
     /// # Errors
     /// [`FieldError`]: names that do not exist, what cannot be read, too small a limit, an interruption.
-    pub(crate) fn gather(&mut self, object: &Object, watch: &mut Watch<'_>) -> Result<Gathered, FieldError> {
+    pub(crate) fn gather(
+        &mut self,
+        object: &Object,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<GatheredObject, FieldError> {
         match object {
             Object::Lines { from: LinesFrom::File(path), paint, .. } => {
                 let name =
                     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
                 let lines = self.line_file(path, self.map(paint).map(|m| m.field.as_str()), watch)?;
-                Ok(Gathered { kind: "lines", name, failed: None, shape: Shape::Lines(lines) })
+                Ok(GatheredObject { kind: "lines", name, failed: None, shape: ObjectGeometry::Lines(lines) })
             }
             Object::Lines { from: LinesFrom::Trace(options), paint, .. } => {
                 let (lines, failed) = self.traced(options.clone(), self.map(paint).map(|m| m.field.clone()), watch)?;
-                Ok(Gathered { kind: "lines", name: "streamlines".into(), failed, shape: Shape::Lines(lines) })
+                Ok(GatheredObject {
+                    kind: "lines",
+                    name: "streamlines".into(),
+                    failed,
+                    shape: ObjectGeometry::Lines(lines),
+                })
             }
             Object::Cores { options, paint, .. } => {
                 let field = self.map(paint).map(|m| m.field.clone());
                 let (lines, failed) = self.cores(options.clone(), field, watch)?;
-                Ok(Gathered { kind: "cores", name: "vortex cores".into(), failed, shape: Shape::Lines(lines) })
+                Ok(GatheredObject {
+                    kind: "cores",
+                    name: "vortex cores".into(),
+                    failed,
+                    shape: ObjectGeometry::Lines(lines),
+                })
             }
             Object::Mesh { from, paint, .. } => self.mesh(from, paint, watch),
             Object::Volume(look) => {
@@ -149,11 +163,16 @@ impl<'a> Gatherer<'a> {
                     let ranged = map.is_some_and(|m| m.range.is_none());
                     let (corners, range) = cellfog::gathered(session, look, self.step, ranged, watch)?;
                     let (kind, name) = ("volume", look.field.clone().unwrap_or_default());
-                    return Ok(Gathered { kind, name, failed: None, shape: Shape::Cells(corners, range) });
+                    return Ok(GatheredObject {
+                        kind,
+                        name,
+                        failed: None,
+                        shape: ObjectGeometry::Cells(corners, range),
+                    });
                 };
                 let level = &volume.levels[0];
-                let shape = Shape::Rays(volumes::corners(level));
-                Ok(Gathered { kind: "volume", name: "volume".into(), failed: None, shape })
+                let shape = ObjectGeometry::Rays(volumes::corners(level));
+                Ok(GatheredObject { kind: "volume", name: "volume".into(), failed: None, shape })
             }
             Object::Outline { .. } if self.volume.is_some() => self.box_of_volume(),
             Object::Surface { face, paint, cut, .. } => {
@@ -176,7 +195,7 @@ impl<'a> Gatherer<'a> {
                     stores.push(store);
                 }
                 let faces = stores;
-                Ok(Gathered { kind: "surface", name, failed: None, shape: Shape::Faces(faces) })
+                Ok(GatheredObject { kind: "surface", name, failed: None, shape: ObjectGeometry::Faces(faces) })
             }
             Object::Outline { zone, .. } => {
                 let session = self.session()?;
@@ -187,24 +206,34 @@ impl<'a> Gatherer<'a> {
                 };
                 let edges = self.edges(session, &dataset, &zones, watch)?;
                 let name = zone.clone().unwrap_or_else(|| "outline".into());
-                Ok(Gathered { kind: "outline", name, failed: None, shape: Shape::Edges(edges) })
+                Ok(GatheredObject { kind: "outline", name, failed: None, shape: ObjectGeometry::Edges(edges) })
             }
         }
     }
 
     /// The edges of a volume.
-    fn box_of_volume(&mut self) -> Result<Gathered, FieldError> {
+    fn box_of_volume(&mut self) -> Result<GatheredObject, FieldError> {
         let edges = self.volume.map(volumes::edges).unwrap_or_default();
         let mut builder = LineBuilder::new(self.arena, false);
         for edge in edges {
             edge.into_iter().try_for_each(|p| builder.point(p, f64::NAN))?;
             builder.end_line()?;
         }
-        Ok(Gathered { kind: "outline", name: "outline".into(), failed: None, shape: Shape::Edges(builder.finish()?) })
+        Ok(GatheredObject {
+            kind: "outline",
+            name: "outline".into(),
+            failed: None,
+            shape: ObjectGeometry::Edges(builder.finish()?),
+        })
     }
 
     /// An isosurface or a plane.
-    fn mesh(&mut self, from: &MeshFrom, paint: &Paint, watch: &mut Watch<'_>) -> Result<Gathered, FieldError> {
+    fn mesh(
+        &mut self,
+        from: &MeshFrom,
+        paint: &Paint,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<GatheredObject, FieldError> {
         let field = self.map(paint).map(|m| m.field.clone());
         let (kind, name) = match from {
             MeshFrom::Contour { field, .. } => ("contour", format!("{field} contour")),
@@ -217,7 +246,7 @@ impl<'a> Gatherer<'a> {
             (Some(volume), _) => {
                 let spec = contours::of_volume(volume, from, field.as_deref(), step)?;
                 let mut told = |done: u64, of: u64| watch("surfaces", done as f64, of as f64);
-                let mut take = |mut piece: Piece| {
+                let mut take = |mut piece: SurfacePiece| {
                     contour::in_units(volume, &spec.channels, &mut piece);
                     pieces.take(&piece)
                 };
@@ -227,12 +256,12 @@ impl<'a> Gatherer<'a> {
             }
             (None, Some(session)) => {
                 let spec = contours::of_flow(session, from, field.as_deref(), step, watch)?;
-                contour::run(session, &spec, &mut |piece: Piece| pieces.take(&piece), watch)?
+                contour::run(session, &spec, &mut |piece: SurfacePiece| pieces.take(&piece), watch)?
             }
             (None, None) => return Err(FieldError::Usage("the scene has no source".into())),
         };
         let failed = drawn.partial().then(|| format!("{} pages could not be read", drawn.drawn.failed_pages));
-        Ok(Gathered { kind, name, failed, shape: Shape::Mesh(pieces.finish()) })
+        Ok(GatheredObject { kind, name, failed, shape: ObjectGeometry::Mesh(pieces.finish()) })
     }
 
     fn map(&self, paint: &Paint) -> Option<&'a MapSpec> {
@@ -250,7 +279,12 @@ impl<'a> Gatherer<'a> {
         })
     }
 
-    fn line_file(&mut self, path: &Path, field: Option<&str>, watch: &mut Watch<'_>) -> Result<LineStore, FieldError> {
+    fn line_file(
+        &mut self,
+        path: &Path,
+        field: Option<&str>,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<LineStore, FieldError> {
         if !path.exists() {
             return Err(FieldError::format(path, "there is no such file of lines; `farfield trace` writes one"));
         }
@@ -269,7 +303,7 @@ impl<'a> Gatherer<'a> {
         &mut self,
         options: Value,
         field: Option<String>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(LineStore, Option<String>), FieldError> {
         let session = self.session()?;
         let mut spec = (self.reader.trace)(options, session, watch)?;
@@ -285,7 +319,7 @@ impl<'a> Gatherer<'a> {
         &mut self,
         options: Value,
         field: Option<String>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(LineStore, Option<String>), FieldError> {
         let session = self.session()?;
         let mut spec = (self.reader.cores)(options)?;
@@ -324,7 +358,7 @@ impl<'a> Gatherer<'a> {
         &mut self,
         scratch: ScratchFile,
         named: Option<&str>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<LineStore, FieldError> {
         let file = LineFile::open(&scratch.path).map_err(|e| unread(&scratch.path, e))?;
         // It is open: the name is not needed any more, and a run that is killed leaves nothing.
@@ -338,7 +372,7 @@ impl<'a> Gatherer<'a> {
         file: &LineFile,
         path: &Path,
         field: Option<&str>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<LineStore, FieldError> {
         if let Some(name) = field {
             if !file.arrays().iter().any(|a| a.name == name) {
@@ -389,7 +423,7 @@ impl<'a> Gatherer<'a> {
         dataset: &Dataset,
         face: &GridFace,
         field: Option<&str>,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<FaceStore, FieldError> {
         let fields: Vec<Quantity> = field.map(|f| dataset.quantity(face.zone, f)).transpose()?.into_iter().collect();
         let mut builder = FaceBuilder::new(self.arena, face.points(), field.is_some())?;
@@ -417,7 +451,7 @@ impl<'a> Gatherer<'a> {
         session: &Session,
         dataset: &Dataset,
         zones: &[usize],
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<LineStore, FieldError> {
         let mut builder = LineBuilder::new(self.arena, false);
         for &zone in zones {

@@ -1,7 +1,7 @@
 //! Triangles of surfaces that were gathered, piece by piece.
 
-use super::pieces::{floats, positions, Arena, Range};
-use crate::picture::{Aabb, Chunk, Geometry, GeometryError, Mesh, Positions, Wanted};
+use super::geometry_log::{floats, positions, Arena, Range};
+use crate::picture::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Mesh, Positions};
 use field::error::FieldError;
 use glam::DVec3;
 use output::ByteLog;
@@ -10,7 +10,7 @@ use output::ByteLog;
 const BLOCK_TRIANGLES: usize = 4096;
 
 /// A block of triangles in the log: points, normals, values, triangles.
-struct Block {
+struct TriangleBlock {
     bounds: Aabb,
     offset: u64,
     points: u32,
@@ -19,7 +19,7 @@ struct Block {
 
 /// Triangles in an arena.
 pub(crate) struct MeshStore {
-    blocks: Vec<Block>,
+    blocks: Vec<TriangleBlock>,
     coloured: bool,
     shaded: bool,
     /// Box of all points.
@@ -67,7 +67,7 @@ impl<'a> MeshBuilder<'a> {
         numbers.dedup();
         let mut bounds = Aabb::EMPTY;
         let corners: Vec<_> = numbers.iter().map(|n| corner(*n)).collect();
-        self.arena.charge_entry(size_of::<Block>())?;
+        self.arena.charge_entry(size_of::<TriangleBlock>())?;
         let store = &mut self.store;
         let offset = self.arena.append_in_parts(|put| {
             for (p, _, _) in &corners {
@@ -90,7 +90,7 @@ impl<'a> MeshBuilder<'a> {
             Ok(())
         })?;
         let (points, count) = (numbers.len() as u32, triangles.len() as u32);
-        self.store.blocks.push(Block { bounds, offset, points, triangles: count });
+        self.store.blocks.push(TriangleBlock { bounds, offset, points, triangles: count });
         self.store.bounds = self.store.bounds.union(&bounds);
         self.store.triangles += u64::from(count);
         Ok(())
@@ -102,7 +102,7 @@ impl<'a> MeshBuilder<'a> {
     }
 }
 
-impl Block {
+impl TriangleBlock {
     /// Bytes in the log.
     fn bytes(&self, shaded: bool, coloured: bool) -> usize {
         let point = 24 + 12 * usize::from(shaded) + 4 * usize::from(coloured);
@@ -121,7 +121,7 @@ impl Geometry for TriangleLayer<'_> {
         self.mesh.bounds
     }
 
-    fn for_each(&self, wanted: Wanted<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
+    fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         let m = self.mesh;
         let (mut bytes, mut points, mut normals, mut values) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut triangles: Vec<[u32; 3]> = Vec::new();

@@ -1,7 +1,7 @@
 //! Scenes: from a document that says what a picture shows to the picture.
 //!
 //! # Practice
-//! [`render`] parses the document ([`Document`]), opens its source, and gathers what is drawn, object by object, into one log under the
+//! [`render`] parses the document ([`SceneDocument`]), opens its source, and gathers what is drawn, object by object, into one log under the
 //! ledger: lines of files and of traces, grid surfaces row by row, the edges of zones. Then it settles what depends on all of it
 //! (ranges of colour maps, camera, radius of lines), and hands layers over that log to [`crate::picture`], which draws them in charged
 //! bands and writes the PNG. No page is read while it draws.
@@ -9,35 +9,36 @@
 //! A scene may ask for several pictures ([`ViewSpec`]) of many time steps ([`FilmSpec`]). All objects of one step are gathered before
 //! those of the next, for all pictures together, so that the series is read once.
 
+mod appearance;
 mod cellfog;
+mod colour_maps;
 mod contours;
+mod depth_compositing;
+mod destination;
 mod document;
+mod drawing;
+mod error_context;
 mod faces;
 mod film;
+mod frame_names;
 mod gather;
-mod kept;
-mod look;
-mod looks;
-mod maps;
+mod geometry_log;
 mod meshes;
-mod moving;
+mod moving_lines;
 mod objects;
-mod passes;
+mod overview;
 mod path;
-mod pieces;
-mod places;
-mod shot;
-mod sides;
-mod target;
+mod resume;
 #[cfg(test)]
 mod tests;
 mod video;
 mod view;
 mod volumes;
+mod wall_sides;
 
-pub use document::{CameraSpec, Document, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, ViewSpec};
-pub use look::look;
+pub use document::{CameraSpec, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, SceneDocument, ViewSpec};
 pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, VolumeTint};
+pub use overview::look;
 
 use crate::raycast::KeptBricks;
 use extract::cores::CoreSpec;
@@ -46,18 +47,18 @@ use field::volume::{Volume, VolumeSpec};
 use film::Film;
 use pager::{Event, Pager};
 use runtime::limits::limit_for;
-use runtime::session::{Bare, Means, Session, SourceSpec, Waited, Watch};
+use runtime::session::{Bare, ProgressWatch, Resources, Session, SourceSpec, Waited};
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::TraceSpec;
 
-/// See [`Reader::trace`].
-pub type ReadTrace = dyn Fn(Value, &Session, &mut Watch<'_>) -> Result<TraceSpec, FieldError>;
+/// See [`PartReaders::trace`].
+pub type ReadTrace = dyn Fn(Value, &Session, &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError>;
 
 /// How the parts of a scene are read that the caller reads elsewhere too.
-pub struct Reader<'a> {
+pub struct PartReaders<'a> {
     /// `{"path", "q", "function", "options"}`.
     pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
     /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
@@ -78,11 +79,11 @@ pub fn render(
     scene: &str,
     tables: Vec<Vec<u8>>,
     output: &Path,
-    means: Means,
-    reader: &Reader<'_>,
-    watch: &mut Watch<'_>,
+    means: Resources,
+    reader: &PartReaders<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
-    let document = Document::parse(scene)?;
+    let document = SceneDocument::parse(scene)?;
     let sizes = document.views.iter().filter_map(|v| v.size).chain([document.size]);
     for [width, height] in sizes {
         if width == 0 || height == 0 || width.max(height) > kernels::draw::MOST_PIXELS_A_SIDE {
@@ -100,7 +101,7 @@ pub fn render(
     };
     if let Some(session) = &session {
         for (name, map) in &document.maps {
-            session.derive(&[&map.field]).map_err(|e| places::placed_in_map(&document, name, e))?;
+            session.derive(&[&map.field]).map_err(|e| error_context::placed_in_map(&document, name, e))?;
         }
     }
     let bare = if session.is_none() { Some(Bare::new(&means)?) } else { None };
@@ -140,7 +141,7 @@ pub fn render(
 
 /// What pictures are made with.
 pub(crate) struct Studio<'a> {
-    pub(crate) document: &'a Document,
+    pub(crate) document: &'a SceneDocument,
     pub(crate) session: Option<&'a Session>,
     /// The source, where that is a volume.
     pub(crate) volume: Option<&'a Volume>,
@@ -150,7 +151,7 @@ pub(crate) struct Studio<'a> {
     pub(crate) kept: &'a Arc<KeptBricks>,
     pub(crate) pager: &'a Arc<Pager>,
     pub(crate) threads: usize,
-    pub(crate) reader: &'a Reader<'a>,
+    pub(crate) reader: &'a PartReaders<'a>,
 }
 
 impl Studio<'_> {

@@ -1,6 +1,6 @@
 //! Pictures along a path of the camera: which there are, and which time step each shows.
 
-use super::document::{Document, KeySpec};
+use super::document::{KeySpec, SceneDocument};
 use field::error::FieldError;
 
 /// One of the pictures.
@@ -13,7 +13,7 @@ pub(super) struct Picture {
 }
 
 /// The pictures of a path: all from the first to the last key frame, with the steps that they say.
-pub(super) fn on_path(document: &Document, times: usize) -> Result<Vec<Picture>, FieldError> {
+pub(super) fn on_path(document: &SceneDocument, times: usize) -> Result<Vec<Picture>, FieldError> {
     let path = &document.path;
     let last = path.last().map_or(0, |k| k.frame);
     let step_of = |k: &KeySpec| k.step.unwrap_or(document.step);

@@ -1,11 +1,11 @@
 //! Scenes that make no sense, and pictures that are the same whatever the means.
 
+use super::colour_maps::{around, centred};
 use super::faces::{FaceBuilder, FaceLayer, MeshLayer};
-use super::maps::{around, centred};
-use super::pieces::{Arena, LineBuilder, LineLayer};
+use super::geometry_log::{Arena, LineBuilder, LineLayer};
 use super::*;
 use crate::picture::{Chunk, Geometry};
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::Kind;
 use kernels::draw::readable;
 use kernels::streamline::{Direction, Options};
@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use testing::{Lcg, TestDir};
 use trace::seeds::Seeds;
 
-fn means(limit: u64, workers: usize) -> Means {
-    Means { memory_limit: limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None }
+fn means(limit: u64, workers: usize) -> Resources {
+    Resources { memory_limit: limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None }
 }
 
 fn arena(limit: u64, budget: usize) -> Arena {
@@ -30,7 +30,7 @@ fn ring(dir: &TestDir) -> PathBuf {
         [r * a.cos(), r * a.sin(), k as f64 / 3.0]
     };
     for (name, kind, variables) in [("ring.xyz", Kind::Grid, 3), ("ring.q", Kind::Q, 5)] {
-        let spec = Spec::new(kind, dims.clone());
+        let spec = WriteSpec::new(kind, dims.clone());
         let mut file = std::fs::File::create(dir.path(name)).unwrap();
         let mut plane = |zone: usize, variable: usize, k: usize, out: &mut [f64]| {
             for (n, value) in out.iter_mut().enumerate() {
@@ -55,7 +55,7 @@ fn source(value: Value) -> Result<SourceSpec, FieldError> {
     })
 }
 
-fn trace_options(_: Value, session: &Session, _: &mut Watch<'_>) -> Result<TraceSpec, FieldError> {
+fn trace_options(_: Value, session: &Session, _: &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError> {
     assert_eq!(session.dataset().catalog.dimension, 3);
     let seeds = Seeds::Random { count: 40, seed: 1 };
     let options = Options { direction: Direction::Both, ..Options::default() };
@@ -75,9 +75,9 @@ fn no_cores(_: Value) -> Result<extract::cores::CoreSpec, FieldError> {
     Err(FieldError::Usage("no cores here".into()))
 }
 
-const READER: Reader<'static> = Reader { source: &source, trace: &trace_options, cores: &no_cores };
+const READER: PartReaders<'static> = PartReaders { source: &source, trace: &trace_options, cores: &no_cores };
 
-fn drawn(scene: &Value, dir: &TestDir, means: Means) -> Result<(Value, Vec<u8>), FieldError> {
+fn drawn(scene: &Value, dir: &TestDir, means: Resources) -> Result<(Value, Vec<u8>), FieldError> {
     let path = dir.path("out.png");
     let _ = std::fs::remove_file(&path);
     let found = render(&scene.to_string(), Vec::new(), &path, means, &READER, &mut |_, _, _| true)?;

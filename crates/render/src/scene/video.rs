@@ -1,7 +1,7 @@
 //! A video, made by the system's `ffmpeg`, which gets the pictures through a pipe.
 
 use field::error::FieldError;
-use output::{directory_of, hidden, OutputError};
+use output::{directory_of, partial_file, OutputError};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl Video {
             .file_name()
             .ok_or_else(|| FieldError::Usage(format!("{}: this names no file for a video", target.display())))?;
         let (temporary, lock) =
-            hidden::file(&directory_of(target), name).map_err(|e| OutputError::io(target, "write", e))?;
+            partial_file::file(&directory_of(target), name).map_err(|e| OutputError::io(target, "write", e))?;
         let mut command = Command::new("ffmpeg");
         command.args(["-nostdin", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24"]);
         command.args(["-s", &format!("{width}x{height}"), "-r", &fps.to_string(), "-i", "pipe:0", "-an"]);

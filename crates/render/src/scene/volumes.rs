@@ -1,16 +1,16 @@
 //! Volumes in scenes: where they are, and their rays between the surfaces of a picture.
 
-use super::looks::{coarser, level_shown, look};
-use super::maps::Settled;
+use super::appearance::{coarser, level_shown, look};
+use super::colour_maps::Settled;
+use super::depth_compositing::{lay, Lack, PreparedScene, Rays, TimeBudget};
 use super::objects::VolumeLook;
-use super::passes::{lay, Budget, Lack, Rays, Ready};
-use super::Document;
+use super::SceneDocument;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_until, is_large, CastOptions, Coarse, KeptBricks};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
 use glam::DVec3;
-use kernels::rays::{self, Look};
+use kernels::rays::{self, VolumeAppearance};
 use pager::Pager;
 use runtime::session::Waited;
 use std::sync::{Arc, Mutex};
@@ -51,34 +51,37 @@ pub(crate) struct Fog<'a> {
     bounds: Aabb,
     /// The time step that is drawn next.
     next: Option<u32>,
-    budget: Option<Budget>,
+    budget: Option<TimeBudget>,
     lack: Mutex<Lack>,
 }
 
 /// What rays are given.
 struct Shown {
-    looks: Vec<Look>,
+    looks: Vec<VolumeAppearance>,
     /// Length of a step along rays, and the length to which opacities belong of looks that say none.
     lengths: [f64; 2],
-    scene: Ready<rays::Scene>,
+    scene: PreparedScene<rays::Scene>,
 }
 
 impl Shown {
     /// Of looks and the steps that each asks for.
-    fn of(all: &Aabb, each: impl Iterator<Item = Result<(Look, f64), FieldError>>) -> Result<Self, FieldError> {
+    fn of(
+        all: &Aabb,
+        each: impl Iterator<Item = Result<(VolumeAppearance, f64), FieldError>>,
+    ) -> Result<Self, FieldError> {
         let (mut looks, mut dt) = (Vec::new(), f64::INFINITY);
         for look in each {
             let (own, least) = look?;
             dt = dt.min(least);
             looks.push(own);
         }
-        Ok(Self { looks, lengths: [dt, all.extent().length() / UNITS], scene: Ready::default() })
+        Ok(Self { looks, lengths: [dt, all.extent().length() / UNITS], scene: PreparedScene::default() })
     }
 
     fn scene(&self, camera: &Camera, size: [u32; 2]) -> Result<Arc<rays::Scene>, rays::SceneError> {
         self.scene.of(camera, size, || {
             let [dt, unit] = self.lengths;
-            let setting = rays::Setting { camera: *camera, size, dt, unit, skip: true };
+            let setting = rays::RaySetting { camera: *camera, size, dt, unit, skip: true };
             rays::Scene::new(setting, self.looks.clone())
         })
     }
@@ -104,7 +107,7 @@ impl<'a> Fog<'a> {
         maps: &[Settled],
         step: usize,
         camera: &Camera,
-        document: &Document,
+        document: &SceneDocument,
         height: u32,
         next: Option<usize>,
     ) -> Result<Self, FieldError> {
@@ -112,7 +115,7 @@ impl<'a> Fog<'a> {
         let of = |object: &VolumeLook, level| look(volume, object, level, maps, &document.lighting, step, camera);
         let finest = objects.iter().map(|object| of(object, level_shown(volume, object, camera, height)?));
         let shown = Shown::of(&all, finest)?;
-        let budget = Budget::of(document);
+        let budget = TimeBudget::of(document);
         let levels = || objects.iter().map(|object| coarser(volume, object, camera, height)).collect();
         let levels: Option<Vec<_>> = if budget.is_some() { levels() } else { None };
         let coarse = match levels {
@@ -139,7 +142,7 @@ impl<'a> Fog<'a> {
 
     /// What pictures lack.
     pub(crate) fn lack(&self) -> Lack {
-        *pager::patient::lock(&self.lack)
+        *pager::spin_lock::lock(&self.lack)
     }
 }
 
@@ -172,13 +175,13 @@ impl Haze for Fog<'_> {
         let lack = lay(&self.pager, depths, size[1], self.budget.as_ref(), rays, light, &mut |ends, deadline| {
             let mut options = CastOptions { deadline, ..options.clone() };
             if let Some(coarse) = &mut options.coarse {
-                coarse.by = self.budget.as_ref().map(Budget::a_moment);
+                coarse.by = self.budget.as_ref().map(TimeBudget::a_moment);
             }
             let image = cast_until(&self.pager, &scene, &options, Some(ends), &mut |_, _| go_on())?;
             self.waited.add(image.stats.wait_s);
             Ok(image)
         })?;
-        *pager::patient::lock(&self.lack) += lack;
+        *pager::spin_lock::lock(&self.lack) += lack;
         Ok(())
     }
 }

@@ -1,23 +1,23 @@
 //! Small valid inputs of every format, made by the writers.
 
-use crate::harness::Folder;
 use convert::{convert, ConvertOptions};
 use field::error::FieldError;
-use field::plot3d::write::{write, Spec};
+use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{ByteOrder, Dimension, Format, Kind, Order, Precision, ZoneCount};
 use field::store::codec::Codec;
 use output::{
-    Budget, FieldSpec, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason,
+    FieldSpec, FieldValues, FinishedLine, FixedBudget, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason,
     SpoolOptions,
 };
 use pager::PolicyKind;
-use runtime::chosen::convert_input;
-use runtime::session::{charge_for, Means, Session, SourceSpec};
+use runtime::selected_fields::convert_input;
+use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use testing::TestDir;
 
 /// A PLOT3D file whose values make a grid, and a flow on it.
-pub fn plot3d(spec: &Spec) -> Vec<u8> {
+pub fn plot3d(spec: &WriteSpec) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut plane = |zone: usize, variable: usize, k: usize, plane: &mut [f64]| {
         let ni = spec.dims[zone][0];
@@ -37,25 +37,25 @@ pub fn plot3d(spec: &Spec) -> Vec<u8> {
 
 /// Every way to write a file of a kind that is not text.
 pub fn binary(kind: Kind) -> Vec<Vec<u8>> {
-    let base = Spec { precision: Precision::Single, ..Spec::new(kind, vec![[3, 4, 2], [2, 2, 3]]) };
+    let base = WriteSpec { precision: Precision::Single, ..WriteSpec::new(kind, vec![[3, 4, 2], [2, 2, 3]]) };
     let mut all = Vec::new();
     for format in [Format::Fortran, Format::Binary] {
-        let spec = Spec { format, ..base.clone() };
+        let spec = WriteSpec { format, ..base.clone() };
         all.push(plot3d(&spec));
-        all.push(plot3d(&Spec { byte_order: ByteOrder::Big, precision: Precision::Double, ..spec.clone() }));
-        all.push(plot3d(&Spec { zones: ZoneCount::Single, dims: vec![[4, 3, 2]], ..spec.clone() }));
-        all.push(plot3d(&Spec { order: Order::Planes, iblank: kind == Kind::Grid, ..spec.clone() }));
-        all.push(plot3d(&Spec { dimension: Dimension::Two, dims: vec![[4, 5, 1]], ..spec.clone() }));
-        all.push(plot3d(&Spec { max_subrecord: 60, functions: 4, ..spec.clone() }));
+        all.push(plot3d(&WriteSpec { byte_order: ByteOrder::Big, precision: Precision::Double, ..spec.clone() }));
+        all.push(plot3d(&WriteSpec { zones: ZoneCount::Single, dims: vec![[4, 3, 2]], ..spec.clone() }));
+        all.push(plot3d(&WriteSpec { order: Order::Planes, iblank: kind == Kind::Grid, ..spec.clone() }));
+        all.push(plot3d(&WriteSpec { dimension: Dimension::Two, dims: vec![[4, 5, 1]], ..spec.clone() }));
+        all.push(plot3d(&WriteSpec { max_subrecord: 60, functions: 4, ..spec.clone() }));
         if kind == Kind::Q {
-            all.push(plot3d(&Spec { overflow: Some((7, 1)), ..spec }));
+            all.push(plot3d(&WriteSpec { overflow: Some((7, 1)), ..spec }));
         }
     }
     // Planes of enough points for their values to tell WHOLE from PLANES.
     for order in [Order::Whole, Order::Planes] {
         for iblank in [false, kind == Kind::Grid] {
             let dims = vec![[6, 5, 4], [4, 4, 3], [1, 40, 2]];
-            all.push(plot3d(&Spec { format: Format::Binary, order, iblank, dims, ..base.clone() }));
+            all.push(plot3d(&WriteSpec { format: Format::Binary, order, iblank, dims, ..base.clone() }));
         }
     }
     all
@@ -65,9 +65,10 @@ pub fn binary(kind: Kind) -> Vec<Vec<u8>> {
 pub fn ascii() -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for kind in [Kind::Grid, Kind::Q, Kind::Function] {
-        let spec = Spec { format: Format::Ascii, functions: 2, ..Spec::new(kind, vec![[3, 2, 2], [2, 2, 2]]) };
-        all.push(plot3d(&Spec { iblank: kind == Kind::Grid, ..spec.clone() }));
-        all.push(plot3d(&Spec { dimension: Dimension::Two, dims: vec![[3, 3, 1]], ..spec }));
+        let spec =
+            WriteSpec { format: Format::Ascii, functions: 2, ..WriteSpec::new(kind, vec![[3, 2, 2], [2, 2, 2]]) };
+        all.push(plot3d(&WriteSpec { iblank: kind == Kind::Grid, ..spec.clone() }));
+        all.push(plot3d(&WriteSpec { dimension: Dimension::Two, dims: vec![[3, 3, 1]], ..spec }));
     }
     all.push(b"1\n2 2 2\n8*0.5, 8*1.D0\n8*-2.5E+00\n".to_vec());
     all.push(b"2 2 2 24*1.5".to_vec());
@@ -75,25 +76,25 @@ pub fn ascii() -> Vec<Vec<u8>> {
 }
 
 /// A grid and a q file of two zones, with room for a function file's names.
-pub fn files(folder: &Folder) -> [PathBuf; 3] {
-    let spec = |kind, functions| Spec { functions, ..Spec::new(kind, vec![[9, 8, 7], [5, 6, 4]]) };
+pub fn files(folder: &TestDir) -> [PathBuf; 3] {
+    let spec = |kind, functions| WriteSpec { functions, ..WriteSpec::new(kind, vec![[9, 8, 7], [5, 6, 4]]) };
     [
-        folder.file("a.xyz", &plot3d(&Spec { iblank: true, ..spec(Kind::Grid, 1) })),
+        folder.file("a.xyz", &plot3d(&WriteSpec { iblank: true, ..spec(Kind::Grid, 1) })),
         folder.file("a.q", &plot3d(&spec(Kind::Q, 1))),
         folder.file("a.f", &plot3d(&spec(Kind::Function, 5))),
     ]
 }
 
-fn session(folder: &Folder, [grid, q, _]: &[PathBuf; 3]) -> Session {
+fn session(folder: &TestDir, [grid, q, _]: &[PathBuf; 3]) -> Session {
     let spec =
         SourceSpec { path: grid.clone(), q: vec![q.clone()], cache_dir: folder.path("cache"), ..SourceSpec::default() };
     let means =
-        Means { memory_limit: 64 << 20, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
+        Resources { memory_limit: 64 << 20, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
     Session::open(spec, means, &mut |_, _, _| true).expect("the files are good")
 }
 
 /// A store of those files.
-pub fn store(folder: &Folder, codec: Codec) -> PathBuf {
+pub fn store(folder: &TestDir, codec: Codec) -> PathBuf {
     let session = session(folder, &files(folder));
     let input = convert_input(&session.dataset()).expect("it can be read");
     let path = folder.path(codec.name());
@@ -103,7 +104,7 @@ pub fn store(folder: &Folder, codec: Codec) -> PathBuf {
 }
 
 /// What a conversion that was interrupted has left in a folder: that, the target that it was for, and the source.
-pub fn interrupted(folder: &Folder) -> (PathBuf, PathBuf, Session) {
+pub fn interrupted(folder: &TestDir) -> (PathBuf, PathBuf, Session) {
     let session = session(folder, &files(folder));
     let target = folder.path("s.zarr");
     let mut calls = 0;
@@ -131,7 +132,7 @@ pub fn lines(path: &Path, both: bool) -> Vec<u8> {
         budget_bytes: 1 << 20,
         directory: std::env::temp_dir(),
     };
-    let mut spool = LineSpool::new(options, Box::new(Budget::new(1 << 20))).expect("memory for the lines");
+    let mut spool = LineSpool::new(options, Box::new(FixedBudget::new(1 << 20))).expect("memory for the lines");
     for seed in 0..3_u64 {
         let n = [5, 0, 2][seed as usize];
         let points: Vec<[f64; 3]> = (0..n).map(|i| [i as f64, seed as f64, 0.5]).collect();

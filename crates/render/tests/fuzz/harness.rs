@@ -3,7 +3,7 @@
 //! A case is a number: from it and the target's name follow the bytes, so a failure can be had again. What is promised of
 //! each: no panic, no more processor time than [`MOST_CPU`], no more memory than the target's bound.
 
-use crate::mutate::{mutate, Random};
+use crate::mutate::{mutate, XorShift};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -20,7 +20,7 @@ const MOST_CPU: Duration = Duration::from_secs(1);
 const HANGS: Duration = Duration::from_secs(60);
 
 /// Counts what each thread holds: tests run side by side and must not be charged for each other.
-struct Counting;
+struct ThreadAllocator;
 
 thread_local! {
     static NOW: Cell<isize> = const { Cell::new(0) };
@@ -36,7 +36,7 @@ fn note(bytes: isize) {
 }
 
 // SAFETY: everything is passed on to the system's allocator; only sizes are noted.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for ThreadAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size() as isize);
         // SAFETY: the caller's promise.
@@ -50,7 +50,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: ThreadAllocator = ThreadAllocator;
 
 /// Bytes that `work` needed at its peak, on this thread.
 fn peak(work: impl FnOnce()) -> usize {
@@ -68,34 +68,8 @@ fn cpu() -> Duration {
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
-/// A folder of one test, gone at its end.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("farfield-fuzz-{name}-{}", std::process::id()));
-        std::fs::remove_dir_all(&path).ok();
-        std::fs::create_dir_all(&path).expect("a folder for the files");
-        Self(path)
-    }
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-    pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.path(name);
-        std::fs::write(&path, bytes).expect("the file is written");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).ok();
-    }
-}
-
 /// What is fuzzed, and within which bounds.
-pub struct Target<'a> {
+pub struct FuzzTarget<'a> {
     pub name: &'static str,
     /// Valid inputs to start from.
     pub corpus: Vec<Vec<u8>>,
@@ -112,13 +86,13 @@ pub struct Target<'a> {
 /// Bytes of memory for a byte of input: a JSON document's tree, or a header's tables, take some hundred.
 const PER_BYTE: usize = 512;
 
-impl Target<'_> {
+impl FuzzTarget<'_> {
     /// Runs `check` over the corpus and over mutations of it: `cases` of them, or for this target's share of
     /// `FARFIELD_SOAK_S` seconds.
     pub fn run(self, mut check: impl FnMut(&[u8])) {
         let soak = std::env::var("FARFIELD_SOAK_S").ok().and_then(|s| s.parse::<f64>().ok());
         let end = soak.map(|s| Instant::now() + Duration::from_secs_f64(s / TARGETS as f64));
-        let watch = Watch::new(self.name);
+        let watch = CaseWatch::new(self.name);
         // What is made once (contexts of decoders, tables) is not a case's.
         for bytes in &self.corpus {
             watch.begin(bytes);
@@ -132,7 +106,7 @@ impl Target<'_> {
                 Some(end) if Instant::now() >= end => break,
                 _ => {}
             }
-            let mut random = Random::new(self.name, case);
+            let mut random = XorShift::new(self.name, case);
             let mut bytes = mutate(&self.corpus, self.words, &mut random);
             (self.seal)(&mut bytes);
             watch.begin(&bytes);
@@ -169,15 +143,15 @@ pub fn names(path: &Path, error: &dyn std::fmt::Display) {
 }
 
 /// When it began, and its bytes.
-type Case = (Instant, Vec<u8>);
+type FuzzCase = (Instant, Vec<u8>);
 
 /// Ends the process, with the bytes kept, when a case does not end by itself.
-struct Watch {
-    case: Arc<Mutex<Option<Case>>>,
+struct CaseWatch {
+    case: Arc<Mutex<Option<FuzzCase>>>,
     done: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl CaseWatch {
     fn new(name: &'static str) -> Self {
         let watch = Self { case: Arc::default(), done: Arc::default() };
         let (case, done) = (watch.case.clone(), watch.done.clone());
@@ -203,7 +177,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for CaseWatch {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Relaxed);
     }

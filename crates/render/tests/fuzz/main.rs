@@ -16,20 +16,21 @@ use field::store::codec::{Codec, Encoder};
 use field::store::layout::{all_arrays, documents, lay_out, ArrayLayout};
 use field::store::metadata::Root;
 use field::store::{check_index, Store};
-use harness::{names, Folder, Target};
-use output::{fuzz_lines, Budget, LineFile};
-use render::scene::Document;
+use harness::{names, FuzzTarget};
+use output::{fuzz_lines, FixedBudget, LineFile};
+use render::scene::SceneDocument;
 use std::path::{Path, PathBuf};
-use trace::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, Reading, Seeds};
+use testing::TestDir;
+use trace::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, SeedContext, Seeds};
 
 /// What a kilobyte may cost, whatever is in it.
 const MEGABYTE: usize = 1 << 20;
 
-const PLAIN: Target<'static> =
-    Target { name: "", corpus: Vec::new(), words: &[], cases: 3000, memory: MEGABYTE / 2, seal: &|_| {} };
+const PLAIN: FuzzTarget<'static> =
+    FuzzTarget { name: "", corpus: Vec::new(), words: &[], cases: 3000, memory: MEGABYTE / 2, seal: &|_| {} };
 
 /// Opens `grid` with `q` and `function` as a command would; an error has to name a file.
-fn open_plot3d(folder: &Folder, grid: &Path, q: &[&Path], function: &[&Path]) {
+fn open_plot3d(folder: &TestDir, grid: &Path, q: &[&Path], function: &[&Path]) {
     let own = |list: &[&Path]| list.iter().map(|p| p.to_path_buf()).collect::<Vec<_>>();
     let opened = Plot3d::open(grid, &own(q), &own(function), &Plot3dOptions::default(), &folder.path("cache"));
     match opened {
@@ -45,11 +46,11 @@ fn open_plot3d(folder: &Folder, grid: &Path, q: &[&Path], function: &[&Path]) {
 
 #[test]
 fn plot3d_binary() {
-    let folder = Folder::new("binary");
+    let folder = TestDir::new("binary");
     let kinds = [Kind::Grid, Kind::Q, Kind::Function];
     let corpus = kinds.iter().flat_map(|k| corpus::binary(*k)).collect();
     let mut n = 0;
-    Target { name: "plot3d-binary", corpus, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "plot3d-binary", corpus, ..PLAIN }.run(|bytes| {
         fuzz_sniff(bytes);
         n += 1;
         if n % 8 == 0 {
@@ -60,11 +61,11 @@ fn plot3d_binary() {
 
 #[test]
 fn plot3d_beside_a_good_grid() {
-    let folder = Folder::new("beside");
+    let folder = TestDir::new("beside");
     let [grid, _, _] = corpus::files(&folder);
     let corpus: Vec<Vec<u8>> = ["a.q", "a.f"].iter().map(|n| std::fs::read(folder.path(n)).unwrap()).collect();
     let mut n = 0;
-    Target { name: "plot3d-beside", corpus, cases: 800, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "plot3d-beside", corpus, cases: 800, ..PLAIN }.run(|bytes| {
         let file = folder.file("b.dat", bytes);
         n += 1;
         match n % 2 {
@@ -76,11 +77,11 @@ fn plot3d_beside_a_good_grid() {
 
 #[test]
 fn plot3d_ascii() {
-    let folder = Folder::new("ascii");
+    let folder = TestDir::new("ascii");
     let mut n = 0;
     // Two blocks of the text are held, whatever its size, and one of what is made of it.
-    let target = Target { name: "plot3d-ascii", corpus: corpus::ascii(), memory: MEGABYTE, cases: 1500, ..PLAIN };
-    Target { words: &["3*", "*", "1.D+3", "********", "\n", ",", "1000000*1.5", "1e5"], ..target }.run(|bytes| {
+    let target = FuzzTarget { name: "plot3d-ascii", corpus: corpus::ascii(), memory: MEGABYTE, cases: 1500, ..PLAIN };
+    FuzzTarget { words: &["3*", "*", "1.D+3", "********", "\n", ",", "1000000*1.5", "1e5"], ..target }.run(|bytes| {
         fuzz_sniff(bytes);
         n += 1;
         if n % 8 == 0 {
@@ -97,7 +98,7 @@ const JSON: &[&str] = &[
 
 #[test]
 fn plot3d_side_files() {
-    let folder = Folder::new("side");
+    let folder = TestDir::new("side");
     let [grid, q, function] = corpus::files(&folder);
     let settings: &[u8] = br#"{"byte-order": "little", "iblank": "yes", "q": {"precision": 64}, "reference": {"length": 0.1, "gamma": 1.4},
         "zones": {"zone2": {"scale": 0.001}}, "zone-names": ["body", "wake"], "names": ["cp", "u;velocity", "v", "w"]}"#;
@@ -106,7 +107,7 @@ fn plot3d_side_files() {
         "filenames": [{"time": 0.5, "xyz": "a.xyz", "q": "a.q", "function": "a.f"},], "function-names": ["a", "b"]}"#;
     let corpus = vec![settings.to_vec(), meta.to_vec(), b"cp\nu ; velocity\nv\nw\nx; X-vorticity\n".to_vec()];
     let (p3d, json, nam) = (folder.path("m.p3d"), folder.path("a.xyz.p3d.json"), folder.path("a.f.nam"));
-    let target = Target { name: "plot3d-side", corpus, words: JSON, cases: 600, ..PLAIN };
+    let target = FuzzTarget { name: "plot3d-side", corpus, words: JSON, cases: 600, ..PLAIN };
     target.run(|bytes| {
         fuzz_sniff(bytes);
         std::fs::write(&p3d, bytes).unwrap();
@@ -134,7 +135,7 @@ fn seed_specs() {
     ];
     let corpus = specs.iter().map(|s| s.as_bytes().to_vec()).collect();
     let words = &["random:", "ijk:", "-", "/", ":", ",", "1e308", "plane:", "sphere:"];
-    Target { name: "seed-spec", corpus, words, cases: 10_000, memory: 1 << 16, ..PLAIN }.run(fuzz_spec);
+    FuzzTarget { name: "seed-spec", corpus, words, cases: 10_000, memory: 1 << 16, ..PLAIN }.run(fuzz_spec);
 }
 
 fn seed_file(
@@ -144,16 +145,16 @@ fn seed_file(
     words: &'static [&'static str],
     parse: fn(&[u8]),
 ) {
-    let folder = Folder::new(name);
+    let folder = TestDir::new(name);
     let mut n = 0;
-    Target { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
         parse(bytes);
         n += 1;
         if n % 8 == 0 {
             let path = folder.file(&format!("seeds.{extension}"), bytes);
-            let charge = Box::new(Budget::new(1 << 20));
+            let charge = Box::new(FixedBudget::new(1 << 20));
             let mut watch = |_: &str, _: f64, _: f64| true;
-            if let Err(e) = Seeds::open(&path, &mut Reading::new(Dimension::Three, charge, &mut watch)) {
+            if let Err(e) = Seeds::open(&path, &mut SeedContext::new(Dimension::Three, charge, &mut watch)) {
                 names(&path, &e);
             }
         }
@@ -187,7 +188,7 @@ fn seed_vtp() {
         format=\"ascii\">\n1 2 3\n4 5.5 -6\n</DataArray></Points></Piece></PolyData></VTKFile>";
     let binary = text
         .replace("format=\"ascii\">\n1 2 3\n4 5.5 -6\n", "format=\"binary\">GAAAAAAAgD8AAABAAABAQAAAgEAAALBAAADAwA==");
-    let folder = Folder::new("seed-vtp-lines");
+    let folder = TestDir::new("seed-vtp-lines");
     let corpus = vec![text.as_bytes().to_vec(), binary.into_bytes(), corpus::lines(&folder.path("a.vtp"), false)];
     seed_file("seed-vtp", "vtp", corpus, XML, fuzz_vtp);
 }
@@ -211,11 +212,11 @@ const XML: &[&str] = &[
 ];
 
 fn line_file(name: &'static str, extension: &str, words: &'static [&'static str]) {
-    let folder = Folder::new(name);
+    let folder = TestDir::new(name);
     let path = folder.path(&format!("lines.{extension}"));
     let corpus = [true, false].map(|both| corpus::lines(&path, both)).to_vec();
     let mut n = 0;
-    Target { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name, corpus, words, cases: 1500, memory: MEGABYTE, ..PLAIN }.run(|bytes| {
         fuzz_lines(bytes);
         n += 1;
         if n % 8 == 0 {
@@ -256,12 +257,12 @@ fn seal_root(bytes: &mut [u8]) {
 /// A root that was forged, checksum and all: its numbers size nothing.
 #[test]
 fn store_root() {
-    let folder = Folder::new("root");
+    let folder = TestDir::new("root");
     let store = corpus::store(&folder, Codec::None);
     let path = store.join("zarr.json");
     let corpus = vec![std::fs::read(&path).unwrap()];
     let mut n = 0;
-    Target { name: "store-root", corpus, words: JSON, seal: &|b| seal_root(b), ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "store-root", corpus, words: JSON, seal: &|b| seal_root(b), ..PLAIN }.run(|bytes| {
         match Root::parse(&path, bytes) {
             Err(e) => names(&path, &e),
             Ok(root) => match lay_out(&path, &root.catalog, &root.pagings(), &root.steps, root.codec) {
@@ -292,7 +293,7 @@ fn store_root() {
 /// Both sums of a root that lists sizes near the largest number overflow. Forged, so that the checksum holds.
 #[test]
 fn sizes_that_overflow() {
-    let folder = Folder::new("overflow");
+    let folder = TestDir::new("overflow");
     let store = corpus::store(&folder, Codec::None);
     let path = store.join("zarr.json");
     let whole = std::fs::read(&path).unwrap();
@@ -311,13 +312,13 @@ fn sizes_that_overflow() {
 /// A store with any one document damaged is refused, whole as it may look, and the document is named.
 #[test]
 fn store_documents() {
-    let folder = Folder::new("documents");
+    let folder = TestDir::new("documents");
     let store = corpus::store(&folder, Codec::Lz4);
     let opened = Store::open(&store).unwrap();
     let listed: Vec<String> = documents(&opened.zones, opened.root.data).map(|d| d.0).collect();
     let originals: Vec<Vec<u8>> = listed.iter().map(|n| std::fs::read(store.join(n)).unwrap()).collect();
     let mut n = 0;
-    Target { name: "store-documents", corpus: originals.clone(), words: JSON, cases: 400, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "store-documents", corpus: originals.clone(), words: JSON, cases: 400, ..PLAIN }.run(|bytes| {
         let at = n % listed.len();
         n += 1;
         let path = store.join(&listed[at]);
@@ -333,7 +334,7 @@ fn store_documents() {
 /// An index with its checksum made right: what passes lies where it must, page behind page.
 #[test]
 fn shard_index() {
-    let folder = Folder::new("index");
+    let folder = TestDir::new("index");
     let layouts: Vec<(ArrayLayout, Vec<u8>)> = [Codec::None, Codec::Zstd { level: 1 }, Codec::Lz4]
         .into_iter()
         .map(|codec| {
@@ -352,7 +353,7 @@ fn shard_index() {
         }
     };
     let corpus = layouts.iter().map(|l| l.1.clone()).collect();
-    Target { name: "shard-index", corpus, seal: &seal, memory: 1 << 16, cases: 10_000, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "shard-index", corpus, seal: &seal, memory: 1 << 16, cases: 10_000, ..PLAIN }.run(|bytes| {
         let (entries, beside) = bytes.split_at(bytes.len().saturating_sub(8));
         for (layout, _) in &layouts {
             let name = layout.shard_path(0, 0);
@@ -388,7 +389,7 @@ fn page_payloads() {
         }
     };
     let mut frame = vec![GUARD; page.len() + 256];
-    Target { name: "page-payloads", corpus, seal: &seal, cases: 10_000, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "page-payloads", corpus, seal: &seal, cases: 10_000, ..PLAIN }.run(|bytes| {
         let Some((first, bytes)) = bytes.split_first() else { return };
         let codec = codecs[usize::from(*first) % codecs.len()];
         let done = codec.decode(DType::Float32.size(), bytes, &mut frame[..page.len()]);
@@ -414,19 +415,20 @@ fn seal_note(bytes: &mut [u8]) {
 /// The plan and the records of units that an interrupted conversion left, forged.
 #[test]
 fn conversion_notes() {
-    let folder = Folder::new("notes");
+    let folder = TestDir::new("notes");
     let (partial, _, _session) = corpus::interrupted(&folder);
     let units = std::fs::read_dir(partial.join("units")).unwrap();
     let mut corpus: Vec<Vec<u8>> = units.map(|e| std::fs::read(e.unwrap().path()).unwrap()).collect();
     assert!(!corpus.is_empty(), "no unit was finished");
     corpus.push(std::fs::read(partial.join("plan.json")).unwrap());
-    Target { name: "conversion-notes", corpus, words: JSON, seal: &seal_note, cases: 10_000, ..PLAIN }.run(fuzz_notes);
+    FuzzTarget { name: "conversion-notes", corpus, words: JSON, seal: &seal_note, cases: 10_000, ..PLAIN }
+        .run(fuzz_notes);
 }
 
 /// The same, damaged, where they lie: what is gone on with becomes the store that it would have become.
 #[test]
 fn conversions_gone_on_with() {
-    let folder = Folder::new("resumed");
+    let folder = TestDir::new("resumed");
     let (partial, target, session) = corpus::interrupted(&folder);
     let mut names: Vec<_> = std::fs::read_dir(partial.join("units")).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
@@ -438,7 +440,7 @@ fn conversions_gone_on_with() {
     let mut n = 0;
     // A conversion's own buffers.
     let memory = 64 * MEGABYTE;
-    Target { name: "conversions-gone-on-with", corpus, words: JSON, cases: 40, memory, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "conversions-gone-on-with", corpus, words: JSON, cases: 40, memory, ..PLAIN }.run(|bytes| {
         std::fs::remove_dir_all(&target).ok();
         for (bytes, path) in &kept {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -462,7 +464,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 /// The notes beside converted text, which say how it is read.
 #[test]
 fn converted_text_notes() {
-    let folder = Folder::new("text-notes");
+    let folder = TestDir::new("text-notes");
     let mut notes: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let text = corpus::ascii().swap_remove(0);
     let grid = folder.file("t.xyz", &text);
@@ -475,7 +477,7 @@ fn converted_text_notes() {
     }
     let [(note, whole)] = &notes[..] else { panic!("one text, one note") };
     let mut n = 0;
-    let target = Target { name: "text-notes", corpus: vec![whole.clone()], words: JSON, memory: MEGABYTE, ..PLAIN };
+    let target = FuzzTarget { name: "text-notes", corpus: vec![whole.clone()], words: JSON, memory: MEGABYTE, ..PLAIN };
     target.run(|bytes| {
         fuzz_note(bytes);
         n += 1;
@@ -495,9 +497,9 @@ fn scenes() {
         "camera": {"direction": [1, 0, 0], "up": [0, 0, 1], "zoom": 2, "fov_deg": 30, "projection": "orthographic"},
         "background": {"top": [1, 2, 3], "bottom": [3, 2, 1]}, "bars": ["m"], "axes": true, "title": "t"}"#;
     let lines: &[u8] = br#"{"size": [64, 48], "objects": [{"kind": "lines", "file": "l.npz"}]}"#;
-    Target { name: "scenes", corpus: vec![scene.to_vec(), lines.to_vec()], words: JSON, ..PLAIN }.run(|bytes| {
+    FuzzTarget { name: "scenes", corpus: vec![scene.to_vec(), lines.to_vec()], words: JSON, ..PLAIN }.run(|bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return };
-        match Document::parse(text) {
+        match SceneDocument::parse(text) {
             Ok(document) => {
                 for name in &document.bars {
                     assert!(document.map(name).is_some(), "a bar without a map");

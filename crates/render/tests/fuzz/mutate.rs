@@ -1,9 +1,9 @@
 //! Damage: what disks, transfers, editors and forgers do to files.
 
 /// xorshift64*: what a case does follows from its number and its target's name alone.
-pub struct Random(u64);
+pub struct XorShift(u64);
 
-impl Random {
+impl XorShift {
     pub fn new(name: &str, case: u64) -> Self {
         let seed = (u64::from(crc32c::crc32c(name.as_bytes())) << 32) ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut random = Self(seed | 1);
@@ -88,7 +88,7 @@ const DIGITS: [&str; 22] = [
 ];
 
 /// One of the corpus, damaged in up to six ways.
-pub fn mutate(corpus: &[Vec<u8>], words: &[&str], random: &mut Random) -> Vec<u8> {
+pub fn mutate(corpus: &[Vec<u8>], words: &[&str], random: &mut XorShift) -> Vec<u8> {
     let mut bytes = random.of(corpus).clone();
     // Few changes mostly: a file that is wrong in many places is refused at the first.
     let count = 1 + random.below(6).min(random.below(6));
@@ -101,19 +101,19 @@ pub fn mutate(corpus: &[Vec<u8>], words: &[&str], random: &mut Random) -> Vec<u8
 }
 
 /// A place: as often near the start, where headers are, as anywhere.
-fn place(len: usize, random: &mut Random) -> usize {
+fn place(len: usize, random: &mut XorShift) -> usize {
     let reach = if random.below(2) == 0 { len.min(96) } else { len };
     random.below(reach.max(1))
 }
 
-fn once(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&str], random: &mut Random) {
+fn once(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&str], random: &mut XorShift) {
     let len = bytes.len();
     if len == 0 {
         bytes.extend_from_slice(random.of::<Vec<u8>>(corpus));
         return;
     }
     let at = place(len, random);
-    let run = |random: &mut Random| (at + 1 + random.below(32)).min(len);
+    let run = |random: &mut XorShift| (at + 1 + random.below(32)).min(len);
     match random.below(15) {
         0 | 1 => bytes[at] ^= 1 << random.below(8),
         2 => bytes[at] = random.next() as u8,

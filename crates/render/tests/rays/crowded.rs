@@ -4,7 +4,9 @@
 use super::{colours, opened, spec_with};
 use field::volume::{Placement, VolumeLevel, VolumeSpec};
 use kernels::draw::{Camera, Lens};
-use kernels::rays::{Clip, Look, Manner, Paint, Projection, Scene, Setting, Shading, TransferFunction};
+use kernels::rays::{
+    Clip, Manner, Projection, RaySetting, Scene, Shading, TransferFunction, VolumeAppearance, VoxelPaint,
+};
 use pager::{Pager, PagerConfig};
 use render::raycast::{cast, CastOptions};
 use std::path::Path;
@@ -15,7 +17,7 @@ use std::time::Instant;
 const LARGE: [usize; 3] = [480, 448, 416];
 const PAGE: [u64; 3] = [32; 3];
 
-type Spec = (VolumeSpec, Vec<Vec<u8>>);
+type CrowdSpec = (VolumeSpec, Vec<Vec<u8>>);
 
 /// A body in noise that does not show, with specks: most of the bricks at its skin show something in some of their pages alone.
 fn body(i: usize, j: usize, k: usize) -> u8 {
@@ -60,10 +62,10 @@ fn picture_of(
 ) -> (Vec<u32>, u64) {
     // Thin enough that rays go through all of it.
     let opacities = vec![(0.0, 0.0), (99.0, 0.0), (100.0, 0.004), (255.0, 0.02)];
-    let look = Look {
+    let look = VolumeAppearance {
         level: level.clone(),
         step: 0,
-        paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities).unwrap() },
+        paint: VoxelPaint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities).unwrap() },
         clip: Clip::default(),
         manner: manner.clone(),
     };
@@ -73,7 +75,7 @@ fn picture_of(
     let position = core::array::from_fn(|a| target[a] + from[a]);
     let lens = Lens::Perspective { fov_degrees };
     let camera = Camera { position, target, up: [0.0, 0.0, 1.0], lens, center: [0.5; 2] };
-    let setting = Setting { camera, size, dt: 0.4, unit: 1.0, skip: true };
+    let setting = RaySetting { camera, size, dt: 0.4, unit: 1.0, skip: true };
     let scene = Scene::new(setting, vec![look]).unwrap();
     let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: None, coarse: None };
     let image = cast(pager, &scene, &options, &mut |_, _| true).unwrap();
@@ -82,7 +84,7 @@ fn picture_of(
 }
 
 /// One pager a limit, so that a picture begins with the pages that the one before it left.
-fn pictures_are(alone: &[Vec<u32>], folder: &Path, spec: &Spec, limit: u64, late: Option<u64>) {
+fn pictures_are(alone: &[Vec<u32>], folder: &Path, spec: &CrowdSpec, limit: u64, late: Option<u64>) {
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
     let volume = opened(folder, spec.clone(), &pager, late);
     let workers = 2 + usize::from(late.is_some());

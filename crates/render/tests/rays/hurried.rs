@@ -2,10 +2,12 @@
 
 use super::{cameras, colours, opacities, opened, spec, spec_with, value, DIMS, SIZE};
 use field::volume::Volume;
-use kernels::rays::{Clip, Gathered, Look, Manner, Paint, Projection, Scene, Setting, TransferFunction, MOST_STOPS};
+use kernels::rays::{
+    Clip, Manner, Projection, RayLight, RaySetting, Scene, TransferFunction, VolumeAppearance, VoxelPaint, MOST_STOPS,
+};
 use pager::source::simulated::{Simulated, Simulation};
 use pager::{Pager, PagerConfig};
-use render::raycast::{cast, cast_until, CastOptions, Coarse, Ends, Stops};
+use render::raycast::{cast, cast_until, CastOptions, Coarse, RayEnds, Stops};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,14 +22,14 @@ fn a_hurried_picture_shows_no_more_than_there_is_and_becomes_the_picture() {
 
 /// A volume as the first camera sees it, with samples `dt` apart.
 fn scene_of(volume: &Volume, projection: Projection, dt: f64) -> Arc<Scene> {
-    let look = Look {
+    let look = VolumeAppearance {
         level: volume.levels[0].clone(),
         step: 0,
-        paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+        paint: VoxelPaint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
         clip: Clip::default(),
         manner: Manner { projection, ..Manner::default() },
     };
-    let setting = Setting { camera: cameras()[0], size: SIZE, dt, unit: 1.0, skip: true };
+    let setting = RaySetting { camera: cameras()[0], size: SIZE, dt, unit: 1.0, skip: true };
     Scene::new(setting, vec![look]).unwrap()
 }
 
@@ -83,13 +85,13 @@ fn stops_by_a_time_are_told_of_whole_pixels_alone() {
             let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
             let volume = opened(&folder, made.clone(), &pager, late);
             let scene = scene_of(&volume, projection, 0.3);
-            let told: Mutex<Vec<Option<Vec<Gathered>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
-            let take = |[x, y]: [u32; 2], light: &[Gathered]| {
+            let told: Mutex<Vec<Option<Vec<RayLight>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
+            let take = |[x, y]: [u32; 2], light: &[RayLight]| {
                 let before = told.lock().unwrap()[(y * SIZE[0] + x) as usize].replace(light.to_vec());
                 assert!(before.is_none(), "{x} {y} was told twice");
             };
             let stops = Stops { depths: &depths, most: 3, take: &take };
-            let ends = Ends { depth: &infinite, wanted: None, stops: Some(stops) };
+            let ends = RayEnds { depth: &infinite, wanted: None, stops: Some(stops) };
             let deadline = allowed.map(|time| Instant::now() + time);
             let options = CastOptions { workers: 2, rows: None, deadline, next: None, kept: None, coarse: None };
             let image = cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();

@@ -1,7 +1,7 @@
 //! Pictures that keep bricks for each other: equal to the bit to those that are cast alone.
 
 use super::{cameras, colours, opacities, opened, spec_of, AMPLE, DT, SIZE, UNIT};
-use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
+use kernels::rays::{Clip, Manner, RaySetting, Scene, TransferFunction, VolumeAppearance, VoxelPaint};
 use pager::{ChargeKind, Pager, PagerConfig};
 use render::raycast::{cast, CastOptions, KeptBricks};
 use std::path::Path;
@@ -9,20 +9,20 @@ use std::sync::Arc;
 
 /// What is seen: from where, through which function, of which channel, by how many threads.
 #[derive(Copy, Clone, Debug)]
-struct Seen {
+struct ViewCase {
     camera: usize,
     shift: f64,
     channel: usize,
     workers: usize,
 }
 
-const fn seen(camera: usize, shift: f64, channel: usize, workers: usize) -> Seen {
-    Seen { camera, shift, channel, workers }
+const fn seen(camera: usize, shift: f64, channel: usize, workers: usize) -> ViewCase {
+    ViewCase { camera, shift, channel, workers }
 }
 
 /// The same from elsewhere, as often from where it was, with another function in which other blocks show, of another channel, by fewer
 /// threads and by more.
-const FILM: [Seen; 10] = [
+const FILM: [ViewCase; 10] = [
     seen(0, 0.0, 0, 1),
     seen(1, 0.0, 0, 1),
     seen(1, 0.0, 0, 1),
@@ -40,16 +40,16 @@ fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u3
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
     let volume = opened(folder, spec_of(folder, Some([32, 32, 32]), 2), &pager, late);
     let keeping = kept.then(|| Arc::new(KeptBricks::default()));
-    let picture = |Seen { camera, shift, channel, workers }: Seen| {
+    let picture = |ViewCase { camera, shift, channel, workers }: ViewCase| {
         let opacities = opacities().into_iter().map(|(v, o)| (v - shift, o)).collect();
-        let look = Look {
+        let look = VolumeAppearance {
             level: volume.levels[0].clone(),
             step: 0,
-            paint: Paint::Scalar { channel, transfer: TransferFunction::new(colours(), opacities).unwrap() },
+            paint: VoxelPaint::Scalar { channel, transfer: TransferFunction::new(colours(), opacities).unwrap() },
             clip: Clip::default(),
             manner: Manner::default(),
         };
-        let setting = Setting { camera: cameras()[camera], size: SIZE, dt: DT, unit: UNIT, skip: true };
+        let setting = RaySetting { camera: cameras()[camera], size: SIZE, dt: DT, unit: UNIT, skip: true };
         let scene = Scene::new(setting, vec![look]).unwrap();
         let options =
             CastOptions { workers, rows: None, deadline: None, next: None, kept: keeping.clone(), coarse: None };

@@ -1,17 +1,17 @@
 //! Light of the whole length of a ray in the volume, up to where it ends: against the law of Beer and Lambert, in closed form.
 
-use super::looks::{look, picture, Stored};
+use super::looks::{look, picture, StoredVoxels};
 use super::{cameras, rays, DIMS, DT, SIZE, UNIT};
-use kernels::rays::{ColourOpacity, Manner, Paint, Scene, Setting, Shading, TransferFunction};
-use render::raycast::{cast_until, CastOptions, Ends};
+use kernels::rays::{ColourOpacity, Manner, RaySetting, Scene, Shading, TransferFunction, VoxelPaint};
+use render::raycast::{cast_until, CastOptions, RayEnds};
 
 /// The same everywhere.
-const FOG: Stored = Stored { dtype: "uint8", components: 1, value: |_, _, _, _| 100.0 };
+const FOG: StoredVoxels = StoredVoxels { dtype: "uint8", components: 1, value: |_, _, _, _| 100.0 };
 const OPACITY: f64 = 0.3;
 
-fn fog() -> Paint {
+fn fog() -> VoxelPaint {
     let transfer = TransferFunction::new(vec![(0.0, [1.0, 0.5, 0.2])], vec![(0.0, OPACITY as f32)]).unwrap();
-    Paint::Scalar { channel: 0, transfer }
+    VoxelPaint::Scalar { channel: 0, transfer }
 }
 
 fn opacity_of(length: f64) -> f64 {
@@ -26,7 +26,7 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
     for (limit, manner) in [(super::AMPLE, Manner::default()), (4 << 20, Manner::default()), (4 << 20, lit)] {
         let (pager, level, folder) = FOG.open([16, 16, 16], limit, "fog");
         for camera in cameras() {
-            let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
+            let setting = RaySetting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, vec![look(&level, &fog(), &manner)]).unwrap();
             let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };
             let rays = rays(&camera);
@@ -34,7 +34,7 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
             let slope = |x: u32, y: u32| f64::from(x) * 1.7 + f64::from(y) * 0.31;
             let endless = |_: u32, _: u32| f64::INFINITY;
             for (name, depth) in [("endless", &endless as &(dyn Fn(u32, u32) -> f64 + Sync)), ("slope", &slope)] {
-                let ends = Ends { depth, wanted: None, stops: None };
+                let ends = RayEnds { depth, wanted: None, stops: None };
                 let image = cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();
                 let (mut seen, mut off) = (0, 0.0f64);
                 for (n, ray) in rays.iter().enumerate() {
@@ -62,14 +62,14 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
 #[test]
 fn what_is_clear_has_no_colour_between_voxels() {
     // Red as far as the middle, and black that is clear beyond: nowhere is red darker than it is.
-    const CUT: Stored = Stored {
+    const CUT: StoredVoxels = StoredVoxels {
         dtype: "uint8",
         components: 4,
         value: |i, _, _, c| if i <= DIMS[0] / 2 { [255.0, 0.0, 0.0, 255.0][c] } else { 0.0 },
     };
     let (pager, level, folder) = CUT.open([16, 16, 16], 64 << 20, "clear");
     let opacity = ColourOpacity::Channel { channel: 3, limits: [0.0, 255.0], nodes: vec![(0.0, 0.0), (1.0, 0.4)] };
-    let paint = Paint::Colour { channels: [0, 1, 2], limits: [[0.0, 255.0]; 3], opacity };
+    let paint = VoxelPaint::Colour { channels: [0, 1, 2], limits: [[0.0, 255.0]; 3], opacity };
     for camera in cameras() {
         let image = picture(&pager, camera, vec![look(&level, &paint, &Manner::default())], 2, true);
         let seen: Vec<_> = image.rgba.iter().filter(|p| p[3] > 0.0).collect();

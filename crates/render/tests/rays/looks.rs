@@ -4,7 +4,8 @@ use super::{cameras, DIMS, DT, SIZE, UNIT};
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeLevel, VolumeSpec};
 use kernels::draw::{srgb_to_linear, Camera, Lens};
 use kernels::rays::{
-    colour_of, Clip, ColourOpacity, Look, Manner, Paint, Projection, Scene, Setting, Shading, TransferFunction,
+    colour_of, Clip, ColourOpacity, Manner, Projection, RaySetting, Scene, Shading, TransferFunction, VolumeAppearance,
+    VoxelPaint,
 };
 use pager::{Pager, PagerConfig};
 use render::raycast::{cast, CastOptions, Image};
@@ -12,15 +13,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Numbers of voxels, by i, j, k and component.
-pub(super) type Numbers = fn(usize, usize, usize, usize) -> f64;
+pub(super) type VoxelNumbers = fn(usize, usize, usize, usize) -> f64;
 
-pub(super) struct Stored {
+pub(super) struct StoredVoxels {
     pub(super) dtype: &'static str,
     pub(super) components: usize,
-    pub(super) value: Numbers,
+    pub(super) value: VoxelNumbers,
 }
 
-impl Stored {
+impl StoredVoxels {
     fn bytes(&self, v: f64) -> Vec<u8> {
         match self.dtype {
             "uint8" => vec![v as u8],
@@ -122,10 +123,12 @@ impl Stored {
     }
 }
 
-const SCALARS: Stored = Stored { dtype: "uint8", components: 1, value: |i, j, k, _| f64::from(super::value(i, j, k)) };
-const FLOATS: Stored = Stored { dtype: "float32", components: 1, value: |i, j, k, _| f64::from(super::value(i, j, k)) };
+const SCALARS: StoredVoxels =
+    StoredVoxels { dtype: "uint8", components: 1, value: |i, j, k, _| f64::from(super::value(i, j, k)) };
+const FLOATS: StoredVoxels =
+    StoredVoxels { dtype: "float32", components: 1, value: |i, j, k, _| f64::from(super::value(i, j, k)) };
 /// A coloured ball in blue.
-const COLOURS: Stored = Stored {
+const COLOURS: StoredVoxels = StoredVoxels {
     dtype: "uint8",
     components: 3,
     value: |i, j, k, c| {
@@ -137,7 +140,7 @@ const COLOURS: Stored = Stored {
         }
     },
 };
-const NAMES: Stored = Stored {
+const NAMES: StoredVoxels = StoredVoxels {
     dtype: "uint64",
     components: 1,
     value: |i, j, k, _| {
@@ -160,13 +163,13 @@ fn shading() -> Shading {
 }
 
 /// All manners, by name, with what they are of.
-fn manners() -> Vec<(&'static str, &'static Stored, Paint, Manner)> {
-    let scalar = || Paint::Scalar { channel: 0, transfer: transfer() };
+fn manners() -> Vec<(&'static str, &'static StoredVoxels, VoxelPaint, Manner)> {
+    let scalar = || VoxelPaint::Scalar { channel: 0, transfer: transfer() };
     let ramp = || {
         let transfer = TransferFunction::new(super::colours(), vec![(120.0, 0.0), (250.0, 1.0)]).unwrap();
-        Paint::Scalar { channel: 0, transfer }
+        VoxelPaint::Scalar { channel: 0, transfer }
     };
-    let colour = |opacity| Paint::Colour { channels: [0, 1, 2], limits: [[0.0, 255.0]; 3], opacity };
+    let colour = |opacity| VoxelPaint::Colour { channels: [0, 1, 2], limits: [[0.0, 255.0]; 3], opacity };
     let background = [20.0 / 255.0, 40.0 / 255.0, 220.0 / 255.0];
     let distance = ColourOpacity::Distance { from: background, nodes: vec![(0.05, 0.0), (0.2, 0.3), (1.0, 0.6)] };
     let manner = Manner::default;
@@ -196,13 +199,18 @@ fn manners() -> Vec<(&'static str, &'static Stored, Paint, Manner)> {
         (
             "names",
             &NAMES,
-            Paint::Labels { channel: 0, colours: vec![((1 << 40) + 7, [1.0, 0.0, 0.0])], only: vec![], opacity: 0.4 },
+            VoxelPaint::Labels {
+                channel: 0,
+                colours: vec![((1 << 40) + 7, [1.0, 0.0, 0.0])],
+                only: vec![],
+                opacity: 0.4,
+            },
             manner(),
         ),
         (
             "some names",
             &NAMES,
-            Paint::Labels {
+            VoxelPaint::Labels {
                 channel: 0,
                 colours: vec![],
                 only: vec![(1 << 40) + 7, (1 << 40) + 40, (1 << 40) + 62],
@@ -213,12 +221,24 @@ fn manners() -> Vec<(&'static str, &'static Stored, Paint, Manner)> {
     ]
 }
 
-pub(super) fn look(level: &VolumeLevel, paint: &Paint, manner: &Manner) -> Look {
-    Look { level: level.clone(), step: 0, paint: paint.clone(), clip: Clip::default(), manner: manner.clone() }
+pub(super) fn look(level: &VolumeLevel, paint: &VoxelPaint, manner: &Manner) -> VolumeAppearance {
+    VolumeAppearance {
+        level: level.clone(),
+        step: 0,
+        paint: paint.clone(),
+        clip: Clip::default(),
+        manner: manner.clone(),
+    }
 }
 
-pub(super) fn picture(pager: &Arc<Pager>, camera: Camera, looks: Vec<Look>, workers: usize, skip: bool) -> Image {
-    let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, looks).unwrap();
+pub(super) fn picture(
+    pager: &Arc<Pager>,
+    camera: Camera,
+    looks: Vec<VolumeAppearance>,
+    workers: usize,
+    skip: bool,
+) -> Image {
+    let scene = Scene::new(RaySetting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, looks).unwrap();
     cast(
         pager,
         &scene,
@@ -269,7 +289,7 @@ fn every_manner_is_equal_to_the_bit_whatever_the_means() {
 fn one_channel_shown_twice_is_as_opaque_as_two() {
     // The way of several sources and that of one give the same bits where there is one, and the light of two where there are two.
     let (pager, level, folder) = SCALARS.open([16, 16, 16], 64 << 20, "twice");
-    let paint = Paint::Scalar { channel: 0, transfer: transfer() };
+    let paint = VoxelPaint::Scalar { channel: 0, transfer: transfer() };
     // A light from everywhere alone changes nothing, and takes the other way.
     let still = Shading { ambient: [1.0; 3], lights: Vec::new(), specular: 0.0, power: 1.0 };
     let plain = Manner::default();
@@ -296,7 +316,7 @@ fn walk(camera: &Camera, mut each: impl FnMut(usize, &mut dyn Iterator<Item = ([
     }
 }
 
-fn between(stored: &Stored, at: [f64; 3], c: usize) -> f64 {
+fn between(stored: &StoredVoxels, at: [f64; 3], c: usize) -> f64 {
     let low: [usize; 3] = std::array::from_fn(|a| (at[a].max(0.0) as usize).min(DIMS[a] - 2));
     let f: [f64; 3] = std::array::from_fn(|a| at[a] - low[a] as f64);
     (0..8usize)
@@ -386,10 +406,10 @@ fn colours_maxima_and_means_are_those_of_an_exact_reference() {
 #[test]
 fn light_falls_on_gradients_and_surfaces_as_it_should() {
     // Numbers that rise along i alone: the surface is a plane, and its light that of one normal.
-    const RAMP: Stored = Stored { dtype: "float32", components: 1, value: |i, _, _, _| i as f64 };
+    const RAMP: StoredVoxels = StoredVoxels { dtype: "float32", components: 1, value: |i, _, _, _| i as f64 };
     let (pager, level, folder) = RAMP.open([16, 16, 16], 64 << 20, "ramp");
     let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(0.0, 1.0)]).unwrap();
-    let paint = Paint::Scalar { channel: 0, transfer };
+    let paint = VoxelPaint::Scalar { channel: 0, transfer };
     let lamp = [0.8, 0.6, 0.0];
     for (turned, light) in [(lamp, 1.0), ([-0.6, 0.8, 0.0], 0.0), ([0.8 * 0.6, 0.6 * 0.6, 0.8], 0.6)] {
         let lit = Shading { ambient: [0.1; 3], lights: vec![(turned, [0.5; 3])], specular: 0.0, power: 1.0 };
@@ -417,7 +437,7 @@ fn light_falls_on_gradients_and_surfaces_as_it_should() {
 #[test]
 fn a_surface_at_a_plateau_is_seen_whatever_is_skipped() {
     // In single precision 0.7 is less than in double, and is reached by what is 0.7 all the same.
-    const PLATEAU: Stored = Stored {
+    const PLATEAU: StoredVoxels = StoredVoxels {
         dtype: "float32",
         components: 1,
         value: |i, j, k, _| {
@@ -430,7 +450,7 @@ fn a_surface_at_a_plateau_is_seen_whatever_is_skipped() {
         },
     };
     let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(0.0, 1.0)]).unwrap();
-    let paint = Paint::Scalar { channel: 0, transfer };
+    let paint = VoxelPaint::Scalar { channel: 0, transfer };
     let manner = Manner { projection: Projection::Surface { value: 0.7 }, ..Manner::default() };
     for camera in cameras() {
         let made = |chunk, skip| {
@@ -450,7 +470,7 @@ fn a_surface_at_a_plateau_is_seen_whatever_is_skipped() {
 #[test]
 fn a_lit_surface_does_not_depend_on_where_the_numbers_of_samples_begin() {
     let (pager, level, folder) = SCALARS.open([16, 16, 16], 64 << 20, "begin");
-    let paint = Paint::Scalar { channel: 0, transfer: transfer() };
+    let paint = VoxelPaint::Scalar { channel: 0, transfer: transfer() };
     let manner =
         Manner { projection: Projection::Surface { value: 170.0 }, shading: Some(shading()), ..Manner::default() };
     // So many steps further away, samples have other numbers, and lie where they lay.
@@ -479,9 +499,9 @@ fn a_lit_surface_does_not_depend_on_where_the_numbers_of_samples_begin() {
 #[test]
 fn with_time_enough_a_hurried_picture_is_the_picture_and_without_it_says_so() {
     let (pager, level, folder) = SCALARS.open([16, 16, 16], 64 << 20, "hurried");
-    let paint = Paint::Scalar { channel: 0, transfer: transfer() };
+    let paint = VoxelPaint::Scalar { channel: 0, transfer: transfer() };
     for camera in cameras() {
-        let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
+        let setting = RaySetting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
         let scene = Scene::new(setting, vec![look(&level, &paint, &Manner::default())]).unwrap();
         let cast_by = |deadline, rows| {
             cast(

@@ -13,7 +13,7 @@ mod stops;
 
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};
 use kernels::draw::{srgb_to_linear, Camera, Lens};
-use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
+use kernels::rays::{Clip, Manner, RaySetting, Scene, TransferFunction, VolumeAppearance, VoxelPaint};
 use pager::source::simulated::{Simulated, Simulation};
 use pager::{Pager, PagerConfig};
 use render::raycast::{cast, CastOptions};
@@ -198,14 +198,14 @@ fn cast_with(camera: Camera, how: How) -> Vec<[f32; 4]> {
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
     let volume = opened(&folder, (spec, tables), &pager, how.late);
     let transfer = TransferFunction::new(colours(), opacities()).unwrap();
-    let look = Look {
+    let look = VolumeAppearance {
         level: volume.levels[0].clone(),
         step: 0,
-        paint: Paint::Scalar { channel: 0, transfer },
+        paint: VoxelPaint::Scalar { channel: 0, transfer },
         clip: Clip::default(),
         manner: Manner::default(),
     };
-    let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, vec![look]).unwrap();
+    let scene = Scene::new(RaySetting { camera, size: SIZE, dt: DT, unit: UNIT, skip }, vec![look]).unwrap();
     let image = cast(
         &pager,
         &scene,

@@ -1,11 +1,13 @@
 //! Voxels without a value: a stored number that stands for it counts as NaN counts, in every type and manner, by whatever means; and nothing
 //! is seen of cells that have such a corner.
 
-use super::holes::{Holed, Means, Opened, Stored};
+use super::holes::{HoleSetup, Holed, OpenedVolume, StoredNumbers};
 use super::{cameras, colours, opacities, DIMS, DT, SIZE, UNIT};
 use field::volume::{VolumeKind, VoxelType};
 use kernels::draw::Camera;
-use kernels::rays::{Clip, ColourOpacity, Look, Manner, Paint, Projection, Scene, Setting, Shading, TransferFunction};
+use kernels::rays::{
+    Clip, ColourOpacity, Manner, Projection, RaySetting, Scene, Shading, TransferFunction, VolumeAppearance, VoxelPaint,
+};
 use render::raycast::{cast, CastOptions, Image};
 
 /// A block across the shells, a whole corner of the volume, and single voxels here and there.
@@ -37,12 +39,12 @@ const COLOURS: Holed = Holed {
     },
 };
 
-const NONE: Stored = (VoxelType::Float32, f64::NAN);
+const NONE: StoredNumbers = (VoxelType::Float32, f64::NAN);
 const AMPLE: u64 = 1 << 30;
-const MEANS: Means = Means { chunk: Some([32, 32, 32]), limit: AMPLE, late: None, ranges: false };
+const MEANS: HoleSetup = HoleSetup { chunk: Some([32, 32, 32]), limit: AMPLE, late: None, ranges: false };
 
 /// The largest, the smallest, one among the values, one far away.
-fn all_stored() -> Vec<Stored> {
+fn all_stored() -> Vec<StoredNumbers> {
     use VoxelType::*;
     vec![
         (Float32, f64::from(1e20f32)),
@@ -61,12 +63,12 @@ fn all_stored() -> Vec<Stored> {
     ]
 }
 
-fn scalar(opacity: Vec<(f64, f32)>) -> Paint {
-    Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacity).unwrap() }
+fn scalar(opacity: Vec<(f64, f32)>) -> VoxelPaint {
+    VoxelPaint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacity).unwrap() }
 }
 
 /// All manners of one number a voxel.
-fn manners() -> Vec<(&'static str, Paint, Manner)> {
+fn manners() -> Vec<(&'static str, VoxelPaint, Manner)> {
     let lit = Shading { ambient: [0.2; 3], lights: vec![([0.3, -0.5, 0.8], [0.7; 3])], specular: 0.3, power: 12.0 };
     let manner =
         |projection, shading: Option<&Shading>| Manner { projection, shading: shading.cloned(), ..Manner::default() };
@@ -88,10 +90,17 @@ fn manners() -> Vec<(&'static str, Paint, Manner)> {
     ]
 }
 
-fn picture(of: &Opened, camera: Camera, paint: &Paint, manner: &Manner, workers: usize, skip: bool) -> Image {
-    let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip };
+fn picture(
+    of: &OpenedVolume,
+    camera: Camera,
+    paint: &VoxelPaint,
+    manner: &Manner,
+    workers: usize,
+    skip: bool,
+) -> Image {
+    let setting = RaySetting { camera, size: SIZE, dt: DT, unit: UNIT, skip };
     let level = of.level.clone();
-    let look = Look { level, step: 0, paint: paint.clone(), clip: Clip::default(), manner: manner.clone() };
+    let look = VolumeAppearance { level, step: 0, paint: paint.clone(), clip: Clip::default(), manner: manner.clone() };
     let scene = Scene::new(setting, vec![look]).unwrap();
     let options = CastOptions { workers, rows: None, deadline: None, next: None, kept: None, coarse: None };
     let image = cast(&of.pager, &scene, &options, &mut |_, _| true).unwrap();
@@ -122,7 +131,7 @@ fn what_stands_for_no_value_is_as_if_it_were_nan_in_every_type_and_manner() {
 
 #[test]
 fn with_missing_values_pictures_are_equal_to_the_bit_whatever_the_means() {
-    let arm = |chunk, limit, late, ranges| Means { chunk, limit, late, ranges };
+    let arm = |chunk, limit, late, ranges| HoleSetup { chunk, limit, late, ranges };
     let means = [
         (arm(None, 12 << 20, None, false), 2, true),
         (arm(Some([8, 8, 8]), AMPLE, None, true), 2, true),
@@ -151,7 +160,7 @@ fn with_missing_values_pictures_are_equal_to_the_bit_whatever_the_means() {
 
 #[test]
 fn nothing_is_seen_of_cells_without_all_corners() {
-    let of = SHELLS.open((VoxelType::Int16, -32768.0), Means { ranges: true, ..MEANS });
+    let of = SHELLS.open((VoxelType::Int16, -32768.0), HoleSetup { ranges: true, ..MEANS });
     let value = |i, j, k| value([i, j, k], 0).unwrap_or(f64::NAN);
     for camera in cameras() {
         let found = picture(&of, camera, &scalar(opacities()), &Manner::default(), 2, true);
@@ -173,8 +182,8 @@ fn pages_that_have_no_value_are_not_read_where_their_ranges_say_so() {
     let dims = [DIMS[0], 2 * DIMS[1], DIMS[2]];
     let low = Holed { dims, values: |at, c| value(at, c).filter(|_| at[1] < 10), ..SHELLS };
     let stored = (VoxelType::Float32, f64::from(1e20f32));
-    let read = |ranges, paint: &Paint| {
-        let of = low.open(stored, Means { chunk: None, ranges, ..MEANS });
+    let read = |ranges, paint: &VoxelPaint| {
+        let of = low.open(stored, HoleSetup { chunk: None, ranges, ..MEANS });
         let image = picture(&of, cameras()[0], paint, &Manner::default(), 1, true);
         let pages = of.level.arrays[0].translation.pages.map(u64::from);
         (bits(&image), of.pager.counters().faults, pages)
@@ -188,7 +197,7 @@ fn pages_that_have_no_value_are_not_read_where_their_ranges_say_so() {
 
 #[test]
 fn a_name_that_stands_for_none_is_not_shown() {
-    let paint = Paint::Labels { channel: 0, colours: vec![], only: vec![], opacity: 0.4 };
+    let paint = VoxelPaint::Labels { channel: 0, colours: vec![], only: vec![], opacity: 0.4 };
     let zero = NAMES.open((VoxelType::Uint8, 0.0), MEANS);
     for stored in [(VoxelType::Uint8, 200.0), (VoxelType::Int16, -1.0), (VoxelType::Uint64, (1u64 << 60) as f64)] {
         let of = NAMES.open(stored, MEANS);
@@ -204,7 +213,7 @@ fn a_colour_a_part_of_which_is_missing_is_none() {
     let distance = ColourOpacity::Distance { from: [1.0; 3], nodes: vec![(0.3, 0.0), (0.7, 0.3), (1.0, 0.6)] };
     let bright = ColourOpacity::Luminance(vec![(0.0, 0.3), (0.5, 0.0), (0.9, 0.5)]);
     for opacity in [distance, bright] {
-        let paint = Paint::Colour { channels: [0, 1, 2], limits: [[0.0, 255.0]; 3], opacity };
+        let paint = VoxelPaint::Colour { channels: [0, 1, 2], limits: [[0.0, 255.0]; 3], opacity };
         let nan = COLOURS.open(NONE, MEANS);
         for camera in cameras() {
             for nearest in [false, true] {
@@ -218,7 +227,7 @@ fn a_colour_a_part_of_which_is_missing_is_none() {
                 let truth = picture(&nan, camera, &paint, &manner, 1, false);
                 for stored in [NONE, (VoxelType::Uint8, 255.0), (VoxelType::Uint16, 0xfffe as f64)] {
                     for chunk in [[32, 32, 32], [9, 8, 16]] {
-                        let of = COLOURS.open(stored, Means { chunk: Some(chunk), ..MEANS });
+                        let of = COLOURS.open(stored, HoleSetup { chunk: Some(chunk), ..MEANS });
                         assert!(bits(&picture(&of, camera, &paint, &manner, 2, true)) == bits(&truth), "{stored:?}");
                     }
                 }

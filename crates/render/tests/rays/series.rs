@@ -2,7 +2,7 @@
 
 use super::{cameras, colours, numbers, opacities, spec, value, DIMS, DT, SIZE, UNIT};
 use field::volume::{PlaceSpec, Volume};
-use kernels::rays::{Clip, Look, Manner, Paint, Scene, Setting, TransferFunction};
+use kernels::rays::{Clip, Manner, RaySetting, Scene, TransferFunction, VolumeAppearance, VoxelPaint};
 use pager::{Pager, PagerConfig, PolicyKind};
 use render::raycast::{cast, CastOptions};
 
@@ -26,14 +26,17 @@ fn what_rays_come_to_is_read_ahead_for_the_next_step_and_changes_no_picture() {
         let volume = Volume::open(spec.clone(), Vec::new(), &pager).unwrap();
         let mut pictures = Vec::new();
         for step in 0..3u32 {
-            let look = Look {
+            let look = VolumeAppearance {
                 level: volume.levels[0].clone(),
                 step,
-                paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+                paint: VoxelPaint::Scalar {
+                    channel: 0,
+                    transfer: TransferFunction::new(colours(), opacities()).unwrap(),
+                },
                 clip: Clip::default(),
                 manner: Manner::default(),
             };
-            let setting = Setting { camera: cameras()[0], size: SIZE, dt: DT, unit: UNIT, skip: true };
+            let setting = RaySetting { camera: cameras()[0], size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, vec![look]).unwrap();
             let next = (ahead && step < 2).then_some(step + 1);
             let options = CastOptions { workers, rows: None, deadline: None, next, kept: None, coarse: None };

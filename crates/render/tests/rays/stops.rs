@@ -2,10 +2,11 @@
 
 use super::{cameras, colours, opacities, opened, spec_of, AMPLE, DT, SIZE, UNIT};
 use kernels::rays::{
-    Clip, Gathered, Look, Manner, Paint, Projection, Scene, Setting, Shading, TransferFunction, MOST_STOPS,
+    Clip, Manner, Projection, RayLight, RaySetting, Scene, Shading, TransferFunction, VolumeAppearance, VoxelPaint,
+    MOST_STOPS,
 };
 use pager::{Pager, PagerConfig};
-use render::raycast::{cast_until, CastOptions, Ends, Stops};
+use render::raycast::{cast_until, CastOptions, RayEnds, Stops};
 use std::sync::Mutex;
 
 /// Depths of a pixel, in any order: some the same, some before the eye, some behind everything.
@@ -52,10 +53,10 @@ fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
         for (n, camera) in cameras().into_iter().enumerate() {
             let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
             let volume = opened(&folder, spec_of(&folder, Some([32, 32, 32]), 2), &pager, late);
-            let look = |channel: usize, projection: Projection| Look {
+            let look = |channel: usize, projection: Projection| VolumeAppearance {
                 level: volume.levels[0].clone(),
                 step: 0,
-                paint: Paint::Scalar { channel, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+                paint: VoxelPaint::Scalar { channel, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
                 clip: Clip::default(),
                 manner: Manner {
                     shading: (projection == Composite && projections.len() > 1 && channel == 0).then(light),
@@ -64,11 +65,11 @@ fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
                 },
             };
             let looks = projections.iter().enumerate().map(|(n, p)| look(n, *p)).collect();
-            let setting = Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
+            let setting = RaySetting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true };
             let scene = Scene::new(setting, looks).unwrap();
             let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };
-            let found: Mutex<Vec<Option<Vec<Gathered>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
-            let take = |[x, y]: [u32; 2], light: &[Gathered]| {
+            let found: Mutex<Vec<Option<Vec<RayLight>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
+            let take = |[x, y]: [u32; 2], light: &[RayLight]| {
                 let before = found.lock().unwrap()[(y * SIZE[0] + x) as usize].replace(light.to_vec());
                 assert!(before.is_none(), "{x} {y} was told twice");
             };
@@ -79,14 +80,14 @@ fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
             };
             let farthest = |x: u32, y: u32| (0..8).filter_map(|n| at(x, y, n)).fold(f64::NEG_INFINITY, f64::max);
             let stops = Stops { depths: &depths, most: 8, take: &take };
-            let ends = Ends { depth: &farthest, wanted: None, stops: Some(stops) };
+            let ends = RayEnds { depth: &farthest, wanted: None, stops: Some(stops) };
             let once = cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();
             let found = found.into_inner().unwrap();
             let bits = |c: [f32; 4]| c.map(f32::to_bits);
             let mut differ = 0;
             for which in 0..8 {
                 let depth = |x: u32, y: u32| at(x, y, which).unwrap_or(f64::NEG_INFINITY);
-                let ends = Ends { depth: &depth, wanted: None, stops: None };
+                let ends = RayEnds { depth: &depth, wanted: None, stops: None };
                 let image = cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();
                 for (p, found) in found.iter().enumerate() {
                     let (x, y) = (p as u32 % SIZE[0], p as u32 / SIZE[0]);
@@ -129,17 +130,21 @@ fn stops_before_the_volume_are_told_of_where_rays_wait() {
         let told = [AMPLE, 2 << 20].map(|limit| {
             let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
             let volume = opened(&folder, spec_of(&folder, Some([32, 32, 32]), 2), &pager, None);
-            let look = Look {
+            let look = VolumeAppearance {
                 level: volume.levels[0].clone(),
                 step: 0,
-                paint: Paint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacities()).unwrap() },
+                paint: VoxelPaint::Scalar {
+                    channel: 0,
+                    transfer: TransferFunction::new(colours(), opacities()).unwrap(),
+                },
                 clip: Clip::default(),
                 manner: Manner::default(),
             };
-            let scene = Scene::new(Setting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true }, vec![look]).unwrap();
+            let scene =
+                Scene::new(RaySetting { camera, size: SIZE, dt: DT, unit: UNIT, skip: true }, vec![look]).unwrap();
             let options = CastOptions { workers: 2, rows: None, deadline: None, next: None, kept: None, coarse: None };
-            let found: Mutex<Vec<Option<Vec<Gathered>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
-            let take = |[x, y]: [u32; 2], light: &[Gathered]| {
+            let found: Mutex<Vec<Option<Vec<RayLight>>>> = Mutex::new(vec![None; (SIZE[0] * SIZE[1]) as usize]);
+            let take = |[x, y]: [u32; 2], light: &[RayLight]| {
                 found.lock().unwrap()[(y * SIZE[0] + x) as usize] = Some(light.to_vec());
             };
             let farthest = |x: u32, y: u32| {
@@ -148,7 +153,7 @@ fn stops_before_the_volume_are_told_of_where_rays_wait() {
                 each[..n].iter().copied().fold(f64::NEG_INFINITY, f64::max)
             };
             let stops = Stops { depths: &depths, most: 8, take: &take };
-            let ends = Ends { depth: &farthest, wanted: None, stops: Some(stops) };
+            let ends = RayEnds { depth: &farthest, wanted: None, stops: Some(stops) };
             cast_until(&pager, &scene, &options, Some(ends), &mut |_, _| true).unwrap();
             assert!(pager.ledger().peak() <= limit);
             found.into_inner().unwrap()

@@ -3,7 +3,7 @@
 //! Each waits under a token until its wake comes. How many places they wait at is counted, too: tasks in one place mostly wait for
 //! the same pages, so that places, and not tasks, say how much is on its way for them.
 
-use super::shared::{Gone, Slot};
+use super::scheduler::{Gone, TaskSlot};
 use pager::PageHash;
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) type Where = (u32, u64);
 
 pub(super) struct Parked<T> {
     /// By token. A token is free again when its wake has come, whatever has become of its task.
-    slots: Vec<Option<Box<Slot<T>>>>,
+    slots: Vec<Option<Box<TaskSlot<T>>>>,
     /// Of each token's task.
     at: Vec<Where>,
     free: Vec<usize>,
@@ -29,7 +29,7 @@ impl<T> Parked<T> {
     }
 
     /// Parks a task, and gives the token under which it waits; and where that is, if it is the first there.
-    pub(super) fn park(&mut self, slot: Box<Slot<T>>) -> (usize, Option<Where>) {
+    pub(super) fn park(&mut self, slot: Box<TaskSlot<T>>) -> (usize, Option<Where>) {
         let place = (slot.window, slot.place >> WITHIN);
         let there = self.places.entry(place).or_insert(0);
         *there += 1;
@@ -44,7 +44,7 @@ impl<T> Parked<T> {
     }
 
     /// A wake has come: the task that waited for it, if it is still there, and where it was the last that waited.
-    pub(super) fn wake(&mut self, token: usize) -> (Option<Box<Slot<T>>>, Option<Where>) {
+    pub(super) fn wake(&mut self, token: usize) -> (Option<Box<TaskSlot<T>>>, Option<Where>) {
         let Some(slot) = self.slots.get_mut(token) else { return (None, None) };
         let (slot, place) = (slot.take(), self.at[token]);
         self.free.push(token);
@@ -69,12 +69,12 @@ impl<T> Parked<T> {
         self.places.contains_key(&(window, place >> WITHIN))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TaskSlot<T>> {
         self.slots.iter().flatten().map(|slot| &**slot)
     }
 
     /// Moves tasks to `gone` until there are `most`, the latest first; their wakes are still to come.
-    pub(super) fn drop_those(&mut self, most: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Gone<T>) {
+    pub(super) fn drop_those(&mut self, most: usize, which: impl Fn(&TaskSlot<T>) -> bool, gone: &mut Gone<T>) {
         for slot in self.slots.iter_mut().rev() {
             if gone.len() >= most {
                 break;

@@ -11,22 +11,22 @@
 //! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
 //! read it three times, and less since their states are put away.)
 
+use super::located_tasks::Places;
+use super::packed_tasks::{Chunk, Records, WaitingTask};
 use super::parked::Where;
-use super::places::Places;
-use super::records::{Chunk, Records, Waiting};
-use super::shared::{Gone, Slot};
+use super::scheduler::{Gone, TaskSlot};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Windows that tasks may be ahead of the earliest, unless windows are units.
 pub(super) const AHEAD: u32 = 1;
 
-pub(super) struct Ready<T> {
+pub(super) struct ReadyTasks<T> {
     /// Of a run through time.
     windows: BTreeMap<u32, Places<T>>,
     /// Those that were put away.
     pub(super) records: Records,
     /// Of any other run, as they came.
-    queue: VecDeque<Box<Slot<T>>>,
+    queue: VecDeque<Box<TaskSlot<T>>>,
     /// Of any other run, whether a thread goes on with its own tasks first. Their places are the numbers of threads.
     pub(super) by_thread: bool,
     /// 1. How many active tasks are in each window, wherever they are: every window of an active task is a key.
@@ -41,7 +41,7 @@ pub(super) struct Ready<T> {
     told: u32,
 }
 
-impl<T> Ready<T> {
+impl<T> ReadyTasks<T> {
     pub(super) fn new(windowed: bool, ahead: u32, records: Records) -> Self {
         let (windows, queue, active) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
         Self { windows, records, queue, by_thread: false, active, windowed, ahead, open: true, told: 0 }
@@ -92,9 +92,9 @@ impl<T> Ready<T> {
     }
 
     /// Behind the others, where no place says otherwise. `shut` says whether others wait for pages where it is.
-    pub(super) fn push(&mut self, waiting: Waiting<T>, shut: bool) {
+    pub(super) fn push(&mut self, waiting: WaitingTask<T>, shut: bool) {
         match waiting {
-            Waiting::Whole(slot) if !self.windowed => self.queue.push_back(slot),
+            WaitingTask::Whole(slot) if !self.windowed => self.queue.push_back(slot),
             waiting => {
                 let window = waiting.window();
                 self.windows.entry(window).or_insert_with(|| Places::new(window % 2 == 0)).push(waiting, shut);
@@ -103,9 +103,9 @@ impl<T> Ready<T> {
     }
 
     /// Before the others, where no place says otherwise.
-    pub(super) fn push_first(&mut self, waiting: Waiting<T>, shut: bool) {
+    pub(super) fn push_first(&mut self, waiting: WaitingTask<T>, shut: bool) {
         match waiting {
-            Waiting::Whole(slot) if !self.windowed => self.queue.push_front(slot),
+            WaitingTask::Whole(slot) if !self.windowed => self.queue.push_front(slot),
             waiting => self.push(waiting, shut),
         }
     }
@@ -125,19 +125,19 @@ impl<T> Ready<T> {
     }
 
     /// The next that may go on, on a thread.
-    pub(super) fn pop_for(&mut self, thread: usize) -> Option<Waiting<T>> {
+    pub(super) fn pop_for(&mut self, thread: usize) -> Option<WaitingTask<T>> {
         if self.by_thread && !self.elder_first() {
             if let Some(own) = self.queue.iter().position(|slot| slot.place == thread as u64) {
-                return self.queue.remove(own).map(Waiting::Whole);
+                return self.queue.remove(own).map(WaitingTask::Whole);
             }
         }
         self.pop()
     }
 
     /// The next that may go on.
-    pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
+    pub(super) fn pop(&mut self) -> Option<WaitingTask<T>> {
         if !self.windowed {
-            return self.queue.pop_front().map(Waiting::Whole);
+            return self.queue.pop_front().map(WaitingTask::Whole);
         }
         let last = self.earliest() + self.ahead;
         let (&window, places) = self.windows.range_mut(..=last).find(|(_, places)| places.may_go_on() > 0)?;
@@ -178,7 +178,7 @@ impl<T> Ready<T> {
 
     /// Moves tasks to `gone` until there are `most`, those of the latest window first. Those that are put away go whatever `which` says of
     /// others.
-    pub(super) fn drop_those(&mut self, most: usize, which: impl Fn(&Slot<T>) -> bool, gone: &mut Gone<T>) {
+    pub(super) fn drop_those(&mut self, most: usize, which: impl Fn(&TaskSlot<T>) -> bool, gone: &mut Gone<T>) {
         for at in (0..self.queue.len()).rev() {
             if gone.len() < most && which(&self.queue[at]) {
                 gone.slots.extend(self.queue.remove(at));
@@ -205,32 +205,42 @@ mod tests {
     use super::*;
     use pager::{ChargeKind, Pager, PagerConfig};
 
-    fn slot(pager: &Pager, number: u64, window: u32) -> Waiting<()> {
+    fn slot(pager: &Pager, number: u64, window: u32) -> WaitingTask<()> {
         let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
         let (restarts, wanted, behind, hold, place) = (0, Vec::new(), 0, None, number);
-        Waiting::Whole(Box::new(Slot { number, task: (), charge, restarts, wanted, behind, hold, window, place }))
+        WaitingTask::Whole(Box::new(TaskSlot {
+            number,
+            task: (),
+            charge,
+            restarts,
+            wanted,
+            behind,
+            hold,
+            window,
+            place,
+        }))
     }
 
-    fn number(waiting: &Waiting<()>) -> u64 {
+    fn number(waiting: &WaitingTask<()>) -> u64 {
         match waiting {
-            Waiting::Whole(slot) => slot.number,
-            Waiting::Away(away) => away.number,
+            WaitingTask::Whole(slot) => slot.number,
+            WaitingTask::Away(away) => away.number,
         }
     }
 
     #[test]
     fn those_put_away_go_on_among_the_others_and_are_dropped_first_of_the_latest() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(true, AHEAD, Records::new(100, &pager));
+        let mut ready = ReadyTasks::new(true, AHEAD, Records::new(100, &pager));
         (0..4).for_each(|_| ready.began());
         ready.close();
         for (n, record) in [(0, None), (1, Some(7)), (2, None), (3, Some(8))] {
-            ready.push(record.map_or_else(|| slot(&pager, n, 0), |record| Waiting::away(n, 0, n, record)), false);
+            ready.push(record.map_or_else(|| slot(&pager, n, 0), |record| WaitingTask::away(n, 0, n, record)), false);
         }
         assert_eq!(ready.count(), (4, 0));
         assert_eq!(ready.pop().map(|waiting| number(&waiting)), Some(0));
         match ready.pop() {
-            Some(Waiting::Away(away)) => assert_eq!((away.number, away.place, away.record), (1, 1, 7)),
+            Some(WaitingTask::Away(away)) => assert_eq!((away.number, away.place, away.record), (1, 1, 7)),
             _ => panic!("the task at the second place is in a record"),
         }
         let mut gone = Gone::new();
@@ -245,7 +255,7 @@ mod tests {
         // Three at each of three places: one that is put away, one that is whole, one that is either. The pages of one at the second
         // have come.
         let of = |window: u32, shut: &[u64], late: bool| {
-            let mut ready = Ready::new(true, AHEAD, Records::new(100, &pager));
+            let mut ready = ReadyTasks::new(true, AHEAD, Records::new(100, &pager));
             (0..9).for_each(|_| ready.began());
             ready.close();
             (0..9).for_each(|_| ready.turned(0, window));
@@ -253,11 +263,11 @@ mod tests {
                 let place = (n / 3) << WITHIN | n;
                 let is_shut = late && shut.contains(&(n / 3));
                 match slot(&pager, n, window) {
-                    Waiting::Whole(mut slot) if n == 4 || n % 3 == 1 || n == 8 => {
+                    WaitingTask::Whole(mut slot) if n == 4 || n % 3 == 1 || n == 8 => {
                         (slot.place, slot.restarts) = (place, u32::from(n == 4));
-                        ready.push(Waiting::Whole(slot), is_shut);
+                        ready.push(WaitingTask::Whole(slot), is_shut);
                     }
-                    _ => ready.push(Waiting::away(n, window, place, n as u32), is_shut),
+                    _ => ready.push(WaitingTask::away(n, window, place, n as u32), is_shut),
                 }
             }
             if !late {
@@ -266,7 +276,7 @@ mod tests {
             assert_eq!(ready.count(), (9, 0));
             ready
         };
-        let all = |ready: &mut Ready<()>| -> Vec<u64> {
+        let all = |ready: &mut ReadyTasks<()>| -> Vec<u64> {
             let order = std::iter::from_fn(|| ready.pop()).map(|waiting| number(&waiting)).collect();
             assert!(ready.none());
             order
@@ -300,7 +310,7 @@ mod tests {
         // Who comes when some of a crowd have gone on goes next.
         ready.open((2, 0));
         assert_eq!((ready.in_first(), ready.pop().map(|waiting| number(&waiting))), (3, Some(0)));
-        ready.push(Waiting::away(9, 2, 2, 9), false);
+        ready.push(WaitingTask::away(9, 2, 2, 9), false);
         ready.shut((2, 0));
         assert_eq!(ready.in_first(), 0);
         ready.open((2, 0));
@@ -310,17 +320,17 @@ mod tests {
     #[test]
     fn who_is_dropped_is_so_wherever_it_waits() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(true, AHEAD, Records::new(100, &pager));
+        let mut ready = ReadyTasks::new(true, AHEAD, Records::new(100, &pager));
         (0..8).for_each(|_| ready.began());
         ready.close();
         for n in 0..8 {
             let (place, is_shut) = ((n / 4) << WITHIN, n >= 4);
             match slot(&pager, n, 0) {
-                Waiting::Whole(mut slot) if n % 2 == 0 => {
+                WaitingTask::Whole(mut slot) if n % 2 == 0 => {
                     slot.place = place;
-                    ready.push(Waiting::Whole(slot), is_shut);
+                    ready.push(WaitingTask::Whole(slot), is_shut);
                 }
-                _ => ready.push(Waiting::away(n, 0, place, n as u32), is_shut),
+                _ => ready.push(WaitingTask::away(n, 0, place, n as u32), is_shut),
             }
         }
         let mut gone = Gone::new();
@@ -340,7 +350,7 @@ mod tests {
     #[test]
     fn the_earliest_window_goes_first_and_nobody_far_ahead() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(true, AHEAD, Records::new(0, &pager));
+        let mut ready = ReadyTasks::new(true, AHEAD, Records::new(0, &pager));
         (0..4).for_each(|_| ready.began());
         assert!(ready.may_begin() && ready.passed().is_none());
         ready.close();
@@ -371,7 +381,7 @@ mod tests {
     #[test]
     fn of_units_none_is_begun_before_the_one_before_it_is_done() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(true, 0, Records::new(0, &pager));
+        let mut ready = ReadyTasks::new(true, 0, Records::new(0, &pager));
         (0..2).for_each(|_| ready.began());
         ready.close();
         ready.turned(0, 1);
@@ -387,7 +397,7 @@ mod tests {
     #[test]
     fn tasks_without_time_go_on_as_they_came() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = Ready::new(false, AHEAD, Records::new(0, &pager));
+        let mut ready = ReadyTasks::new(false, AHEAD, Records::new(0, &pager));
         (0..3).for_each(|n| {
             ready.began();
             ready.push(slot(&pager, n, 0), false);
@@ -406,22 +416,22 @@ mod tests {
     fn a_thread_goes_on_with_its_own_tasks_then_with_those_of_others_and_the_elder_before_all() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
         let of = |number: u64, thread: u64| match slot(&pager, number, 0) {
-            Waiting::Whole(mut slot) => {
+            WaitingTask::Whole(mut slot) => {
                 slot.place = thread;
-                Waiting::Whole(slot)
+                WaitingTask::Whole(slot)
             }
             away => away,
         };
-        let mut ready = Ready::new(false, AHEAD, Records::new(0, &pager));
+        let mut ready = ReadyTasks::new(false, AHEAD, Records::new(0, &pager));
         ready.by_thread = true;
         [(0, 1), (1, 0), (2, 1), (3, 0)].into_iter().for_each(|(n, thread)| ready.push(of(n, thread), false));
         let mut next = |thread| ready.pop_for(thread).map(|slot| number(&slot));
         assert_eq!([next(0), next(0), next(0)], [Some(1), Some(3), Some(0)]);
         assert_eq!([next(1), next(1)], [Some(2), None]);
-        if let Waiting::Whole(mut elder) = of(4, 1) {
+        if let WaitingTask::Whole(mut elder) = of(4, 1) {
             elder.hold = Some(Box::new(pager.hold(&[])));
             ready.push(of(5, 0), false);
-            ready.push_first(Waiting::Whole(elder), false);
+            ready.push_first(WaitingTask::Whole(elder), false);
         }
         assert_eq!([0, 0].map(|thread| ready.pop_for(thread).map(|slot| number(&slot))), [Some(4), Some(5)]);
     }

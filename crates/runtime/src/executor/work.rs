@@ -1,9 +1,9 @@
 //! What the executor is told, and tells.
 
-use crate::leaving::ZonePage;
+use crate::last_use::ZonePage;
 use field::error::FieldError;
-use field::space::LANES;
-use kernels::streamline::Progress;
+use field::locator::LANES;
+use kernels::streamline::StepProgress;
 use pager::{PageId, Worker};
 use std::time::Instant;
 
@@ -138,7 +138,7 @@ pub trait Work: Sync {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// How far the task is.
-    pub progress: Progress,
+    pub progress: StepProgress,
     /// Pages found absent, where that is why.
     pub missing: Vec<PageId>,
     /// It went on before it found pages absent: what it had waited for is behind it, and need not all be held for it. A tile of rays comes to
@@ -148,7 +148,7 @@ pub struct Outcome {
 
 /// How much may be under way.
 #[derive(Copy, Clone, Debug)]
-pub struct Load {
+pub struct RunLoad {
     /// Number of tasks.
     pub tasks: u64,
     /// Threads.

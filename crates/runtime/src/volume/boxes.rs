@@ -2,7 +2,7 @@
 
 use super::VolumeSession;
 use crate::limits::fetch_error;
-use crate::session::Watch;
+use crate::session::ProgressWatch;
 use field::error::FieldError;
 use field::volume::VolumeArray;
 use pager::{Lookup, PageId};
@@ -26,7 +26,7 @@ impl VolumeSession {
         [lo, hi]: [[u32; 3]; 2],
         step: usize,
         to: &mut [u8],
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(), FieldError> {
         let (array, component) = self.array(level, channel, step)?;
         let dims = array.translation.dims;

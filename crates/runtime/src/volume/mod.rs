@@ -5,23 +5,23 @@
 //! array of the caller's.
 
 mod boxes;
+mod check;
+mod page_ranges;
+mod page_set;
 mod paged;
-mod ranged;
-mod wanted;
-mod whole;
 
 use crate::limits::{least_limit, Unseen, SMALLEST_LIMIT};
-use crate::session::{is_past_cache, Bare, Means, Waited};
+use crate::session::{is_past_cache, Bare, Resources, Waited};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use pager::Pager;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
+pub use check::VolumeCheck;
+pub use page_ranges::{build_ranges, RangesReport};
+pub(crate) use page_set::PageSet;
 pub use paged::{charge_beside_pages, paged_input};
-pub use ranged::{build_ranges, RangesReport};
-pub(crate) use wanted::Wanted;
-pub use whole::Checked;
 
 /// A volume with the pager that its pages go through.
 pub struct VolumeSession {
@@ -30,7 +30,7 @@ pub struct VolumeSession {
     /// Its pager.
     pub pager: Arc<Pager>,
     bare: Bare,
-    means: Means,
+    means: Resources,
     waited: Waited,
     unseen: Unseen,
 }
@@ -47,7 +47,7 @@ impl VolumeSession {
     ///
     /// # Errors
     /// As [`Volume::open`]; [`FieldError::LimitTooSmall`] where what is kept of it does not fit.
-    pub fn open(spec: VolumeSpec, tables: Vec<Vec<u8>>, means: Means) -> Result<Self, FieldError> {
+    pub fn open(spec: VolumeSpec, tables: Vec<Vec<u8>>, means: Resources) -> Result<Self, FieldError> {
         let bare = Bare::new(&means)?;
         let unseen = Unseen::new(&bare.pager, "opening a volume")?;
         let volume = Volume::open(spec, tables, &bare.pager)?;

@@ -3,7 +3,7 @@
 use crate::limits::{charge_other, fetch_error, would_do};
 use crate::volume::VolumeSession;
 use convert::volume::{VolumeInput, VoxelRows};
-use field::catalog::Tally;
+use field::catalog::ReadCounter;
 use field::error::FieldError;
 use field::volume::store::grouped;
 use field::volume::{Brick, VolumeArray, VolumeFiles, Voxel, VoxelType};
@@ -29,7 +29,7 @@ pub fn paged_input(session: &Arc<VolumeSession>) -> Result<VolumeInput, FieldErr
     let voxel = common_type(session)?;
     let (_, components) = grouped(spec.kind, spec.channels.len());
     let VolumeFiles { files, folders } = VolumeFiles::of(spec);
-    let rows = PagedVoxels { session: session.clone(), voxel, components, tally: Tally::default() };
+    let rows = PagedVoxels { session: session.clone(), voxel, components, tally: ReadCounter::default() };
     let mut about = (**spec).clone();
     about.levels.truncate(1);
     about.levels.iter_mut().for_each(|l| l.arrays.clear());
@@ -108,7 +108,7 @@ struct PagedVoxels {
     voxel: VoxelType,
     components: usize,
     /// Nothing: the pager counts what it reads.
-    tally: Tally,
+    tally: ReadCounter,
 }
 
 /// Which component of an array goes to which of a group.
@@ -207,7 +207,7 @@ impl VoxelRows for PagedVoxels {
         Ok(())
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &ReadCounter {
         &self.tally
     }
 }

@@ -13,28 +13,28 @@
 //!
 //! Invariant: what is written depends on seeds and data alone. Blocks are cut by the grid of seeds, never by the memory limit.
 
+pub mod ftle;
 mod grid;
-pub mod stretch;
 mod volume;
 
 pub use grid::{SeedAxis, SeedGrid};
 
-use crate::march::{Flock, March};
+use crate::advect::{Flock, March};
 use crate::seeds::Seeds;
 use crate::{OverTime, PathSpec, TraceSpec};
 use field::error::FieldError;
+use ftle::{exponent, quotient};
 use kernels::line;
 use kernels::particle::Particle;
 use kernels::streamline::{Direction, Options, Seed};
 use output::Reason;
 use runtime::limits::charge_other;
-use runtime::session::{Session, Watch};
+use runtime::session::{ProgressWatch, Session};
 use serde_json::{json, Map, Value};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use stretch::{exponent, quotient};
 use volume::{Volume, VolumeArray};
 
 /// What is asked for.
@@ -96,7 +96,7 @@ const RESULT_BYTES: u64 = 24 + 8 + 8 + 1;
 const POINT_BYTES: u64 = 24;
 
 /// What became of the seeds of a block, in its order (x fastest).
-struct Ends {
+struct SeedEnds {
     block: [Range<u64>; 3],
     x: Vec<[f64; 3]>,
     stayed: Vec<f64>,
@@ -104,7 +104,7 @@ struct Ends {
     ftle: Vec<f64>,
 }
 
-impl Ends {
+impl SeedEnds {
     fn place(&self, ijk: [u64; 3]) -> usize {
         let n: [usize; 3] = core::array::from_fn(|a| (ijk[a] - self.block[a].start) as usize);
         let edge = |a: usize| (self.block[a].end - self.block[a].start) as usize;
@@ -141,7 +141,7 @@ pub fn flow_map(
     session: &Session,
     spec: &FlowMapSpec,
     output: &Path,
-    watch: &mut Watch<'_>,
+    watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     check(session, spec)?;
     let mut volume = Volume::create(output, spec.grid, spec.overwrite)?;
@@ -158,7 +158,7 @@ pub fn flow_map(
             _ => spec.path.clone(),
         };
         let options = Options { direction: *way, ..spec.options.clone() };
-        let mut pass = Pass::new(session, spec, options, path, both, watch)?;
+        let mut pass = TimePass::new(session, spec, options, path, both, watch)?;
         let mut told = |phase: &str, share: f64| watch(phase, n as f64 + share, ways.len() as f64);
         pass.run(&mut volume, &mut told)?;
         let name = if *way == Direction::Forward { "forward" } else { "backward" };
@@ -210,7 +210,7 @@ fn check(session: &Session, spec: &FlowMapSpec) -> Result<(), FieldError> {
 }
 
 /// One direction of time.
-struct Pass<'a> {
+struct TimePass<'a> {
     session: &'a Session,
     spec: &'a FlowMapSpec,
     march: March,
@@ -223,16 +223,16 @@ struct Pass<'a> {
 }
 
 /// Progress: a phase, and the share of it that is done.
-type Told<'a> = dyn FnMut(&str, f64) -> bool + 'a;
+type MapProgress<'a> = dyn FnMut(&str, f64) -> bool + 'a;
 
-impl<'a> Pass<'a> {
+impl<'a> TimePass<'a> {
     fn new(
         session: &'a Session,
         spec: &'a FlowMapSpec,
         options: Options,
         path: PathSpec,
         both: bool,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         let trace = TraceSpec {
             // Seeds are made by number.
@@ -275,7 +275,7 @@ impl<'a> Pass<'a> {
         self.spec.quantities.contains(&quantity)
     }
 
-    fn run(&mut self, volume: &mut Volume, told: &mut Told<'_>) -> Result<(), FieldError> {
+    fn run(&mut self, volume: &mut Volume, told: &mut MapProgress<'_>) -> Result<(), FieldError> {
         let grid = self.spec.grid;
         let seeds = grid.block().iter().product::<u64>();
         let second = self.wants(MapQuantity::Ftle) && self.spec.offset.is_none();
@@ -311,10 +311,10 @@ impl<'a> Pass<'a> {
     }
 
     /// Follows the particles of a block, a batch at a time.
-    fn follow(&mut self, block: [Range<u64>; 3], told: &mut dyn FnMut(f64) -> bool) -> Result<Ends, FieldError> {
+    fn follow(&mut self, block: [Range<u64>; 3], told: &mut dyn FnMut(f64) -> bool) -> Result<SeedEnds, FieldError> {
         let (session, grid) = (self.session, self.spec.grid);
         let count = block.iter().map(|r| r.end - r.start).product::<u64>() as usize;
-        let mut ends = Ends {
+        let mut ends = SeedEnds {
             block: block.clone(),
             x: Vec::with_capacity(count),
             stayed: Vec::with_capacity(count),
@@ -385,7 +385,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Writes what is known of a block.
-    fn write(&self, volume: &mut Volume, ends: &Ends) -> Result<(), FieldError> {
+    fn write(&self, volume: &mut Volume, ends: &SeedEnds) -> Result<(), FieldError> {
         let grid = self.spec.grid;
         for (quantity, array) in &self.arrays {
             let value = |c: usize, ijk: [u64; 3]| -> [u8; 8] {
@@ -449,7 +449,7 @@ fn unread(e: std::io::Error) -> FieldError {
 }
 
 /// Keeps end points for the second pass: all of them, then why they ended.
-fn keep(file: &File, grid: &SeedGrid, ends: &Ends) -> Result<(), FieldError> {
+fn keep(file: &File, grid: &SeedGrid, ends: &SeedEnds) -> Result<(), FieldError> {
     let length = (ends.block[0].end - ends.block[0].start) as usize;
     for (first, at) in runs(grid, &ends.block) {
         let bytes: Vec<u8> = ends.x[at..at + length].iter().flatten().flat_map(|v| v.to_ne_bytes()).collect();
@@ -460,7 +460,7 @@ fn keep(file: &File, grid: &SeedGrid, ends: &Ends) -> Result<(), FieldError> {
 }
 
 /// What [`keep`] kept of any box of seeds.
-fn kept(file: &File, grid: &SeedGrid, block: [Range<u64>; 3]) -> Result<Ends, FieldError> {
+fn kept(file: &File, grid: &SeedGrid, block: [Range<u64>; 3]) -> Result<SeedEnds, FieldError> {
     let length = (block[0].end - block[0].start) as usize;
     let count = block.iter().map(|r| r.end - r.start).product::<u64>() as usize;
     let (mut x, mut why) = (Vec::with_capacity(count), vec![0; count]);
@@ -471,7 +471,7 @@ fn kept(file: &File, grid: &SeedGrid, block: [Range<u64>; 3]) -> Result<Ends, Fi
         x.extend(bytes.chunks_exact(POINT_BYTES as usize).map(|b| core::array::from_fn(|c| word(b, c))));
         file.read_exact_at(&mut why[at..at + length], grid.len() * POINT_BYTES + first).map_err(unread)?;
     }
-    Ok(Ends { block, x, stayed: Vec::new(), why, ftle: Vec::new() })
+    Ok(SeedEnds { block, x, stayed: Vec::new(), why, ftle: Vec::new() })
 }
 
 /// The arrays of a direction: what was asked for, and why each particle ended.

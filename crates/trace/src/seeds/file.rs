@@ -2,11 +2,11 @@
 
 use super::points::new_log;
 use super::spec::planar;
-use super::{Dimension, PointList, Reading, SeedError, Seeds};
+use super::{Dimension, PointList, SeedContext, SeedError, Seeds};
 use field::file::FileBytes;
 use output::npy::{self, NpyType};
 use output::read::{open_vtp, Column, ReadAt, Section, Storage, Want};
-use output::Budget;
+use output::FixedBudget;
 use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl From<SeedError> for Failed {
 }
 
 /// Opens a file by its extension.
-pub(crate) fn open(path: &Path, reading: &mut Reading<'_, '_>) -> Result<Seeds, SeedError> {
+pub(crate) fn open(path: &Path, reading: &mut SeedContext<'_, '_>) -> Result<Seeds, SeedError> {
     let source = FileBytes::open(path).map_err(|source| SeedError::Open { path: path.to_path_buf(), source })?;
     let source: Arc<dyn ReadAt> = Arc::new(source);
     let mut list = PointList::held(reading.held.sibling())?;
@@ -77,7 +77,7 @@ fn point(numbers: &[f64], dimension: Dimension) -> Result<[f64; 3], String> {
 
 /// Text: one point a line, separated by commas, semicolons or white space, with or without a line of names in front. With names the columns
 /// `x`, `y`, `z` are taken (also `X`, and ParaView's `Points:0`); without, there are two or three columns. Lines that begin with `#` are skipped.
-fn csv(source: &dyn ReadAt, reading: &mut Reading<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn csv(source: &dyn ReadAt, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
     let mut section = Section::new(source, 0, source.len());
     let dimension = reading.dimension;
     let mut line = Vec::new();
@@ -155,7 +155,7 @@ fn named(cells: &[&str], dimension: Dimension) -> Option<Vec<usize>> {
 }
 
 /// A NumPy array of shape (N, 3) or (N, 2), or of one point (3,) or (2,).
-fn npy(source: &Arc<dyn ReadAt>, reading: &mut Reading<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn npy(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
     let mut head = vec![0; source.len().min(npy::MAX_HEADER_BYTES as u64) as usize];
     source.read_at(0, &mut head).map_err(|e| e.to_string())?;
     let header = npy::parse(&head)?;
@@ -184,7 +184,7 @@ fn npy(source: &Arc<dyn ReadAt>, reading: &mut Reading<'_, '_>, list: &mut Point
 }
 
 /// The points of a VTK PolyData file.
-fn vtp(source: &Arc<dyn ReadAt>, reading: &mut Reading<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn vtp(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
     let decoded = new_log(reading.held.sibling())?;
     for piece in open_vtp(source, Want::Points, decoded)? {
         if let Some(points) = piece.points {
@@ -194,7 +194,7 @@ fn vtp(source: &Arc<dyn ReadAt>, reading: &mut Reading<'_, '_>, list: &mut Point
     Ok(())
 }
 
-fn push_column(column: &Column, reading: &mut Reading<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn push_column(column: &Column, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
     let mut values = Vec::new();
     let mut first = 0;
     while first < column.tuples {
@@ -212,10 +212,10 @@ fn push_column(column: &Column, reading: &mut Reading<'_, '_>, list: &mut PointL
 }
 
 /// Reads bytes as a file of seeds of either dimension; what comes of it is not looked at.
-fn fuzz(read: impl Fn(&mut Reading<'_, '_>, &mut PointList) -> Result<(), Failed>) {
+fn fuzz(read: impl Fn(&mut SeedContext<'_, '_>, &mut PointList) -> Result<(), Failed>) {
     for dimension in [Dimension::Two, Dimension::Three] {
         let mut watch = |_: &str, _: f64, _: f64| true;
-        let mut reading = Reading::new(dimension, Box::new(Budget::new(1 << 20)), &mut watch);
+        let mut reading = SeedContext::new(dimension, Box::new(FixedBudget::new(1 << 20)), &mut watch);
         if let Ok(mut list) = PointList::held(reading.held.sibling()) {
             let _ = read(&mut reading, &mut list);
         }

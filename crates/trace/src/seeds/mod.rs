@@ -8,7 +8,7 @@
 //! # Practice
 //! [`Seeds::parse`] reads what a user writes after `--seeds`; [`Seeds::get`] gives a position in physical space, a position in the
 //! computational space of a zone, or, for random seeds, the numbers from which the dataset's owner draws a position in the domain. Seeds from
-//! files and arrays are put once into a [`PointList`], a log whose memory is bounded and charged to whom [`Reading`] names.
+//! files and arrays are put once into a [`PointList`], a log whose memory is bounded and charged to whom [`SeedContext`] names.
 //!
 //! ```
 //! use output::Budget;
@@ -28,24 +28,24 @@
 //! # Ok::<(), trace::seeds::SeedError>(())
 //! ```
 
+mod cells;
 mod error;
 mod file;
-mod found;
 mod points;
 mod random;
 mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use cells::SeedCells;
 pub use error::SeedError;
 pub use file::{fuzz_csv, fuzz_npy, fuzz_vtp};
-pub use found::Found;
 pub use points::PointList;
 pub use random::SeedStream;
 pub use spec::{fuzz_spec, FORMS};
 
-use output::{Charge, Held};
-use runtime::session::Watch;
+use output::{HeldMemory, MemoryAccount};
+use runtime::session::ProgressWatch;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,17 +70,17 @@ pub struct IjkRange {
 }
 
 /// What seeds are read with: for data of which dimension, on whose account, and under whose eyes.
-pub struct Reading<'a, 'w> {
+pub struct SeedContext<'a, 'w> {
     dimension: Dimension,
     /// The memory of all that reading makes; lists of points take their share of it with them.
-    held: Held,
-    watch: &'a mut Watch<'w>,
+    held: HeldMemory,
+    watch: &'a mut ProgressWatch<'w>,
 }
 
-impl<'a, 'w> Reading<'a, 'w> {
+impl<'a, 'w> SeedContext<'a, 'w> {
     /// Memory is charged to `charge`; `watch` is told how far a file is read, and ends it.
-    pub fn new(dimension: Dimension, charge: Box<dyn Charge>, watch: &'a mut Watch<'w>) -> Self {
-        Self { dimension, held: Held::new(charge), watch }
+    pub fn new(dimension: Dimension, charge: Box<dyn MemoryAccount>, watch: &'a mut ProgressWatch<'w>) -> Self {
+        Self { dimension, held: HeldMemory::new(charge), watch }
     }
 
     /// Tells how much of how much is read.
@@ -180,7 +180,7 @@ pub enum Seeds {
         condition: String,
     },
     /// Those points.
-    Found(Arc<Found>),
+    Found(Arc<SeedCells>),
     /// Points in the computational space of one zone, i fastest.
     Ijk {
         /// The zone's name, or its number counted from 1, as the user wrote it.
@@ -220,7 +220,7 @@ impl Seeds {
     ///
     /// # Errors
     /// [`SeedError`] that says what is wrong and shows the right form.
-    pub fn parse(spec: &str, reading: &mut Reading<'_, '_>) -> Result<Self, SeedError> {
+    pub fn parse(spec: &str, reading: &mut SeedContext<'_, '_>) -> Result<Self, SeedError> {
         spec::parse(spec, reading)
     }
 
@@ -228,7 +228,7 @@ impl Seeds {
     ///
     /// # Errors
     /// [`SeedError`] when it cannot be read or holds something else.
-    pub fn open(path: &Path, reading: &mut Reading<'_, '_>) -> Result<Self, SeedError> {
+    pub fn open(path: &Path, reading: &mut SeedContext<'_, '_>) -> Result<Self, SeedError> {
         file::open(path, reading)
     }
 

@@ -1,7 +1,7 @@
 //! Lists of positions in memory that does not grow with them.
 
 use super::SeedError;
-use output::{ByteLog, Charge, Held, SpoolOptions};
+use output::{ByteLog, HeldMemory, MemoryAccount, SpoolOptions};
 
 /// Bytes of a point in the log.
 const POINT_BYTES: u64 = 24;
@@ -12,7 +12,7 @@ const POINT_BYTES: u64 = 24;
 pub(super) const LIST_BYTES: usize = 64 << 10;
 
 /// A log of [`LIST_BYTES`], as far as `held` grants them.
-pub(super) fn new_log(held: Held) -> Result<ByteLog, SeedError> {
+pub(super) fn new_log(held: HeldMemory) -> Result<ByteLog, SeedError> {
     Ok(ByteLog::new(&SpoolOptions::spill_directory(None), LIST_BYTES, held)?)
 }
 
@@ -25,11 +25,11 @@ impl PointList {
     ///
     /// # Errors
     /// [`SeedError::Memory`] when not even the least of it is to be had.
-    pub fn new(charge: Box<dyn Charge>) -> Result<Self, SeedError> {
-        Self::held(Held::new(charge))
+    pub fn new(charge: Box<dyn MemoryAccount>) -> Result<Self, SeedError> {
+        Self::held(HeldMemory::new(charge))
     }
 
-    pub(super) fn held(held: Held) -> Result<Self, SeedError> {
+    pub(super) fn held(held: HeldMemory) -> Result<Self, SeedError> {
         Ok(Self(new_log(held)?))
     }
 

@@ -1,6 +1,6 @@
 //! Seeds as a user writes them.
 
-use super::{file, Dimension, IjkRange, Reading, SeedError, Seeds};
+use super::{file, Dimension, IjkRange, SeedContext, SeedError, Seeds};
 use std::path::Path;
 
 /// All forms, for help texts and messages.
@@ -29,7 +29,7 @@ const SHAPES: [(&str, &str, &str); 9] = [
 const MAX_SEEDS: u64 = 1 << 40;
 
 /// Parses a shape or opens a file.
-pub(crate) fn parse(spec: &str, reading: &mut Reading<'_, '_>) -> Result<Seeds, SeedError> {
+pub(crate) fn parse(spec: &str, reading: &mut SeedContext<'_, '_>) -> Result<Seeds, SeedError> {
     if let Some(parsed) = parse_shape(spec, reading.dimension) {
         return parsed;
     }

@@ -1,15 +1,15 @@
 //! Seeds as users write them, and from files.
 
 use super::*;
-use output::{Budget, Charge};
+use output::{FixedBudget, MemoryAccount};
 use proptest::prelude::*;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use testing::{mutations, TestDir};
 
 /// Reads with a megabyte that nobody else has.
-fn reading<T>(dimension: Dimension, read: impl FnOnce(&mut Reading<'_, '_>) -> T) -> T {
-    read(&mut Reading::new(dimension, Box::new(Budget::new(1 << 20)), &mut |_, _, _| true))
+fn reading<T>(dimension: Dimension, read: impl FnOnce(&mut SeedContext<'_, '_>) -> T) -> T {
+    read(&mut SeedContext::new(dimension, Box::new(FixedBudget::new(1 << 20)), &mut |_, _, _| true))
 }
 
 fn parse(spec: &str, dimension: Dimension) -> Result<Seeds, SeedError> {
@@ -283,7 +283,7 @@ fn many_seeds_from_a_file_go_to_disk() {
 /// An account that others see too.
 struct Meter(Arc<AtomicUsize>, usize);
 
-impl Charge for Meter {
+impl MemoryAccount for Meter {
     fn try_charge(&mut self, bytes: usize) -> bool {
         let fits = self.0.load(Ordering::SeqCst) + bytes <= self.1;
         self.0.fetch_add(if fits { bytes } else { 0 }, Ordering::SeqCst);
@@ -311,7 +311,7 @@ fn points_are_charged_as_long_as_they_are_there() {
             let used = Arc::new(AtomicUsize::new(0));
             let mut watch = |_: &str, _: f64, _: f64| true;
             let charge = Box::new(Meter(Arc::clone(&used), granted));
-            let mut reading = Reading::new(Dimension::Three, charge, &mut watch);
+            let mut reading = SeedContext::new(Dimension::Three, charge, &mut watch);
             let seeds = Seeds::open(&dir.path(name), &mut reading).unwrap();
             drop(reading);
             let held = used.load(Ordering::SeqCst);
@@ -321,8 +321,8 @@ fn points_are_charged_as_long_as_they_are_there() {
             assert_eq!(used.load(Ordering::SeqCst), 0, "{name}");
         }
         let mut watch = |_: &str, _: f64, _: f64| true;
-        let charge = Box::new(Budget::new(100));
-        let refused = Seeds::open(&dir.path(name), &mut Reading::new(Dimension::Three, charge, &mut watch));
+        let charge = Box::new(FixedBudget::new(100));
+        let refused = Seeds::open(&dir.path(name), &mut SeedContext::new(Dimension::Three, charge, &mut watch));
         assert!(matches!(refused, Err(SeedError::Memory { needs }) if needs > 100), "{name}");
     }
 }
@@ -341,8 +341,8 @@ fn reading_is_told_and_can_be_ended() {
             told.push(done);
             told.len() < 3
         };
-        let charge = Box::new(Budget::new(1 << 20));
-        let ended = Seeds::open(&dir.path(name), &mut Reading::new(Dimension::Three, charge, &mut watch));
+        let charge = Box::new(FixedBudget::new(1 << 20));
+        let ended = Seeds::open(&dir.path(name), &mut SeedContext::new(Dimension::Three, charge, &mut watch));
         assert!(matches!(ended, Err(SeedError::Cancelled)), "{name}");
         assert_eq!(told.len(), 3, "{name}");
     }

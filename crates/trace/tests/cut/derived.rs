@@ -4,11 +4,11 @@ use super::paged;
 use field::catalog::DType;
 use field::derive::page::{DerivedPages, OfStep};
 use field::derive::Definitions;
-use field::expression::compile::{compile, Names};
+use field::expression::compile::{compile, ZoneNames};
 use field::expression::parse::parse;
 use field::expression::run::Parts;
-use field::flat::{FlatArray, FlatNodes};
-use field::flatseries::FlatSeries;
+use field::in_memory::{FlatArray, FlatNodes};
+use field::in_memory_series::FlatSeries;
 use field::nodes::{ArraySlot, Zone};
 use field::quantity::FreeStream;
 use pager::source::simulated::Simulation;
@@ -30,7 +30,7 @@ pub fn with_derived(zones: &[Zone], pager: &Pager, times: &[f64]) -> Arc<[Zone]>
         let mut zone = z.clone();
         for (name, text) in FIELDS {
             let e = Definitions::default().expanded(z, &parse(text).unwrap()).unwrap();
-            let names = Names { zone: z, unit: &|_| None, length: None, time: None, known: &Vec::new };
+            let names = ZoneNames { zone: z, unit: &|_| None, length: None, time: None, known: &Vec::new };
             let program = compile(&e, &names).unwrap_or_else(|w| panic!("{text}: {w:?}")).program;
             let components = program.roots.len();
             let parts = Parts::of(&program).unwrap();

@@ -3,13 +3,13 @@
 #[allow(dead_code, reason = "not every test wants derived fields")]
 pub mod derived;
 
-use field::flat::{FlatArray, FlatNodes};
-use field::flatseries::FlatSeries;
+use field::in_memory::{FlatArray, FlatNodes};
+use field::in_memory_series::FlatSeries;
 use field::nodes::{ArraySlot, BoxLevel, Nodes, Zone};
 use field::translate::Translation;
 use kernels::line::Joined;
 use pager::source::simulated::{Simulated, Simulation};
-use pager::{Located, PageError, PageErrorKind, PageId, PageMap, Pager, Segment, SourceId, Target};
+use pager::{Extent, ExtentTarget, Located, PageError, PageErrorKind, PageId, PageMap, Pager, SourceId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +35,9 @@ impl PageMap for TestMap {
     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         let number = u64::from(id.step) * self.pages + id.page;
         let offset = self.first + number * (self.bytes as u64 + 4);
-        let page = Segment { source: self.source, offset, len: self.bytes, to: Target::Frame(0) };
-        let crc = Segment { source: self.source, offset: offset + self.bytes as u64, len: 4, to: Target::Encoded(0) };
+        let page = Extent { source: self.source, offset, len: self.bytes, to: ExtentTarget::Frame(0) };
+        let crc =
+            Extent { source: self.source, offset: offset + self.bytes as u64, len: 4, to: ExtentTarget::Encoded(0) };
         Located::Extents { segments: vec![page, crc], encoded_len: 4, scratch_len: 0 }
     }
     fn decode(&self, _: PageId, crc: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
@@ -113,12 +114,12 @@ fn made(time: f64, uniform: bool, blanked: bool) -> FlatNodes {
 }
 
 /// An array that was cut: first byte, pages, bytes a page.
-type Cut = (u64, u64, usize);
+type CutArray = (u64, u64, usize);
 
 /// Cuts the data in pages of `edge` points, in a simulated source.
 pub fn paged(flow: &FlatSeries, edge: [usize; 3], pager: &Arc<Pager>, simulation: Simulation) -> Arc<[Zone]> {
     let mut bytes: Vec<u8> = Vec::new();
-    let mut made: Vec<(usize, Zone, Vec<Cut>)> = Vec::new();
+    let mut made: Vec<(usize, Zone, Vec<CutArray>)> = Vec::new();
     for (zi, z) in flow.zones().iter().enumerate() {
         let dims = z.dims().map(|d| d as usize);
         let translation = Translation::new(dims, core::array::from_fn(|a| edge[a].min(dims[a])));
@@ -165,7 +166,7 @@ fn cut(
     (components, size): (usize, usize),
     steps: &[FlatNodes],
     value: &dyn Fn(&FlatNodes, usize, usize) -> Vec<u8>,
-) -> Cut {
+) -> CutArray {
     let first = bytes.len() as u64;
     let page_bytes = t.component * components * size;
     for step in steps {

@@ -11,7 +11,7 @@ from farfield.bench import arms, common, series
 from farfield.bench.common import MIB
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
-from farfield.replays import replay
+from farfield.report.replays import replay
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from farfield.bench import arms, common, data, series
 from farfield.bench.common import MIB
 from farfield.bench.registry import experiment
 from farfield.bench.result import Recorder
-from farfield.replays import replay
-from farfield.settings import REPLACEMENT
+from farfield.report.replays import replay
+from farfield.runtime.settings import REPLACEMENT
 
 SHARES = {"1/4": 2, "1/16": 4}
 """Shares of the bytes touched, and how often they are halved."""

@@ -4,7 +4,7 @@ mod wholes;
 
 use super::*;
 use crate::disk::Disk;
-use field::catalog::Tally;
+use field::catalog::ReadCounter;
 use field::store::layout::ENTRY_BYTES;
 use field::store::{Buffers, Validation};
 use field::volume::store::{VolumeLayout, VolumeRoot, VolumeStore};
@@ -16,15 +16,15 @@ use std::sync::atomic::AtomicI64;
 use std::sync::Arc;
 
 /// A volume in memory: `[step][group][k][j][i][component]`.
-struct Memory {
+struct MemoryVolume {
     dims: [usize; 3],
     groups: usize,
     voxel_bytes: usize,
     bytes: Vec<u8>,
-    tally: Tally,
+    tally: ReadCounter,
 }
 
-impl VoxelRows for Memory {
+impl VoxelRows for MemoryVolume {
     fn read_box(
         &self,
         step: usize,
@@ -48,12 +48,12 @@ impl VoxelRows for Memory {
         Ok(())
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &ReadCounter {
         &self.tally
     }
 }
 
-struct Case {
+struct VolumeCase {
     kind: VolumeKind,
     voxel: VoxelType,
     dims: [usize; 3],
@@ -64,7 +64,7 @@ struct Case {
     smooth: bool,
 }
 
-impl Default for Case {
+impl Default for VolumeCase {
     fn default() -> Self {
         Self {
             kind: VolumeKind::Scalar,
@@ -86,7 +86,7 @@ fn random(seed: &mut u64) -> u64 {
     *seed
 }
 
-impl Case {
+impl VolumeCase {
     /// Numbers of every size that the type has, some NaN and infinite ones, some missing ones; or labels in lumps.
     fn input(&self) -> VolumeInput {
         let (groups, components) = field::volume::store::grouped(self.kind, self.channels);
@@ -160,7 +160,13 @@ impl Case {
             ranges: None,
             label_colors: Default::default(),
         };
-        let rows = Memory { dims: self.dims, groups, voxel_bytes: components * size, bytes, tally: Tally::default() };
+        let rows = MemoryVolume {
+            dims: self.dims,
+            groups,
+            voxel_bytes: components * size,
+            bytes,
+            tally: ReadCounter::default(),
+        };
         VolumeInput { rows: Arc::new(rows), spec, voxel: self.voxel, files: Vec::new(), folders: Vec::new() }
     }
 
@@ -302,7 +308,7 @@ fn one(how: Downsample, missing: Option<f64>, all: &[Exact]) -> Exact {
 
 /// The next level of one group.
 fn coarser(
-    c: &Case,
+    c: &VolumeCase,
     how: Downsample,
     nc: usize,
     fine: &[u8],
@@ -353,7 +359,7 @@ fn cancelled(voxel: VoxelType, a: f64, b: f64) -> bool {
         || matches!(voxel, VoxelType::Float64) && (a - b).abs() < 8.0
 }
 
-fn check_levels(c: &Case, options: &VolumeOptions, name: &str) -> VolumeStore {
+fn check_levels(c: &VolumeCase, options: &VolumeOptions, name: &str) -> VolumeStore {
     let dir = folder(name);
     let input = c.input();
     let path = dir.join("v.zarr");
@@ -406,7 +412,7 @@ fn validate(store: &VolumeStore) -> Validation {
 }
 
 /// Ranges are those of the pages and of the layer that follows, as near as single precision goes, and of 8x8x8 of them.
-fn check_ranges(c: &Case, store: &VolumeStore, step: usize, group: usize) {
+fn check_ranges(c: &VolumeCase, store: &VolumeStore, step: usize, group: usize) {
     let nc = store.layout.components;
     for (number, level) in store.layout.levels.iter().enumerate() {
         let values = stored(store, number, step, group);

@@ -9,18 +9,22 @@ fn every_type_and_every_way() {
     for voxel in VoxelType::ALL {
         for (n, how) in Downsample::ALL.into_iter().enumerate() {
             let options = VolumeOptions { downsample: Some(how), ..small(6 + n) };
-            check_levels(&Case { voxel, ..Case::default() }, &options, &format!("{}-{}", voxel.name(), how.name()));
+            check_levels(
+                &VolumeCase { voxel, ..VolumeCase::default() },
+                &options,
+                &format!("{}-{}", voxel.name(), how.name()),
+            );
         }
         // Missing values, and steps, and channels.
         let missing = if voxel.name().starts_with('u') { 0.0 } else { -7.0 };
-        let c = Case {
+        let c = VolumeCase {
             voxel,
             missing: Some(missing),
             steps: 2,
             channels: 2,
             kind: VolumeKind::Channels,
             dims: [17, 18, 9],
-            ..Case::default()
+            ..VolumeCase::default()
         };
         check_levels(&c, &VolumeOptions { codec: Codec::Lz4, ..small(8) }, &format!("{}-missing", voxel.name()));
     }
@@ -30,27 +34,27 @@ fn every_type_and_every_way() {
 fn labels_colors_and_thin_ones() {
     let o = VolumeOptions { page: 8, memory_limit: 1 << 20, workers: 3, levels: Some(5), ..VolumeOptions::default() };
     for voxel in [VoxelType::Uint64, VoxelType::Int64, VoxelType::Uint16] {
-        let c = Case { kind: VolumeKind::Labels, voxel, ..Case::default() };
+        let c = VolumeCase { kind: VolumeKind::Labels, voxel, ..VolumeCase::default() };
         let store = check_levels(&c, &VolumeOptions { codec: Codec::Zstd { level: 1 }, ..o.clone() }, "labels");
         assert_eq!(store.root.downsample, Downsample::Majority);
     }
     for (kind, channels) in [(VolumeKind::Rgb, 3), (VolumeKind::Rgba, 4)] {
         for voxel in [VoxelType::Uint8, VoxelType::Uint16, VoxelType::Float32] {
-            check_levels(&Case { kind, channels, voxel, ..Case::default() }, &o, "colors");
+            check_levels(&VolumeCase { kind, channels, voxel, ..VolumeCase::default() }, &o, "colors");
         }
     }
     for dims in [[1, 1, 1], [40, 1, 1], [1, 30, 2], [2, 1, 33], [64, 64, 1], [3, 2, 1]] {
-        check_levels(&Case { dims, ..Case::default() }, &o, "thin");
+        check_levels(&VolumeCase { dims, ..VolumeCase::default() }, &o, "thin");
         check_levels(
-            &Case { dims, voxel: VoxelType::Float32, spacing: [1.0, 2.5, 7.0], ..Case::default() },
+            &VolumeCase { dims, voxel: VoxelType::Float32, spacing: [1.0, 2.5, 7.0], ..VolumeCase::default() },
             &o,
             "thin",
         );
     }
     for spacing in [[1.0, 1.0, 3.0], [0.5, 2.0, 2.0], [5.0, 1.0, 1.2]] {
-        check_levels(&Case { spacing, voxel: VoxelType::Uint16, ..Case::default() }, &o, "anisotropic");
+        check_levels(&VolumeCase { spacing, voxel: VoxelType::Uint16, ..VolumeCase::default() }, &o, "anisotropic");
         let flat = VolumeOptions { layout: Layout::Flat, ..o.clone() };
-        check_levels(&Case { spacing, voxel: VoxelType::Int16, ..Case::default() }, &flat, "flat");
+        check_levels(&VolumeCase { spacing, voxel: VoxelType::Int16, ..VolumeCase::default() }, &flat, "flat");
     }
 }
 
@@ -58,15 +62,15 @@ fn labels_colors_and_thin_ones() {
 fn bytes_do_not_depend_on_limits_and_workers() {
     let dir = folder("same");
     let cases = [
-        Case { voxel: VoxelType::Float32, dims: [61, 50, 41], missing: Some(1.5), ..Case::default() },
-        Case { kind: VolumeKind::Rgb, channels: 3, dims: [70, 33, 40], ..Case::default() },
-        Case {
+        VolumeCase { voxel: VoxelType::Float32, dims: [61, 50, 41], missing: Some(1.5), ..VolumeCase::default() },
+        VolumeCase { kind: VolumeKind::Rgb, channels: 3, dims: [70, 33, 40], ..VolumeCase::default() },
+        VolumeCase {
             voxel: VoxelType::Uint16,
             kind: VolumeKind::Channels,
             channels: 2,
             steps: 3,
             dims: [31, 30, 20],
-            ..Case::default()
+            ..VolumeCase::default()
         },
     ];
     for (n, c) in cases.iter().enumerate() {
@@ -98,13 +102,13 @@ fn bytes_do_not_depend_on_limits_and_workers() {
 #[test]
 fn killed_anywhere_it_is_completed_to_the_same_bytes() {
     let dir = folder("killed");
-    let c = Case { dims: [40, 30, 25], steps: 2, voxel: VoxelType::Uint16, ..Case::default() };
+    let c = VolumeCase { dims: [40, 30, 25], steps: 2, voxel: VoxelType::Uint16, ..VolumeCase::default() };
     let input = c.input();
     let o = VolumeOptions { page: 4, memory_limit: 1 << 20, workers: 2, levels: Some(4), ..VolumeOptions::default() };
     let whole = dir.join("whole");
     convert(&input, &whole, &o, &free(), &mut |_| true).unwrap();
     let want = all_files(&whole);
-    let old_case = Case { dims: [9, 9, 9], ..Case::default() };
+    let old_case = VolumeCase { dims: [9, 9, 9], ..VolumeCase::default() };
     let mut seed = 77;
     let mut cuts = 0;
     for round in 0..25 {
@@ -147,7 +151,8 @@ fn killed_anywhere_it_is_completed_to_the_same_bytes() {
 #[test]
 fn documents_say_what_there_is() {
     let dir = folder("documents");
-    let c = Case { dims: [200, 100, 30], spacing: [1.0, 1.0, 4.0], steps: 3, smooth: true, ..Case::default() };
+    let c =
+        VolumeCase { dims: [200, 100, 30], spacing: [1.0, 1.0, 4.0], steps: 3, smooth: true, ..VolumeCase::default() };
     let path = dir.join("v");
     convert(&c.input(), &path, &VolumeOptions::default(), &free(), &mut |_| true).unwrap();
     let root: serde_json::Value = serde_json::from_slice(&std::fs::read(path.join("zarr.json")).unwrap()).unwrap();
@@ -216,7 +221,7 @@ fn documents_say_what_there_is() {
 #[test]
 fn refusals_touch_nothing() {
     let dir = folder("refusals");
-    let c = Case::default();
+    let c = VolumeCase::default();
     let path = dir.join("v");
     let o = VolumeOptions { memory_limit: 10_000, ..VolumeOptions::default() };
     let Err(FieldError::LimitTooSmall { needs, .. }) = convert(&c.input(), &path, &o, &free(), &mut |_| true) else {
@@ -228,7 +233,7 @@ fn refusals_touch_nothing() {
     let mut odd = c.input();
     odd.spec.levels[0].spacing[1] = f64::NAN;
     assert!(convert(&odd, &path, &enough, &free(), &mut |_| true).is_err());
-    let labels = Case { kind: VolumeKind::Labels, voxel: VoxelType::Float32, ..Case::default() };
+    let labels = VolumeCase { kind: VolumeKind::Labels, voxel: VoxelType::Float32, ..VolumeCase::default() };
     assert!(convert(&labels.input(), &path, &VolumeOptions::default(), &free(), &mut |_| true).is_err());
     let none = VolumeOptions { levels: Some(0), ..VolumeOptions::default() };
     assert!(convert(&c.input(), &path, &none, &free(), &mut |_| true).is_err());

@@ -1,11 +1,11 @@
 //! What broken and hostile files get: a clear error, in time and memory that follow from their size.
 
-use super::super::Given;
+use super::super::Plot3dInput;
 use super::*;
 use proptest::prelude::*;
 
 fn error(bytes: &[u8]) -> String {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let path = folder.file("bad.xyz", bytes);
     let e = folder.open(&path, &[], &[]).map(|p| p.catalog).unwrap_err();
     let text = e.to_string();
@@ -13,8 +13,8 @@ fn error(bytes: &[u8]) -> String {
     text
 }
 
-fn grid(format: Format) -> Spec {
-    Spec { format, ..Spec::new(Kind::Grid, vec![[7, 6, 5], [4, 9, 3]]) }
+fn grid(format: Format) -> WriteSpec {
+    WriteSpec { format, ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5], [4, 9, 3]]) }
 }
 
 #[test]
@@ -58,11 +58,14 @@ fn padded() {
 #[test]
 fn swapped_header() {
     // Header in one order, data in the other: it adds up, and the remark says what is odd.
-    let little = bytes(&Spec { format: Format::Binary, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) });
-    let big =
-        bytes(&Spec { format: Format::Binary, byte_order: ByteOrder::Big, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) });
+    let little = bytes(&WriteSpec { format: Format::Binary, ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5]]) });
+    let big = bytes(&WriteSpec {
+        format: Format::Binary,
+        byte_order: ByteOrder::Big,
+        ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5]])
+    });
     let mixed = [&big[..16], &little[16..]].concat();
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let open = folder.open(&folder.file("a.xyz", &mixed), &[], &[]).unwrap();
     assert!(
         open.catalog.guessed.iter().any(|s| s.contains("do not look like coordinates")),
@@ -73,10 +76,10 @@ fn swapped_header() {
 
 #[test]
 fn nan_filled_is_data() {
-    let spec = Spec { format: Format::Binary, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) };
+    let spec = WriteSpec { format: Format::Binary, ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5]]) };
     let mut file = Vec::new();
     write(&mut file, &spec, &mut |_, _, _, plane| plane.fill(f64::NAN)).unwrap();
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let open = folder.open(&folder.file("a.xyz", &file), &[], &[]).unwrap();
     assert_eq!(open.catalog.zones[0].dims, [7, 6, 5]);
     assert!(open.catalog.guessed.iter().any(|s| s.contains("do not look like coordinates")));
@@ -127,10 +130,10 @@ fn absurd_headers() {
 
 #[test]
 fn other_kinds_are_named() {
-    let folder = Folder::new();
-    let q = Spec { kind: Kind::Q, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) };
-    let f = Spec { kind: Kind::Function, functions: 2, ..q.clone() };
-    let g = Spec { kind: Kind::Grid, ..q.clone() };
+    let folder = Plot3dFolder::new();
+    let q = WriteSpec { kind: Kind::Q, ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5]]) };
+    let f = WriteSpec { kind: Kind::Function, functions: 2, ..q.clone() };
+    let g = WriteSpec { kind: Kind::Grid, ..q.clone() };
     let (q, f, g) = (folder.file("a.q", &bytes(&q)), folder.file("a.f", &bytes(&f)), folder.file("a.g", &bytes(&g)));
     let e = folder.open(&q, &[], &[]).unwrap_err().to_string();
     assert!(e.contains("it reads as a solution (q) file, which is opened with its grid: GRID+q=FILE"), "{e}");
@@ -138,12 +141,12 @@ fn other_kinds_are_named() {
     assert!(e.contains("function file"), "{e}");
     let e = folder.open(&g, &[g.clone()], &[]).unwrap_err().to_string();
     assert!(e.contains("it reads as a grid"), "{e}");
-    let text = Spec { kind: Kind::Q, format: Format::Ascii, ..Spec::new(Kind::Grid, vec![[7, 6, 5]]) };
+    let text = WriteSpec { kind: Kind::Q, format: Format::Ascii, ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5]]) };
     let e = folder.open(&folder.file("c.q", &bytes(&text)), &[], &[]).unwrap_err().to_string();
     assert!(e.contains("it reads as a solution (q) file"), "{e}");
     let kind = Plot3dOptions { kind: Some(Kind::Q), ..Plot3dOptions::default() };
     assert!(matches!(Plot3d::open(&q, &[], &[], &kind, &folder.0), Err(FieldError::Usage(_))));
-    let other = Spec { kind: Kind::Q, ..Spec::new(Kind::Grid, vec![[7, 5, 6]]) };
+    let other = WriteSpec { kind: Kind::Q, ..WriteSpec::new(Kind::Grid, vec![[7, 5, 6]]) };
     let e = folder.open(&g, &[folder.file("b.q", &bytes(&other))], &[]).unwrap_err().to_string();
     assert!(e.contains("b.q") && e.contains("does not go with the grid"), "{e}");
     let e = folder.open(&g, &[q.clone(), q.clone(), q], &[f.clone(), f]).unwrap_err();
@@ -152,20 +155,20 @@ fn other_kinds_are_named() {
 }
 
 /// Two dimensions with a zone count and iblank, plain: also a 3-D zone one point thick in i, without count and iblank.
-fn two_ways() -> Spec {
-    Spec {
+fn two_ways() -> WriteSpec {
+    WriteSpec {
         format: Format::Binary,
         precision: Precision::Single,
         dimension: Dimension::Two,
         iblank: true,
-        ..Spec::new(Kind::Grid, vec![[8, 9, 1]])
+        ..WriteSpec::new(Kind::Grid, vec![[8, 9, 1]])
     }
 }
 
 #[test]
 fn ambiguous() {
     let spec = two_ways();
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     // Values decide where they can: small integers are no lengths.
     let open = folder.open(&folder.file("a.xyz", &bytes(&spec)), &[], &[]).unwrap();
     assert_eq!((open.catalog.dimension, open.catalog.zones[0].dims), (2, [8, 9, 1]));
@@ -185,7 +188,7 @@ fn ambiguous() {
     options.set("dimension", "3").unwrap();
     assert_eq!(Plot3d::open(&g, &[], &[], &options, &folder.0).unwrap().catalog.zones[0].dims, [1, 8, 9]);
     // A q file that goes with one of them settles it, and so does a .p3d file.
-    let q = Spec { kind: Kind::Q, iblank: false, ..spec.clone() };
+    let q = WriteSpec { kind: Kind::Q, iblank: false, ..spec.clone() };
     let q = folder.file("b.q", &bytes(&q));
     let open = folder.open(&g, &[q.clone()], &[]).unwrap();
     assert_eq!(open.catalog.dimension, 2);
@@ -193,7 +196,7 @@ fn ambiguous() {
     let meta = folder.file("b.p3d", br#"{"2D": true, "filenames": [{"time": 0, "xyz": "b.xyz"}]}"#);
     assert_eq!(folder.open(&meta, &[], &[]).unwrap().catalog.dimension, 2);
     // In text, iblank is the integers.
-    let text = folder.file("c.xyz", &bytes(&Spec { format: Format::Ascii, ..spec }));
+    let text = folder.file("c.xyz", &bytes(&WriteSpec { format: Format::Ascii, ..spec }));
     let open = folder.open(&text, &[], &[]).unwrap();
     assert_eq!((open.catalog.dimension, open.catalog.zones[0].arrays.len()), (2, 2));
 }
@@ -201,7 +204,7 @@ fn ambiguous() {
 /// What a settings file says wrong is said of that file, not of the grid or of nothing.
 #[test]
 fn settings_that_do_not_fit_are_named() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let path = folder.file("a.xyz", &bytes(&grid(Format::Binary)));
     for (text, word) in
         [(r#"{"zones": {"wing": {"scale": 2}}}"#, "wing"), (r#"{"zone-names": ["a", "b", "c", "d", "e"]}"#, "5 zones")]
@@ -214,7 +217,7 @@ fn settings_that_do_not_fit_are_named() {
 
 #[test]
 fn shrinking_files_are_noticed() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let whole = bytes(&grid(Format::Binary));
     let path = folder.file("a.xyz", &whole);
     let open = folder.open(&path, &[], &[]).unwrap();
@@ -230,7 +233,7 @@ fn shrinking_files_are_noticed() {
 #[test]
 fn records_above_2_gib() {
     use std::os::unix::fs::FileExt;
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let (ni, nj, nk) = (1024_u64, 1024, 100);
     let data = ni * nj * nk * 24;
     for split in [true, false] {
@@ -281,7 +284,7 @@ fn seeds() -> Vec<Vec<u8>> {
     for kind in [Kind::Grid, Kind::Q, Kind::Function] {
         for format in [Format::Fortran, Format::Binary, Format::Ascii] {
             for order in [Order::Whole, Order::Planes] {
-                let mut s = Spec { format, order, ..Spec::new(kind, vec![[3, 2, 2], [2, 2, 3]]) };
+                let mut s = WriteSpec { format, order, ..WriteSpec::new(kind, vec![[3, 2, 2], [2, 2, 3]]) };
                 s.precision = Precision::Single;
                 s.iblank = kind == Kind::Grid && order == Order::Whole;
                 s.overflow = (kind == Kind::Q && order == Order::Planes).then_some((7, 1));
@@ -335,9 +338,12 @@ proptest! {
 #[test]
 fn headers_are_integers() {
     for format in [Format::Ascii, Format::Binary] {
-        let spec =
-            Spec { format, dimension: Dimension::Two, ..Spec::new(Kind::Grid, vec![[2, 6, 1], [5, 6, 1], [2, 5, 1]]) };
-        let folder = Folder::new();
+        let spec = WriteSpec {
+            format,
+            dimension: Dimension::Two,
+            ..WriteSpec::new(Kind::Grid, vec![[2, 6, 1], [5, 6, 1], [2, 5, 1]])
+        };
+        let folder = Plot3dFolder::new();
         let open = folder.open(&folder.file("a.xyz", &bytes(&spec)), &[], &[]).unwrap();
         assert_eq!((open.catalog.dimension, open.catalog.zones.len()), (2, 3));
     }
@@ -345,7 +351,7 @@ fn headers_are_integers() {
 
 #[test]
 fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let bad = folder.file("bad.xyz", b"1\n3 3 3\n1. 2. 3.\n");
     let open = |most: u32| {
         let mut calls = 0;
@@ -355,7 +361,7 @@ fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
         };
         let cache = folder.0.join("cache");
         let e = Plot3d::open_with_progress(
-            Given { grids: &[bad.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
+            Plot3dInput { grids: &[bad.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
             &Plot3dOptions::default(),
             &cache,
             &mut progress,
@@ -372,7 +378,7 @@ fn who_interrupts_while_a_hint_is_looked_for_is_heard() {
 
 #[test]
 fn a_pipe_is_refused_and_nobody_waits_for_it() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let pipe = folder.0.join("pipe.xyz");
     let name = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(pipe.as_os_str())).unwrap();
     // SAFETY: a C string that lives through the call.

@@ -1,6 +1,6 @@
 //! What is kept of text saves time and changes nothing else.
 
-use super::super::Given;
+use super::super::Plot3dInput;
 use super::*;
 
 /// Integers that are a plane of 8 x 9 points with iblank, and a box of 1 x 8 x 9 points without.
@@ -27,7 +27,7 @@ fn is_ambiguous(open: Result<Plot3d, FieldError>) -> bool {
 
 #[test]
 fn how_a_text_was_read_before_binds_nobody() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let g = folder.file("g.xyz", either().as_bytes());
     let plane = folder.file("plane.q", plane_q().as_bytes());
     let space = folder.file("box.q", box_q().as_bytes());
@@ -51,7 +51,7 @@ fn how_a_text_was_read_before_binds_nobody() {
 
 #[test]
 fn the_same_is_said_and_nothing_is_read_twice() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let g = folder.file("g.xyz", either().as_bytes());
     let q = folder.file("plane.q", plane_q().as_bytes());
     let cache = folder.0.join("cache");
@@ -61,7 +61,7 @@ fn the_same_is_said_and_nothing_is_read_twice() {
             true
         };
         Plot3d::open_with_progress(
-            Given { grids: &[g.clone()], q: &[q.clone()], function: &[], times: &[], dt: None, untimed: "" },
+            Plot3dInput { grids: &[g.clone()], q: &[q.clone()], function: &[], times: &[], dt: None, untimed: "" },
             &Plot3dOptions::default(),
             &cache,
             &mut count,
@@ -82,7 +82,7 @@ fn the_same_is_said_and_nothing_is_read_twice() {
 
 #[test]
 fn what_cannot_be_kept_is_no_trouble_until_it_is_needed() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let g = folder.file("g.xyz", either().as_bytes());
     let cache = folder.file("cache", b"a file where a folder goes");
     assert!(is_ambiguous(folder.open(&g, &[], &[])));
@@ -100,7 +100,7 @@ fn what_cannot_be_kept_is_no_trouble_until_it_is_needed() {
 
 #[test]
 fn text_in_the_place_of_other_text_is_read_itself() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let text = |dims: &str| format!("1\n{dims}\n{}\n", (0..24).map(|n| format!("{n}.5")).collect::<Vec<_>>().join(" "));
     let g = folder.file("g.xyz", text("2 2 2").as_bytes());
     let when = std::fs::metadata(&g).unwrap().modified().unwrap();
@@ -114,8 +114,8 @@ fn text_in_the_place_of_other_text_is_read_itself() {
 
 #[test]
 fn of_binary_files_nothing_is_looked_for_or_kept() {
-    let folder = Folder::new();
-    let spec = Spec::new(Kind::Grid, vec![[4, 3, 2]]);
+    let folder = Plot3dFolder::new();
+    let spec = WriteSpec::new(Kind::Grid, vec![[4, 3, 2]]);
     let g = folder.file("g.xyz", &bytes(&spec));
     folder.open(&g, &[], &[]).unwrap();
     assert!(!folder.0.join("cache").exists());

@@ -10,15 +10,15 @@ mod records;
 mod times;
 mod variants;
 
-use super::write::{write, Spec};
+use super::write::{write, WriteSpec};
 use super::*;
-use crate::catalog::{DType, Rows};
+use crate::catalog::{DType, RowReader};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder of its own for each test, removed at the end.
-pub(super) struct Folder(pub PathBuf);
+pub(super) struct Plot3dFolder(pub PathBuf);
 
-impl Folder {
+impl Plot3dFolder {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Plot3dFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -49,7 +49,7 @@ pub(super) fn cases(usual: u32, a_second: u32) -> u32 {
 }
 
 /// The value that tests write at a place: smooth, and different everywhere. iblank is a small integer.
-pub(super) fn value(spec: &Spec, zone: usize, variable: usize, k: usize, j: usize, i: usize) -> f64 {
+pub(super) fn value(spec: &WriteSpec, zone: usize, variable: usize, k: usize, j: usize, i: usize) -> f64 {
     if spec.kind == Kind::Grid && variable == spec.dimension.count() {
         return [1.0, 0.0, 2.0, 1.0, -1.0][(i + 3 * j + 7 * k + zone) % 5];
     }
@@ -57,7 +57,7 @@ pub(super) fn value(spec: &Spec, zone: usize, variable: usize, k: usize, j: usiz
     at + (0.1 * at + variable as f64).sin() + 100.0 * variable as f64
 }
 
-pub(super) fn bytes(spec: &Spec) -> Vec<u8> {
+pub(super) fn bytes(spec: &WriteSpec) -> Vec<u8> {
     let mut out = Vec::new();
     write(&mut out, spec, &mut |zone, variable, k, plane| {
         let ni = spec.dims[zone][0];
@@ -80,7 +80,7 @@ pub(super) fn decode(bytes: &[u8], dtype: DType) -> Vec<f64> {
 }
 
 /// Every value of `layout` at `step` is that of `spec`'s variables from `first` on, by rows and by extents.
-pub(super) fn check_layout(layout: &ArrayLayout, step: usize, spec: &Spec, zone: usize, first: usize) {
+pub(super) fn check_layout(layout: &ArrayLayout, step: usize, spec: &WriteSpec, zone: usize, first: usize) {
     let [ni, nj, nk] = layout.dims();
     assert_eq!([ni, nj, nk], spec.dims[zone]);
     let size = layout.dtype().size();

@@ -20,7 +20,7 @@ fn row(p: &Plot3d, zone: usize, array: usize, c: usize) -> Vec<f64> {
 #[test]
 fn spheres() {
     let Some(data) = data() else { return };
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let open = |name: &str| folder.open(&data.join("plot3d").join(name), &[], &[]).unwrap();
     for kind in ["multi", "single"] {
         let want = open(&format!("sphere_unf_{kind}_integration_sp.x"));
@@ -45,7 +45,7 @@ fn spheres() {
 #[test]
 fn airfoil_as_text() {
     let Some(data) = data() else { return };
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let open = folder.open(&data.join("plot3d/NACA0012_113_33.p2dfmt"), &[], &[]).unwrap();
     assert_eq!((open.catalog.dimension, open.catalog.zones.len()), (2, 1));
     assert_eq!(open.catalog.zones[0].dims, [113, 33, 1]);
@@ -55,7 +55,7 @@ fn airfoil_as_text() {
 #[test]
 fn tapered_cylinder() {
     let Some(data) = data() else { return };
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let tar = data.join("plot3d/taper.tar.xz");
     let unpack = std::process::Command::new("tar").arg("-xJf").arg(tar).arg("-C").arg(&folder.0).status();
     if !unpack.is_ok_and(|s| s.success()) {

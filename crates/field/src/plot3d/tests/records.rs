@@ -5,7 +5,7 @@ use super::*;
 use crate::catalog::FlowHeader;
 
 /// A quarter of an annulus that grows along k; iblank is a field of ones; a flow that differs from plane to plane, or one that does not.
-fn number(spec: &Spec, even: bool, variable: usize, at: [usize; 3]) -> f64 {
+fn number(spec: &WriteSpec, even: bool, variable: usize, at: [usize; 3]) -> f64 {
     let dims = spec.dims[0];
     let turn = 1.4 * at[1] as f64 / (dims[1] - 1) as f64;
     let radius = 1.0 + 0.2 * 1.3_f64.powi(at[2] as i32);
@@ -19,7 +19,7 @@ fn number(spec: &Spec, even: bool, variable: usize, at: [usize; 3]) -> f64 {
     }
 }
 
-fn made(spec: &Spec, even: bool) -> Vec<u8> {
+fn made(spec: &WriteSpec, even: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let ni = spec.dims[0][0];
     write(&mut out, spec, &mut |_, variable, k, plane| {
@@ -30,7 +30,7 @@ fn made(spec: &Spec, even: bool) -> Vec<u8> {
 }
 
 /// Every value of an array is that of the variables from `first` on.
-fn holds(open: &Plot3d, array: usize, spec: &Spec, even: bool, first: usize) {
+fn holds(open: &Plot3d, array: usize, spec: &WriteSpec, even: bool, first: usize) {
     let layout = open.layout(0, array).unwrap();
     let ([ni, nj, nk], size) = (layout.dims(), layout.dtype().size());
     let mut row = vec![0; ni * size];
@@ -59,10 +59,17 @@ fn values_tell_planes_from_arrays() {
                 (Order::Whole, Records::ArrayPlane),
                 (Order::Planes, Records::ArrayPlane),
             ] {
-                let spec = Spec { byte_order, precision, iblank, order, records, ..Spec::new(Kind::Grid, vec![dims]) };
+                let spec = WriteSpec {
+                    byte_order,
+                    precision,
+                    iblank,
+                    order,
+                    records,
+                    ..WriteSpec::new(Kind::Grid, vec![dims])
+                };
                 for even in [false, true] {
-                    let q = Spec { kind: Kind::Q, iblank: false, ..spec.clone() };
-                    let folder = Folder::new();
+                    let q = WriteSpec { kind: Kind::Q, iblank: false, ..spec.clone() };
+                    let folder = Plot3dFolder::new();
                     let grid = folder.file("a.xyz", &made(&spec, even));
                     let open = folder.open(&grid, &[folder.file("a.q", &made(&q, even))], &[]).unwrap();
                     holds(&open, 0, &spec, even, 0);
@@ -78,10 +85,10 @@ fn values_tell_planes_from_arrays() {
 
 #[test]
 fn what_nothing_tells_is_said_in_every_run() {
-    let spec = Spec { records: Records::Array, functions: 3, ..Spec::new(Kind::Function, vec![[9, 8, 3]]) };
-    let folder = Folder::new();
+    let spec = WriteSpec { records: Records::Array, functions: 3, ..WriteSpec::new(Kind::Function, vec![[9, 8, 3]]) };
+    let folder = Plot3dFolder::new();
     // The grid has records of zones, which say nothing of how functions are written; and those are the same everywhere.
-    let whole = Spec { kind: Kind::Grid, records: Records::Zone, ..spec.clone() };
+    let whole = WriteSpec { kind: Kind::Grid, records: Records::Zone, ..spec.clone() };
     let grid = folder.file("a.xyz", &made(&whole, true));
     let function = folder.file("a.f", &made(&spec, true));
     let doubts = |options: &Plot3dOptions| {
@@ -91,8 +98,8 @@ fn what_nothing_tells_is_said_in_every_run() {
     };
     // The values of the grid tell its order, which is then taken for the function file's.
     assert!(doubts(&Plot3dOptions::default()).is_empty());
-    let flat = folder.file("b.xyz", &bytes(&Spec { dims: vec![[2, 2, 3]], ..whole.clone() }));
-    let function = folder.file("b.f", &made(&Spec { dims: vec![[2, 2, 3]], ..spec }, true));
+    let flat = folder.file("b.xyz", &bytes(&WriteSpec { dims: vec![[2, 2, 3]], ..whole.clone() }));
+    let function = folder.file("b.f", &made(&WriteSpec { dims: vec![[2, 2, 3]], ..spec }, true));
     let open = |order| {
         let options = Plot3dOptions { order, ..Plot3dOptions::default() };
         Plot3d::open(&flat, &[], &[function.clone()], &options, &folder.0.join("cache")).unwrap().catalog
@@ -109,10 +116,10 @@ fn what_nothing_tells_is_said_in_every_run() {
 }
 
 /// Opens a flow whose q headers and numbers are given for each zone.
-fn flow(folder: &Folder, headers: &[FlowHeader], values: [f64; 5], settings: &str) -> Result<Plot3d, FieldError> {
+fn flow(folder: &Plot3dFolder, headers: &[FlowHeader], values: [f64; 5], settings: &str) -> Result<Plot3d, FieldError> {
     let dims = vec![[4, 4, 3]; headers.len()];
-    let grid = Spec::new(Kind::Grid, dims);
-    let q = Spec { kind: Kind::Q, headers: headers.to_vec(), ..grid.clone() };
+    let grid = WriteSpec::new(Kind::Grid, dims);
+    let q = WriteSpec { kind: Kind::Q, headers: headers.to_vec(), ..grid.clone() };
     let mut out = Vec::new();
     write(&mut out, &q, &mut |_, variable, _, plane| plane.fill(values[variable])).unwrap();
     folder.file("a.p3d.json", settings.as_bytes());
@@ -161,7 +168,7 @@ fn headers_that_differ_and_numbers_that_do_not_go_with_them() {
         (unlike(PLAIN), FREE, r#"{"reference": {"mach": 0.01}}"#, ""),
         (unlike(PLAIN), [1.0, 0.5, 0.0, 0.0, 900.0], "{}", "half of the pressure coefficients looked at are beyond"),
     ] {
-        let folder = Folder::new();
+        let folder = Plot3dFolder::new();
         let open = flow(&folder, &headers, values, settings).unwrap();
         let said: Vec<&String> = open.catalog.guessed.iter().filter(|s| !s.contains("Fortran unformatted")).collect();
         match says {
@@ -174,7 +181,7 @@ fn headers_that_differ_and_numbers_that_do_not_go_with_them() {
 /// Divided by U_inf or by a_inf: what is read is the same, times among them.
 #[test]
 fn velocities_divided_by_that_of_the_free_stream() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let by_freestream = [1.0, 1.0, 0.0, 0.0, 4.0 * FREE[4]];
     for (settings, density, speed, time) in [
         (r#"{"reference": {"velocity": "freestream"}}"#, 1.0, 1.0, 1.0),

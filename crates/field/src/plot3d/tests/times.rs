@@ -1,29 +1,29 @@
 //! When steps are, by the headers of q files.
 
-use super::super::Given;
+use super::super::Plot3dInput;
 use super::*;
 use crate::catalog::FlowHeader;
 
 /// A grid, and a q file for each time.
-fn series(folder: &Folder, spec: &Spec, times: &[f64]) -> (PathBuf, Vec<PathBuf>) {
-    let grid = Spec { kind: Kind::Grid, overflow: None, headers: Vec::new(), ..spec.clone() };
+fn series(folder: &Plot3dFolder, spec: &WriteSpec, times: &[f64]) -> (PathBuf, Vec<PathBuf>) {
+    let grid = WriteSpec { kind: Kind::Grid, overflow: None, headers: Vec::new(), ..spec.clone() };
     let q = times.iter().enumerate().map(|(n, &time)| {
         let headers = vec![FlowHeader { mach: 0.2, alpha: 2.0, reynolds: 1e5, time, gamma: 1.4 }];
-        folder.file(&format!("s{n}.q"), &bytes(&Spec { kind: Kind::Q, headers, ..spec.clone() }))
+        folder.file(&format!("s{n}.q"), &bytes(&WriteSpec { kind: Kind::Q, headers, ..spec.clone() }))
     });
     (folder.file("a.xyz", &bytes(&grid)), q.collect())
 }
 
-fn opened(spec: &Spec, times: &[f64], dt: Option<f64>) -> Catalog {
-    let folder = Folder::new();
+fn opened(spec: &WriteSpec, times: &[f64], dt: Option<f64>) -> Catalog {
+    let folder = Plot3dFolder::new();
     let (grid, q) = series(&folder, spec, times);
-    let given = Given { grids: &[grid], q: &q, function: &[], times: &[], dt, untimed: "" };
+    let given = Plot3dInput { grids: &[grid], q: &q, function: &[], times: &[], dt, untimed: "" };
     let cache = folder.0.join("cache");
     Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).unwrap().catalog
 }
 
-fn plain() -> Spec {
-    Spec::new(Kind::Grid, vec![[4, 3, 5]])
+fn plain() -> WriteSpec {
+    WriteSpec::new(Kind::Grid, vec![[4, 3, 5]])
 }
 
 /// Solvers write single precision and mean decimal numbers.
@@ -31,13 +31,13 @@ fn plain() -> Spec {
 fn single_precision_is_decimal() {
     let times: Vec<f64> = (0..10).map(|n| f64::from(n) / 10.0).collect();
     for precision in [Precision::Single, Precision::Double] {
-        let found = opened(&Spec { precision, ..plain() }, &times, None);
+        let found = opened(&WriteSpec { precision, ..plain() }, &times, None);
         assert_eq!(found.times, times);
         assert_eq!(found.zones[0].headers[9].time, 0.9);
         assert!(!found.times_counted && found.untimed().is_none());
     }
     // OVERFLOW's are in L / V_ref.
-    let overflow = Spec { precision: Precision::Single, overflow: Some((10, 2)), ..plain() };
+    let overflow = WriteSpec { precision: Precision::Single, overflow: Some((10, 2)), ..plain() };
     assert_eq!(opened(&overflow, &times, None).times, times);
     // What a double header holds is not touched.
     let odd = [0.1f32, 0.9].map(f64::from);
@@ -54,11 +54,11 @@ fn steps_that_are_counted_by_the_user_are_decimal() {
 /// Whoever names the files may know when the steps are: uneven times stay what they are, and `dt` is above them.
 #[test]
 fn times_beside_the_files() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let (grid, q) = series(&folder, &plain(), &[3.25; 3]);
     let cache = folder.0.join("cache");
     let open = |times: &[f64], dt| {
-        let given = Given { grids: std::slice::from_ref(&grid), q: &q, function: &[], times, dt, untimed: "" };
+        let given = Plot3dInput { grids: std::slice::from_ref(&grid), q: &q, function: &[], times, dt, untimed: "" };
         Plot3d::open_with_progress(given, &Plot3dOptions::default(), &cache, &mut |_, _| true).map(|p| p.catalog)
     };
     let found = open(&[2.0, 2.5, 4.0], None).unwrap();
@@ -71,7 +71,7 @@ fn times_beside_the_files() {
 
 #[test]
 fn headers_that_only_count_are_no_times() {
-    let single = Spec { precision: Precision::Single, ..plain() };
+    let single = WriteSpec { precision: Precision::Single, ..plain() };
     for (spec, times, first, last) in
         [(plain(), [3.0, 4.0, 5.0], "s0.q has 3", "s2.q has 5"), (single, [2.0, 0.0, 1.0], "s1.q has 0", "s0.q has 2")]
     {

@@ -1,6 +1,6 @@
 //! What the writer writes, the reader finds, with no options.
 
-use super::super::Given;
+use super::super::Plot3dInput;
 use super::*;
 use crate::catalog::{FlowHeader, Role};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn header(time: f64) -> FlowHeader {
 }
 
 /// Whether another order would have the same records, so that only the values tell.
-fn either(s: &Spec) -> bool {
+fn either(s: &WriteSpec) -> bool {
     let arrays = s.variables() + usize::from(s.iblank);
     let alike = !s.iblank || s.precision == Precision::Single;
     let as_many = s.dims.iter().all(|d| d[2] == 1 || d[2] == arrays);
@@ -23,8 +23,8 @@ fn either(s: &Spec) -> bool {
 }
 
 /// Opens the files of a grid, a q file and a function file and compares every number.
-fn round_trip(grid: &Spec, q: Option<&Spec>, f: Option<&Spec>) {
-    let folder = Folder::new();
+fn round_trip(grid: &WriteSpec, q: Option<&WriteSpec>, f: Option<&WriteSpec>) {
+    let folder = Plot3dFolder::new();
     let g = folder.file("a.xyz", &bytes(grid));
     let qs: Vec<PathBuf> = q.iter().map(|s| folder.file("a.q", &bytes(s))).collect();
     let fs: Vec<PathBuf> = f.iter().map(|s| folder.file("a.f", &bytes(s))).collect();
@@ -41,7 +41,7 @@ fn round_trip(grid: &Spec, q: Option<&Spec>, f: Option<&Spec>) {
     check_dataset(&open, grid, q, f);
 }
 
-fn check_dataset(open: &Plot3d, grid: &Spec, q: Option<&Spec>, f: Option<&Spec>) {
+fn check_dataset(open: &Plot3d, grid: &WriteSpec, q: Option<&WriteSpec>, f: Option<&WriteSpec>) {
     let catalog = &open.catalog;
     let dim = grid.dimension.count();
     assert_eq!(catalog.dimension, dim);
@@ -68,8 +68,8 @@ fn check_dataset(open: &Plot3d, grid: &Spec, q: Option<&Spec>, f: Option<&Spec>)
             next[which] += array.components;
         }
         assert_eq!(next[0], dim + usize::from(grid.iblank), "{grid:?}");
-        assert_eq!(next[1], q.map_or(0, Spec::variables));
-        assert_eq!(next[2], f.map_or(0, Spec::variables));
+        assert_eq!(next[1], q.map_or(0, WriteSpec::variables));
+        assert_eq!(next[2], f.map_or(0, WriteSpec::variables));
         if let Some(q) = q {
             let (h, want) = (zone.headers[0], q.headers.last().unwrap());
             assert_eq!((h.mach, h.alpha, h.reynolds, h.time), (want.mach, want.alpha, want.reynolds, want.time));
@@ -103,8 +103,8 @@ prop_compose! {
         subrecord in prop_oneof![Just(super::super::write::MAX_SUBRECORD), 61_u64..400],
         functions in 1_usize..6,
         overflow in prop::option::weighted(0.4, (6_usize..12, 0_usize..4)),
-    ) -> Spec {
-        let mut s = Spec::new(kind, dims);
+    ) -> WriteSpec {
+        let mut s = WriteSpec::new(kind, dims);
         s.format = format;
         s.byte_order = if big { ByteOrder::Big } else { ByteOrder::Little };
         s.precision = if double { Precision::Double } else { Precision::Single };
@@ -132,7 +132,7 @@ prop_compose! {
     }
 }
 
-fn same_grid(of: &Spec, mut s: Spec) -> Spec {
+fn same_grid(of: &WriteSpec, mut s: WriteSpec) -> WriteSpec {
     s.dims = of.dims.clone();
     s.dimension = of.dimension;
     s.zones = if s.dims.len() > 1 { ZoneCount::Multi } else { s.zones };
@@ -164,15 +164,15 @@ fn the_plain_product() {
             for precision in [Precision::Single, Precision::Double] {
                 for iblank in [false, true] {
                     for (many, zones) in [(1, ZoneCount::Multi), (1, ZoneCount::Single), (3, ZoneCount::Multi)] {
-                        let grid = Spec {
+                        let grid = WriteSpec {
                             format,
                             byte_order,
                             precision,
                             iblank,
                             zones,
-                            ..Spec::new(Kind::Grid, all[..many].to_vec())
+                            ..WriteSpec::new(Kind::Grid, all[..many].to_vec())
                         };
-                        let q = Spec { kind: Kind::Q, iblank: false, headers: vec![header(3.25)], ..grid.clone() };
+                        let q = WriteSpec { kind: Kind::Q, iblank: false, headers: vec![header(3.25)], ..grid.clone() };
                         round_trip(&grid, Some(&q), None);
                         round_trip(&grid, None, None);
                     }
@@ -184,11 +184,15 @@ fn the_plain_product() {
 
 #[test]
 fn planes_of_a_plain_binary_file_need_the_option() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     for format in [Format::Binary, Format::Ascii] {
-        let grid =
-            Spec { format, iblank: true, order: Order::Planes, ..Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]) };
-        let q = Spec { kind: Kind::Q, iblank: false, headers: vec![header(1.5)], ..grid.clone() };
+        let grid = WriteSpec {
+            format,
+            iblank: true,
+            order: Order::Planes,
+            ..WriteSpec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]])
+        };
+        let q = WriteSpec { kind: Kind::Q, iblank: false, headers: vec![header(1.5)], ..grid.clone() };
         let (g, s) = (folder.file("a.xyz", &bytes(&grid)), folder.file("a.q", &bytes(&q)));
         let mut options = Plot3dOptions::default();
         let cache = folder.0.join("cache");
@@ -205,8 +209,9 @@ fn planes_of_a_plain_binary_file_need_the_option() {
 #[test]
 fn planes_order_in_one_record() {
     // A record a zone, but in the order of planes: nothing in the file says so.
-    let folder = Folder::new();
-    let planes = Spec { format: Format::Binary, order: Order::Planes, ..Spec::new(Kind::Grid, vec![[4, 3, 5]]) };
+    let folder = Plot3dFolder::new();
+    let planes =
+        WriteSpec { format: Format::Binary, order: Order::Planes, ..WriteSpec::new(Kind::Grid, vec![[4, 3, 5]]) };
     let data = &bytes(&planes)[16..];
     let mut file = Vec::new();
     for part in [&1_i32.to_le_bytes()[..], &[4, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0], data] {
@@ -221,12 +226,12 @@ fn planes_order_in_one_record() {
 
 #[test]
 fn steps_by_time() {
-    let folder = Folder::new();
-    let grid = Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]);
+    let folder = Plot3dFolder::new();
+    let grid = WriteSpec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]);
     let g = folder.file("a.xyz", &bytes(&grid));
     let times = [2.0, 3.5, 1.0];
-    let mut specs: Vec<Spec> =
-        times.iter().map(|&t| Spec { kind: Kind::Q, headers: vec![header(t)], ..grid.clone() }).collect();
+    let mut specs: Vec<WriteSpec> =
+        times.iter().map(|&t| WriteSpec { kind: Kind::Q, headers: vec![header(t)], ..grid.clone() }).collect();
     specs[1].byte_order = ByteOrder::Big;
     let paths: Vec<PathBuf> =
         specs.iter().enumerate().map(|(n, s)| folder.file(&format!("s{n}.q"), &bytes(s))).collect();
@@ -248,10 +253,10 @@ fn steps_by_time() {
 
 #[test]
 fn overflow_names_time_and_tails() {
-    let folder = Folder::new();
-    let grid = Spec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]);
+    let folder = Plot3dFolder::new();
+    let grid = WriteSpec::new(Kind::Grid, vec![[4, 3, 5], [3, 3, 2]]);
     let g = folder.file("a.xyz", &bytes(&grid));
-    let q = Spec { kind: Kind::Q, overflow: Some((10, 2)), headers: vec![header(4.5)], ..grid };
+    let q = WriteSpec { kind: Kind::Q, overflow: Some((10, 2)), headers: vec![header(4.5)], ..grid };
     let plain = bytes(&q);
     let names = |p: &Plot3d| p.catalog.zones[0].arrays.iter().map(|a| a.name.clone()).collect::<Vec<_>>().join(" ");
     let open = folder.open(&g, &[folder.file("a.q", &plain)], &[]).unwrap();
@@ -264,7 +269,7 @@ fn overflow_names_time_and_tails() {
     let open = folder.open(&g, &[folder.file("a.q", &restart)], &[]).unwrap();
     assert!(open.catalog.guessed.iter().any(|s| s.contains("previous time level")), "{:?}", open.catalog.guessed);
     // Averages end with the number of steps.
-    let mean = Spec { overflow: Some((11, 0)), ..q };
+    let mean = WriteSpec { overflow: Some((11, 0)), ..q };
     let mut averaged = bytes(&mean);
     averaged.extend([4_i32, 200, 4].iter().flat_map(|v| v.to_le_bytes()));
     let open = folder.open(&g, &[folder.file("a.q", &averaged)], &[]).unwrap();
@@ -275,11 +280,11 @@ fn overflow_names_time_and_tails() {
 
 #[test]
 fn names_and_settings() {
-    let folder = Folder::new();
-    let grid = Spec::new(Kind::Grid, vec![[4, 3, 5]]);
+    let folder = Plot3dFolder::new();
+    let grid = WriteSpec::new(Kind::Grid, vec![[4, 3, 5]]);
     let g = folder.file("a.xyz", &bytes(&grid));
-    let f = folder.file("b.f", &bytes(&Spec { kind: Kind::Function, functions: 5, ..grid.clone() }));
-    let q = folder.file("a.q", &bytes(&Spec { kind: Kind::Q, headers: vec![header(1.0)], ..grid }));
+    let f = folder.file("b.f", &bytes(&WriteSpec { kind: Kind::Function, functions: 5, ..grid.clone() }));
+    let q = folder.file("a.q", &bytes(&WriteSpec { kind: Kind::Q, headers: vec![header(1.0)], ..grid }));
     folder.file("b.nam", b"density\nu ; velocity\nv\nw\n");
     let names = |p: &Plot3d| p.catalog.zones[0].arrays.iter().map(|a| a.name.clone()).collect::<Vec<_>>().join(" ");
     let open = folder.open(&g, &[q.clone()], &[f.clone()]).unwrap();
@@ -304,11 +309,11 @@ fn names_and_settings() {
 
 #[test]
 fn vtk_meta_file() {
-    let folder = Folder::new();
-    let grid = Spec { format: Format::Binary, ..Spec::new(Kind::Grid, vec![[4, 3, 5]]) };
-    let q = Spec { kind: Kind::Q, headers: vec![header(1.0)], ..grid.clone() };
+    let folder = Plot3dFolder::new();
+    let grid = WriteSpec { format: Format::Binary, ..WriteSpec::new(Kind::Grid, vec![[4, 3, 5]]) };
+    let q = WriteSpec { kind: Kind::Q, headers: vec![header(1.0)], ..grid.clone() };
     folder.file("a.xyz", &bytes(&grid));
-    folder.file("b.xyz", &bytes(&Spec { byte_order: ByteOrder::Big, ..grid.clone() }));
+    folder.file("b.xyz", &bytes(&WriteSpec { byte_order: ByteOrder::Big, ..grid.clone() }));
     folder.file("a.q", &bytes(&q));
     folder.file("b.q", &bytes(&q));
     let meta = folder.file(
@@ -327,7 +332,7 @@ fn vtk_meta_file() {
 
 #[test]
 fn text_as_people_write_it() {
-    let folder = Folder::new();
+    let folder = Plot3dFolder::new();
     let text = b"2\n2 2 1, 2*2 , 1\n 4*0.5 1.0D+00 .25d0 -1.5-103,2*2.\n 3*1 1\n 1e0,1 1 4*2\n8*3.5 -4 0 1 2\n";
     let g = folder.file("a.xyz", text);
     let open = folder.open(&g, &[], &[]).unwrap();
@@ -354,7 +359,7 @@ fn text_as_people_write_it() {
     };
     let cache = folder.0.join("cache");
     Plot3d::open_with_progress(
-        Given { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
+        Plot3dInput { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
         &Plot3dOptions::default(),
         &cache,
         &mut count,
@@ -364,7 +369,7 @@ fn text_as_people_write_it() {
     let mut stop = |_: u64, _: u64| false;
     folder.file("a.xyz", &text.to_ascii_uppercase()[..text.len() - 2]);
     let e = Plot3d::open_with_progress(
-        Given { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
+        Plot3dInput { grids: &[g.clone()], q: &[], function: &[], times: &[], dt: None, untimed: "" },
         &Plot3dOptions::default(),
         &cache,
         &mut stop,
@@ -378,12 +383,12 @@ fn text_as_people_write_it() {
 fn factors_reach_pages_and_rows_alike() {
     use crate::inplace::InPlace;
     use pager::id::{ArrayId, PageId, SourceId};
-    use pager::map::{Located, PageMap, Target};
+    use pager::map::{ExtentTarget, Located, PageMap};
     for byte_order in [ByteOrder::Little, ByteOrder::Big] {
         for precision in [Precision::Single, Precision::Double] {
-            let folder = Folder::new();
-            let base = Spec { byte_order, precision, ..Spec::new(Kind::Grid, vec![[7, 6, 5], [4, 3, 2]]) };
-            let q = Spec { kind: Kind::Q, headers: vec![header(1.5)], ..base.clone() };
+            let folder = Plot3dFolder::new();
+            let base = WriteSpec { byte_order, precision, ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5], [4, 3, 2]]) };
+            let q = WriteSpec { kind: Kind::Q, headers: vec![header(1.5)], ..base.clone() };
             let (g, s) = (folder.file("a.xyz", &bytes(&base)), folder.file("a.q", &bytes(&q)));
             let settings = r#"{"reference": {"length": 0.3, "density": 1.2, "sound_speed": 340},
                 "zones": {"zone2": {"scale": 0.001}}}"#;
@@ -415,8 +420,8 @@ fn factors_reach_pages_and_rows_alike() {
                     for s in segments {
                         let from = &file[s.offset as usize..s.offset as usize + s.len];
                         match s.to {
-                            Target::Frame(at) => frame[at..at + s.len].copy_from_slice(from),
-                            Target::Encoded(at) => encoded[at..at + s.len].copy_from_slice(from),
+                            ExtentTarget::Frame(at) => frame[at..at + s.len].copy_from_slice(from),
+                            ExtentTarget::Encoded(at) => encoded[at..at + s.len].copy_from_slice(from),
                         }
                     }
                     pages.decode(id, &encoded, &mut [], &mut frame).unwrap();

@@ -1,7 +1,7 @@
 //! Where everything lies in a stored volume: follows from what its root document says, so that the writer and the reader need not
 //! tell each other.
 
-use super::pyramid::{pyramid, Shape};
+use super::pyramid::{pyramid, LevelShape};
 use super::root::VolumeRoot;
 use crate::error::FieldError;
 use crate::paging::Paging;
@@ -42,7 +42,7 @@ pub struct VolumeLayout {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelLayout {
     /// Its size.
-    pub shape: Shape,
+    pub shape: LevelShape,
     /// Pages and shards, of each step and group alike.
     pub grid: ShardGrid,
     /// Ranges of its pages: by group, finest first.

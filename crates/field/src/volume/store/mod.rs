@@ -11,15 +11,15 @@
 //! A page has all components of a colour, or one channel. Everything but values follows from the root document ([`VolumeLayout`]).
 //! [`VolumeStore::open`] reads and checks all documents and no page. A shard that is not there is *failed*, never fill.
 
-mod known;
 mod layout;
 mod ome;
 mod open;
+mod page_ranges;
 mod pyramid;
 mod root;
 
-pub use known::{Known, RangedArray};
 pub use layout::{grouped, range_layouts, LevelLayout, VolumeLayout, RANGE_STEP};
 pub use open::{range_spec, VolumeStore};
-pub use pyramid::{pyramid, Shape};
+pub use page_ranges::{RangeDocument, RangedArray};
+pub use pyramid::{pyramid, LevelShape};
 pub use root::{kept, Downsample, VolumeRoot};

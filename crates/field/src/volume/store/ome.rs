@@ -3,7 +3,7 @@
 //! Translations are those of the centres of voxels: that of a level whose voxels are f of the finest wide lies (f - 1) / 2 of these
 //! farther on. OME-NGFF 0.5 knows no rotation, so scale and translation are along the volume's own axes.
 
-use super::pyramid::{pyramid, Shape};
+use super::pyramid::{pyramid, LevelShape};
 use super::root::{Downsample, VolumeRoot};
 use crate::volume::{rgb_of, ChannelSpec, LevelSpec, VolumeKind, VolumeSpec, VoxelType};
 use serde_json::{json, Map, Value};
@@ -57,7 +57,7 @@ fn even(times: &[f64]) -> Option<(f64, f64)> {
 
 /// From the finest level's first voxel to that of another along an axis, in voxels of the finest: to the middle of those that it stands for,
 /// or, where it is the first of them, none.
-fn voxels_on(shape: &Shape, axis: usize, by: Downsample) -> f64 {
+fn voxels_on(shape: &LevelShape, axis: usize, by: Downsample) -> f64 {
     match by {
         Downsample::Mean | Downsample::Majority => (shape.factor[axis] - 1) as f64 / 2.0,
         Downsample::Nearest => 0.0,
@@ -65,7 +65,7 @@ fn voxels_on(shape: &Shape, axis: usize, by: Downsample) -> f64 {
 }
 
 /// Where the centre of a level's first voxel lies and how far apart voxels are, along the volume's own axes, given those of the finest.
-fn along_axes(level: &LevelSpec, shape: &Shape, by: Downsample) -> [[f64; 3]; 2] {
+fn along_axes(level: &LevelSpec, shape: &LevelShape, by: Downsample) -> [[f64; 3]; 2] {
     let shift = |a: usize| voxels_on(shape, a, by) * level.spacing[a];
     [
         std::array::from_fn(|a| level.origin[a] + shift(a)),
@@ -74,7 +74,7 @@ fn along_axes(level: &LevelSpec, shape: &Shape, by: Downsample) -> [[f64; 3]; 2]
 }
 
 /// A level as readers place it: the way from the finest level's first voxel to this one's goes along the volume's directions.
-pub(super) fn placed(about: &VolumeSpec, shape: &Shape, by: Downsample) -> LevelSpec {
+pub(super) fn placed(about: &VolumeSpec, shape: &LevelShape, by: Downsample) -> LevelSpec {
     let finest = &about.levels[0];
     let shift: [f64; 3] = std::array::from_fn(|a| voxels_on(shape, a, by) * finest.spacing[a]);
     LevelSpec {
@@ -111,7 +111,7 @@ pub(super) fn attributes(root: &VolumeRoot) -> Value {
         _ => even(&about.times).unwrap_or((1.0, 0.0)),
     };
     let shapes = pyramid(finest.dims.map(|n| n as usize), finest.spacing, Some(root.pages.len()));
-    let dataset = |(n, shape): (usize, &Shape)| {
+    let dataset = |(n, shape): (usize, &LevelShape)| {
         let [origin, spacing] = along_axes(finest, shape, root.downsample);
         json!({"path": n.to_string(), "coordinateTransformations": [
             {"type": "scale", "scale": [apart, 1.0, spacing[2], spacing[1], spacing[0]]},

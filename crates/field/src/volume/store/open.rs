@@ -7,7 +7,7 @@ use crate::error::FieldError;
 use crate::store::codec::Codec;
 use crate::store::layout::{ArrayLayout, ShardForm};
 use crate::store::metadata::{float, MAX_ROOT_BYTES};
-use crate::store::{check_count, check_documents, read_bounded, sum, Checked, Sharded};
+use crate::store::{check_count, check_documents, read_bounded, sum, Sharded, StoreCheck};
 use crate::volume::{ArraySpec, CodecSpec, LevelSpec, PlaceSpec, VolumeSpec};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -126,14 +126,14 @@ impl VolumeStore {
     }
 
     /// This store as it is checked.
-    pub fn checked(&self) -> Checked<'_> {
+    pub fn checked(&self) -> StoreCheck<'_> {
         let levels = (0..self.layout.levels.len()).map(|n| {
             let level = Level { layout: &self.layout, number: n, name: n.to_string() };
             Box::new(level) as Box<dyn Sharded + '_>
         });
         let arrays = levels.chain(self.layout.ranges().map(|a| Box::new(a) as Box<dyn Sharded + '_>)).collect();
         let documents = self.layout.documents().map(|(name, _)| name).collect();
-        Checked { path: &self.path, arrays, uniform: HashMap::new(), seals: &self.root.seals, documents }
+        StoreCheck { path: &self.path, arrays, uniform: HashMap::new(), seals: &self.root.seals, documents }
     }
 
     /// What a user may want to know of it, for `info`.

@@ -7,14 +7,14 @@ const LAST_SIDE: usize = 64;
 
 /// One level of the pyramid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct LevelShape {
     /// Voxels along i, j, k.
     pub dims: [usize; 3],
     /// Voxels of the finest level that lie along i, j and k in one of this.
     pub factor: [u64; 3],
 }
 
-impl Shape {
+impl LevelShape {
     /// How many voxels along i, j, k become one of `next`: 1 or 2.
     pub fn step_to(&self, next: &Self) -> [usize; 3] {
         std::array::from_fn(|a| if next.factor[a] == self.factor[a] { 1 } else { 2 })
@@ -35,8 +35,8 @@ impl Shape {
 /// assert_eq!(dims, [[200, 100, 30], [100, 50, 30], [50, 25, 30]]);
 /// assert_eq!(levels[2].factor, [4, 4, 1]);
 /// ```
-pub fn pyramid(dims: [usize; 3], spacing: [f64; 3], most: Option<usize>) -> Vec<Shape> {
-    let mut levels = vec![Shape { dims: dims.map(|n| n.max(1)), factor: [1; 3] }];
+pub fn pyramid(dims: [usize; 3], spacing: [f64; 3], most: Option<usize>) -> Vec<LevelShape> {
+    let mut levels = vec![LevelShape { dims: dims.map(|n| n.max(1)), factor: [1; 3] }];
     loop {
         let last = levels[levels.len() - 1];
         let longest = last.dims.into_iter().max().unwrap_or(1);
@@ -49,7 +49,7 @@ pub fn pyramid(dims: [usize; 3], spacing: [f64; 3], most: Option<usize>) -> Vec<
         let finest = (0..3).filter(open).map(apart).fold(f64::INFINITY, f64::min);
         // The finest axis itself always is, whatever the numbers are.
         let halved = |a: usize| open(&a) && !(apart(a) >= finest * SQRT_2);
-        levels.push(Shape {
+        levels.push(LevelShape {
             dims: std::array::from_fn(|a| if halved(a) { last.dims[a].div_ceil(2) } else { last.dims[a] }),
             factor: std::array::from_fn(|a| last.factor[a] << u32::from(halved(a))),
         });
@@ -75,7 +75,7 @@ mod tests {
         /// Voxels get no farther from cubes than they were, but for 2: what is halved gets up to twice as long as what is not.
         #[test]
         fn near_to_cubes(d in prop::array::uniform3(65usize..3000), s in prop::array::uniform3(0.01f64..100.0)) {
-            let ratio = |l: &Shape| {
+            let ratio = |l: &LevelShape| {
                 let apart = [0, 1, 2].map(|a| s[a] * l.factor[a] as f64);
                 apart.iter().fold(0.0, |m, x| f64::max(m, *x)) / apart.iter().fold(f64::INFINITY, |m, x| f64::min(m, *x))
             };

@@ -18,20 +18,20 @@ fn bad_numbers_are_left_out_and_counted() {
         vec![Layer { geometry: &broken, style: flat(BLACK, Radius::Pixels(2.0)) }],
     );
     // One piece, and two points left alone by their neighbours.
-    assert_eq!(d.counts, Counts { segments: 1, spheres: 2, skipped: 2, triangles: 0 });
+    assert_eq!(d.counts, DrawCounts { segments: 1, spheres: 2, skipped: 2, triangles: 0 });
     assert!(d.at(40, 30) == [0; 3] && d.at(60, 30) == [255; 3]);
     let corners = vec![[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [f32::INFINITY, 0.0, 0.0]];
     let mesh = triangles(corners, vec![[0, 1, 2], [0, 1, 3], [0, 1, 9], [1, 1, 2]]);
     let d = draw(plain([60, 60], front(Some(3.0), 0.0)), vec![Layer { geometry: &mesh, style: Style::surface(BLACK) }]);
-    assert_eq!(d.counts, Counts { triangles: 2, skipped: 2, ..Counts::default() });
+    assert_eq!(d.counts, DrawCounts { triangles: 2, skipped: 2, ..DrawCounts::default() });
     let p =
         [[0.0f32, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [f32::NAN, 1.0, 0.0]];
-    let holed = Given(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
+    let holed = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         visit(Chunk::Quads(QuadGrid { size: [3, 2], points: Positions::F32(&p), scalars: None, draw: None }));
     });
     for camera in [front(Some(3.0), 0.0), Camera { target: [0.0, 500.0, 0.0], ..front(Some(3.0), 0.0) }] {
         let d = draw(plain([60, 60], camera), vec![Layer { geometry: &holed, style: Style::surface(BLACK) }]);
-        assert_eq!(d.counts, Counts { triangles: 2, skipped: 1, ..Counts::default() });
+        assert_eq!(d.counts, DrawCounts { triangles: 2, skipped: 1, ..DrawCounts::default() });
     }
 }
 
@@ -88,7 +88,7 @@ fn furniture_leaves_room_and_is_drawn() {
         let with = draw(setting.clone(), layers.clone());
         let frame = setting.furniture.frame(setting.size);
         assert!(frame.insets[2] > 20.0 && frame.insets[1] > 10.0);
-        let without = draw(Setting { furniture: Furniture::default(), ..setting.clone() }, layers);
+        let without = draw(StageSetting { furniture: Furniture::default(), ..setting.clone() }, layers);
         // The end colours of the map are there, to the bit, only where there is a bar.
         for end in [[255, 90, 0], [0, 90, 255]] {
             let has = |d: &Drawn| (190..260).any(|x| (0..180).any(|y| d.at(x, y) == end));
@@ -96,7 +96,7 @@ fn furniture_leaves_room_and_is_drawn() {
         }
         // Small pictures have none; any size and shape is drawn.
         for size in [[64, 64], [121, 400], [400, 121], [125, 125]] {
-            let d = draw(Setting { size, ..setting.clone() }, vec![]);
+            let d = draw(StageSetting { size, ..setting.clone() }, vec![]);
             assert_eq!(d.pixels.len(), (size[0] * size[1] * 3) as usize);
         }
     });

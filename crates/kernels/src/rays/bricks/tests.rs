@@ -1,9 +1,9 @@
 //! Bricks: what is known of them is true.
 
-use super::super::flat::{PLANE, ROW, STRIP};
-use super::super::look::{Clip, Look, Manner, Paint};
+use super::super::appearance::{Clip, Manner, VolumeAppearance, VoxelPaint};
+use super::super::brick_copy::{PLANE, ROW, STRIP};
 use super::super::pages::piece;
-use super::super::scene::{Scene, Setting};
+use super::super::scene::{RaySetting, Scene};
 use super::super::transfer::TransferFunction;
 use super::*;
 use crate::draw::{Camera, Lens};
@@ -154,20 +154,20 @@ impl Ball {
         let placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] };
         let opacities = vec![(0.0, 0.0), (SEEN - 1.0, 0.0), (SEEN, 0.5), (255.0, 0.5)];
         let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], opacities).unwrap();
-        let look = Look {
+        let look = VolumeAppearance {
             level: VolumeLevel { dims, placement, arrays: vec![array] },
             step: 0,
-            paint: Paint::Scalar { channel: 0, transfer },
+            paint: VoxelPaint::Scalar { channel: 0, transfer },
             clip: Clip::default(),
             manner: Manner::default(),
         };
         let lens = Lens::Perspective { fov_degrees: 30.0 };
         let camera = Camera { position: [200.0; 3], target: [50.0; 3], up: [0.0, 0.0, 1.0], lens, center: [0.5; 2] };
-        let setting = Setting { camera, size: [8; 2], dt: 1.0, unit: 1.0, skip: true };
+        let setting = RaySetting { camera, size: [8; 2], dt: 1.0, unit: 1.0, skip: true };
         Self { dims, scene: Scene::new(setting, vec![look]).unwrap(), frames, voxels }
     }
 
-    fn source(&self) -> &Source {
+    fn source(&self) -> &RaySource {
         &self.scene.sources[0]
     }
 

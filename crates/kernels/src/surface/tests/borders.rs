@@ -23,7 +23,7 @@ fn by_keys(s: &Surface) -> Vec<Keys> {
 }
 
 /// That a surface in blocks of so many cells is the same as in one.
-fn check_whole(g: &Grid, level: Level, cells: u32) {
+fn check_whole(g: &MemoryZone, level: Level, cells: u32) {
     let (whole, got) = (in_blocks(g, level, &UNIT, 64), in_blocks(g, level, &UNIT, cells));
     let keys = |s: &Surface| {
         let mut keys = s.keys.clone();
@@ -61,7 +61,7 @@ fn a_hole_where_four_blocks_meet_leaves_no_crack() {
         let mut dims = [80; 3];
         dims[axis] = 9;
         for (over, hole) in [(0.01, [63, 63]), (-0.02, [65, 63]), (0.03, [63, 65]), (-0.04, [65, 65])] {
-            let mut g = Grid::new(dims, |x| x[axis] - 4.4 + over * x[b] - over / 2.0 * x[c]);
+            let mut g = MemoryZone::new(dims, |x| x[axis] - 4.4 + over * x[b] - over / 2.0 * x[c]);
             for n in 0..9 {
                 let mut at = [n; 3];
                 (at[b], at[c]) = (hole[0], hole[1]);
@@ -85,7 +85,7 @@ fn a_hole_where_four_blocks_meet_leaves_no_crack() {
 
 #[test]
 fn planes_through_edges_and_corners_of_blocks_are_whole() {
-    let mut g = Grid::new([10, 9, 11], |_| 0.0);
+    let mut g = MemoryZone::new([10, 9, 11], |_| 0.0);
     for turn in 0..3 {
         for n in 1..27 {
             let normal = [n % 3, n / 3 % 3, n / 9].map(|c| [0, 1, -1][c as usize]);
@@ -116,7 +116,7 @@ proptest! {
     ) {
         let mut s = seed | 1;
         let mut random = || { s ^= s << 13; s ^= s >> 7; s ^= s << 17; s >> 20 };
-        let mut g = Grid::new(dims, |_| 0.0);
+        let mut g = MemoryZone::new(dims, |_| 0.0);
         for n in 0..g.values.len() {
             g.values[n] = (random() % kinds) as f64;
             g.holes[n] = random() % (4 * sparse) == 0;

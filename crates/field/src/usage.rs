@@ -1,0 +1,77 @@
+//! What runs have used of a dataset, for the remarks that are about some of its numbers only: an odd Mach number in a header is no
+//! matter to streamlines, and is one to pressure coefficients.
+
+use crate::catalog::{OF_ENERGY, OF_FREE_STREAM, OF_TIME};
+use crate::dataset::Dataset;
+use crate::quantity::{Derived, Quantity};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::Arc;
+
+/// Something that only some runs use.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// The Mach number of the free stream.
+    FreeStream = 1,
+    /// Energy, and the ratio of specific heats.
+    Energy = 2,
+    /// The times of the steps.
+    Time = 4,
+}
+
+impl Use {
+    const ALL: [Self; 3] = [Self::FreeStream, Self::Energy, Self::Time];
+
+    /// What the remarks have in common that are about it.
+    const fn marker(self) -> &'static str {
+        match self {
+            Self::FreeStream => OF_FREE_STREAM,
+            Self::Energy => OF_ENERGY,
+            Self::Time => OF_TIME,
+        }
+    }
+}
+
+/// What has been used so far. Copies share it.
+///
+/// ```
+/// # use field::usage::{Use, Uses};
+/// let uses = Uses::default();
+/// uses.clone().note(Use::Time);
+/// assert!(uses.has(Use::Time) && !uses.has(Use::Energy));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Uses(Arc<AtomicU8>);
+
+impl Uses {
+    /// Takes note of a use.
+    pub fn note(&self, of: Use) {
+        self.0.fetch_or(of as u8, Relaxed);
+    }
+
+    /// Whether it was noted.
+    pub fn has(&self, of: Use) -> bool {
+        self.0.load(Relaxed) & of as u8 != 0
+    }
+
+    /// Takes note of what fields are computed from.
+    pub fn quantities(&self, fields: &[Quantity]) {
+        for q in fields {
+            if let Quantity::Derived(d) = q {
+                if d.needs_energy() {
+                    self.note(Use::Energy);
+                }
+                if *d == Derived::PressureCoefficient {
+                    self.note(Use::FreeStream);
+                }
+            }
+        }
+    }
+}
+
+impl Dataset {
+    /// The remarks that whoever has used what was used of the data should hear.
+    pub fn warnings(&self) -> Vec<&str> {
+        let used = |s: &&str| Use::ALL.iter().any(|u| self.uses.has(*u) && s.contains(u.marker()));
+        self.catalog.doubts().chain(self.catalog.guessed.iter().map(String::as_str).filter(used)).collect()
+    }
+}

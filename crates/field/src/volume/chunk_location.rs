@@ -1,0 +1,385 @@
+//! Where chunks lie: files, offsets, indexes.
+
+use super::shape::{indices, ArrayShape};
+use super::spec::PlaceSpec;
+use crate::store::layout::NAME_BYTES;
+use crate::store::{check_crc, check_name};
+use pager::error::{PageError, PageErrorKind};
+use pager::id::{ArrayId, PageId, SourceId};
+use pager::map::{Extent, ExtentTarget, Located, PageMap};
+use pager::source::folder::{About, ABOUT_BYTES};
+use pager::{FileNames, Folder};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Files of which a page says what is known: those of neighbours are wanted soon, as a rule, and one look takes a microsecond on a disk
+/// and a millisecond on a server.
+pub(super) const ABOUTS: u64 = 16;
+/// Bytes of an entry of a shard's index.
+pub(super) const ENTRY: usize = 16;
+const CRC: usize = 4;
+
+/// Files that are named one by one.
+pub(super) struct Listed(pub(super) Vec<PathBuf>);
+
+impl FileNames for Listed {
+    fn describe(&self) -> String {
+        self.0.first().map_or_else(String::new, |p| p.display().to_string())
+    }
+    fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+    fn path(&self, number: u64) -> PathBuf {
+        usize::try_from(number).ok().and_then(|n| self.0.get(n)).cloned().unwrap_or_default()
+    }
+}
+
+/// Files that are named by their place in a grid.
+pub(super) struct Keyed {
+    pub(super) prefix: String,
+    pub(super) separator: String,
+    /// Slowest dimension first.
+    pub(super) grid: Vec<u64>,
+}
+
+impl FileNames for Keyed {
+    fn describe(&self) -> String {
+        self.prefix.clone()
+    }
+    fn count(&self) -> u64 {
+        self.grid.iter().product()
+    }
+    fn path(&self, number: u64) -> PathBuf {
+        let at: Vec<String> = indices(number, &self.grid).iter().map(u64::to_string).collect();
+        format!("{}{}", self.prefix, at.join(&self.separator)).into()
+    }
+    fn there(&self, most: usize) -> Option<Vec<u64>> {
+        super::folder_listing::listed(&self.prefix, &self.separator, &self.grid, most)
+    }
+}
+
+/// Where one chunk lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChunkExtent {
+    /// From this byte of the source on.
+    At {
+        offset: u64,
+        len: u64,
+    },
+    /// Never written, if the format has that.
+    Absent,
+    Need(PageId),
+    Failed(PageErrorKind),
+}
+
+/// How chunks are found.
+pub(super) enum ChunkLocation {
+    /// One piece.
+    Contiguous { offset: u64 },
+    /// A file each.
+    Planes { offset: u64, offsets: Option<Vec<u64>> },
+    /// Rows of file, offset and length.
+    Table { rows: Arc<[u8]> },
+    /// A file each, of which pages of that array say how long they are.
+    Keys { about: ArrayId },
+    /// In shards, of which pages of that array say what lies where.
+    Shards { index: ArrayId, grid: ShardGrid },
+}
+
+/// How chunks are put together in shards.
+#[derive(Clone, Debug)]
+pub(super) struct ShardGrid {
+    /// Chunks a shard along x, y, z, c, t.
+    pub(super) per: [u64; 5],
+    /// Shards.
+    pub(super) shards: [u64; 5],
+}
+
+/// Place, source and shape together.
+pub(super) struct Chunks {
+    pub(super) shape: ArrayShape,
+    pub(super) place: ChunkLocation,
+    pub(super) folder: Arc<Folder>,
+    pub(super) source: SourceId,
+    /// The numbers of all files that there are, in order, where a listing of their folders has told: chunks of others were never written.
+    pub(super) there: Option<Arc<[u64]>>,
+}
+
+impl Chunks {
+    /// Whether it is known without reading anything that a chunk was never written.
+    pub(super) fn never(&self, at: [u64; 5]) -> bool {
+        match (&self.place, &self.there) {
+            (ChunkLocation::Table { rows }, _) => row(rows, self.shape.number(at)).is_some_and(|r| r[2] == 0),
+            (_, Some(there)) => there.binary_search(&self.file(at)).is_err(),
+            _ => false,
+        }
+    }
+
+    /// Chunks along x, y, z, c, t that a file of the grid of files holds.
+    pub(super) fn per_file(&self) -> [u64; 5] {
+        match &self.place {
+            ChunkLocation::Shards { grid, .. } => grid.per,
+            _ => [1; 5],
+        }
+    }
+
+    /// The place of a file in the grid of files, along x, y, z, c, t.
+    pub(super) fn file_at(&self, number: u64) -> [u64; 5] {
+        let grid = match &self.place {
+            ChunkLocation::Shards { grid, .. } => grid.shards,
+            _ => self.shape.grid,
+        };
+        let (mut rest, mut at) = (number, [0; 5]);
+        for d in self.shape.dims.iter().rev() {
+            at[*d] = rest % grid[*d];
+            rest /= grid[*d];
+        }
+        at
+    }
+
+    /// The number of the file that holds a chunk, where that is known without reading anything.
+    fn file(&self, at: [u64; 5]) -> u64 {
+        match &self.place {
+            ChunkLocation::Contiguous { .. } => 0,
+            ChunkLocation::Planes { .. } | ChunkLocation::Keys { .. } => self.shape.number(at),
+            ChunkLocation::Table { rows } => row(rows, self.shape.number(at)).map_or(0, |r| r[0]),
+            ChunkLocation::Shards { grid, .. } => self.split(grid, at).0,
+        }
+    }
+
+    /// Number of a chunk's shard, and of the chunk in it.
+    fn split(&self, grid: &ShardGrid, at: [u64; 5]) -> (u64, u64) {
+        let number = |of: &dyn Fn(usize) -> [u64; 2]| {
+            self.shape.dims.iter().fold(0, |n, d| {
+                let [at, count] = of(*d);
+                n * count + at
+            })
+        };
+        let shard = number(&|d| [at[d] / grid.per[d], grid.shards[d]]);
+        (shard, number(&|d| [at[d] % grid.per[d], grid.per[d]]))
+    }
+
+    /// Where a chunk lies.
+    pub(super) fn entry(&self, at: [u64; 5], index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> ChunkExtent {
+        let number = self.shape.number(at);
+        if self.there.is_some() && self.never(at) {
+            return ChunkExtent::Absent;
+        }
+        match &self.place {
+            ChunkLocation::Contiguous { offset } => ChunkExtent::At { offset: *offset, len: self.shape.chunk_bytes() },
+            ChunkLocation::Planes { offset, offsets } => {
+                let own = offsets.as_ref().and_then(|o| o.get(usize::try_from(number).ok()?));
+                let place = self.folder.place(number).checked_add(*own.unwrap_or(offset));
+                place.map_or(beyond(), |offset| ChunkExtent::At { offset, len: self.shape.chunk_bytes() })
+            }
+            ChunkLocation::Table { rows } => match row(rows, number) {
+                None => ChunkExtent::Failed(PageErrorKind::Decode("the table of chunks has no such row".into())),
+                Some([_, _, 0]) => ChunkExtent::Absent,
+                Some([file, offset, len]) => match self.folder.place(file).checked_add(offset) {
+                    Some(offset) => ChunkExtent::At { offset, len },
+                    None => beyond(),
+                },
+            },
+            ChunkLocation::Keys { about } => {
+                let wanted = PageId::new(*about, 0, number / ABOUTS);
+                let Some(bytes) = index(wanted) else { return ChunkExtent::Need(wanted) };
+                // SAFETY: the pager gives the bytes of a resident page, which stay while `locate` runs.
+                let bytes = unsafe { &*bytes };
+                match bytes.get((number % ABOUTS) as usize * ABOUT_BYTES..).and_then(About::parse) {
+                    Some(About::There(len)) if len < self.folder.longest() => {
+                        ChunkExtent::At { offset: self.folder.place(number), len }
+                    }
+                    Some(About::Missing) => ChunkExtent::Absent,
+                    other => ChunkExtent::Failed(other.and_then(About::error).unwrap_or_else(too_long)),
+                }
+            }
+            ChunkLocation::Shards { index: array, grid } => {
+                let (shard, slot) = self.split(grid, at);
+                let wanted = PageId::new(*array, 0, shard);
+                let Some(bytes) = index(wanted) else { return ChunkExtent::Need(wanted) };
+                // SAFETY: as above.
+                let bytes = unsafe { &*bytes };
+                let words = bytes.get(slot as usize * ENTRY..).and_then(|b| b.as_chunks::<8>().0.first_chunk::<2>());
+                match words.map(|w| w.map(u64::from_le_bytes)) {
+                    None => ChunkExtent::Failed(PageErrorKind::Decode("the index of the shard is too short".into())),
+                    Some([u64::MAX, u64::MAX]) => ChunkExtent::Absent,
+                    Some([offset, len]) if offset.checked_add(len).is_none_or(|end| end > self.folder.longest()) => {
+                        ChunkExtent::Failed(PageErrorKind::Decode(format!(
+                            "the index of the shard says {len} bytes from {offset} on"
+                        )))
+                    }
+                    Some([offset, len]) => ChunkExtent::At { offset: self.folder.place(shard) + offset, len },
+                }
+            }
+        }
+    }
+
+    /// What errors call a chunk: its file and its place.
+    pub(super) fn describe(&self, array: &str, at: [u64; 5]) -> String {
+        let file = self.folder.names().path(self.file(at));
+        let place: Vec<String> = self.shape.dims.iter().map(|d| at[*d].to_string()).collect();
+        match self.place {
+            ChunkLocation::Contiguous { .. } | ChunkLocation::Planes { .. } => format!("{}: {array}", file.display()),
+            _ => format!("{}: {array} chunk ({})", file.display(), place.join(", ")),
+        }
+    }
+}
+
+fn beyond() -> ChunkExtent {
+    ChunkExtent::Failed(too_long())
+}
+
+fn too_long() -> PageErrorKind {
+    PageErrorKind::Decode("the file is longer than can be addressed".into())
+}
+
+/// A row of a table of chunks.
+pub(super) fn row(rows: &[u8], number: u64) -> Option<[u64; 3]> {
+    let at = usize::try_from(number).ok()?.checked_mul(24)?;
+    let words = rows.get(at..at.checked_add(24)?)?.as_chunks::<8>().0.first_chunk::<3>()?;
+    Some(words.map(u64::from_le_bytes))
+}
+
+/// What is known of files, some a page.
+pub(super) struct Abouts {
+    pub(super) name: String,
+    pub(super) folder: Arc<Folder>,
+    pub(super) source: SourceId,
+}
+
+impl PageMap for Abouts {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn pages(&self) -> u64 {
+        self.folder.names().count().div_ceil(ABOUTS)
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        ABOUTS as usize * ABOUT_BYTES
+    }
+    fn locate(&self, page: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let first = page.page * ABOUTS;
+        let count = ABOUTS.min(self.folder.names().count().saturating_sub(first));
+        let len = count as usize * ABOUT_BYTES;
+        let segment = Extent { source: self.source, offset: self.folder.about(first), len, to: ExtentTarget::Frame(0) };
+        Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0 }
+    }
+    fn decode(&self, page: PageId, _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        let count = ABOUTS.min(self.folder.names().count().saturating_sub(page.page * ABOUTS));
+        frame[count as usize * ABOUT_BYTES..].fill(0xff);
+        Ok(())
+    }
+    fn fill(&self, _: PageId, frame: &mut [u8]) {
+        // Never called: `locate` does not answer `Fill`.
+        frame.fill(0xff);
+    }
+    fn checked(&self) -> bool {
+        false
+    }
+}
+
+/// Indexes of shards: a page is a shard's, its entries as they lie in the file.
+pub(super) struct ShardIndexes {
+    pub(super) name: String,
+    pub(super) folder: Arc<Folder>,
+    pub(super) source: SourceId,
+    /// The array that says how long shards are, and whether they are there.
+    pub(super) about: ArrayId,
+    pub(super) slots: usize,
+    pub(super) crc: bool,
+    pub(super) at_end: bool,
+    /// The root of a store of Farfield's own, whose shards have a checksum of their name below it.
+    pub(super) root: Option<PathBuf>,
+    /// Whether a shard that is not there is one without chunks.
+    pub(super) may_miss: bool,
+}
+
+impl ShardIndexes {
+    fn len(&self) -> usize {
+        self.slots * ENTRY + if self.crc { CRC } else { 0 }
+    }
+    fn error(&self, page: PageId, kind: PageErrorKind) -> PageError {
+        PageError::new(self.page_name(page), kind)
+    }
+}
+
+impl PageMap for ShardIndexes {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn page_name(&self, page: PageId) -> String {
+        format!("{}: {} of the shard", self.folder.names().path(page.page).display(), self.name)
+    }
+    fn pages(&self) -> u64 {
+        self.folder.names().count()
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        self.slots * ENTRY
+    }
+    fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let wanted = PageId::new(self.about, 0, page.page / ABOUTS);
+        let Some(bytes) = index(wanted) else { return Located::Need(wanted) };
+        // SAFETY: the pager gives the bytes of a resident page, which stay while `locate` runs.
+        let bytes = unsafe { &*bytes };
+        let about = bytes.get((page.page % ABOUTS) as usize * ABOUT_BYTES..).and_then(About::parse);
+        let size = match about {
+            Some(About::There(size)) if size < self.folder.longest() => size,
+            Some(About::Missing) if self.may_miss => {
+                return Located::Extents { segments: Vec::new(), encoded_len: 0, scratch_len: 0 }
+            }
+            other => {
+                let kind = other.and_then(About::error).unwrap_or_else(too_long);
+                return Located::Failed(self.error(page, kind));
+            }
+        };
+        let len = self.len();
+        let Some(begin) = size.checked_sub(len as u64) else {
+            let m = format!("the file has {size} bytes, its index alone takes {len}");
+            return Located::Failed(self.error(page, PageErrorKind::Decode(m)));
+        };
+        let offset = self.folder.place(page.page) + if self.at_end { begin } else { 0 };
+        let source = self.source;
+        let entries = self.slots * ENTRY;
+        // What is decoded knows from its length whether there is a shard.
+        let own = if self.root.is_some() { NAME_BYTES } else { 0 };
+        let (from, beside) = if self.crc { (offset + entries as u64, CRC + own) } else { (offset, 1) };
+        let segments = vec![
+            Extent { source, offset, len: entries, to: ExtentTarget::Frame(0) },
+            Extent { source, offset: from, len: beside, to: ExtentTarget::Encoded(0) },
+        ];
+        Located::Extents { segments, encoded_len: beside, scratch_len: 0 }
+    }
+    fn decode(&self, page: PageId, encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
+        match (encoded, self.crc) {
+            ([], _) => frame.fill(0xff),
+            (&[a, b, c, d, ref said @ ..], true) => {
+                check_crc(frame, u32::from_le_bytes([a, b, c, d])).map_err(|kind| self.error(page, kind))?;
+                let path = self.folder.names().path(page.page);
+                if let Some(name) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) {
+                    check_name(&name.to_string_lossy(), frame, said).map_err(|kind| self.error(page, kind))?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+    fn fill(&self, _: PageId, frame: &mut [u8]) {
+        // Never called: `locate` does not answer `Fill`.
+        frame.fill(0xff);
+    }
+    fn checked(&self) -> bool {
+        self.crc
+    }
+}
+
+/// The files that a place names.
+pub(super) fn names(place: &PlaceSpec, grid: Vec<u64>) -> Arc<dyn FileNames> {
+    let listed = |files: &[String]| Arc::new(Listed(files.iter().map(PathBuf::from).collect()));
+    match place {
+        PlaceSpec::Contiguous { file, .. } => Arc::new(Listed(vec![file.into()])),
+        PlaceSpec::Planes { files, .. } | PlaceSpec::Table { files, .. } => listed(files),
+        PlaceSpec::Keys { prefix, separator } | PlaceSpec::Shards { prefix, separator, .. } => {
+            Arc::new(Keyed { prefix: prefix.clone(), separator: separator.clone(), grid })
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Which files of a grid were ever written, by listing folders: one look at a folder answers for all that are not in it.
+
+use std::io::ErrorKind;
+
+/// The numbers of the files that a grid of names may have, in order: of `prefix`, and places in the grid with `separator` between them,
+/// slowest first. `None` where more than `most` names stand in the folders, or one of them cannot be listed: only "not found" means that
+/// nothing is there.
+pub(super) fn listed(prefix: &str, separator: &str, grid: &[u64], most: usize) -> Option<Vec<u64>> {
+    let cut = prefix.rfind('/').map_or(0, |at| at + 1);
+    let (folder, stem) = prefix.split_at(cut);
+    let folder = if folder.is_empty() { "./" } else { folder };
+    let mut walk = ChunkWalk { grid, separator, left: most, found: Vec::new() };
+    walk.folder(folder, stem, 0, 0)?;
+    walk.found.sort_unstable();
+    Some(walk.found)
+}
+
+struct ChunkWalk<'w> {
+    grid: &'w [u64],
+    separator: &'w str,
+    /// Names that may still be looked at.
+    left: usize,
+    found: Vec<u64>,
+}
+
+impl ChunkWalk<'_> {
+    /// A folder whose files are at place `base` along the first `known` dimensions; their names begin with `stem`.
+    fn folder(&mut self, path: &str, stem: &str, known: usize, base: u64) -> Option<()> {
+        let entries = match std::fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Some(()),
+            Err(_) => return None,
+        };
+        let nested = self.separator == "/";
+        for entry in entries {
+            let name = entry.ok()?.file_name();
+            self.left = self.left.checked_sub(1)?;
+            let Some(rest) = name.to_str().and_then(|n| n.strip_prefix(stem)) else { continue };
+            let numbers = if nested { 1.min(self.grid.len() - known) } else { self.grid.len() - known };
+            let Some(at) = self.number(rest, known, numbers, base) else { continue };
+            if known + numbers == self.grid.len() {
+                self.found.push(at);
+            } else {
+                self.folder(&format!("{path}{stem}{rest}/"), "", known + numbers, at)?;
+            }
+        }
+        Some(())
+    }
+
+    /// The number that some places in the grid make, if the text is just these as names have them.
+    fn number(&self, text: &str, known: usize, count: usize, base: u64) -> Option<u64> {
+        let mut parts = if count <= 1 { vec![text] } else { text.split(self.separator).collect() };
+        if count == 0 {
+            // A grid without dimensions has one file, named by the prefix alone.
+            return text.is_empty().then_some(base);
+        }
+        if parts.len() != count {
+            return None;
+        }
+        parts.iter_mut().zip(&self.grid[known..]).try_fold(base, |n, (part, count)| {
+            let at: u64 = part.parse().ok()?;
+            // As it is written in names: neither a sign nor a zero before it.
+            (at < *count && at.to_string() == *part).then(|| n * count + at)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_found_under_any_kind_of_name() {
+        let dir = std::env::temp_dir().join(format!("ff-listed-{}", std::process::id()));
+        let touch = |name: &str| {
+            let path = dir.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, b"x").unwrap();
+        };
+        for name in ["c/1/2/3", "c/0/0/0", "c/0/01/0", "c/0/9/0", "c/x", "zarr.json"] {
+            touch(name);
+        }
+        for name in
+            ["f/1.2.3", "f/0.0.0", "f/0.0", "f/+1.2.3", "f/1.2.4", "f/.zarray", "g/c.1.2.3", "g/c.0.0.0", "g/d.0.0.0"]
+        {
+            touch(name);
+        }
+        let at = |of: &str| format!("{}/{of}", dir.display());
+        let grid = [2, 3, 4];
+        let both = Some(vec![0, (3 + 2) * 4 + 3]);
+        assert_eq!(listed(&at("c/"), "/", &grid, 100), both);
+        assert_eq!(listed(&at("f/"), ".", &grid, 100), both);
+        assert_eq!(listed(&at("g/c."), ".", &grid, 100), both);
+        assert_eq!(listed(&at("nothing/c/"), "/", &grid, 100), Some(vec![]), "what is not there has nothing");
+        assert_eq!(listed(&at("f/"), ".", &grid, 3), None, "more than one looks at");
+        assert_eq!(listed(&at("f/0.0.0/"), "/", &grid, 100), None, "no folder");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

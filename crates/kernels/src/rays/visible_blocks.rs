@@ -1,0 +1,189 @@
+//! Which blocks of a brick may show something: by the ranges behind the voxels of pages, or by its voxels where these do not say.
+
+use super::brick_copy::{FlatBlock, PLANE, ROW, STRIP};
+use super::bricks::{BLOCKS, EDGE, SIDE};
+use super::sample::SampledVoxel;
+use super::scene::RaySource;
+use field::volume::BLOCK;
+
+/// Blocks of a brick along an axis, and the one that follows.
+const AND_NEXT: usize = SIDE + 1;
+
+/// What is known of pages that are not here.
+pub(crate) type Rest<'a, T> = &'a dyn Fn([u32; 3]) -> [T; 2];
+
+/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here, unless it is
+/// said between which ends the numbers of a voxel's page lie.
+pub(crate) fn shows<T: SampledVoxel>(
+    source: &RaySource,
+    brick: [i32; 3],
+    shown: &mut [bool; BLOCKS],
+    rest: Option<Rest<'_, T>>,
+    page: &mut impl FnMut([u32; 3]) -> Option<FlatBlock<T>>,
+) -> Option<bool> {
+    let low = brick.map(|b| b as u32 * EDGE as u32);
+    // Blocks that have voxels, with those that follow the brick, and those that have cells.
+    let of = |voxels: u32| voxels.div_ceil(BLOCK as u32) as usize;
+    let whole: [usize; 3] = core::array::from_fn(|a| of(source.cells[a] + 1 - low[a]).min(AND_NEXT));
+    let own: [usize; 3] = core::array::from_fn(|a| of(source.cells[a].saturating_sub(low[a])).min(SIDE));
+    const STRIDES: [usize; 3] = [1, AND_NEXT, AND_NEXT * AND_NEXT];
+    let mut ends = [[T::HIGHEST, T::LOWEST]; AND_NEXT * AND_NEXT * AND_NEXT];
+    let mut k = 0;
+    while k < whole[2] {
+        let (mut j, mut planes) = (0, 0);
+        while j < whole[1] {
+            let (mut i, mut rows) = (0, 0);
+            while i < whole[0] {
+                let at: [usize; 3] = core::array::from_fn(|a| low[a] as usize + BLOCK * [i, j, k][a]);
+                let piece = page(at.map(|n| n as u32));
+                let mut between = [T::LOWEST, T::HIGHEST];
+                if piece.is_none() {
+                    between = rest?(at.map(|n| n as u32));
+                }
+                let voxels: [usize; 3] = core::array::from_fn(|a| {
+                    piece.as_ref().map_or(source.page[a] as usize - at[a] % source.page[a] as usize, |p| p.left[a])
+                });
+                let left: [usize; 3] = core::array::from_fn(|a| voxels[a].div_ceil(BLOCK).min(whole[a] - [i, j, k][a]));
+                if let Some(piece) = &piece {
+                    // Their lines come from memory together: one after the other they took half of the time here.
+                    for (z, y) in (0..left[2]).flat_map(|z| (0..left[1]).map(move |y| (z, y))) {
+                        let row = piece.ranges.wrapping_add(z * piece.blocks[2] + y * piece.blocks[1]);
+                        field::simd::prefetch(row.cast());
+                    }
+                }
+                for z in 0..left[2] {
+                    for y in 0..left[1] {
+                        let to = &mut ends[(k + z) * STRIDES[2] + (j + y) * STRIDES[1] + i..][..left[0]];
+                        let Some(piece) = &piece else {
+                            to.fill(between);
+                            continue;
+                        };
+                        // SAFETY: these blocks lie in the page, whose frame has the ranges of all of them.
+                        unsafe {
+                            let from = piece.ranges.add(z * piece.blocks[2] + y * piece.blocks[1]);
+                            // A brick's own, in one move.
+                            if let (2, Ok(to)) = (piece.blocks[0], <&mut [[T; 2]; SIDE]>::try_from(&mut *to)) {
+                                *to = *from.cast();
+                                continue;
+                            }
+                            for (x, to) in to.iter_mut().enumerate() {
+                                let block = from.add(x * piece.blocks[0]);
+                                *to = [*block, *block.add(1)];
+                            }
+                        }
+                    }
+                }
+                i += left[0];
+                (rows, planes) = (left[1], left[2]);
+            }
+            j += rows;
+        }
+        k += planes;
+    }
+    // Most bricks show nothing, or are made long after they were looked at: in lanes this took a tenth of the time.
+    let (mut lows, mut highs) = ([T::HIGHEST; 16], [T::LOWEST; 16]);
+    let (chunks, rest) = ends.as_flattened().as_chunks::<16>();
+    for chunk in chunks {
+        each(&mut lows, chunk, |a, b| if b < a { b } else { a });
+        each(&mut highs, chunk, |a, b| if b > a { b } else { a });
+    }
+    let mut all = rest.as_chunks::<2>().0.iter().fold([T::HIGHEST, T::LOWEST], |all, r| both(all, *r));
+    for (low, high) in lows.iter().step_by(2).zip(highs.iter().skip(1).step_by(2)) {
+        all = both(all, [*low, *high]);
+    }
+    if !source.seen(all[0], all[1]) {
+        return Some(false);
+    }
+    // A block's range has the layers behind it where they lie in its page; else the blocks there have them.
+    for axis in 0..3 {
+        for b in 0..SIDE.min(whole[axis].saturating_sub(1)) {
+            if !(low[axis] + (BLOCK * (b + 1)) as u32).is_multiple_of(source.page[axis] as u32) {
+                continue;
+            }
+            let [p, q] = [(axis + 1) % 3, (axis + 2) % 3];
+            for n in 0..whole[q] {
+                for m in 0..whole[p] {
+                    let at = b * STRIDES[axis] + m * STRIDES[p] + n * STRIDES[q];
+                    ends[at] = both(ends[at], ends[at + STRIDES[axis]]);
+                }
+            }
+        }
+    }
+    shown.fill(false);
+    let mut any = false;
+    for k in 0..own[2] {
+        for j in 0..own[1] {
+            let row = &ends[k * STRIDES[2] + j * STRIDES[1]..][..own[0]];
+            let out = &mut shown[(k * SIDE + j) * SIDE..][..own[0]];
+            for ([a, b], out) in row.iter().zip(out) {
+                *out = source.seen(*a, *b);
+                any |= *out;
+            }
+        }
+    }
+    Some(any)
+}
+
+/// The range that two are part of.
+#[inline(always)]
+fn both<T: Copy + PartialOrd>(a: [T; 2], b: [T; 2]) -> [T; 2] {
+    [if b[0] < a[0] { b[0] } else { a[0] }, if b[1] > a[1] { b[1] } else { a[1] }]
+}
+
+/// Of each two elements, in loops that the compiler makes vectors of.
+#[inline(always)]
+fn each<T: Copy>(to: &mut [T], with: &[T], of: impl Fn(T, T) -> T) {
+    for (t, w) in to.iter_mut().zip(with) {
+        *t = of(*t, *w);
+    }
+}
+
+/// The same, to elsewhere.
+#[inline(always)]
+fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
+    for ((t, a), b) in to.iter_mut().zip(a).zip(b) {
+        *t = of(*a, *b);
+    }
+}
+
+/// Of each element of a plane, the extreme of it and those that follow as far as rows of a block do, one behind the other; of the last ones
+/// anything.
+#[inline(always)]
+fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [T; PLANE], of: impl Fn(T, T) -> T + Copy) {
+    const { assert!(ROW * ROW == 25) };
+    // Of 2, 4, 8, 16, 25 elements.
+    let (mut from, mut to) = (&mut *plane, &mut *scratch);
+    for step in [1, 2, 4, 8, 9] {
+        each_of(to, from, &from[step..], of);
+        (from, to) = (to, from);
+    }
+    // An odd number of times from one to the other.
+    *plane = *scratch;
+}
+
+/// Writes which blocks may show something, and says how many do.
+pub(crate) fn seen<T: SampledVoxel>(voxels: &[T], shown: &mut [bool; BLOCKS], source: &RaySource) -> usize {
+    // What is no number is passed over, where it comes second.
+    let lower = |a: T, b: T| if b < a { b } else { a };
+    let higher = |a: T, b: T| if b > a { b } else { a };
+    let (mut low, mut high) = ([T::HIGHEST; PLANE], [T::LOWEST; PLANE]);
+    let mut scratch = [T::LOWEST; PLANE];
+    let mut count = 0;
+    for (k, shown) in shown.chunks_exact_mut(SIDE * SIDE).enumerate() {
+        low.fill(T::HIGHEST);
+        high.fill(T::LOWEST);
+        for plane in voxels[k * BLOCK * PLANE..][..(BLOCK + 1) * PLANE].chunks_exact(PLANE) {
+            for ((v, low), high) in plane.iter().zip(&mut low).zip(&mut high) {
+                (*low, *high) = (lower(*low, *v), higher(*high, *v));
+            }
+        }
+        beyond(&mut low, &mut scratch, lower);
+        beyond(&mut high, &mut scratch, higher);
+        for (n, out) in shown.iter_mut().enumerate() {
+            let at = n % SIDE * STRIP + n / SIDE * BLOCK * ROW;
+            *out = source.seen(low[at], high[at]);
+            count += usize::from(*out);
+        }
+    }
+    count
+}

@@ -1,0 +1,81 @@
+//! A look at the log through a buffer.
+
+use super::log::ByteLog;
+use super::OutputError;
+
+/// Bytes of the log that were read together. What is written of a line are its parts, one behind the other in the log, and so are the
+/// lines where they were gathered: part by part, 10,000 lines of 200 points took 30,000 reads.
+pub(super) struct LogWindow {
+    buffer: Vec<u8>,
+    /// Where the log's bytes in the buffer begin, and how many they are.
+    at: u64,
+    len: usize,
+}
+
+impl LogWindow {
+    /// With room for so many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self { buffer: vec![0; bytes], at: 0, len: 0 }
+    }
+
+    /// The most that can be looked at together: whole numbers of eight bytes.
+    pub(super) fn most(&self) -> u64 {
+        (self.buffer.len() / 8 * 8) as u64
+    }
+
+    /// `bytes` of the log from `at` on, at most [`Self::most`]. `until`: where what will be asked for next ends; behind it nothing is
+    /// read.
+    ///
+    /// # Errors
+    /// What [`ByteLog::read_at`] says.
+    pub(super) fn get(&mut self, log: &ByteLog, at: u64, bytes: usize, until: u64) -> Result<&[u8], OutputError> {
+        let inside = at.checked_sub(self.at).filter(|skip| skip.saturating_add(bytes as u64) <= self.len as u64);
+        let skip = match inside {
+            Some(skip) => skip as usize,
+            None => {
+                let ahead = until.min(log.len()).saturating_sub(at).min(self.buffer.len() as u64) as usize;
+                let len = ahead.max(bytes);
+                // What is in the buffer after an error is nothing.
+                self.len = 0;
+                log.read_at(at, &mut self.buffer[..len])?;
+                (self.at, self.len) = (at, len);
+                0
+            }
+        };
+        Ok(&self.buffer[skip..skip + bytes])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::HeldMemory;
+    use crate::FixedBudget;
+    use testing::{Lcg, TestDir};
+
+    #[test]
+    fn whatever_is_looked_at_is_what_is_there() {
+        let dir = TestDir::new("window");
+        let mut log = ByteLog::new(dir.at(), 5000, HeldMemory::new(Box::new(FixedBudget::new(1 << 30)))).unwrap();
+        let bytes: Vec<u8> = (0..40_000u32).map(|n| (n * 7 % 251) as u8).collect();
+        log.append(&bytes).unwrap();
+        let (mut window, mut random) = (LogWindow::new(1003), Lcg(5));
+        assert_eq!(window.most(), 1000);
+        for _ in 0..5000 {
+            let (at, count) = (random.below(39_000), random.below(1001) as usize);
+            let until = at + random.below(3000);
+            let found = window.get(&log, at, count, until).unwrap().to_vec();
+            assert_eq!(found, bytes[at as usize..at as usize + count]);
+            assert!(window.at <= at && window.len <= 1003);
+        }
+        // What follows is there already, as far as it was said to be wanted.
+        window.get(&log, 0, 10, 300).unwrap();
+        assert_eq!((window.at, window.len), (0, 300));
+        window.get(&log, 290, 10, 2000).unwrap();
+        assert_eq!((window.at, window.len), (0, 300));
+        window.get(&log, 290, 11, 2000).unwrap();
+        assert_eq!((window.at, window.len), (290, 1003));
+        assert!(window.get(&log, 39_990, 20, 40_010).is_err());
+        assert_eq!(window.get(&log, 39_990, 10, 40_010).unwrap(), &bytes[39_990..]);
+    }
+}

@@ -1,0 +1,393 @@
+//! Pictures that have to be there at a time: pixels in a coarse grid first, then in finer ones, and what lies between them filled in. Where
+//! there is a coarser level of what is shown, it comes before, under all: a few pages of it show more than the first of many do.
+//!
+//! A ray does not depend on which others were cast, so a picture that is finished in time is the one that there is without a time.
+
+use super::{tile_order, CastOptions, Depth, RayEnds, PIXEL_BYTES};
+use field::error::FieldError;
+use kernels::rays::{Pixels, RayCounts, RayTile, TILE};
+use runtime::executor::RunStats;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Grids of pixels that are cast one after the other: every `stride`-th, except those that the grid before has where `rest` says so.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pass {
+    pub(super) stride: u32,
+    pub(super) rest: bool,
+}
+
+/// Depths that differ by no more than this share are of one surface that leans.
+const SAME_DEPTH: f64 = 0.05;
+
+/// All pixels at once, or in grids from the coarsest on.
+fn stages(coarsest: Option<u32>) -> Vec<Pass> {
+    let Some(coarsest) = coarsest else { return vec![Pass { stride: 1, rest: false }] };
+    (0..=coarsest.ilog2()).rev().map(|n| Pass { stride: 1 << n, rest: 1 << n != coarsest }).collect()
+}
+
+/// Of a pixel that no ray was cast through.
+const NOT_CAST: u8 = u8::MAX;
+/// Of one that nothing is known of at all.
+pub(super) const UNKNOWN: u8 = u8::MAX - 1;
+/// Added to the mark of a pixel through which a ray was cast of the coarser level only.
+const COARSE: u8 = 0x40;
+
+/// The mark of a pixel that was cast with a grid of this stride: its binary logarithm.
+fn mark_of(stride: u32) -> u8 {
+    stride.ilog2() as u8
+}
+
+/// Pixels as they come.
+pub(super) struct Framebuffer {
+    pub(super) width: u32,
+    /// Of the whole picture.
+    pub(super) rows: Range<u32>,
+    pub(super) rgba: Vec<[f32; 4]>,
+    pub(super) gaps: Vec<bool>,
+    pub(super) counts: RayCounts,
+    /// Pixels of which a ray has only come a part of its way.
+    parts: u64,
+    /// Stride of the coarsest grid that is cast next, a power of two; `None`: all pixels are cast at once.
+    coarsest: Option<u32>,
+    /// That of the first that was cast.
+    widest: u32,
+    /// Of each pixel, the [mark](mark_of) of the grid with which it was cast, [`COARSE`] or not, or [`NOT_CAST`], and in the end [`UNKNOWN`]
+    /// where no pixel near it was. Empty where all are cast.
+    pub(super) marks: Vec<u8>,
+}
+
+/// Tiles of one grid to be cast: its share of the picture's work.
+pub(super) struct PassTiles<'a> {
+    pub(super) tiles: &'a [[u32; 2]],
+    rows: [u32; 2],
+    pub(super) to: To,
+}
+
+impl PassTiles<'_> {
+    /// The pixels of a tile.
+    pub(super) fn pixels(&self, tile: u64) -> Pixels {
+        let Pass { stride, rest } = self.to.stage;
+        Pixels { at: self.tiles[tile as usize], stride, rows: self.rows, rest }
+    }
+}
+
+/// Where pixels go.
+#[derive(Clone)]
+pub(super) struct To {
+    stage: Pass,
+    /// Whether they are of a coarser level, under others.
+    coarse: bool,
+    /// When they have to be there.
+    pub(super) deadline: Option<Instant>,
+    grid: Arc<Mutex<Framebuffer>>,
+}
+
+impl To {
+    /// Takes the pixels of a tile, and what was done for them.
+    pub(super) fn take(&self, pixels: impl Iterator<Item = ([u32; 2], [f32; 4], bool)>, counts: &RayCounts) {
+        let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
+        pixels.for_each(|(at, rgba, gap)| grid.put(at, rgba, gap, self.mark()));
+        grid.counts.add(counts);
+    }
+
+    /// Takes what there is of the pixels of a tile that is not done, if it is time. In the coarsest grid rays that have come a part of their
+    /// way are better than nothing, and are counted; in others what lies between those of the grid before is better.
+    pub(super) fn take_part(&self, tile: &RayTile) {
+        if !self.is_late() {
+            return;
+        }
+        let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, rgba, gap, done) in tile.so_far() {
+            if !done && (self.stage.rest || grid.mark(at) != Some(NOT_CAST)) {
+                continue;
+            }
+            grid.put(at, rgba, gap, self.mark());
+            // Those of a coarser level are counted with all of its pixels.
+            grid.parts += u64::from(!done && !self.coarse);
+        }
+    }
+
+    /// What is kept of how a pixel was cast.
+    fn mark(&self) -> u8 {
+        mark_of(self.stage.stride) + if self.coarse { COARSE } else { 0 }
+    }
+
+    /// Whether it is time.
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|d| Instant::now() >= d)
+    }
+}
+
+impl Framebuffer {
+    /// Pixels of `rows` of a picture, none of which is cast yet.
+    pub(super) fn new(width: u32, rows: Range<u32>, coarsest: Option<u32>) -> Self {
+        let pixels = width as usize * rows.len();
+        Self {
+            width,
+            rows,
+            rgba: vec![[0.0; 4]; pixels],
+            gaps: vec![false; pixels],
+            counts: RayCounts::default(),
+            parts: 0,
+            coarsest,
+            widest: coarsest.unwrap_or(1),
+            marks: if coarsest.is_some() { vec![NOT_CAST; pixels] } else { Vec::new() },
+        }
+    }
+
+    /// Bytes of so many pixels, and of the list of their tiles.
+    pub(super) fn bytes(pixels: u64, hurried: bool) -> u64 {
+        pixels * (PIXEL_BYTES + u64::from(hurried)) + (pixels / u64::from(TILE)).max(64) * 8
+    }
+
+    /// Has its pixels cast, grid by grid, until all are, or it is time; those that are left are filled, and counted. `run` runs the
+    /// tiles of a grid, and tells of those that are done. `backwards` says of each grid whether its last tile comes first. Says what the
+    /// runs took.
+    ///
+    /// # Errors
+    /// Those of `run`, except that it was interrupted since it was time.
+    pub(super) fn cast(
+        self,
+        options: &CastOptions,
+        ends: Option<RayEnds<'_>>,
+        backwards: &dyn Fn() -> bool,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+        run: impl FnMut(PassTiles<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
+    ) -> Result<(Self, u64, RunStats), FieldError> {
+        let stages = stages(self.coarsest);
+        let (mut grid, stats) = self.cast_stages(&stages, false, options, ends, backwards, watch, run)?;
+        let filled = grid.fill(ends.map(|e| e.depth)) + grid.parts;
+        Ok((grid, filled, stats))
+    }
+
+    /// Has pixels of a coarser level cast, in grids no finer than every `finest`-th, as [`Self::cast`] does: they are what is seen of
+    /// pixels that it does not come to.
+    ///
+    /// # Errors
+    /// As [`Self::cast`].
+    pub(super) fn cast_coarse(
+        self,
+        finest: u32,
+        options: &CastOptions,
+        ends: Option<RayEnds<'_>>,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+        run: impl FnMut(PassTiles<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
+    ) -> Result<(Self, RunStats), FieldError> {
+        let stages: Vec<Pass> = stages(self.coarsest).into_iter().filter(|s| s.stride >= finest).collect();
+        let (mut grid, stats) = self.cast_stages(&stages, true, options, ends, &|| false, watch, run)?;
+        // Single pixels of the level that is shown, far apart among those of this one, would be dots and no picture.
+        grid.coarsest = grid.coarsest.map(|coarsest| coarsest.min(finest * 2));
+        Ok((grid, stats))
+    }
+
+    #[allow(clippy::too_many_arguments)] // how grids are cast
+    fn cast_stages(
+        self,
+        stages: &[Pass],
+        coarse: bool,
+        options: &CastOptions,
+        ends: Option<RayEnds<'_>>,
+        backwards: &dyn Fn() -> bool,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+        mut run: impl FnMut(PassTiles<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
+    ) -> Result<(Self, RunStats), FieldError> {
+        let (width, rows) = (self.width, self.rows.clone());
+        let grid = Arc::new(Mutex::new(self));
+        let late = || options.deadline.is_some_and(|d| Instant::now() >= d);
+        let mut stats = RunStats::default();
+        for stage in stages.iter().copied() {
+            let mut tiles = tile_order::tiles(width, rows.clone(), TILE * stage.stride, ends.and_then(|e| e.wanted));
+            if backwards() {
+                tiles.reverse();
+            }
+            let total = tiles.len() as u64;
+            let to = To { stage, coarse, deadline: options.deadline, grid: grid.clone() };
+            let share = PassTiles { tiles: &tiles, rows: [rows.start, rows.end], to };
+            let mut stopped = false;
+            let ended = run(share, &mut |done| {
+                stopped = !watch(done, total);
+                !stopped
+            });
+            match ended {
+                Ok(run) => stats.add(&run),
+                Err(FieldError::Interrupted) if late() && !stopped => break,
+                // Its pages may be larger: the picture does without.
+                Err(FieldError::LimitTooSmall { .. }) if coarse => break,
+                Err(e) => return Err(e),
+            }
+            if late() {
+                break;
+            }
+        }
+        // Whoever put pixels there is gone with the run.
+        let mut held = grid.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok((core::mem::replace(&mut *held, Self::new(0, 0..0, None)), stats))
+    }
+
+    fn number(&self, [x, y]: [u32; 2]) -> usize {
+        (y - self.rows.start) as usize * self.width as usize + x as usize
+    }
+
+    /// How a pixel was cast, where that is kept.
+    fn mark(&self, at: [u32; 2]) -> Option<u8> {
+        self.marks.get(self.number(at)).copied()
+    }
+
+    /// Takes a pixel.
+    fn put(&mut self, at: [u32; 2], rgba: [f32; 4], gap: bool, mark: u8) {
+        let n = self.number(at);
+        (self.rgba[n], self.gaps[n]) = (rgba, gap);
+        if let Some(to) = self.marks.get_mut(n) {
+            *to = mark;
+        }
+    }
+
+    /// Fills pixels that were not cast from the finest grid that is there all around them, or, where there is none, with what a coarser level
+    /// shows, or from a grid that has any pixel near them. Rays that ended at a surface in front of what a pixel shows are no help to it. Says
+    /// how many were filled.
+    fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
+        let mut filled = 0;
+        // Of a megapixel each look at a grid of which there is nothing costs some hundredths of a second.
+        let least = |is: fn(u8) -> bool| self.marks.iter().filter(|m| is(**m)).map(|m| 1u32 << (m & !COARSE)).min();
+        let Some(finest) = least(|s| s != NOT_CAST) else {
+            self.marks.fill(UNKNOWN);
+            return self.marks.len() as u64;
+        };
+        let exact = least(|s| s < COARSE).unwrap_or(self.widest * 2);
+        let is_coarse = self.marks.iter().any(|s| *s != NOT_CAST && *s >= COARSE);
+        let between = |from: u32, to: u32| (from.ilog2()..=to.ilog2()).map(|n| 1 << n);
+        let strides = |from| between(from, self.widest);
+        // Over what a coarser level shows no grid is laid that is coarser than those that were cast: all of its pixels may lie beside it.
+        let laid = between(exact, if is_coarse { self.coarsest.unwrap_or(1) } else { self.widest });
+        for n in 0..self.marks.len() {
+            if self.marks[n] < COARSE {
+                continue;
+            }
+            filled += 1;
+            let (x, y) = ((n % self.width as usize) as u32, self.rows.start + (n / self.width as usize) as u32);
+            let own = depth.map(|d| d(x, y));
+            let ended = |x, y| depth.zip(own).is_some_and(|(d, own)| d(x, y) < own * (1.0 - SAME_DEPTH));
+            let found = laid.clone().find_map(|s| self.between(x, y, s, |s| s < COARSE, true, &ended));
+            if found.is_none() && self.marks[n] != NOT_CAST {
+                continue;
+            }
+            let any = |s| s != NOT_CAST && s != UNKNOWN;
+            let found = found.or_else(|| {
+                strides(finest).filter(|_| is_coarse).find_map(|s| self.between(x, y, s, any, true, &ended))
+            });
+            let found = found.or_else(|| strides(finest).find_map(|s| self.between(x, y, s, any, false, &ended)));
+            let found =
+                found.or_else(|| strides(finest).find_map(|s| self.between(x, y, s, any, false, &|_, _| false)));
+            match found {
+                Some(found) => (self.rgba[n], self.gaps[n]) = found,
+                None => self.marks[n] = UNKNOWN,
+            }
+        }
+        filled
+    }
+
+    /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast as `is` has it and lie in the
+    /// picture. Those that `ended` before are left out. `None` if none is left, or more is unknown than known, or, where `all` is asked for,
+    /// one was not cast so. What is made of any that has a gap has one.
+    fn between(
+        &self,
+        x: u32,
+        y: u32,
+        stride: u32,
+        is: fn(u8) -> bool,
+        all: bool,
+        ended: &dyn Fn(u32, u32) -> bool,
+    ) -> Option<([f32; 4], bool)> {
+        let (x0, y0) = (x - x % stride, y - (y - self.rows.start) % stride);
+        let (fx, fy) = ((x - x0) as f32 / stride as f32, (y - y0) as f32 / stride as f32);
+        let (mut sum, mut weights, mut gap) = ([0.0; 4], 0.0, false);
+        let (mut known, mut lacks) = (0.0, 0.0);
+        for c in 0..4u32 {
+            let (on_x, on_y) = (c & 1, c >> 1);
+            let weight = if on_x == 1 { fx } else { 1.0 - fx } * if on_y == 1 { fy } else { 1.0 - fy };
+            let (x, y) = (x0 + on_x * stride, y0 + on_y * stride);
+            if weight == 0.0 || x >= self.width || y >= self.rows.end {
+                continue;
+            }
+            let n = self.number([x, y]);
+            // Those that were filled are no pixels of a grid.
+            if !is(self.marks[n]) {
+                if all {
+                    return None;
+                }
+                lacks += weight;
+                continue;
+            }
+            known += weight;
+            if ended(x, y) {
+                continue;
+            }
+            (0..4).for_each(|k| sum[k] += weight * self.rgba[n][k]);
+            weights += weight;
+            gap |= self.gaps[n];
+        }
+        (weights > 0.0 && known >= lacks).then(|| (sum.map(|v| v / weights), gap))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_have_every_pixel_once() {
+        let mut times = vec![0; 37 * 29];
+        for Pass { stride, rest } in stages(Some(8)) {
+            for y in (0..29u32).step_by(stride as usize) {
+                for x in (0..37u32).step_by(stride as usize) {
+                    let before = rest && x.is_multiple_of(2 * stride) && y.is_multiple_of(2 * stride);
+                    times[(y * 37 + x) as usize] += usize::from(!before);
+                }
+            }
+        }
+        assert!(times.iter().all(|n| *n == 1), "{times:?}");
+    }
+
+    #[test]
+    fn what_lies_behind_is_not_filled_with_what_is_in_front() {
+        let mut grid = Framebuffer::new(9, 0..1, Some(8));
+        (grid.rgba[8], grid.marks[0], grid.marks[8]) = ([1.0; 4], mark_of(8), mark_of(8));
+        // The first ray ended at an edge that the others do not meet.
+        assert_eq!(grid.fill(Some(&|x, _| if x == 0 { 1.0 } else { 100.0 })), 7);
+        assert!(grid.rgba[1..].iter().all(|p| *p == [1.0; 4]), "{:?}", grid.rgba);
+    }
+
+    /// What a coarser level shows stays where nothing else came, and is between what came: all of it is counted.
+    #[test]
+    fn a_coarser_level_lies_under_what_is_cast() {
+        let mut grid = Framebuffer::new(17, 0..9, Some(8));
+        for (y, x) in (0..9).step_by(2).flat_map(|y| (0..17).step_by(2).map(move |x| (y, x))) {
+            grid.put([x, y], [0.5; 4], false, COARSE + mark_of(2));
+        }
+        for (y, x) in [(0, 0), (0, 8), (8, 0), (8, 8), (0, 16)] {
+            grid.put([x, y], [1.0; 4], false, mark_of(8));
+        }
+        assert_eq!(grid.fill(None), 17 * 9 - 5);
+        let at = |x, y| grid.rgba[grid.number([x, y])][0];
+        // Where what is shown is there all around, nothing is seen of it.
+        assert_eq!([at(0, 0), at(1, 0), at(2, 2), at(7, 7)], [1.0; 4]);
+        assert_eq!([at(9, 4), at(10, 8), at(12, 6), at(16, 8)], [0.75, 0.5, 0.5, 0.5]);
+        assert_eq!([at(9, 8), at(15, 0), at(16, 0)], [0.75, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn what_is_left_out_lies_between() {
+        let mut grid = Framebuffer::new(17, 0..9, Some(8));
+        for (x, y) in [(0, 0), (8, 0), (16, 0), (0, 8), (8, 8), (16, 8)] {
+            let n = y * 17 + x;
+            (grid.rgba[n], grid.marks[n]) = ([x as f32, y as f32, 1.0, 1.0], mark_of(8));
+        }
+        assert_eq!(grid.fill(None), 17 * 9 - 6);
+        for (n, p) in grid.rgba.iter().enumerate() {
+            let wanted = [(n % 17) as f32, (n / 17) as f32, 1.0, 1.0];
+            assert!(p.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-5), "{n}: {p:?}");
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! One picture: how what was gathered looks, where it is seen from, and drawing it.
+
+use super::cellfog::CellFog;
+use super::colour_maps::{raised, Settled};
+use super::depth_compositing::Lack;
+use super::destination::Out;
+use super::document::{CameraSpec, KeySpec, Rgb, SceneDocument};
+use super::faces::{FaceLayer, MeshLayer};
+use super::gather::{GatheredObject, ObjectGeometry};
+use super::geometry_log::LineLayer;
+use super::meshes::TriangleLayer;
+use super::objects::{Object, Paint, VolumeLook, VolumeTint};
+use super::view::{self, Chosen, NUMBERS};
+use super::volumes::Fog;
+use crate::picture::{
+    self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, NotePosition, PictureError, Radius,
+    Samples, ScalarBar, StageSetting, Stoppable, Style, Subject,
+};
+use crate::raycast::KeptBricks;
+use field::error::FieldError;
+use field::volume::Volume;
+use output::ByteLog;
+use pager::{ChargeKind, Pager};
+use runtime::limits::would_do;
+use runtime::session::{ProgressWatch, Session, Waited};
+use std::collections::HashSet;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+/// Radius of lines in pixels of a picture of 1440 x 1000, for few lines and for many.
+const RADIUS_PIXELS: [f64; 2] = [2.1, 1.1];
+/// Pieces of lines that count as few, and as many.
+const FEW_AND_MANY: [f64; 2] = [20_000.0, 1_000_000.0];
+
+fn line_pixels(segments: u64) -> f64 {
+    let [few, many] = FEW_AND_MANY;
+    let t = ((segments.max(1) as f64 / few).ln() / (many / few).ln()).clamp(0.0, 1.0);
+    RADIUS_PIXELS[0] + (RADIUS_PIXELS[1] - RADIUS_PIXELS[0]) * t
+}
+
+/// Pixels between lines of a mesh below which some are left out.
+const MESH_PIXELS: u32 = 7;
+
+/// Outlines are framed with the rest while the diagonal of all is at most so many times that of the rest.
+const NEAR_OUTLINE: f64 = 1.8;
+
+/// Everything the renderer reads, with how it looks.
+enum DrawnLayer<'a> {
+    Lines(LineLayer<'a>),
+    Face(FaceLayer<'a>),
+    Mesh(MeshLayer<'a>),
+    Triangles(TriangleLayer<'a>),
+}
+
+impl DrawnLayer<'_> {
+    fn geometry(&self) -> &dyn picture::Geometry {
+        match self {
+            DrawnLayer::Lines(g) => g,
+            DrawnLayer::Face(g) => g,
+            DrawnLayer::Mesh(g) => g,
+            DrawnLayer::Triangles(g) => g,
+        }
+    }
+}
+
+/// An object of the document with what it was gathered into.
+#[derive(Clone, Copy)]
+pub(crate) struct LayerSource<'a> {
+    /// Its number.
+    pub(crate) number: usize,
+    pub(crate) gathered: &'a GatheredObject,
+    pub(crate) log: &'a ByteLog,
+}
+
+/// Pieces of lines in all of it.
+pub(crate) fn segments(shown: &[LayerSource<'_>]) -> u64 {
+    shown.iter().map(|s| if let ObjectGeometry::Lines(l) = &s.gathered.shape { l.segments } else { 0 }).sum()
+}
+
+/// What is drawn, with its look and whether it is an outline. All lines are as thick as suits so many `segments`, however they are split
+/// into objects.
+fn layers<'a>(
+    document: &SceneDocument,
+    size: [u32; 2],
+    shown: &[LayerSource<'a>],
+    maps: &[Settled],
+    segments: u64,
+) -> Vec<(DrawnLayer<'a>, Style, bool)> {
+    let scale = picture::pixel_scale(size);
+    let colour = |paint: &Paint| match paint.map.as_ref().and_then(|n| maps.iter().find(|m| m.name == *n)) {
+        Some(m) => Colour::Mapped(m.colours.clone()),
+        None => Colour::Solid(paint.rgb),
+    };
+    let mut all = Vec::new();
+    for LayerSource { number, gathered, log } in shown.iter().copied() {
+        match (&document.objects[number], &gathered.shape) {
+            (Object::Lines { paint, radius, .. }, ObjectGeometry::Lines(lines)) => {
+                let radius = radius.map_or(Radius::Pixels(line_pixels(segments) as f32 * scale), Radius::Physical);
+                all.push((DrawnLayer::Lines(LineLayer { log, lines }), Style::tubes(colour(paint), radius), false));
+            }
+            (Object::Surface { face: named, paint, mesh, .. }, ObjectGeometry::Faces(faces)) => {
+                for face in faces {
+                    if face.is_area() {
+                        let style = Style { seen_from: face.seen_from, ..Style::surface(colour(paint)) };
+                        all.push((DrawnLayer::Face(FaceLayer { log, face }), style, false));
+                    }
+                    if *mesh || !face.is_area() {
+                        let most = (size[0].max(size[1]) / MESH_PIXELS).max(8) as usize;
+                        // Where there is no area the line is all there is to see; the body stands out most.
+                        let (width, ink) = match (face.is_area(), named) {
+                            (true, _) => (1.0, ink_on(paint)),
+                            (false, Some(_)) => (2.5, ink_on(paint)),
+                            (false, None) => (4.0, paint.rgb),
+                        };
+                        let style =
+                            Style { min_pixels: 0.05, ..Style::outline(Colour::Solid(ink), width * scale.max(0.6)) };
+                        all.push((DrawnLayer::Mesh(MeshLayer::new(log, face, most)), style, false));
+                    }
+                }
+            }
+            (Object::Mesh { paint, opacity, .. }, ObjectGeometry::Mesh(mesh)) => {
+                let style = Style { opacity: *opacity, ..Style::surface(colour(paint)) };
+                all.push((DrawnLayer::Triangles(TriangleLayer { log, mesh }), style, false));
+            }
+            (Object::Cores { paint, radius, .. }, ObjectGeometry::Lines(lines)) => {
+                let radius = radius.map_or(Radius::Pixels(2.0 * RADIUS_PIXELS[0] as f32 * scale), Radius::Physical);
+                all.push((DrawnLayer::Lines(LineLayer { log, lines }), Style::tubes(colour(paint), radius), false));
+            }
+            (Object::Outline { rgb, width, .. }, ObjectGeometry::Edges(lines)) => {
+                all.push((
+                    DrawnLayer::Lines(LineLayer { log, lines }),
+                    Style::outline(Colour::Solid(*rgb), width * scale.max(0.6)),
+                    true,
+                ));
+            }
+            // An object's shape is what its kind is gathered into.
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Colour of mesh lines on a surface: its own, much darker, so that they show on any.
+fn ink_on(paint: &Paint) -> Rgb {
+    match paint.map {
+        Some(_) => [28, 31, 38],
+        None => paint.rgb.map(|c| (u32::from(c) * 3 / 10) as u8),
+    }
+}
+
+/// What a picture says whose lines are not all there.
+const PARTIAL: &str = "partial: some pages could not be read, and lines stop there";
+
+/// What one picture says of itself.
+pub(crate) struct Shot<'a> {
+    pub(crate) document: &'a SceneDocument,
+    /// The source, where that is a flow.
+    pub(crate) session: Option<&'a Session>,
+    pub(crate) camera: &'a CameraSpec,
+    /// Key frames of it.
+    pub(crate) path: &'a [KeySpec],
+    pub(crate) size: [u32; 2],
+    pub(crate) title: Option<&'a str>,
+}
+
+/// What a picture says beside its objects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Captions {
+    /// The time.
+    pub(crate) time: Option<String>,
+    /// Some lines are not all there.
+    pub(crate) partial: bool,
+    /// Unit of lengths, where there is one.
+    pub(crate) length_unit: Option<String>,
+    /// The time step.
+    pub(crate) step: usize,
+    /// The one of the picture that comes next, if there is one.
+    pub(crate) next: Option<usize>,
+    /// What the axes mean, where that is more than x, y and z.
+    pub(crate) axes: Option<[String; 3]>,
+}
+
+/// What all pictures of one view have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewParts {
+    /// From where.
+    pub(crate) chosen: Chosen,
+    /// Whether outlines are framed.
+    framed: bool,
+    /// Pieces of lines in the picture that has most of them.
+    segments: u64,
+}
+
+impl ViewParts {
+    /// For a picture on the scene's path.
+    pub(crate) fn on_path(&self, path: &[KeySpec], picture: usize) -> Self {
+        Self { chosen: self.chosen.along(path, picture), ..self.clone() }
+    }
+
+    /// Whether what no scene says is the same: how thick lines are, and what is framed.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.framed == other.framed && self.segments == other.segments
+    }
+
+    /// As numbers that say it exactly.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        let own = [f64::from(u8::from(self.framed)), self.segments as f64];
+        self.chosen.numbers().into_iter().chain(own).collect()
+    }
+
+    /// The same again; `None` where the numbers are of another kind.
+    pub(crate) fn from_numbers(numbers: &[f64]) -> Option<Self> {
+        let (camera, own) = numbers.split_at_checked(NUMBERS)?;
+        let &[framed, segments] = own else { return None };
+        let chosen = Chosen::from_numbers(camera.try_into().ok()?);
+        Some(Self { chosen, framed: framed != 0.0, segments: segments as u64 })
+    }
+}
+
+impl Shot<'_> {
+    fn furniture(&self, shown: &[LayerSource<'_>], maps: &[Settled], words: &Captions) -> Furniture {
+        let uses = |object: usize, name: &str| self.document.objects[object].uses(name);
+        // Of a view that shows some objects only those bars that belong to them, and those that belong to none.
+        let wanted = |name: &str| {
+            shown.iter().any(|s| uses(s.number, name))
+                || !(0..self.document.objects.len()).any(|object| uses(object, name))
+        };
+        let bars = self.document.bars.iter().filter(|name| wanted(name));
+        let bars = bars.filter_map(|name| maps.iter().find(|m| m.name == *name && !m.is_empty())).map(|m| ScalarBar {
+            title: raised(&m.label, false),
+            // A pure number has no unit to show.
+            unit: m.units.as_deref().filter(|u| *u != "1").map(|u| raised(u, true)).unwrap_or_default(),
+            map: m.colours.clone(),
+        });
+        let title = self.title.map(|t| Note { text: t.into(), place: NotePosition::Top, scale: 1.25 });
+        // Who sees the picture alone is to know as well.
+        let partial = words.partial.then(|| Note { text: PARTIAL.into(), place: NotePosition::Top, scale: 1.0 });
+        let time = words.time.as_ref().map(|t| Note { text: t.clone(), place: NotePosition::TopLeft, scale: 1.0 });
+        Furniture {
+            bars: bars.collect(),
+            axes: self.document.axes.then(|| words.axes.clone().map_or_else(Axes::default, |labels| Axes { labels })),
+            notes: title.into_iter().chain(partial).chain(time).collect(),
+            keys: if self.document.keys { self.keys(shown) } else { Vec::new() },
+            scale: None,
+            text_scale: 1.0,
+        }
+    }
+
+    /// Fields of volumes that have a colour each, where there are several.
+    fn keys(&self, shown: &[LayerSource<'_>]) -> Vec<(String, Rgb)> {
+        let mut keys: Vec<(String, Rgb)> = Vec::new();
+        for s in shown {
+            let Object::Volume(look) = &self.document.objects[s.number] else { continue };
+            let Some(field) = look.field.clone().filter(|_| look.paint.map.is_none()) else { continue };
+            let key = (field, look.paint.rgb);
+            if matches!(look.tint, VolumeTint::Map) && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        // Several surfaces of one field have no names that tell them apart.
+        let fields: HashSet<&str> = keys.iter().map(|(field, _)| field.as_str()).collect();
+        if fields.len() > 1 && fields.len() == keys.len() {
+            keys
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Chooses what is common to all pictures of `frames`.
+    ///
+    /// # Errors
+    /// What was gathered cannot be read back; an interruption.
+    pub(crate) fn settle(
+        &self,
+        frames: &[Vec<LayerSource<'_>>],
+        maps: &[Settled],
+        words: &Captions,
+        pager: &Arc<Pager>,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<ViewParts, FieldError> {
+        let segments = frames.iter().map(|f| segments(f)).max().unwrap_or(0);
+        // What is the same in all of them is looked at once.
+        let mut met = HashSet::new();
+        let once = |s: &&LayerSource<'_>| met.insert(std::ptr::from_ref(s.gathered));
+        let all: Vec<LayerSource<'_>> = frames.iter().flatten().filter(once).copied().collect();
+        let sources = layers(self.document, self.size, &all, maps, segments);
+        let furniture = self.furniture(&all, maps, words);
+        let stop = AtomicBool::new(false);
+        let held: Vec<_> = sources.iter().map(|s| Stoppable { inner: s.0.geometry(), stop: &stop }).collect();
+        let of = |edges: bool| -> Vec<Layer<'_>> {
+            let some = sources.iter().zip(&held).filter(|(s, g)| (edges || !s.2) && !g.inner.bounds().is_empty());
+            some.map(|(s, geometry)| Layer { geometry, style: s.1.clone() }).collect()
+        };
+        // Outlines of far surroundings would make what is looked at small: they count where they reach little farther
+        // than the rest.
+        let (rest, every) = (of(false), of(true));
+        let mut boxes = Vec::new();
+        for s in &all {
+            if let ObjectGeometry::Rays(corners) | ObjectGeometry::Cells(corners, _) = &s.gathered.shape {
+                boxes.extend(corners.iter().map(|c| Aabb { min: *c, max: *c }));
+            }
+        }
+        let of_volumes = boxes.iter().fold(Aabb::EMPTY, |a, b| a.union(b));
+        let [near, far] = [&rest, &every].map(|l| picture::bounds_of(l).union(&of_volumes).extent().length());
+        let framed = (rest.is_empty() && boxes.is_empty()) || far <= NEAR_OUTLINE * near;
+        let fitted = if framed { &every } else { &rest };
+        let frame = furniture.frame(self.size);
+        let mut go_on = || watch("drawing", 0.0, 1.0);
+        let chosen = picture::interruptible(&stop, &mut go_on, || view::choose(self.camera, fitted, &boxes, &frame));
+        let chosen = chosen.and_then(|c| c.map_err(Into::into)).map_err(|e| drawing(e, &mut |_| unwritten(), pager))?;
+        Ok(ViewParts { chosen, framed, segments })
+    }
+
+    /// Draws one picture. Says in how many of its pixels something of a volume is missing.
+    ///
+    /// # Errors
+    /// [`FieldError`]: a limit that does not hold a row of the picture, what cannot be written, an interruption.
+    #[allow(clippy::too_many_arguments)] // what a picture is made of
+    pub(crate) fn draw(
+        &self,
+        shown: &[LayerSource<'_>],
+        maps: &[Settled],
+        seen: &ViewParts,
+        words: &Captions,
+        volume: Option<(&Volume, &Waited, &Arc<KeptBricks>)>,
+        pager: &Arc<Pager>,
+        threads: usize,
+        out: &mut Out<'_>,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<Lack, FieldError> {
+        let size = self.size;
+        let mut sources = layers(self.document, size, shown, maps, seen.segments);
+        let mut furniture = self.furniture(shown, maps, words);
+        let parallel = matches!(seen.chosen.camera.lens, picture::Lens::Orthographic { .. });
+        let scaled = self.document.scale_bar.unwrap_or(parallel && words.length_unit.is_some());
+        furniture.scale = scaled.then(|| picture::ScaleBar {
+            pixel: seen.chosen.pixel(size[1]),
+            unit: words.length_unit.clone().unwrap_or_default(),
+        });
+        let [top, bottom] = self.document.background;
+        if !seen.framed {
+            // What only crosses the picture stays in the background.
+            for (_, style, _) in sources.iter_mut().filter(|s| s.2) {
+                if let Colour::Solid(c) = &mut style.colour {
+                    *c = core::array::from_fn(|n| {
+                        ((u32::from(c[n]) * 2 + u32::from(top[n]) + u32::from(bottom[n])) / 4) as u8
+                    });
+                }
+            }
+        }
+        // Thickness in space, so that what is far looks thin.
+        let pixel = seen.chosen.pixel(size[1]);
+        for (source, style, _) in &mut sources {
+            match (source, style.radius) {
+                (DrawnLayer::Mesh(m), _) if m.face.is_area() => {
+                    m.pixel = Some(pixel * f64::from(picture::pixel_scale(size).max(0.6)))
+                }
+                (DrawnLayer::Lines(_), Radius::Pixels(r)) if style.finish == picture::Finish::Satin => {
+                    style.radius = Radius::Physical(f64::from(r) * pixel)
+                }
+                _ => {}
+            }
+        }
+        let layers: Vec<Layer<'_>> =
+            sources.iter().map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect();
+        let looks: Vec<&VolumeLook> = shown
+            .iter()
+            .filter_map(|s| match &self.document.objects[s.number] {
+                Object::Volume(look) => Some(&**look),
+                _ => None,
+            })
+            .collect();
+        let fog = match volume.filter(|_| !looks.is_empty()) {
+            Some((v, waited, kept)) => Some(Fog::new(
+                pager,
+                threads,
+                v,
+                (waited, kept),
+                &looks,
+                maps,
+                words.step,
+                &seen.chosen.camera,
+                self.document,
+                size[1],
+                words.next,
+            )?),
+            None => None,
+        };
+        let of_cells = shown.iter().filter_map(|s| match (&self.document.objects[s.number], &s.gathered.shape) {
+            (Object::Volume(look), ObjectGeometry::Cells(corners, _)) => Some((s.number, &**look, corners)),
+            _ => None,
+        });
+        let of_cells: Vec<_> = of_cells.collect();
+        let cells = match self.session.filter(|_| !of_cells.is_empty()) {
+            Some(session) => {
+                let camera = &seen.chosen.camera;
+                Some(CellFog::new(session, self.document, &of_cells, maps, words.step, camera, size)?)
+            }
+            None => None,
+        };
+        let setting = StageSetting {
+            size,
+            camera: seen.chosen.camera,
+            background: if top == bottom { Background::Solid(top) } else { Background::Gradient { top, bottom } },
+            effects: Effects::default(),
+            lighting: self.document.lighting.clone(),
+            samples: if self.document.samples > 3 { Samples::Sixteen } else { Samples::Eight },
+            furniture,
+        };
+        let ledger = pager.ledger();
+        let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
+        // A sixteenth is left for what the pager itself needs.
+        let free = ledger.limit().saturating_sub(held);
+        let charge = |bytes: u64| match pager.charge(ChargeKind::Tiles, bytes) {
+            Ok(c) => Ok(Box::new(c) as picture::Guard),
+            Err(f) => Err(picture::Refusal::from(f.to_string())),
+        };
+        let budget = Budget { bytes: free - free / 16, charge: &charge };
+        let mut progress = |share: f32| watch("drawing", f64::from(share), 1.0);
+        let of_cells = cells.as_ref().map(|f| f as &dyn picture::Haze);
+        let subject = Subject { layers, haze: fog.as_ref().map(|f| f as &dyn picture::Haze).or(of_cells) };
+        let drawn = out.draw(setting, subject, budget, threads, &mut progress);
+        drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
+        let mut lack = fog.map_or(Lack::default(), |f| f.lack());
+        lack += cells.map_or(Lack::default(), |f| f.lack());
+        Ok(lack)
+    }
+}
+
+/// Choosing a camera writes nothing.
+fn unwritten() -> FieldError {
+    FieldError::Output("the picture could not be written".into())
+}
+
+/// An error of the renderer as callers of the crate see it.
+fn drawing(e: PictureError, failed: &mut dyn FnMut(std::io::Error) -> FieldError, pager: &Arc<Pager>) -> FieldError {
+    let limit = pager.ledger().limit();
+    match e {
+        PictureError::TooSmall { width, height, needed, .. } => FieldError::LimitTooSmall {
+            limit,
+            // With a sixteenth left over, and a third more: what was gathered takes a quarter of whatever limit there is.
+            needs: would_do(pager, needed / 15 * 16) / 3 * 4,
+            what: format!("a picture of {width} x {height} pixels"),
+        },
+        PictureError::Refused(_) => {
+            FieldError::LimitTooSmall { limit, needs: limit.saturating_mul(2), what: "the picture".into() }
+        }
+        PictureError::Write(e) => failed(e),
+        PictureError::Interrupted => FieldError::Interrupted,
+        PictureError::Stage(picture::StageError::Haze(source)) => match source.downcast::<FieldError>() {
+            Ok(own) => *own,
+            Err(other) => FieldError::Usage(other.to_string()),
+        },
+        PictureError::Stage(picture::StageError::Layer { source, .. }) => {
+            FieldError::Output(format!("the picture's geometry cannot be read back: {source}"))
+        }
+        PictureError::Stage(e) => FieldError::Usage(e.to_string()),
+        PictureError::WorkerLost => FieldError::Output("a drawing thread ended unexpectedly".into()),
+    }
+}

@@ -1,0 +1,184 @@
+//! Lines that are done on their way from the tasks to the spool and the state.
+
+use crate::resume::StateWriter;
+use crate::TraceSpec;
+use field::dataset::Dataset;
+use kernels::line::{Joined, Reason};
+use kernels::streamline::Direction;
+use output::{
+    self, FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputError, Provenance,
+};
+use pager::error::PageError;
+use runtime::session::Session;
+use std::ops::Range;
+
+/// A line of the results: a part of what came of a task, field by field.
+pub(crate) struct LineCut {
+    number: u64,
+    range: Range<usize>,
+    reason: Option<Reason>,
+    columns: Vec<Vec<f64>>,
+}
+
+impl LineCut {
+    /// As the spool takes it, out of what came of the task.
+    fn as_line(
+        &self,
+        j: &Joined,
+        put: impl FnOnce(&FinishedLine<'_>) -> Result<(), OutputError>,
+    ) -> Result<(), OutputError> {
+        let code =
+            |r: Option<Reason>| r.and_then(|r| output::Reason::from_code(r as u8)).unwrap_or(output::Reason::Left);
+        let Self { number, range, reason, columns } = self;
+        let values: Vec<FieldValues<'_>> = columns.iter().map(|c| FieldValues::F64(c)).collect();
+        put(&FinishedLine {
+            seed: *number,
+            points: &j.points[range.clone()],
+            time: &j.time[range.clone()],
+            zone: &j.zone[range.clone()],
+            fields: &values,
+            reason: code(*reason),
+            reason_backward: code(j.reason_backward.or(*reason)),
+        })
+    }
+}
+
+/// Cuts what came of a task into lines: one, or one for each moment. `moment` is that of the lines that are traced now, where each is
+/// of one time step.
+pub(crate) fn cut(layout: &LineLayout, task: u64, moment: u64, j: &Joined) -> Vec<LineCut> {
+    let each = layout.moments.lines_per_seed();
+    let stride: usize = layout.fields.iter().map(|f| f.components).sum();
+    let line = |number: u64, range: Range<usize>, reason: Option<Reason>| LineCut {
+        number,
+        columns: split(&j.fields[range.start * stride..range.end * stride], &layout.fields, range.len()),
+        range,
+        reason,
+    };
+    match &layout.moments {
+        Moments::At { times, steps: None, .. } => {
+            let mut first = 0;
+            let of = |(n, time): (usize, &f64)| {
+                let count = j.time[first..].iter().take_while(|t| *t == time).count();
+                let range = first..first + count;
+                first += count;
+                // What is still there goes on to the next moment.
+                let goes_on = n + 1 < times.len() && (count > 0 || first < j.points.len());
+                line(task * each + n as u64, range, if goes_on { Some(Reason::Time) } else { j.reason })
+            };
+            times.iter().enumerate().map(of).collect()
+        }
+        Moments::At { steps: Some(_), .. } => vec![line(task * each + moment, 0..j.points.len(), j.reason)],
+        Moments::One | Moments::Through { .. } => vec![line(task, 0..j.points.len(), j.reason)],
+    }
+}
+
+/// What comes of the lines of a run.
+pub(crate) struct LineSink {
+    pub spool: LineSpool,
+    /// The state of the particles, where it is to be kept.
+    pub state: Option<StateWriter>,
+    pub reasons: [u64; 16],
+    /// Tasks whose seeds lie in no zone.
+    pub outside: u64,
+    /// Other tasks of which there is no point, by reason.
+    pub empty: [u64; 16],
+    pub failed: u64,
+    pub failure: Option<String>,
+}
+
+impl LineSink {
+    pub(crate) fn new(spool: LineSpool, state: Option<StateWriter>) -> Self {
+        Self { spool, state, reasons: [0; 16], outside: 0, empty: [0; 16], failed: 0, failure: None }
+    }
+
+    /// Takes what came of a task, cut into lines, and the page that it met that cannot be read. Of a line of which pieces came before
+    /// it is the `rest`.
+    pub(crate) fn take(
+        &mut self,
+        j: &Joined,
+        lines: &[LineCut],
+        rest: bool,
+        failure: Option<PageError>,
+    ) -> Result<(), OutputError> {
+        // A line that a state was kept of may have met such a page before.
+        let failed = failure.is_some() || j.reason == Some(Reason::Failed) || j.reason_backward == Some(Reason::Failed);
+        if j.points.is_empty() && !rest && !failed {
+            match j.reason {
+                Some(reason) if !j.outside => self.empty[reason as usize] += 1,
+                _ => self.outside += 1,
+            }
+        }
+        self.failed += u64::from(failed);
+        if let Some(f) = failure {
+            self.failure.get_or_insert_with(|| f.to_string());
+        }
+        for cut in lines {
+            cut.as_line(j, |line| {
+                self.reasons[usize::from(line.reason.code())] += 1;
+                match rest {
+                    true => self.spool.finish(line),
+                    false => self.spool.add(line),
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes points of a line that goes on: its `first` ones, or those that follow others.
+    pub(crate) fn extend(&mut self, j: &Joined, lines: &[LineCut], first: bool) -> Result<(), OutputError> {
+        lines.iter().try_for_each(|cut| cut.as_line(j, |line| self.spool.extend(line, first)))
+    }
+}
+
+/// From point by point to field by field.
+fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
+    let stride: usize = fields.iter().map(|f| f.components).sum();
+    let mut at = 0;
+    let column = |f: &FieldSpec| {
+        let column =
+            (0..points).flat_map(|p| values[p * stride + at..p * stride + at + f.components].iter().copied()).collect();
+        at += f.components;
+        column
+    };
+    fields.iter().map(column).collect()
+}
+
+/// What is written beside the lines. Not where the data lay: the same data give the same bytes from any layout and place.
+pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
+    let dataset = session.dataset();
+    Provenance {
+        program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: String::new(),
+        length_unit: dataset.length_unit(),
+        time_unit: match spec.path {
+            None => dataset.travel_time_unit(&spec.field),
+            Some(_) => dataset.catalog.time_units.clone(),
+        },
+        notes: [
+            Some(("field".into(), spec.field.clone())),
+            Some(("tolerance".into(), format!("{:e}", spec.options.tolerance))),
+            spec.stop.as_ref().map(|stop| ("stop".into(), stop.clone())),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    }
+}
+
+/// What every line of a trace has.
+pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
+    let fields = spec.scalars.iter().map(|name| FieldSpec {
+        name: name.clone(),
+        components: dataset.quantity(0, name).map_or(1, |q| q.components()),
+        dtype: FieldType::F64,
+        unit: dataset.units(name),
+    });
+    let mut fields: Vec<FieldSpec> = fields.collect();
+    let time = &dataset.catalog.time_units;
+    if spec.over.timeline.is_some() {
+        fields.extend([FieldSpec::scalar("s", ""), FieldSpec::scalar("age", time)]);
+    } else if spec.path.as_ref().is_some_and(|p| p.streak.is_some()) {
+        fields.extend(["birth", "age"].map(|name| FieldSpec::scalar(name, time)));
+    }
+    LineLayout { fields, both: spec.options.direction == Direction::Both, moments: Moments::One }
+}

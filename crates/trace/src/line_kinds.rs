@@ -1,0 +1,423 @@
+//! Kinds of lines: what a task is, and what a thread needs to step it.
+
+use crate::admission::SeedRule;
+use field::error::FieldError;
+use field::locator::{CellId, ZoneFields, ZoneLocator, LANES};
+use field::motion::Neighbours;
+use field::nodes::{Miss, Nodes, Zone};
+use field::paged::PagedNodes;
+use kernels::flow::{GridFlow, ZoneOrder};
+use kernels::line::Joined;
+use kernels::saved::{Saved, Saver};
+use kernels::streamline::{step_lanes, Options, Seed, StepProgress, Streamline};
+use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
+use pager::error::PageError;
+use pager::id::ArrayId;
+use pager::{PageId, Worker};
+use runtime::executor::Outcome;
+use runtime::last_use::ZonePage;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What is read of time steps before a particle asks for it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// Nothing.
+    None,
+    /// Where each particle is going between the next two steps, into memory that nobody uses.
+    #[default]
+    Along,
+    /// All pages of this many steps that come, wherever particles are: for comparison.
+    Steps(u32),
+}
+
+/// A kind of line.
+pub(crate) trait Tracer: Sync {
+    /// One line in the making.
+    type Line: Send;
+    /// A thread's view of the dataset.
+    type Flow;
+    /// Makes a thread's view.
+    fn flow(&self, worker: Worker) -> Self::Flow;
+    /// The pager's part of it.
+    fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker;
+    /// A line that starts at a seed.
+    fn line(&self, seed: Seed) -> Self::Line;
+    /// The line of task number `n`: that of a seed, unless a line takes more of them.
+    ///
+    /// # Errors
+    /// What [`SeedRule::seed`] says.
+    fn begin(&self, n: u64, seeds: &SeedRule<'_>) -> Result<Self::Line, FieldError> {
+        Ok(self.line(seeds.seed(n)?))
+    }
+    /// Keeps the state of a line that is done.
+    fn save(&self, _line: &Self::Line, _to: &mut Saver) {}
+    /// A line whose state was kept; `None` for what is no such state.
+    fn restore(&self, _seed: Seed, _from: &mut Saved<'_>) -> Option<Self::Line> {
+        None
+    }
+    /// One step of each line, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
+    fn steps(
+        &self,
+        flow: &mut Self::Flow,
+        lines: [Option<&mut Self::Line>; LANES],
+        outcomes: &mut [Outcome; LANES],
+        failed: impl FnMut(usize, Option<PageError>),
+    );
+    /// Asks the processor to load what the next step of a line will read, while others are stepped.
+    fn prefetch(&self, _flow: &mut Self::Flow, _line: &Self::Line) {}
+    /// Bytes that a line holds.
+    fn bytes(line: &Self::Line) -> usize;
+    /// A line that is done.
+    fn join(line: Self::Line) -> Joined;
+    /// Whether lines go through time.
+    const WINDOWED: bool = false;
+    /// Between how many pairs of time steps lines go.
+    fn windows(&self) -> usize {
+        1
+    }
+    /// The window that a line is in; see [`runtime::executor::Work::window`].
+    fn window(_line: &Self::Line) -> u32 {
+        0
+    }
+    /// The cell in which a line through time was last, if it is known.
+    fn place(_line: &Self::Line) -> Option<CellId> {
+        None
+    }
+    /// Bytes that a line through time holds beside all else while it is amid a step.
+    fn step_bytes() -> usize {
+        0
+    }
+    /// See [`UnsteadyLine::put_away`].
+    fn put_away(_line: &Self::Line, _to: &mut Saver) -> bool {
+        false
+    }
+    /// See [`UnsteadyLine::take_up`].
+    fn take_up(&self, _from: &[u8]) -> Option<Self::Line> {
+        None
+    }
+    /// As [`Self::prefetch`], of a line that was put away and is in a window.
+    fn prefetch_away(&self, _flow: &mut Self::Flow, _window: u32, _from: &[u8]) {}
+    /// See [`UnsteadyLine::AWAY_BYTES`].
+    const AWAY_BYTES: usize = 0;
+    /// Bytes that a line through time comes to, as far as they can be told, beside the points of one window.
+    fn most_bytes(&self) -> usize {
+        0
+    }
+    /// The points that a line need not keep while it goes on, if they are at least so many.
+    fn drain(_line: &mut Self::Line, _least: usize) -> Option<Joined> {
+        None
+    }
+    /// Adds the pages of points that a line will likely want in the window at whose beginning it waits.
+    fn ahead(&self, _flow: &mut Self::Flow, _lane: usize, _line: &Self::Line, _pages: &mut Vec<ZonePage>) {}
+    /// Adds what is read of a page of points in a window.
+    fn of_page(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
+    /// The arrays that differ from step to step, sorted, and the time steps of them that nobody wants any more from a window on.
+    fn passed(&self, _window: u32) -> (&[ArrayId], Range<u32>) {
+        (&[], 0..0)
+    }
+    /// Of a page of a zone whose last line has left a window adds what nobody wants any more (of the time step that only this window and those
+    /// before it need) to the first, and what the next window wants to the second.
+    fn left(&self, _window: u32, _page: ZonePage, _pages: &mut [Vec<PageId>; 2]) {}
+    /// Of pages of points that lines want in a window adds what the window after it reads that this one does not.
+    fn after(&self, _window: u32, _pages: &[ZonePage], _of: &mut Vec<PageId>) {}
+    /// Pages to read ahead when the run has come to a window, wherever lines are.
+    fn coming(&self, _window: u32) -> Vec<PageId> {
+        Vec::new()
+    }
+}
+
+/// Lines of a single step.
+pub(crate) struct Streamlines {
+    pub zones: Arc<[Zone]>,
+    pub fields: Arc<[ZoneFields]>,
+    pub order: ZoneOrder,
+    pub step: u32,
+    /// What the motion of grids at the step follows from.
+    pub near: Neighbours,
+    pub options: Options,
+    /// Sampled components.
+    pub components: usize,
+}
+
+impl Tracer for Streamlines {
+    type Line = Streamline;
+    type Flow = GridFlow<PagedNodes>;
+
+    fn flow(&self, worker: Worker) -> Self::Flow {
+        let nodes = PagedNodes::new(self.zones.clone(), worker, self.step);
+        GridFlow {
+            near: Some(self.near),
+            ..GridFlow::new(ZoneLocator::new(nodes, self.fields.clone()), self.order.clone())
+        }
+    }
+    #[inline(always)]
+    fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker {
+        flow.space.nodes.worker()
+    }
+    fn line(&self, seed: Seed) -> Streamline {
+        Streamline::new(seed, &self.options, self.components)
+    }
+    #[inline(always)]
+    fn steps(
+        &self,
+        flow: &mut Self::Flow,
+        lines: [Option<&mut Streamline>; LANES],
+        outcomes: &mut [Outcome; LANES],
+        failed: impl FnMut(usize, Option<PageError>),
+    ) {
+        step_lines(flow, &self.options, lines, outcomes, failed);
+    }
+    #[inline(always)]
+    fn bytes(line: &Streamline) -> usize {
+        line.bytes()
+    }
+    fn join(line: Streamline) -> Joined {
+        line.into_line()
+    }
+}
+
+/// Lines of particles that go on while the flow changes.
+pub(crate) struct Unsteady<L: UnsteadyLine> {
+    pub zones: Arc<[Zone]>,
+    pub series: Arc<Series>,
+    pub order: ZoneOrder,
+    pub options: L::Options,
+    /// Sampled components.
+    pub components: usize,
+    pub ahead: ReadAhead,
+    /// Arrays that differ from step to step, sorted.
+    pub arrays: Vec<ArrayId>,
+    /// Numbers of the arrays of each zone that lines want, which are the same at every step.
+    wanted: Vec<Vec<usize>>,
+}
+
+impl<L: UnsteadyLine> Unsteady<L> {
+    /// Of a dataset's zones.
+    pub(crate) fn new(
+        zones: Arc<[Zone]>,
+        series: Arc<Series>,
+        order: ZoneOrder,
+        options: L::Options,
+        components: usize,
+        ahead: ReadAhead,
+    ) -> Self {
+        let of_zone = |z: &Zone| {
+            let arrays = z.arrays.iter().filter(|a| !a.steady).map(|a| a.id);
+            arrays.chain(z.boxes.iter().filter(|b| !b.steady).map(|b| b.id)).collect::<Vec<_>>()
+        };
+        let mut arrays: Vec<ArrayId> = zones.iter().flat_map(of_zone).collect();
+        arrays.sort_unstable();
+        let of_zone = |(z, of): (&Zone, &ZoneFields)| of.arrays().into_iter().chain([z.xyz]).chain(z.iblank).collect();
+        let wanted =
+            series.fields.first().map_or_else(Vec::new, |fields| zones.iter().zip(&**fields).map(of_zone).collect());
+        Self { zones, series, order, options, components, ahead, arrays, wanted }
+    }
+}
+
+impl<L: UnsteadyLine> Tracer for Unsteady<L> {
+    type Line = L;
+    type Flow = UnsteadyFlow<PagedNodes>;
+
+    fn flow(&self, worker: Worker) -> Self::Flow {
+        UnsteadyFlow::new(PagedNodes::new(self.zones.clone(), worker, 0), self.series.clone(), self.order.clone())
+    }
+    #[inline(always)]
+    fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker {
+        flow.grid.space.nodes.nodes().worker()
+    }
+    fn line(&self, seed: Seed) -> L {
+        L::new(seed, &self.options, self.components)
+    }
+    fn steps(
+        &self,
+        flow: &mut Self::Flow,
+        lines: [Option<&mut L>; LANES],
+        outcomes: &mut [Outcome; LANES],
+        failed: impl FnMut(usize, Option<PageError>),
+    ) {
+        step_unsteady(flow, &self.options, lines, outcomes, failed);
+    }
+    #[inline(always)]
+    fn prefetch(&self, flow: &mut Self::Flow, line: &L) {
+        if let Some(cell) = line.place() {
+            flow.prefetch(self.series.interval_of(line.window(), L::times(&self.options)), cell);
+        }
+    }
+    fn bytes(line: &L) -> usize {
+        line.bytes()
+    }
+    fn join(line: L) -> Joined {
+        line.into_line()
+    }
+    const WINDOWED: bool = true;
+    fn windows(&self) -> usize {
+        self.series.times.len().saturating_sub(1)
+    }
+    #[inline(always)]
+    fn window(line: &L) -> u32 {
+        line.window()
+    }
+    fn place(line: &L) -> Option<CellId> {
+        line.place()
+    }
+    fn step_bytes() -> usize {
+        L::step_bytes()
+    }
+    fn put_away(line: &L, to: &mut Saver) -> bool {
+        line.put_away(to)
+    }
+    fn take_up(&self, from: &[u8]) -> Option<L> {
+        L::take_up(&mut Saved(from), self.components)
+    }
+    fn prefetch_away(&self, flow: &mut Self::Flow, window: u32, from: &[u8]) {
+        if let Some(cell) = L::away_at(&mut Saved(from)) {
+            flow.prefetch(self.series.interval_of(window, L::times(&self.options)), cell);
+        }
+    }
+    const AWAY_BYTES: usize = L::AWAY_BYTES;
+    fn most_bytes(&self) -> usize {
+        L::most_bytes(&self.options)
+    }
+    fn drain(line: &mut L, least: usize) -> Option<Joined> {
+        line.drain(least)
+    }
+    fn ahead(&self, flow: &mut Self::Flow, lane: usize, line: &L, pages: &mut Vec<ZonePage>) {
+        if self.ahead != ReadAhead::Along {
+            return;
+        }
+        line.ahead(flow, &self.options, lane, &mut |cell| {
+            self.zones[cell.zone as usize].translation.pages_of_cell(cell.ijk, |page| {
+                // Most lines stay where they are.
+                if pages.last() != Some(&(cell.zone, page)) {
+                    pages.push((cell.zone, page));
+                }
+            });
+        });
+    }
+    fn of_page(&self, window: u32, (zone, page): ZonePage, pages: &mut Vec<PageId>) {
+        let first = self.series.interval_of(window, L::times(&self.options));
+        let second = if self.series.linear { self.series.next(first) } else { first };
+        let of = &self.zones[zone as usize];
+        for array in self.wanted.get(zone as usize).into_iter().flatten().map(|a| &of.arrays[*a]) {
+            let steps = if array.steady { [0, 0] } else { [first, second] };
+            pages.push(PageId::new(array.id, steps[0], page));
+            if steps[1] != steps[0] {
+                pages.push(PageId::new(array.id, steps[1], page));
+            }
+        }
+    }
+    fn passed(&self, window: u32) -> (&[ArrayId], Range<u32>) {
+        (&self.arrays, self.series.passed(window, L::times(&self.options)))
+    }
+    fn left(&self, window: u32, (zone, page): ZonePage, pages: &mut [Vec<PageId>; 2]) {
+        let times = L::times(&self.options);
+        let interval = self.series.interval_of(window, times);
+        let mut steps = [interval, if self.series.linear { self.series.next(interval) } else { interval }];
+        if times[1] < times[0] {
+            steps.reverse();
+        }
+        let [never, last] = pages;
+        let of = &self.zones[zone as usize];
+        for array in self.wanted.get(zone as usize).into_iter().flatten().map(|n| &of.arrays[*n]) {
+            if !array.steady {
+                never.push(PageId::new(array.id, steps[0], page));
+            }
+            if array.steady || steps[1] != steps[0] {
+                last.push(PageId::new(array.id, if array.steady { 0 } else { steps[1] }, page));
+            }
+        }
+    }
+    fn after(&self, window: u32, pages: &[ZonePage], of: &mut Vec<PageId>) {
+        let Some(fresh) = self.series.fresh_after(window, L::times(&self.options)) else { return };
+        // As they lie: a zone's pages of an array one behind the other.
+        for zone in pages.chunk_by(|a, b| a.0 == b.0) {
+            let Some(number) = zone.first().map(|(number, _)| *number as usize) else { continue };
+            let arrays = self.wanted.get(number).into_iter().flatten().map(|a| &self.zones[number].arrays[*a]);
+            for array in arrays.filter(|a| !a.steady) {
+                of.extend(zone.iter().map(|(_, page)| PageId::new(array.id, fresh, *page)));
+            }
+        }
+    }
+    fn coming(&self, window: u32) -> Vec<PageId> {
+        let ReadAhead::Steps(count) = self.ahead else { return Vec::new() };
+        let count = count.min(self.series.times.len() as u32);
+        // The step at the far end of the window, and those behind it, of which the windows before have asked for all but the last.
+        let fresh = if window == 0 { 0..=count } else { count..=count };
+        let times = L::times(&self.options);
+        let far = fresh.map(|n| self.series.fresh(window.saturating_add(n), times));
+        let mut pages = Vec::new();
+        for step in far {
+            for (zone, fields) in self.zones.iter().zip(self.series.fields[step as usize].iter()) {
+                let moving = [Some(zone.xyz), zone.iblank].into_iter().flatten();
+                for array in fields.arrays().into_iter().chain(moving).map(|a| &zone.arrays[a]).filter(|a| !a.steady) {
+                    pages.extend((0..zone.translation.count()).map(|page| PageId::new(array.id, step, page)));
+                }
+            }
+        }
+        pages
+    }
+    fn save(&self, line: &L, to: &mut Saver) {
+        line.save(&self.options, to);
+    }
+    fn restore(&self, seed: Seed, from: &mut Saved<'_>) -> Option<L> {
+        L::restore(seed, &self.options, self.components, from).filter(|_| from.is_at_end())
+    }
+}
+
+/// One step of each streamline, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
+#[inline(always)]
+pub fn step_lines<N: Nodes>(
+    flow: &mut GridFlow<N>,
+    options: &Options,
+    lines: [Option<&mut Streamline>; LANES],
+    outcomes: &mut [Outcome; LANES],
+    mut failed: impl FnMut(usize, Option<PageError>),
+) {
+    step_lanes(flow, options, lines, |lane, flow, line, result| {
+        take(result, &mut flow.space.nodes, &mut outcomes[lane], |error| {
+            failed(lane, error);
+            line.fail();
+        });
+    });
+}
+
+/// As [`step_lines`], of lines in a flow that changes.
+pub fn step_unsteady<N: Nodes, L: UnsteadyLine>(
+    flow: &mut UnsteadyFlow<N>,
+    options: &L::Options,
+    lines: [Option<&mut L>; LANES],
+    outcomes: &mut [Outcome; LANES],
+    mut failed: impl FnMut(usize, Option<PageError>),
+) {
+    for (lane, line) in lines.into_iter().enumerate() {
+        let Some(line) = line else { continue };
+        let result = line.step(flow, options, lane);
+        take(result, &mut flow.grid.space.nodes, &mut outcomes[lane], |error| {
+            failed(lane, error);
+            line.fail();
+        });
+    }
+}
+
+/// Takes note of what came of a step.
+#[inline(always)]
+fn take<N: Nodes>(
+    result: Result<StepProgress, Miss>,
+    nodes: &mut N,
+    outcome: &mut Outcome,
+    fail: impl FnOnce(Option<PageError>),
+) {
+    outcome.progress = match result {
+        Ok(p) => p,
+        Err(Miss::Absent) => {
+            outcome.missing.append(nodes.missing());
+            StepProgress::Need
+        }
+        Err(Miss::Failed) => {
+            nodes.missing().clear();
+            fail(nodes.failure());
+            StepProgress::Done
+        }
+    };
+}

@@ -1,0 +1,333 @@
+//! Lines as the executor's tasks: how one is begun, stepped, put away between its turns, and handed over.
+
+use crate::admission::{place_of, SeedOrder, SeedRule};
+use crate::finished_lines::{cut, LineSink};
+use crate::line_kinds::Tracer;
+use crate::pathlines::Units;
+use crate::resume::StateReader;
+use field::error::FieldError;
+use field::locator::{CellId, LANES};
+use field::nodes::Zone;
+use kernels::saved::{Saved, Saver};
+use output::LineLayout;
+use pager::error::PageError;
+use pager::{Again, PageId, Pager, Worker};
+use runtime::executor::{Outcome, Work, OF_RECORD};
+use runtime::last_use::{Leaving, ZonePage};
+use runtime::limits::{active_lines, results_budget, too_large};
+use runtime::next_window::Likely;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What all lines of a trace have in common.
+pub(crate) struct Tracing<'a, T> {
+    pub(crate) tracer: T,
+    pub(crate) pager: &'a Arc<Pager>,
+    pub(crate) zones: &'a [Zone],
+    pub(crate) seeds: &'a SeedRule<'a>,
+    /// Seeds in the order of admission, where sorting them fits.
+    pub(crate) sorted: Option<&'a SeedOrder>,
+    /// States to go on from.
+    pub(crate) states: Option<&'a StateReader>,
+    /// Whether the state at the end is kept.
+    pub(crate) saves: bool,
+    pub(crate) layout: &'a LineLayout,
+    /// Which of the moments the lines are of, where each is of one time step.
+    pub(crate) moment: u64,
+    pub(crate) step_bytes: u64,
+    pub(crate) line_bytes: u64,
+    /// What a line takes while it is amid a step beside that, or beside its record.
+    pub(crate) under_way_bytes: u64,
+    pub(crate) workers: usize,
+    /// Bytes of a line that is put away while it waits for its turn; 0 where none is.
+    pub(crate) record_bytes: usize,
+    /// Points that a line hands over together when it waits for its turn.
+    pub(crate) together: usize,
+    /// When the run came to its last window, as the pager counts.
+    pub(crate) since: AtomicU64,
+    /// Pages that had been evicted when it came there.
+    pub(crate) evicted: AtomicU64,
+    /// Whether memory held what the last window took: else pages that nobody is at any more are offered.
+    pub(crate) roomy: AtomicBool,
+    /// Whether it nearly did: only then is there room to read ahead.
+    pub(crate) nearly: AtomicBool,
+    /// The window that comes first, and where lines are in it and in the next.
+    pub(crate) window: AtomicU32,
+    pub(crate) leaving: Leaving,
+    pub(crate) likely: Likely,
+    /// Bytes that all pages of a time step that lines may want take.
+    pub(crate) whole_step: u64,
+    /// Whether memory holds what two windows may want: then pages need not go before a window is through.
+    pub(crate) holds: AtomicBool,
+    pub(crate) units: Option<&'a Units>,
+    pub(crate) keeps_passed: bool,
+    pub(crate) sink: &'a Mutex<LineSink>,
+}
+
+/// One line in the making.
+pub struct LineTask<L> {
+    number: u64,
+    line: L,
+    /// In a box, as hardly any has one and thousands wait.
+    failure: Option<Box<PageError>>,
+    /// No piece of it is in the spool yet.
+    first: bool,
+    /// The window in which it is, and the cell in which it came there.
+    at: Option<(u32, CellId)>,
+}
+
+impl<T: Tracer> Work for Tracing<'_, T> {
+    type Task = LineTask<T::Line>;
+    type Context = T::Flow;
+
+    fn context(&self, worker: Worker) -> Self::Context {
+        self.tracer.flow(worker)
+    }
+    #[inline(always)]
+    fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
+        self.tracer.worker(flow)
+    }
+    fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
+        let n = self.seed_of(n);
+        let line = match self.states {
+            None => self.tracer.begin(n, self.seeds)?,
+            Some(states) => {
+                let state = states.state(n)?;
+                let line = self.tracer.restore(self.seeds.seed(n)?, &mut Saved(&state));
+                line.ok_or_else(|| states.damaged(n))?
+            }
+        };
+        Ok(LineTask { number: n, line, failure: None, first: true, at: None })
+    }
+    #[inline(always)]
+    fn steps(
+        &self,
+        flow: &mut Self::Context,
+        tasks: [Option<&mut Self::Task>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    ) {
+        let mut failures = [const { None }; LANES];
+        let mut lines = [const { None }; LANES];
+        for ((task, line), failure) in tasks.into_iter().zip(&mut lines).zip(&mut failures) {
+            if let Some(LineTask { line: l, failure: f, .. }) = task {
+                (*line, *failure) = (Some(l), Some(f));
+            }
+        }
+        self.tracer.steps(flow, lines, outcomes, |lane, error| {
+            if let Some(f) = &mut failures[lane] {
+                **f = error.map(Box::new);
+            }
+        });
+    }
+    #[inline(always)]
+    fn prefetch(&self, flow: &mut Self::Context, task: &Self::Task) {
+        self.tracer.prefetch(flow, &task.line);
+    }
+    #[inline(always)]
+    fn bytes(&self, task: &Self::Task) -> usize {
+        let held = T::bytes(&task.line);
+        // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
+        if T::WINDOWED {
+            held.max(self.line_bytes as usize) + OF_TASK as usize
+        } else {
+            held
+        }
+    }
+    /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
+    fn finishing(&self, task: &Self::Task) -> usize {
+        // A state that is kept stands beside them, and a copy of the line.
+        T::bytes(&task.line) * if self.saves { 4 } else { 1 }
+    }
+    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
+        let holds = self.whole_step.saturating_mul(3) <= limit / 2;
+        match (self.holds.swap(holds, Relaxed), holds) {
+            (false, true) => self.leaving.stop(),
+            (true, false) => self.leaving.begin(self.window.load(Relaxed)),
+            _ => {}
+        }
+        Ok(self.most_active(limit))
+    }
+    const WINDOWED: bool = T::WINDOWED;
+    #[inline(always)]
+    fn window(&self, task: &Self::Task) -> u32 {
+        T::window(&task.line)
+    }
+    fn place(&self, task: &Self::Task) -> Option<u64> {
+        T::place(&task.line).map(|cell| place_of(self.zones, cell))
+    }
+    fn waiting(&self, limit: u64) -> (usize, usize) {
+        if !self.goes_through_time() {
+            return (usize::MAX, usize::MAX);
+        }
+        // A place takes a page of each array and one of their neighbours, as a rule: a quarter of the largest step. Where memory is short they
+        // may fill an eighth of it: with a twelfth, 10,000 particles at 32 MiB waited for 1.78 s and read 2.12 GiB, so for 1.57 s and as
+        // much, with a sixth for 1.44 s and 2.16 GiB. Where it is not, nothing is lost by more: at 64 MiB they waited for 0.28 s, and so for 0.07.
+        let places = if self.nearly.load(Relaxed) { limit } else { limit / 2 } / self.step_bytes.max(1);
+        (self.most_waiting(limit), usize::try_from(places).unwrap_or(usize::MAX).clamp(2 * self.workers, MOST_PLACES))
+    }
+    fn turned(
+        &self,
+        flow: &mut Self::Context,
+        lane: usize,
+        task: &mut Self::Task,
+        ahead: &mut Vec<ZonePage>,
+    ) -> Result<(), FieldError> {
+        let line = &mut task.line;
+        if self.nearly.load(Relaxed) {
+            self.tracer.ahead(flow, lane, line, ahead);
+        }
+        let at = T::place(line).map(|cell| (T::window(line), cell));
+        // A state that is kept holds the line so far, and a line for each moment is made of the whole.
+        let keeps = self.saves || !self.layout.moments.is_one_line();
+        let piece = if keeps { None } else { T::drain(line, self.together) };
+        self.moved(task, at);
+        let Some(piece) = piece else { return Ok(()) };
+        let first = core::mem::replace(&mut task.first, false);
+        let lines = cut(self.layout, task.number, self.moment, &piece);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.extend(&piece, &lines, first).map_err(FieldError::from)
+    }
+    fn of_page(&self, window: u32, page: ZonePage, pages: &mut Vec<PageId>) {
+        self.likely.wants(window, page);
+        self.tracer.of_page(window, page, pages);
+    }
+    fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+    fn put_away(&self, task: &Self::Task, to: &mut Vec<u8>) -> bool {
+        to.push(u8::from(task.first));
+        let mut saver = Saver(core::mem::take(to));
+        let done = task.failure.is_none() && T::put_away(&task.line, &mut saver);
+        *to = saver.0;
+        done
+    }
+    fn take_up(&self, n: u64, from: &[u8]) -> Option<Self::Task> {
+        let (first, state) = from.split_first()?;
+        let line = self.tracer.take_up(state)?;
+        let at = T::place(&line).map(|cell| (T::window(&line), cell));
+        Some(LineTask { number: self.seed_of(n), line, failure: None, first: *first == 1, at })
+    }
+    fn prefetch_away(&self, flow: &mut Self::Context, window: u32, from: &[u8]) {
+        if let Some((_first, state)) = from.split_first() {
+            self.tracer.prefetch_away(flow, window, state);
+        }
+    }
+    fn passed(&self, window: u32) -> Vec<PageId> {
+        let now = self.pager.now();
+        let since = self.since.swap(now, Relaxed);
+        self.pager.keep_used_since(since);
+        let evicted = self.pager.evictions();
+        let lost = evicted.saturating_sub(self.evicted.swap(evicted, Relaxed));
+        let roomy = lost == 0;
+        self.roomy.store(roomy, Relaxed);
+        self.nearly.store(lost.saturating_mul(NEARLY_SHARE) <= now.saturating_sub(since), Relaxed);
+        self.window.store(window, Relaxed);
+        self.pager.sort_out_offers();
+        if !self.holds.load(Relaxed) {
+            self.leaving.passed(window, !roomy);
+        }
+        let (arrays, steps) = self.tracer.passed(window);
+        if !steps.is_empty() && !self.keeps_passed {
+            self.pager.give_back_segments(arrays, steps);
+        }
+        let mut pages = self.tracer.coming(window);
+        self.tracer.after(window, &self.likely.passed(window, roomy), &mut pages);
+        pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
+        pages
+    }
+    fn has_units(&self) -> bool {
+        T::WINDOWED && self.units.is_some()
+    }
+    fn open(&self, window: u32) -> Result<(), FieldError> {
+        self.units.map_or(Ok(()), |units| (units.0)(window))
+    }
+    fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
+        self.moved(&mut task, None);
+        if let Some(e) = task.failure.as_deref().and_then(|e| too_large(self.pager, e)) {
+            return Err(e);
+        }
+        let mut state = Saver::default();
+        let line = task.line;
+        if self.saves {
+            self.tracer.save(&line, &mut state);
+        }
+        let j = T::join(line);
+        let lines = cut(self.layout, task.number, self.moment, &j);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(states) = &mut sink.state {
+            states.add(task.number, &state.0).map_err(FieldError::from)?;
+        }
+        sink.take(&j, &lines, !task.first, task.failure.map(|e| *e)).map_err(FieldError::from)
+    }
+}
+
+impl<T: Tracer> Tracing<'_, T> {
+    /// The seed that is admitted as number `n`.
+    fn seed_of(&self, n: u64) -> u64 {
+        self.sorted.as_ref().map_or(n, |order| order.get(n))
+    }
+
+    /// A line has come into another window, or is done.
+    fn moved(&self, task: &mut LineTask<T::Line>, to: Option<(u32, CellId)>) {
+        if !self.goes_through_time() {
+            return;
+        }
+        let (mut left, from) = (Vec::new(), core::mem::replace(&mut task.at, to));
+        self.leaving.moved(self.zones, from, to, &mut left);
+        let Some((window, _)) = from else { return };
+        if left.is_empty() || self.roomy.load(Relaxed) || window != self.window.load(Relaxed) {
+            return;
+        }
+        let mut pages = [Vec::new(), Vec::new()];
+        left.into_iter().for_each(|page| self.tracer.left(window, page, &mut pages));
+        // In the next window lines go the other way: first left, last wanted.
+        for (pages, again) in pages.iter().zip([Again::Never, Again::Last]) {
+            if !pages.is_empty() {
+                self.pager.offer_pages(pages, again);
+            }
+        }
+    }
+
+    fn goes_through_time(&self) -> bool {
+        T::WINDOWED && self.tracer.windows() > 1
+    }
+
+    /// Lines through time that may wait for pages amid a step: one part in 32 of the memory is for what they hold of it.
+    fn most_waiting(&self, limit: u64) -> usize {
+        let most = limit / 32 / self.under_way_bytes.max(1);
+        usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
+    }
+
+    /// Lines under way at most. Those that go through time hold less than a third of the memory: with half of it, 10,000 particles
+    /// read 7.4 GB at 16 MiB, where two batches read 0.7.
+    pub(crate) fn most_active(&self, limit: u64) -> usize {
+        if self.goes_through_time() {
+            let each =
+                if self.record_bytes > 0 { (self.record_bytes + OF_RECORD) as u64 } else { self.line_bytes + OF_TASK };
+            let steps = self.most_waiting(limit) as u64 * self.under_way_bytes;
+            let most = of_states(limit).saturating_sub(steps) / each;
+            return usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers);
+        }
+        active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers())
+    }
+}
+
+/// Bytes for the states of lines through time.
+pub(crate) fn of_states(limit: u64) -> u64 {
+    limit / 16 * 5
+}
+
+/// Memory nearly holds what a window takes where at most one page had to make room of so many that came.
+const NEARLY_SHARE: u64 = 8;
+
+/// Places at which lines through time wait for pages at most: their reads keep any device busy.
+const MOST_PLACES: usize = 1024;
+
+/// Bytes that the executor keeps of a task (its slot, a place in the queue, counts), and what the allocator loses between states that come
+/// and go: with so many, 10,000 particles stay within 32 MiB.
+pub(crate) const OF_TASK: u64 = 400;
+
+/// Bytes that a page takes in the pager's lists from when it is asked for until it comes.
+const OF_REQUEST: u64 = 256;

@@ -1,0 +1,1 @@
+"""What datasets of every kind can do."""

@@ -1,0 +1,1 @@
+"""Flows: datasets of zones, and lines, cores and maps of them."""

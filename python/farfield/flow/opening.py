@@ -1,0 +1,68 @@
+"""Opens datasets of zones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from farfield import _core
+from farfield.flow import definitions
+from farfield.flow.dataset import Dataset
+from farfield.results import outputs
+from farfield.runtime import cache
+from farfield.runtime.progress import Report, reporting
+from farfield.runtime.settings import Settings
+from farfield.sources.source import Source
+from farfield.volume.formats.unsupported import raw_hinted
+
+Path = str | os.PathLike[str]
+
+
+def open_source(
+    source: Source,
+    settings: Settings,
+    *,
+    events: Path | None = None,
+    plot3d: Mapping[str, Any] | None = None,
+    zone_order: Sequence[str] | None = None,
+    progress: bool | Report | None = None,
+) -> Dataset:
+    """Opens the dataset of a source that is already taken apart."""
+    outputs.check([events], source.reads())
+    source = source.with_options(
+        plot3d=plot3d,
+        zone_order=zone_order,
+        cache_dir=str(settings["cache_dir"]),
+        settled=settings.definitions(),
+    )
+    with reporting(progress) as report, raw_hinted(source.path):
+        native = _core.Dataset.open(
+            source.path,
+            **source.native(),
+            **settings.means(),
+            events=None if events is None else os.fspath(events),
+            progress=report,
+        )
+    cache.use(settings["cache_dir"], settings.cache_limit())
+    # What reading the files took is told once, by whoever opened them.
+    dataset = Dataset(native, source.without_time(), reopened)
+    dataset._known.given = settings.flags
+    dataset._known.events = None if events is None else os.path.abspath(events)
+    # Of a solution of PLOT3D the extension derives all that there is of its velocity.
+    may_store_it = bool(source.made_of or source.function) or os.path.isdir(source.path)
+    if may_store_it and (implied := definitions.speed(dataset.info()["fields"])):
+        # Not among what users have defined: a scene that is saved does not need it.
+        native.define(definitions.texts(implied))
+        dataset._known.implied, dataset._known.info = implied, None
+    return dataset
+
+
+def reopened(
+    source: Source, given: Mapping[str, Any], defined: Mapping[str, str], steps: range | None, one: bool
+) -> Dataset:
+    """What a pickled dataset becomes where it is loaded."""
+    dataset = open_source(source.there(), Settings(given), progress=False)
+    for name, expression in defined.items():
+        dataset.define(name, expression)
+    return dataset if steps is None else dataset._with(steps, one=one)

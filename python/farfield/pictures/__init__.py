@@ -1,0 +1,1 @@
+"""Pictures: scenes, slices, and how values become colours."""

@@ -1,0 +1,334 @@
+"""Some of a volume's values, by which it is chosen how it looks: boxes spread over it, of which little is kept.
+
+Where the boxes lie follows from how many voxels there are, and never from pages: however a volume is stored it looks the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farfield.errors import AccessError, DataError, MemoryLimitError
+
+if TYPE_CHECKING:
+    from farfield.volume.dataset import VolumeDataset
+
+Values = NDArray[np.float64]
+Triple = tuple[int, int, int]
+Box = tuple[Triple, Triple]
+"""The first voxel of a box along i, j, k, and the one past its last."""
+
+SAMPLES = 1 << 21
+"""Values of a level that are all looked at; of larger ones it is boxes."""
+BOXES = 64
+"""So many of them."""
+SEARCHED = 16
+"""So many times as many boxes are looked at where the first ones all hold one number."""
+SIDES = (32, 16, 16)
+"""Voxels of a box: it lies within one page of customary sizes, in place and in stores."""
+LAYERS = 1 << 26
+"""Voxels of all slices that boxes lie in, about: where each slice is a page, or a file, all of them are read."""
+PIECE = 1 << 15
+"""Voxels that are read at a time."""
+KEPT = 1 << 16
+"""So many values are kept, for which nobody is charged: all of them, and a copy of each, took 20 MiB more than a limit of four."""
+
+
+def _level(volume: VolumeDataset) -> tuple[int, Triple]:
+    """The coarsest level that has enough values, and its voxels."""
+    levels = volume.info()["levels"]
+    enough = [n for n, level in enumerate(levels) if math.prod(level["dims"]) >= SAMPLES // 32]
+    at = enough[-1] if enough else 0
+    i, j, k = levels[at]["dims"]
+    return at, (i, j, k)
+
+
+def _box(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> NDArray[Any] | None:
+    """The numbers of a box, [k, j, i]; None where it cannot be read."""
+    try:
+        return read_box(volume, level, channel, box, step)
+    except (DataError, AccessError):
+        return None
+
+
+def read_box(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> NDArray[Any]:
+    """The same, or why not.
+
+    Raises:
+        MemoryLimitError: if no more than a page is too much.
+    """
+    try:
+        return volume._native.read_box(level, channel, *box, step)
+    except MemoryLimitError:
+        # As many pages as there are, if they are small, may be too many at a time.
+        parts = _of_pages(volume, level, box)
+        if len(parts) == 1:
+            raise
+    lo, hi = box
+    found = np.empty([b - a for a, b in zip(reversed(lo), reversed(hi), strict=True)], volume.channels[channel].dtype)
+    for part in parts:
+        found[_within(part, box)] = volume._native.read_box(level, channel, *part, step)
+    return found
+
+
+def _of_pages(volume: VolumeDataset, level: int, box: Box) -> list[Box]:
+    """The parts of a box that lie in one page each."""
+    page = volume.info()["levels"][level]["page"]
+    edges = [[a, *range((a // p + 1) * p, b, p), b] for a, b, p in zip(*box, page, strict=True)]
+    places = product(*(list(pairwise(e)) for e in reversed(edges)))
+    return [((i[0], j[0], k[0]), (i[1], j[1], k[1])) for k, j, i in places]
+
+
+def _within(part: Box, box: Box) -> tuple[slice, slice, slice]:
+    """Where in the array of a box a part of it is."""
+    i, j, k = (slice(a - o, b - o) for a, b, o in zip(*part, box[0], strict=True))
+    return k, j, i
+
+
+def _parts(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> Iterator[tuple[Box, NDArray[Any]]]:
+    """The numbers of a box, or of those of its parts that can be read: a page that fails takes only what it holds with it."""
+    found = _box(volume, level, channel, box, step)
+    if found is not None:
+        yield box, found
+        return
+    for part in _of_pages(volume, level, box):
+        if part != box and (found := _box(volume, level, channel, part, step)) is not None:
+            yield part, found
+
+
+def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
+    """Some values of a channel in some time steps, from the coarsest level that has enough: at equal steps, with the least and the
+    largest of all that are looked at.
+
+    Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so. Where all values are
+    the same more boxes are looked at until one has another: little may lie in much of nothing. What is known of ranges counts, too.
+    """
+    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
+    channel = volume.channels[number]
+    at, dims = _level(volume)
+
+    def values(boxes: Sequence[Box]) -> Iterator[tuple[Values, float, float]]:
+        for box, step in product(boxes, steps):
+            for _, part in _parts(volume, at, number, box, step):
+                found = channel.values(part).ravel().astype(np.float64)
+                found = found[np.isfinite(found)]
+                if found.size:
+                    np.clip(found, -LARGEST, LARGEST, out=found)
+                    yield found[::nth].copy(), float(found.min()), float(found.max())
+
+    first = looked_at(dims, len(steps))
+    # Odd: rows of boxes are not passed over at the same columns.
+    nth = -(-sum(map(_size, first)) * len(steps) // KEPT) | 1
+    parts, low, high = [], math.inf, -math.inf
+    for part, least, most in values(first):
+        parts.append(part)
+        low, high = min(low, least), max(high, most)
+    if not parts:
+        return np.zeros(0)
+    found = np.concatenate(parts) if nth == 1 else np.concatenate([*parts, (low, high)])
+    if low == high and sum(map(_size, first)) < math.prod(dims):
+        seen = set(first)
+        for more, least, most in values(
+            [b for b in spread(dims, max(1, BOXES * SEARCHED // len(steps))) if b not in seen]
+        ):
+            if least < low or most > low:
+                return np.append(found, [*more, least, most])
+        # Last, as not everyone knows it.
+        pair = volume.info()["channels"][number]["range"]
+        if pair is not None and pair[0] < pair[1]:
+            return np.append(found, pair)
+    return found
+
+
+def is_met(volume: VolumeDataset, name: str, steps: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether one of some labels is among all values that `sample` looks at: box by box, none of which is kept. True where none
+    can be read, which says nothing of them."""
+    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
+    at, dims = _level(volume)
+    is_known = False
+    for box, step in product(looked_at(dims, len(steps)), steps):
+        for _, part in _parts(volume, at, number, box, step):
+            is_known = True
+            found = volume.channels[number].values(part)
+            if np.isin(found, _as_held(wanted, found.dtype)).any():
+                return True
+    return not is_known
+
+
+def _as_held(wanted: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Labels as an array of that kind of numbers has them: those that it can have. As floating-point numbers large ones that
+    differ, of 64 bits, would be one."""
+    if dtype.kind not in "iu":
+        return np.array(wanted, dtype=np.float64)
+    known = np.iinfo(dtype)
+    return np.array([n for n in wanted if known.min <= n <= known.max], dtype=dtype)
+
+
+def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int], *, largest: bool = False) -> tuple[float, float]:
+    """The range in some time steps of the means along rays, which are far below the largest values, or of the `largest` along
+    them, which are far above most: of some columns of boxes, along the axis on which there are fewest voxels.
+
+    Pages that cannot be read are left out, as `sample` does."""
+    number = next(n for n, c in enumerate(volume.channels) if c.name == name)
+    at, dims = _level(volume)
+    sides = _sides(dims)
+    axis = dims.index(min(dims))
+    most_deep = min(MOST_DEEP, max(1, LAYERS // (sides[2] * dims[0] * dims[1]))) if axis == 2 else MOST_DEEP
+    deep = _evenly(-(-dims[axis] // sides[axis]), most_deep)
+    across = [1 if a == axis else -(-n // side) for a, (n, side) in enumerate(zip(dims, sides, strict=True))]
+    enough = max(1, 2 * BOXES // (len(deep) * len(steps)))
+    if math.prod(dims) * len(steps) <= SAMPLES:
+        enough = math.prod(across)
+    means = []
+    for column, step in product(_places(across, enough), steps):
+        boxes = [_at([n if a == axis else c for a, c in enumerate(column)], sides, dims) for n in deep]
+        sums, have = np.zeros(()), np.zeros(())
+        for box in boxes:
+            found = _with_gaps(volume, at, number, box, step)
+            there = np.isfinite(found)
+            if largest:
+                most = np.where(there, found, -np.inf).max(axis=2 - axis)
+                sums = np.maximum(sums, most) if have.ndim else most
+                have = have + there.any(axis=2 - axis)
+                continue
+            sums = sums + np.where(there, found, 0.0).sum(axis=2 - axis)
+            have = have + there.sum(axis=2 - axis)
+        means.append(sums[have > 0] if largest else sums[have > 0] / have[have > 0])
+    all_means = np.concatenate(means)
+    if not all_means.size:
+        return (0.0, 1.0)
+    low, high = (float(v) for v in np.percentile(all_means, (2.0, 99.9)))
+    if largest:
+        high = float(all_means.max())
+    return rising(low, high) or around(low)
+
+
+def _with_gaps(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> Values:
+    """The values of a box, NaN where they cannot be read."""
+    lo, hi = box
+    found = np.full([b - a for a, b in zip(reversed(lo), reversed(hi), strict=True)], np.nan)
+    for part, numbers in _parts(volume, level, channel, box, step):
+        found[_within(part, box)] = volume.channels[channel].values(numbers)
+    return found
+
+
+LARGEST = 1e38
+"""As which larger values count: ranges and opacities that follow from it are numbers of single precision, as colours need them."""
+MOST_DEEP = 64
+"""Boxes of a column that are looked at for means."""
+
+
+def looked_at(dims: Triple, steps: int = 1) -> list[Box]:
+    """The boxes of a level of which values are looked at: all of it, in pieces, or some that are spread over it.
+
+    >>> looked_at((300, 40, 2)), len(looked_at((512, 512, 512)))
+    ([((0, 0, 0), (300, 40, 2))], 64)
+    """
+    if math.prod(dims) * steps > SAMPLES:
+        return spread(dims, max(1, BOXES // steps))
+    sides = [min(side, n) for side, n in zip(SIDES, dims, strict=True)]
+    for axis in range(3):
+        sides[axis] = min(dims[axis], max(sides[axis], PIECE * sides[axis] // math.prod(sides)))
+    i, j, k = (range(0, n, side) for n, side in zip(dims, sides, strict=True))
+    ends = [side * (n > 0) for side, n in zip(sides, dims, strict=True)]
+    return [_clipped((x, y, z), ends, dims) for z in k for y in j for x in i]
+
+
+def spread(dims: Triple, wanted: int) -> list[Box]:
+    """At most so many boxes of a level, evenly over all three axes; all if no more are there.
+
+    They lie in few layers along k, at even distances, so that of a volume that is stored slice by slice few slices are read.
+
+    >>> spread((40, 16, 3), 9)
+    [((0, 0, 0), (32, 16, 3)), ((32, 0, 0), (40, 16, 3))]
+    >>> found = spread((512, 512, 512), 64)
+    >>> len(found), len({lo[2] for lo, _ in found}), found[0]
+    (64, 8, ((128, 32, 32), (160, 48, 48)))
+    """
+    sides = _sides(dims)
+    counts = [-(-n // side) for n, side in zip(dims, sides, strict=True)]
+    return [_at(place, sides, dims) for place in _places(counts, wanted)]
+
+
+def _sides(dims: Triple) -> Triple:
+    """Voxels of a box in a level: the larger its slices, the fewer of them a box lies in."""
+    i, j, k = SIDES
+    fit = LAYERS // (math.isqrt(BOXES) * dims[0] * dims[1])
+    return i, j, min(k, 1 << max(0, fit.bit_length() - 1))
+
+
+def _places(counts: Sequence[int], wanted: int) -> list[Triple]:
+    """At most so many places of a grid of `counts` along i, j, k, in layers along k.
+
+    In a layer at multiples of 1/g and 1/g^2 with g^3 = g + 1, which go on from layer to layer and fill a square evenly however many
+    are taken (Roberts 2018). Places at equal steps of their number do not: where a step is a multiple of a row all of them lie at
+    one end of it, in the air beside what is seen.
+
+    >>> _places((2, 1, 2), 9)
+    [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
+    >>> found = _places((32, 32, 32), 64)
+    >>> len(set(found)), [len({place[a] for place in found}) for a in range(3)]
+    (64, [32, 27, 8])
+    """
+    ni, nj, nk = counts
+    if ni * nj * nk <= wanted:
+        return list(_whole(ni, nj, nk))
+    layers = min(nk, math.isqrt(wanted))
+    each = min(ni * nj, wanted // layers)
+    # A long volume of little width has room for few in each.
+    layers = min(nk, wanted // each)
+    g = 1.324717957244746
+    found: dict[Triple, None] = {}
+    for n, k in enumerate(_evenly(nk, layers)):
+        if each == ni * nj:
+            found |= dict.fromkeys((i, j, k) for i, j, _ in _whole(ni, nj, 1))
+            continue
+        for m in range(n * each, (n + 1) * each):
+            i, j = (int((0.5 + (m + 1) / g**a) % 1.0 * count) for a, count in ((1, ni), (2, nj)))
+            found[i, j, k] = None
+    return list(found)
+
+
+def _whole(ni: int, nj: int, nk: int) -> Iterator[Triple]:
+    return ((i, j, k) for k in range(nk) for j in range(nj) for i in range(ni))
+
+
+def _evenly(count: int, wanted: int) -> list[int]:
+    """At most so many of the numbers below `count`, in the middle of equal parts.
+
+    >>> _evenly(3, 5), _evenly(32, 4)
+    ([0, 1, 2], [4, 12, 20, 28])
+    """
+    return list(range(count)) if count <= wanted else [(2 * n + 1) * count // (2 * wanted) for n in range(wanted)]
+
+
+def _at(place: Sequence[int], sides: Sequence[int], dims: Triple) -> Box:
+    """The box at a place of the grid of boxes."""
+    i, j, k = (n * side for n, side in zip(place, sides, strict=True))
+    return _clipped((i, j, k), sides, dims)
+
+
+def _clipped(lo: Triple, sides: Sequence[int], dims: Triple) -> Box:
+    i, j, k = (min(a + side, n) for a, side, n in zip(lo, sides, dims, strict=True))
+    return lo, (i, j, k)
+
+
+def _size(box: Box) -> int:
+    """Voxels of a box."""
+    return math.prod(b - a for a, b in zip(*box, strict=True))
+
+
+def rising(low: float, high: float) -> tuple[float, float] | None:
+    """Two values as a range; None where they are none."""
+    return (low, high) if low < high else None
+
+
+def around(value: float) -> tuple[float, float]:
+    """A range with its only value in the middle."""
+    half = 0.5 * max(abs(value), 1.0)
+    return (value - half, value + half)

@@ -1,0 +1,30 @@
+"""The figures of a report, in the order in which it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from farfield.report import lifelines, paging, reads
+from farfield.report.amounts import Summary
+from farfield.report.plots import Missing, Plot
+
+Maker = Callable[[Summary], Plot | Missing]
+
+
+def plots(summary: Summary) -> list[Plot | Missing]:
+    """All figures, in the order in which a report has them."""
+    makers: list[Maker] = [
+        lifelines.use,
+        lifelines.overlap,
+        paging.history,
+        paging.rate,
+        paging.memory,
+        reads.latency,
+        reads.waiting,
+        reads.depth,
+        paging.working_set,
+        paging.by_array,
+        reads.by_source,
+        lifelines.lifelines,
+    ]
+    return [make(summary) for make in makers]

@@ -1,0 +1,1 @@
+"""What runs give: lines, meshes, files."""

@@ -1,0 +1,1 @@
+"""Source strings, and the files that they name."""

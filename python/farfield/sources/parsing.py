@@ -1,0 +1,223 @@
+"""What a source string means: `grid.xyz+q=sol_*.q`, `grid_*.xyz+q=sol_*.q` where the grid moves, a store's folder, a `.p3d`
+file, `demo:NAME`.
+
+>>> parse("flow.xyz+q=flow.q", check=False)
+Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q=flow.q')
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from urllib.parse import unquote
+
+from farfield.errors import DataError, UsageError
+from farfield.flow.flow_map_store import flow_map, opened_with
+from farfield.results.outputs import is_begun, not_there
+from farfield.sources.cached_zones import converted_zones, uneven_zone
+from farfield.sources.paths import PART, SCHEME, natural, numbers_of
+from farfield.sources.source import Source
+from farfield.volume.formats import unsupported
+from farfield.volume.formats.detection import format_of, is_volume, split_variable
+
+
+def expand(pattern: str, *, check: bool = True) -> list[str]:
+    """Files that a pattern names, in natural order; a name without wildcards, or an existing one, is itself.
+
+    Raises:
+        DataError: if a pattern matches nothing or a file is not there.
+    """
+    name = os.path.expanduser(pattern)
+    if os.path.exists(name):
+        return [name]
+    if glob.has_magic(name):
+        found = sorted(glob.glob(name), key=natural)
+        if not found and check:
+            raise DataError(f"{pattern}: no file matches this pattern; check it with ls")
+        return found
+    if check:
+        file, variable = split_variable(name)
+        if variable is not None and os.path.exists(file):
+            is_empty = os.path.isfile(file) and not os.path.getsize(file)
+            what = "the file is empty" if is_empty else "it is of no format whose files hold several variables"
+            raise DataError(
+                f"{file}: {what}, so that there is no '{variable}' in it; copy it again, or name another file"
+            )
+        raise not_there(pattern)
+    return [name]
+
+
+def parse(
+    text: str | os.PathLike[str],
+    *,
+    q: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    function: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    check: bool = True,
+    quiet: bool = False,
+) -> Source:
+    """Takes a source string apart and finds its files. `check` False: without a look at the disk. What has to be converted into the
+    cache first is, which is said on stderr unless `quiet`.
+
+    Raises:
+        UsageError: if the string makes no sense.
+        DataError: if a file is not there.
+    """
+    return replace(_parsed(os.fspath(text), q, function, check=check, quiet=quiet), again=parse)
+
+
+def _parsed(
+    whole: str,
+    q: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None,
+    function: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None,
+    *,
+    check: bool,
+    quiet: bool,
+) -> Source:
+    begun = time.perf_counter(), time.process_time()
+    if not whole:
+        raise UsageError("the source is empty; give a file, a store or demo:NAME")
+    if whole.startswith("demo:"):
+        from farfield.demo import source_of
+
+        return source_of(whole.removeprefix("demo:"))
+    if SCHEME.match(whole):
+        raise UsageError(_elsewhere(whole))
+    exists = os.path.exists(os.path.expanduser(whole))
+    head, *parts = [whole] if exists else PART.split(whole)
+    patterns: dict[str, list[str]] = {"q": _listed(q), "function": _listed(function)}
+    for part in parts:
+        key, _, value = part.partition("=")
+        if not value:
+            raise UsageError(f"{whole}: nothing stands after '+{key}='; write it like grid.xyz+q=sol_*.q")
+        patterns["q" if key == "q" else "function"].append(value)
+    paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
+    if not head:
+        raise UsageError(f"{whole}: the grid file is missing before '+'")
+    if check and (made := uneven_zone(head, quiet=quiet)) is not None:
+        if parts or q or function:
+            raise UsageError(f"{whole}: {head} holds its fields itself: leave +q= and +function= away")
+        return _read_since(begun, made)
+    if check and not (parts or q or function) and is_volume(head):
+        from farfield.volume.opening import open_volume
+        from farfield.volume.vector_flow import flow_in
+
+        return _read_since(begun, flow_in(os.path.expanduser(head), open_volume, quiet=quiet))
+    grid, *grids = expand(head, check=check) or [head]
+    if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
+        if parts or q or function:
+            raise UsageError(f"{whole}: {grid} holds its fields itself: leave +q= and +function= away")
+        return _read_since(begun, made)
+    if check:
+        for name in (grid, *grids, *paths["q"], *paths["function"]):
+            _readable(name)
+        for name in filter(os.path.isfile, (grid, *grids)):
+            unsupported.refuse_cells(name)
+        _pair(whole, head, [grid, *grids], patterns, {key: list(files) for key, files in paths.items()})
+    if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
+        raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
+    said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
+    return Source(grid, paths["q"], paths["function"], {"grids": grids} if grids else {}, said)
+
+
+def _read_since(begun: tuple[float, float], made: Source) -> Source:
+    """What was made of files since then, which tells the seconds that it took, and those of the processor."""
+    now = time.perf_counter(), time.process_time()
+    return made.with_options(read_s=[after - before for before, after in zip(begun, now, strict=True)])
+
+
+def _elsewhere(address: str) -> str:
+    """What is said of an address.
+
+    >>> _elsewhere("file:///data/a.nii")
+    "file:///data/a.nii: name the file by its path: '/data/a.nii'"
+    """
+    scheme, _, rest = address.partition("://")
+    if scheme == "file":
+        return f"{address}: name the file by its path: '{unquote(rest.removeprefix('localhost'))}'"
+    name = rest.partition("::")[0].rstrip("/")
+    # A store is a folder of many files.
+    is_folder = os.path.splitext(name)[1] in (".zarr", "")
+    ways = {
+        "s3": f"aws s3 cp{' --recursive' if is_folder else ''} s3://{name} {os.path.basename(name)}",
+        "http": f"{'wget -r -np -nH' if is_folder else 'curl -LO'} {scheme}://{name}",
+    }
+    way = ways.get(scheme.removesuffix("s") if scheme == "https" else scheme)
+    hint = "" if way is None else f" ({way})"
+    return f"{address}: this version reads local files, not {scheme}:// addresses; copy the data here first{hint}"
+
+
+def _pair(
+    whole: str, head: str, grids: list[str], patterns: Mapping[str, list[str]], found: Mapping[str, list[str]]
+) -> None:
+    """Refuses files of patterns whose numbers do not go together: which is whose step would be a guess.
+
+    Files that are named one by one are taken in their order.
+    """
+    lists = {
+        "grid": (grids, [head]),
+        "q": (found["q"], patterns["q"]),
+        "function": (found["function"], patterns["function"]),
+    }
+    numbered = {}
+    for what, (files, given) in lists.items():
+        numbers = numbers_of(files) if len(given) == 1 and len(files) > 1 else None
+        if numbers is not None:
+            numbered[what] = dict(zip(numbers, files, strict=True))
+    kinds = list(numbered)
+    for one, other in itertools.pairwise(kinds):
+        alone = [f for n, f in numbered[one].items() if n not in numbered[other]]
+        alone += [f for n, f in numbered[other].items() if n not in numbered[one]]
+        if alone:
+            few = ", ".join(os.path.basename(f) for f in alone[:4]) + (
+                f" and {len(alone) - 4} more" if len(alone) > 4 else ""
+            )
+            raise UsageError(
+                f"{whole}: the {one} and the {other} files are not numbered alike: {few} {'has' if len(alone) == 1 else 'have'} no "
+                f"partner of the same number; name files that go together alike, or give them one by one in the order of their "
+                f"steps (in Python, as lists)"
+            )
+
+
+def _readable(name: str) -> None:
+    """A pipe would be waited for for ever; a folder that is no store is not damaged: it is none."""
+    if (os.path.isdir(name) or os.path.isfile(name)) and format_of(name) is not None:
+        raise UsageError(
+            f"{name}: this is a volume, and this command takes datasets of zones; 'farfield info' and 'farfield probe' take volumes"
+        )
+    if os.path.isdir(name):
+        if is_begun(name):
+            raise DataError(
+                f"{name}: this is no store yet but of a conversion that still runs or was interrupted; "
+                "its command with --resume completes it"
+            )
+        if not os.path.exists(os.path.join(name, "zarr.json")):
+            inside = sorted(os.listdir(name))
+            if any(entry.lower().endswith(".dcm") for entry in inside):
+                raise DataError(
+                    f"{name}: none of its .dcm files begins as DICOM does: they were cut off, or have no preamble; copy them "
+                    "again, or write them with one (dcmconv)"
+                )
+            held = f"it holds {inside[0]}{' and others' if len(inside) > 1 else ''}" if inside else "it is empty"
+            raise DataError(
+                f"{name}: nothing in this folder is read ({held}): a store has a zarr.json, .zgroup or .zarray, a volume "
+                "DICOM files or numbered images; give one of these, or a file"
+            )
+        if flow_map(name) is not None:
+            raise DataError(
+                f"{name}: this is a flow map, which 'farfield flowmap' has written, and no dataset: it is not drawn or traced "
+                f"through; 'farfield info' says what it holds, and {opened_with(name)} opens it in Python"
+            )
+    elif os.path.exists(name) and not os.path.isfile(name):
+        raise DataError(f"{name}: this is neither a file nor a folder; copy what it gives into a file first")
+
+
+def _listed(value: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str | os.PathLike):
+        return [os.fspath(value)]
+    return [os.fspath(v) for v in value]

@@ -1,0 +1,196 @@
+"""A dataset's files, with the options that they are opened with.
+
+>>> Source("flow.xyz", ("flow.q",), text="flow.xyz+q=flow.q")
+Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q=flow.q')
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from farfield.errors import UsageError
+from farfield.flow.definitions import beneath
+from farfield.sources.paths import elsewhere
+
+_NAMED = re.compile(r'"(?:xyz|q|function)"\s*:\s*("(?:[^"\\]|\\.)*")')
+PLOT3D = ("format", "byte_order", "precision", "zones", "iblank", "dimension", "order", "kind", "dt", "define")
+"""What can be said of PLOT3D files, and of their steps and fields."""
+_LONGEST_P3D = 1 << 24
+"""The extension reads no `.p3d` file that is longer."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset's files, with nothing left to expand."""
+
+    path: str
+    """The first grid; those of later steps are the option `grids`."""
+    q: tuple[str, ...] = ()
+    function: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """As `Dataset.open` of the extension takes them."""
+    text: str = ""
+    """What the user wrote, in one string: `parse` of it finds the same files."""
+    made_of: tuple[str, ...] = field(default=(), repr=False)
+    """Files of which those above were made in the cache."""
+    remarks: tuple[str, ...] = field(default=(), repr=False)
+    """What was taken for granted then."""
+    made_steps: int = field(default=1, repr=False)
+    """Time steps that they are."""
+    made_zones: int = field(default=1, repr=False)
+    """Zones of each step."""
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    """Those of the remarks that whoever uses the data should hear."""
+    made_format: str = field(default="VTK XML", repr=False)
+    places: tuple[str, ...] = field(default=(), repr=False)
+    """What every command that gives positions says of them."""
+    main_field: str | None = field(default=None, repr=False)
+    """The field that is meant where none is named."""
+    units: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Units of fields that the files say, by name: the extension knows none of these."""
+    length_unit: str | None = field(default=None, repr=False)
+    """That of positions likewise, where they have one."""
+    time_unit: str | None = field(default=None, repr=False)
+    again: Callable[[str], Source] | None = field(default=None, repr=False, compare=False)
+    """What made it of its text. Another process, whose cache is another one, makes it again."""
+
+    def native(self) -> dict[str, Any]:
+        """Keyword arguments that the extension's calls share."""
+        return {
+            "q": list(self.q) or None,
+            "function": list(self.function) or None,
+            "options": json.dumps(dict(self.options)),
+        }
+
+    def reads(self) -> list[str]:
+        """What opening and paging it reads, files or a store's folder; also names of what is read beside them if it is there."""
+        listed = _named_by(self.path)
+        beside = [
+            made
+            for name in (self.path, *self.function, *listed)
+            for suffix in (".p3d.json", ".nam")
+            for made in (name + suffix, os.path.splitext(name)[0] + suffix)
+        ]
+        return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside, *self.made_of]
+
+    def without_time(self) -> Source:
+        """The same, but for how long it took to read."""
+        return replace(self, options={key: value for key, value in self.options.items() if key != "read_s"})
+
+    def there(self) -> Source:
+        """What `elsewhere` gave, in that process: what was made in a cache is found, or made, in this one's."""
+        if self.again is None or not (self.made_of or self.text.startswith("demo:")):
+            return self
+        made = self.again(self.text)
+        said = {key: value for key, value in self.options.items() if key != "grids"}
+        return replace(made, options={**made.options, **said})
+
+    def elsewhere(self) -> Source:
+        """The same source for another process, whose working folder and cache may be others."""
+        options = {key: value for key, value in self.without_time().options.items() if key != "cache_dir"}
+        if "grids" in options:
+            options["grids"] = [*map(os.path.abspath, options["grids"])]
+        return replace(
+            self,
+            path=os.path.abspath(self.path),
+            q=tuple(map(os.path.abspath, self.q)),
+            function=tuple(map(os.path.abspath, self.function)),
+            text=elsewhere(self.text) if self.text else "",
+            options=options,
+        )
+
+    def described(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What `info` says of files that others in the cache were made of, over what was `found` in those; nothing of others."""
+        if not self.made_of:
+            return {}
+        steps = f"{self.made_steps:,} files, a time step each" if self.made_steps > 1 else ""
+        if self.made_zones > 1:
+            each = f"{self.made_steps:,} time steps of " if self.made_steps > 1 else ""
+            steps = f"{each}{self.made_zones:,} blocks"
+        made = f"{self.made_format}{f' ({steps})' if steps else ''}, converted into the cache"
+        # How the files in the cache are read is no guess, and of no interest.
+        cached = [os.path.basename(name) for name in (self.path, *self.options.get("grids", ()), *self.function)]
+        rest = [said for said in found.get("guessed", ()) if not any(name in said for name in cached)]
+        guessed = [*self.remarks, *rest]
+        return {
+            "source": self.text,
+            "format": made,
+            "guessed": guessed,
+            "notes": [*self.notes, *self.places, *found.get("notes", ())],
+            **self._units_in(found),
+        }
+
+    def _units_in(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What `info` says of units, with those that are known here."""
+        more: dict[str, Any] = {}
+        if self.units and "fields" in found:
+            more["fields"] = [{**f, "units": self.units.get(f["name"], f["units"])} for f in found["fields"]]
+        if self.length_unit is not None:
+            more["length_unit"] = self.length_unit
+        if self.time_unit is not None:
+            more["time_units"] = self.time_unit
+        return more
+
+    def units_of_probe(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Units of a probe likewise."""
+        here = self.units if self.length_unit is None else {**self.units, "position": self.length_unit}
+        return {name: here.get(name, unit) for name, unit in found.items()}
+
+    def with_options(
+        self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
+    ) -> Source:
+        """The same files; options that are given win over those that are there, those of `plot3d` one by one. Its `dt` is how far
+        apart the steps are, its `define` what is made of the fields.
+        """
+        if plot3d is not None and not isinstance(plot3d, Mapping):
+            raise UsageError(
+                f"plot3d is a dictionary of options such as {{'byte_order': 'big', 'dt': 0.25}}, not {plot3d!r}"
+            )
+        words = {**self.options.get("plot3d", {}), **(plot3d or {})}
+        wrong = [key for key in words if _plain(key) not in PLOT3D]
+        if wrong:
+            raise UsageError(f"no PLOT3D option '{wrong[0]}'; there are: {', '.join(PLOT3D)}")
+        given = {
+            "dt": words.pop("dt", None),
+            "define": _defined(self.options.get("define"), words.pop("define", None)),
+            "plot3d": words,
+            "zone_order": list(zone_order or ()),
+            **options,
+        }
+        said = {key: value for key, value in given.items() if value not in (None, {}, [])}
+        return replace(self, options={**self.options, **said})
+
+
+def _defined(own: Any, given: Any) -> Any:
+    """Definitions of a user with those that the files come with before them."""
+    found = beneath({"define": given} if given else None, own)
+    return None if found is None else found["define"]
+
+
+def _plain(key: str) -> str:
+    """An option's name without what its flag has before it."""
+    return str(key).lstrip("-").replace("-", "_").removeprefix("plot3d_")
+
+
+def _named_by(grid: str) -> list[str]:
+    """The files that a `.p3d` file names. What lies in its comments counts too: the extension says what is wrong with it."""
+    try:
+        with open(grid, "rb") as file:
+            if not file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+                return []
+            file.seek(0)
+            text = file.read(_LONGEST_P3D).decode("utf-8", errors="replace")
+    except OSError:  # a store is a folder
+        return []
+    folder, found = os.path.dirname(grid), []
+    for quoted in _NAMED.findall(text):
+        try:
+            found.append(os.path.join(folder, json.loads(quoted, strict=False)))
+        except ValueError:  # no string after all, which the extension says
+            continue
+    return found

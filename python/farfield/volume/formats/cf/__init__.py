@@ -1,0 +1,1 @@
+"""The CF conventions, for Zarr, HDF5 and NetCDF alike."""

@@ -1,0 +1,1 @@
+"""HDF5, and containers on it."""

@@ -1,0 +1,149 @@
+"""Whether a TIFF is whole: tifffile takes what a cut off file still holds for all, and only logs what it does not find."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from farfield.errors import DataError
+from farfield.volume.formats.tiff.pages import Part
+
+_BEYOND = re.compile(r"TiffTag (\d+) @\d+> invalid value offset (\d+)")
+_FIRST = 8
+"""No value lies before this byte: a file begins with a header of as many."""
+
+
+def check(path: str, file: Any, complaints: Sequence[str]) -> None:
+    """Raises for a file that does not hold all that its directories name. `complaints` are what tifffile has logged of it.
+
+    Raises:
+        DataError: naming what lies beyond the end.
+    """
+    heed(path, complaints)
+    _check_subdirectories(path, file)
+    _check_imagej(path, file)
+
+
+def check_chain(path: str, file: Any) -> None:
+    """Raises where directories lead back to one that was before: tifffile would go round for ever.
+
+    Raises:
+        DataError: naming the directory.
+    """
+    tiff, handle = file.tiff, file.filehandle
+    if tiff.is_ndpi:  # whose offsets are written in a way of their own
+        return
+    seen: set[int] = set()
+    at = int(file.pages.first.offset)
+    while _FIRST <= at < handle.size:
+        if at in seen:
+            raise DataError(
+                f"{path}: behind its directory number {len(seen)} comes one that was before, at byte {at:,}; the file is damaged: "
+                "copy it again"
+            )
+        seen.add(at)
+        handle.seek(at)
+        raw = handle.read(tiff.tagnosize)
+        if len(raw) < tiff.tagnosize:  # it was cut off, of which others tell
+            return
+        (count,) = struct.unpack(tiff.tagnoformat, raw)
+        end = at + tiff.tagnosize + count * tiff.tagsize
+        if end + tiff.offsetsize > handle.size:
+            return
+        handle.seek(end)
+        raw = handle.read(tiff.offsetsize)
+        (at,) = struct.unpack(tiff.offsetformat, raw)
+
+
+def heed(path: str, complaints: Sequence[str]) -> None:
+    """Raises for what tifffile logs and goes on without: the rest would be taken for all.
+
+    Raises:
+        DataError: naming the tag, or the directory.
+    """
+    for found in map(_BEYOND.search, complaints):
+        if found is not None and int(found[2]) >= _FIRST:
+            raise DataError(
+                f"{path}: its tag {_tag_name(int(found[1]))} has its value from byte {int(found[2]):,} on, which reaches beyond "
+                "the end of the file: it was cut off; copy it again"
+            )
+    fatal = next((c for c in complaints if "page" in c or "ifd" in c.lower()), None)
+    if fatal is not None:
+        raise DataError(
+            f"{path}: its TIFF directories are not whole ({fatal[:160]}): it was cut off or changed; copy it again"
+        )
+
+
+def _tag_name(code: int) -> str:
+    import tifffile
+
+    name = tifffile.TIFF.TAGS.get(code, None)
+    return str(code) if name is None else f"{name} ({code})"
+
+
+def _check_subdirectories(path: str, file: Any) -> None:
+    """Raises where levels of a pyramid are said to be, and are not."""
+    for series in file.series:
+        for page in series.pages:
+            for offset in getattr(page, "subifds", None) or ():
+                handle = page.parent.filehandle
+                if offset >= _FIRST and not _is_directory(page.parent, int(offset)):
+                    raise DataError(
+                        f"{path}: page {page.index} has a level of a pyramid at byte {int(offset):,}, and {handle.path} ends at "
+                        f"{handle.size:,}: it was cut off; copy it again"
+                    )
+
+
+def _is_directory(file: Any, offset: int) -> bool:
+    """Whether a file is long enough for the directory at a byte; of one that was closed, for the beginning of it."""
+    tiff, handle = file.tiff, file.filehandle
+    if handle.closed:
+        return bool(offset + tiff.tagnosize <= handle.size)
+    handle.seek(offset)
+    raw = handle.read(tiff.tagnosize)
+    if len(raw) < tiff.tagnosize:
+        return False
+    (count,) = struct.unpack(tiff.tagnoformat, raw)
+    return bool(offset + tiff.tagnosize + count * tiff.tagsize <= handle.size)
+
+
+def _check_imagej(path: str, file: Any) -> None:
+    """Raises where ImageJ's stack of one directory, whose slices follow the first one, has fewer than its text says."""
+    about = file.imagej_metadata if file.is_imagej else None
+    page = file.pages[0]
+    # ImageJ writes the directory before the numbers. One behind them is of a slice that somebody took out of a stack with its text.
+    if not about or len(file.pages) > 1 or not page.is_final or page.offset > page.dataoffsets[0] or page.nbytes < 1:
+        return
+    each = [about.get(name, 1) for name in ("frames", "slices", "channels")]
+    if not all(isinstance(n, int) and n > 0 for n in each):
+        return
+    frames, slices, channels = each
+    # Samples of a pixel may be counted as channels.
+    images = frames * slices * (1 if channels in (page.shaped[0], page.shaped[4]) else channels)
+    start, size = page.dataoffsets[0], os.path.getsize(path)
+    if images > 1 and start + images * page.nbytes > size:
+        raise DataError(
+            f"{path}: ImageJ's description says {images:,} images of {page.nbytes:,} bytes from byte {start:,} on, and the file "
+            f"ends at {size:,}, after {max(0, size - start) // page.nbytes:,} of them: it was cut off; copy it again"
+        )
+
+
+def check_ends(path: str, parts: Iterable[Part]) -> None:
+    """Raises for strips or tiles that lie beyond the end of their file: decoders say other things of those.
+
+    Raises:
+        DataError: naming the page.
+    """
+    sizes: dict[str, int] = {}
+    for n, part in enumerate(parts):
+        if part.file not in sizes:
+            sizes[part.file] = os.path.getsize(part.file)
+        size = sizes[part.file]
+        end = max((int(o) + int(c) for o, c in zip(part.offsets, part.counts, strict=False)), default=0)
+        if end > size:
+            raise DataError(
+                f"{path}: its page {n} has data up to byte {end:,}, and {part.file} ends at {size:,}: it was cut off; copy it again"
+            )

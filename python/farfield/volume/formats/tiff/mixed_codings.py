@@ -1,0 +1,64 @@
+"""Pages of a TIFF that are stored in several ways: those of each way are a volume that the extension reads, slice by slice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from farfield import _core
+from farfield.volume.formats.description import Array, Channel, Level, Volume, describe
+
+_LIMIT = 256 << 20
+"""Memory for reading those of a way."""
+_BAND = 32 << 20
+"""Bytes of rows that are read at a time."""
+
+
+@dataclass
+class Way:
+    """Pages that are stored in one way: their array has them along z, with the axes of a page after it."""
+
+    array: Array
+    pages: list[int]
+    """What numbers they have among all."""
+    tables: list[bytes] = field(default_factory=list)
+
+
+def pieces(path: str, ways: Sequence[Way], memory_limit: int | None = None) -> Iterator[bytes]:
+    """The numbers of all pages in order, little-endian.
+
+    Raises:
+        DataError: if a page does not decode.
+        MemoryLimitError: if a strip or tile does not fit.
+    """
+    where = sorted((n, of, at) for of, way in enumerate(ways) for at, n in enumerate(way.pages))
+    limit = min(_LIMIT, memory_limit or _LIMIT)
+    with contextlib.ExitStack() as stack:
+        natives = []
+        for way in ways:
+            channels = [Channel(str(n)) for n in way.array.channels]
+            kind = "channels" if len(channels) > 1 else "scalar"
+            found = describe(Volume(path, "pages", [Level([way.array])], channels, kind))
+            native = _core.Volume.open(json.dumps(found.spec), way.tables, memory_limit=limit, workers=1, readers=0)
+            stack.callback(native.close)
+            natives.append(native)
+        for _, of, at in where:
+            yield from _page(natives[of], ways[of].array, at, min(_BAND, limit // 8))
+
+
+def _page(native: Any, array: Array, at: int, band: int) -> Iterator[bytes]:
+    wide, high, _ = array.dims
+    count = len(array.channels)
+    within = array.axes.endswith("c")
+    kind = np.dtype(array.dtype).newbyteorder("<")
+    rows = max(1, band // max(1, wide * array.item * (count if within else 1)))
+    for group in [array.channels] if within else [[n] for n in array.channels]:
+        for top in range(0, high, rows):
+            end = (wide, min(top + rows, high), at + 1)
+            read = [np.asarray(native.read_box(0, n, (0, top, at), end, 0))[0] for n in group]
+            yield np.ascontiguousarray(np.stack(read, axis=-1), dtype=kind).tobytes()

@@ -1,0 +1,1 @@
+"""Zarr stores of anyone, OME-Zarr among them."""

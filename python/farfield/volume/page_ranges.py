@@ -1,0 +1,66 @@
+"""Ranges of pages of volumes that are paged in place: made by one pass when asked for, and kept in the cache.
+
+They lie in a folder of the cache with the name of the volume and of a digest of where its pages lie; the folder says in which state
+the files were, and is not used once that has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from farfield import _core
+from farfield.runtime.cache import note_use
+from farfield.volume.formats.description import VolumeDescription
+from farfield.volume.formats.files import stem
+from farfield.volume.formats.options import Means
+
+Seen = tuple[float, float] | None
+"""Lowest and highest stored number of a channel; None where it has none."""
+
+
+def folder_of(described: VolumeDescription, cache_dir: Path) -> Path:
+    """Where the ranges of a volume are kept."""
+    arrays = [level["arrays"] for level in described.spec["levels"]]
+    text = json.dumps([os.path.realpath(described.spec["path"]), arrays], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+    name = re.sub(r"[^A-Za-z0-9._-]", "", stem(described.spec["path"]))[:40] or "volume"
+    return cache_dir / "data" / f"{name}-{digest}.ranges"
+
+
+def with_ranges(described: VolumeDescription, means: Means) -> VolumeDescription:
+    """The same with the ranges of its pages, if they are in the cache and its files are what they were."""
+    if described.spec.get("ranges") is not None:
+        return described
+    folder = folder_of(described, means.cache_dir)
+    if not (folder / "zarr.json").is_file():
+        return described
+
+    found = _core.known_ranges(json.dumps(described.spec), described.tables, str(folder), progress=means.progress)
+    if found is None:
+        return described
+    note_use(folder, described.reads)
+    spec = {**described.spec, "ranges": str(folder / "_farfield")}
+    return replace(described, spec=spec, seen=seen_of(found), ranges_failed=failed_of(found))
+
+
+def seen_of(text: str) -> tuple[Seen, ...]:
+    """Ranges by channel as the extension writes them.
+
+    >>> seen_of('{"seen": [[1, "Infinity"], null], "failed": 0}')
+    ((1.0, inf), None)
+    """
+    return tuple(None if pair is None else (float(pair[0]), float(pair[1])) for pair in json.loads(text)["seen"])
+
+
+def failed_of(text: str) -> int:
+    """How many pages could not be read when they were found.
+
+    >>> failed_of('{"seen": [["-Infinity", "Infinity"]], "failed": 1}')
+    1
+    """
+    return int(json.loads(text)["failed"])

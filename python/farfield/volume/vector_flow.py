@@ -1,0 +1,307 @@
+"""Flows that lie in volumes: a vector of two or three numbers a voxel, or the components of a velocity, as a zone.
+
+Lines need all components of a place at once, at points of a grid. So a volume that is traced is converted into the cache once: its
+voxels' centres become the points of a grid, its vectors a field. Memory that this takes does not depend on how large it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from farfield.errors import UnknownName, UsageError
+from farfield.runtime.progress import reporting
+from farfield.runtime.run_context import to_stderr
+from farfield.runtime.settings import Settings
+from farfield.sources.source import Source
+from farfield.volume.dataset import VolumeDataset
+from farfield.volume.formats.cache_conversion import PIECE, converted
+from farfield.volume.formats.detection import split_variable
+from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.patterns import is_pattern
+from farfield.volume.formats.units import BY_NUMBERS, SECONDS, factor, followed, speed_factor, unit
+from farfield.volume.formats.vtk.array_names import SPELLINGS, VELOCITY, components_of_velocity
+from farfield.volume.formats.vtk.zones import put_text
+from farfield.volume.values import VolumeChannel
+
+_CONTAINERS = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".hdf", ".he5", ".zarr")
+"""Names of what holds several variables, of which three may be the components of a velocity."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A component of the vector: a channel of a volume."""
+
+    volume: VolumeDataset
+    channel: int
+
+    @property
+    def about(self) -> VolumeChannel:
+        """What the channel is."""
+        return self.volume.channels[self.channel]
+
+
+def flow_in(
+    source: str,
+    open_volume: Callable[..., VolumeDataset],
+    *,
+    quiet: bool = False,
+    settings: Settings | None = None,
+    options: Options | None = None,
+) -> Source:
+    """The zone that a volume is made into, whose field `velocity` is its vector. `options` are what is said of the volume, which
+    `open_volume` opens.
+
+    Raises:
+        DataError: if the volume cannot be read, or the disk is full.
+        UsageError: if there is no vector in it.
+    """
+    settings = settings or Settings()
+    with ExitStack() as open_until, reporting(False if quiet else None) as report:
+        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
+
+        def opened(name: str) -> VolumeDataset:
+            own = options if name == source else None
+            return open_until.enter_context(open_volume(name, settings, options=own, quiet=quiet))
+
+        parts, said = _vector(source, opened)
+        return _converted(source, parts, said, means)
+
+
+def _vector(source: str, opened: Callable[[str], VolumeDataset]) -> tuple[list[_Part], str]:
+    """The components, and what is taken for the vector."""
+    try:
+        volume = opened(source)
+    except UsageError as error:
+        if "--raw" not in str(error):
+            raise
+        name = os.path.basename(source)
+        raise UsageError(
+            f"{source}: raw numbers do not say what they are; convert them first, as in farfield convert {name} "
+            f"{os.path.splitext(name)[0]}.zarr --raw 'shape=64x64x64 dtype=float32 components=3', and name the result here"
+        ) from error
+    planar = 1 in volume.levels[0]
+    names = [channel.name for channel in volume.channels]
+    found = components_of_velocity(names, planar=planar)
+    if found is not None:
+        return [_Part(volume, names.index(name)) for name in found], f"its channels {', '.join(found)}"
+    real = all(channel.dtype.kind == "f" or channel.scale is not None for channel in volume.channels)
+    if real and len(names) in ((2, 3) if planar else (3,)):
+        return [_Part(volume, n) for n in range(len(names))], f"its {len(names)} numbers a voxel"
+    path, variable = split_variable(source)
+    if path.lower().rstrip("/").endswith(_CONTAINERS) and not is_pattern(path):
+        variables = _components_in(path, variable, planar, opened)
+        if variables is not None:
+            _check_alike(source, variables)
+            listed = ", ".join(part.volume._opening.source.removeprefix(f"{path}::") for part in variables)
+            return variables, f"its variables {listed}"
+    numbers = "1 number" if len(names) == 1 else f"{len(names)} numbers"
+    raise UsageError(
+        f"{source}: this is a volume of {numbers} a voxel, and this command takes datasets of zones, and volumes with a vector: "
+        "three floating-point numbers a voxel, or variables called u, v and w; name the vector (FILE::NAME), or write "
+        "its components as one .vti; 'farfield info' and 'farfield probe' take all volumes"
+    )
+
+
+def _components_in(
+    path: str, variable: str | None, planar: bool, opened: Callable[[str], VolumeDataset]
+) -> list[_Part] | None:
+    """The variables of a container that are the components of a velocity, beside the named one where one is."""
+    group = "" if variable is None else variable.rpartition("/")[0]
+    for spelling in SPELLINGS:
+        for change in (str, str.upper, str.capitalize):
+            words = [change(word) for word in spelling.split()[: 2 if planar else 3]]
+            names = [f"{group}/{word}" if group else word for word in words]
+            if variable is not None and variable.strip("/") not in [name.strip("/") for name in names]:
+                continue
+            try:
+                return [_Part(opened(f"{path}::{name}"), 0) for name in names]
+            except UnknownName:
+                continue  # it has others
+    return None
+
+
+def _check_alike(source: str, parts: Sequence[_Part]) -> None:
+    first = parts[0].volume
+    for part in parts[1:]:
+        other = part.volume
+        if (other.shape, other.space.spacing, other.space.origin) != (
+            first.shape,
+            first.space.spacing,
+            first.space.origin,
+        ):
+            names = other._opening.source, first._opening.source
+            raise UsageError(
+                f"{source}: {names[0]} and {names[1]} are not of one grid ({_size(other)} and {_size(first)} voxels), "
+                "and components of a vector are; interpolate them to one grid"
+            )
+
+
+def _size(volume: VolumeDataset) -> str:
+    return " x ".join(map(str, volume.levels[0]))
+
+
+def _paces(source: str, parts: Sequence[_Part], remarks: list[str]) -> list[float]:
+    """What the numbers of each component are multiplied by, so that they are in the units of positions and times.
+
+    Raises:
+        UsageError: if they are speeds, and positions are no lengths.
+    """
+    first = parts[0].volume
+    length, said = first.space.unit, str(first._spec["time_units"])
+    units = [part.about.units for part in parts]
+    # Of positions in several units none is that of a line.
+    is_mixed = length == "1" and any(" unit" in place for place in first._description.places)
+    found = followed(["no one unit" if is_mixed else length], units, named=True)
+    given = ", ".join(dict.fromkeys(units))
+    if found is None:
+        raise UsageError(
+            f"{source}: its positions are in {'no one unit' if length == '1' else length}, and its vectors in {given}, so "
+            "that no line follows them; put them on a grid in metres"
+        )
+    known, is_metric = found
+    if not is_metric:
+        if length == "1" and all(speed_factor(u) is not None for u in units):
+            remarks.append(f"{BY_NUMBERS.format(given)}.")
+        return known
+    metres = factor("m", length) or 1.0
+    word = said.partition(" since ")[0] if len(first.times) > 1 else "s"
+    seconds = SECONDS.get(unit(word) or "", 1.0)
+    paces = [float(f"{pace * metres * seconds:.12g}") for pace in known]
+    if any(pace != 1.0 for pace in paces):
+        per = word if unit(word) in SECONDS else "s"
+        remarks.append(f"{VELOCITY} is brought from {given} to {length}/{unit(per)}, the units of positions and times.")
+    return paces
+
+
+def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> Source:
+    first = parts[0].volume
+    remarks: list[str] = []
+    dims = first.levels[0]
+    space = first.space
+    columns, origin = space.matrix.T, np.array(space.origin)
+    along = [n for n in range(3) if dims[n] > 1]
+    planar = dims[2] == 1 and len(along) == 2 and not columns[:2, 2].any()
+    if planar:
+        parts = parts[:2]
+    elif len(parts) == 2:
+        raise UsageError(
+            f"{source}: its vectors have two components, and its voxels lie in no plane of one z; write three components"
+        )
+    paces = _paces(source, parts, remarks)
+    axes = 2 if planar else 3
+    nodes = int(np.prod(dims))
+    head = 4 * axes
+    files = list(dict.fromkeys(name for part in parts for name in part.volume._description.reads))
+    why = "is a volume with a flow in it"
+    grid = converted(
+        source,
+        means,
+        count=head + axes * 8 * nodes,
+        why=why,
+        how=f"flow grid {axes} {dims} {origin.tolist()} {columns.tolist()}",
+        files=files,
+        write=partial(_write_grid, dims, axes, origin, columns),
+    )
+    item = 4 if all(part.about.dtype.itemsize <= 4 for part in parts) else 8
+    steps = max(1, len(first.times))
+    functions = [
+        converted(
+            source,
+            means,
+            count=head + 4 + axes * item * nodes,
+            why=f"{why}, with its vectors" + (f" of step {step}" if steps > 1 else ""),
+            how=f"flow {step} {item} {axes} {[(p.volume._opening.source, p.channel) for p in parts]} {paces}",
+            files=files,
+            write=partial(_write_vectors, parts, paces, step, item, dims, axes),
+        ).path
+        for step in range(steps)
+    ]
+    names = [f"{VELOCITY} {axis}{f' ; {VELOCITY}' if n == 0 else ''}" for n, axis in enumerate("xyz"[:axes])]
+    form = {
+        "format": "binary",
+        "byte-order": "little",
+        "dimension": str(axes),
+        "order": "whole",
+        "plot3d-zones": "single",
+        "iblank": "no",
+        "grid": {"precision": "64"},
+        "function": {"precision": str(8 * item)},
+        "names": names,
+    }
+    put_text(Path(grid.path + ".p3d.json"), json.dumps(form))
+    remarks.insert(
+        0, f"It is a volume, of which {said} are taken as the vector {VELOCITY}, along x, y and z of its positions."
+    )
+    if planar:
+        remarks.append("It is flat, and so two-dimensional: lines stay in its plane, and positions are x,y.")
+    times = [float(t) for t in first.times]
+    more = {"times": times} if times and all(a < b for a, b in itertools.pairwise(times)) else {}
+    path = split_variable(source)[0]
+    made_of = tuple(dict.fromkeys([*files, *([path] if os.path.exists(path) else [])]))
+    return Source(
+        grid.path, (), tuple(functions), more, source, made_of, tuple(remarks), steps, 1, (), f"{first.format} volume"
+    )
+
+
+def _write_grid(
+    dims: Sequence[int],
+    axes: int,
+    origin: np.ndarray[tuple[int], np.dtype[np.float64]],
+    columns: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    file: BinaryIO,
+    tell: Callable[[int], None],
+) -> None:
+    nx, ny, nz = dims
+    file.write(np.array(dims[:axes], "<i4").tobytes())
+    tell(4 * axes)
+    rows = max(1, PIECE // (nx * 8))
+    for n in range(axes):
+        for k in range(nz):
+            for j in range(0, ny, rows):
+                count = min(rows, ny - j)
+                block = np.full((count, nx), origin[n])
+                # What adds nothing is left away: so a uniform grid stays one to the last bit.
+                for along, index in ((0, np.arange(nx)), (1, np.arange(j, j + count)[:, None]), (2, np.array(k))):
+                    if columns[along][n] != 0:
+                        block += columns[along][n] * index
+                file.write(block.astype("<f8").tobytes())
+                tell(block.nbytes)
+
+
+def _layers(dims: Sequence[int]) -> Iterator[tuple[int, int]]:
+    count = max(1, 4 * PIECE // (dims[0] * dims[1] * 8))
+    for k in range(0, dims[2], count):
+        yield k, min(k + count, dims[2])
+
+
+def _write_vectors(
+    parts: Sequence[_Part],
+    paces: Sequence[float],
+    step: int,
+    item: int,
+    dims: Sequence[int],
+    axes: int,
+    file: BinaryIO,
+    tell: Callable[[int], None],
+) -> None:
+    head = np.array([*dims[:axes], len(parts)], "<i4").tobytes()
+    file.write(head)
+    tell(len(head))
+    for part, pace in zip(parts, paces, strict=True):
+        about = part.about
+        for low, high in _layers(dims):
+            box = np.asarray(part.volume._native.read_box(0, part.channel, (0, 0, low), (dims[0], dims[1], high), step))
+            values = about.values(box) if pace == 1.0 else about.values(box) * pace
+            block = np.asarray(values, dtype=f"<f{item}")
+            file.write(block.tobytes())
+            tell(block.nbytes)
