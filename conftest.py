@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -22,3 +24,13 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield home
     os.environ.clear()
     os.environ |= old
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Workers of xdist collect with clocks that are days apart. A name of a test that is made of the time differs then, always and
+    not once in many runs, and xdist says so: two compressed values of different seconds had two names."""
+    ahead_s = 86_400 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    now, now_ns = time.time, time.time_ns
+    with mock.patch.multiple(time, time=lambda: now() + ahead_s, time_ns=lambda: now_ns() + ahead_s * 10**9):
+        return (yield)

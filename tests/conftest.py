@@ -1,4 +1,4 @@
-"""What tests share: the command line as a process, small flows, a stand-in for the extension."""
+"""What tests share: the command line, in this process and as one of its own, small flows, a stand-in for the extension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fake_native
 from plot3d_files import Block, box, cut, source_of, write
-from running import Command, Json, farfield
+from running import Command, Json, farfield, process
 
 # A shell that runs this in the background, or `nohup`, has signals ignored, and children inherit that; some of them are to be
 # interrupted. A handler, whatever it does, is the default again in a child.
@@ -25,14 +25,26 @@ signal.signal(signal.SIGHUP, lambda *_: None)
 
 @pytest.fixture(scope="session")
 def ff() -> Command:
-    """Runs `farfield` as a process; `ok` are the exit codes that the test expects."""
+    """Runs `farfield` in this process; `ok` are the exit codes that the test expects."""
     return farfield
 
 
 @pytest.fixture(scope="session")
 def ff_json(ff: Command) -> Json:
-    """Runs `farfield ... --json`; the object that it prints."""
+    """Runs `farfield ... --json` in this process; the object that it prints."""
     return lambda *words, **more: json.loads(ff(*words, "--json", **more).stdout)
+
+
+@pytest.fixture(scope="session", name="process")
+def process_() -> Command:
+    """Runs `farfield` as a process, where that is what is tested: its exit, signals, resident memory, or several at a time."""
+    return process
+
+
+@pytest.fixture(scope="session")
+def process_json(process: Command) -> Json:
+    """Runs `farfield ... --json` as a process; the object that it prints."""
+    return lambda *words, **more: json.loads(process(*words, "--json", **more).stdout)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+Row = NDArray[np.uint8]
+
 
 def picture(path: Path) -> tuple[NDArray[np.uint8], dict[str, str]]:
     """Pixels of a PNG of one image, 8 bits or 16 (two bytes) with opacity, and its texts, read by hand."""
@@ -28,21 +30,32 @@ def picture(path: Path) -> tuple[NDArray[np.uint8], dict[str, str]]:
         at += 12 + length
     width, height = (int.from_bytes(head[n : n + 4], "big") for n in (0, 4))
     assert (head[8], head[9]) in ((8, 6), (16, 4))
-    stride, each = 4 * width, 4
-    raw = zlib.decompress(packed)
-    rows, above = [], bytearray(stride)
+    stride = 4 * width
+    raw = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + stride)
+    rows = np.zeros((1 + height, stride), np.uint8)
     for row in range(height):
-        line = raw[row * (stride + 1) : (row + 1) * (stride + 1)]
-        above = unfiltered(line[0], bytearray(line[1:]), above, each)
-        rows.append(bytes(above))
-    return np.frombuffer(b"".join(rows), np.uint8).reshape(height, width, 4), texts
+        rows[row + 1] = unfiltered(raw[row, 0], raw[row, 1:], rows[row], each=4)
+    return rows[1:].reshape(height, width, 4), texts
 
 
-def unfiltered(kind: int, line: bytearray, above: bytearray, each: int) -> bytearray:
-    for n in range(len(line)):
-        a = line[n - each] if n >= each else 0
-        b, c = above[n], above[n - each] if n >= each else 0
-        p = a + b - c
-        paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
-        line[n] = (line[n] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
-    return line
+def unfiltered(kind: int, line: Row, above: Row, each: int) -> Row:
+    """The bytes of a row; `each` are a pixel's."""
+    if kind == 0:
+        return line
+    if kind == 1:
+        return np.add.accumulate(line.reshape(-1, each), axis=0, dtype=np.uint8).ravel()
+    if kind == 2:
+        return line + above
+    assert kind in (3, 4)
+    pixels, left, corner = [], [0] * each, [0] * each
+    for here, up in zip(line.reshape(-1, each).tolist(), above.reshape(-1, each).tolist(), strict=True):
+        near = [(a + b) // 2 if kind == 3 else paeth(a, b, c) for a, b, c in zip(left, up, corner, strict=True)]
+        left, corner = [(x + n) & 255 for x, n in zip(here, near, strict=True)], up
+        pixels.append(left)
+    return np.array(pixels, np.uint8).ravel()
+
+
+def paeth(a: int, b: int, c: int) -> int:
+    """Of the bytes to the left, above, and above that on the left, the one nearest to their plane."""
+    p = a + b - c
+    return min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]

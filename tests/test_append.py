@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from plot3d_files import Block, box, write
-from running import Command, Json, start
+from running import Command, Json, begun, start
 
 SOAK_S = float(os.environ.get("FARFIELD_SOAK_S", "0"))
 KILLS = 60 if SOAK_S else 8
@@ -299,13 +299,11 @@ def test_killed_at_any_moment(codec: str, large: tuple[str, str], ff: Command, t
     ff("convert", few, tmp_path / "few.zarr", "--codec", codec)
     old = digest(tmp_path / "few.zarr")
     subprocess.run(["cp", "-r", tmp_path / "few.zarr", target], check=True)
-    begun = time.monotonic()
     child = start("convert", "--append", all_steps, target, "--events", sign)
-    while not sign.exists() and child.poll() is None:
-        time.sleep(0.005)
-    begun = time.monotonic()
+    begun(child, sign)
+    before = time.monotonic()
     assert child.wait(timeout=120) == 0
-    took = time.monotonic() - begun
+    took = time.monotonic() - before
     assert digest(target) == new
     moments = random.Random(2026)
     killed = 0
@@ -315,8 +313,7 @@ def test_killed_at_any_moment(codec: str, large: tuple[str, str], ff: Command, t
         for _ in range(1 + n % 3):
             sign.unlink(missing_ok=True)
             child = start("convert", "--append", all_steps, target, "--events", sign)
-            while not sign.exists() and child.poll() is None:
-                time.sleep(0.005)
+            begun(child, sign)
             time.sleep(moments.random() * took)
             child.kill()
             _, err = child.communicate(timeout=60)

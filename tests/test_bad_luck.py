@@ -19,7 +19,7 @@ import pytest
 
 from farfield.errors import DataError
 from plot3d_files import Block, box, cut, source_of, write
-from running import Command, start
+from running import Command, Json, begun, start
 
 SOAK_S = float(os.environ.get("FARFIELD_SOAK_S", "0"))
 KILLS = 100 if SOAK_S else 6
@@ -36,13 +36,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def digest(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-def begun(child: subprocess.Popen[str], sign: Path) -> None:
-    """Waits until the run has made a file: it is then in the extension, not in the interpreter's own beginning."""
-    end = time.monotonic() + 60
-    while not sign.exists() and child.poll() is None and time.monotonic() < end:
-        time.sleep(0.005)
 
 
 def test_a_conversion_killed_at_any_moment(large: str, ff: Command, flow: str, tmp_path: Path) -> None:
@@ -382,7 +375,7 @@ def test_a_store_of_large_pages_is_converted_a_page_at_a_time(
 
 
 @pytest.mark.parametrize("limit", [6, 8, 16])
-def test_small_limits_hold(limit: int, ff: Command, tmp_path: Path) -> None:
+def test_small_limits_hold(limit: int, ff: Command, process_json: Json, tmp_path: Path) -> None:
     """What the process has at most, less what it had before the first page."""
     small = tmp_path / "small.zarr"
     ff("convert", "demo:taper", small, "--page", 8)
@@ -394,6 +387,6 @@ def test_small_limits_hold(limit: int, ff: Command, tmp_path: Path) -> None:
         "probe": ("probe", small, 2, 0.5, 4),
     }
     for name, words in runs.items():
-        found = json.loads(ff(*words, "--memory-limit", f"{limit}MiB", "--json").stdout)
+        found = process_json(*words, "--memory-limit", f"{limit}MiB")
         over = found["resident_peak_bytes"] - found["base_bytes"] - found["limit_bytes"]
         assert over <= 0, f"{name}: {over} bytes above base and limit"

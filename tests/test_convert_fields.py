@@ -166,9 +166,9 @@ def test_buffers_leave_little_room_for_the_pages_that_are_made(tmp_path: Path) -
     least = re.search(r"needs about ([\d.]+) MiB", str(refused.value))
     assert least, refused.value
     done = farfield.convert(source, tmp_path / "a.zarr", memory_limit=f"{float(least[1]) + 0.1:.1f}MiB", **how)
-    # It took three seconds for each of some dozen boxes.
-    assert done["stats"]["wall_s"] < 25 and done["stats"]["pages"]["derived"] > 0
-    farfield.convert(source, tmp_path / "b.zarr", memory_limit="256MiB", **how)
+    with_room = farfield.convert(source, tmp_path / "b.zarr", memory_limit="256MiB", **how)
+    # It took three seconds for each of some dozen boxes. The machine may be busy: then it is for both.
+    assert done["stats"]["wall_s"] < 20 + 10 * with_room["stats"]["wall_s"] and done["stats"]["pages"]["derived"] > 0
     with farfield.open(tmp_path / "a.zarr") as little, farfield.open(tmp_path / "b.zarr") as ample:
         for name in ("vorticity", "q_criterion"):
             assert np.array_equal(little.zones["zone2"][name][...], ample.zones["zone2"][name][...], equal_nan=True)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from farfield.cli import run
 from farfield.errors import DataError, UsageError
 from farfield.report.replays import export, parse_seconds, replay
 from plot3d_files import box, cut, source_of, write
-from running import Command, Json, start
+from running import Command, Json, begun, start
 
 TIGHT = "6MiB"
 """Far below what the runs here touch, and enough for a step."""
@@ -259,9 +258,7 @@ def test_the_log_of_a_killed_run_is_read_up_to_its_last_block(
     log = tmp_path / name
     words = ("trace", large_store, "--seeds", "random:4000000:1", "-o", tmp_path / "l.npz", "--memory-limit", "24MiB")
     child = start(*words, "--events", log)
-    end = time.monotonic() + 60
-    while time.monotonic() < end and (not log.exists() or log.stat().st_size < 1 << 20):
-        time.sleep(0.01)
+    begun(child, log, 1 << 20)
     child.send_signal(signal.SIGKILL)
     child.communicate(timeout=30)
     # As a disk leaves it that was full, or a file system that lost the end.

@@ -17,7 +17,7 @@ import pytest
 
 import farfield as ff
 from plot3d_files import Block, box, source_of, write
-from running import Command, Json, start
+from running import Command, Json, begun, start
 
 RAKE = [[0.6, 0.5, 0.3], [0.7, 0.5, 0.3], [0.8, 0.5, 0.3]]
 
@@ -259,9 +259,9 @@ def test_saving_is_what_the_command_line_writes(suffix: str, flow: str, ff: Comm
         lines.save(tmp_path / "lines.txt")
 
 
-def test_numbers_of_a_run(flow: str, store: Path, ff_json: Json, tmp_path: Path) -> None:
+def test_numbers_of_a_run(flow: str, store: Path, process_json: Json, tmp_path: Path) -> None:
     for source in (flow, store):
-        j = ff_json("trace", source, "--seeds", "random:20:1", "-o", tmp_path / "l.npz", "--memory-limit", "64MiB")
+        j = process_json("trace", source, "--seeds", "random:20:1", "-o", tmp_path / "l.npz", "--memory-limit", "64MiB")
         assert (
             j["limit_bytes"] == 64 * 2**20
             and 0 < j["peak_bytes"] <= j["limit_bytes"]
@@ -449,12 +449,13 @@ def test_an_exception_in_progress_comes_out(store: Path) -> None:
 def test_a_run_can_be_stopped(number: signal.Signals, store: Path, tmp_path: Path) -> None:
     target = tmp_path / "i.npz"
     child = start("trace", store, "--seeds", "random:4000000:1", "-o", target, "--events", tmp_path / "e.json")
-    time.sleep(2.0)
+    begun(child, tmp_path / "e.json")
+    time.sleep(0.5)  # into the middle of it
     assert child.poll() is None, "the run was over before it could be interrupted"
     child.send_signal(number)
-    begun = time.monotonic()
+    sent = time.monotonic()
     _, err = child.communicate(timeout=20)
-    assert child.returncode == 130 and time.monotonic() - begun < 3 and "Traceback" not in err
+    assert child.returncode == 130 and time.monotonic() - sent < 3 and "Traceback" not in err
     assert [p.name for p in tmp_path.iterdir()] == ["e.json"] and json.loads((tmp_path / "e.json").read_text())
 
 
@@ -475,10 +476,10 @@ def test_the_demo_in_small(ff_json: Json, tmp_path: Path) -> None:
     assert j["total_s"] > j["wall_s"]
 
 
-def test_help_is_quick(ff: Command) -> None:
+def test_help_is_quick(process: Command) -> None:
     times = []
     for _ in range(5):
         begun = time.monotonic()
-        ff("--help")
+        process("--help")
         times.append(time.monotonic() - begun)
     assert min(times) < 0.3

@@ -49,6 +49,10 @@ def gyre(x: Array, y: Array, t: float) -> tuple[Array, Array]:
     )
 
 
+STEPS = 500
+"""Of the classical method over ten units of time: ends differ by 3e-7 from those of four times as many."""
+
+
 def carried(x: Array, y: Array, t0: float, t1: float, steps: int) -> tuple[Array, Array]:
     """End points by the classical method with steps that are small enough."""
     h = (t1 - t0) / steps
@@ -91,7 +95,7 @@ def test_the_double_gyre(double_gyre: str, tmp_path: Path) -> None:
     assert (x[0], x[-1], y[0], y[-1]) == (0.02, 1.98, 0.02, 0.98)
     xs, ys = np.meshgrid(x, y)
     for way, t0, t1 in (("forward", 0.0, 10.0), ("backward", 10.0, 0.0)):
-        truth = carried(xs, ys, t0, t1, 2000)
+        truth = carried(xs, ys, t0, t1, STEPS)
         end = np.asarray(found[f"end_position_{way}"])[:, 0]
         # Between the data's points and steps all is linear, and what that leaves out grows as fast as neighbours part.
         apart = np.hypot(end[0] - truth[0], end[1] - truth[1])
@@ -106,7 +110,7 @@ def test_the_double_gyre(double_gyre: str, tmp_path: Path) -> None:
         assert np.median(beside) <= 1 and known.max() > 0.4, beside
         assert abs(ftle.max() - known.max()) < 0.02
     # Neighbours of its own say what the gradient is at the seed: compared with differences as near.
-    nearby = [carried(xs + dx, ys + dy, 0.0, 10.0, 2000) for dx, dy in ((-1e-4, 0), (1e-4, 0), (0, -1e-4), (0, 1e-4))]
+    nearby = [carried(xs + dx, ys + dy, 0.0, 10.0, STEPS) for dx, dy in ((-1e-4, 0), (1e-4, 0), (0, -1e-4), (0, 1e-4))]
     gradient = np.empty((*xs.shape, 2, 2))
     for c in range(2):
         gradient[..., c, 0] = (nearby[1][c] - nearby[0][c]) / 2e-4

@@ -39,25 +39,25 @@ def _within(found: dict[str, int], limit: int) -> bool:
 
 
 @pytest.mark.parametrize("limit", [8, 16])
-def test_cores_by_many_threads_stay_within_a_limit(flow: Path, limit: int, tmp_path: Path, ff_json: Json) -> None:
+def test_cores_by_many_threads_stay_within_a_limit(flow: Path, limit: int, tmp_path: Path, process_json: Json) -> None:
     """Of a flow of six zones 32 threads took 3 to 4 MiB more than limit and base, for stacks and the allocator."""
     outs = {}
     for workers in (2, 32):
         outs[workers] = tmp_path / f"{workers}.vtp"
         words = ("extract", "vortex-cores", flow, "--workers", workers, "--memory-limit", f"{limit}MiB")
-        found = ff_json(*words, "-o", outs[workers])
+        found = process_json(*words, "-o", outs[workers])
         assert _within(found, limit)
         assert found["workers"] == min(workers, limit // 2)
     assert outs[2].read_bytes() == outs[32].read_bytes()
 
 
-def test_a_volume_by_many_threads_stays_within_a_limit(ball: Path, tmp_path: Path, ff_json: Json) -> None:
+def test_a_volume_by_many_threads_stays_within_a_limit(ball: Path, tmp_path: Path, process_json: Json) -> None:
     """Where each of eight threads had room for no brick, every sample was looked up in the pages by itself."""
     outs, hits = {}, {}
     for workers in (1, 32):
         outs[workers] = tmp_path / f"{workers}.png"
         words = ("render", ball, "--size", "400x300", "--workers", workers, "--memory-limit", "10MiB")
-        found = ff_json(*words, "-o", outs[workers])
+        found = process_json(*words, "-o", outs[workers])
         assert _within(found, 10)
         hits[workers] = found["pages"]["hits"]
     assert outs[1].read_bytes() == outs[32].read_bytes()

@@ -117,7 +117,7 @@ def test_what_is_neither_a_file_nor_a_shape(tmp_path: Path, flow: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "npy", "vtp", "text vtp"])
-def test_many_seeds_of_a_file_stay_within_the_limit(kind: str, tmp_path: Path, ff: Command) -> None:
+def test_many_seeds_of_a_file_stay_within_the_limit(kind: str, tmp_path: Path, process_json: Json) -> None:
     """VmHWM is at most the limit and the base, however many there are; most of them lie in no zone, which costs no lines."""
     n = 400_000
     source = source_of(*write(tmp_path, [box(9, 9, 9)]))
@@ -145,7 +145,7 @@ def test_many_seeds_of_a_file_stay_within_the_limit(kind: str, tmp_path: Path, f
         path.write_bytes(head + data + tail)
     out = tmp_path / "o.npz"
     words = ("--seeds", path, "--max-steps", 20, "--memory-limit", "12MiB", "-o", out)
-    found = json.loads(ff("trace", source, *words, "--json").stdout)
+    found = process_json("trace", source, *words)
     assert found["lines"] == n and found["outside"] == n - 10
     over = found["resident_peak_bytes"] - found["base_bytes"] - found["limit_bytes"]
     assert over <= 0, f"{over} bytes above base and limit"

@@ -56,13 +56,13 @@ def test_a_folder_of_the_users_is_left_alone(flow: str, tmp_path: Path, ff: Comm
         assert thesis.read_text() == "years of work" and not (tmp_path / "u.zarr").exists()
 
 
-def test_two_runs_on_one_file_make_its_index_once(tmp_path: Path, ff: Command) -> None:
+def test_two_runs_on_one_file_make_its_index_once(tmp_path: Path, process: Command) -> None:
     """They start together on an empty cache, and both end well, with the same lines."""
     flow = source_of(*write(tmp_path, [box(81, 61, 41)]))
     env = {"FARFIELD_CACHE_DIR": str(tmp_path / "cache")}
 
     def run(n: int) -> None:
-        ff("trace", flow, "--seeds", "random:20:1", "-o", tmp_path / f"{n}.npz", env=env)
+        process("trace", flow, "--seeds", "random:20:1", "-o", tmp_path / f"{n}.npz", env=env)
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(run, range(3)))

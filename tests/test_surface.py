@@ -23,6 +23,7 @@ import pytest
 
 import surface
 import surface_printed
+from running import NO_PROCESSES
 
 CHANGELOG = surface.ROOT / "CHANGELOG.md"
 Tables = Mapping[str, Mapping[str, str]]
@@ -87,7 +88,9 @@ def complaints(old: Tables, new: Tables, changelog: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def present(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    return surface.present(tmp_path_factory.mktemp("surface"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("farfield.tuning.subprocess", NO_PROCESSES)
+        return surface.present(tmp_path_factory.mktemp("surface"))
 
 
 def test_every_difference_is_in_the_changelog(present: Tables) -> None:

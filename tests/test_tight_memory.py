@@ -25,7 +25,7 @@ def flow(ff: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_pages_are_read_a_few_times_and_answers_stay(direction: str, flow: Path, ff_json: Json) -> None:
+def test_pages_are_read_a_few_times_and_answers_stay(direction: str, flow: Path, process_json: Json) -> None:
     """6,000 particles: those in one place go together, so that its pages come once for all of them, and the states of those that
     wait are put away. In the order in which they came to it they read more than a hundred times what they touch.
     """
@@ -33,7 +33,7 @@ def test_pages_are_read_a_few_times_and_answers_stay(direction: str, flow: Path,
     for limit in (10, 256):
         out = flow / f"{direction}-{limit}.npz"
         words = ("--kind", "pathline", "--seeds", flow / "seeds.npy", "--direction", direction, "--scalars", "density")
-        found[limit] = ff_json("trace", flow / "s.zarr", *words, "--memory-limit", f"{limit}MiB", "-o", out)
+        found[limit] = process_json("trace", flow / "s.zarr", *words, "--memory-limit", f"{limit}MiB", "-o", out)
     assert (flow / f"{direction}-10.npz").read_bytes() == (flow / f"{direction}-256.npz").read_bytes()
     assert found[10]["resident_peak_bytes"] <= found[10]["base_bytes"] + (10 << 20)
     assert found[10]["pages"]["evictions"] > found[256]["pages"]["touched"], "memory was not tight"

@@ -10,7 +10,13 @@ import pytest
 from farfield.errors import DataError, MemoryLimitError, UsageError
 from farfield.tuning import CODECS, PAGES, READERS, Choice, table, tune
 from plot3d_files import box, source_of, write
-from running import Command, Json
+from running import NO_PROCESSES, Json
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured runs here; test_a_proposal_is_the_best_of_what_was_measured has it in processes."""
+    monkeypatch.setattr("farfield.tuning.subprocess", NO_PROCESSES)
 
 
 def test_a_proposal_is_the_best_of_what_was_measured(flow: str, ff_json: Json, tmp_path: Path) -> None:
@@ -41,6 +47,7 @@ def test_what_is_no_run_to_be_like(flow: str, like: str, what: str) -> None:
         tune(flow, like.replace("SRC", flow), progress=False)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_pages_that_do_not_fit_the_limit_are_passed_over(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -55,7 +62,8 @@ def test_pages_that_do_not_fit_the_limit_are_passed_over(tmp_path: Path) -> None
     assert os.listdir(scratch) == []
 
 
-def test_a_run_that_fails_is_said(flow: str, ff: Command, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_a_run_that_fails_is_said(flow: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no field named"):
         tune(flow, f"trace {flow} --seeds random:2:1 --scalars nothing", runs=1, scratch=tmp_path, progress=False)
     assert os.listdir(tmp_path) == []

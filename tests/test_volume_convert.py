@@ -18,8 +18,8 @@ import pytest
 import farfield
 import pyramids
 from farfield.errors import DataError, UsageError
-from running import Command, Json, start
-from test_bad_luck import begun, digest
+from running import Command, Json, begun, start
+from test_bad_luck import digest
 
 zarr = pytest.importorskip("zarr", reason="comes with the extra 'peers'")
 tensorstore = pytest.importorskip("tensorstore", reason="comes with the extra 'peers'")
@@ -276,12 +276,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("limit", ["16MiB", "48MiB"])
-def test_memory_stays_within_the_limit(limit: str, large: Path, ff_json: Json, tmp_path: Path) -> None:
-    made = ff_json("convert", large, tmp_path / "a.zarr", "--memory-limit", limit, "--codec", "zstd")
+def test_memory_stays_within_the_limit(limit: str, large: Path, process_json: Json, tmp_path: Path) -> None:
+    made = process_json("convert", large, tmp_path / "a.zarr", "--memory-limit", limit, "--codec", "zstd")
     assert made["peak_bytes"] <= made["limit_bytes"] == int(limit[:2]) << 20
     assert made["resident_peak_bytes"] <= made["limit_bytes"] + made["base_bytes"]
     assert made["bytes_in"] == 512 * 320 * 320
-    again = ff_json("validate", tmp_path / "a.zarr", "--memory-limit", limit)
+    again = process_json("validate", tmp_path / "a.zarr", "--memory-limit", limit)
     assert again["ok"] and again["resident_peak_bytes"] <= again["limit_bytes"] + again["base_bytes"]
 
 
