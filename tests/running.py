@@ -154,7 +154,7 @@ def _text(file: TextIO) -> str:
 @contextmanager
 def _surroundings(env: Mapping[str, str], cwd: Path | None) -> Iterator[None]:
     """What a command finds where it begins, and may change."""
-    from farfield import cache
+    from farfield.runtime import cache
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, env))

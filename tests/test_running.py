@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from farfield import cache
+from farfield.runtime import cache
 from running import SIGNALS, farfield, process
 
 LINES = (
