@@ -117,9 +117,13 @@ def test_every_default_is_valid() -> None:
 
 
 def test_replacement_is_called_as_the_pager_calls_it() -> None:
-    code = (ROOT / "crates/pager/src/policy/mod.rs").read_text()
-    (names,) = re.findall(r"fn name\(self\) -> &'static str \{(.*?)\n    \}", code, re.DOTALL)
-    assert tuple(re.findall(r'=> "(.*?)"', names)) == REPLACEMENT
+    policies = ROOT / "crates/pager/src/policy"
+    names = {}
+    for path in policies.glob("*.rs"):
+        if name := re.search(r'impl (\w+) \{[^}]*? const NAME: &\'static str = "(.*?)";', path.read_text()):
+            names[name[1]] = name[2]
+    (kinds,) = re.findall(r"pub const ALL: &\[Self\] = &\[(.*?)\];", (policies / "mod.rs").read_text())
+    assert tuple(names[kind] for kind in re.findall(r"Self::(\w+)", kinds)) == REPLACEMENT
     for name in REPLACEMENT:
         assert Settings({"replacement": name}, environ={}, files=[])["replacement"] == name
 

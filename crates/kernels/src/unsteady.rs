@@ -208,7 +208,6 @@ pub struct SeriesFlow<L: SeriesLocator> {
     later: Box<[LaterCell<L::Cell>; KEPT * LANES]>,
     /// Steps that nobody makes at the moment: every particle begins one at each time of the series, and to ask for the memory each time
     /// took a twentieth of a run.
-    #[expect(clippy::vec_box, reason = "what is kept is the memory of each")]
     spare: Vec<Box<Stepper<ParticlePosition<L::Cell>>>>,
 }
 

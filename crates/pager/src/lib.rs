@@ -34,8 +34,8 @@
 //!         8
 //!     }
 //!     fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-//!         let segment = Segment { source: self.0, offset: id.page * 8, len: 8, to: Target::Frame(0) };
-//!         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0, found: Box::default() }
+//!         let extent = Extent { source: self.0, offset: id.page * 8, len: 8, to: ExtentTarget::Frame(0) };
+//!         Located::Extents { segments: vec![extent], encoded_len: 0, scratch_len: 0, found: Box::default() }
 //!     }
 //!     fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
 //!         Ok(())

@@ -159,6 +159,8 @@ pub enum Source {
     Flow(SourceSpec),
     /// What a reader says of a volume, with the tables that it counts.
     Volume(Box<VolumeSpec>, Vec<Vec<u8>>),
+    /// The same for pictures, whose rays leave room for their stacks themselves: nothing else is kept free.
+    PicturedVolume(Box<VolumeSpec>, Vec<Vec<u8>>),
     /// Nothing: the run has a ledger, events and statistics, but no pages.
     Nothing,
 }
@@ -218,6 +220,11 @@ impl Session {
                     session.pager.set_direct(crate::volume::goes_past_cache(volume));
                 }
                 Ok(session)
+            }
+            Source::PicturedVolume(description, tables) => {
+                let spec = SourceSpec { path: (&description.path).into(), ..SourceSpec::default() };
+                let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);
+                Self::begin(spec, means, "", |_, pager| open(pager))
             }
             Source::Nothing => Self::begin(SourceSpec::default(), means, "", |_, _| Ok(Dataset::empty())),
         }

@@ -82,8 +82,8 @@ pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
 /// Writes the file to `out`. Memory is one plane.
 ///
 /// ```
-/// # use field::plot3d::{write::{write, Spec}, Kind};
-/// let spec = Spec::new(Kind::Grid, vec![[3, 4, 5]]);
+/// # use field::plot3d::{write::{write, WriteSpec}, Kind};
+/// let spec = WriteSpec::new(Kind::Grid, vec![[3, 4, 5]]);
 /// let mut file = Vec::new();
 /// write(&mut file, &spec, &mut |_zone, axis, k, plane| {
 ///     for (n, value) in plane.iter_mut().enumerate() {

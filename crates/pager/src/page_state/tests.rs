@@ -244,11 +244,14 @@ fn read_pages() -> HashSet<(PageState, PageState)> {
         }
         b.end_read(result);
         while b.pager.work() {}
+        if n == 0 {
+            // The only read that there may be is its own now.
+            b.is(&[(page(indexed, 0), Reading)]);
+            b.end_read(Ok(()));
+            assert!(b.pager.work());
+        }
     }
-    b.is(&[(page(indexed, 0), Reading), (page(indexed, 1), Failed), (page(index, 2), Resident)]);
-    b.end_read(Ok(()));
-    assert!(b.pager.work());
-    b.is(&[(page(indexed, 0), Resident)]);
+    b.is(&[(page(indexed, 0), Resident), (page(indexed, 1), Failed), (page(index, 2), Resident)]);
     b.seen()
 }
 

@@ -130,7 +130,7 @@ pub enum PictureError {
 /// let lines = LineSet::new(vec![[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], vec![0, 2]).unwrap();
 /// let bounds = lines.bounds();
 /// let furniture = Furniture::default();
-/// let setting = Setting {
+/// let setting = StageSetting {
 ///     size: [160, 120],
 ///     camera: Camera::fit(&bounds, &View::of(&bounds), &furniture.frame([160, 120])),
 ///     background: Background::default(),

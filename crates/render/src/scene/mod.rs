@@ -101,7 +101,7 @@ pub fn render(
             Some(spec) => {
                 let spec = VolumeSpec::deserialize(spec);
                 let spec = spec.map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
-                Source::Volume(Box::new(spec), tables)
+                Source::PicturedVolume(Box::new(spec), tables)
             }
         },
     };

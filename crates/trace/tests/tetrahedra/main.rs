@@ -84,13 +84,16 @@ fn streamlines_follow_the_curve_with_their_order() {
         assert_eq!(line.reason, Some(Reason::Time));
         distance(*line.points.last().unwrap(), exact)
     };
-    for (method, order, step) in [(Method::Euler, 1, 2e-3), (Method::Rk4, 4, 0.15), (Method::Rk45, 5, 0.2)] {
+    for (method, order, step) in [(Method::Euler, 1, 2e-3), (Method::Rk4, 4, 0.15)] {
         let error =
             |step: f64| Options { method: Integrator::Fixed(method), max_step: Some(step), ..Options::default() };
         let (coarse, fine) = (end(error(step)), end(error(step / 2.0)));
         let slope = (coarse / fine).log2();
         assert!((slope - f64::from(order)).abs() < 0.3, "{method:?}: {coarse} and {fine}, slope {slope}");
     }
+    // Of the fifth order nothing is left but the rounding of vectors in single precision.
+    let rk45 = Options { method: Integrator::Fixed(Method::Rk45), max_step: Some(0.2), ..Options::default() };
+    assert!(end(rk45) < 1e-7);
     // Steps within cells, over their faces.
     let error = |tolerance: f64| Options { tolerance, max_steps: 10_000, ..Options::default() };
     let errors = [1e-4, 1e-6, 1e-9].map(|tolerance| end(error(tolerance)));
