@@ -156,7 +156,7 @@ pub type ProgressWatch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
 #[derive(Clone, Debug)]
 pub enum Source {
     /// Files of a flow, or its store.
-    Flow(SourceSpec),
+    Flow(Box<SourceSpec>),
     /// What a reader says of a volume, with the tables that it counts.
     Volume(Box<VolumeSpec>, Vec<Vec<u8>>),
     /// The same for pictures, whose rays leave room for their stacks themselves: nothing else is kept free.
@@ -167,7 +167,7 @@ pub enum Source {
 
 impl From<SourceSpec> for Source {
     fn from(spec: SourceSpec) -> Self {
-        Self::Flow(spec)
+        Self::Flow(Box::new(spec))
     }
 }
 
@@ -211,7 +211,7 @@ impl Session {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         match source.into() {
-            Source::Flow(spec) => Self::open_as(spec, means, |spec, pager| open_flow(spec, pager, watch)),
+            Source::Flow(spec) => Self::open_as(*spec, means, |spec, pager| open_flow(spec, pager, watch)),
             Source::Volume(description, tables) => {
                 let spec = SourceSpec { path: (&description.path).into(), ..SourceSpec::default() };
                 let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);

@@ -97,7 +97,7 @@ pub fn render(
     let source = match &document.source {
         None => Source::Nothing,
         Some(source) => match source.get("volume") {
-            None => Source::Flow((reader.source)(source.clone())?),
+            None => (reader.source)(source.clone())?.into(),
             Some(spec) => {
                 let spec = VolumeSpec::deserialize(spec);
                 let spec = spec.map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
