@@ -163,9 +163,7 @@ impl Disk {
             let share = paths.len().div_ceil(SYNC_THREADS).max(1);
             let threads: Vec<_> =
                 paths.chunks(share).map(|c| scope.spawn(move || c.iter().try_for_each(one))).collect();
-            threads
-                .into_iter()
-                .try_for_each(|t| t.join().unwrap_or_else(|_| Err(FieldError::Usage("a thread stopped".into()))))
+            threads.into_iter().try_for_each(|t| t.join().unwrap_or(Err(FieldError::Internal("a thread panicked"))))
         })
     }
 

@@ -105,7 +105,7 @@ impl ReadPiece<'_> {
                 done = self.share(layout, rows, blocks, other, out);
             }
             for t in others {
-                let result = t.join().unwrap_or_else(|_| Err(FieldError::Usage("an encoder stopped".into())));
+                let result = t.join().unwrap_or(Err(FieldError::Internal("an encoder's thread panicked")));
                 if done.is_ok() {
                     done = result;
                 }

@@ -93,7 +93,7 @@ pub(crate) fn run_on(
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
     if input.arrays.len() != input.catalog.zones.len() {
-        return Err(FieldError::Usage("zones and arrays differ in number".into()));
+        return Err(FieldError::Internal("zones and arrays differ in number"));
     }
     let (mut plan, _charged) = plan_within(input, dst, options, pages, base, charge)?;
     let total = plan.source_bytes();

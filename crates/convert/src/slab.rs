@@ -156,7 +156,7 @@ pub(super) fn read_slab(
         let others: Vec<_> = (1..readers).map(|_| threads.spawn(work)).collect();
         let mut done = work();
         for t in others {
-            let result = t.join().unwrap_or_else(|_| Err(FieldError::Usage("a reader stopped".into())));
+            let result = t.join().unwrap_or(Err(FieldError::Internal("a reader's thread panicked")));
             if done.is_ok() {
                 done = result;
             }

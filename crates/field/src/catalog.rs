@@ -189,9 +189,9 @@ pub trait RowReader: Send + Sync {
     /// Fills `out` with the points `[i, j, k]` of all components at `step`: component by component, each `[k, j, i]`.
     ///
     /// # Errors
-    /// As [`Self::read_rows`]; [`FieldError::Usage`] unless [`Self::by_boxes`].
+    /// As [`Self::read_rows`]; [`FieldError::Internal`] unless [`Self::by_boxes`].
     fn read_box(&self, _step: usize, _points: &[std::ops::Range<usize>; 3], _out: &mut [u8]) -> Result<(), FieldError> {
-        Err(FieldError::Usage("this array is read by rows".into()))
+        Err(FieldError::Internal("an array without boxes was read by boxes"))
     }
 
     /// What it has read so far.

@@ -276,11 +276,11 @@ impl Dataset {
     /// numbers, so that pages that are in memory stay those of the dataset.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] if the index is of other data, or this is no dataset that takes one; [`FieldError::LimitTooSmall`]
-    /// where the limit does not hold what is kept of it.
+    /// [`FieldError::Usage`] if the index is of other data; [`FieldError::Internal`] for a store, which has boxes of its own;
+    /// [`FieldError::LimitTooSmall`] where the limit does not hold the boxes.
     pub fn with_boxes(&self, index: &Store, pager: &Pager) -> Result<Self, FieldError> {
         if !self.is_in_place() {
-            return Err(FieldError::Usage("a store has boxes of its own".into()));
+            return Err(FieldError::Internal("a store was given an index of boxes"));
         }
         if index.catalog.zones.len() != self.zones.len() {
             return Err(FieldError::Usage("the cached index is of other data; run `farfield cache clear`".into()));

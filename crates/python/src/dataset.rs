@@ -299,7 +299,7 @@ impl PyDataset {
         watched(py, progress, |watch| {
             let spec = crate::cores::spec(options)?;
             let (report, arrays) = extract::cores::vortex_cores(&session, &spec, Destination::Memory, watch)?;
-            let arrays = arrays.ok_or(FieldError::Internal("a trace in memory gives no lines"))?;
+            let arrays = arrays.ok_or(FieldError::Internal("vortex cores in memory give no lines"))?;
             let text = crate::cores::summary(&session, &report, None, 0).to_string();
             Ok(PyLines::new(arrays, text, extract::cores::provenance(&session, &spec)))
         })

@@ -36,7 +36,7 @@ pub fn until_here<T>(
             Err(Miss::Failed) => {
                 return Err(match flow.space.nodes.failure() {
                     Some(e) => FieldError::Page(e),
-                    None => FieldError::Usage("a page failed".into()),
+                    None => FieldError::Internal("a page failed without an error"),
                 })
             }
             Err(Miss::Absent) => {

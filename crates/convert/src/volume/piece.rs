@@ -180,7 +180,7 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
                 done = own();
             }
             for t in others {
-                let result = t.join().unwrap_or_else(|_| Err(FieldError::Usage("an encoder stopped".into())));
+                let result = t.join().unwrap_or(Err(FieldError::Internal("an encoder's thread panicked")));
                 if done.is_ok() {
                     done = result;
                 }

@@ -265,7 +265,7 @@ impl<'a> PieceSink<'a> {
     }
 
     fn bring_back(&self, mut offset: u64, bytes: usize) -> Result<Results, FieldError> {
-        let lost = || FieldError::Usage("a block's surface that was put away is not what it was".into());
+        let lost = || FieldError::Internal("the surface of a block came back from its file with other bytes");
         let found = super::spill::read(bytes, &mut |into: &mut [u8]| {
             let read = self.log.read_at(offset, into);
             offset += into.len() as u64;

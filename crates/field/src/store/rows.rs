@@ -122,7 +122,7 @@ impl StoreRows {
                 page.0 = clock;
                 Ok(&page.1)
             }
-            None => Err(FieldError::Usage("a page was not kept".into())),
+            None => Err(FieldError::Internal("a decoded page is not in its cache")),
         }
     }
 
@@ -155,7 +155,7 @@ impl StoreRows {
                 s.0 = clock;
                 Ok(&s.1)
             }
-            None => Err(FieldError::Usage("a shard was not kept".into())),
+            None => Err(FieldError::Internal("an index of a shard is not in its cache")),
         }
     }
 }
