@@ -3,9 +3,10 @@
 use field::error::FieldError;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why lines or a surface cannot be kept or written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum OutputError {
     /// The disk is full.
     #[error(
@@ -27,7 +28,7 @@ pub enum OutputError {
         /// What was tried.
         action: &'static str,
         /// What the system said.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// The target cannot be an output.
     #[error("cannot write {path}: {reason}", path = path.display())]
@@ -85,7 +86,7 @@ impl OutputError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::NoSpace { path: path.to_path_buf(), spill: false }
             }
-            _ => Self::Io { path: path.to_path_buf(), action, source },
+            _ => Self::Io { path: path.to_path_buf(), action, source: Arc::new(source) },
         }
     }
 

@@ -70,6 +70,8 @@ pub struct LineSpool {
     in_pieces: bool,
     /// The lines are being put together, or were: none can follow. False where that, or keeping one, failed: none can be read.
     gathered: Option<bool>,
+    /// Why keeping a line failed.
+    failure: Option<OutputError>,
     /// The log has them one behind the other, in their order.
     in_order: bool,
     /// The index in memory and the buffers of the writing at the end: charged before the run, so that the end cannot fail for
@@ -115,6 +117,7 @@ impl LineSpool {
             log,
             in_pieces: false,
             gathered: None,
+            failure: None,
             in_order: false,
             reserved,
             buffer_bytes,
@@ -156,14 +159,26 @@ impl LineSpool {
         self.keep(piece, !first, true).map(|_| ())
     }
 
-    /// Keeps points of a line, that follow others or are the first, and after which it goes on or ends; says how many it has now.
+    /// Keeps points of a line, that follow others or are the first, and after which it goes on or ends; says how many it has now. After a
+    /// failure to keep a line it fails with the same error: of several threads any may report first.
     fn keep(&mut self, line: &FinishedLine, follows: bool, goes_on: bool) -> Result<u64, OutputError> {
         self.check(line)?;
+        if let Some(cause) = &self.failure {
+            return Err(cause.clone());
+        }
+        let kept = self.append_line(line, follows, goes_on);
+        if let (Err(e), Some(false)) = (&kept, self.gathered) {
+            self.failure.get_or_insert_with(|| e.clone());
+        }
+        kept
+    }
+
+    fn append_line(&mut self, line: &FinishedLine, follows: bool, goes_on: bool) -> Result<u64, OutputError> {
         let wrong = |reason: &str| Err(OutputError::Line { seed: line.seed, reason: reason.into() });
         match self.gathered {
             None => {}
             Some(true) => return wrong("it came when all were written"),
-            Some(false) => return wrong("it came after lines that could not be kept, or not be put in order"),
+            Some(false) => return wrong("it came after lines that could not be put in order"),
         }
         let there = match self.index.get(line.seed)? {
             place if place.state == LineCompleteness::Growing && follows => Some(place),
@@ -360,6 +375,9 @@ impl LineSpool {
 
     /// Puts lines together that came in pieces, where they do not lie in memory. `goes_on` is asked now and then.
     pub(super) fn gather(&mut self, goes_on: &mut dyn FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
+        if let Some(cause) = &self.failure {
+            return Err(cause.clone());
+        }
         let all_there = self.gathered.replace(false);
         if all_there == Some(false) {
             let broken = std::io::Error::other("keeping or writing results was interrupted before");

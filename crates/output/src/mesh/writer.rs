@@ -36,8 +36,8 @@ pub struct MeshWriter {
     stats: MeshStats,
     /// [`INT32`]; a test makes it small.
     pub(super) int32: u64,
-    /// False after a piece was kept in part: no file can come of the rest.
-    whole: bool,
+    /// Why a piece was kept in part: no file can come of the rest.
+    failure: Option<OutputError>,
     scratch: Vec<u8>,
     _held: HeldMemory,
 }
@@ -82,7 +82,7 @@ impl MeshWriter {
             sections,
             stats: MeshStats::default(),
             int32: INT32,
-            whole: true,
+            failure: None,
             scratch: Vec::with_capacity(SINK_BYTES),
             _held: held,
         })
@@ -97,15 +97,16 @@ impl MeshWriter {
     ///
     /// # Errors
     /// [`OutputError::Layout`] for arrays that do not go together, a triangle of points that have not come, or a mesh that its format
-    /// cannot hold; others when it must go to disk and cannot. After an error of the disk nothing more can be pushed.
+    /// cannot hold; others when it must go to disk and cannot. After an error of the disk all that follows fails with the same.
     pub fn push(&mut self, piece: &MeshPiece) -> Result<(), OutputError> {
         self.check(piece)?;
-        if !self.whole {
-            return Err(OutputError::Layout("a piece of the mesh came after one that could not be kept".into()));
+        if let Some(cause) = &self.failure {
+            return Err(cause.clone());
         }
-        self.whole = false;
-        self.sections.push(piece, &mut self.scratch)?;
-        self.whole = true;
+        if let Err(e) = self.sections.push(piece, &mut self.scratch) {
+            self.failure = Some(e.clone());
+            return Err(e);
+        }
         self.stats.points += piece.points.len() as u64;
         self.stats.triangles += piece.triangles.len() as u64;
         self.stats.lines += piece.lines.len() as u64;
@@ -198,8 +199,8 @@ impl MeshWriter {
         partial: bool,
         watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<MeshStats, OutputError> {
-        if !self.whole {
-            return Err(OutputError::Layout("a mesh cannot be written: a piece of it could not be kept".into()));
+        if let Some(cause) = self.failure {
+            return Err(cause);
         }
         let Self { output, layout, names, provenance, sections, mut stats, scratch, int32, _held, .. } = self;
         stats.spilled_bytes = sections.spilled_bytes();

@@ -538,3 +538,22 @@ fn damaged_files_of_lines_do_not_panic() {
     }
     assert!(LineFile::open(&dir.path("none.vtp")).err().unwrap().to_string().contains("none.vtp"));
 }
+
+/// Of two threads the second may report first, so that its error has to be the first one's.
+#[test]
+fn lines_after_a_failure_and_the_end_name_its_cause() {
+    let dir = TestDir::new("spool-failure");
+    let gone = dir.path("gone");
+    fs::create_dir(&gone).unwrap();
+    let options = SpoolOptions { seeds: 1000, layout: layout(false), budget_bytes: 128 << 10, directory: gone.clone() };
+    let mut spool = LineSpool::new(options, Box::new(FixedBudget::new(2 << 20))).unwrap();
+    fs::remove_dir(&gone).unwrap();
+    let first = (0..1000).find_map(|seed| add(&mut spool, seed).err()).expect("lines do not fit in memory").to_string();
+    assert!(first.contains(gone.to_str().unwrap()), "{first}");
+    for seed in [1000 - 1, 0] {
+        assert_eq!(add(&mut spool, seed).unwrap_err().to_string(), first);
+    }
+    let output = OutputFile::create(&dir.path("l.npz")).unwrap();
+    let end = spool.write(output, &provenance(), true, &mut GO_ON.clone()).unwrap_err();
+    assert_eq!(end.to_string(), first);
+}

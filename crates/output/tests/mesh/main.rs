@@ -106,3 +106,20 @@ fn a_full_disk_is_said_and_leaves_nothing() {
     }
     assert_eq!((left, small_one), (0, Ok(1600)));
 }
+
+#[test]
+fn pieces_after_a_failure_and_the_end_name_its_cause() {
+    let folder = TestDir::new("mesh-failure");
+    let gone = folder.path("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let output = OutputFile::create_mesh(&gone.join("m.ply")).unwrap();
+    let budget = Box::new(FixedBudget::new(512 << 10));
+    let mut writer = MeshWriter::new(output, MeshLayout::default(), Provenance::default(), budget).unwrap();
+    std::fs::remove_dir_all(&gone).unwrap();
+    let points = vec![[1.0f32; 3]; 1000];
+    let piece = MeshPiece { zone: 1, points: MeshPoints::F32(&points), ..Default::default() };
+    let first = (0..10_000).find_map(|_| writer.push(&piece).err()).expect("points do not fit in memory").to_string();
+    assert!(first.contains("gone"), "{first}");
+    assert_eq!(writer.push(&piece).unwrap_err().to_string(), first);
+    assert_eq!(writer.finish(false).unwrap_err().to_string(), first);
+}
