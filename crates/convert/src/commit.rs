@@ -1,124 +1,64 @@
-//! Beginning and ending: lock, plan, resumption, the commit mark, the change of names.
+//! Beginning and ending of any conversion: lock, plan, resumption, the commit mark, the change of names.
+//!
+//! # Theory
+//! A [`StorePlan`] says what a store is made of and what its documents are. [`begin`] locks the target and keeps what an
+//! interrupted run left, where the plan's document is the same. [`finish`] makes all files durable, then the root, and then
+//! gives the store its name. A root is the mark of a whole store, so it is written last.
 
-use super::base::Base;
 use super::disk::{free_bytes, Disk, Partial};
 use super::pipeline::{Conversion, Places};
-use super::plan::ConversionPlan;
 use super::record::Record;
-use super::ConvertOptions;
 use field::error::FieldError;
-use field::file::{identities, Digest, FileIdentity};
-use field::series::Sources;
-use field::store::codec::{Codec, CRC_BYTES};
-use field::store::layout::{all_arrays, documents, ArrayLayout, ENTRY_BYTES};
-use field::store::metadata::{catalog_value, ArraySeal, Root};
-use field::store::Store;
-use field::uniform::Uniform;
-use serde_json::{json, Value};
+use field::store::codec::CRC_BYTES;
+use field::store::layout::ENTRY_BYTES;
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+/// Length and CRC-32C of a document.
+pub(super) type DocumentSeal = (u64, u32);
+
+/// What a conversion makes, of any kind of data.
+pub(super) trait StorePlan {
+    /// Identities of all files that the store is made of.
+    type Source;
+    /// What is known when all units are done.
+    type Sealed;
+
+    /// Looks at the files that the store is made of. `go_on` is asked now and then.
+    fn source(&self, go_on: &mut dyn FnMut() -> bool) -> Result<Self::Source, FieldError>;
+    /// Fails, and names the file, where the source is not what it was `before`.
+    fn check_unchanged(&self, before: &Self::Source, now: &Self::Source) -> Result<(), FieldError>;
+    /// Whether another run that makes the same is waited for.
+    fn waits(&self) -> bool {
+        false
+    }
+    /// Bytes of the shards of the store at `dst`, where it is what this plan makes out of the very same files.
+    fn bytes_made(&self, dst: &Path, source: &Self::Source) -> Option<u64>;
+    /// What stands at the target; an error where it may not be replaced.
+    fn target(&self, dst: &Path) -> Result<TargetState, FieldError>;
+    /// What has to fit of an interrupted run's work.
+    fn resumption(&self, dst: &Path, source: &Self::Source) -> Result<Resumption, FieldError>;
+    /// Names below the store, and contents, of the documents beside the root.
+    fn documents(&self) -> Box<dyn Iterator<Item = (String, Vec<u8>)> + '_>;
+    /// Folders below the store that hold shards.
+    fn folders(&self) -> Vec<String>;
+    /// Shards below the store that are not durable yet when all units are: ranges and boxes.
+    fn range_shards(&self) -> Vec<String>;
+    /// The root document.
+    fn root(&self, source: &Self::Source, documents: Vec<DocumentSeal>, sealed: Self::Sealed) -> Vec<u8>;
+}
+
 /// Whether there is anything to do.
-pub(super) enum Begun {
-    /// Work in this folder, on files that are, one by one, these.
-    Work(Partial, StoreSource),
+pub(super) enum Begun<S> {
+    /// Work in this folder, on files that are these.
+    Work(Partial, S),
     /// The target is what it would become.
     Done {
         /// Bytes of its shards.
         bytes: u64,
     },
-}
-
-/// What a store is made of.
-pub(super) struct StoreSource {
-    /// All files that hold pages.
-    files: Vec<FileIdentity>,
-    /// Those of each step, as the user named them.
-    series: Sources,
-}
-
-impl StoreSource {
-    fn of(plan: &ConversionPlan<'_>) -> Result<Self, FieldError> {
-        Ok(Self { files: identities(&plan.input.files)?, series: plan.input.series.identify()? })
-    }
-
-    /// The digest of all of it. Where the first steps were not given again it is one over that of their store.
-    fn digest(&self, plan: &ConversionPlan<'_>) -> String {
-        let mut own = Digest::of(&self.files);
-        if !plan.input.made.is_empty() {
-            own = own.text(&plan.input.made);
-        }
-        match plan.base {
-            Some(base) if !base.whole => {
-                let before = base.store.root.source.as_deref().unwrap_or_default();
-                Digest::default().text(before).text(&own.to_string()).to_string()
-            }
-            _ => own.to_string(),
-        }
-    }
-
-    /// What the root says of each step.
-    fn sources(&self, plan: &ConversionPlan<'_>) -> Option<Sources> {
-        let own = || (plan.data && !plan.input.series.steps.is_empty()).then(|| self.series.clone());
-        plan.base.map_or_else(own, |base| Some(base.sources.clone()))
-    }
-}
-
-/// What the plan is, as far as the store's bytes depend on it, and (by `source`, their [`Digest`]) which files it is for.
-fn plan_document(
-    plan: &ConversionPlan<'_>,
-    dst: &Path,
-    options: &ConvertOptions,
-    source: &str,
-) -> Result<String, FieldError> {
-    let root = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
-    let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
-    // Units are numbered from the first step that is not there: what was begun on top of another store is of no use.
-    let base = plan.base.map(|b| json!([b.steps, b.store.root.source]));
-    let value: Value = json!({"version": 2, "root": root, "base": base});
-    Ok(value.to_string())
-}
-
-fn root_of(
-    plan: &ConversionPlan<'_>,
-    options: &ConvertOptions,
-    source: &str,
-    documents: Vec<(u64, u32)>,
-    seals: Vec<ArraySeal>,
-    uniform: Vec<Option<Uniform>>,
-    sources: Option<Sources>,
-) -> Root {
-    Root {
-        data: plan.data,
-        page: options.page,
-        layout: options.layout,
-        codec: options.codec,
-        catalog: plan.input.catalog.clone(),
-        source: Some(source.to_owned()),
-        time_axis: plan.data,
-        sources,
-        pages: plan.page_boxes(),
-        steps: plan.zones.iter().map(|z| z.arrays.iter().map(|a| a.steps).collect()).collect(),
-        uniform,
-        documents,
-        seals,
-    }
-}
-
-/// Whether the store at `path` is what this plan makes, out of the very same files. A store that does not say which it was made
-/// of may have been made of others.
-fn is_made(plan: &ConversionPlan<'_>, path: &Path, options: &ConvertOptions, source: &str) -> Option<u64> {
-    let store = Store::open(path).ok()?;
-    let want = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
-    let r = &store.root;
-    let same = (r.data, r.layout, r.codec) == (want.data, want.layout, want.codec)
-        && (!r.data || r.page == want.page)
-        && (&r.pages, &r.steps, &r.source) == (&want.pages, &want.steps, &want.source)
-        // As text: NaN in a header equals itself there.
-        && catalog_value(&r.catalog) == catalog_value(&want.catalog);
-    same.then(|| store.bytes())
 }
 
 /// What stands at the target.
@@ -129,8 +69,8 @@ pub enum TargetState {
     Store,
 }
 
-/// Looks at the target before anything is touched.
-pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
+/// What stands at the target, looked at before anything is touched.
+pub fn check_target(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
     let meta: Metadata = match std::fs::symlink_metadata(dst) {
         Ok(m) => m,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(TargetState::Nothing),
@@ -159,31 +99,22 @@ pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, Fi
     Err(FieldError::format(dst, hint))
 }
 
-/// Makes sure that the store which steps are added to is what it was when they were looked for.
-fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
-    // As documents: NaN in a header equals itself there.
-    if Store::open(dst).is_ok_and(|now| now.root.document() == base.store.root.document()) {
-        return Ok(());
-    }
-    Err(FieldError::format(dst, "was changed by another conversion meanwhile; run this again"))
-}
-
-/// Locks the target and finds out what is left of earlier work. `wait`: see [`Partial::lock`].
-pub(super) fn begin(
-    plan: &ConversionPlan<'_>,
+/// Locks the target and finds out what is left of earlier work. `go_on` is asked while another run is waited for, or the source is
+/// looked at.
+pub(super) fn begin<P: StorePlan>(
+    plan: &P,
     disk: &Disk,
     dst: &Path,
-    options: &ConvertOptions,
-    wait: Option<&mut dyn FnMut() -> bool>,
-) -> Result<Begun, FieldError> {
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Begun<P::Source>, FieldError> {
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
-    let made = StoreSource::of(plan)?;
-    let partial = Partial::lock(disk, dst, wait)?;
+    let source = plan.source(go_on)?;
+    let partial = Partial::lock(disk, dst, if plan.waits() { Some(go_on) } else { None })?;
     // From here on nobody else changes the target.
-    match prepare(plan, disk, dst, options, &partial, &made.digest(plan)) {
-        Ok(None) => Ok(Begun::Work(partial, made)),
+    match prepare(plan, disk, dst, &partial, &source) {
+        Ok(None) => Ok(Begun::Work(partial, source)),
         Ok(Some(bytes)) => {
             // It may have died between the change of names and cleaning up.
             partial.remove(disk)?;
@@ -197,42 +128,28 @@ pub(super) fn begin(
 }
 
 /// Makes the folder ready for work, or answers the bytes of the store that is there already.
-fn prepare(
-    plan: &ConversionPlan<'_>,
+fn prepare<P: StorePlan>(
+    plan: &P,
     disk: &Disk,
     dst: &Path,
-    options: &ConvertOptions,
     partial: &Partial,
-    source: &str,
+    source: &P::Source,
 ) -> Result<Option<u64>, FieldError> {
-    if options.resume {
-        if let Some(bytes) = is_made(plan, dst, options, source) {
+    let wanted = plan.resumption(dst, source)?;
+    if wanted.resume {
+        if let Some(bytes) = plan.bytes_made(dst, source) {
             return Ok(Some(bytes));
         }
     }
-    match plan.base {
-        Some(base) => still_there(base, dst)?,
-        None => look(dst, options.overwrite, options.resume).map(|_| ())?,
-    }
-    let folders: Vec<&str> = all_arrays(&plan.zones, plan.data).map(|layout| &*layout.path).collect();
-    let wanted = Resumption {
-        document: plan_document(plan, dst, options, source)?,
-        folders: &folders,
-        needs: needs(plan),
-        resume: options.resume,
-        // An index is a cache: what does not fit is made anew without asking.
-        anew: !plan.data || options.append,
-    };
-    make_ready(disk, partial, &wanted)?;
+    plan.target(dst)?;
+    make_ready(disk, partial, &wanted, &plan.folders())?;
     Ok(None)
 }
 
 /// What a conversion needs to know of what is left of another.
-pub(super) struct Resumption<'w> {
+pub(super) struct Resumption {
     /// What it makes, as far as the store's bytes depend on it, and of what.
     pub document: String,
-    /// Folders below the store that hold shards.
-    pub folders: &'w [&'w str],
     /// Bytes of the store, where they are known beforehand.
     pub needs: Option<u64>,
     /// Whether to go on with what an interrupted one left.
@@ -242,7 +159,7 @@ pub(super) struct Resumption<'w> {
 }
 
 /// Makes the folder ready for work: with what is left there, where that fits and is wanted, else empty.
-pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>) -> Result<(), FieldError> {
+fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption, folders: &[String]) -> Result<(), FieldError> {
     partial.check_own()?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
     let go_on = match (&left, wanted.resume) {
@@ -264,7 +181,7 @@ pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>
     }
     disk.create_dir(&partial.units())?;
     disk.create_dir(&partial.store())?;
-    wanted.folders.iter().try_for_each(|folder| disk.create_dir(&partial.store().join(folder)))?;
+    folders.iter().try_for_each(|folder| disk.create_dir(&partial.store().join(folder)))?;
     if !go_on {
         // Last, so that a plan means that the folders are there and empty of other work.
         let sealed = format!("{:08x}{}", crc32c::crc32c(wanted.document.as_bytes()), wanted.document);
@@ -281,15 +198,6 @@ pub(super) fn check_plan(sealed: &str) -> Option<String> {
     (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(document.as_bytes())).then(|| document.to_owned())
 }
 
-/// Bytes of the data, where they are known beforehand.
-fn needs(plan: &ConversionPlan<'_>) -> Option<u64> {
-    if plan.codec != Codec::None || !plan.data {
-        return None;
-    }
-    let new = |a: &ArrayLayout| (a.steps - plan.first_step(a)) as u64 * a.grid.paging.count();
-    Some(plan.zones.iter().flat_map(|z| &z.arrays).map(|a| new(a) * (a.page_bytes() + CRC_BYTES) as u64).sum())
-}
-
 /// Says at once that a store cannot fit.
 fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     match free_bytes(path) {
@@ -304,12 +212,7 @@ fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     }
 }
 
-/// Whether a unit's record is whole and its shard is the one that the record speaks of.
-pub(super) fn is_done(plan: &ConversionPlan<'_>, places: &Places<'_>, number: usize) -> bool {
-    is_whole(plan, places, number, plan.record_sizes(&plan.units[number]))
-}
-
-/// As [`is_done`] for any kind of data, whose record has so many ranges and boxes.
+/// Whether a unit's record, of so many ranges and boxes, is whole and its shard is the one that the record speaks of.
 pub(super) fn is_whole<J: Conversion>(plan: &J, places: &Places<'_>, number: usize, sizes: (usize, usize)) -> bool {
     let Some(record) = Record::read(&places.record(number), number as u64, sizes.0, sizes.1) else { return false };
     let Some((grid, _, path)) = plan.shard(number) else { return true };
@@ -337,34 +240,25 @@ pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(),
 }
 
 /// Writes the documents, makes everything durable, writes the root, and gives the store its name.
-#[allow(clippy::too_many_arguments)] // what a run has when it ends
-pub(super) fn finish(
-    plan: &ConversionPlan<'_>,
+pub(super) fn finish<P: StorePlan>(
+    plan: &P,
     disk: &Disk,
     dst: &Path,
-    options: &ConvertOptions,
     partial: Partial,
-    made: &StoreSource,
-    seals: Vec<ArraySeal>,
-    uniform: Vec<Option<Uniform>>,
+    source: &P::Source,
+    sealed: P::Sealed,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), FieldError> {
     let store = partial.store();
     let root_path = store.join("zarr.json");
     // A root from an earlier try must not vouch for what is written now.
     disk.remove(&root_path)?;
-    let mut known = Vec::new();
+    let mut document_seals = Vec::new();
     // Shards of data are durable already; what is not are documents, ranges and boxes, and the names of all of them.
-    let mut paths = Vec::new();
-    let mut folders = BTreeSet::from([store.clone()]);
-    for layout in all_arrays(&plan.zones, plan.data) {
-        folders.insert(store.join(&layout.path));
-    }
-    for layout in plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes)) {
-        for step in plan.first_step(layout)..layout.steps {
-            paths.extend((0..layout.grid.count()).map(|n| store.join(layout.shard_path(step, n))));
-        }
-    }
-    for (name, bytes) in documents(&plan.zones, plan.data) {
+    let mut paths: Vec<_> = plan.range_shards().into_iter().map(|name| store.join(name)).collect();
+    let mut folders: BTreeSet<_> = plan.folders().into_iter().map(|name| store.join(name)).collect();
+    folders.insert(store.clone());
+    for (name, bytes) in plan.documents() {
         let path = store.join(name);
         if let Some(parent) = path.parent() {
             disk.create_dir(parent)?;
@@ -372,29 +266,16 @@ pub(super) fn finish(
         }
         disk.write(&path, &bytes)?;
         paths.push(path);
-        known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
+        document_seals.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is looked at again: pages from before and after a change do not belong together.
-    let now = StoreSource::of(plan)?;
-    let again = if plan.data { "converted; convert it again" } else { "looked through; run this again" };
-    if let Some(n) = (0..now.files.len()).find(|n| now.files.get(*n) != made.files.get(*n)) {
-        return Err(FieldError::format(&plan.input.files[n], format!("changed while it was {again}")));
-    }
-    if now.series != made.series {
-        let first = plan.input.series.name_of(0);
-        return Err(FieldError::format(first, format!("or a file beside it changed while it was {again}")));
-    }
+    plan.check_unchanged(source, &plan.source(go_on)?)?;
     paths.extend(folders);
     disk.sync_paths(&store, &paths)?;
-    let root = root_of(plan, options, &made.digest(plan), known, seals, uniform, made.sources(plan));
-    let file = disk.write(&root_path, &root.document())?;
+    let file = disk.write(&root_path, &plan.root(source, document_seals, sealed))?;
     disk.sync(&file, &root_path)?;
     disk.sync_dir(&store)?;
-    let target = match plan.base {
-        Some(base) => still_there(base, dst).map(|()| TargetState::Store)?,
-        None => look(dst, options.overwrite, options.resume)?,
-    };
-    take_place(disk, partial, dst, &target)
+    take_place(disk, partial, dst, &plan.target(dst)?)
 }
 
 /// Gives a finished store, durable with its root, the target's name, in one step where the file system can.

@@ -37,6 +37,7 @@ mod spans;
 mod tests;
 mod uniform;
 pub mod volume;
+mod zone_store;
 
 pub use append::{append, AppendReport, AskedPages};
 pub use commit::fuzz_notes;

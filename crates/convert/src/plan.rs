@@ -1,7 +1,7 @@
 //! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
 
 use super::base::Base;
-use super::{ConvertInput, ConvertOptions, Spans};
+use super::{ConvertInput, ConvertOptions};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
 use field::paging::Paging;
@@ -72,7 +72,7 @@ fn look_bytes(layout: &ArrayLayout) -> usize {
 pub(super) struct ConversionPlan<'a> {
     pub input: &'a ConvertInput,
     pub zones: Vec<ZoneLayout>,
-    pub codec: Codec,
+    pub options: ConvertOptions,
     /// The store that has the first steps.
     pub base: Option<&'a Base>,
     /// Whether shards of data are written, or only ranges and boxes.
@@ -86,7 +86,6 @@ pub(super) struct ConversionPlan<'a> {
     pub out_bytes: usize,
     pub memory: u64,
     pub workers: usize,
-    pub spans: Spans,
     /// Of each zone, the uniform grid that it may be: filled in by [`Self::look_for_uniform`], confirmed point by point on the way.
     pub uniform: Vec<Option<Uniform>>,
 }
@@ -112,7 +111,7 @@ impl<'a> ConversionPlan<'a> {
         let mut plan = Self {
             input,
             zones,
-            codec: options.codec,
+            options: options.clone(),
             base,
             data: pages.is_none(),
             units: Vec::new(),
@@ -121,7 +120,6 @@ impl<'a> ConversionPlan<'a> {
             out_bytes: 0,
             memory: 0,
             workers: options.workers.clamp(1, 64),
-            spans: options.spans.clone(),
             uniform: vec![None; input.catalog.zones.len()],
         };
         plan.list_units();
@@ -242,7 +240,7 @@ impl<'a> ConversionPlan<'a> {
     fn piece_out(&self, zone: usize, array: usize, piece: &ShardPiece) -> usize {
         let layout = &self.zones[zone].arrays[array];
         let pages: usize = piece.pages.iter().map(ExactSizeIterator::len).product();
-        pages * self.codec.max_encoded(layout.page_bytes())
+        pages * self.options.codec.max_encoded(layout.page_bytes())
     }
 
     /// Finds buffer sizes that fit the limit; with fewer workers if need be, because each has a page of its own.
@@ -256,7 +254,7 @@ impl<'a> ConversionPlan<'a> {
     }
 
     fn find_buffers(&mut self, limit: u64) -> Result<(), FieldError> {
-        let context = if matches!(self.codec, Codec::Zstd { .. }) { CONTEXT } else { 0 };
+        let context = if matches!(self.options.codec, Codec::Zstd { .. }) { CONTEXT } else { 0 };
         let mut fixed = 0;
         let mut kinds = Vec::new();
         for (z, zone) in self.zones.iter().enumerate() {

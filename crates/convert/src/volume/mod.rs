@@ -16,7 +16,6 @@
 //! # Practice
 //! [`convert`] does all that for a [`VolumeInput`], [`dry_run`] says what it would cost.
 
-mod commit;
 mod downsample;
 mod estimate;
 pub mod number;
@@ -27,6 +26,7 @@ mod report;
 mod rows;
 mod run;
 mod spool;
+mod store;
 #[cfg(test)]
 mod tests;
 
