@@ -83,6 +83,7 @@ def comment_words(text: str) -> int:
 
 
 def is_test(path: Path) -> bool:
+    """Whether a file is one of tests or benchmarks alone."""
     return any(part in ("tests", "benches") for part in path.parts) or path.stem == "tests"
 
 
