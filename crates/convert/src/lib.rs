@@ -29,6 +29,7 @@ mod pipeline;
 mod plan;
 mod record;
 mod report;
+mod request;
 mod run;
 mod shard;
 mod slab;

@@ -1,6 +1,8 @@
 //! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
 
 use super::base::Base;
+use super::memory::{within, ChargeMemory};
+use super::request::ConvertRequest;
 use super::{ConvertInput, ConvertOptions};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
@@ -8,8 +10,8 @@ use field::paging::Paging;
 use field::store::codec::Codec;
 use field::store::layout::{choose_pages, lay_out, ArrayLayout, ZoneLayout};
 use field::uniform::Uniform;
+use std::any::Any;
 use std::ops::Range;
-use std::path::Path;
 
 /// More memory in one buffer does not make anything faster.
 pub(super) const MAX_SLAB: usize = 32 << 20;
@@ -91,15 +93,18 @@ pub(super) struct ConversionPlan<'a> {
 }
 
 impl<'a> ConversionPlan<'a> {
-    /// Plans a conversion (or, with the pages given, an index of data that stays where it is).
-    pub fn new(
-        input: &'a ConvertInput,
-        dst: &Path,
-        options: &ConvertOptions,
-        pages: Option<&[Paging]>,
-        base: Option<&'a Base>,
-        limit: u64,
-    ) -> Result<Self, FieldError> {
+    /// A plan whose memory could be charged: others may hold some of the limit, so smaller plans are tried, too.
+    pub fn within(request: &ConvertRequest<'a>, charge: &ChargeMemory<'_>) -> Result<(Self, Box<dyn Any>), FieldError> {
+        within(request.options.memory_limit, charge, |limit| {
+            let plan = Self::new(request, limit)?;
+            let memory = plan.memory;
+            Ok((plan, memory))
+        })
+    }
+
+    /// Plans a conversion, or an index of data that stays where it is, within `limit` bytes.
+    fn new(request: &ConvertRequest<'a>, limit: u64) -> Result<Self, FieldError> {
+        let ConvertRequest { input, dst, options, pages, base } = *request;
         let steps: Vec<Vec<usize>> = input.arrays.iter().map(|z| z.iter().map(|a| a.steps).collect()).collect();
         let chosen =
             pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);

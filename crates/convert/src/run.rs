@@ -1,20 +1,19 @@
 //! A whole conversion, from the plan to the commit.
 
-use crate::base::Base;
 use crate::commit::{begin, finish, is_whole, Begun, StorePlan};
 use crate::disk::Disk;
 use crate::input::ConvertInput;
-use crate::memory::{within, ChargeMemory};
+use crate::memory::ChargeMemory;
 use crate::options::ConvertOptions;
 use crate::pipeline::{self, Places};
 use crate::plan::ConversionPlan;
 use crate::report::{ConvertReport, PieceProgress};
+use crate::request::ConvertRequest;
 use crate::spans::Spans;
 use crate::zone_store::SealedZones;
 use crate::{levels, uniform};
 use field::error::FieldError;
 use field::paging::Paging;
-use std::any::Any;
 use std::path::Path;
 
 /// Converts `input` into a store at `dst`. `progress` is called often, on the calling thread, and answers whether to go
@@ -32,7 +31,7 @@ pub fn convert(
     charge: &ChargeMemory<'_>,
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
-    run(input, dst, options, None, &Disk::default(), charge, progress)
+    run(&ConvertRequest::new(input, dst, options), &Disk::default(), charge, progress)
 }
 
 /// Makes ranges and boxes of data that stays where it is, cut in pages as `pages` says, as a store without data at `dst`
@@ -51,54 +50,22 @@ pub fn build_index(
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
     let options = ConvertOptions { resume: true, overwrite: true, memory_limit, workers, ..ConvertOptions::default() };
-    run(input, dst, &options, Some(pages), &Disk::default(), charge, progress)
+    let request = ConvertRequest { pages: Some(pages), ..ConvertRequest::new(input, dst, &options) };
+    run(&request, &Disk::default(), charge, progress)
 }
 
-/// A plan whose memory could be charged: others may hold some of the limit, so smaller plans are tried, too.
-pub(crate) fn plan_within<'a>(
-    input: &'a ConvertInput,
-    dst: &Path,
-    options: &ConvertOptions,
-    pages: Option<&[Paging]>,
-    base: Option<&'a Base>,
-    charge: &ChargeMemory<'_>,
-) -> Result<(ConversionPlan<'a>, Box<dyn Any>), FieldError> {
-    within(options.memory_limit, charge, |limit| {
-        let plan = ConversionPlan::new(input, dst, options, pages, base, limit)?;
-        let memory = plan.memory;
-        Ok((plan, memory))
-    })
-}
-
+/// As [`convert`], on any disk.
 pub(crate) fn run(
-    input: &ConvertInput,
-    dst: &Path,
-    options: &ConvertOptions,
-    pages: Option<&[Paging]>,
+    request: &ConvertRequest<'_>,
     disk: &Disk,
     charge: &ChargeMemory<'_>,
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
-    run_on(input, dst, options, pages, None, disk, charge, progress)
-}
-
-/// [`run`], or, with a base, of the steps that it has not.
-#[allow(clippy::too_many_arguments)] // what a run is
-pub(crate) fn run_on(
-    input: &ConvertInput,
-    dst: &Path,
-    options: &ConvertOptions,
-    pages: Option<&[Paging]>,
-    base: Option<&Base>,
-    disk: &Disk,
-    charge: &ChargeMemory<'_>,
-    progress: &mut dyn FnMut(PieceProgress) -> bool,
-) -> Result<ConvertReport, FieldError> {
-    if input.arrays.len() != input.catalog.zones.len() {
+    if request.input.arrays.len() != request.input.catalog.zones.len() {
         return Err(FieldError::Internal("zones and arrays differ in number"));
     }
-    let (mut plan, _charged) = plan_within(input, dst, options, pages, base, charge)?;
-    let made = make_store(&mut plan, disk, dst, progress)?;
+    let (mut plan, _charged) = ConversionPlan::within(request, charge)?;
+    let made = make_store(&mut plan, disk, request.dst, progress)?;
     Ok(ConvertReport {
         source_bytes: plan.source_bytes(),
         store_bytes: made.store_bytes,
