@@ -21,12 +21,12 @@ pub use lanes::step_lanes;
 pub use options::{Direction, Integrator, Options, Seed, TerminalSpeed};
 use walls::rests_on_wall;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum StepProgress {
     /// The task is finished.
     Done,
-    /// Pages are absent: they are listed by the accessor. Nothing has changed.
+    /// Pages are absent, and listed by the accessor. Nothing has changed.
     Need,
     /// A step was made.
     Yield,
@@ -34,15 +34,15 @@ pub enum StepProgress {
 
 #[derive(Clone, Debug)]
 enum StreamlineState<C> {
-    /// The seed is to be located.
+    /// The seed must be located.
     Locate,
     /// A step within a cell comes next.
     Run(ParticlePosition<C>),
-    /// The particle stands on a face and is to be found beyond it: in another domain, or across a seam.
+    /// The particle is on a face and must be located beyond it: in another domain, or across a seam.
     Beyond(ParticlePosition<C>, Face<C>, Exit),
-    /// The particle came to rest; the face says whether that is a wall.
+    /// The particle is at rest; the face decides whether that is a wall.
     Rest(ParticlePosition<C>, Option<Face<C>>),
-    /// A step in physical space is under way.
+    /// A step in physical space is in progress.
     Physical(Box<Stepper<ParticlePosition<C>>>, ParticlePosition<C>),
     Finished,
 }
@@ -53,37 +53,37 @@ pub struct Streamline<C = CellId> {
     seed: Seed,
     sign: f64,
     state: StreamlineState<C>,
-    /// Where the seed was found: the second half starts there.
+    /// The place of the seed, where the second half starts.
     origin: Option<(ParticlePosition<C>, [f64; 3])>,
-    /// Rate at the current point, if the last step left it, and its cell.
+    /// Rate at the current point, if the last step computed it, and its cell.
     carried: Option<(C, Rate)>,
-    /// Steps for which the low order is not tried.
+    /// Remaining steps without an attempt of the low order.
     high: u8,
-    /// The face by which the current cell was entered, as the last cell's.
+    /// The entry face of the current cell, as a face of the last cell.
     entered: Option<Face<C>>,
     x: [f64; 3],
-    /// Faces gone over since the particle last moved: it left its cells where it stood.
+    /// Faces crossed since the particle last moved: it has left cells without motion.
     stood: u8,
     /// Step that the error control allows, in time.
     h: f64,
     /// The largest speed of the half so far, at ends of steps.
     fastest: f64,
-    /// It is to stop where it is.
+    /// Whether its stop condition holds.
     stopped: bool,
-    /// It was to stop at the seed: both halves do.
+    /// Whether the stop condition held at the seed: both halves stop.
     seed_stops: bool,
     line: Line,
 }
 
-/// A step may grow or shrink by these factors; the usual bounds (Hairer, Norsett, Wanner, II.4).
+/// Largest and smallest factor between steps; the usual bounds (Hairer, Norsett, Wanner, II.4).
 const GROW_MAX: f64 = 5.0;
 pub(crate) const SHRINK_MIN: f64 = 0.2;
 const SAFETY: f64 = 0.9;
-/// Steps of the high order after one of the low order was not exact enough: where one was not, the next will hardly be.
+/// Steps of the high order after an inexact one of the low order: the next one would hardly be exact.
 const HIGH_STEPS: u8 = 16;
-/// Over this many faces a particle has been in all eight cells that meet in a corner: each took it for another's.
+/// After this many faces a particle has been in all eight cells that meet in a corner, and each assigned it to another.
 const STOOD_MOST: u8 = 7;
-/// Steps aim this much beyond the face that they would reach at the present rate, so that most end outside and cross.
+/// Steps aim this much beyond the next face at the present rate, so that most end outside and cross.
 pub(crate) const OVERSHOOT: f64 = 1.05;
 
 impl<C: DomainCell> Streamline<C> {
@@ -108,7 +108,7 @@ impl<C: DomainCell> Streamline<C> {
         }
     }
 
-    /// Bytes that the task holds.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         core::mem::size_of::<Self>() + self.line.bytes()
     }
@@ -123,13 +123,13 @@ impl<C: DomainCell> Streamline<C> {
         self.line.join()
     }
 
-    /// Ends the line where it is because a page of it failed.
+    /// Ends the line because of an unreadable page.
     pub fn fail(&mut self) {
         self.line.end(Reason::Failed);
         self.state = StreamlineState::Finished;
     }
 
-    /// One restartable step: on `Err` nothing has changed.
+    /// One restartable step. On `Err` nothing has changed.
     ///
     /// # Errors
     /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
@@ -166,7 +166,7 @@ impl<C: DomainCell> Streamline<C> {
                     Some(f) => flow.space.is_wall(f)?,
                     None => rests_on_wall(flow, &place)?,
                 };
-                // Where the vector is no number there is no flow, as where coordinates are none.
+                // Where the vector is NaN there is no flow, as where coordinates are NaN.
                 let reason = match (wall, v.is_finite_xyz()) {
                     (true, _) => Reason::Wall,
                     (false, true) => Reason::Speed,
@@ -188,14 +188,14 @@ impl<C: DomainCell> Streamline<C> {
         };
         let place = ParticlePosition { spot, kept_fringe: None };
         self.origin = Some((place, x));
-        // Everything that the first step needs is loaded before anything changes.
+        // The pages of the first step are loaded before anything changes.
         flow.space.cell(spot.cell)?;
         self.record(flow, options, &spot, x, 0.0)?;
         self.seed_stops = self.stopped;
         self.begin_half(flow, options, place, x)
     }
 
-    /// Starts a half at the seed, whose cell is loaded.
+    /// Starts a half at the seed, in a loaded cell.
     fn begin_half<L: Locator<Cell = C>>(
         &mut self,
         flow: &mut DomainFlow<L>,

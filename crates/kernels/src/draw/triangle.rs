@@ -16,7 +16,7 @@ use wide::f32x8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewVertex {
     pub at: Vec3,
-    /// Any length, any side.
+    /// Any length, either side.
     pub normal: Vec3,
     pub scalar: f32,
 }
