@@ -2,7 +2,7 @@
 //!
 //! Theory. Within a cell both the map x(r) and the vector V(r) are trilinear. So dr/dt = J(r)^-1 V(r) is smooth, and
 //! its solution is exactly the streamline of the interpolated field. Across faces the field has kinks, which reduce the
-//! order of a method in physical space: a 5(4) pair with step control spends most of its steps there.
+//! order of a method in physical space. A 5(4) pair with step control spends most of its steps there.
 //!
 //! So a step uses the cell's own polynomials, continued a little beyond its faces. If it ends outside, the dense output
 //! of the pair (Hairer, Norsett, Wanner, Solving ODEs I, II.6) gives the crossing. No Newton inversion is needed on the

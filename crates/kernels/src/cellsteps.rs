@@ -146,8 +146,8 @@ pub struct StepEnds {
     pub side: [f64; 4],
 }
 
-/// The result of an integrator: fractions and rate at the end, fifth coefficient of the dense output, error, columns of
-/// the Jacobian at the end, range of its determinants.
+/// The result of an integrator: fractions and rate at the end, the fifth coefficient of the dense output, and the
+/// error. Also the columns of the Jacobian at the end, and the range of its determinants.
 struct Tried {
     y: Three,
     last: Three,

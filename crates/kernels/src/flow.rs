@@ -153,8 +153,9 @@ impl<L: Locator> DomainFlow<L> {
         miss.map_or(Ok(best.map(|b| b.1)), Err)
     }
 
-    /// Searches a point that has left its cell's zone, or whose cell names another zone: the named zone first, then the
-    /// others in order. `same` says whether the particle's own zone may contain it again (the seam of an O-grid).
+    /// Searches a point that has left its cell's zone, or is in a cell that names another zone. The named zone is
+    /// searched first, then the others in order. `same` says whether the particle's own zone may contain it again (the
+    /// seam of an O-grid).
     ///
     /// # Errors
     /// [`Miss`].

@@ -1,7 +1,7 @@
 //! A particle without its path, which advances from one time of the series to the next. Flow maps and pictures of every
 //! time step use it.
 //!
-//! All of a run's particles reach one time before any goes further, so that each time step is read once for all of
+//! All of a run's particles reach one time before any advances further, so that each time step is read once for all of
 //! them. Between two times a particle is a value that can be stored. Storing it changes no result: its steps end at the
 //! times of the series anyway.
 

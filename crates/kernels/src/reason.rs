@@ -26,7 +26,7 @@ pub enum Reason {
     Outside = 8,
     /// The run ended before this line did.
     Unfinished = 9,
-    /// Its points reached the limit: it is not as fine as was asked.
+    /// Its points reached the limit: it is not as fine as requested.
     Points = 10,
     /// Its stop condition holds at its end.
     Stopped = 11,

@@ -1,7 +1,7 @@
 //! The streakline of one seed as a restartable task: the places, at one time, of the particles released there one after
 //! another.
 //!
-//! All of a seed's particles reach one time of the series before any goes further, so that each time step is read once
+//! All of a seed's particles reach one time of the series before any advances further. So each time step is read once
 //! for all of them. Of each particle only its place is kept.
 
 use crate::line::{Half, Joined, Line, Reason};

@@ -229,7 +229,7 @@ impl<C: DomainCell> Streamline<C> {
         }
     }
 
-    /// Ends a half, and begins the other where there is one. Where it is to stop that is the reason, whatever else ends it there.
+    /// Ends a half, and begins the other if there is one. A stop condition takes precedence over other reasons.
     fn end_half<L: Locator<Cell = C>>(
         &mut self,
         flow: &mut DomainFlow<L>,
@@ -252,7 +252,7 @@ impl<C: DomainCell> Streamline<C> {
         }
     }
 
-    /// Adds a point, and takes note of whether the half is to stop there: the next step ends it.
+    /// Adds a point, and tests the stop condition of the half: the next step ends it.
     #[inline(always)]
     fn record<L: Locator<Cell = C>>(
         &mut self,
@@ -272,7 +272,7 @@ impl<C: DomainCell> Streamline<C> {
         Ok(())
     }
 
-    /// A step within the current cell, up to its face at most; `low_failed`: the low order is known not to be exact enough.
+    /// A step within the current cell, at most to its face; `low_failed`: the low order is known to be inexact.
     fn cell_step<L: Locator<Cell = C>>(
         &mut self,
         flow: &mut DomainFlow<L>,
@@ -310,7 +310,7 @@ impl<C: DomainCell> Streamline<C> {
         }
         let tolerance2 = options.tolerance * options.tolerance;
         let mut high = self.high.saturating_sub(1);
-        // Not in `self` before the step is over: pages that are absent at its end make it start anew.
+        // Stored in `self` only at the end of the step: absent pages there restart it.
         let mut bound = self.h;
         let mut h_next = bound.max(h * GROW_MAX);
         let low = if high == 0 && !low_failed { CellStep::take_low(within, y0, k0, h * sign) } else { None };
@@ -325,7 +325,7 @@ impl<C: DomainCell> Streamline<C> {
                         return self.go_physical(flow, options, settled);
                     };
                     let ratio2 = step.error2 / (tolerance2 * step.length2);
-                    // Below the rounding of the position no step is better than another.
+                    // Below the rounding of the position a smaller step is no better.
                     let rounding =
                         || f64::EPSILON * 16.0 * (x0[0].abs() + x0[1].abs() + x0[2].abs() + step.length2.sqrt());
                     if ratio2 <= 1.0 || step.error2 <= rounding().powi(2) {
@@ -369,7 +369,7 @@ impl<C: DomainCell> Streamline<C> {
         let mut ended = None;
         let length_left = options.max_length - self.line.half_length();
         if chord >= length_left {
-            // Two secant steps on theta bring the chord within rounding of the length that is left.
+            // Two secant steps on theta bring the chord within rounding of the remaining length.
             let dense = step.dense();
             let mut theta = if chord > 0.0 { dt / h * (length_left / chord) } else { 0.0 };
             for _ in 0..2 {
@@ -390,7 +390,7 @@ impl<C: DomainCell> Streamline<C> {
         let spot = CellPoint { cell, rst };
         let speed = vector.at(rst).length3();
         if let Some(reason) = ended {
-            // The second half needs the seed's cell: that is asked for before anything changes.
+            // The second half needs the seed's cell, which is requested before anything changes.
             if let (Some((seed, _)), true) = (self.origin, self.sign < 0.0 && options.direction == Direction::Both) {
                 flow.space.cell(seed.spot.cell)?;
             }
@@ -402,7 +402,7 @@ impl<C: DomainCell> Streamline<C> {
         self.carried = (face.is_none() && inside_end).then(|| (cell, Rate { r: step.end_rate(), det: k0.det }));
         self.high = high;
         if dt <= 0.0 {
-            // Nothing to record: the particle starts on the face by which it leaves.
+            // No point to record: the particle starts on the face by which it leaves.
             self.stood = self.stood.saturating_add(1);
             self.h = bound;
             let next = ParticlePosition { spot, kept_fringe: settled.kept_fringe };
@@ -424,9 +424,10 @@ impl<C: DomainCell> Streamline<C> {
         Ok(())
     }
 
-    /// A bit for each face of a cell that a particle grazes if it leaves by it where it stands, and is to move along: two cells each take
-    /// it for the other's, by rounding or because the field points at the face from both sides; or more cells do, in a circle. (Where
-    /// it stands on an edge or in a corner, it may well have to go over two or three faces before it moves.)
+    /// A bit for each face of a cell that a particle grazes if it leaves by it without motion; it must move along that
+    /// face. Two cells assign such a particle to each other, by rounding or because the field points at the face from
+    /// both sides. More cells may do so in a circle. On an edge or in a corner it may have to cross two or three faces
+    /// before it moves.
     #[cold]
     fn grazed<L: Locator<Cell = C>>(&self, flow: &mut DomainFlow<L>, cell: C) -> Result<u32, Miss> {
         flow.space.cell(cell)?;
@@ -435,7 +436,7 @@ impl<C: DomainCell> Streamline<C> {
         Ok((0..L::Shape::FACES).filter(grazes).fold(0, |faces, number| faces | 1 << number))
     }
 
-    /// Goes on in the same cell, over a face to the next, or beyond the domain.
+    /// Continues in the same cell, over a face to the next, or beyond the domain.
     #[inline(always)]
     fn go_over<L: Locator<Cell = C>>(
         &mut self,
@@ -459,8 +460,8 @@ impl<C: DomainCell> Streamline<C> {
     }
 }
 
-/// Factor by which a step of the fifth order may grow, from the square of its error over what is allowed. The error a length
-/// goes with the fourth power of the step.
+/// Factor by which a step of the fifth order may grow, from the square of its error over the allowed one. The error a
+/// length is proportional to the fourth power of the step.
 #[inline(always)]
 pub(crate) fn growth(ratio2: f64) -> f64 {
     const AMPLE: f64 = (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX);
@@ -470,8 +471,8 @@ pub(crate) fn growth(ratio2: f64) -> f64 {
     (SAFETY / ratio2.sqrt().sqrt().sqrt()).min(GROW_MAX)
 }
 
-/// Step that the error control allows after one of the fifth order of `h`: `bound` was allowed before, and `h` may have been
-/// cut short of it by a face, which says nothing against `bound`.
+/// Step that the error control allows after one of the fifth order of `h`. `bound` was allowed before. A face may have
+/// shortened `h`, which does not reduce `bound`.
 #[inline(always)]
 pub(crate) fn next_step(bound: f64, h: f64, ratio2: f64) -> f64 {
     let grown = h * growth(ratio2);

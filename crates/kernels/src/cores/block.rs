@@ -45,8 +45,8 @@ pub enum Cell {
     Failed,
 }
 
-/// A place with the same name in two blocks: a node, an edge (of a cell or the diagonal that splits a face) or a
-/// triangle of a face, with the zone. The order is by zone, k, j, i.
+/// A place with the same name in two blocks. It is a node, an edge (of a cell, or the diagonal of a face) or a triangle
+/// of a face, with the zone. The order is by zone, k, j, i.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeatureKey(u128);
 
@@ -54,8 +54,8 @@ pub struct FeatureKey(u128);
 const ALONG: [[usize; 2]; 3] = [[1, 2], [0, 2], [0, 1]];
 
 impl FeatureKey {
-    /// The feature that begins at a node. `reach` has a bit for each axis along which it extends to the next node: none
-    /// for a node, one for an edge, two for a face or its diagonal. `part` is 0 for these, and otherwise numbers points
+    /// The feature that begins at a node. `reach` has a bit for each axis along which it extends to the next node. A
+    /// node has none, an edge one, a face or its diagonal two. `part` is 0 for these, and otherwise numbers points
     /// within a face.
     fn new(zone: u32, low: [u32; 3], reach: u8, part: u8) -> Self {
         let [i, j, k] = low.map(u128::from);

@@ -5,8 +5,8 @@
 //! two neighbours come first, lowest first, and closed lines after them. Lines end where three segments meet.
 //!
 //! Abutting zones are independent, and their gradients are one-sided at the common face. So a core ends there twice, a
-//! part of a cell apart. Such ends are joined, nearest first, if two conditions hold: they are nearer than half of the
-//! smaller cell's face, and the lines continue in about the same direction.
+//! part of a cell apart. Such ends are joined, nearest first, if they are nearer than half of the smaller cell's face.
+//! The lines must also continue in about the same direction.
 
 use super::pencil::{dot, Vec3};
 

@@ -2,13 +2,13 @@
 //!
 //! # Theory
 //! Visibility is found at eight or sixteen fixed places in each pixel (Akeley's multisampling). Light is computed for
-//! visible points only (deferred shading). The samples of a pixel are adjacent in memory: one vector register holds
+//! visible points only (deferred shading). The samples of a pixel are adjacent in memory. One vector register holds
 //! their depths, and a primitive is tested against all of them at once.
 //!
 //! # Practice
-//! A *cell* is the unit of loops: here one pixel with its samples, and in the small depth picture for occlusion 4 x 2
-//! whole pixels. Rows, columns and depths are those of the whole picture, never of the band, and every test uses one
-//! sample alone. So a sample is the same to the bit in any band, thread and order.
+//! A *cell* is the unit of loops. Here it is one pixel with its samples, and in the small depth picture for occlusion 4
+//! x 2 whole pixels. Rows, columns and depths are those of the whole picture, never of the band, and every test uses
+//! one sample alone. So a sample is the same to the bit in any band, thread and order.
 
 use glam::Vec3;
 use serde::{Deserialize, Serialize};

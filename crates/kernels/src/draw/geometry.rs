@@ -1,6 +1,6 @@
 //! Drawable geometry: polylines, triangle meshes, quad grids and points, in borrowed pieces.
 //!
-//! A [`Geometry`] is *streamed*: the renderer requests it again for every band of the picture, so it may be larger than
+//! A [`Geometry`] is *streamed*: the renderer requests it again for every band of the picture. So it may be larger than
 //! memory and read each time. It gets the wanted boxes, so that a paged source reads only the pages of a band.
 
 use glam::DVec3;
@@ -153,7 +153,7 @@ pub struct Mesh<'a> {
 /// A structured surface of `size[0] x size[1]` points, the first index fastest, or a piece of one.
 ///
 /// Smooth normals are computed from the points. A piece has one layer of its neighbours' points beside its own, so that
-/// pieces meet without a crease; `draw` then names the quads to draw.
+/// pieces meet without a crease. `draw` then names the quads to draw.
 #[derive(Clone, Copy, Debug)]
 pub struct QuadGrid<'a> {
     /// Points along the two directions.

@@ -1,9 +1,9 @@
 //! Drawing: a software renderer for lines, surfaces and points.
 //!
 //! # Theory
-//! Every sample of every pixel finds the nearest point to the eye: tubes and spheres by the exact intersection with its
-//! ray, triangles by exact coverage. Visible points are lit after all are known, in linear light, and averaged over the
-//! pixel. Transparent layers are peeled from the front (Everitt 2001), so their order is exact, too.
+//! Every sample of every pixel finds the nearest point to the eye. Tubes and spheres are intersected exactly with its
+//! ray, and triangles cover it exactly. Visible points are lit after all are known, in linear light, and averaged over
+//! the pixel. Transparent layers are peeled from the front (Everitt 2001), so their order is exact, too.
 //!
 //! # Practice
 //! [`Stage`] holds a picture that is ready to be drawn, [`Canvas`] the buffers of one of its bands. Geometry is
@@ -11,9 +11,9 @@
 //! clock.
 //!
 //! Invariants:
-//! 1. A pixel is the same to the bit for any band, and for any order of bands, of a layer's pieces and of a piece's
-//!    primitives. Reason: the picture must not depend on the memory limit or the number of workers. So no value is
-//!    computed from a band's own origin, no sum runs over primitives, and the smaller key wins ties in depth.
+//! 1. A pixel is the same to the bit for any band. It is also the same for any order of bands, of a layer's pieces and
+//!    of a piece's primitives. Reason: the picture must not depend on the memory limit or the number of workers. So no
+//!    value is computed from a band's own origin, no sum runs over primitives, and the smaller key wins ties in depth.
 //! 2. Memory follows from the rows of a canvas, never from the geometry.
 
 // `!(a > b)` treats a NaN like a value out of range, throughout this module.

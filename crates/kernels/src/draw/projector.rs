@@ -1,8 +1,7 @@
 //! From physical space to pixels: double precision up to the eye, single precision from there.
 //!
-//! *View space* has x to the right, y up and z away from the eye, with its origin at the eye and the radius of the
-//! scene as its unit. So its numbers are near one for any unit of the data, and single precision resolves a pixel at
-//! any place.
+//! *View space* has x to the right, y up and z away from the eye. Its origin is the eye, and its unit the radius of the
+//! scene. So its numbers are near one for any unit of the data, and single precision resolves a pixel at any place.
 
 use super::camera::{clamp_bounds, radius_of, Camera, CameraError, Lens, MAX_COORDINATE};
 use super::geometry::Aabb;

@@ -1,16 +1,16 @@
 //! Lit tubes: each piece of a polyline is the hull of two spheres, intersected exactly with the ray of every sample.
 //!
 //! # Theory
-//! The surface is the envelope of spheres with centre A + sB and radius ra + s dr for s in 0..=1 (a cone-sphere). A
-//! point p = P - A is on the envelope where s = (B.p + dr ra) / g with g = B.B - dr^2, and |p|^2 - ra^2 - (B.p + dr
-//! ra)^2 / g = 0: a quadratic along a ray. If its nearer root has s outside 0..=1, the ray hits the sphere at that end
+//! The surface is the envelope of spheres with centre A + sB and radius ra + s dr for s in 0..=1 (a cone-sphere). Let g
+//! = B.B - dr^2. A point p = P - A is on the envelope where s = (B.p + dr ra) / g and |p|^2 - ra^2 - (B.p + dr ra)^2 /
+//! g = 0. That is a quadratic along a ray. If its nearer root has s outside 0..=1, the ray hits the sphere at that end
 //! instead.
 //!
 //! # Practice
 //! Single precision would lose a thin tube in the difference of large squares. So the origin is moved twice: along the
-//! ray to its nearest point to the axis, and along the axis to the foot of that point. The remaining numbers are as
-//! small as the radius. At joints the normal is made orthogonal to the tangent of the *line*. The tangent is
-//! interpolated from vertex to vertex, so a bent line is shaded smoothly. Free ends are half spheres.
+//! ray to its point nearest to the axis, then along the axis to that point's foot. The remaining numbers are as small
+//! as the radius. At joints the normal is made orthogonal to the tangent of the *line*. The tangent is interpolated
+//! from vertex to vertex, so a bent line is shaded smoothly. Free ends are half spheres.
 
 use super::band::{key, DrawTarget};
 use super::colour::Colour;

@@ -228,7 +228,7 @@ impl<T: SampledVoxel> Pieces<T> {
 const LAST: usize = (SIDE - 1) * STRIP + BLOCK;
 
 /// Writes a row of [`EDGE`] consecutive corners into its strips. With `again`, the next row of the strips is written
-/// later, so its first numbers may be overwritten here: one move a strip instead of two.
+/// later. Its first numbers may then be overwritten here: one move a strip instead of two.
 ///
 /// # Safety
 /// They can be read; `out` is the place of the first in a brick.

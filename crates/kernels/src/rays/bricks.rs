@@ -24,8 +24,8 @@
 //! Rays pass those page by page, and request exactly the pages that samples need. Values are the same bits either way.
 //! Bricks are copies, so they outlive pins and evictions.
 //!
-//! The state of bricks is in a *window* of them, at the place of a brick's number modulo its edges, so that eight
-//! samples find their blocks by at most two gathers. The window has the whole volume, or else moves with the rays.
+//! The state of bricks is in a *window* of them, at the place of a brick's number modulo its edges. So eight samples
+//! find their blocks by at most two gathers. The window has the whole volume, or else moves with the rays.
 
 use super::brick_copy::{copy, masks_of, rows_of, FlatBlock, Masks, Pieces};
 use super::brick_shape::{BLOCKS, CORNERS, EACH, EDGE, EDGE_BITS, SIDE};
@@ -44,7 +44,8 @@ const MOST: usize = 1024;
 /// Inspected bricks with a remembered result.
 const LOOKED: usize = 256;
 
-/// A bit in the window beside a slot or a code: all blocks of the brick have the same state, so its map is not needed.
+/// A bit in the window beside a slot or a code. All blocks of the brick have the same state then, and its map is not
+/// needed.
 pub(crate) const ALIKE: i32 = i32::MIN;
 /// In place of a slot in the window: the whole brick is invisible.
 pub(crate) const NOTHING: i32 = ALIKE;

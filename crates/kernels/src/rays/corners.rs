@@ -169,8 +169,8 @@ const STEP: [usize; 3] = [1, 4, 16];
 
 /// The gradient along i, j, k at a place in a cell; `v` has its numbers and those around. Central differences at its
 /// corners are interpolated, one-sided at the volume's edge. With `HOLES` they are also one-sided beside a NaN, and 0
-/// between two: otherwise surfaces would be lit as flat for two voxels around each hole. Without `HOLES` a NaN gives
-/// NaN.
+/// between two NaNs. Otherwise surfaces would be lit as flat for two voxels around each hole. Without `HOLES` a NaN
+/// gives NaN.
 pub(crate) fn gradient<const HOLES: bool>(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f32; 3]) -> [f32; 3] {
     core::array::from_fn(|a| {
         let mut sum = 0.0;

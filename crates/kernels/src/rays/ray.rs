@@ -5,10 +5,10 @@
 //! many are computed at a time. The begin of a segment is computed in double precision: errors do not accumulate beyond
 //! 2^-15 voxels.
 //!
-//! A sample covers the step around it. The first and the last sample also cover the rest of the ray from its entry and
-//! up to its exit, or less than a step if that extends outside. So light is that of the exact length. If each sample
-//! covered a step or nothing, smooth fog in a box had rings, and surfaces within it too. A ray that is in the volume
-//! for less than a step has one sample in the middle of that length: otherwise box edges had teeth.
+//! A sample covers the step around it. The first sample also covers the ray from its entry on, and the last one to its
+//! exit. If the step extends outside, they cover less. So light is that of the exact length. If each sample covered a
+//! step or nothing, smooth fog in a box had rings, and surfaces within it too. A ray in the volume for less than a step
+//! has one sample in the middle of that length: otherwise box edges had teeth.
 
 use super::lanes::{D4, F4, I4};
 
@@ -84,8 +84,7 @@ impl Ray {
     }
 }
 
-/// The lengths of the first and the last of some samples beyond a step each, if they are the first and the last of
-/// their ray.
+/// The lengths beyond a step of the first and the last of some samples, if these are the ends of their ray.
 #[derive(Copy, Clone)]
 pub(crate) struct Tips {
     pub first: f32,

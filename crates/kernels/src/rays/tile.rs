@@ -516,9 +516,9 @@ impl Scene {
         Rooms::bytes_for(&self.sources, bricks)
     }
 
-    /// Approximate number of bricks that the rays of a tile share where they are most: those along one ray, times those
-    /// side by side, and a third of that. Rays end early, and most of a volume is usually invisible. The third is a
-    /// guess. It separates one volume that gains by 20 bricks from one that loses by them (see
+    /// Approximate number of bricks that the rays of a tile share where they are most. It is a third of those along one
+    /// ray times those side by side. Rays end early, and most of a volume is usually invisible. The third is a guess.
+    /// It separates one volume that gains by 20 bricks from one that loses by them (see
     /// `render/raycast/brick_cache.rs`), and is not measured for others.
     pub fn bricks_of_a_tile(&self) -> usize {
         let [source] = &self.sources[..] else { return 0 };

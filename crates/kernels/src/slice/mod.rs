@@ -11,9 +11,9 @@
 //! weight is not read: the place is a centre along that axis, to within [`SNAP`]. A corner that is missing or NaN makes
 //! the value NaN.
 //!
-//! *Datasets.* A pixel uses the cell that a probe at its middle would find: of the cells that cold location finds in
-//! each zone the one of least volume, ties in file order. A cold search of a million pixels takes long, and neighbours
-//! are mostly in the same or the next cell.
+//! *Datasets.* A pixel uses the cell that a probe at its middle would find. Cold location finds a cell in each zone,
+//! and the one of least volume is used, ties in file order. A cold search of a million pixels takes long, and
+//! neighbours are mostly in the same or the next cell.
 //!
 //! So each pixel first walks there from the last pixel of its tile found in the zone
 //! ([`field::locator::ZoneLocator::find_near`]). A cell that contains it well inside is the one of the cold search,

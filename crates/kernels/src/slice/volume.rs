@@ -300,7 +300,7 @@ fn number(voxel: VoxelType, bytes: &[u8], element: usize, missing: &Missing) -> 
         const SIZE: usize = size_of::<T>();
         let at = element * SIZE;
         let own = bytes.get(at..at + SIZE).and_then(|own| <[u8; SIZE]>::try_from(own).ok());
-        // A frame has all elements of its page. A byte beyond it would be NaN and not 0.
+        // A frame has all elements of its page. An element beyond it would be NaN and not 0.
         let stored = own.map(T::from_ne_bytes).filter(|stored| !missing.holds(*stored));
         stored.map_or(f64::NAN, Voxel::to_f64)
     })

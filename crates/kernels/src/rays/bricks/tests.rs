@@ -88,8 +88,8 @@ struct Ball {
     voxels: Vec<u8>,
 }
 
-/// With whole bricks to the ends, and with smaller bricks there, one cell in the least. In pages as large as bricks, in
-/// rows of them, in pages that end within bricks, and in so many that bricks need all of them.
+/// With whole bricks to the ends, and with smaller bricks there, one cell in the least. Pages are as large as bricks,
+/// rows of them, end within bricks, or are so small that a brick needs many.
 const BALLS: [([u32; 3], [u32; 3]); 8] = [
     ([97; 3], [32; 3]),
     ([90, 71, 66], [32; 3]),
