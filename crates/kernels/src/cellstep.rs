@@ -1,18 +1,20 @@
 //! One step within one cell, in computational space.
 //!
-//! Theory. Within a cell both the map x(r) and the vector V(r) are trilinear, so dr/dt = J(r)^-1 V(r) is smooth, and its
-//! solution is exactly the streamline of the interpolated field. Across faces the field has kinks that cost a method in
-//! physical space its order: a 5(4) pair with step control spends most of its steps there. So the step is taken with the
-//! cell's own polynomials continued a little beyond its faces, and where it ends outside, the dense output of the pair
-//! (Hairer, Norsett, Wanner, Solving ODEs I, II.6) says where it crossed. No Newton inversion is needed on the way, and a
-//! step needs the pages of one cell.
+//! Theory. Within a cell both the map x(r) and the vector V(r) are trilinear. So dr/dt = J(r)^-1 V(r) is smooth, and
+//! its solution is exactly the streamline of the interpolated field. Across faces the field has kinks, which reduce the
+//! order of a method in physical space. A 5(4) pair with step control spends most of its steps there.
 //!
-//! A cell is crossed in one step, and over one cell the field changes little: three stages with the cubic through both ends
-//! (Bogacki and Shampine 1989, "A 3(2) pair of Runge-Kutta formulas") are most often exact enough, at half the rates of
-//! Dormand and Prince's 5(4) pair. So the low order is tried first, and the high one where its error is too large.
+//! So a step uses the cell's own polynomials, continued a little beyond its faces. If it ends outside, the dense output
+//! of the pair (Hairer, Norsett, Wanner, Solving ODEs I, II.6) gives the crossing. No Newton inversion is needed on the
+//! way, and a step needs the pages of one cell.
 //!
-//! Practice. A rate costs about as much as one iteration of Newton. (After Sadarjoen et al., "Particle tracing algorithms
-//! for 3D curvilinear grids", 1994, who found computational space the less accurate where the Jacobian is that of nodes;
+//! A cell is crossed in one step, and the field changes little over one cell. Three stages with the cubic through both
+//! ends (Bogacki and Shampine 1989, "A 3(2) pair of Runge-Kutta formulas") are usually exact enough. They take half the
+//! rates of Dormand and Prince's 5(4) pair. So the low order is tried first, and the high one where its error is too
+//! large.
+//!
+//! Practice. A rate takes about as long as one iteration of Newton. (After Sadarjoen et al., "Particle tracing
+//! algorithms for 3D curvilinear grids", 1994. They found computational space less accurate with the Jacobian of nodes;
 //! here it is the cell's own.)
 
 use crate::rk::{DP_A, DP_E};
@@ -34,7 +36,7 @@ pub(crate) const DENSE: [f64; 7] = [
 /// Second minus third order weights of Bogacki and Shampine.
 pub(crate) const BS_E: [f64; 4] = [-5.0 / 72.0, 1.0 / 12.0, 1.0 / 9.0, -1.0 / 8.0];
 
-/// A step that a cell's own polynomials have made.
+/// A step made with a cell's own polynomials.
 #[derive(Copy, Clone)]
 pub struct CellStep {
     y0: V4,
@@ -42,22 +44,27 @@ pub struct CellStep {
     /// Rates at the ends.
     first: V4,
     last: V4,
-    /// The fifth coefficient of the dense output; nothing where that is the cubic through both ends.
+    /// The fifth coefficient of the dense output; 0 for the cubic through both ends.
     c5: V4,
     /// Signed step, time.
     h: f64,
     /// Square of the error of the step, physical length.
     pub error2: f64,
-    /// Square of the step's physical length, as the Jacobian at its end gives it.
+    /// Square of the step's physical length, by the Jacobian at its end.
     pub length2: f64,
 }
 
-/// Determinants of the Jacobian may differ by this factor within a step; beyond it the cell is taken for collapsed (a
-/// polar axis): fractions there are no smooth function of time, and the dense output, whose error is not estimated, is off
-/// by more than the tolerance (2e-5 of a cell at a factor of 1000, below 1e-7 at 4).
+/// Largest ratio of the Jacobian's determinants within a step. Beyond it the cell counts as collapsed (a polar axis):
+/// fractions there are no smooth function of time. The dense output, which has no error estimate, is then off by more
+/// than the tolerance.
+///
+/// | ratio of determinants | error of the dense output, in cells |
+/// |---|---|
+/// | 4 | below 1e-7 |
+/// | 1000 | 2e-5 |
 pub(crate) const COLLAPSE: f64 = 4.0;
 
-/// A rate of change of the fractions, and what comes with it.
+/// A rate of change of the fractions, and related values.
 #[derive(Copy, Clone, Debug)]
 pub struct Rate {
     /// Fractions a unit of time, with the vector.
@@ -66,13 +73,13 @@ pub struct Rate {
     pub det: V4,
 }
 
-/// Where a step is made: a cell's map and vector, and the directions along which there is a way: 1, or 0 in a zone that is one point
-/// thick there. A particle on a surface follows the vector's part along it.
+/// The context of a step: a cell's map and vector, and its free directions. A direction is 1, or 0 in a zone that is
+/// one point thick there. A particle on a surface follows the vector's part along it.
 #[derive(Copy, Clone)]
 pub struct StepContext<'a> {
     /// (r, s, t) to physical space.
     pub map: &'a CellMap,
-    /// What is followed.
+    /// The interpolated vector field.
     pub vector: &'a Interpolant,
     /// 1 or 0 in the lanes r, s, t.
     pub along: V4,
@@ -100,11 +107,11 @@ fn rate_and_rows(cell: StepContext<'_>, q: V4) -> (Rate, [V4; 3]) {
     let d = x * cx;
     let det = d.lane::<0>() + d.lane::<1>() + d.lane::<2>();
     let r = (cx * v.lane::<0>()).fma(cy, v.lane::<1>()).fma(cz, v.lane::<2>()) / det;
-    // Lane w carries what the cross products left there, 0 / det.
+    // Lane w is 0 / det, from the cross products.
     (Rate { r: r * cell.along, det }, rows)
 }
 
-/// The range of the determinants on the way.
+/// The range of the determinants within a step.
 struct Determinants(V4, V4);
 
 impl Determinants {
@@ -113,7 +120,7 @@ impl Determinants {
         self.0 = self.0.min(det);
         self.1 = self.1.max(det);
     }
-    /// One sign throughout, and of one order of magnitude. (NaN fails both.)
+    /// Whether all have one sign and one order of magnitude. (NaN fails both.)
     #[inline(always)]
     fn sound(&self) -> bool {
         let (a, b) = (self.0.first(), self.1.first());
@@ -121,8 +128,8 @@ impl Determinants {
     }
 }
 
-/// Squares of a step's error (in fractions: `e`) and of its length `d`, in physical space by the Jacobian's rows at its end; `None` if
-/// the error is no number.
+/// Squares of a step's error (in fractions: `e`) and of its length `d`, in physical space by the Jacobian's rows at its
+/// end. `None` if the error is not a number.
 #[inline(always)]
 fn measure(rows: [V4; 3], e: V4, d: V4) -> Option<(f64, f64)> {
     let [r, s, t, _] = V4::transpose([rows[0], rows[1], rows[2], V4::zero()]);
@@ -133,8 +140,8 @@ fn measure(rows: [V4; 3], e: V4, d: V4) -> Option<(f64, f64)> {
 }
 
 impl CellStep {
-    /// Takes a step of `h` units of time (negative: against the vector) from fractions `y0` with the rate `k0` there, by
-    /// Bogacki and Shampine's pair. `None` where the map collapses on the way.
+    /// Takes a step of `h` units of time (negative: against the vector) from fractions `y0` with the rate `k0` there,
+    /// by Bogacki and Shampine's pair. `None` if the map collapses within it.
     #[inline(always)]
     pub fn take_low(cell: StepContext<'_>, y0: V4, k0: Rate, h: f64) -> Option<Self> {
         let mut dets = Determinants(k0.det, k0.det);
@@ -201,7 +208,8 @@ impl CellStep {
         self.last
     }
 
-    /// Coefficients of the dense output in the form of Hairer's `contd5`; without the fifth it is the cubic through both ends.
+    /// Coefficients of the dense output in the form of Hairer's `contd5`. Without the fifth it is the cubic through
+    /// both ends.
     #[inline(always)]
     pub fn dense(&self) -> Dense {
         let h = V4::splat(self.h);
@@ -225,8 +233,8 @@ impl Dense {
         c[0].fma(t, c[1].fma(u, c[2].fma(t, c[3].fma(u, c[4]))))
     }
 
-    /// The first theta at which the path from inside to `end` (outside) crosses a face, and its number. Faces with a bit in `along`
-    /// are not looked at.
+    /// The first theta at which the path from inside to `end` (outside) crosses a face, and its number. Faces with a
+    /// bit in `along` are ignored.
     #[inline(always)]
     pub fn crossing<S: ReferenceCell>(&self, end: [f64; 3], thin: [bool; 3], along: u32) -> Option<(f64, u32)> {
         let mut first: Option<(f64, u32)> = None;
@@ -242,8 +250,8 @@ impl Dense {
         first
     }
 
-    /// Where the path passes a face. From a start on the face itself the root at 0 is divided out, so that a path
-    /// that goes in and comes back is followed until it does.
+    /// The theta at which the path crosses a face. For a start on the face itself the root at 0 is divided out. So a
+    /// path that enters and comes back is followed to its return.
     #[inline(always)]
     fn root<S: ReferenceCell>(&self, face: u32) -> f64 {
         let c = self.0.map(|v| S::height(face, v.xyz()));
@@ -254,14 +262,14 @@ impl Dense {
         if gap.abs() <= FACE_TOLERANCE {
             return illinois(slope);
         }
-        // Newton from the chord: paths within a cell are nearly straight, so that three rounds do.
+        // Newton from the chord: paths within a cell are nearly straight, so three rounds suffice.
         let mut t = gap / -(a[0] + a[1] + a[2] + a[3]);
         for _ in 0..5 {
             let s = slope(t);
             let bend = (3.0 * a[3]).mul_add(t, 2.0 * a[2]).mul_add(t, a[1]);
             let step = t.mul_add(s, gap) / bend.mul_add(t, s);
             t -= step;
-            // What is left is about its square.
+            // The remaining error is about its square.
             if step.abs() < 1e-8 {
                 if t > 0.0 && t <= 1.0 {
                     return t;
@@ -273,8 +281,8 @@ impl Dense {
     }
 }
 
-/// The root of `f` in 0..1: regula falsi that halves the value of an end that stays (Dowell and Jarratt 1971); a handful of
-/// evaluations in practice. 0 where the signs at the ends are the same: the path leaves at once.
+/// The root of `f` in 0..1 by regula falsi with halving of the retained end's value (Dowell and Jarratt 1971). It takes
+/// a handful of evaluations in practice. 0 if the signs at the ends are equal: the path leaves at once.
 #[inline(always)]
 fn illinois(f: impl Fn(f64) -> f64) -> f64 {
     let (mut a, mut b) = (0.0, 1.0);

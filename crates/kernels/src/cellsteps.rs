@@ -1,11 +1,11 @@
 //! Four steps within four cells at a time, one particle a lane.
 //!
-//! Theory. [`crate::cellstep`] says what a step is; here the same step is taken for four particles by the same instructions,
-//! which costs little more than one: alone, a step is one long chain of operations of which each waits for the one before.
+//! Theory. [`crate::cellstep`] defines a step. Here the same instructions take it for four particles, in little more
+//! time than one. A single step is one long chain of dependent operations.
 //!
-//! Practice. Lanes do not see each other, so what comes of one is the same whatever the others hold. A lane that is not
-//! the ordinary case (its error is too large, its map collapses, it grazes the face that it stands on) says so, and the
-//! caller takes that step alone. Over flat arrays a point of a line took 0.53 us one by one and 0.33 us by four.
+//! Practice. Lanes are independent, so the result of one does not depend on the others. A lane is not ordinary if its
+//! error is too large, its map collapses, or it grazes the face of its start. The caller takes the step of such a lane
+//! alone. Over flat arrays a point of a line takes 0.33 us by four and 0.53 us one by one.
 
 use crate::cellstep::{BS_E, COLLAPSE, DENSE};
 use crate::rk::{DP_A, DP_E};
@@ -95,7 +95,7 @@ fn map3(f: impl Fn(usize) -> V4) -> Three {
     [f(0), f(1), f(2)]
 }
 
-/// Where four particles begin, and what bounds their steps; a lane each.
+/// The starts of four particles, and the bounds of their steps; a lane each.
 #[derive(Clone)]
 #[repr(align(32))]
 pub struct Starts {
@@ -111,19 +111,20 @@ pub struct Starts {
     pub tolerance: f64,
     /// Longest step, length.
     pub longest: f64,
-    /// Lanes that go by the high order.
+    /// Lanes that use the high order.
     pub high: [bool; 4],
-    /// Lanes that count.
+    /// Lanes in use.
     pub used: [bool; 4],
 }
 
-/// Where four steps end; a lane each. Only `ordinary` lanes mean anything, and `inexact` ones: those whose error is too large.
+/// The ends of four steps; a lane each. Only `ordinary` lanes are valid, and `inexact` ones, which have too large an
+/// error.
 #[derive(Clone)]
 #[repr(align(32))]
 pub struct StepEnds {
-    /// Bit of each lane whose step holds.
+    /// A bit for each lane with a valid step.
     pub ordinary: u8,
-    /// Bit of each lane whose step was sound but for its error.
+    /// A bit for each lane with a step that is sound except for its error.
     pub inexact: u8,
     /// Fractions at the end, on the face exactly where one was reached.
     pub q: [[f64; 4]; 3],
@@ -131,22 +132,22 @@ pub struct StepEnds {
     pub x: [[f64; 4]; 3],
     /// Distance from the start.
     pub chord: [f64; 4],
-    /// Time taken, and the time that the step was tried for.
+    /// Time of the step, and the attempted time.
     pub dt: [f64; 4],
-    /// Time that the step was tried for.
+    /// Attempted time of the step.
     pub h: [f64; 4],
-    /// Square of error over what is allowed.
+    /// Square of the error over the allowed one.
     pub ratio2: [f64; 4],
     /// Speed at the end.
     pub speed: [f64; 4],
-    /// Axis of the face that was reached, -1 for none.
+    /// Axis of the reached face, -1 for none.
     pub axis: [f64; 4],
     /// 0 or 1: the side of that axis.
     pub side: [f64; 4],
 }
 
-/// What an integrator gives: fractions and rate at the end, fifth coefficient of the dense output, error, columns of the
-/// Jacobian at the end, range of its determinants.
+/// The result of an integrator: fractions and rate at the end, the fifth coefficient of the dense output, and the
+/// error. Also the columns of the Jacobian at the end, and the range of its determinants.
 struct Tried {
     y: Three,
     last: Three,
@@ -207,7 +208,7 @@ pub fn take(cells: &CellLanes, s: &Starts) -> StepEnds {
     let sign = load(&s.sign);
     let (k1, det, _) = cells.rate(y0);
 
-    // As far as the nearest face ahead, and a little beyond; a particle that starts on a face still tries a step.
+    // As far as the nearest face ahead, and a little beyond. A particle that starts on a face still tries a step.
     let mut exit = V4::splat(f64::INFINITY);
     for c in 0..3 {
         let ahead = zero.below(k1[c] * sign);
@@ -219,7 +220,7 @@ pub fn take(cells: &CellLanes, s: &Starts) -> StepEnds {
     let h = (exit * V4::splat(OVERSHOOT)).min(load(&s.h)).min(longest);
     let hs = h * sign;
 
-    // Both orders where lanes differ: that is rare, and no lane depends on the others.
+    // Both orders if lanes differ: that is rare, and no lane depends on the others.
     let wants = |high: bool| (0..4).any(|n| s.used[n] && s.high[n] == high);
     let tried = match (wants(false), wants(true)) {
         (_, false) => low(cells, y0, k1, det, hs),
@@ -251,7 +252,7 @@ pub fn take(cells: &CellLanes, s: &Starts) -> StepEnds {
     // Not above 1; false for NaN.
     let exact = ratio2.below(V4::splat(1.0 + f64::EPSILON));
 
-    // Where the path crosses a face first: Newton from the chord on the dense output, by powers of theta.
+    // Where the path first crosses a face: Newton from the chord on the dense output, by powers of theta.
     let (mut theta, mut axis, mut side) = (V4::splat(2.0), V4::splat(-1.0), zero);
     let mut odd = zero;
     let mut dense = [[zero; 4]; 3];
@@ -280,7 +281,7 @@ pub fn take(cells: &CellLanes, s: &Starts) -> StepEnds {
         }
         let found = step.abs().below(V4::splat(1e-8)).both(zero.below(t)).both(t.below(V4::splat(1.0 + f64::EPSILON)));
         let away = V4::splat(FACE_TOLERANCE).below(gap.abs());
-        // Lanes that are out without a root found are not for here.
+        // Lanes outside without a found root are not ordinary.
         odd = odd.either(out.both(one.below(V4::splat(2.0).replace(found.both(away), zero))));
         let first = out.both(t.below(theta));
         theta = theta.replace(first, t);

@@ -1,4 +1,4 @@
-//! What a tracer asks of the world, and the answer over a gridded dataset.
+//! The tracers' view of a vector field, and its implementation over a gridded dataset.
 
 use crate::line::Reason;
 use field::cell::Rst;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// A sample of the traced vector.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Sample<C> {
-    /// The vector, and where it was found.
+    /// The vector, and its place.
     Value([f64; 3], C),
-    /// In no zone, proven; or only in cells that are not usable.
+    /// In no zone, proven; or only in unusable cells.
     Outside(Exit),
 }
 
 impl<C> Sample<C> {
-    /// A vector found at a place; where it is no number there is no flow, as where iblank says so.
+    /// A vector found at a place. Where it is NaN there is no flow, as where iblank says so.
     pub(crate) fn of(v: V4, place: C) -> Self {
         if v.is_finite_xyz() {
             Self::Value(v.xyz(), place)
@@ -39,7 +39,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Why a line ends there; a wall tells more than either.
+    /// Why a line ends there. A wall is the most specific reason.
     pub(crate) fn reason(self, wall: bool) -> Reason {
         match (wall, self) {
             (true, _) => Reason::Wall,
@@ -49,12 +49,12 @@ impl Exit {
     }
 }
 
-/// A vector field that can be sampled in physical space, at a time where it changes. `Err` carries absence: nothing has changed, and
-/// the same call is to be made again once the pages are there.
+/// A vector field that can be sampled in physical space, at a time if it is unsteady. `Err` reports absence: nothing
+/// has changed, and the same call must be repeated when the pages are resident.
 pub trait Flow {
-    /// What is remembered of the last place.
+    /// The memory of the last place.
     type Cursor: Copy + Send;
-    /// Goes to a time. A steady field is the same at all of them.
+    /// Sets the time. A steady field ignores it.
     #[inline(always)]
     fn set_time(&mut self, _time: f64) {}
     /// Starts at a point.
@@ -62,29 +62,29 @@ pub trait Flow {
     /// # Errors
     /// [`Miss`].
     fn seed(&mut self, x: [f64; 3]) -> Result<Sample<Self::Cursor>, Miss>;
-    /// The vector at `x`, looked for from the last place.
+    /// The vector at `x`, searched from the last place.
     ///
     /// # Errors
     /// [`Miss`].
     fn at(&mut self, x: [f64; 3], from: &Self::Cursor) -> Result<Sample<Self::Cursor>, Miss>;
-    /// The vector at `x` where that takes no search: `None` says nothing, and [`Self::at`] answers, to the last bit the same.
+    /// The vector at `x` if that needs no search. `None`: call [`Self::at`], whose result is the same to the last bit.
     #[inline(always)]
     fn quick(&mut self, _x: V4, _from: &Self::Cursor) -> Option<V4> {
         None
     }
-    /// The cursor of a point for which [`Self::quick`] had an answer.
+    /// The cursor of a point that [`Self::quick`] has answered.
     #[inline(always)]
     fn quick_cursor(&mut self, _x: V4, from: &Self::Cursor) -> Self::Cursor {
         *from
     }
-    /// A length that steps are measured by: the size of the cursor's cell, along its shortest direction.
+    /// The length scale of steps: the size of the cursor's cell, along its shortest direction.
     ///
     /// # Errors
     /// [`Miss`].
     fn length_scale(&mut self, at: &Self::Cursor) -> Result<f64, Miss>;
 }
 
-/// How domains are searched.
+/// The order of search among domains.
 #[derive(Clone, Debug)]
 pub struct ZoneOrder(
     /// Domain numbers, first to be searched first.
@@ -98,10 +98,10 @@ impl ZoneOrder {
     }
 }
 
-/// The domains of a dataset as a [`Flow`]. Between domains it follows PLOT3D's conventions: a particle keeps its domain until it
-/// leaves it or its cell is a fringe; then the domain named there is searched, then the domains in order.
+/// The domains of a dataset as a [`Flow`]. Between domains it follows PLOT3D's conventions. A particle keeps its domain
+/// until it leaves it or its cell is a fringe. Then the domain named there is searched, and then the domains in order.
 pub struct DomainFlow<L> {
-    /// Where things are.
+    /// The locator.
     pub space: L,
     /// Order of search between domains.
     pub order: ZoneOrder,
@@ -112,12 +112,12 @@ pub struct DomainFlow<L> {
 /// The flow in curvilinear zones, over access to their nodes.
 pub type GridFlow<N> = DomainFlow<ZoneLocator<N>>;
 
-/// Where a particle is, and which fringe cell it has already asked about.
+/// The place of a particle, and the fringe cell that it was last tested in.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct ParticlePosition<C = CellId> {
     /// Cell and fractions.
     pub spot: CellPoint<C>,
-    /// The last fringe cell for which no better domain was found.
+    /// The last fringe cell without a better domain.
     pub kept_fringe: Option<C>,
 }
 
@@ -127,8 +127,8 @@ impl<L: Locator> DomainFlow<L> {
         Self { space, order, crossings: 0 }
     }
 
-    /// The cell that a seed starts in: of the cells that cold location finds in each zone, the one of least volume, ties
-    /// in search order.
+    /// The cell of a seed: of the cells that cold location finds in each zone, the one of least volume, ties in search
+    /// order.
     ///
     /// # Errors
     /// [`Miss`].
@@ -146,15 +146,16 @@ impl<L: Locator> DomainFlow<L> {
                     }
                 }
                 Err(Miss::Failed) => return Err(Miss::Failed),
-                // Other zones are still asked, so that all that is absent is reported at once.
+                // Other zones are searched too, so that all absent pages are reported at once.
                 Err(m) => miss = Some(m),
             }
         }
         miss.map_or(Ok(best.map(|b| b.1)), Err)
     }
 
-    /// Looks for a point that has left its cell's zone, or whose cell names another zone: the named zone first, then the
-    /// others in order. `same` says whether the particle's own zone may hold it again (the seam of an O-grid).
+    /// Searches a point that has left its cell's zone, or is in a cell that names another zone. The named zone is
+    /// searched first, then the others in order. `same` says whether the particle's own zone may contain it again (the
+    /// seam of an O-grid).
     ///
     /// # Errors
     /// [`Miss`].
@@ -175,7 +176,7 @@ impl<L: Locator> DomainFlow<L> {
         for z in own.into_iter().chain(first).chain(rest) {
             if let Some(s) = self.space.find(z as usize, x)? {
                 self.crossings += u64::from(z != from);
-                // A cell that itself only repeats another zone is second choice.
+                // A cell that itself only repeats another zone is the second choice.
                 match self.space.blank(s.cell)? {
                     Blank::Field => return Ok(Some(s)),
                     Blank::Fringe(_) => fringe = fringe.or(Some(s)),
@@ -186,9 +187,9 @@ impl<L: Locator> DomainFlow<L> {
         Ok(fringe)
     }
 
-    /// Moves a particle whose cell has a negative corner to the zone that is named there, if a usable cell of it (or of a
-    /// later zone) holds the point and is not itself a fringe. `None` where nothing changes, which is nearly always: a place that is
-    /// handed over as it was takes a tenth of a step.
+    /// Moves a particle whose cell has a negative corner to the named zone. It moves if a usable cell of that zone (or
+    /// of a later one) contains the point and is no fringe itself. `None` if nothing changes, which is nearly always
+    /// the case: a copy of the place would take a tenth of a step.
     ///
     /// # Errors
     /// [`Miss`].
@@ -205,7 +206,7 @@ impl<L: Locator> DomainFlow<L> {
             }
             Ok(_) => Ok(None),
             Err(miss) => {
-                // What else the cell needs is asked for together with iblank.
+                // The cell's other pages are requested together with iblank.
                 self.space.geometry(place.spot.cell)?;
                 Err(miss)
             }
@@ -236,7 +237,7 @@ impl<L: Locator> DomainFlow<L> {
         Ok(self.space.geometry(cell)?.map().point(q))
     }
 
-    /// The vector where a point was found.
+    /// The vector at a found point.
     fn value(
         &mut self,
         found: Result<ParticlePosition<L::Cell>, Exit>,
@@ -249,7 +250,7 @@ impl<L: Locator> DomainFlow<L> {
         Ok(Sample::of(v, place))
     }
 
-    /// Looks for a point from the last place: in its zone, or where a particle that leaves it goes on.
+    /// Searches a point from the last place: in its zone, or where a particle that leaves the zone continues.
     ///
     /// # Errors
     /// [`Miss`].

@@ -19,7 +19,7 @@ struct LinePoint {
     zone: i32,
 }
 
-/// Points that a line may get between two looks at its size.
+/// Points that a line may get between two checks of its size.
 const SOON: usize = 32;
 
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ pub struct Line {
     halves: [HalfLine; 2],
     current: usize,
     fields: usize,
-    /// How many of the points from the seed on were handed over.
+    /// Points from the seed on that were passed on.
     taken: usize,
 }
 
@@ -54,16 +54,16 @@ pub struct Joined {
     pub fields: Vec<f64>,
     /// Index of the seed's point.
     pub seed: usize,
-    /// Why the forward half ended (the only half's reason where there is one).
+    /// Why the forward half ended (or the only half).
     pub reason: Option<Reason>,
-    /// Why the backward half ended, where both were traced.
+    /// Why the backward half ended, if both were traced.
     pub reason_backward: Option<Reason>,
-    /// There is no line because the seed, or each of them, lies in no zone.
+    /// There is no line because no seed is in a zone.
     pub outside: bool,
 }
 
 impl Line {
-    /// Nothing yet; `fields` is the number of sampled components.
+    /// An empty line; `fields` is the number of sampled components.
     pub fn new(fields: usize) -> Self {
         Self {
             seed: HalfLine::default(),
@@ -73,16 +73,16 @@ impl Line {
             taken: 0,
         }
     }
-    /// How many components are sampled at each point.
+    /// Number of sampled components at each point.
     #[inline(always)]
     pub fn fields(&self) -> usize {
         self.fields
     }
-    /// Whether not even the seed is recorded.
+    /// Whether the line has no point.
     pub fn is_empty(&self) -> bool {
         self.seed.points.is_empty()
     }
-    /// Makes a half the one that grows.
+    /// Selects the growing half.
     pub fn begin(&mut self, half: Half) {
         self.current = usize::from(half == Half::Forward);
     }
@@ -93,13 +93,13 @@ impl Line {
         let h = if first { &mut self.seed } else { &mut self.halves[self.current] };
         let time = if first { 0.0 } else { h.points.last().map_or(0.0, |p| p.time) + dt };
         if !first && h.points.is_empty() {
-            // Most lines cross dozens of cells: three times less to grow.
+            // Most lines cross dozens of cells: this saves three reallocations.
             h.points.reserve(32);
         }
         h.points.push(LinePoint { x, time, zone: zone as i32 + 1 });
         h.fields.extend(fields);
     }
-    /// Adds a point at a time, to a half that is not traced backward: there times stay as they are given.
+    /// Adds a point at a time, to a half that is not traced backward: times are stored as given.
     pub fn push_at(&mut self, x: [f64; 3], time: f64, zone: u32, fields: impl Iterator<Item = f64>) {
         let h = if self.seed.points.is_empty() { &mut self.seed } else { &mut self.halves[1] };
         h.points.push(LinePoint { x, time, zone: zone as i32 + 1 });
@@ -115,13 +115,13 @@ impl Line {
     pub(crate) fn last_time(&self) -> Option<f64> {
         self.halves[1].points.last().or(self.seed.points.last()).map(|p| p.time)
     }
-    /// Forgets all points but the seed's: lengths stay.
+    /// Drops all points but the seed's. Lengths stay.
     pub fn forget(&mut self) {
         self.halves[1].points.clear();
         self.halves[1].fields.clear();
     }
-    /// Takes the points that there are of a line that grows forward only, to be kept elsewhere: lengths stay, and so does room for as
-    /// many points again, if they are few.
+    /// Removes and returns the points of a line that grows forward only. Lengths stay. The room for as many points
+    /// stays, too, if they are few.
     pub fn drain(&mut self) -> Joined {
         let seed = core::mem::take(&mut self.seed);
         let forward = &mut self.halves[1];
@@ -143,7 +143,7 @@ impl Line {
         forward.fields.clear();
         joined
     }
-    /// Forgets the points at the end whose time is of some kind.
+    /// Drops the points at the end with times of some kind.
     pub(crate) fn forget_after(&mut self, of_kind: impl Fn(f64) -> bool) {
         let n = self.fields;
         for part in [&mut self.halves[1], &mut self.seed] {
@@ -156,8 +156,8 @@ impl Line {
             }
         }
     }
-    /// Hands over the points from the seed on that were added since this was called last (position, time, 0-based zone, fields), and
-    /// forgets them but the seed and the last.
+    /// Passes on the points from the seed on that were added since the last call (position, time, 0-based zone,
+    /// fields). Drops them except the seed and the last.
     pub fn take(&mut self, mut each: impl FnMut([f64; 3], f64, u32, &[f64])) {
         let n = self.fields;
         let forward = &mut self.halves[1];
@@ -197,7 +197,7 @@ impl Line {
     pub fn half_steps(&self) -> u32 {
         self.halves[self.current].points.len() as u32
     }
-    /// Takes back that the current half has ended.
+    /// Reopens the current half.
     pub(crate) fn go_on(&mut self) {
         self.halves[self.current].reason = None;
     }
@@ -205,11 +205,11 @@ impl Line {
     pub fn end(&mut self, reason: Reason) {
         self.halves[self.current].reason = Some(reason);
     }
-    /// Bytes held, spare capacity included; what is nearly full counts with what it will be while it grows: itself, and twice that.
+    /// Bytes held, with spare capacity. A nearly full list counts with its size during growth: itself, and twice that.
     pub fn bytes(&self) -> usize {
         self.bytes_from(0)
     }
-    /// The same of a line whose points are handed over a few at a time: room for few of them is no more than that.
+    /// The same for a line with points passed on a few at a time: room for few points counts as it is.
     pub fn bytes_of_few(&self) -> usize {
         self.bytes_from(2 * SOON)
     }
@@ -228,7 +228,7 @@ impl Line {
         };
         self.halves.iter().map(half).sum::<usize>() + size_of::<LinePoint>() + 8 * self.fields
     }
-    /// Keeps what it has, of a line that is not traced backward.
+    /// Saves the state of a line that is not traced backward.
     pub(crate) fn save(&self, to: &mut Saver) {
         let half = &self.halves[1];
         to.float(half.length);
@@ -243,7 +243,7 @@ impl Line {
             }
         }
     }
-    /// What was kept of a line with so many sampled components.
+    /// Restores a saved line with this many sampled components.
     pub(crate) fn restore(from: &mut Saved<'_>, fields: usize) -> Option<Self> {
         let mut line = Self::new(fields);
         line.begin(Half::Forward);
@@ -279,7 +279,7 @@ impl Line {
         fields.extend(self.seed.fields.iter().chain(&f.fields));
         let after = || self.seed.points.iter().chain(&f.points);
         let all = || b.points.iter().rev().chain(after());
-        // Whatever else ends a line at once ends it for another reason: a seed that lies in a zone has a point there, or is in a hole.
+        // Any other line without points ends for another reason: a seed in a zone has a point there, or is in a hole.
         let outside = all().next().is_none() && f.reason.or(b.reason) == Some(Reason::Left);
         Joined {
             outside,

@@ -1,8 +1,9 @@
-//! A particle of which no more is kept than where it is, and that goes from one time of the series to the next: what maps of a flow
-//! and pictures of every time step are made of.
+//! A particle without its path, which advances from one time of the series to the next. Flow maps and pictures of every
+//! time step use it.
 //!
-//! All of a run's particles go to one time before any goes further, so that each time step is read once for all of them. Between two
-//! times a particle is a value that can be put away; that it was, or how often, changes nothing: its steps end at the times of the series anyway.
+//! All of a run's particles reach one time before any advances further, so that each time step is read once for all of
+//! them. Between two times a particle is a value that can be stored. Storing it changes no result: its steps end at the
+//! times of the series anyway.
 
 use crate::line::{Joined, Reason};
 use crate::pathline::{PathOptions, Pathline};
@@ -13,18 +14,18 @@ use field::locator::CellId;
 use field::nodes::Miss;
 use field::shape::DomainCell;
 
-/// How particles are followed.
+/// Options of particles.
 #[derive(Clone, Debug)]
 pub struct ParticleOptions {
-    /// Of each particle; its times are the first release and the last time of all.
+    /// Options of each particle; its times are the first release and the last time of all.
     pub path: PathOptions,
-    /// To which time all go now: one of the series, or the last.
+    /// The time that all advance to now: one of the series, or the last.
     pub until: f64,
-    /// A box (lower and upper corner) whose faces end a particle: it has left.
+    /// A box (lower and upper corner). A particle that leaves it ends at its faces.
     pub within: Option<[[f64; 3]; 2]>,
 }
 
-/// Share of the time that a cell takes to within which it is found when a particle leaves the grid.
+/// Share of the time of a cell within which the exit of a particle from the grid is found.
 const LEAVES_WITHIN: f64 = 1e-9;
 
 /// Distance to a face of the box, as a share of the box and its place, below which a particle is on it.
@@ -37,57 +38,57 @@ pub struct Particle<C = CellId> {
 }
 
 impl<C: DomainCell> Particle<C> {
-    /// One that is let go at a time; `fields` is the number of sampled components.
+    /// A particle released at a time; `fields` is the number of sampled components.
     pub fn released_at(seed: Seed, time: f64, fields: usize) -> Self {
         Self { path: Pathline::released_at(seed, time, fields) }
     }
 
-    /// As [`Self::released_at`], of which the points on the way are kept until [`Self::take`] has them.
+    /// As [`Self::released_at`], with the points on the path kept until [`Self::take`].
     pub fn with_points(seed: Seed, time: f64, fields: usize) -> Self {
         let mut path = Pathline::released_at(seed, time, fields);
         path.keep_all();
         Self { path }
     }
 
-    /// Finds out to within a millionth of a cell when it leaves the grid: for whoever asks how long it stays.
+    /// Finds the time of the exit from the grid to within a millionth of a cell, for residence times.
     #[must_use]
     pub fn timed(mut self) -> Self {
         self.path.leave_within(LEAVES_WITHIN);
         self
     }
 
-    /// When it was let go.
+    /// The time of release.
     pub fn released(&self) -> f64 {
         self.path.released()
     }
 
-    /// When it is.
+    /// The present time.
     pub fn time(&self) -> f64 {
         self.path.time()
     }
 
-    /// Where it is: position, 0-based zone, sampled fields. `None` before it was looked for, and where it was in no zone.
+    /// The present place: position, 0-based zone, sampled fields. `None` before its location, and outside of all zones.
     pub fn last(&self) -> Option<([f64; 3], u32, &[f64])> {
         self.path.last()
     }
 
-    /// Why it goes no further; [`Reason::Time`] at the last time of all.
+    /// Why it has ended; [`Reason::Time`] at the last time of all.
     pub fn ended(&self) -> Option<Reason> {
         self.path.ended()
     }
 
-    /// Hands over the points on the way that were added since this was called last: position, time, 0-based zone, fields.
+    /// Passes on the points on the path since the last call: position, time, 0-based zone, fields.
     pub fn take(&mut self, each: impl FnMut([f64; 3], f64, u32, &[f64])) {
         self.path.take(each);
     }
 
-    /// Whether it is where it goes to now.
+    /// Whether it has reached its present target time.
     pub fn is_there(&self, options: &ParticleOptions) -> bool {
         let there = if options.path.forward() { self.time() >= options.until } else { self.time() <= options.until };
         self.ended().is_some() || (there && self.path.is_located())
     }
 
-    /// Ends it on the face of the box through which a step has taken it; `before` is what it was before that step.
+    /// Ends it on the face of the box that its last step crossed; `before` is its state before that step.
     fn stay_within(&mut self, before: Self, [low, high]: [[f64; 3]; 2]) {
         let Some((x1, ..)) = self.last() else { return };
         let outside = |x: &[f64; 3]| (0..3).any(|a| !(low[a] <= x[a] && x[a] <= high[a]));
@@ -95,11 +96,11 @@ impl<C: DomainCell> Particle<C> {
             return;
         }
         let Some((x0, ..)) = before.last() else {
-            // Its seed lies outside.
+            // Its seed is outside.
             self.path.end(Reason::Left);
             return;
         };
-        // How far it is to the face, and how far the step went, along the axis on which it comes out first.
+        // Distance to the face, and length of the step, along the axis of the first exit.
         let mut first = (f64::INFINITY, 0.0);
         for a in 0..3 {
             let (left, gone) = match () {
@@ -124,7 +125,7 @@ impl<C: DomainCell> Particle<C> {
             self.path.end(Reason::Left);
             return;
         }
-        // Made again, as long as would do if the particle went at one speed: the next one is nearer.
+        // Repeat the step with the length for constant speed: the next one is nearer.
         *self = before;
         self.path.at_most(step * first.0);
     }
@@ -162,7 +163,7 @@ impl<C: DomainCell> UnsteadyLine for Particle<C> {
         self.path.bytes()
     }
 
-    /// Done when it is where it goes to now, or goes no further.
+    /// Done when it has reached its present target time, or has ended.
     fn step<L: SeriesLocator<Cell = C>>(
         &mut self,
         flow: &mut SeriesFlow<L>,

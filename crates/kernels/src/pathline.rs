@@ -1,7 +1,8 @@
-//! The pathline of one particle as a restartable task: where a particle goes in a flow that changes while it goes.
+//! The pathline of one particle as a restartable task: its path in an unsteady flow.
 //!
-//! Steps end at the times of the series, where linear interpolation has a kink: so a method keeps its order, and a step needs the pages
-//! of two steps of the series at most. Steps are made in physical space, each stage located in the grid as it is then.
+//! Steps end at the times of the series, where linear interpolation has a kink. So a method keeps its order, and a step
+//! needs the pages of at most two steps of the series. Steps are made in physical space, and each stage is located in
+//! the grid of its time.
 
 use crate::flow::{Flow, ParticlePosition, Sample};
 use crate::line::{Half, Joined, Line, Reason};
@@ -18,21 +19,21 @@ use field::nodes::Miss;
 use field::shape::DomainCell;
 use field::simd::V4;
 
-/// A step may be longer by this factor where it gets to a time of the series. Less than any step is shortened by.
+/// Largest factor by which a step may be extended to reach a time of the series. Smaller than any shortening of a step.
 const STRETCH: f64 = 1.0 + 1e-10;
 
 #[derive(Clone, Debug)]
 enum PathlineState<C> {
-    /// The seed is to be located.
+    /// The seed must be located.
     Locate,
-    /// The particle comes to a time of the series, with this vector: the steps between which it is change.
+    /// The particle reaches a time of the series, with this vector. The two steps around it change.
     Enter(ParticlePosition<C>, [f64; 3]),
-    /// A step is under way.
+    /// A step is in progress.
     Run(Box<Stepper<ParticlePosition<C>>>, ParticlePosition<C>),
     Finished,
 }
 
-/// One particle's way.
+/// The path of one particle.
 #[derive(Clone, Debug)]
 pub struct Pathline<C = CellId> {
     seed: Seed,
@@ -49,11 +50,11 @@ pub struct Pathline<C = CellId> {
     steps: u32,
     released: f64,
     window: u32,
-    /// The time of the last point that was kept.
+    /// The time of the last point kept.
     last_kept: f64,
-    /// Where it is, once it has come to the end of the time: there it may go on.
+    /// Its place at the end of the time span, from which it may continue.
     arrived: Option<ParticlePosition<C>>,
-    /// Step, as a share of the time that a cell takes, below which one that leads out of the grid ends the line.
+    /// Smallest step out of the grid before the line ends, as a share of the time of a cell.
     smallest: f64,
     sampled: Vec<f64>,
 }
@@ -142,7 +143,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
     fn take_up(from: &mut Saved<'_>, fields: usize) -> Option<Self> {
         let (place, v, x) = (from.place_short()?, from.three()?, from.three()?);
         let (time, h, released) = (from.float()?, from.float()?, from.float()?);
-        // Where it was let go it has left behind.
+        // It has left the place of its release.
         let mut p = Self::released_at(Seed::Physical(x), released, fields);
         (p.x, p.time, p.h, p.last_kept, p.smallest) = (x, time, h, from.float()?, from.float()?);
         (p.interval, p.window) = from.halves()?;
@@ -170,7 +171,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
 
     fn save(&self, options: &PathOptions, to: &mut Saver) {
         let state = match &self.arrived {
-            // It was looked for between the last steps of the series: when there are more, it is between others.
+            // It was located between the last steps of the series. A longer series has other steps there.
             _ if self.released == options.times[1] => UNLOCATED,
             Some(_) => ARRIVED,
             None => ENDED,
@@ -195,7 +196,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
     }
 }
 
-/// States in which particles are kept.
+/// States in which particles are saved.
 const UNLOCATED: u64 = 0;
 const ARRIVED: u64 = 1;
 const ENDED: u64 = 2;
@@ -224,7 +225,7 @@ impl<C: DomainCell> Pathline<C> {
         }
     }
 
-    /// A particle that was kept, of which only the last point matters.
+    /// A restored particle, of which only the last point matters.
     pub(crate) fn restore_last(seed: Seed, options: &PathOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
         let state = from.whole()?;
         let released = from.float()?;
@@ -252,17 +253,17 @@ impl<C: DomainCell> Pathline<C> {
         Some(p)
     }
 
-    /// Bytes that it holds while it makes a step.
+    /// Bytes held during a step.
     pub(crate) fn bytes_under_way(&self) -> usize {
         core::mem::size_of::<Self>() + Self::step_bytes() + self.line.bytes_of_few() + 8 * self.sampled.capacity()
     }
 
-    /// When it was let go.
+    /// The time of release.
     pub(crate) fn released(&self) -> f64 {
         self.released
     }
 
-    /// Where it was last: position, 0-based zone, sampled fields.
+    /// The last place: position, 0-based zone, sampled fields.
     pub(crate) fn last(&self) -> Option<([f64; 3], u32, &[f64])> {
         self.line.last()
     }
@@ -272,17 +273,17 @@ impl<C: DomainCell> Pathline<C> {
         self.line.ended()
     }
 
-    /// Whether its seed lies in a zone: it has a point there, or a hole keeps it from having one.
+    /// Whether its seed is in a zone: it has a point there, or is in a hole.
     pub(crate) fn was_found(&self) -> bool {
         self.line.last().is_some() || self.ended().is_some_and(|r| r != Reason::Left)
     }
 
-    /// Whether its seed was looked for.
+    /// Whether its seed was located.
     pub(crate) fn is_located(&self) -> bool {
         !matches!(self.state, PathlineState::Locate)
     }
 
-    /// When it is.
+    /// The present time.
     pub fn time(&self) -> f64 {
         self.time
     }
@@ -292,17 +293,17 @@ impl<C: DomainCell> Pathline<C> {
         self.all = true;
     }
 
-    /// Hands over the points that were added since this was called last.
+    /// Passes on the points since the last call.
     pub(crate) fn take(&mut self, each: impl FnMut([f64; 3], f64, u32, &[f64])) {
         self.line.take(each);
     }
 
-    /// Follows the particle out of the grid to within such a share of the time that a cell takes.
+    /// Follows the particle out of the grid to within this share of the time of a cell.
     pub(crate) fn leave_within(&mut self, share: f64) {
         self.smallest = share;
     }
 
-    /// Makes the next step no longer than a time. Stages that it has are of a longer one.
+    /// Bounds the next step by a time. Its stages of a longer step are dropped.
     pub(crate) fn at_most(&mut self, h: f64) {
         self.h = self.h.min(h);
         if let PathlineState::Run(stepper, _) = &mut self.state {
@@ -350,7 +351,7 @@ impl<C: DomainCell> Pathline<C> {
         Ok(())
     }
 
-    /// Goes on between the next two steps, whose cells may be blanked out and whose vectors may be others.
+    /// Continues between the next two steps of the series, where cells may be blanked out and vectors differ.
     fn enter<L: SeriesLocator<Cell = C>>(
         &mut self,
         flow: &mut SeriesFlow<L>,
@@ -366,7 +367,7 @@ impl<C: DomainCell> Pathline<C> {
         flow.go_to(lane, interval, self.time);
         let mut place = place;
         if !flow.series().linear {
-            // Where steps hold, the grid jumps.
+            // If steps are held, the grid jumps.
             match flow.grid.locate(self.x, &place)? {
                 Ok(there) => place = there,
                 Err(exit) => {
@@ -416,13 +417,13 @@ impl<C: DomainCell> Pathline<C> {
                     }
                 }
             }
-            // Kept as the finished stages are: a step that starts anew does not settle again.
+            // Kept like the finished stages: a restarted step does not settle again.
             *at = settled;
         }
         let v = stepper.first();
         let cell_time = flow.length_scale(at)? / v.length3();
         if !(cell_time > 0.0) {
-            // The vector is too large for its length to be a number, or the cell has none.
+            // The vector's length overflows, or the cell has none.
             self.end(Reason::Hole);
             return Ok(());
         }
@@ -430,9 +431,9 @@ impl<C: DomainCell> Pathline<C> {
         let single = series.times.len() < 2;
         let [first, last] = [self.interval, series.next(self.interval)].map(|n| series.times[n as usize]);
         let edge = if forward { last } else { first };
-        // Where a particle hardly moves, the grid may: what is a small step follows from the faster of the two.
+        // Where a particle hardly moves, the grid may: the scale of a small step follows from the faster of the two.
         let scale = if single { cell_time } else { cell_time.min(last - first) };
-        // A flow of one step is the same at all times.
+        // A flow of one step is constant in time.
         let stop = if single || (edge - o.times[1]) * sign > 0.0 { o.times[1] } else { edge };
         let stop = o.stop_after(self.time).filter(|s| (stop - *s) * sign > 0.0).unwrap_or(stop);
         let time_left = (stop - self.time) * sign;
@@ -469,7 +470,7 @@ impl<C: DomainCell> Pathline<C> {
         };
         let chord = distance(step.x, x0);
         let ratio = step.error / (o.tolerance * chord);
-        // Below the rounding of the position no step is better than another.
+        // Below the rounding of the position a smaller step is no better.
         let rounding = f64::EPSILON * 16.0 * (x0.iter().map(|c| c.abs()).sum::<f64>() + chord);
         let exact = step.error <= rounding;
         if !fixed && !exact && ratio > 1.0 && h > 1e-6 * scale {
@@ -479,7 +480,7 @@ impl<C: DomainCell> Pathline<C> {
         }
         let length_left = o.max_length - self.line.half_length();
         if chord > length_left * (1.0 + 1e-9) && length_left > 0.0 && h > 1e-9 * scale {
-            // Shorter, until the chord is what is left: the chord is all but proportional to the step.
+            // Shorten until the chord is the remaining length: the chord is nearly proportional to the step.
             stepper.restart();
             self.h = h * (length_left / chord).min(1.0 - 1e-9);
             return Ok(());
@@ -496,7 +497,7 @@ impl<C: DomainCell> Pathline<C> {
         } else if stands {
             Some(Reason::Time)
         } else if self.steps + 1 >= o.max_steps {
-            // Before the time: if that went on, its steps would not.
+            // Before the time: continued, its steps would exceed the limit.
             Some(Reason::Steps)
         } else if at_stop && stop == o.times[1] {
             Some(Reason::Time)
@@ -533,7 +534,7 @@ impl<C: DomainCell> Pathline<C> {
         Ok(())
     }
 
-    /// Whether what it is to stop at holds at a place, at the flow's time.
+    /// Whether the stop condition holds at a place, at the flow's time.
     fn is_to_stop<L: SeriesLocator<Cell = C>>(
         &mut self,
         flow: &mut SeriesFlow<L>,
@@ -547,12 +548,12 @@ impl<C: DomainCell> Pathline<C> {
         Ok(stop.holds(|n| sides.get(n).copied().unwrap_or(f64::NAN)))
     }
 
-    /// Takes note of the window that the present time belongs to.
+    /// Records the window of the present time.
     fn turn<L: SeriesLocator<Cell = C>>(&mut self, flow: &SeriesFlow<L>, o: &PathOptions) {
         self.window = self.window.max(flow.series().window_at(self.time, o.times));
     }
 
-    /// Adds the point where the particle is, if it was not kept: it gets no further.
+    /// Adds the present point of a particle that ends, if it was not kept.
     fn record_last<L: SeriesLocator<Cell = C>>(
         &mut self,
         flow: &mut SeriesFlow<L>,
@@ -564,7 +565,7 @@ impl<C: DomainCell> Pathline<C> {
         self.record(flow, place, self.x, self.time)
     }
 
-    /// Adds the point where the particle is at a time, which is the flow's.
+    /// Adds the present point at a time, which is the flow's.
     fn record<L: SeriesLocator<Cell = C>>(
         &mut self,
         flow: &mut SeriesFlow<L>,

@@ -1,8 +1,8 @@
 //! Why a line ended.
 
-/// Why a line, or a half of one, ended. Results name it, and hold its code.
+/// Why a line, or a half of one, ended. Results have its name, or its code.
 ///
-/// Codes 8 and 9 are no end of a line but the want of one; 12 is of lines that are extracted. Tracers give none of these.
+/// Codes 8 and 9 mark lines that are missing or unfinished. Code 12 is for extracted lines. Tracers give none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
@@ -12,25 +12,25 @@ pub enum Reason {
     Steps = 1,
     /// Its time reached the limit.
     Time = 2,
-    /// It came to rest: the speed is below the terminal speed.
+    /// The speed fell below the terminal speed.
     Speed = 3,
-    /// It ran into a face that is all wall or all at rest.
+    /// It reached a face that is all wall or all at rest.
     Wall = 4,
     /// It left the last zone by any other boundary (or began outside).
     Left = 5,
-    /// It ran into cells that are blanked out (iblank 0).
+    /// It reached cells that are blanked out (iblank 0).
     Hole = 6,
-    /// A page that it needs cannot be read, or the step size fell below what the numbers carry.
+    /// A needed page is unreadable, or the step size fell below the precision of the numbers.
     Failed = 7,
-    /// The seed lies in no zone: there is no line.
+    /// The seed is in no zone: there is no line.
     Outside = 8,
     /// The run ended before this line did.
     Unfinished = 9,
-    /// Its points reached the limit: it is not as fine as was asked.
+    /// Its points reached the limit: it is not as fine as requested.
     Points = 10,
-    /// The condition that it was to stop at holds where it is.
+    /// Its stop condition holds at its end.
     Stopped = 11,
-    /// It comes back to where it began.
+    /// It returns to its beginning.
     Closed = 12,
 }
 
@@ -74,17 +74,17 @@ impl Reason {
         }
     }
 
-    /// The code, as `.vtp` files hold it.
+    /// The code in `.vtp` files.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// The reason of a code, if there is one.
+    /// The reason of a code.
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// Whether a tracer ends lines so.
+    /// Whether tracers end lines with it.
     pub fn is_of_tracers(self) -> bool {
         !matches!(self, Self::Outside | Self::Unfinished | Self::Closed)
     }

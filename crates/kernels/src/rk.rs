@@ -1,7 +1,7 @@
 //! Runge-Kutta steps in physical space over any [`Flow`]: Euler, the classical fourth-order method, and Dormand and
-//! Prince's 5(4) pair ("A family of embedded Runge-Kutta formulae", J. Comp. Appl. Math. 6, 1980).
+//! Prince's 5(4) pair. The pair is from "A family of embedded Runge-Kutta formulae", J. Comp. Appl. Math. 6, 1980.
 //!
-//! A stage is one restartable step: finished stages stay in [`Stepper`], and a stage that finds pages absent leaves no trace.
+//! A stage is one restartable step: finished stages stay in [`Stepper`], and a stage with absent pages changes nothing.
 
 use crate::flow::{Exit, Flow, Sample};
 use field::nodes::Miss;
@@ -18,7 +18,7 @@ pub enum Method {
     Rk45,
 }
 
-/// Dormand-Prince: rows of the tableau, last row is the fifth-order solution (first same as last).
+/// Dormand-Prince: rows of the tableau. The last row is the fifth-order solution (first same as last).
 pub(crate) const DP_A: [[f64; 6]; 6] = [
     [1.0 / 5.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     [3.0 / 40.0, 9.0 / 40.0, 0.0, 0.0, 0.0, 0.0],
@@ -48,7 +48,7 @@ impl Method {
             Self::Rk45 => &DP_A,
         }
     }
-    /// When each stage after the first is, in steps.
+    /// Time of each stage after the first, in steps.
     fn times(self) -> &'static [f64] {
         match self {
             Self::Euler => &[1.0],
@@ -56,7 +56,7 @@ impl Method {
             Self::Rk45 => &[0.2, 0.3, 0.8, 8.0 / 9.0, 1.0, 1.0],
         }
     }
-    /// Order of accuracy of the solution that is continued.
+    /// Order of accuracy of the continued solution.
     pub fn order(self) -> u32 {
         match self {
             Self::Euler => 1,
@@ -66,12 +66,12 @@ impl Method {
     }
 }
 
-/// A step that is under way.
+/// A step in progress.
 #[derive(Clone, Debug)]
 pub struct Stepper<C> {
     k: [V4; 7],
-    /// Of the first stage, and of the last that is done: the next is looked for from there. Thousands of steps may wait for pages at a
-    /// time, so that those between are not kept.
+    /// Of the first stage, and of the last finished one, from which the next is searched. Thousands of steps may wait
+    /// for pages at a time, so the others are not kept.
     cursors: [C; 2],
     done: usize,
 }
@@ -79,32 +79,32 @@ pub struct Stepper<C> {
 /// A finished step.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Step<C> {
-    /// Where it ends.
+    /// Its end.
     pub x: [f64; 3],
     /// The vector there, and the cursor.
     pub end: ([f64; 3], C),
-    /// Difference between the embedded solutions, 0 for methods without.
+    /// Difference between the embedded solutions; 0 for methods without.
     pub error: f64,
 }
 
-/// How a try ended.
+/// The result of an attempt.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Tried<C> {
     /// The step is done.
     Done(Step<C>),
-    /// A stage fell outside.
+    /// A stage is outside.
     Outside(Exit),
 }
 
 impl<C: Copy + Send> Stepper<C> {
-    /// At a point whose vector is known.
+    /// A step from a point with known vector.
     pub fn new(v: [f64; 3], at: C) -> Self {
         let mut s = Self { k: [V4::zero(); 7], cursors: [at; 2], done: 1 };
         s.k[0] = V4::from_xyz(v);
         s
     }
 
-    /// Goes to another point whose vector is known.
+    /// Moves to another point with known vector.
     #[inline(always)]
     pub fn begin(&mut self, v: [f64; 3], at: C) {
         self.k[0] = V4::from_xyz(v);
@@ -118,13 +118,14 @@ impl<C: Copy + Send> Stepper<C> {
         self.k[0]
     }
 
-    /// Forgets all stages but the first, to try another step size from the same point.
+    /// Drops all stages but the first, to try another step size from the same point.
     pub fn restart(&mut self) {
         self.done = 1;
         self.cursors[1] = self.cursors[0];
     }
 
-    /// Goes on with a step of `h` (negative: backward) from `x` at `time`. On `Err` the finished stages are kept; call again.
+    /// Continues a step of `h` (negative: backward) from `x` at `time`. On `Err` the finished stages are kept; call
+    /// again.
     ///
     /// # Errors
     /// [`Miss`].
@@ -144,8 +145,8 @@ impl<C: Copy + Send> Stepper<C> {
         loop {
             let n = self.done;
             let at = self.stage(&rows[n - 1], n, x, h).xyz();
-            // A stage is looked for from the stage before it: the cursor is part of the state, so the answer does not
-            // depend on how often the stage was tried.
+            // A stage is searched from the stage before it. The cursor is part of the state, so the result does not
+            // depend on the number of attempts.
             flow.set_time(time + h * method.times()[n - 1]);
             let from = self.cursors[1];
             match flow.at(at, &from)? {
@@ -163,7 +164,7 @@ impl<C: Copy + Send> Stepper<C> {
         }
     }
 
-    /// The whole step, where no stage of it takes a search: by the same arithmetic as stage by stage.
+    /// The whole step, if no stage needs a search: by the same arithmetic as stage by stage.
     #[inline(always)]
     fn quick<F: Flow<Cursor = C>>(
         &mut self,
@@ -187,7 +188,7 @@ impl<C: Copy + Send> Stepper<C> {
         None
     }
 
-    /// Where a stage is, after `n` others.
+    /// The place of a stage after `n` others.
     #[inline(always)]
     fn stage(&self, row: &[f64; 6], n: usize, x: V4, h: f64) -> V4 {
         let way = row.iter().zip(&self.k).take(n).fold(V4::zero(), |way, (a, k)| way.fma(*k, V4::splat(*a)));
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn tableau_is_consistent() {
-        // Row sums are the abscissae; the weights sum to one, the error weights to nothing.
+        // Row sums are the abscissae; the weights sum to one, the error weights to zero.
         for m in [Method::Euler, Method::Rk4, Method::Rk45] {
             for (row, c) in m.rows().iter().zip(m.times()) {
                 assert!((row.iter().sum::<f64>() - c).abs() < 1e-14, "{m:?}");

@@ -1,5 +1,5 @@
-//! What is kept of a line that may go on: numbers one after the other, little-endian, without gaps. Whoever keeps them sees to it that
-//! they come back as they were; here it is only checked that they suffice.
+//! The saved state of a line that may continue: consecutive numbers, little-endian, without gaps. The caller ensures
+//! that they are unchanged. Here only their number and validity are checked.
 
 use crate::flow::ParticlePosition;
 use crate::line::Reason;
@@ -18,7 +18,7 @@ impl Saver {
     pub fn float(&mut self, x: f64) {
         self.whole(x.to_bits());
     }
-    /// Numbers of which the reader knows how many there are.
+    /// Numbers; the reader knows how many.
     pub fn floats(&mut self, x: &[f64]) {
         x.iter().for_each(|x| self.float(*x));
     }
@@ -26,7 +26,7 @@ impl Saver {
     pub(crate) fn halves(&mut self, a: u32, b: u32) {
         self.whole(u64::from(a) | u64::from(b) << 32);
     }
-    /// A reason, or that there is none.
+    /// A reason, or none.
     pub(crate) fn reason(&mut self, reason: Option<Reason>) {
         self.whole(reason.map_or(u64::MAX, |r| r as u64));
     }
@@ -51,7 +51,7 @@ impl Saver {
     }
 }
 
-/// Reads it back; `None` where the bytes are not enough or make no sense.
+/// Reads a saved state; `None` if the bytes are too few or invalid.
 #[derive(Clone, Copy, Debug)]
 pub struct Saved<'a>(pub &'a [u8]);
 
@@ -62,7 +62,7 @@ impl Saved<'_> {
         self.0 = rest;
         Some(u64::from_le_bytes(*head))
     }
-    /// A count of things of which each takes so many bytes here at least.
+    /// A count of items with at least `each` remaining bytes each.
     pub(crate) fn count(&mut self, each: usize) -> Option<usize> {
         let n = usize::try_from(self.whole()?).ok()?;
         (n <= self.0.len() / each.max(1)).then_some(n)

@@ -1,7 +1,8 @@
-//! The streakline of one seed as a restartable task: where the particles are at one time that were let go there one after the other.
+//! The streakline of one seed as a restartable task: the places, at one time, of the particles released there one after
+//! another.
 //!
-//! All of a seed's particles go from one time of the series to the next before any goes further, so that each time step is read once for
-//! all of them, and of each particle no more is kept than where it is.
+//! All of a seed's particles reach one time of the series before any advances further. So each time step is read once
+//! for all of them. Of each particle only its place is kept.
 
 use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
@@ -14,16 +15,16 @@ use field::nodes::Miss;
 use field::shape::DomainCell;
 use std::sync::Arc;
 
-/// How streaklines are made.
+/// Options of streaklines.
 #[derive(Clone, Debug)]
 pub struct StreakOptions {
-    /// Of each particle; its times are the first release and the time of the streakline.
+    /// Options of each particle; its times are the first release and the time of the streakline.
     pub path: PathOptions,
-    /// When particles are let go, in the order of the run.
+    /// Times of release, in the order of the run.
     pub releases: Arc<[f64]>,
 }
 
-/// What a streakline has of each particle beside the sampled fields: when it was let go, and how long ago that is.
+/// Numbers of each particle beside the sampled fields: the time of its release, and its age.
 pub const OF_PARTICLES: usize = 2;
 
 /// One seed's streakline, at each of the stops of [`PathOptions`] and at the end.
@@ -33,21 +34,21 @@ pub struct Streakline<C = CellId> {
     fields: usize,
     /// In the order of their release.
     particles: Vec<Pathline<C>>,
-    /// How many were let go so far.
+    /// Particles released so far.
     released: usize,
-    /// The one that goes on next.
+    /// The next particle to step.
     current: usize,
-    /// The time that all of them go to.
+    /// The target time of all of them.
     until: f64,
     /// The window of the run that all of them are in.
     window: u32,
-    /// Those are let go that are due at that very time, before the streakline is taken down.
+    /// Whether particles due at the very time of the streakline are released.
     last_due: bool,
-    /// Why the last one ended that is no longer there.
+    /// Why the last removed particle ended.
     ended: Option<Reason>,
-    /// The seed was found in a zone once.
+    /// Whether the seed was found in a zone.
     found: bool,
-    /// The same, and how many were let go, before those that are due at the very time.
+    /// The same, and the number of releases, before those due at the very time.
     before_last: (Option<Reason>, usize),
     /// The line so far.
     line: Line,
@@ -81,7 +82,8 @@ impl<C: DomainCell> UnsteadyLine for Streakline<C> {
     }
 
     fn bytes(&self) -> usize {
-        // All particles are of one size; any of them may be amid a step where streaklines are taken down between the times of a series.
+        // All particles have one size. Any of them may be in mid-step when a streakline between the times of a series
+        // is recorded.
         let each = self.particles.last().map_or(0, Pathline::bytes_under_way);
         core::mem::size_of::<Self>() + self.particles.capacity() * each + self.line.bytes()
     }
@@ -157,7 +159,7 @@ impl<C: DomainCell> UnsteadyLine for Streakline<C> {
         lane: usize,
         cells: &mut dyn FnMut(C),
     ) {
-        // Those that are yet to be let go begin where the last did, near enough.
+        // Particles not released yet begin near the last one.
         self.particles.iter().for_each(|p| p.ahead(flow, &options.path, lane, cells));
     }
 
@@ -181,13 +183,13 @@ impl<C: DomainCell> UnsteadyLine for Streakline<C> {
         to.reason(ended);
         to.whole(released as u64);
         to.float(self.until);
-        // What was taken down at the end is taken down anew, if at all.
+        // A line recorded at the end is recorded again, if at all.
         let mut line = self.line.clone();
         if !failed {
             line.forget_after(|time| time == stop);
         }
         line.save(to);
-        // Those let go at the end are let go anew: they were looked for between the last steps of the series.
+        // Particles released at the end are released again: they were located between the last steps of the series.
         let kept = || self.particles.iter().filter(|p| p.released() != stop);
         to.whole(kept().count() as u64);
         kept().for_each(|p| p.save(&options.path, to));
@@ -215,7 +217,7 @@ impl<C: DomainCell> UnsteadyLine for Streakline<C> {
 }
 
 impl<C: DomainCell> Streakline<C> {
-    /// Lets go the next particles that are due.
+    /// Releases the next particles that are due.
     fn release(&mut self, options: &StreakOptions, due: impl Fn(f64) -> bool) {
         while let Some(&t) = options.releases.get(self.released).filter(|t| due(**t)) {
             self.particles.push(Pathline::released_at(self.seed.clone(), t, self.fields));
@@ -223,7 +225,7 @@ impl<C: DomainCell> Streakline<C> {
         }
     }
 
-    /// Takes down where the particles are now, the one let go last first.
+    /// Records the present places of the particles, the last released first.
     fn take_down(&mut self) {
         for p in self.particles.iter().rev() {
             if let Some((x, zone, fields)) = p.last() {

@@ -21,12 +21,12 @@ pub use lanes::step_lanes;
 pub use options::{Direction, Integrator, Options, Seed, TerminalSpeed};
 use walls::rests_on_wall;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum StepProgress {
     /// The task is finished.
     Done,
-    /// Pages are absent: they are listed by the accessor. Nothing has changed.
+    /// Pages are absent, and listed by the accessor. Nothing has changed.
     Need,
     /// A step was made.
     Yield,
@@ -34,15 +34,15 @@ pub enum StepProgress {
 
 #[derive(Clone, Debug)]
 enum StreamlineState<C> {
-    /// The seed is to be located.
+    /// The seed must be located.
     Locate,
     /// A step within a cell comes next.
     Run(ParticlePosition<C>),
-    /// The particle stands on a face and is to be found beyond it: in another domain, or across a seam.
+    /// The particle is on a face and must be located beyond it: in another domain, or across a seam.
     Beyond(ParticlePosition<C>, Face<C>, Exit),
-    /// The particle came to rest; the face says whether that is a wall.
+    /// The particle is at rest; the face decides whether that is a wall.
     Rest(ParticlePosition<C>, Option<Face<C>>),
-    /// A step in physical space is under way.
+    /// A step in physical space is in progress.
     Physical(Box<Stepper<ParticlePosition<C>>>, ParticlePosition<C>),
     Finished,
 }
@@ -53,37 +53,37 @@ pub struct Streamline<C = CellId> {
     seed: Seed,
     sign: f64,
     state: StreamlineState<C>,
-    /// Where the seed was found: the second half starts there.
+    /// The place of the seed, where the second half starts.
     origin: Option<(ParticlePosition<C>, [f64; 3])>,
-    /// Rate at the current point, if the last step left it, and its cell.
+    /// Rate at the current point, if the last step computed it, and its cell.
     carried: Option<(C, Rate)>,
-    /// Steps for which the low order is not tried.
+    /// Remaining steps without an attempt of the low order.
     high: u8,
-    /// The face by which the current cell was entered, as the last cell's.
+    /// The entry face of the current cell, as a face of the last cell.
     entered: Option<Face<C>>,
     x: [f64; 3],
-    /// Faces gone over since the particle last moved: it left its cells where it stood.
+    /// Faces crossed since the particle last moved: it has left cells without motion.
     stood: u8,
     /// Step that the error control allows, in time.
     h: f64,
     /// The largest speed of the half so far, at ends of steps.
     fastest: f64,
-    /// It is to stop where it is.
+    /// Whether its stop condition holds.
     stopped: bool,
-    /// It was to stop at the seed: both halves do.
+    /// Whether the stop condition held at the seed: both halves stop.
     seed_stops: bool,
     line: Line,
 }
 
-/// A step may grow or shrink by these factors; the usual bounds (Hairer, Norsett, Wanner, II.4).
+/// Largest and smallest factor between steps; the usual bounds (Hairer, Norsett, Wanner, II.4).
 const GROW_MAX: f64 = 5.0;
 pub(crate) const SHRINK_MIN: f64 = 0.2;
 const SAFETY: f64 = 0.9;
-/// Steps of the high order after one of the low order was not exact enough: where one was not, the next will hardly be.
+/// Steps of the high order after an inexact one of the low order: the next one would hardly be exact.
 const HIGH_STEPS: u8 = 16;
-/// Over this many faces a particle has been in all eight cells that meet in a corner: each took it for another's.
+/// After this many faces a particle has been in all eight cells that meet in a corner, and each assigned it to another.
 const STOOD_MOST: u8 = 7;
-/// Steps aim this much beyond the face that they would reach at the present rate, so that most end outside and cross.
+/// Steps aim this much beyond the next face at the present rate, so that most end outside and cross.
 pub(crate) const OVERSHOOT: f64 = 1.05;
 
 impl<C: DomainCell> Streamline<C> {
@@ -108,7 +108,7 @@ impl<C: DomainCell> Streamline<C> {
         }
     }
 
-    /// Bytes that the task holds.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         core::mem::size_of::<Self>() + self.line.bytes()
     }
@@ -123,13 +123,13 @@ impl<C: DomainCell> Streamline<C> {
         self.line.join()
     }
 
-    /// Ends the line where it is because a page of it failed.
+    /// Ends the line because of an unreadable page.
     pub fn fail(&mut self) {
         self.line.end(Reason::Failed);
         self.state = StreamlineState::Finished;
     }
 
-    /// One restartable step: on `Err` nothing has changed.
+    /// One restartable step. On `Err` nothing has changed.
     ///
     /// # Errors
     /// [`Miss`]: pages are absent (and listed by the accessor), or one failed.
@@ -166,7 +166,7 @@ impl<C: DomainCell> Streamline<C> {
                     Some(f) => flow.space.is_wall(f)?,
                     None => rests_on_wall(flow, &place)?,
                 };
-                // Where the vector is no number there is no flow, as where coordinates are none.
+                // Where the vector is NaN there is no flow, as where coordinates are NaN.
                 let reason = match (wall, v.is_finite_xyz()) {
                     (true, _) => Reason::Wall,
                     (false, true) => Reason::Speed,
@@ -188,14 +188,14 @@ impl<C: DomainCell> Streamline<C> {
         };
         let place = ParticlePosition { spot, kept_fringe: None };
         self.origin = Some((place, x));
-        // Everything that the first step needs is loaded before anything changes.
+        // The pages of the first step are loaded before anything changes.
         flow.space.cell(spot.cell)?;
         self.record(flow, options, &spot, x, 0.0)?;
         self.seed_stops = self.stopped;
         self.begin_half(flow, options, place, x)
     }
 
-    /// Starts a half at the seed, whose cell is loaded.
+    /// Starts a half at the seed, in a loaded cell.
     fn begin_half<L: Locator<Cell = C>>(
         &mut self,
         flow: &mut DomainFlow<L>,
@@ -229,7 +229,7 @@ impl<C: DomainCell> Streamline<C> {
         }
     }
 
-    /// Ends a half, and begins the other where there is one. Where it is to stop that is the reason, whatever else ends it there.
+    /// Ends a half, and begins the other if there is one. A stop condition takes precedence over other reasons.
     fn end_half<L: Locator<Cell = C>>(
         &mut self,
         flow: &mut DomainFlow<L>,
@@ -252,7 +252,7 @@ impl<C: DomainCell> Streamline<C> {
         }
     }
 
-    /// Adds a point, and takes note of whether the half is to stop there: the next step ends it.
+    /// Adds a point, and tests the stop condition of the half: the next step ends it.
     #[inline(always)]
     fn record<L: Locator<Cell = C>>(
         &mut self,
@@ -272,7 +272,7 @@ impl<C: DomainCell> Streamline<C> {
         Ok(())
     }
 
-    /// A step within the current cell, up to its face at most; `low_failed`: the low order is known not to be exact enough.
+    /// A step within the current cell, at most to its face; `low_failed`: the low order is known to be inexact.
     fn cell_step<L: Locator<Cell = C>>(
         &mut self,
         flow: &mut DomainFlow<L>,
@@ -310,7 +310,7 @@ impl<C: DomainCell> Streamline<C> {
         }
         let tolerance2 = options.tolerance * options.tolerance;
         let mut high = self.high.saturating_sub(1);
-        // Not in `self` before the step is over: pages that are absent at its end make it start anew.
+        // Stored in `self` only at the end of the step: absent pages there restart it.
         let mut bound = self.h;
         let mut h_next = bound.max(h * GROW_MAX);
         let low = if high == 0 && !low_failed { CellStep::take_low(within, y0, k0, h * sign) } else { None };
@@ -325,7 +325,7 @@ impl<C: DomainCell> Streamline<C> {
                         return self.go_physical(flow, options, settled);
                     };
                     let ratio2 = step.error2 / (tolerance2 * step.length2);
-                    // Below the rounding of the position no step is better than another.
+                    // Below the rounding of the position a smaller step is no better.
                     let rounding =
                         || f64::EPSILON * 16.0 * (x0[0].abs() + x0[1].abs() + x0[2].abs() + step.length2.sqrt());
                     if ratio2 <= 1.0 || step.error2 <= rounding().powi(2) {
@@ -369,7 +369,7 @@ impl<C: DomainCell> Streamline<C> {
         let mut ended = None;
         let length_left = options.max_length - self.line.half_length();
         if chord >= length_left {
-            // Two secant steps on theta bring the chord within rounding of the length that is left.
+            // Two secant steps on theta bring the chord within rounding of the remaining length.
             let dense = step.dense();
             let mut theta = if chord > 0.0 { dt / h * (length_left / chord) } else { 0.0 };
             for _ in 0..2 {
@@ -390,7 +390,7 @@ impl<C: DomainCell> Streamline<C> {
         let spot = CellPoint { cell, rst };
         let speed = vector.at(rst).length3();
         if let Some(reason) = ended {
-            // The second half needs the seed's cell: that is asked for before anything changes.
+            // The second half needs the seed's cell, which is requested before anything changes.
             if let (Some((seed, _)), true) = (self.origin, self.sign < 0.0 && options.direction == Direction::Both) {
                 flow.space.cell(seed.spot.cell)?;
             }
@@ -402,7 +402,7 @@ impl<C: DomainCell> Streamline<C> {
         self.carried = (face.is_none() && inside_end).then(|| (cell, Rate { r: step.end_rate(), det: k0.det }));
         self.high = high;
         if dt <= 0.0 {
-            // Nothing to record: the particle starts on the face by which it leaves.
+            // No point to record: the particle starts on the face by which it leaves.
             self.stood = self.stood.saturating_add(1);
             self.h = bound;
             let next = ParticlePosition { spot, kept_fringe: settled.kept_fringe };
@@ -424,9 +424,10 @@ impl<C: DomainCell> Streamline<C> {
         Ok(())
     }
 
-    /// A bit for each face of a cell that a particle grazes if it leaves by it where it stands, and is to move along: two cells each take
-    /// it for the other's, by rounding or because the field points at the face from both sides; or more cells do, in a circle. (Where
-    /// it stands on an edge or in a corner, it may well have to go over two or three faces before it moves.)
+    /// A bit for each face of a cell that a particle grazes if it leaves by it without motion; it must move along that
+    /// face. Two cells assign such a particle to each other, by rounding or because the field points at the face from
+    /// both sides. More cells may do so in a circle. On an edge or in a corner it may have to cross two or three faces
+    /// before it moves.
     #[cold]
     fn grazed<L: Locator<Cell = C>>(&self, flow: &mut DomainFlow<L>, cell: C) -> Result<u32, Miss> {
         flow.space.cell(cell)?;
@@ -435,7 +436,7 @@ impl<C: DomainCell> Streamline<C> {
         Ok((0..L::Shape::FACES).filter(grazes).fold(0, |faces, number| faces | 1 << number))
     }
 
-    /// Goes on in the same cell, over a face to the next, or beyond the domain.
+    /// Continues in the same cell, over a face to the next, or beyond the domain.
     #[inline(always)]
     fn go_over<L: Locator<Cell = C>>(
         &mut self,
@@ -459,8 +460,8 @@ impl<C: DomainCell> Streamline<C> {
     }
 }
 
-/// Factor by which a step of the fifth order may grow, from the square of its error over what is allowed. The error a length
-/// goes with the fourth power of the step.
+/// Factor by which a step of the fifth order may grow, from the square of its error over the allowed one. The error a
+/// length is proportional to the fourth power of the step.
 #[inline(always)]
 pub(crate) fn growth(ratio2: f64) -> f64 {
     const AMPLE: f64 = (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX) * (SAFETY / GROW_MAX);
@@ -470,8 +471,8 @@ pub(crate) fn growth(ratio2: f64) -> f64 {
     (SAFETY / ratio2.sqrt().sqrt().sqrt()).min(GROW_MAX)
 }
 
-/// Step that the error control allows after one of the fifth order of `h`: `bound` was allowed before, and `h` may have been
-/// cut short of it by a face, which says nothing against `bound`.
+/// Step that the error control allows after one of the fifth order of `h`. `bound` was allowed before. A face may have
+/// shortened `h`, which does not reduce `bound`.
 #[inline(always)]
 pub(crate) fn next_step(bound: f64, h: f64, ratio2: f64) -> f64 {
     let grown = h * growth(ratio2);

@@ -1,15 +1,16 @@
-//! A timeline as a restartable task: where the particles are at one time that were let go together along a curve.
+//! A timeline as a restartable task: the places, at one time, of particles released together along a curve.
 //!
 //! # Theory
-//! A curve is a polyline through release points; its parameter `s` is the number of the point, with fractions between two of them. All
-//! particles of a curve go from one time of the series to the next before any goes further. Where two neighbours have got further apart
-//! there than they may, one is let go midway between them, on the curve as it was released and at the time of the release, and goes all
-//! the way after them: so every point of a timeline is where a particle really is, however much the curve has stretched and bent.
+//! A curve is a polyline through release points. Its parameter `s` is the number of the point, with fractions between
+//! two of them. All particles of a curve reach one time of the series before any goes further. If two neighbours are
+//! further apart there than allowed, a particle is added midway between them. It starts on the curve at the time of the
+//! release, and is traced to the time of the others. So every point of a timeline is the place of a real particle,
+//! however much the curve has stretched and bent.
 //!
 //! # Practice
-//! Parameters are halved, so they are exact. Where the flow tears a curve apart (at a wall, at the edge of a wake) no particle brings
-//! neighbours together: halving ends at [`CLOSEST`], and at the most points that a curve may have. Particles that have ended are left
-//! out; between one that has and one that has not nothing is put in.
+//! Parameters are halved, so they are exact. If the flow tears a curve apart (at a wall, at the edge of a wake) no
+//! particle brings neighbours together. So halving ends at [`CLOSEST`], and at the largest number of points of a curve.
+//! Particles that have ended are omitted. Between an ended particle and another none is added.
 
 use crate::line::{Half, Joined, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
@@ -21,32 +22,32 @@ use field::nodes::Miss;
 use field::shape::DomainCell;
 use std::sync::Arc;
 
-/// How timelines are made.
+/// Options of timelines.
 #[derive(Clone, Debug)]
 pub struct TimelineOptions {
-    /// Of each particle; its times are the release and the time of the timeline.
+    /// Options of each particle; its times are the release and the time of the timeline.
     pub path: PathOptions,
-    /// How far apart neighbours may get.
+    /// Largest distance of neighbours.
     pub refine: Refine,
-    /// The most points that a curve may have.
+    /// Most points of a curve.
     pub max_points: usize,
 }
 
-/// How far apart neighbours may get before a particle is put in between them.
+/// The distance of neighbours from which on a particle is added between them.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Refine {
-    /// However far.
+    /// No bound.
     Never,
-    /// So far.
+    /// A length.
     Length(f64),
-    /// So many times as far as the two points were apart at the release between which they were let go.
+    /// A multiple of the distance, at the release, of the two release points around them.
     Times(f64),
 }
 
-/// What a timeline has of each particle beside the sampled fields: the parameter, and how long ago it was let go.
+/// Numbers of each particle beside the sampled fields: the parameter, and its age.
 pub const OF_POINTS: usize = 2;
 
-/// Parameters of neighbours are not closer than this.
+/// Smallest difference of the parameters of neighbours.
 const CLOSEST: f64 = 1.0 / (1 << 20) as f64;
 
 /// A particle of the curve.
@@ -64,21 +65,21 @@ pub struct Timeline<C = CellId> {
     fields: usize,
     /// By parameter.
     points: Vec<CurvePoint<C>>,
-    /// The one that goes on next.
+    /// The next particle to step.
     current: usize,
-    /// The time that all of them go to.
+    /// The target time of all of them.
     until: f64,
-    /// The time to which the first of them have come.
+    /// The time that the first of them have reached.
     front: f64,
-    /// A point was wanted beyond the most.
+    /// Whether a point beyond the most was needed.
     is_full: bool,
-    /// One of the points was found in a zone.
+    /// Whether a point was found in a zone.
     found: bool,
     line: Line,
 }
 
 impl<C: DomainCell> Timeline<C> {
-    /// Of a curve through positions.
+    /// A timeline of a curve through positions.
     pub fn along(curve: Arc<[[f64; 3]]>, options: &TimelineOptions, fields: usize) -> Self {
         let mut line = Line::new(fields + OF_POINTS);
         line.begin(Half::Forward);
@@ -98,7 +99,7 @@ impl<C: DomainCell> Timeline<C> {
         timeline
     }
 
-    /// Where the curve was at the release.
+    /// The curve at the release.
     fn at(&self, s: f64) -> [f64; 3] {
         let n = (s as usize).min(self.curve.len() - 1);
         let f = s - n as f64;
@@ -110,7 +111,7 @@ impl<C: DomainCell> Timeline<C> {
         CurvePoint { s, particle: Pathline::released_at(Seed::Physical(self.at(s)), time, self.fields) }
     }
 
-    /// Puts particles in where neighbours are too far apart; whether any was.
+    /// Adds particles where neighbours are too far apart. Whether any was added.
     fn refine(&mut self, o: &TimelineOptions) -> bool {
         let mut put_in = Vec::new();
         for pair in self.points.windows(2) {
@@ -172,7 +173,7 @@ impl<C: DomainCell> UnsteadyLine for Timeline<C> {
         0
     }
 
-    /// A curve of one point, where it is a position.
+    /// A curve of one point, if the seed is a position.
     fn new(seed: Seed, options: &TimelineOptions, fields: usize) -> Self {
         let at = match seed {
             Seed::Physical(x) => vec![x],
@@ -182,10 +183,10 @@ impl<C: DomainCell> UnsteadyLine for Timeline<C> {
     }
 
     fn bytes(&self) -> usize {
-        // All particles but the one that goes are of one size, those not yet let go of less.
+        // All particles except the moving one have one size; those not released yet have less.
         let of = |p: Option<&CurvePoint<C>>| p.map_or(0, |p| p.particle.bytes_under_way());
         let each = of(self.points.first()).max(of(self.points.get(self.current))) + size_of::<f64>();
-        // What is put in next may double them.
+        // The next refinement may double them.
         let room = 2 * self.points.len().max(self.points.capacity() / 2);
         size_of::<Self>() + room * each + size_of_val(&*self.curve) + self.line.bytes()
     }
@@ -209,12 +210,12 @@ impl<C: DomainCell> UnsteadyLine for Timeline<C> {
             p.step(flow, &options.path, lane)?;
             return Ok(StepProgress::Yield);
         }
-        // All of them are at one time, or further.
+        // All of them are at this time, or later.
         let (now, [release, stop]) = (self.until, options.path.times);
         self.current = 0;
         if now == self.front {
             if self.refine(options) {
-                // Those that were put in go all the way after the others.
+                // Added particles are traced from the release on.
                 self.until = release;
                 return Ok(StepProgress::Yield);
             }
@@ -226,7 +227,7 @@ impl<C: DomainCell> UnsteadyLine for Timeline<C> {
                 let reason = match (self.is_full, self.line.last_time() == Some(now)) {
                     (true, true) => Reason::Points,
                     (false, true) => Reason::Time,
-                    // Nothing of it is left: why, in the order of what tells most.
+                    // The line is empty: the most specific reason first.
                     _ => [Reason::Stopped, Reason::Hole, Reason::Wall, Reason::Length, Reason::Steps]
                         .into_iter()
                         .find(|r| last(*r))
@@ -246,7 +247,7 @@ impl<C: DomainCell> UnsteadyLine for Timeline<C> {
         Ok(StepProgress::Yield)
     }
 
-    /// Particles that are put in go all the way after the others: no segment is over before the end.
+    /// Added particles are traced from the release on: no segment is over before the end.
     fn window(&self) -> u32 {
         0
     }

@@ -1,8 +1,8 @@
-//! A flow that changes with time, between the steps of a series.
+//! An unsteady flow between the steps of a series.
 //!
-//! Vectors and sampled fields are interpolated linearly between two steps, each made at its step first. A particle is located in the
-//! grid as it is at the moment, and a cell that is blanked out at either step is no place for it. Answers depend on where and when,
-//! never on what was asked before.
+//! Vectors and sampled fields are computed at each step, and interpolated linearly between two steps. A particle is
+//! located in the grid of its time. A cell that is blanked out at either step cannot contain it. Results depend on
+//! place and time only, never on earlier requests.
 
 use crate::flow::{DomainFlow, Exit, Flow, ParticlePosition, Sample, ZoneOrder};
 use crate::line::Joined;
@@ -19,19 +19,19 @@ use field::time_interpolated::TimeInterpolated;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What there is at which times.
+/// The times and fields of a series.
 pub struct Series<F = ZoneFields> {
     /// Time of each step, rising.
     pub times: Box<[f64]>,
-    /// What is traced and sampled at each step, by domain.
+    /// Traced vector and sampled fields at each step, by domain.
     pub fields: Box<[Arc<[F]>]>,
-    /// Interpolate linearly between steps; else a step holds until the next.
+    /// Whether to interpolate linearly between steps; otherwise a step holds until the next.
     pub linear: bool,
 }
 
 impl<F> Series<F> {
-    /// The step at or before which a particle is that goes on from `time`: the interval between it and the next is the particle's.
-    /// `None` where the series does not reach; a single step is the same at all times.
+    /// The interval of a particle that continues from `time`: the number of its first step. `None` outside of the
+    /// series. A single step is the same at all times.
     pub fn interval(&self, time: f64, forward: bool) -> Option<u32> {
         if let [_] = *self.times {
             return time.is_finite().then_some(0);
@@ -57,13 +57,13 @@ impl<F> Series<F> {
         }
     }
 
-    /// The window of the run in which a particle is that goes on from a time.
+    /// The window of the run of a particle that continues from a time.
     pub fn window_at(&self, time: f64, [from, to]: [f64; 2]) -> u32 {
         let at = |t: f64| self.interval(t, to >= from).unwrap_or(0);
         at(time).abs_diff(at(from))
     }
 
-    /// The time steps that nobody wants any more who is in a window of the run, or in a later one.
+    /// The time steps that no window from this one on needs.
     pub fn passed(&self, window: u32, times: [f64; 2]) -> Range<u32> {
         let interval = self.interval_of(window, times);
         if times[1] >= times[0] {
@@ -73,8 +73,8 @@ impl<F> Series<F> {
         }
     }
 
-    /// The time step that a window of the run needs and none before it, but for the first, does: the one at its far end, or, where steps hold,
-    /// its only one.
+    /// The time step that a window of the run is the first to need. It is the step at the far end, or the only step if
+    /// steps hold. The first window needs another one, too.
     pub fn fresh(&self, window: u32, times: [f64; 2]) -> u32 {
         let interval = self.interval_of(window, times);
         if times[1] >= times[0] && self.linear {
@@ -84,7 +84,7 @@ impl<F> Series<F> {
         }
     }
 
-    /// The same of the window after a window, if there is one: the run may end before the series does.
+    /// The same for the next window, if there is one: the run may end before the series does.
     pub fn fresh_after(&self, window: u32, times: [f64; 2]) -> Option<u32> {
         let interval = self.interval_of(window, times);
         let forward = times[1] >= times[0];
@@ -93,7 +93,7 @@ impl<F> Series<F> {
         (goes_on && self.times.len() > 1).then(|| self.fresh(window.saturating_add(1), times))
     }
 
-    /// The next time of the series on the way from `time` to `stop`, or `stop` where that comes before it.
+    /// The next time of the series between `time` and `stop`, or `stop` if that comes first.
     pub fn edge_after(&self, time: f64, stop: f64) -> f64 {
         let n = if stop >= time {
             Some(self.times.partition_point(|t| *t <= time))
@@ -104,28 +104,28 @@ impl<F> Series<F> {
         edge.filter(|t| (*t - time).abs() < (stop - time).abs()).unwrap_or(stop)
     }
 
-    /// The step after an interval's first; the same one where there is a single step.
+    /// The step after an interval's first; the same one in a series of a single step.
     #[inline(always)]
     pub fn next(&self, interval: u32) -> u32 {
         (interval + 1).min(self.times.len().saturating_sub(1) as u32)
     }
 }
 
-/// A kind of line in a flow that changes, as a restartable task.
+/// A kind of line in an unsteady flow, as a restartable task.
 pub trait UnsteadyLine: Send + Sized {
-    /// What is asked of it.
+    /// Its options.
     type Options: Sync;
-    /// The name of a cell that it may be in.
+    /// The type of its cells.
     type Cell: DomainCell;
-    /// When the run begins and ends: at the earlier time, or at the later and back.
+    /// Begin and end of the run; the end may be the earlier time.
     fn times(options: &Self::Options) -> [f64; 2];
     /// A task for a seed; `fields` is the number of sampled components.
     fn new(seed: Seed, options: &Self::Options, fields: usize) -> Self;
-    /// Bytes that the task holds.
+    /// Bytes held.
     fn bytes(&self) -> usize;
-    /// Bytes that a task comes to beside the points of its line, while it waits at the beginning of a window.
+    /// Most bytes of a task without the points of its line, while it waits at the beginning of a window.
     fn most_bytes(options: &Self::Options) -> usize;
-    /// Bytes that it holds beside those while a step of it is under way.
+    /// Additional bytes during a step.
     fn step_bytes() -> usize;
     /// One restartable step in a lane: on `Err` nothing has changed.
     ///
@@ -137,18 +137,18 @@ pub trait UnsteadyLine: Send + Sized {
         options: &Self::Options,
         lane: usize,
     ) -> Result<StepProgress, Miss>;
-    /// The window that it is in: how many times of the series it has come by.
+    /// Its window: the number of times of the series passed.
     fn window(&self) -> u32;
-    /// The cell in which it was last, if it is known: lines that are near each other read the same pages.
+    /// The cell of its last place, if known: lines near each other read the same pages.
     fn place(&self) -> Option<Self::Cell> {
         None
     }
-    /// The points that it need not keep while it goes on, if they are at least so many: what is left continues them.
+    /// Removes the points that it need not keep, if they are at least `least`. The rest continues them.
     fn drain(&mut self, _least: usize) -> Option<Joined> {
         None
     }
-    /// Tells `cells` the cells in which it will likely be until the next time of the series, at either step between which that lies,
-    /// while it waits at the beginning of a window. A hint: no more is looked at than what is known of the last cell.
+    /// Passes to `cells` its likely cells until the next time of the series, at either step around that time. Called
+    /// while it waits at the beginning of a window. A hint, from the last cell only.
     fn ahead<L: SeriesLocator<Cell = Self::Cell>>(
         &self,
         _flow: &mut SeriesFlow<L>,
@@ -157,41 +157,41 @@ pub trait UnsteadyLine: Send + Sized {
         _cells: &mut dyn FnMut(Self::Cell),
     ) {
     }
-    /// Writes all that it takes to go on, in fewer bytes than the task holds, of one that waits at the beginning of a window; false, and
-    /// nothing written, of one that does not, and of kinds that cannot.
+    /// Writes its state as a packed task while it waits at the beginning of a window. Returns false and writes nothing
+    /// in other states, and for kinds without packing.
     fn put_away(&self, _to: &mut Saver) -> bool {
         false
     }
-    /// What [`Self::put_away`] wrote: it goes on as if it had not been away. `None` for what is no such thing.
+    /// Restores the state of [`Self::put_away`], with the same results. `None` for invalid bytes.
     fn take_up(_from: &mut Saved<'_>, _fields: usize) -> Option<Self> {
         None
     }
-    /// The cell in which one is that was put away.
+    /// The cell of a packed task.
     fn away_at(_from: &mut Saved<'_>) -> Option<Self::Cell> {
         None
     }
-    /// Bytes that [`Self::put_away`] writes as a rule, beside the points of its line and with none of them; none, of kinds that cannot.
+    /// Usual bytes of [`Self::put_away`] without points; 0 for kinds without packing.
     const AWAY_BYTES: usize = 0;
-    /// Ends the line because a page of it failed.
+    /// Ends the line because of an unreadable page.
     fn fail(&mut self);
-    /// The line, once done: its times are those of the series.
+    /// The line, once done. Its times are those of the series.
     fn into_line(self) -> Joined;
-    /// Keeps all that it takes to go on when the series has got longer, of a line that is done and whose end is a time of the series.
-    /// Nothing, of a kind that cannot.
+    /// Saves a line that is done at a time of the series, to be continued when the series is longer. Writes nothing for
+    /// kinds without it.
     fn save(&self, _options: &Self::Options, _to: &mut Saver) {}
-    /// The line that [`Self::save`] kept, to go on until the end that the options say now. `None` for what is no such line.
+    /// The line of [`Self::save`], to be continued to the end given by the options. `None` for invalid bytes.
     fn restore(_seed: Seed, _options: &Self::Options, _fields: usize, _from: &mut Saved<'_>) -> Option<Self> {
         None
     }
 }
 
-/// What is kept of a cell at the later step.
+/// The data of a cell at the later step.
 struct LaterCell<C> {
     cell: C,
     values: LaterValues,
 }
 
-/// When a lane is.
+/// The time of a lane.
 #[derive(Copy, Clone, PartialEq)]
 struct When {
     interval: u32,
@@ -200,21 +200,21 @@ struct When {
 
 /// One worker's view of a series. Between domains it follows the conventions of [`DomainFlow`].
 pub struct SeriesFlow<L: SeriesLocator> {
-    /// Where things are, at the present moment.
+    /// The grid at the present time.
     pub grid: DomainFlow<L>,
     series: Arc<Series<L::Fields>>,
     lane: usize,
     when: [When; LANES],
     later: Box<[LaterCell<L::Cell>; KEPT * LANES]>,
-    /// Steps that nobody makes at the moment: every particle begins one at each time of the series, and to ask for the memory each time
-    /// took a twentieth of a run.
+    /// Unused steppers. Every particle starts one at each time of the series, and allocating it each time took a
+    /// twentieth of a run.
     spare: Vec<Box<Stepper<ParticlePosition<L::Cell>>>>,
 }
 
 /// A series in curvilinear zones, over access to the nodes of single steps.
 pub type UnsteadyFlow<N> = SeriesFlow<ZoneLocator<TimeInterpolated<N>>>;
 
-/// Steps kept for who begins one next. As a rule a lane gives one back before it takes one.
+/// Most spare steppers. A lane usually returns one before it takes one.
 const SPARE: usize = 4 * LANES;
 
 impl<N: Nodes> UnsteadyFlow<N> {
@@ -229,7 +229,7 @@ impl<N: Nodes> UnsteadyFlow<N> {
 }
 
 impl<L: SeriesLocator> SeriesFlow<L> {
-    /// Over a locator at some moment of the series.
+    /// Over a locator at any time of the series.
     pub fn over(space: L, series: Arc<Series<L::Fields>>, order: ZoneOrder) -> Self {
         let later = || LaterCell { cell: L::Cell::NOWHERE, values: LaterValues::default() };
         Self {
@@ -242,7 +242,7 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         }
     }
 
-    /// A step from a point whose vector is known.
+    /// A stepper at a point with known vector.
     pub(crate) fn stepper(
         &mut self,
         v: [f64; 3],
@@ -257,7 +257,7 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         }
     }
 
-    /// Takes back a step that is done.
+    /// Keeps a finished stepper for reuse.
     pub(crate) fn take_back(&mut self, stepper: Box<Stepper<ParticlePosition<L::Cell>>>) {
         if self.spare.len() < SPARE {
             self.spare.push(stepper);
@@ -269,7 +269,7 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         &self.series
     }
 
-    /// Gives the turn to a lane, and goes to a time within an interval.
+    /// Selects a lane, and sets its time within an interval.
     #[inline(always)]
     pub fn go_to(&mut self, lane: usize, interval: u32, time: f64) {
         self.lane = lane % LANES;
@@ -285,8 +285,8 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         self.set_time(time);
     }
 
-    /// Asks the processor to load what a step in a cell between two steps of the series will read, while others compute. Whoever has the
-    /// next turn goes to its own time before all else.
+    /// Prefetches into the processor's caches the data of a step in a cell between two steps of the series, while other
+    /// lanes compute. The lane with the next turn sets its own time first.
     #[inline(always)]
     pub fn prefetch(&mut self, interval: u32, cell: L::Cell) {
         let (series, space) = (&self.series, &mut self.grid.space);
@@ -298,7 +298,7 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         }
     }
 
-    /// See [`SeriesLocator::straight_on`]; of a particle in a lane.
+    /// See [`SeriesLocator::straight_on`]; for a particle in a lane.
     pub fn straight_on(
         &mut self,
         lane: usize,
@@ -311,7 +311,7 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         self.grid.space.straight_on(&place.spot, vector, time, cells);
     }
 
-    /// As [`field::domain::Locator::is_wall`], between two steps of the series: all is relative to the domain.
+    /// As [`field::domain::Locator::is_wall`], between two steps of the series: motion is relative to the domain.
     pub(crate) fn is_wall(&mut self, face: Face<L::Cell>) -> Result<bool, Miss> {
         let Some(time) = self.time_between(face.cell.domain()) else { return self.grid.space.is_wall(face) };
         let first = self.when[self.lane].interval;
@@ -327,7 +327,7 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         (self.grid.space.moves(domain) && time > 0.0).then_some(time)
     }
 
-    /// Forgets what the lane has loaded.
+    /// Drops the data loaded by the lane.
     fn forget(&mut self) {
         self.grid.space.forget();
         for later in &mut self.later[self.lane * KEPT..][..KEPT] {
@@ -335,7 +335,7 @@ impl<L: SeriesLocator> SeriesFlow<L> {
         }
     }
 
-    /// The interval's steps differ.
+    /// Whether the interval's steps differ.
     fn changes(&self) -> bool {
         let interval = self.when[self.lane].interval;
         self.series.linear && self.series.next(interval) != interval
@@ -409,7 +409,7 @@ impl<L: SeriesLocator> Flow for SeriesFlow<L> {
     fn set_time(&mut self, time: f64) {
         let when = self.when[self.lane];
         let [from, to] = [when.interval, self.series.next(when.interval)].map(|n| self.series.times[n as usize]);
-        // A stage at the end of the interval may be beyond it by rounding.
+        // Rounding may put a stage at the end of the interval beyond it.
         let weight = if self.changes() { ((time - from) / (to - from)).clamp(0.0, 1.0) } else { 0.0 };
         if weight == when.weight {
             return;
@@ -478,12 +478,12 @@ mod tests {
             let windows = series.window_at(times[1], times) + 1;
             (0..windows).map(|n| (series.fresh(n, times), series.fresh_after(n, times))).collect::<Vec<_>>()
         };
-        // From amid an interval to amid another; behind the last is no window, though the series goes on.
+        // From mid-interval to mid-interval; there is no window behind the last, though the series continues.
         assert_eq!(of(true, [0.5, 2.5]), [(1, Some(2)), (2, Some(3)), (3, None)]);
         assert_eq!(of(false, [0.5, 2.5]), [(0, Some(1)), (1, Some(2)), (2, None)]);
         assert_eq!(of(true, [2.5, 0.5]), [(2, Some(1)), (1, Some(0)), (0, None)]);
         assert_eq!(of(false, [2.5, 0.5]), [(2, Some(1)), (1, Some(0)), (0, None)]);
-        // To a time of the series, where nobody comes into the next interval.
+        // To a time of the series, where no particle enters the next interval.
         assert_eq!(of(true, [0.0, 2.0])[..2], [(1, Some(2)), (2, None)]);
         assert_eq!(of(true, [4.0, 2.0])[..2], [(3, Some(2)), (2, None)]);
         assert_eq!(of(true, [1.0, 4.0])[..3], [(2, Some(3)), (3, Some(4)), (4, None)]);

@@ -1,5 +1,5 @@
-//! Random lines through random worlds: what comes of a line does not depend on the lines beside it, on its lane, on which
-//! pages are absent, nor on how often a step was started anew.
+//! Random lines through random worlds. The result of a line does not depend on the lines beside it, its lane, the
+//! absence of pages, or the number of restarts.
 
 mod worlds;
 
@@ -15,8 +15,8 @@ use pager::id::{ArrayId, PageId};
 use std::collections::BTreeSet;
 use worlds::{flow, Roughness, SplitMix, World};
 
-/// Nodes in pages of 2x2x2 points that come and go, as a pager with hardly any memory would have it: within a step a page that
-/// is here stays, and one that is not may arrive.
+/// Nodes in pages of 2x2x2 points that come and go, as in a pager with hardly any memory. Within a step a resident page
+/// stays, and an absent one may arrive.
 struct Flaky {
     inner: FlatNodes,
     random: SplitMix,
@@ -25,13 +25,13 @@ struct Flaky {
 }
 
 impl Flaky {
-    /// What happens between two steps.
+    /// Changes pages between two steps.
     fn between(&mut self, wanted: &[PageId]) {
         let random = &mut self.random;
         if random.once_in(3) {
             self.here.retain(|_| !random.once_in(2));
         }
-        // Some of what was asked for arrives.
+        // Some of the requested pages arrive.
         self.here.extend(wanted.iter().filter(|_| !random.once_in(3)));
     }
 
@@ -156,14 +156,14 @@ fn alone(flow: &mut GridFlow<FlatNodes>, seed: &Seed, options: &Options) -> Join
     panic!("does not end: {seed:?} {options:?}");
 }
 
-/// Bit for bit, numbers that are none included.
+/// All bits, those of NaN included.
 fn bits(l: &Joined) -> (Vec<u64>, Vec<i32>, [usize; 2], String) {
     let all =
         l.points.iter().flatten().chain(&l.time).chain(&l.fields).map(|x| if x.is_nan() { 1 } else { x.to_bits() });
     (all.collect(), l.zone.clone(), [l.seed, l.points.len()], format!("{:?} {:?}", l.reason, l.reason_backward))
 }
 
-/// All lines, four at a time, in an order and in lanes that chance decides.
+/// All lines, four at a time, in random order and random lanes.
 fn together<N: Nodes>(
     flow: &mut GridFlow<N>,
     seeds: &[Seed],
@@ -188,8 +188,8 @@ fn together<N: Nodes>(
         let mut taken = lanes.map(|n| n.and_then(|n| lines[n].take()));
         let asked: Vec<PageId> = lanes.iter().flatten().flat_map(|n| wanted[*n].clone()).collect();
         between(&mut flow.space.nodes, &asked);
-        // A step that came to nothing must have left the line as it was. (What it found out about its seed, and finished
-        // stages in physical space, it may keep.)
+        // A step without result must leave the line unchanged, except for knowledge of its seed and finished stages in
+        // physical space.
         let told = |l: &Streamline| format!("{l:?}");
         let before = taken.each_ref().map(|l| l.as_ref().map(told).filter(|t| t.contains("state: Run")));
         let mut outcome = [StepProgress::Yield; 4];

@@ -1,4 +1,4 @@
-//! Pathlines against what is known exactly: flows that are the same everywhere, grids that turn, holes that come and go.
+//! Pathlines against exact solutions: uniform flows, rotating grids, holes that come and go.
 
 mod moving;
 
@@ -58,7 +58,7 @@ fn close(a: [f64; 3], b: [f64; 3], most: f64) {
 
 #[test]
 fn a_flow_that_speeds_up_everywhere() {
-    // Linear in time, so that interpolation is exact and so is any method of second order.
+    // Linear in time, so interpolation is exact and so is any method of second order.
     let times = [0.0, 0.2, 0.25, 0.7, 1.0];
     let nodes = series(&times, &still, &|_, t| [0.1 + 0.2 * t, 0.3 - 0.4 * t, 0.05], None);
     let at = |x: [f64; 3], t: f64| [x[0] + 0.1 * t + 0.1 * t * t, x[1] + 0.3 * t - 0.2 * t * t, x[2] + 0.05 * t];
@@ -116,10 +116,10 @@ fn a_grid_that_moves_on_leaves_a_particle_behind() {
     let nodes = series(&times, &|x, t| [x[0] + t, x[1], x[2]], &|_, _| [0.0; 3], None);
     let line = trace(&nodes, &times, true, [0.75, 0.5, 0.5], &options([0.0, 2.0]));
     assert_eq!(line.reason, Some(Reason::Left));
-    // The trailing face passes it at 0.75, and a step is halved down to a thousandth of what it was.
+    // The trailing face passes it at 0.75, and a step is halved down to a thousandth.
     let last = *line.time.last().unwrap();
     assert!((0.74..=0.75).contains(&last), "{last}");
-    // It may go along instead.
+    // It may move along with the grid instead.
     let nodes = series(&times, &|x, t| [x[0] + t, x[1], x[2]], &|_, _| [1.0, 0.0, 0.0], None);
     let line = trace(&nodes, &times, true, [0.75, 0.5, 0.5], &options([0.0, 2.0]));
     assert_eq!(line.reason, Some(Reason::Time));
@@ -128,7 +128,7 @@ fn a_grid_that_moves_on_leaves_a_particle_behind() {
 
 #[test]
 fn linear_interpolation_is_of_second_order_in_time() {
-    // x' = cos 3t, whose integral is known; the flow is the same everywhere.
+    // x' = cos 3t, with a known integral; the flow is uniform.
     let error = |steps: usize| {
         let times: Vec<f64> = (0..=steps).map(|n| n as f64 / steps as f64).collect();
         let nodes = series(&times, &still, &|_, t| [0.5 * (3.0 * t).cos(), 0.0, 0.0], None);
@@ -151,7 +151,7 @@ fn a_step_may_hold_until_the_next() {
 
 #[test]
 fn lengths_end_lines_wherever_they_end() {
-    // A step that is cut for length nearly gets to a time of the series.
+    // A step shortened for length ends just before a time of the series.
     let times = [0.0, 1.0, 2.0];
     let nodes = series(&times, &still, &|_, _| [0.1, 0.0, 0.0], None);
     for max_length in [0.05, 0.0995, 0.09999999, 0.1, 0.1995, 0.2] {
@@ -166,7 +166,7 @@ fn lengths_end_lines_wherever_they_end() {
 
 #[test]
 fn a_grid_that_jumps_from_step_to_step_is_searched_anew() {
-    // The flow is the same at each place at all times, so that it makes no difference whether steps hold.
+    // The flow is steady, so held steps give the same.
     let times = [0.0, 0.25, 0.5, 0.75];
     let moving = |x: [f64; 3], t: f64| [4.0 * x[0] - 2.0 * t, x[1], x[2]];
     let nodes = series(&times, &moving, &|x, _| [0.2 * x[0], 0.0, 0.0], None);
@@ -178,7 +178,7 @@ fn a_grid_that_jumps_from_step_to_step_is_searched_anew() {
             assert!((end(&line)[0] - 0.15f64.exp()).abs() < 1e-7, "{method:?} {linear} {}", end(&line)[0]);
         }
     }
-    // One that the next step's grid does not hold any more ends there.
+    // A particle outside of the next step's grid ends there.
     let line = trace(&nodes, &times, false, [3.7, 0.5, 0.5], &options([0.0, 0.75]));
     assert_eq!((line.reason, *line.time.last().unwrap()), (Some(Reason::Left), 0.25));
 }
@@ -192,12 +192,12 @@ fn still_water_ends_with_time() {
         for method in [Method::Rk45, Method::Rk4] {
             let o = PathOptions { method, max_steps: 2000, ..options([0.0, 2.0]) };
             let line = trace(&nodes, &times, true, [0.3, 0.5, 0.5], &o);
-            // A vector whose length is no number is none.
+            // A vector with infinite length counts as a hole.
             let reason = if size > 1.0 { Reason::Hole } else { Reason::Time };
             assert_eq!(line.reason, Some(reason), "{size:e} {method:?}, {} points", line.points.len());
         }
     }
-    // Times of which a step is below the rounding.
+    // Times with a rounding larger than a step.
     let nodes = series(&[0.0], &still, &|x, _| [0.5 - x[1], x[0] - 0.5, 0.0], None);
     let o = options([1e17, 1.1e17]);
     assert_eq!(trace(&nodes, &[0.0], true, [0.3, 0.5, 0.5], &o).reason, Some(Reason::Time));
@@ -249,7 +249,7 @@ fn ends_by_length_and_steps_and_with_the_series() {
 
 #[test]
 fn steps_that_nearly_get_to_a_time_of_the_series_get_there() {
-    // Five steps of 0.1 come to a hair before 1, and what is left is no step.
+    // Five steps of 0.1 end slightly before 1, and the rest is no step.
     let times = [0.5, 1.0, 1.5];
     let nodes = series(&times, &still, &|_, t| [0.2 * t, 0.1, 0.0], None);
     for method in [Method::Rk45, Method::Rk4, Method::Euler] {
@@ -288,7 +288,7 @@ fn a_streakline_is_where_the_particles_are() {
             assert!((speed - 0.1 - 0.2 * to).abs() < 1e-14 && birth == *born && age == (to - born).abs());
             assert_eq!(line.time[n], to);
         }
-        // Each of them is where its pathline ends.
+        // Each of them is at the end of its pathline.
         for (n, born) in releases.iter().rev().enumerate().skip(1) {
             let path = trace(&nodes, &times, true, x, &options([*born, to]));
             assert_eq!(end(&path), line.points[n]);
@@ -303,12 +303,12 @@ fn particles_that_left_are_no_part_of_a_streakline() {
     let releases: Arc<[f64]> = [0.0, 0.5, 1.0, 1.5].into();
     let o = StreakOptions { path: options([0.0, 2.0]), releases };
     let line = streak(&nodes, &times, [0.4, 0.5, 0.5], &o);
-    // They are out after 1.2.
+    // They have left after 1.2.
     assert_eq!((line.reason, line.points.len()), (Some(Reason::Time), 2));
     close(line.points[0], [0.65, 0.5, 0.5], 1e-12);
     close(line.points[1], [0.9, 0.5, 0.5], 1e-12);
     let o = StreakOptions { releases: [0.0, 0.1].into(), ..o };
-    // As little is left of one whose particles are gone as of one whose seed lies in no zone.
+    // A line without remaining particles is as empty as one with a seed in no zone.
     for (x, outside) in [(0.4, false), (4.0, true)] {
         let line = streak(&nodes, &times, [x, 0.5, 0.5], &o);
         assert_eq!((line.reason, line.points.len(), line.outside), (Some(Reason::Left), 0, outside));
@@ -328,7 +328,7 @@ fn intervals_begin_and_end_at_steps() {
     assert_eq!((one.interval(5.0, true), one.next(0)), (Some(0), 0));
 }
 
-/// A flow that goes round, in a grid that stands.
+/// A rotating flow in a steady grid.
 fn round_and_round(uniform: bool, holes: Option<&dyn Fn([f64; 3], f64) -> bool>) -> FlatSeries {
     let velocity = |x: [f64; 3], t: f64| [0.5 - x[1], x[0] - 0.5, 0.1 * (3.0 * x[0] + t).sin()];
     let steps = [0.0, 1.0, 2.0].map(|t| {

@@ -1,5 +1,5 @@
-//! Lines through random smooth worlds against an independent integration of the same interpolated field: the classical method
-//! in physical space by very small steps, each stage located anew.
+//! Lines through random smooth worlds against an independent integration of the same interpolated field. The reference
+//! is the classical method in physical space with very small steps, each stage located cold.
 
 mod worlds;
 
@@ -19,14 +19,14 @@ fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
     panic!("does not end");
 }
 
-/// From `x` for a time, or nothing where a stage falls outside.
+/// From `x` for a time, or `None` if a stage is outside.
 fn follow(
     flow: &mut GridFlow<FlatNodes>,
     x: [f64; 3],
     at: ParticlePosition,
     time: f64,
 ) -> Option<([f64; 3], ParticlePosition)> {
-    /// Longest step of the reference, time; cells are passed in some 0.1, and kinks at their faces cost the order.
+    /// Longest step of the reference, time. Cells take some 0.1 to cross, and kinks at their faces reduce the order.
     const STEP: f64 = 5e-4;
     let steps = (time.abs() / STEP).ceil().max(1.0);
     let h = time / steps;
@@ -76,7 +76,7 @@ fn positions_agree_within_the_tolerance() {
                 let (mut x, mut place, mut time) = (seed, ParticlePosition { spot, kept_fringe: None }, 0.0);
                 let mut length = 0.0;
                 for p in ordered {
-                    // The last point of a line that left lies on the boundary, where stages fall outside.
+                    // The last point of a line that left is on the boundary, where stages are outside.
                     let Some((y, at)) = follow(&mut flow, x, place, line.time[p] - time) else { break };
                     length += (0..3).map(|c| (y[c] - x[c]).powi(2)).sum::<f64>().sqrt();
                     (x, place, time) = (y, at, line.time[p]);

@@ -1,4 +1,4 @@
-//! Lines that end where a condition holds, in flows and fields that are known.
+//! Lines that end where a condition holds, in known flows and fields.
 
 mod moving;
 
@@ -22,7 +22,7 @@ fn condition(text: &str) -> Option<Arc<Condition>> {
     Some(Arc::new(Condition::of(&parse(text).unwrap()).unwrap()))
 }
 
-/// A vortex on a warped grid; `height` is x, which trilinear cells carry exactly.
+/// A vortex on a warped grid; `height` is x, which trilinear cells represent exactly.
 fn vortex() -> GridFlow<FlatNodes> {
     let n = [12usize, 11, 5];
     let count = n[0] * n[1] * n[2];
@@ -71,7 +71,7 @@ fn a_streamline_ends_at_the_first_point_where_it_holds() {
             let x = [0.5 + r * angle.cos(), 0.5 + r * angle.sin(), 0.3];
             let (all, cut) = (alone(&mut flow, x, &free), alone(&mut flow, x, &stops));
             let holds = |p: &[f64; 3]| p[0] > 0.625;
-            // Where the half would end that goes from the seed on.
+            // The end of the half from the seed on.
             let after = all.points[all.seed..].iter().position(holds);
             let before = all.points[..=all.seed].iter().rev().position(holds);
             let last = after.map_or(all.points.len() - 1, |n| all.seed + n);
@@ -98,7 +98,7 @@ fn a_seed_where_it_holds_is_all_of_its_line() {
     assert_eq!((line.reason, line.reason_backward), (Some(Reason::Stopped), Some(Reason::Stopped)));
 }
 
-/// What else ends a line at the same point does not matter.
+/// Other reasons at the same point do not matter.
 #[test]
 fn that_it_stopped_tells_more_than_that_it_had_to_end() {
     for method in METHODS {
@@ -138,7 +138,7 @@ fn lanes_do_not_matter() {
 
 const TIMES: [f64; 4] = [0.0, 0.5, 1.0, 2.0];
 
-/// A flow along x that is faster the farther it is: `speed` is linear, so what is sampled of it is exact.
+/// A flow along x that is faster farther on: `speed` is linear, so its samples are exact.
 fn faster() -> FlatSeries {
     series(&TIMES, &still, &|x, _| [0.2 + 0.2 * x[0], 0.0, 0.0], None)
 }
@@ -199,7 +199,7 @@ fn a_pathline_ends_at_the_first_step_where_it_holds() {
     assert_eq!((at_once.points.len(), at_once.reason), (1, Some(Reason::Stopped)));
 }
 
-/// A particle that has stopped does not go on when the series gets longer, also where it stopped at the last time.
+/// A stopped particle does not continue when the series is longer, also if it stopped at the last time.
 #[test]
 fn what_has_stopped_stays_where_a_run_goes_on() {
     let whole = path([0.0, 2.0]);
@@ -223,7 +223,7 @@ fn a_streakline_has_those_that_have_not_stopped() {
     run(&mut line, &o);
     let line = line.into_line();
     assert_eq!(line.reason, Some(Reason::Time));
-    // Sampled speed, birth, age: those are left that are not old enough to have come to x = 0.3.
+    // Sampled speed, birth, age: particles younger than the time to x = 0.3 remain.
     let ages: Vec<f64> = line.fields.chunks(3).map(|f| f[2]).collect();
     let exact = 5.0 * (1.3f64 / 1.1).ln();
     let young: Vec<f64> = releases.iter().rev().map(|t| 2.0 - t).filter(|age| *age < exact).collect();

@@ -1,4 +1,4 @@
-//! Streamlines over flat arrays, against flows whose lines are known.
+//! Streamlines over flat arrays, against flows with known lines.
 
 use field::in_memory::{FlatArray, FlatNodes, NamedZone};
 use field::locator::{ZoneFields, ZoneLocator};
@@ -90,7 +90,7 @@ fn circles_on_a_warped_grid() {
             assert!(l.points.len() > 5);
             let worst = l.points.iter().map(|p| ((p[0] - 0.5).hypot(p[1] - 0.5) - r).abs()).fold(0.0, f64::max);
             assert!(worst < 5e-4, "{method:?} r {r}: {worst}");
-            // The slow inner circles rise out of the box first.
+            // The slow inner circles leave the box first.
             assert_eq!(l.reason, Some(if r < 0.1 { Reason::Left } else { Reason::Length }));
             assert_eq!(l.points[l.seed], [0.5 + r, 0.5, 0.2]);
         }
@@ -123,7 +123,8 @@ fn second_order_in_grid_spacing() {
             [1.0; 3],
             &|r, s, t| [r, s, t],
             &|x| {
-                // A shear whose profile is not piecewise linear: along a line x + const it turns by a known amount.
+                // A shear with a profile that is not piecewise linear: along a line x + const it turns by a known
+                // amount.
                 [1.0, (3.0 * x[0]).sin(), 0.0]
             },
             None,
@@ -197,7 +198,7 @@ fn polar_axis_is_passed() {
         let l = trace(&mut f, [-0.8, y, 0.5], &o);
         let p = l.points.last().unwrap();
         let case = format!("{method:?} from y {y}: {p:?} {:?} after {} points", l.reason, l.points.len());
-        // The rim of the disc is a polygon of 32 sides, from which fixed steps stay a part of a cell away.
+        // The rim of the disc is a polygon of 32 sides; fixed steps end a part of a cell before it.
         assert!(p[0] > 0.97 && (p[1] - y).abs() < 1e-5, "{case}");
         assert_eq!(l.reason, Some(Reason::Left), "{case}");
         // Steps do not shrink with the width of the cells towards the axis.
@@ -207,7 +208,7 @@ fn polar_axis_is_passed() {
 
 #[test]
 fn a_crossing_takes_no_way_for_nothing() {
-    // Linear flow in four zones of unlike spacing along i, so that nothing but the crossings could err.
+    // Linear flow in four zones of unlike spacing along i, so that only the crossings could err.
     let v = |x: [f64; 3]| [1.0, 0.1 * x[0], 0.0];
     let edges = [0.0, 0.21, 0.5, 0.83, 1.2];
     let zones = (0..4)
@@ -226,7 +227,7 @@ fn a_crossing_takes_no_way_for_nothing() {
     }
 }
 
-/// Zones that abut may gape: by rounding, or where the faces of a curved interface have unlike spacing.
+/// Abutting zones may have gaps: by rounding, or where the faces of a curved interface have unlike spacing.
 #[test]
 fn zones_that_gape_a_little_hand_over() {
     let wind = |_: [f64; 3]| [1.0, 0.0, 0.0];
@@ -239,7 +240,7 @@ fn zones_that_gape_a_little_hand_over() {
         let p = l.points.last().unwrap();
         assert!((p[0] - 1.0).abs() < 1e-9 && l.reason == Some(Reason::Left), "gap {gap}: {p:?} {:?}", l.reason);
     }
-    // Too wide to be an accident: three tenths of a cell.
+    // Too wide for a rounding gap: three tenths of a cell.
     let mut f = flow(vec![half(0.0, 0.5), half(0.52, 1.0)]);
     assert!((trace(&mut f, [0.1, 0.3, 0.4], &o).points.last().unwrap()[0] - 0.5).abs() < 1e-9);
 
@@ -260,7 +261,7 @@ fn zones_that_gape_a_little_hand_over() {
     }
 }
 
-/// A coordinate that is no number makes holes of the cells around it, and of no others, whichever precision it has.
+/// A coordinate of NaN makes holes of the cells around it only, in either precision.
 #[test]
 fn a_coordinate_that_is_no_number_hides_only_its_own_cells() {
     const N: usize = 6;
@@ -283,7 +284,7 @@ fn a_coordinate_that_is_no_number_hides_only_its_own_cells() {
     }
 }
 
-/// Where the vector is no number there is no flow: a line ends there as at a hole, whichever way it integrates.
+/// Where the vector is NaN there is no flow: a line ends there as at a hole, with every integrator.
 #[test]
 fn no_numbers_are_holes() {
     let straight = |r: f64, s: f64, t: f64| [r, s, t];
@@ -316,7 +317,7 @@ fn walls_holes_and_rest() {
     let l = trace(&mut f, [0.33, 0.4, 0.4], &o);
     assert_eq!(l.reason, Some(Reason::Hole));
     assert!((l.points.last().unwrap()[0] - 0.5).abs() < 1e-12);
-    // No slip: the velocity vanishes at i = max, the particle slows down for ever.
+    // No slip: the velocity vanishes at i = max, and the particle slows down for ever.
     let mut f = flow(vec![zone("s", [11, 5, 5], [0.0; 3], [1.0; 3], &cube, &|x| [1.0 - x[0], 0.0, 0.0], None)]);
     let l = trace(
         &mut f,
@@ -329,8 +330,8 @@ fn walls_holes_and_rest() {
     assert_eq!((l.points.len(), l.reason), (0, Some(Reason::Left)));
 }
 
-/// Powers of two change no digit: in a flow that is so much slower or faster a line is the same, point for point, and it ends for the
-/// same reason, whatever its speeds are in.
+/// Powers of two change no digit. In a flow scaled by one, a line is the same, point for point, and ends for the same
+/// reason.
 #[test]
 fn a_line_does_not_depend_on_the_unit_of_speed() {
     let cube = |r: f64, s: f64, t: f64| [r, s, t];
@@ -364,7 +365,7 @@ fn a_line_does_not_depend_on_the_unit_of_speed() {
             }
         }
     }
-    // Who gives a speed means a speed.
+    // A given speed is absolute.
     let mut f = flow(vec![zone("s", [11, 9, 5], [0.0; 3], [1.0; 3], &cube, &stagnation, None)]);
     let given = Options { terminal_speed: TerminalSpeed::Absolute(0.5), ..Options::default() };
     let l = trace(&mut f, [0.0, 0.9, 0.4], &given);
@@ -378,7 +379,7 @@ fn a_line_does_not_depend_on_the_unit_of_speed() {
 fn overset_zones_hand_over_at_the_fringe() {
     let cube = |r: f64, s: f64, t: f64| [r, s, t];
     let v = |_: [f64; 3]| [1.0, 0.2, 0.0];
-    // A coarse background whose middle names zone 2, and a fine inner zone.
+    // A coarse background with its middle naming zone 2, and a fine inner zone.
     let fringe = |n: [usize; 3]| if (4..=6).contains(&n[0]) { -2 } else { 1 };
     let outer = zone("outer", [11, 11, 5], [0.0; 3], [1.0; 3], &cube, &v, Some(&fringe));
     let inner = zone("inner", [21, 41, 9], [0.28, -0.1, -0.1], [0.72, 1.1, 1.1], &cube, &v, None);
@@ -390,7 +391,7 @@ fn overset_zones_hand_over_at_the_fringe() {
     for p in &l.points {
         assert!((p[1] - 0.5 - 0.2 * (p[0] - 0.05)).abs() < 1e-5, "{p:?}");
     }
-    // Values that name no zone count as field: the particle stays, or goes where another corner of the cell says.
+    // Values that name no zone count as field. The particle stays, or moves to the zone of another corner.
     for (strange, changes) in [(-3, false), (-9, false), (i32::MIN, false), (7, false), (-2, true)] {
         let blank = |n: [usize; 3]| if n[0] == 5 { strange } else { 1 };
         let outer = zone("outer", [11, 11, 5], [0.0; 3], [1.0; 3], &cube, &v, Some(&blank));
@@ -398,12 +399,13 @@ fn overset_zones_hand_over_at_the_fringe() {
         let l = trace(&mut flow(vec![outer, inner]), [0.05, 0.5, 0.5], &Options::default());
         assert_eq!(l.zone.contains(&2), changes, "iblank {strange}");
     }
-    // A seed where both zones hold the point takes the finer.
+    // A seed in both zones uses the finer.
     let l = trace(&mut f, [0.5, 0.5, 0.5], &Options::default());
     assert_eq!(l.zone[0], 2);
 }
 
-/// Through edges and corners of cells a line goes over two or three faces where it stands, and is as straight as elsewhere.
+/// Through edges and corners of cells a line crosses two or three faces without motion, and is as straight as
+/// elsewhere.
 #[test]
 fn lines_through_nodes_are_straight() {
     for v in [[1.0, 1.0, 1.0], [1.0, 0.5, 0.25], [-1.0, 1.0, 1.0], [-1.0, -1.0, -1.0], [-0.5, -1.0, 0.2]] {
@@ -415,7 +417,7 @@ fn lines_through_nodes_are_straight() {
             let worst = l.points.iter().zip(&l.time).map(off).fold(0.0, f64::max);
             assert!(worst < 1e-12, "{v:?} from {seed:?}: {worst:e}");
             assert_eq!((l.reason, l.reason_backward), (Some(Reason::Left), Some(Reason::Left)), "{v:?} from {seed:?}");
-            // Going over a face is no step.
+            // Crossing a face is no step.
             for direction in [Direction::Forward, Direction::Backward] {
                 let l = trace(&mut f, seed, &Options { direction, max_steps: 1, ..Options::default() });
                 assert!(l.points.len() < 2 || l.points[0] != l.points[1], "{v:?} from {seed:?}: {:?}", l.points);
@@ -424,7 +426,7 @@ fn lines_through_nodes_are_straight() {
     }
 }
 
-/// Two layers of cells whose fields point at the face between them: the particle moves along it, and the line ends.
+/// Two layers of cells with fields that point at the face between them: the particle moves along it, and the line ends.
 #[test]
 fn a_face_that_attracts_is_followed() {
     let v = |x: [f64; 3]| [1.0, 4.0 * (0.5 - x[1]), 0.0];
@@ -455,7 +457,7 @@ fn a_face_that_attracts_is_followed() {
     assert_eq!(l.reason, Some(Reason::Left));
 }
 
-/// Limits of nothing end the line where it began, with numbers.
+/// Limits of 0 end the line at its begin, with finite numbers.
 #[test]
 fn limits_of_nothing() {
     let mut f = flow(vec![zone("a", [9; 3], [0.0; 3], [8.0; 3], &|r, s, t| [r, s, t], &rotation, None)]);
@@ -482,7 +484,7 @@ fn a_surface_is_followed_round() {
         let line = trace(&mut f, start, &Options { max_steps: 1000, ..Options::default() });
         assert_eq!(line.reason, Some(Reason::Left));
         assert!(line.points.len() > 70, "{} points with {out}", line.points.len());
-        // Half a cell's angle is 1/24: chords lie that far inside.
+        // Half a cell's angle is 1/24: chords are that far inside.
         for x in &line.points {
             let r = (x[0] * x[0] + x[1] * x[1]).sqrt();
             assert!((r - 1.0).abs() < 1e-3, "{x:?} with {out}");

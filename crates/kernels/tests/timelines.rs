@@ -1,5 +1,5 @@
-//! Timelines against what is known exactly: a curve that is sheared stays a line, one that turns keeps its shape, and a particle that is
-//! put in later is where one is that was there from the beginning.
+//! Timelines against exact solutions: a sheared curve stays a line, and a rotated one keeps its shape. An added
+//! particle is where one released at the begin would be.
 
 mod moving;
 
@@ -86,7 +86,7 @@ fn a_sheared_line_stays_a_line_and_as_fine_as_asked() {
         assert!(s.windows(2).all(|w| w[0] < w[1]) && s.first() == Some(&0.0) && s.last() == Some(&2.0));
     }
     assert!(s_at(&line, 1.5).len() > s_at(&line, 0.0).len(), "it stretches");
-    // As many times as far apart as at the release: by half of sqrt(1 + 0.75^2) = 1.25 of them nothing is put in.
+    // As a multiple of the distance at the release: half of sqrt(1 + 0.75^2) = 1.25 adds none.
     assert_eq!(s_at(&trace(&nodes, &curve, &options(Refine::Times(1.26), &[])), 1.5).len(), 3);
     assert_eq!(s_at(&trace(&nodes, &curve, &options(Refine::Times(1.24), &[])), 1.5).len(), 5);
     assert_eq!(s_at(&trace(&nodes, &curve, &options(Refine::Never, &[])), 1.5).len(), 3);
@@ -163,7 +163,7 @@ fn particles_that_have_ended_are_left_out() {
     assert_eq!(line.reason, Some(Reason::Time));
     let outside = trace(&nodes, &[[5.0, 5.0, 5.0], [6.0, 5.0, 5.0]], &options(Refine::Never, &[]));
     assert_eq!((outside.points.len(), outside.reason, outside.outside), (0, Some(Reason::Left), true));
-    // All have left: there is as little of the line, but its seeds lie in the grid.
+    // All have left: the line is as empty, but its seeds are in the grid.
     let fast = series(&TIMES, &still, &|_: [f64; 3], _: f64| [9.0, 0.0, 0.0], None);
     let left = trace(&fast, &curve, &options(Refine::Never, &[]));
     assert_eq!((left.points.len(), left.reason, left.outside), (0, Some(Reason::Left), false));

@@ -1,4 +1,5 @@
-//! What a page costs: asked for again, pinned for the first time, and read from a warm file, beside `pread` and crc32c.
+//! The time of a page: looked up again, pinned for the first time, and read from a warm file, beside `pread` and
+//! crc32c.
 //!
 //! `cargo run --release -p farfield-pager --example page_bench [MiB] [PAGE KiB] [DEPTH] [ONLY]`
 
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pages with a crc32c behind each; the page goes straight into the frame.
+/// Pages with a crc32c behind each; the page is read straight into the frame.
 struct Shard {
     source: SourceId,
     pages: u64,
@@ -65,7 +66,7 @@ impl PageMap for Shard {
     }
 }
 
-/// Processor time of this process, in seconds: what stays the same when others use the machine too.
+/// Processor time of this process in seconds, which other load on the machine does not change.
 fn cpu() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the struct is valid for writing.
@@ -92,7 +93,7 @@ fn forget(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Random pages that the device has to give: `depth` threads with `pread`, and the pager.
+/// Random pages read from the device: `depth` threads with `pread`, and the pager.
 fn cold(path: &Path, order: &[u64], bytes: usize, depth: usize, only: &str) -> Result<(), Box<dyn std::error::Error>> {
     let order = &order[..order.len().min(8192)];
     let rate = |t: Instant, c: f64| {
@@ -129,7 +130,8 @@ fn cold(path: &Path, order: &[u64], bytes: usize, depth: usize, only: &str) -> R
             let pager = Pager::new(PagerConfig { limit: 128 << 20, backend, readers: depth, ..Default::default() })?;
             let source = pager.add_file(path);
             pager.set_direct(direct);
-            // Direct reads want everything aligned: pages without their checksums then, which changes little of the time.
+            // Direct reads need alignment of everything: pages without their checksums then, which changes the time
+            // little.
             let array = pager.add_array(Arc::new(Shard { source, pages: u64::MAX >> 20, bytes, bare: direct }));
             let (begin, used) = (Instant::now(), cpu());
             for c in order.chunks(512) {
@@ -158,8 +160,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(file);
     let order = order(pages);
 
-    // Into one buffer that stays in the processor's cache, and into as much memory as the pool below has: the second is what
-    // keeping pages costs whoever keeps them.
+    // Into one buffer in the processor's cache, and into as much memory as the pool below has. The second is the price
+    // of keeping pages in memory.
     let mut base = 0.0;
     for (buffers, name) in [(1, "one buffer"), (mib * 1024 / 8 / kib, "kept pages")] {
         let mut best = f64::MAX;
@@ -215,7 +217,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     cold(&path, &order, bytes, depth, &only)?;
 
-    // One task, one reader, 2 ms a read: what is over that is the way there and back.
+    // One task, one reader, 2 ms a read: the excess is the overhead of a request.
     let pager = Pager::new(PagerConfig { readers: 1, ..Default::default() })?;
     let simulation = Simulation::fixed(Duration::from_millis(2), 1);
     let mut blob = std::fs::read(&path)?;

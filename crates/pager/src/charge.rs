@@ -1,11 +1,11 @@
-//! Charges for memory outside the pool: taken from the ledger, given back when they are dropped.
+//! Charges for memory outside the pool. A charge returns its bytes to the ledger when it is dropped.
 
 use crate::event::Event;
 use crate::ledger::{ChargeKind, Full, Ledger};
 use crate::pager::Pager;
 use std::sync::{Arc, Weak};
 
-/// A charge that is taken back when it is dropped.
+/// Charged bytes outside the pool, released on drop.
 #[derive(Debug)]
 pub struct Charge {
     ledger: Arc<Ledger>,
@@ -20,7 +20,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Gives a part back.
+    /// Releases all but `to` bytes.
     pub fn shrink(&mut self, to: u64) {
         let less = self.bytes.saturating_sub(to);
         if less > 0 {
@@ -37,10 +37,10 @@ impl Charge {
         self.bytes += bytes;
     }
 
-    /// Grows the charge to `to` bytes, dropping clean pages to make room if that is needed.
+    /// Grows the charge to `to` bytes. Clean pages are dropped if the ledger is full.
     ///
     /// # Errors
-    /// [`Full`]; the charge is then what it was.
+    /// [`Full`]; the charge is unchanged then.
     pub fn grow(&mut self, to: u64) -> Result<(), Full> {
         let more = to.saturating_sub(self.bytes);
         if more == 0 {
@@ -78,17 +78,17 @@ impl Drop for Charge {
 }
 
 impl Pager {
-    /// A charge of nothing, that can grow.
+    /// An empty charge, which can grow.
     pub fn no_charge(&self, kind: ChargeKind) -> Charge {
         Charge { ledger: self.ledger.clone(), pager: self.me.clone(), kind, bytes: 0 }
     }
 
-    /// Charges bytes for something outside the pool, dropping clean pages to make room. The charge is taken back when the
-    /// returned value is dropped.
+    /// Charges `bytes` outside the pool. Clean pages are dropped if the ledger is full. Dropping the returned value
+    /// releases the charge.
     ///
     /// # Errors
-    /// [`Full`] when everything else is in use. Not retried here: the caller hands something over, asks workers to let go
-    /// ([`Self::press`]), or ends.
+    /// [`Full`] when everything else is in use. The call does not retry: the caller finishes other work, asks workers
+    /// to release pins ([`Self::press`]), or ends.
     pub fn charge(&self, kind: ChargeKind, bytes: u64) -> Result<Charge, Full> {
         let charged = self.charge_outside(kind, bytes);
         self.emit(|| Event::Charged { bytes, used: self.ledger.used(), ok: charged.is_ok() });

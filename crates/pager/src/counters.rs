@@ -1,27 +1,27 @@
-//! What the pager counted. Always on.
+//! Counters of the pager. They are always on.
 
 /// A snapshot of the counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Pages that exist in the (array, step) pairs of which any page was touched.
+    /// Pages of all (array, step) pairs with a touched page.
     pub total: u64,
-    /// Different pages that were asked for, or prefetched and then used.
+    /// Different pages that were demanded, or prefetched and then used.
     pub touched: u64,
-    /// Whether `touched` is exact. It is a lower bound if the bitmaps behind it outgrew their share of the limit.
+    /// Whether `touched` is exact. It is a lower bound if its bitmaps outgrew their share of the limit.
     pub touched_exact: bool,
-    /// Pages asked for by someone who waits, that had to be read.
+    /// Pages that a task waited for and that had to be read.
     pub faults: u64,
-    /// Look-ups by workers that found their page. What asks again while the page is pinned need not look it up.
+    /// Lookups by workers that found their page. A page that is already pinned needs no lookup.
     pub hits: u64,
-    /// Look-ups by workers that did not.
+    /// Lookups by workers that found no page.
     pub misses: u64,
     /// Pages dropped to make room.
     pub evictions: u64,
-    /// Pages given back because the run had passed their segments.
+    /// Pages dropped because the run had passed their segments.
     pub given_back: u64,
-    /// Pages whose read was started ahead of their use.
+    /// Pages read ahead of their use.
     pub prefetched: u64,
-    /// Of those, pages that were used before they were dropped.
+    /// Prefetched pages that were used before they were dropped.
     pub prefetched_used: u64,
     /// Prefetches that found no room.
     pub prefetch_dropped: u64,
@@ -33,9 +33,9 @@ pub struct Counters {
     pub published: u64,
     /// Calls of a decoder.
     pub decoded: u64,
-    /// Pages made of other pages.
+    /// Derived pages that were computed.
     pub derived: u64,
-    /// Pages whose making was given up, and begun again, because their memory was needed to finish others.
+    /// Derived pages dropped unfinished and queued again, because others needed their memory.
     pub given_up: u64,
     /// Index pages that a translation needed and that were absent.
     pub index_faults: u64,
@@ -47,7 +47,7 @@ pub struct Counters {
     pub segments: u64,
     /// Reads that failed and were tried again.
     pub retries: u64,
-    /// Times that a page with someone waiting found memory full.
+    /// Times that a demanded page found memory full.
     pub full: u64,
     /// Pages resident now.
     pub resident: u64,
@@ -60,8 +60,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// All counters in the text format that Prometheus collects (version 0.0.4), each with its help and type; names begin with
-    /// `farfield_`. `labels` stand with every value, as in `dataset="wing"`; none if empty.
+    /// All counters in the text format that Prometheus collects (version 0.0.4), each with its help and type. Names
+    /// begin with `farfield_`. `labels` is added to every value, as in `dataset="wing"`; it may be empty.
     ///
     /// ```
     /// let text = pager::Counters { faults: 7, ..Default::default() }.prometheus("dataset=\"wing\"");

@@ -1,15 +1,20 @@
-//! Pages made of other pages.
+//! Derived pages: pages computed from other pages.
 //!
-//! A derived page has its frame and its scratch reserved in one charge, as any fault has, and then waits for its inputs as pages
-//! wait for their shard's index. A worker that finds time ([`Pager::work`]) shows those that are here to the page map, one at a
-//! time, each pinned only while it is looked at; when none is left the map makes the page, and it is published as any other.
+//! The frame and the scratch of a derived page are reserved in one charge. The page then waits for its inputs, as a
+//! page waits for its shard's index. A free worker ([`Pager::work`]) passes the resident inputs to the page map one at
+//! a time. Each is pinned only during that call. After the last input the map computes the page, and it is published as
+//! any other.
 //!
-//! *What keeps it from starving.* Memory of pages that wait for their inputs is memory that the inputs cannot have. So (1) pages
-//! being made hold at most a quarter of the limit, but for one and what it is made of; (2) when a page finds no memory and
-//! nothing is on its way, the youngest page being made is given up, but for one that waits for it and those that wait for that
-//! one in turn, to be begun again, and until one is made no other is begun beside it; (3) inputs that are published for a page
-//! stay until it has seen them, which needs no memory. What one page takes, its inputs' own making included, is part of the
-//! closure of a step, so that the last one left finds room.
+//! *Why it always ends.* Memory of pages that wait for inputs is missing for the inputs. Three rules bound it:
+//!
+//! 1. Pages in the making hold at most a quarter of the limit, except one page and its inputs.
+//! 2. When a page finds no memory and no page is on its way, the youngest page in the making is dropped and queued
+//!    again. One path of pages that wait for the requesting page is spared: the path to the oldest. Until one page is
+//!    finished, no other is started beside it.
+//! 3. An input published for a page stays until that page has read it, which needs no memory.
+//!
+//! The closure of a step counts the memory of one derived page and of its inputs' own making. So the last page in the
+//! making finds room.
 
 use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
@@ -41,14 +46,15 @@ impl Pager {
         Start::Moved
     }
 
-    /// Queues parked pages again: two for each that has ended, so that as many are made as find room.
+    /// Queues two parked pages for each that has ended, so that as many run as find room.
     pub(crate) fn unpark(&self, st: &mut PagerState) {
         st.flights.unpark(2);
     }
 
-    /// Gives up the youngest page being made but for one that waits for `wanting`, which finds no memory, and those that wait for
-    /// it in turn: of several ways up the one to the oldest is kept, so that what is left in the end is what one page takes.
-    /// False if there is none to give up.
+    /// Drops the youngest page in the making, and queues it again. False if there is none to drop.
+    ///
+    /// `wanting` finds no memory. The pages on one path from it to the oldest page that waits for it are spared. In the
+    /// end only the memory of one page and its inputs is left in use.
     pub(crate) fn give_up(&self, st: &mut PagerState, wanting: u32) -> bool {
         let idle = st.reads.all_making().filter(|(_, m)| !m.busy);
         let mut victims: Vec<(u64, u32)> = idle.map(|(flight, m)| (m.serial, flight)).collect();
@@ -63,7 +69,7 @@ impl Pager {
         true
     }
 
-    /// The way from a flight up through those that wait for it, to the oldest page being made; with that one's age.
+    /// The path from a flight through its dependents to the oldest page in the making, and the age of that page.
     fn oldest_way(&self, st: &PagerState, from: u32) -> (u64, Vec<u32>) {
         let mut best = (u64::MAX, Vec::new());
         for other in st.flights.dependents(from) {
@@ -90,7 +96,8 @@ impl Pager {
         st.relief += 1;
     }
 
-    /// Ends the making of a page that failed, or for which nobody waits. A worker that has it ends it. Nothing if it is not being made.
+    /// Ends the making of a page that failed or that no task waits for. If a worker is computing the page, that worker
+    /// ends it. Does nothing for other pages.
     pub(crate) fn abandon(&self, st: &mut PagerState, flight: u32, error: Option<PageError>) {
         let Some(active) = st.making_of(flight) else { return };
         let Some(making) = st.reads.making_mut(active) else { return };
@@ -126,7 +133,7 @@ impl Pager {
         let Some(active) = st.making_of(flight) else { return false };
         let demand = st.flights.get(flight).is_some_and(|f| f.demand());
         match outcome {
-            // Dropped, but someone waits for this page: it is requested again.
+            // Dropped, but this page is demanded: the input is requested again.
             Err(error) if error.is_some() || !demand => {
                 self.abandon(st, flight, error.clone());
                 return true;
@@ -154,7 +161,7 @@ impl Pager {
         true
     }
 
-    /// Shows the resident inputs to the page map, requests the others, and makes the page when all were shown.
+    /// Passes the resident inputs to the page map and requests the others. Computes the page after the last input.
     pub(crate) fn make<'a>(&'a self, mut st: MutexGuard<'a, PagerState>, active: u32) -> bool {
         let begin = Instant::now();
         if let Some(flight) = st.reads.get(active).map(|a| a.flight) {
@@ -191,8 +198,8 @@ impl Pager {
             self.hold_one(&mut st, input);
             st.tally.hits += 1;
             drop(st);
-            // SAFETY: the input is held, so that it stays, and it is not written while it is resident; the scratch is this page's,
-            // which only this thread has taken (invariant 2).
+            // SAFETY: the input is held, so it stays, and a resident page is not written. The scratch belongs to this
+            // page, which only this thread has (invariant 2).
             let taken = unsafe {
                 let bytes = std::slice::from_raw_parts(bytes, len);
                 let scratch = scratch.map_or(&mut [][..], |(s, len)| std::slice::from_raw_parts_mut(s.ptr, len));
@@ -217,7 +224,7 @@ impl Pager {
         let before = a.making.as_ref().map_or(0, |m| m.took_ns);
         let Some(map) = st.map(id).cloned() else { return true };
         drop(st);
-        // SAFETY: as above; the frame is not published yet, so nobody else has its memory.
+        // SAFETY: as above. The frame is not published yet, so no other thread accesses it.
         let (page, scratch) = unsafe {
             (
                 std::slice::from_raw_parts_mut(page.0, page.1),
@@ -231,7 +238,7 @@ impl Pager {
         self.end_making(st, active, made.map_err(Some))
     }
 
-    /// Publishes a page that was made, or ends it otherwise.
+    /// Publishes a computed page, or ends its flight with an error.
     fn end_making(&self, mut st: MutexGuard<'_, PagerState>, active: u32, made: Result<(), Option<PageError>>) -> bool {
         let Some(a) = st.reads.get_mut(active) else { return true };
         let (flight, frame) = (a.flight, a.frame);
@@ -249,7 +256,7 @@ impl Pager {
                 self.settle(&mut st, flight, Ok(()));
                 self.unpark(&mut st);
             }
-            // Nobody waited for it when it was doomed; somebody may by now.
+            // No task waited for the page when it was doomed; one may wait by now.
             Err(None) if st.flights.get(flight).is_some_and(|f| f.demand()) && st.flights.is_awaited(flight) => {
                 self.free_making(&mut st, active);
                 st.flights.enqueue(flight, false);
@@ -261,7 +268,7 @@ impl Pager {
         true
     }
 
-    /// Requests the absent inputs ahead of all that is queued: begun pages are finished first.
+    /// Requests the absent inputs at the front of the queue, so that started pages are finished first.
     fn want(&self, st: &mut PagerState, active: u32, flight: u32) {
         let Some(demand) = st.flights.get(flight).map(|f| f.demand()) else { return };
         let Some(making) = st.reads.making_mut(active) else { return };
@@ -271,7 +278,7 @@ impl Pager {
             w.awaited = true;
             ask.push(w.page);
         }
-        // Whoever found memory full while this page was busy may find that it can be given up.
+        // A page that found memory full while this one was busy may drop it now.
         st.relief += 1;
         if let Some(error) = ask.iter().find_map(|page| st.flights.failure(*page).cloned()) {
             return self.abandon(st, flight, Some(error));

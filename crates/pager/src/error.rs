@@ -3,15 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
-/// Why a page cannot be had. Cheap to clone: it is kept beside the page's name so that every asker gets the same answer.
+/// The reason why a page cannot be read. Cheap to clone: it is stored by page, and every request gets the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageErrorKind {
     /// The source ended before the page did (a truncated file, a file that shrank).
     #[error("ends at byte {have} but the page needs bytes {offset} to {end}")]
     Short {
-        /// First byte that was asked for.
+        /// First requested byte.
         offset: u64,
-        /// One past the last byte that was asked for.
+        /// One past the last requested byte.
         end: u64,
         /// Where the source ends.
         have: u64,
@@ -39,7 +39,7 @@ pub enum PageErrorKind {
     /// A file that must exist is missing.
     #[error("missing")]
     Missing,
-    /// The page, with what decoding it takes, is larger than the memory limit leaves room for.
+    /// The page with its encoded bytes and scratch is larger than the limit leaves room for.
     #[error("needs {needs} bytes at once but the memory limit leaves {limit}")]
     TooLarge {
         /// Bytes of frame, encoded page and scratch together.
@@ -49,7 +49,7 @@ pub enum PageErrorKind {
     },
 }
 
-/// What an error of the system means for a page.
+/// The page error for a system error.
 impl From<&io::Error> for PageErrorKind {
     fn from(e: &io::Error) -> Self {
         match e.kind() {
@@ -61,13 +61,13 @@ impl From<&io::Error> for PageErrorKind {
     }
 }
 
-/// A page error with what it happened to.
+/// A page error and its subject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {kind}")]
 pub struct PageError {
-    /// The file or URL and the page, as a person would name them.
+    /// The file or URL and the page, as messages name them.
     pub what: Arc<str>,
-    /// What happened.
+    /// The reason.
     pub kind: PageErrorKind,
 }
 

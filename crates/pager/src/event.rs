@@ -1,14 +1,14 @@
-//! Typed events: what happened, for logs, reports and whoever subscribes. Always there, nearly free when nobody observes.
+//! Typed events for logs, reports and subscribers. Always compiled in, and nearly free without an observer.
 //!
-//! Each kind is said once, in [`events!`], from which follow the enum, the names under which logs know kinds and fields, and what
-//! `tracing` subscribers get. A field is a number, a name of a page (three numbers), or a text; a kind has at most one text.
+//! [`events!`] declares each kind once. It generates the enum, the names of kinds and fields in logs, and the fields
+//! for `tracing` subscribers. A field is a number, a page (three numbers), or a text; a kind has at most one text.
 
 use crate::id::{ArrayId, PageId, SourceId};
 use crate::priority::Priority;
 use std::sync::Arc;
 
-/// The target under which events go to subscribers of `tracing`, at level `TRACE`. As an [`Observer`], a subscriber is called with the pager's
-/// lock held, must be quick, and must not call the pager.
+/// The target of events for subscribers of `tracing`, at level `TRACE`. A subscriber is called with the pager's lock
+/// held, as an [`Observer`] is. It must be quick and must not call the pager.
 pub const TARGET: &str = "farfield";
 
 /// Gets an event's fields, in their order.
@@ -27,7 +27,7 @@ pub trait Pick {
     fn text(&mut self, name: &'static str) -> Option<Arc<str>>;
 }
 
-/// What a field can be.
+/// The types that a field can have.
 trait EventField: Sized {
     fn put(&self, name: &'static str, sink: &mut impl FieldSink);
     fn pick(name: &'static str, from: &mut impl Pick) -> Option<Self>;
@@ -90,25 +90,25 @@ impl EventField for Arc<str> {
     }
 }
 
-/// What a task did when its thread let go of it.
+/// Why a thread stopped stepping a task.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     /// Its step lacks pages: it waits for them.
     Wait = 0,
-    /// It came to another window of time, and others go first.
+    /// It reached another window of time, and other tasks go first.
     Turn = 1,
     /// It is done.
     End = 2,
 }
 
 impl Did {
-    /// All of them, each in the place of its number.
+    /// All variants, each at the index of its number.
     pub const ALL: [Self; 3] = [Self::Wait, Self::Turn, Self::End];
 }
 
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$of:meta])* $field:ident: $type:ty,)* })*) => {
-        /// Something that happened.
+        /// An event of a run.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Event {
             $($(#[$doc])* $name { $($(#[$of])* $field: $type,)* },)*
@@ -118,10 +118,10 @@ macro_rules! events {
         enum Code { $($name,)* }
 
         impl Event {
-            /// The names of all kinds, each in the place of its [`Self::code`].
+            /// The names of all kinds, each at the index of its [`Self::code`].
             pub const KINDS: &'static [&'static str] = &[$($kind,)*];
 
-            /// The kind's number, as long as none is added before it.
+            /// The kind's number. Stable as long as no kind is inserted before it.
             pub fn code(&self) -> u8 {
                 match self { $(Self::$name { .. } => Code::$name as u8,)* }
             }
@@ -146,7 +146,8 @@ macro_rules! events {
                 match self { $(Self::$name { $($field,)* } => { $($field.put(stringify!($field), sink);)* })* }
             }
 
-            /// The event of this kind with these fields; `None` if there is no such kind or a field is missing or makes no sense.
+            /// The event of this kind with these fields. `None` for an unknown kind, or if a field is missing or
+            /// invalid.
             pub fn pick(kind: &str, from: &mut impl Pick) -> Option<Self> {
                 match kind {
                     $($kind => Some(Self::$name { $($field: <$type as EventField>::pick(stringify!($field), from)?,)* }),)*
@@ -154,7 +155,7 @@ macro_rules! events {
                 }
             }
 
-            /// Gives the event to whoever subscribes to `tracing`.
+            /// Passes the event to subscribers of `tracing`.
             #[inline(never)]
             pub(crate) fn trace(&self) {
                 match self {
@@ -174,13 +175,13 @@ events! {
         array: ArrayId,
         /// Pages a step.
         pages: u64,
-        /// Pages along i, j and k, where they lie in a box, i first; else 0.
+        /// Pages along i, if the pages form a box; else 0.
         pages_i: u64,
-        /// See `pages_i`.
+        /// Pages along j, as `pages_i`.
         pages_j: u64,
-        /// See `pages_i`.
+        /// Pages along k, as `pages_i`.
         pages_k: u64,
-        /// Whether its pages are made of others.
+        /// Whether its pages are derived.
         derived: bool,
         /// Its name.
         name: Arc<str>,
@@ -197,14 +198,14 @@ events! {
         /// Its name.
         name: Arc<str>,
     }
-    /// A document of the run: what it was begun with, or what it came to.
+    /// A document of the run: its settings, or its results.
     Note = "note" {
         /// A JSON object.
         json: Arc<str>,
     }
-    /// The log that this one was made of ends here, before its run did.
+    /// The source log of this log ends here, before its run did.
     Cut = "cut" {
-        /// Bytes of it that were not whole.
+        /// Bytes of its last, incomplete block.
         lost_bytes: u64,
     }
     /// A page was requested under `token`.
@@ -228,15 +229,15 @@ events! {
         /// The page.
         page: PageId,
     }
-    /// A page is waited for that is absent, and that nobody had waited for: it is queued to be read, before those of [`Self::Queued`], where
-    /// it may have been until now.
+    /// An absent page is demanded for the first time. It is queued ahead of prefetches ([`Self::Queued`]), and may have
+    /// been one of those.
     Fault = "fault" {
         /// The page.
         page: PageId,
     }
-    /// A worker took a page in hand that it had not had in hand in this group of its steps: at once where it pinned the page for it; where it
-    /// had it pinned before, together with others, before any other pin. (Of two pages that share a place in the worker's cache, one
-    /// may be recorded twice in a group.)
+    /// The first use of a page by a worker in this group of its steps. Recorded at once for a page that is pinned now.
+    /// For a page pinned before, it is recorded together with others, before the next pin. Two pages that share a place
+    /// in the worker's cache may be recorded twice in a group.
     Pin = "pin" {
         /// The page.
         page: PageId,
@@ -244,7 +245,7 @@ events! {
         worker: u32,
         /// The group of steps: see [`Worker::begin_step`](crate::Worker::begin_step).
         group: u64,
-        /// Whether it was not pinned yet; if it was, nothing changes for the pager.
+        /// Whether the page is pinned now. A page pinned before changes nothing for the pager.
         fresh: bool,
     }
     /// A worker released all its pins.
@@ -252,26 +253,26 @@ events! {
         /// The worker.
         worker: u32,
     }
-    /// A page is kept from being dropped, once more.
+    /// A hold on a page was added.
     Hold = "hold" {
         /// The page.
         page: PageId,
     }
-    /// One of those holds is over.
+    /// A hold on a page was released.
     Unhold = "unhold" {
         /// The page.
         page: PageId,
     }
-    /// Memory outside of the pool was charged, or could not be.
+    /// A charge outside the pool, granted or refused.
     Charged = "charge" {
-        /// Bytes that were asked for.
+        /// Requested bytes.
         bytes: u64,
         /// Bytes in the ledger now.
         used: u64,
         /// Whether there was room.
         ok: bool,
     }
-    /// A page for which nobody waits is queued to be read.
+    /// A page was queued for reading without a demand.
     Queued = "queued" {
         /// The page.
         page: PageId,
@@ -280,33 +281,33 @@ events! {
     Reserve = "reserve" {
         /// The page.
         page: PageId,
-        /// Whether someone waits for it.
+        /// Whether a task waits for it.
         priority: Priority,
         /// Bytes of its frame.
         bytes: u64,
         /// Bytes of all frames now.
         frames: u64,
-        /// Free bytes of the pool that are charged all the same.
+        /// Free bytes of the pool, which stay charged.
         cached: u64,
         /// Bytes in the ledger now.
         used: u64,
     }
-    /// Pages were dropped, or none could be, other than for a page's memory that was reserved next.
+    /// Pages were dropped, or none could be. Not recorded where the reservation of a page follows.
     Squeeze = "squeeze" {
         /// Bytes of all frames now.
         frames: u64,
-        /// Free bytes of the pool that are charged all the same.
+        /// Free bytes of the pool, which stay charged.
         cached: u64,
         /// Bytes in the ledger now.
         used: u64,
-        /// Whether all was in use when one more page was to be dropped.
+        /// Whether another page had to be dropped and all were in use.
         full: bool,
-        /// Whether someone waits for the room.
+        /// Whether a task waits for the room.
         priority: Priority,
     }
-    /// A frame's memory was freed that held no page yet.
+    /// A frame was freed before it held its page.
     Freed = "freed" {
-        /// The page that it was for.
+        /// The intended page.
         page: PageId,
     }
     /// A read was handed to its source.
@@ -338,11 +339,11 @@ events! {
         /// How long it took.
         took_ns: u64,
     }
-    /// A page was made of other pages.
+    /// A derived page was computed.
     Derive = "derive" {
         /// The page.
         page: PageId,
-        /// How long it took, what was kept of the others included.
+        /// Duration, with the time spent on its inputs.
         took_ns: u64,
     }
     /// A page became resident.
@@ -371,24 +372,24 @@ events! {
         /// The page.
         page: PageId,
     }
-    /// A page was given back since the run has passed it.
+    /// A page was dropped because the run has passed it.
     GiveBack = "give back" {
         /// The page.
         page: PageId,
     }
-    /// An eviction hint was given of a page.
+    /// An eviction hint named a page.
     EvictHint = "offer" {
         /// The page.
         page: PageId,
         /// Its expected reuse. 0: never, 1: last of all pages.
         again: u32,
     }
-    /// Hints of pages that were used since are forgotten.
+    /// Hints of pages used since then were dropped.
     DropStaleHints = "sort offers" {
-        /// Hints that are left.
+        /// Remaining hints.
         left: u64,
     }
-    /// No prefetch takes the place of a page used at this count of pages published, or later.
+    /// From now on no prefetch replaces a page used at this count of published pages, or later.
     Lately = "lately" {
         /// The count.
         count: u64,
@@ -403,7 +404,7 @@ events! {
         /// The page.
         page: PageId,
     }
-    /// A prefetched page goes and was never used.
+    /// A prefetched page was dropped before any use.
     PrefetchWasted = "prefetch wasted" {
         /// The page.
         page: PageId,
@@ -413,7 +414,7 @@ events! {
         /// The request's token.
         token: u64,
     }
-    /// A page that someone waits for has to wait for memory.
+    /// A demanded page has to wait for memory.
     Full = "full" {
         /// The page.
         page: PageId,
@@ -425,19 +426,19 @@ events! {
         /// The new limit.
         bytes: u64,
     }
-    /// A thread let go of a task.
+    /// A thread stopped stepping a task.
     Task = "task" {
         /// The task.
         task: u64,
         /// Why.
         did: Did,
-        /// Microseconds since the thread took it.
+        /// Microseconds since the thread started stepping it.
         took_us: u64,
-        /// Steps that were made of it.
+        /// Steps made in that time.
         steps: u64,
         /// The window of time that it is in now.
         window: u32,
-        /// The token under which it waits.
+        /// The token of its request.
         token: u64,
     }
     /// A thread computed until now.
@@ -447,24 +448,24 @@ events! {
         /// Steps made.
         steps: u64,
     }
-    /// A thread had nothing to do until now.
+    /// A thread was idle until now.
     Wait = "wait" {
         /// For so long.
         took_us: u64,
     }
-    /// A thread did something else until now.
+    /// A thread did other work until now.
     Span = "span" {
         /// For so long.
         took_us: u64,
-        /// What it was.
+        /// The work.
         name: Arc<str>,
     }
-    /// A picture is begun.
+    /// A picture was started.
     FrameStart = "frame start" {
         /// Its number.
         frame: u64,
     }
-    /// A picture is done.
+    /// A picture was finished.
     FrameEnd = "frame end" {
         /// Its number.
         frame: u64,
@@ -478,13 +479,13 @@ events! {
     }
 }
 
-/// Gets events. Calls may come from any thread, with the pager's lock held: an observer must be quick and must not call the
-/// pager.
+/// Receives events. Calls come from any thread, with the pager's lock held. An observer must be quick and must not call
+/// the pager.
 pub trait Observer: Send + Sync {
-    /// `at_us` is microseconds since the pager was made. Of events that last, it is their end.
+    /// `at_us` is microseconds since the pager was made. For an event with a duration it is the end.
     fn event(&self, at_us: u64, event: &Event);
 
-    /// Several that have happened on one thread, in this order, some of them a while before `at_us`; otherwise as one by one.
+    /// Several events of one thread in their order. Some happened a while before `at_us`.
     fn events(&self, at_us: u64, events: &[Event]) {
         events.iter().for_each(|event| self.event(at_us, event));
     }

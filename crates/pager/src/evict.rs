@@ -19,16 +19,17 @@ use std::ops::Range;
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::Arc;
 
-/// Free slots that wait for a page of their size keep at most one part in this many of the limit from pages of other sizes. With
-/// one in 32, the buffers of one batch of pages of 48 KiB went to the system after it and came back for the next: 25.6 us a page,
-/// not 21.6.
+/// While free slots of one size are kept for a page, they take at most this part of the limit from other sizes.
+///
+/// A smaller part returns the buffers of each batch of pages to the system, and the next batch faults them in again.
+/// With pages of 48 KiB a part of one in 32 takes 25.6 us a page, one in 12 takes 21.6 us.
 const CACHED_SHARE: u64 = 12;
 
-/// Pages for each reader that may be published between a page and its first use. As many are staged for each reader at a time, and what a
-/// task waits for is among them as a rule.
+/// Pages for each reader that may be published between a page and its first use. As many pages are staged for each
+/// reader at a time, and a task's pages are usually among them.
 const PUBLISHED_BEFORE_USE: u64 = 4;
 
-/// A page's memory, all of it.
+/// The reserved memory of one page.
 pub(crate) struct Reserved {
     pub(crate) frame: u32,
     pub(crate) slot: PoolSlot,
@@ -38,15 +39,15 @@ pub(crate) struct Reserved {
 
 /// Why a reservation failed.
 pub(crate) enum NoRoom {
-    /// Not now.
+    /// The memory is in use now.
     Full,
-    /// Never under this limit.
+    /// The limit never allows it.
     TooLarge { needs: u64, limit: u64 },
     /// The system refused address space.
     System(String),
 }
 
-/// What the policy sees of the pager.
+/// The pager as a policy sees it.
 struct PagerProbe<'a> {
     pager: &'a Pager,
     slots: &'a mut FrameSlots,
@@ -54,7 +55,7 @@ struct PagerProbe<'a> {
     touched: &'a mut Touched,
     maps: &'a [Arc<dyn PageMap>],
     tally: &'a mut LockedCounters,
-    /// Pages go because the run has passed them, and not to make room.
+    /// Pages are dropped because the run has passed them, and not for room.
     passed: bool,
 }
 
@@ -63,7 +64,7 @@ impl PagerProbe<'_> {
         self.pager.frames.get(frame)
     }
 
-    /// Whether a frame still holds a hinted page, and nobody has used it since the hint.
+    /// Whether a frame still holds its hinted page, unused since the hint.
     fn is_hinted(&self, frame: u32, id: PageId) -> bool {
         self.frame(frame).is_some_and(|f| {
             let hinted = f.referenced.load(Relaxed) == used::HINTED;
@@ -72,7 +73,7 @@ impl PagerProbe<'_> {
     }
 }
 
-/// Pages that may be published between the arrival of a page and its first use by whoever waits for it.
+/// Pages that may be published between the arrival of a page and its first use by the waiting task.
 pub(crate) fn settling(readers: usize) -> u64 {
     PUBLISHED_BEFORE_USE * readers as u64
 }
@@ -110,7 +111,7 @@ impl Probe for PagerProbe<'_> {
         if f.holds.load(Relaxed) != 0 || f.state.load(Relaxed) != state::RESIDENT {
             return false;
         }
-        // Invariant 1 of `Frame`: announce, fence, look.
+        // Invariant 1 of `Frame`: store the state, fence, then check the pins.
         self.slots.go(PageState::Resident, PageState::Evicting);
         f.state.store(state::EVICTING, Release);
         fence(SeqCst);
@@ -145,7 +146,7 @@ impl Probe for PagerProbe<'_> {
 }
 
 impl Pager {
-    /// The count of pages published, by which uses are dated.
+    /// The count of published pages, which dates uses.
     pub fn now(&self) -> u64 {
         self.tick.load(Relaxed)
     }
@@ -155,16 +156,17 @@ impl Pager {
         self.lock().tally.evictions
     }
 
-    /// From now on no prefetch takes the place of a page that was used at this count ([`Self::now`]) or later: a run through time
-    /// likely uses the pages of its last window in this one, too. `u64::MAX`: the policy alone decides.
+    /// Keeps pages used at this count ([`Self::now`]) or later from being replaced by prefetches. A run through time
+    /// likely uses the pages of its last window again. `u64::MAX`: the policy alone decides.
     pub fn keep_used_since(&self, count: u64) {
         self.lately.store(count, Relaxed);
         self.emit(|| Event::Lately { count });
     }
 
-    /// Drops the resident pages of some time steps, except those that are pinned or held: a run that has passed these segments gives
-    /// them back before the policy would find them. Of step 0, as which steady arrays count, only the pages of `unsteady` arrays go
-    /// (sorted). Returns their number.
+    /// Drops the resident pages of some time steps, except pinned and held ones. Returns their number.
+    ///
+    /// A run that has passed these segments frees them before the policy would. Steady arrays have step 0, so of step 0
+    /// only the pages of `unsteady` arrays (sorted) are dropped.
     pub fn give_back_segments(&self, unsteady: &[ArrayId], steps: Range<u32>) -> u64 {
         let mut st = self.lock();
         let all = 0..(st.residency.slots().chunks() * CHUNK) as u32;
@@ -177,8 +179,8 @@ impl Pager {
         dropped
     }
 
-    /// Drops the resident ones of some pages, except those that are pinned or held: a pass that uses each page once has their room for
-    /// the next ones. Returns their number.
+    /// Drops the resident pages among `pages`, except pinned and held ones. Returns their number. A pass that uses each
+    /// page once makes room for its next pages so.
     pub fn give_back_pages(&self, pages: &[PageId]) -> u64 {
         let mut st = self.lock();
         let those = pages.iter().filter_map(|id| {
@@ -191,9 +193,10 @@ impl Pager {
         dropped
     }
 
-    /// Hints at the expected reuse of resident pages: those never used again go before any others, then those used last, the first
-    /// hinted first, each unless somebody has used it since. The policy's choice comes after them. The number of hints is bounded:
-    /// further ones are ignored.
+    /// Hints at the expected reuse of resident pages.
+    ///
+    /// Pages never used again are evicted first, then pages used last, in the order of the hints. The policy chooses
+    /// among the rest. A use after the hint cancels it. The number of hints is bounded; further ones are ignored.
     pub fn hint_evict(&self, pages: &[PageId], reuse: Reuse) {
         let mut st = self.lock();
         let room = st.residency.hints_mut().room(reuse);
@@ -207,8 +210,8 @@ impl Pager {
         }
     }
 
-    /// Forgets hints of pages that are gone, or were used since. The others still go first: a run that moves to and fro uses the pages
-    /// that it left first last in the next window, too.
+    /// Drops hints of pages that were evicted or used since. The others stay in force: a run that sweeps to and fro
+    /// uses the hinted pages last in the next window, too.
     pub fn drop_stale_hints(&self) {
         let mut st = self.lock();
         let (evictor, _, hints) = self.evictor(&mut st, false);
@@ -216,7 +219,7 @@ impl Pager {
         self.emit(|| Event::DropStaleHints { left });
     }
 
-    /// The pager as a policy sees it, with the policy and the hints. `passed`: pages go since the run has passed them.
+    /// The pager as a policy sees it, with the policy and the hints. `passed`: the run has passed the pages.
     fn evictor<'a>(
         &'a self,
         st: &'a mut PagerState,
@@ -227,7 +230,7 @@ impl Pager {
         (PagerProbe { pager: self, slots, workers, touched, maps, tally, passed }, policy, hints)
     }
 
-    /// Drops those frames that may go. They are counted for themselves: nothing else wanted their room.
+    /// Drops those frames that are neither pinned nor held. They count as given back and not as evictions.
     fn drop_frames(&self, st: &mut PagerState, frames: impl Iterator<Item = u32>) -> u64 {
         let (mut evictor, policy, _) = self.evictor(st, true);
         let mut dropped = 0;
@@ -241,10 +244,10 @@ impl Pager {
         dropped
     }
 
-    /// Drops one clean page. Its memory is cached then.
+    /// Drops one clean page. Its memory stays cached.
     fn evict(&self, st: &mut PagerState, need: Need) -> bool {
         let (mut evictor, policy, hints) = self.evictor(st, false);
-        // No prefetch takes the place of a page that is used again.
+        // No prefetch replaces a page that is used again.
         let latest = if need == Need::Prefetch { Reuse::Never } else { Reuse::Last };
         let hinted = hints.take(latest, |frame, id| match evictor.is_hinted(frame, id) {
             false => HintOutcome::Stale,
@@ -260,7 +263,7 @@ impl Pager {
         }
     }
 
-    /// Records that pages were dropped, or none could be, where no reservation records it.
+    /// Records a squeeze that no reservation records.
     fn record_squeeze(&self, need: Need, full: bool) {
         self.emit(|| Event::Squeeze {
             frames: self.ledger.of(ChargeKind::Frames),
@@ -280,7 +283,7 @@ impl Pager {
         let pool = self.ledger.of(ChargeKind::Frames) + self.ledger.of(ChargeKind::Cached);
         let rest = self.ledger.used().saturating_sub(pool);
         if rest.saturating_add(bytes) > self.ledger.limit() {
-            // Not even an empty pool has the room: do not empty it for nothing.
+            // Even an empty pool is too small: keep its slots.
             if bytes > 0 {
                 return Err(self.full(bytes));
             }
@@ -301,7 +304,7 @@ impl Pager {
         }
     }
 
-    /// Bytes of tables that one more frame costs now.
+    /// Bytes by which one more frame grows the tables now.
     fn table_growth(&self, st: &PagerState) -> u64 {
         let chunk = match st.residency.slots().next_chunk() {
             Some(_) => self.chunk_bytes(st, st.workers.len()),
@@ -315,17 +318,17 @@ impl Pager {
         st.reads.count() + 1
     }
 
-    /// Bytes that one chunk of frames costs with `workers` workers.
+    /// Bytes of one chunk of frames with `workers` workers.
     fn chunk_bytes(&self, st: &PagerState, workers: usize) -> u64 {
         (CHUNK * (size_of::<Frame>() + 40 + st.residency.policy_bytes() + workers * PIN_BYTES)) as u64
     }
 
-    /// Bytes of tables without which not even one page can be resident.
+    /// Bytes of tables that even one resident page needs.
     fn least_tables(&self, st: &PagerState) -> u64 {
         self.reserve.load(Relaxed) + Table::first_bytes() + self.chunk_bytes(st, st.workers.len())
     }
 
-    /// Bytes that one more worker costs in all chunks there are.
+    /// Bytes of one more worker in all existing chunks.
     pub(crate) fn worker_bytes(&self, st: &PagerState) -> u64 {
         (CHUNK * st.residency.slots().chunks() * PIN_BYTES) as u64
     }
@@ -349,7 +352,7 @@ impl Pager {
         }
         st.residency.slots_mut().stock(&page);
         loop {
-            // Slots that are cached are charged already.
+            // Cached slots are charged already.
             let short = self.table_growth(st) + st.residency.slots().uncached(&page);
             if self.ledger.used() <= self.ledger.limit()
                 && (short == 0 || self.ledger.try_charge(ChargeKind::Cached, short))
@@ -357,22 +360,22 @@ impl Pager {
                 break;
             }
             let over = self.ledger.used().saturating_add(short).saturating_sub(self.ledger.limit());
-            // A page dropped is most often of the size that is needed and serves at once. Free slots of other sizes are kept up
-            // to a share of the limit: buffers that the next page needs again should not go to the system and back each time.
+            // A dropped page usually has the needed size. Free slots of other sizes are kept up to a share of the
+            // limit. Otherwise buffers that the next page needs would go to the system and back each time.
             let slack = limit / CACHED_SHARE;
             let excess = self.ledger.of(ChargeKind::Cached).saturating_sub(slack);
             if excess > 0 && st.residency.slots_mut().give_back(over.min(excess), Some(&page)) {
                 continue;
             }
             if !self.evict(st, need) {
-                // After it the policy's order may be another.
+                // The policy's order may have changed.
                 self.record_squeeze(need, true);
                 if !st.residency.slots_mut().give_back(over, Some(&page)) {
                     return Err(NoRoom::Full);
                 }
             }
         }
-        // Everything is charged. Growth first, since its bytes were charged as cached with the rest.
+        // All bytes are charged. Tables grow first: their bytes were charged as cached with the rest.
         let growth = self.table_growth(st);
         self.ledger.transfer(ChargeKind::Cached, ChargeKind::Tables, growth);
         if let Some(chunk) = st.residency.slots().next_chunk() {
@@ -401,7 +404,7 @@ impl Pager {
         Ok(Reserved { frame: number, slot, encoded, scratch })
     }
 
-    /// Bytes that a page takes at once.
+    /// Bytes that a page needs at once.
     pub(crate) fn needs(&self, st: &mut PagerState, flight: u32) -> u64 {
         let Some(f) = st.flights.get(flight) else { return 0 };
         let (id, buffers) = (f.id(), f.job.as_ref().map_or([0, 0], |j| j.buffers()));

@@ -1,7 +1,7 @@
-//! Flights: pages on their way, who waits for them, and the queues in which they wait.
+//! Flights: pages on their way, their waiters, and their queues.
 //!
-//! A page that is neither resident nor failed and that was requested has one *flight*, whoever requests it. All waiters
-//! hang on that flight; so a page is read once. A flight ends when its page is resident, failed or absent again.
+//! A requested page that is neither resident nor failed has one *flight*. All requests of the page wait on that flight,
+//! so it is read once. A flight ends when its page is resident, failed or absent again.
 
 use crate::error::PageError;
 use crate::id::PageId;
@@ -24,10 +24,10 @@ pub(crate) struct Flight {
     ticket: u64,
     /// Head of the list of waiters in `Flights::waits`.
     waiters: u32,
-    /// Its read was started, or will be, ahead of any use.
+    /// Its read starts ahead of any use.
     pub(crate) prefetched: bool,
-    /// The index page that it waits for or that was made resident for it: held until the translation was repeated, so that
-    /// the index cannot be evicted again by the very pages that need it.
+    /// The index page that it waits for or that is resident for it. It is held until the translation is repeated.
+    /// Otherwise the pages that need the index could evict it.
     pub(crate) index: Option<PageId>,
     pub(crate) hops: u8,
     /// The entry in `Reads` of a derived page with memory, else `NONE`.
@@ -44,7 +44,7 @@ impl Flight {
         self.state
     }
 
-    /// Whether someone waits for the page to compute with it.
+    /// Whether a task waits for the page.
     pub(crate) fn demand(&self) -> bool {
         self.demand
     }
@@ -55,11 +55,11 @@ impl Flight {
     }
 }
 
-/// What waits for a flight.
+/// A waiter of a flight.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Waiter {
     Request(u32),
-    /// A flight with the ticket that it had, since its place may have become another's when it was cancelled.
+    /// A flight and its ticket at that time. A cancelled flight's place may be reused.
     Flight(u32, u64),
 }
 
@@ -71,7 +71,7 @@ struct WaitNode {
 struct Request {
     token: u64,
     wake: Arc<dyn Wake>,
-    /// Pages that are not settled.
+    /// Pages that are not settled yet.
     left: u32,
 }
 
@@ -85,18 +85,18 @@ pub(crate) struct Flights {
     flights: SlotMap<Flight>,
     /// 2. Exactly the flights of `flights`, by page. A page in here is neither in the page table nor in `failed`.
     flying: HashMap<PageId, u32, PageHash>,
-    /// 3. Each request counts its waiters in `waits`, and goes when the last of them is settled.
+    /// 3. Each request counts its waiters in `waits`, and is removed with the last of them.
     requests: SlotMap<Request>,
     waits: SlotMap<WaitNode>,
-    /// 4. A flight gets a new ticket each time it is queued. An entry of a queue and a waiting flight count only with the
-    ///    ticket that the flight has: a promoted flight leaves a dead entry in `prefetch`.
+    /// 4. A flight gets a new ticket each time it is queued. A queue entry or a waiter is valid only with the flight's
+    ///    current ticket. So a promoted flight leaves a dead entry in `prefetch`.
     tickets: u64,
-    /// 5. First in, first out, and the head blocks the rest while memory is full: small pages cannot overtake a large one
-    ///    for ever.
+    /// 5. First in, first out. The head blocks the rest while memory is full, so small pages cannot overtake a large
+    ///    one for ever.
     demand: VecDeque<Entry>,
-    /// 6. Its head is taken only when `demand` is empty.
+    /// 6. Its head is used only when `demand` is empty.
     prefetch: VecDeque<Entry>,
-    /// 7. All flights in the state parked, first come first.
+    /// 7. All parked flights, in order of arrival.
     parked: VecDeque<Entry>,
     failed: HashMap<PageId, PageError, PageHash>,
     first_failure: Option<PageError>,
@@ -117,7 +117,7 @@ impl Flights {
         self.flying.get(&page).copied()
     }
 
-    /// Begins the flight of an absent page, at the end of its queue.
+    /// Starts the flight of an absent page, at the end of its queue.
     pub(crate) fn begin(&mut self, id: PageId, demand: bool) -> u32 {
         self.transitions.go(PageState::Absent, PageState::Queued);
         let flight = self.flights.insert(Flight {
@@ -145,7 +145,7 @@ impl Flights {
         }
     }
 
-    /// Ends a flight whose page is resident, or becomes failed or absent. The caller takes its waiters.
+    /// Ends a flight whose page is resident, or becomes failed or absent. The caller removes its waiters.
     pub(crate) fn end(&mut self, flight: u32, to: PageState) -> Option<Flight> {
         if to != PageState::Resident {
             self.go(flight, to);
@@ -156,12 +156,12 @@ impl Flights {
         Some(f)
     }
 
-    /// Someone waits for the page from now on. False if someone did before.
+    /// Marks the page as demanded. False if it was before.
     pub(crate) fn promote(&mut self, flight: u32) -> bool {
         self.flights.get_mut(flight).is_some_and(|f| !std::mem::replace(&mut f.demand, true))
     }
 
-    /// Queues a flight, at the front if it has waited already.
+    /// Queues a flight; `front` for one that has waited already.
     pub(crate) fn enqueue(&mut self, flight: u32, front: bool) {
         self.tickets += 1;
         let ticket = self.tickets;
@@ -179,7 +179,7 @@ impl Flights {
         }
     }
 
-    /// Takes a flight off the front of its queue. Elsewhere its entry is dead once its state is another.
+    /// Removes a flight from the front of its queue. An entry elsewhere becomes dead with the change of state.
     pub(crate) fn unqueue(&mut self, flight: u32) {
         for queue in [&mut self.demand, &mut self.prefetch] {
             if queue.front().is_some_and(|e| e.0 == flight) {
@@ -188,7 +188,7 @@ impl Flights {
         }
     }
 
-    /// The flight at the front of a queue, dead entries dropped.
+    /// The flight at the front of a queue. Dead entries are dropped.
     pub(crate) fn head(&mut self, demand: bool) -> Option<u32> {
         loop {
             let queue = if demand { &mut self.demand } else { &mut self.prefetch };
@@ -207,7 +207,7 @@ impl Flights {
         !if demand { &self.demand } else { &self.prefetch }.is_empty()
     }
 
-    /// Takes a queued flight out of its queue until its index page is resident.
+    /// Removes a flight from its queue until its index page is resident.
     pub(crate) fn await_index(&mut self, flight: u32, index: PageId) {
         self.unqueue(flight);
         self.go(flight, PageState::NeedsIndex);
@@ -216,7 +216,7 @@ impl Flights {
         }
     }
 
-    /// Takes a queued flight out of its queue until another derived page ends.
+    /// Removes a flight from its queue until another derived page ends.
     pub(crate) fn park(&mut self, flight: u32, job: Translated) {
         self.unqueue(flight);
         self.go(flight, PageState::Parked);
@@ -226,7 +226,7 @@ impl Flights {
         }
     }
 
-    /// Queues parked flights again, at most so many.
+    /// Queues up to `most` parked flights again.
     pub(crate) fn unpark(&mut self, most: usize) {
         let mut left = most;
         while left > 0 {
@@ -243,12 +243,12 @@ impl Flights {
         !self.parked.is_empty()
     }
 
-    /// A request of which no page waits yet.
+    /// A request that no page belongs to yet.
     pub(crate) fn add_request(&mut self, token: u64, wake: Arc<dyn Wake>) -> u32 {
         self.requests.insert(Request { token, wake, left: 0 })
     }
 
-    /// Lets a request wait for a flight.
+    /// Adds a request to the waiters of a flight.
     pub(crate) fn add_to_request(&mut self, request: u32, flight: u32) {
         if let Some(r) = self.requests.get_mut(request) {
             r.left += 1;
@@ -256,7 +256,7 @@ impl Flights {
         }
     }
 
-    /// Lets a flight wait for another one, with the ticket that it has now.
+    /// Adds a flight to the waiters of another, with its current ticket.
     pub(crate) fn add_dependent(&mut self, flight: u32, dependent: u32) {
         if let Some(ticket) = self.flights.get(dependent).map(|f| f.ticket) {
             self.add_waiter(flight, Waiter::Flight(dependent, ticket));
@@ -268,14 +268,14 @@ impl Flights {
         f.waiters = self.waits.insert(WaitNode { to, next: f.waiters });
     }
 
-    /// Takes a waiter off the list of an ended flight, and moves `node` to the next one.
+    /// Removes a waiter from the list of an ended flight, and moves `node` to the next one.
     pub(crate) fn take_waiter(&mut self, node: &mut u32) -> Option<Waiter> {
         let w = self.waits.remove(*node)?;
         *node = w.next;
         Some(w.to)
     }
 
-    /// A page of a request is settled. The request's wake and token if it was the last one.
+    /// Settles one page of a request. Returns the request's wake and token after the last page.
     pub(crate) fn settle_request(&mut self, request: u32) -> Option<(Arc<dyn Wake>, u64)> {
         let r = self.requests.get_mut(request)?;
         r.left -= 1;
@@ -285,7 +285,7 @@ impl Flights {
         self.requests.remove(request).map(|r| (r.wake, r.token))
     }
 
-    /// Whether a waiting flight still is the one that waits.
+    /// Whether a waiting flight still has this ticket.
     pub(crate) fn waits(&self, flight: u32, ticket: u64) -> bool {
         self.flights.get(flight).is_some_and(|f| f.ticket == ticket)
     }
@@ -307,7 +307,7 @@ impl Flights {
         })
     }
 
-    /// Whether anybody waits for a flight.
+    /// Whether a flight has waiters.
     pub(crate) fn is_awaited(&self, flight: u32) -> bool {
         self.waiters(flight).any(|w| match w {
             Waiter::Request(r) => self.requests.get(r).is_some(),
@@ -315,12 +315,12 @@ impl Flights {
         })
     }
 
-    /// Whether `to` waits for `from`, through others or not.
+    /// Whether `to` waits for `from`, directly or not.
     pub(crate) fn leads_to(&self, from: u32, to: u32) -> bool {
         from == to || self.dependents(from).any(|other| self.leads_to(other, to))
     }
 
-    /// The flights for which somebody waits, and nobody but with this wake.
+    /// The flights with waiters, all of which have this wake.
     pub(crate) fn only_for(&self, wake: &Arc<dyn Wake>) -> HashSet<u32> {
         self.flights.iter().map(|(n, _)| n).filter(|n| self.is_only_for(*n, wake)).collect()
     }
@@ -343,23 +343,23 @@ impl Flights {
         any
     }
 
-    /// Why a page failed, if it did.
+    /// The error of a failed page.
     pub(crate) fn failure(&self, page: PageId) -> Option<&PageError> {
         self.failed.get(&page)
     }
 
-    /// Why the first page failed of all that have since the pager was made.
+    /// The error of the first page that failed since the pager was made.
     pub(crate) fn first_failure(&self) -> Option<&PageError> {
         self.first_failure.as_ref()
     }
 
-    /// Keeps the error of a page whose flight has ended as failed. False if the page had one.
+    /// Stores the error of a page whose flight has ended as failed. False if it had one.
     pub(crate) fn fail(&mut self, page: PageId, error: &PageError) -> bool {
         self.first_failure.get_or_insert_with(|| error.clone());
         self.failed.insert(page, error.clone()).is_none()
     }
 
-    /// Makes those failed pages absent again whose error is to be forgotten; their number.
+    /// Makes the failed pages with a `forgotten` error absent again. Returns their number.
     pub(crate) fn forget_failures(&mut self, forgotten: impl Fn(&PageError) -> bool) -> usize {
         let before = self.failed.len();
         self.failed.retain(|_, error| {
@@ -379,7 +379,7 @@ impl Flights {
             + self.waits.bytes()
             + (self.demand.capacity() + self.prefetch.capacity() + self.parked.capacity()) * size_of::<Entry>()
             + self.flying.capacity() * 32
-            // A failed page keeps a message beside its place in the map.
+            // The message of a failed page is beside its place in the map.
             + self.failed.capacity() * 160
     }
 
@@ -388,7 +388,7 @@ impl Flights {
         self.flights.len() == 0 && self.requests.len() == 0 && self.waits.len() == 0
     }
 
-    /// Gives the room of empty lists back.
+    /// Frees the memory of empty lists.
     pub(crate) fn trim(&mut self) {
         debug_assert!(self.is_empty());
         self.flights = SlotMap::default();

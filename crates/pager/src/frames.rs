@@ -1,7 +1,7 @@
-//! Records of frames, and the chunked arrays that they and the workers' pins live in.
+//! Records of frames, and the chunked arrays of frames and pins.
 //!
-//! A frame number stands for one resident page (or one that is being read). Its record says which page it is and where
-//! the bytes lie. Records are never moved or freed while the pager lives, so that they can be read without a lock.
+//! A frame number names the memory of one page that is resident or under a read. Its record holds the page and the
+//! address of the bytes. Records are never moved or freed while the pager lives, so they are read without a lock.
 
 use crate::id::{ArrayId, PageId};
 use crate::os::Mapping;
@@ -11,12 +11,12 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering::*};
 
-/// Frames of one chunk: 16 KiB of records, so that a tiny limit is not eaten by tables.
+/// Frames of one chunk: 16 KiB of records. A larger chunk would use up a tiny limit.
 pub(crate) const CHUNK: usize = 256;
-/// Chunks at most: 2^26 frames, 256 GiB of the smallest ones. The directory is address space, not memory.
+/// Most chunks: 2^26 frames, 256 GiB of the smallest ones. The directory is address space, not memory.
 const CHUNKS: usize = 1 << 18;
 
-/// Types of which all-zero bytes are a value, so that a zeroed allocation is an array of them.
+/// Types for which all-zero bytes are a value. A zeroed allocation is an array of them.
 ///
 /// # Safety
 /// Only for such types, and without drop glue.
@@ -26,8 +26,9 @@ unsafe impl Zeroed for AtomicU8 {}
 
 /// An array that grows by chunks, is read without a lock, and never moves its elements.
 pub(crate) struct Chunked<T: Zeroed> {
-    /// 1. A slot is null or points to `CHUNK` elements that live as long as `self`. It is set once, under the pager's lock,
-    ///    before the first number of that chunk is published (release), so whoever has a number also sees its chunk.
+    /// 1. A slot is null or points to `CHUNK` elements that live as long as `self`. It is set once, under the pager's
+    ///    lock. The first number of that chunk is published after it (release), so a thread that has a number also sees
+    ///    its chunk.
     directory: Mapping,
     _elements: PhantomData<T>,
 }
@@ -47,7 +48,7 @@ impl<T: Zeroed> Chunked<T> {
         Layout::array::<T>(CHUNK).unwrap_or(Layout::new::<T>())
     }
 
-    /// Makes chunk `c` exist. Called under the pager's lock.
+    /// Allocates chunk `c` if needed. Called under the pager's lock.
     pub(crate) fn grow(&self, c: usize) {
         let slot = &self.slots()[c];
         if slot.load(Relaxed).is_null() {
@@ -79,7 +80,8 @@ impl<T: Zeroed> Drop for Chunked<T> {
         for slot in self.slots() {
             let chunk = slot.load(Relaxed);
             if chunk.is_null() {
-                // Chunks are made in order, so the rest of the directory was never touched: do not touch it now.
+                // Chunks are allocated in order, so the rest of the directory is untouched. Reading it would make it
+                // resident.
                 break;
             }
             // SAFETY: allocated in `grow` with this layout; `Zeroed` types have no drop glue.
@@ -88,7 +90,7 @@ impl<T: Zeroed> Drop for Chunked<T> {
     }
 }
 
-/// What a frame is doing.
+/// The state of a frame.
 pub(crate) mod state {
     /// No page.
     pub(crate) const FREE: u32 = 0;
@@ -96,39 +98,40 @@ pub(crate) mod state {
     pub(crate) const LOADING: u32 = 1;
     /// Holds its page.
     pub(crate) const RESIDENT: u32 = 2;
-    /// The evictor looks whether anyone has it pinned.
+    /// The evictor checks whether a worker has it pinned.
     pub(crate) const EVICTING: u32 = 3;
 }
 
-/// Whether a page was used.
+/// The use of a page.
 pub(crate) mod used {
-    /// Not since the clock's hand last passed.
+    /// Unused since the clock's hand last passed.
     pub(crate) const NO: u8 = 0;
-    /// Since then.
+    /// Used since then.
     pub(crate) const YES: u8 = 1;
-    /// Not since an eviction hint was given of it.
+    /// Unused since an eviction hint named it.
     pub(crate) const HINTED: u8 = 2;
 }
 
-/// One frame. A line of its own: a worker that sets `referenced` on one page does not slow readers of its neighbours.
+/// One frame, on a cache line of its own. A worker that sets `referenced` on one page does not slow readers of its
+/// neighbours.
 #[repr(C, align(64))]
 pub(crate) struct Frame {
-    /// 1. Pinning: a worker stores its pin, fences, and then must read `RESIDENT` here and its page below. Evicting: the
-    ///    evictor (under the lock) stores `EVICTING`, fences, and then must read no pin. The two fences (both SeqCst) make
-    ///    at least one of them see the other.
+    /// 1. Pinning: a worker stores its pin, fences, and then must read `RESIDENT` here and its page below. Evicting:
+    ///    the evictor (under the lock) stores `EVICTING`, fences, and then must read no pin. Both fences are SeqCst, so
+    ///    at least one of the two sees the other.
     pub(crate) state: AtomicU32,
-    /// 2. Whether it was used, as [`used`] says. A hint; written only when it changes, so that a page that everyone uses is not a
-    ///    line that everyone writes.
+    /// 2. Whether the page was used, as [`used`] says. A hint, written only when it changes: a page that all workers
+    ///    use is not written by all of them.
     pub(crate) referenced: AtomicU8,
-    /// 3. 0: was asked for. 1: was prefetched and not used yet. 2: was prefetched and used since.
+    /// 3. 0: demanded. 1: prefetched and not used yet. 2: prefetched and used since.
     pub(crate) prefetched: AtomicU8,
-    /// 4. Holds on the page; not evicted unless 0. Written under the lock only.
+    /// 4. Holds on the page, which is evicted only at 0. Written under the lock only.
     pub(crate) holds: AtomicU32,
     /// 5. The page. Written only while `state` is not `RESIDENT`.
     array: AtomicU32,
     step: AtomicU32,
     page: AtomicU64,
-    /// 6. Where the bytes lie and how many the page has. Written as 5.
+    /// 6. The address and the length of the page. Written as 5.
     ptr: AtomicPtr<u8>,
     len: AtomicUsize,
     /// 7. The pager's tick when a worker last pinned or released it. A hint, as 2.
@@ -139,7 +142,7 @@ pub(crate) struct Frame {
 unsafe impl Zeroed for Frame {}
 
 impl Frame {
-    /// The page that the frame is for.
+    /// The page of the frame.
     pub(crate) fn id(&self) -> PageId {
         PageId::new(ArrayId(self.array.load(Relaxed)), self.step.load(Relaxed), self.page.load(Relaxed))
     }
@@ -156,7 +159,7 @@ impl Frame {
         (self.ptr.load(Relaxed), self.len.load(Relaxed))
     }
 
-    /// Prepares a frame for a page. Only while it is not resident, under the lock.
+    /// Sets the page of a frame. Only while the frame is not resident, under the lock.
     pub(crate) fn assign(&self, id: PageId, ptr: *mut u8, len: usize) {
         self.array.store(id.array.0, Relaxed);
         self.step.store(id.step, Relaxed);
@@ -168,7 +171,7 @@ impl Frame {
     }
 }
 
-/// Which frame numbers are free, and the slot behind each used one. Under the lock.
+/// The free frame numbers, and the slot of each used one. Under the lock.
 #[derive(Default)]
 pub(crate) struct FrameNumbers {
     free: Vec<u32>,
@@ -179,12 +182,12 @@ pub(crate) struct FrameNumbers {
 unsafe impl Send for FrameNumbers {}
 
 impl FrameNumbers {
-    /// Whether the next number needs a new chunk, and which.
+    /// The chunk that the next number needs, if it is new.
     pub(crate) fn next_chunk(&self) -> Option<usize> {
         (self.free.is_empty() && self.slots.len().is_multiple_of(CHUNK)).then_some(self.slots.len() / CHUNK)
     }
 
-    /// Whether there can be no more frames.
+    /// Whether all frame numbers are in use.
     pub(crate) fn exhausted(&self) -> bool {
         self.free.is_empty() && self.slots.len() >= CHUNK * CHUNKS
     }
@@ -200,7 +203,7 @@ impl FrameNumbers {
                 n
             }
             None => {
-                // At most CHUNK * CHUNKS = 2^26 numbers are ever made: `exhausted` is checked before.
+                // At most CHUNK * CHUNKS = 2^26 numbers: callers check `exhausted` first.
                 let n = self.slots.len() as u32;
                 self.slots.push(Some(slot));
                 n

@@ -1,5 +1,5 @@
-//! Names of things that are paged. A page is identified by (source array, level, step, page); source and level are
-//! folded into [`ArrayId`], which stands for one registered [`crate::map::PageMap`].
+//! Names of paged data. A page is identified by source array, level, step and page. [`ArrayId`] combines source and
+//! level: it names one registered [`crate::map::PageMap`].
 
 /// A registered array: one variable of one zone at one level, in one source.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub struct PageId {
     pub array: ArrayId,
     /// The time step, 0-based.
     pub step: u32,
-    /// The page's number within the array and step; what it means is the page map's affair.
+    /// The page's number within the array and step. The page map defines its meaning.
     pub page: u64,
 }
 

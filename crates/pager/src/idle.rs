@@ -1,7 +1,7 @@
-//! Where threads with nothing to do wait.
+//! The places where idle threads sleep.
 //!
-//! One of them, the leader, sleeps on the ring of the file reader and completes what arrives, without another thread in
-//! between; the others sleep on a condition variable. When the leader leaves, another takes its place.
+//! One idle thread, the leader, sleeps on the ring of the file reader. It completes arrivals itself, without another
+//! thread in between. The others sleep on a condition variable. When the leader leaves, another thread takes its place.
 
 use crate::os::{no_files, OpenFileLimit};
 use crate::source::file::FileSet;
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct IdlePermits {
-    /// Returns from `wait` that are owed. A notice given while every idler was still on its way here must not be lost, so a
-    /// notice is good for as many returns as there are workers; too many returns only cost a look around.
+    /// Returns that `wait` owes. A notice must not be lost while all idle threads are still on their way here. So a
+    /// notice allows as many returns as there are workers; an extra return only costs one check for work.
     permits: usize,
     /// Counts notices.
     notices: u64,
@@ -25,12 +25,13 @@ struct IdlePermits {
 pub(crate) struct Idlers {
     inside: Mutex<IdlePermits>,
     bell: Condvar,
-    /// 1. Raised before `work` is read, and `work` is raised before this is read: either the idler sees the work or the other
-    ///    sees the idler and rings, which it can only do when the idler sleeps, since it takes the lock.
+    /// 1. A thread raises `waiting` before it reads `work`. A notifier raises `work` before it reads `waiting`. So the
+    ///    idle thread sees the work, or the notifier sees the idle thread and rings. It takes the lock to ring, so it
+    ///    rings only when that thread sleeps.
     waiting: AtomicUsize,
     /// Pages that wait for a decoder.
     work: AtomicUsize,
-    /// 2. Somebody sleeps on the ring and `alarm`. Set and cleared under the lock.
+    /// 2. A thread sleeps on the ring and `alarm`. Set and cleared under the lock.
     leader: AtomicBool,
     /// An eventfd that ends the leader's sleep.
     alarm: File,
@@ -40,7 +41,7 @@ pub(crate) struct Idlers {
 impl Idlers {
     pub(crate) fn new() -> io::Result<Self> {
         let opened = OpenFileLimit::new();
-        // SAFETY: makes a new descriptor, which `File` then owns.
+        // SAFETY: creates a new descriptor, which `File` then owns.
         let alarm = unsafe {
             let fd = libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC);
             if fd < 0 {
@@ -103,7 +104,7 @@ impl Idlers {
         }
     }
 
-    /// Reads were started: if everyone idle sleeps on the condition variable, one should sleep on the ring.
+    /// Called when reads start. If all idle threads sleep on the condition variable, one should sleep on the ring.
     pub(crate) fn lead(&self, files: &FileSet) {
         if self.waiting.load(SeqCst) > 0 && !self.leader.load(SeqCst) && files.wait_fd().is_some() {
             let _inside = self.lock();
@@ -111,7 +112,8 @@ impl Idlers {
         }
     }
 
-    /// `arrivals` completes what has arrived, and says in how long more will, if that is known.
+    /// Sleeps until work, a notice or the timeout. `arrivals` completes arrived reads and returns the time until the
+    /// next, if it is known.
     pub(crate) fn wait(&self, timeout: Duration, files: &FileSet, arrivals: impl Fn() -> Option<Duration>) {
         let until = Instant::now().checked_add(timeout);
         let mut inside = self.lock();
@@ -122,7 +124,7 @@ impl Idlers {
                 inside.permits -= 1;
                 break;
             }
-            // Called without the lock: completing takes it.
+            // Called without the lock, since completion takes it.
             drop(inside);
             let due = arrivals();
             inside = self.lock();
@@ -149,7 +151,7 @@ impl Idlers {
             }
         }
         if self.waiting.fetch_sub(1, SeqCst) > 1 && !self.leader.load(SeqCst) && files.wait_fd().is_some() {
-            // One of those still here leads from now on.
+            // One of the remaining threads becomes the leader.
             self.bell.notify_one();
         }
     }
@@ -164,7 +166,7 @@ impl Idlers {
         // SAFETY: the array and the time are valid during the call.
         unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &timeout, std::ptr::null()) };
         if fds[1].revents != 0 {
-            // Fails only where another thread has emptied the counter meanwhile, which is all that is wanted.
+            // Fails only if another thread has emptied the counter, which has the same effect.
             let _emptied = (&self.alarm).read(&mut [0; 8]);
         }
     }

@@ -1,4 +1,4 @@
-//! From staged segments to reads: pages as whole blocks of the device, and neighbours that become one read.
+//! Staged segments become reads: pages as whole blocks of the device, and neighbours joined to one read.
 
 use crate::event::Event;
 use crate::id::SourceId;
@@ -9,14 +9,14 @@ use crate::source::{Buffer, Read, HOLE_BYTES};
 use crate::state::PagerState;
 use crate::translated::Translated;
 
-/// Longest joined read. Beyond this a longer read is no faster on any device seen, and it keeps its frames from being
-/// published.
+/// Longest joined read. Longer reads were no faster on any device tested, and they delay the publication of their
+/// frames.
 const JOIN_BYTES: usize = 1 << 20;
-/// Most segments of a joined read: well below what `preadv` and io_uring take (1024).
+/// Most segments of a joined read: well below the limit of `preadv` and io_uring (1024).
 const JOIN_SEGMENTS: usize = 256;
 
 impl Pager {
-    /// Takes the first staged segment with those that follow it in the source.
+    /// Removes the first staged segment, with those that follow it in the source.
     pub(crate) fn next_read(&self, st: &mut PagerState) -> Option<(SourceId, Read)> {
         let block = self.files.direct_block();
         let first = st.reads.take_staged()?;
@@ -43,7 +43,7 @@ impl Pager {
                 end += hole as u64;
             }
             match buffers.last_mut() {
-                // Neighbours in the source that are neighbours in the frame too.
+                // Neighbours in the source and in the frame.
                 Some(last) if !last.is_hole() && last.ptr.wrapping_add(last.len) == b.ptr => last.len += b.len,
                 _ => buffers.push(b),
             }
@@ -64,10 +64,10 @@ impl Pager {
     }
 }
 
-/// Makes the read of a page that lies in one piece one of whole blocks, which can go past the page cache. The last page of a file
-/// may then reach beyond its end.
+/// Extends the read of a contiguous page to whole blocks, which can bypass the page cache. The read of a file's last
+/// page may then extend beyond its end.
 pub(crate) fn widen(job: &mut Translated, block: u64) {
-    // The page, and what of it goes into the frame as it is.
+    // The page, and the part of it that the frame gets unchanged.
     let (first, page, into_frame) = match job.segments.as_slice() {
         [one] if one.to == ExtentTarget::Encoded(0) && one.len == job.encoded_len => (one, one.len, None),
         [page, sum] => match (page.to, sum.to) {
@@ -95,12 +95,12 @@ pub(crate) fn widen(job: &mut Translated, block: u64) {
     job.encoded_len = len;
 }
 
-/// How many reads segments come to that are staged one after the other.
+/// Counts the reads that consecutive staged segments need.
 #[derive(Default)]
 pub(crate) struct Runs {
     reads: usize,
     last: Option<Staged>,
-    /// Of the last read.
+    /// Bytes of the last read.
     bytes: usize,
 }
 
@@ -120,17 +120,21 @@ impl Runs {
     }
 }
 
-/// How a segment goes on a read.
+/// How a segment continues a read.
 struct Joint {
-    /// Bytes of it that the read has.
+    /// Bytes of it that the read already has.
     shared: usize,
-    /// Bytes between them.
+    /// Bytes between the read and the segment.
     hole: usize,
 }
 
-/// How a segment can be joined to a read that ends at `end`: where it begins there, or, where whole blocks are read ([`widen`]), in the
-/// block in which one page ends and the next begins, or, where both are pieces of rows, not far behind. `before`: the length of the
-/// read's last segment; `piece`: whether it is one.
+/// How a segment can be joined to a read that ends at `end`, if at all. `before`: the length of the read's last
+/// segment; `piece`: whether that is a piece of a row.
+///
+/// There are three cases:
+/// - The segment begins at `end`.
+/// - Whole blocks are read ([`widen`]), and the segment begins in the block in which the read ends.
+/// - Both are pieces of rows, and the segment begins not far behind.
 fn joint(end: u64, before: usize, piece: bool, next: &Staged, block: Option<u64>) -> Option<Joint> {
     let Some(shared) = end.checked_sub(next.offset) else {
         let hole = next.offset - end;
@@ -161,18 +165,18 @@ mod tests {
             runs.add(&s, Some(512));
             runs.reads()
         };
-        // One behind the other, with a block in common, with a gap, in another source, two blocks in common.
+        // Adjacent, with a common block, with a gap, in another source, with two common blocks.
         assert_eq!(add(segment(0, 0, 2048)), 1);
         assert_eq!(add(segment(0, 2048, 2048)), 1);
         assert_eq!(add(segment(0, 4096 - 512, 2048)), 1);
         assert_eq!(add(segment(0, 9000, 2048)), 2);
         assert_eq!(add(segment(1, 9000 + 2048, 2048)), 3);
         assert_eq!(add(segment(1, 9000 + 4096 - 1024, 2048)), 4);
-        // A read is not longer than it may be.
+        // A read respects the largest length.
         assert_eq!(add(segment(2, 0, JOIN_BYTES - 10)), 5);
         assert_eq!(add(segment(2, JOIN_BYTES as u64 - 10, 10)), 5);
         assert_eq!(add(segment(2, JOIN_BYTES as u64, 10)), 6);
-        // Pieces of rows may have a hole between them, no larger than it may be, and only where both are.
+        // A bounded hole is allowed between two pieces of rows, and nowhere else.
         let piece = |source, offset, len| Staged { piece: true, ..segment(source, offset, len) };
         assert_eq!(add(piece(3, 0, 400)), 7);
         assert_eq!(add(piece(3, 6000, 400)), 7);
@@ -183,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is read are whole blocks around the page; the parts of them that go on are the page's bytes, all and no others.
+        /// Widened reads are whole blocks around the page. Exactly the page's bytes are decoded.
         #[test]
         fn widened_pages_are_the_same_bytes(offset in 0u64..100_000, page in 1usize..20_000, sum in 0usize..20, block in prop::sample::select(vec![512u64, 4096])) {
             let source = SourceId(3);

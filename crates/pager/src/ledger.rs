@@ -1,26 +1,26 @@
-//! The one ledger: every byte that grows with the data is charged here before it is allocated or asked for.
+//! The one ledger: every byte that grows with the data is charged here before it is allocated or requested.
 //!
-//! The ledger only counts. Who makes room when it is full (by dropping clean pages) is [`crate::Pager::charge`].
+//! The ledger only counts. [`crate::Pager::charge`] makes room when it is full, by dropping clean pages.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a charge is for.
+/// The purpose of a charge.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum ChargeKind {
-    /// Frames with a page in them or under a read.
+    /// Frames of pages that are resident or under a read.
     Frames,
-    /// Pool memory that is free but not given back to the system yet.
+    /// Free pool memory that the system does not have back yet.
     Cached,
     /// Encoded bytes in flight.
     Encoded,
-    /// Memory that decoding needs.
+    /// Memory for decoding.
     Scratch,
     /// Page table, frame records, queues, touched bitmaps.
     Tables,
     /// State of tasks.
     Tasks,
-    /// Results not handed over yet.
+    /// Results that are not delivered yet.
     Results,
     /// Picture tiles.
     Tiles,
@@ -44,12 +44,12 @@ pub const CHARGE_KINDS: [ChargeKind; KINDS] = [
     ChargeKind::Other,
 ];
 
-/// The ledger has no room and nothing can be dropped to make some. Never retried by spinning: whoever gets it waits for
-/// something to be released, or ends with what it needs.
+/// The ledger has no room, and no page can be dropped. Callers never spin on it: they wait for a release, or end with
+/// the needed size.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("memory is full: {needs} bytes are needed, {used} of {limit} are in use and none of them can be dropped now")]
 pub struct Full {
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub needs: u64,
     /// Bytes in use.
     pub used: u64,
@@ -60,9 +60,9 @@ pub struct Full {
 /// Counts bytes against a limit.
 #[derive(Debug)]
 pub struct Ledger {
-    /// 1. `used <= limit` after every successful [`Ledger::try_charge`], whatever runs beside it: the sum is raised by
-    ///    compare-and-swap. It can be above after [`Ledger::set_limit`] lowered the limit, until the pool has shrunk, and by
-    ///    what [`Ledger::force`] was used for.
+    /// 1. `used <= limit` after every successful [`Ledger::try_charge`] on any thread: the sum is raised by
+    ///    compare-and-swap. It exceeds the limit in two cases only: after [`Ledger::set_limit`] lowered it, until the
+    ///    pool has shrunk; and by the bytes of [`Ledger::force`].
     used: AtomicU64,
     limit: AtomicU64,
     peak: AtomicU64,
@@ -72,7 +72,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger with a limit in bytes.
+    /// An empty ledger. `limit`: bytes.
     pub fn new(limit: u64) -> Self {
         Self {
             used: AtomicU64::new(0),
@@ -98,7 +98,7 @@ impl Ledger {
         self.peak.load(Relaxed)
     }
 
-    /// Most bytes by which the use ever exceeded the limit: bookkeeping that could not be refused.
+    /// Most bytes by which the use ever exceeded the limit: bookkeeping that cannot be refused.
     pub fn overdraft(&self) -> u64 {
         self.overdraft.load(Relaxed)
     }
@@ -137,7 +137,7 @@ impl Ledger {
         }
     }
 
-    /// Charges without asking. Only for small bookkeeping that a run cannot go on without.
+    /// Charges without a check. Only for small bookkeeping that a run needs to continue.
     pub(crate) fn force(&self, kind: ChargeKind, bytes: u64) {
         let sum = self.used.fetch_add(bytes, Relaxed).saturating_add(bytes);
         self.kinds[kind as usize].fetch_add(bytes, Relaxed);
@@ -145,13 +145,13 @@ impl Ledger {
         self.overdraft.fetch_max(sum.saturating_sub(self.limit()), Relaxed);
     }
 
-    /// Takes a charge back.
+    /// Releases a charge.
     pub fn release(&self, kind: ChargeKind, bytes: u64) {
         self.kinds[kind as usize].fetch_sub(bytes, Relaxed);
         self.used.fetch_sub(bytes, Relaxed);
     }
 
-    /// The same bytes, now for something else.
+    /// Moves charged bytes to another kind.
     pub(crate) fn transfer(&self, from: ChargeKind, to: ChargeKind, bytes: u64) {
         self.kinds[from as usize].fetch_sub(bytes, Relaxed);
         self.kinds[to as usize].fetch_add(bytes, Relaxed);

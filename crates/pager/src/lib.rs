@@ -3,17 +3,25 @@
 //! The pager knows sources, extents, codecs (through [`map::PageMap`]), frames, residency and replacement. It does not
 //! know cells, grids, or formats of datasets.
 //!
-//! *Theory.* Application-controlled demand paging (Cox and Ellsworth 1997; Ellsworth 2001), with absence as a value: a
-//! worker looks a page up ([`Worker::page`]), and if it is absent, its task requests it ([`Pager::request`]) and is woken when it is
-//! resident. Meanwhile the worker computes something else. Code that computes has no thread, lock or wait.
+//! *Theory.* Application-controlled demand paging (Cox and Ellsworth 1997; Ellsworth 2001), with absence as a value. A
+//! worker looks a page up ([`Worker::page`]). If the page is absent, its task requests it ([`Pager::request`]) and is
+//! woken when the page is resident. Meanwhile the worker computes another task. Code that computes has no thread, lock
+//! or wait.
 //!
-//! *Practice.* A page goes through these places, each a module: `request` (one flight for each page on its way, whoever requests it),
-//! `pump` (translated, its memory reserved in one charge, its extents sorted and joined with their neighbours', a bounded
-//! number of reads in flight), a [`source`], `publish` (decoded by whichever worker has time: [`Pager::work`]), or `derived` (the same
-//! for pages made of other pages), the lock-free
-//! `table`, the `worker`s that pin it, and `evict` with a [`policy`]. All memory comes from the `pool` and is counted in the
-//! [`Ledger`]. The states of a page and their transitions stand in `page_state`; `flights`, `reads` and `residency` hold what the
-//! lock protects.
+//! *Practice.* A page passes through these modules in order:
+//!
+//! | module | work |
+//! |---|---|
+//! | `request` | one flight for each page on its way, whatever the number of requests |
+//! | `pump` | translation, the reservation of all memory in one charge, extents sorted and joined, a bounded number of reads |
+//! | [`source`] | reads |
+//! | `publish` | decoding on any free worker ([`Pager::work`]), publication |
+//! | `derived` | the same for pages computed from other pages |
+//! | `table`, `worker` | lookups without a lock, pins |
+//! | `evict`, [`policy`] | replacement |
+//!
+//! All memory comes from the `pool` and is counted in the [`Ledger`]. `page_state` has the states of a page and their
+//! transitions. `flights`, `reads` and `residency` hold the data under the lock.
 //!
 //! ```
 //! use pager::source::memory::Memory;

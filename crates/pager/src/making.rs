@@ -1,17 +1,18 @@
-//! A derived page in the making: its inputs, and what became of them.
+//! A derived page in the making, and the state of its inputs.
 
 use crate::error::PageError;
 use crate::id::PageId;
 
-/// What is left to do for a derived page.
+/// The remaining work on a derived page.
 pub(crate) struct Making {
-    /// 1. Inputs that were not taken yet.
+    /// 1. Inputs that the page map has not read yet.
     pub(crate) wanted: Vec<DerivedInput>,
-    /// 2. The page has arrived, or a worker has it: then nobody else touches its frame and scratch, nor frees them.
+    /// 2. The page has arrived, or a worker computes it. No other thread accesses or frees its frame and scratch then.
     pub(crate) busy: bool,
-    /// 3. The reason why the page will not be made, found out while a worker had it. `None` inside: nobody waits for it.
+    /// 3. The reason why the page will not be finished, found while a worker had it. `None` inside: no task waits for
+    ///    it.
     pub(crate) doomed: Option<Option<PageError>>,
-    /// Its age: later ones are given up first.
+    /// Its age: the largest is dropped first.
     pub(crate) serial: u64,
     pub(crate) took_ns: u64,
 }
@@ -27,10 +28,10 @@ impl Making {
 /// An input.
 pub(crate) struct DerivedInput {
     pub(crate) page: PageId,
-    /// Its place in the list of the page map.
+    /// Its index in the page map's list.
     pub(crate) place: u32,
     /// The page waits for its flight.
     pub(crate) awaited: bool,
-    /// It was published while the page waited, and is held until it is taken.
+    /// It was published while the page waited, and is held until the page map reads it.
     pub(crate) held: bool,
 }

@@ -1,18 +1,18 @@
-//! The second half of translation: from a page to the bytes that hold it. One trait hides every format from the pager.
+//! The second half of translation: from a page to its bytes. One trait hides every format from the pager.
 
 use crate::error::{PageError, PageErrorKind};
 use crate::id::{PageId, SourceId};
 
-/// Where the bytes of a segment go.
+/// The destination of a segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ExtentTarget {
-    /// Straight into the frame at this byte offset.
+    /// The frame, from this byte offset.
     Frame(usize),
-    /// Into the encoded buffer at this byte offset.
+    /// The encoded buffer, from this byte offset.
     Encoded(usize),
 }
 
-/// One run of bytes of a source and where it goes. Segments that follow each other in a source are read together.
+/// A run of bytes of a source and its destination. Segments that follow each other in a source are read together.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The source.
@@ -21,65 +21,65 @@ pub struct Extent {
     pub offset: u64,
     /// Number of bytes, never 0.
     pub len: usize,
-    /// Where they go.
+    /// Their destination.
     pub to: ExtentTarget,
 }
 
-/// How to obtain one page.
+/// The way to obtain one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Located {
     /// Read these segments, then call [`PageMap::decode`] with an encoded buffer of `encoded_len` bytes and a scratch
     /// buffer of `scratch_len` bytes.
     Extents {
-        /// What is read.
+        /// The segments.
         segments: Vec<Extent>,
-        /// Size of the encoded buffer, 0 if everything goes straight into the frame.
+        /// Size of the encoded buffer, 0 if all bytes go straight into the frame.
         encoded_len: usize,
-        /// Bytes that `decode` needs beside frame and encoded buffer.
+        /// Bytes that `decode` needs beside the frame and the encoded buffer.
         scratch_len: usize,
-        /// Numbers for `decode`, which it gets as they are: what `locate` found out about the page beside its extents. Most
-        /// formats have none.
+        /// Numbers that `locate` passes to `decode` unchanged. Most formats have none.
         found: Box<[u64]>,
     },
     /// The format defines the page as never written: the frame gets the fill value by [`PageMap::fill`].
     Fill,
-    /// Made of other pages: each is shown to [`PageMap::take`] once, in any order, then [`PageMap::decode`] makes the page of what
-    /// was kept of them in the scratch buffer. Whoever computes does that, never a reader.
+    /// The page is computed from other pages. Each is passed to [`PageMap::take`] once, in any order. Then
+    /// [`PageMap::decode`] computes the page from the scratch buffer. Workers do this, never readers.
     Derived {
-        /// The pages, each once. They may be derived themselves, but not, by whatever way, of this page.
+        /// The pages, each once. They may be derived themselves, but not from this page, directly or not.
         inputs: Vec<PageId>,
-        /// Bytes that `take` and `decode` have in common. What they are at first is not said.
+        /// Bytes that `take` and `decode` share. Their first values are undefined.
         scratch_len: usize,
     },
     /// Another page (an index) is needed first.
     Need(PageId),
-    /// The page cannot be had.
+    /// The page cannot be read.
     Failed(PageError),
 }
 
-/// How the pages of one array lie in sources and how they are decoded.
+/// The places of one array's pages in sources, and their decoding.
 ///
-/// What a frame holds is between the map and whoever reads it; native byte order, at least 64-byte aligned.
+/// The map and the users of its pages agree on the content of a frame. It is in native byte order and at least 64-byte
+/// aligned.
 pub trait PageMap: Send + Sync {
-    /// What errors, events and `info` call this array, e.g. `zone1/momentum`.
+    /// The name of this array in errors, events and `info`, e.g. `zone1/momentum`.
     fn name(&self) -> &str;
     /// Number of pages a step.
     fn pages(&self) -> u64;
-    /// Pages along i, j and k where they lie in a box, i running fastest. For reports and estimates; nothing else rests on it.
+    /// Pages along i, j and k if they form a box, i running fastest. Used in reports and estimates only.
     fn pages_along(&self) -> Option<[u64; 3]> {
         None
     }
-    /// Decoded size of a page in bytes. Known without reading anything, never 0.
+    /// Decoded size of a page in bytes, never 0. Known without any read.
     fn page_bytes(&self, page: PageId) -> usize;
-    /// Translates a page to segments. `index` gives the bytes of an index page that is resident; if it gives `None`,
-    /// answer [`Located::Need`] with that page, and `locate` is called again when it is resident.
+    /// Translates a page to segments. `index` gives the bytes of a resident index page. If it gives `None`, the answer
+    /// is [`Located::Need`] with that page, and `locate` is called again when it is resident.
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located;
-    /// Completes a page in `frame` (`page_bytes` long; segments with [`ExtentTarget::Frame`] are already in place): checks the
-    /// checksum where the format has one, decodes, swaps bytes. Writes at most `frame`. `found` is that of [`Located::Extents`],
-    /// and empty for a derived page.
+    /// Completes a page in `frame` (`page_bytes` long). Segments with [`ExtentTarget::Frame`] are already in place.
+    /// Verifies the checksum if the format has one, decodes, and swaps bytes. Writes at most `frame`. `found` is that
+    /// of [`Located::Extents`], and empty for a derived page.
     ///
     /// # Errors
-    /// [`PageError`] when a checksum or length does not hold or the bytes do not decode to exactly the page.
+    /// [`PageError`] when a checksum or length does not hold, or the bytes do not decode to exactly the page.
     fn decode(
         &self,
         page: PageId,
@@ -88,25 +88,26 @@ pub trait PageMap: Send + Sync {
         scratch: &mut [u8],
         frame: &mut [u8],
     ) -> Result<(), PageError>;
-    /// Whether pages are made of other pages: they are counted apart from those that are read.
+    /// Whether pages are derived. They are counted apart from pages that are read.
     fn derived(&self) -> bool {
         false
     }
-    /// One restartable step of a derived page: keeps in `scratch` what it needs of the page that stands at `input` in
-    /// [`Located::Derived`]. Only that page is pinned meanwhile. A page whose memory others need more is begun again from nothing.
+    /// One restartable step of a derived page. Keeps in `scratch` the needed part of input number `input` of
+    /// [`Located::Derived`]. Only that input is pinned meanwhile. A page dropped for lack of memory starts again from
+    /// its first input.
     ///
     /// # Errors
-    /// [`PageError`] where the page is not what it is said to be.
+    /// [`PageError`] when the input is not as its format says.
     fn take(&self, page: PageId, input: usize, bytes: &[u8], scratch: &mut [u8]) -> Result<(), PageError> {
         let _ = (input, bytes, scratch);
         let what = format!("{} page {}", self.name(), page.page);
         Err(PageError::new(what, PageErrorKind::Decode("it is not made of other pages".into())))
     }
-    /// Writes the fill value. Only called after [`Located::Fill`].
+    /// Writes the fill value. Called only after [`Located::Fill`].
     fn fill(&self, page: PageId, frame: &mut [u8]);
     /// Whether pages carry a checksum that `decode` verifies.
     fn checked(&self) -> bool;
-    /// What errors call a page.
+    /// The name of a page in errors.
     fn page_name(&self, page: PageId) -> String {
         format!("{} step {} page {}", self.name(), page.step, page.page)
     }

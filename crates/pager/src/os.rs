@@ -1,10 +1,10 @@
-//! The few system calls that the pool stands on.
+//! The system calls of the pool.
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Granularity of frames. Smaller than this nothing can be given back to the system.
+/// Granularity of frames: the system takes back no smaller part.
 pub(crate) fn os_page() -> usize {
     use std::sync::OnceLock;
     static PAGE: OnceLock<usize> = OnceLock::new();
@@ -20,20 +20,20 @@ pub(crate) fn round_up(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(os_page())
 }
 
-/// An anonymous mapping whose pages take no memory until they are touched.
+/// An anonymous mapping. Its pages use no memory until they are touched.
 pub(crate) struct Mapping {
     ptr: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a mapping is memory; who may touch which part of it is the business of its owner.
+// SAFETY: a mapping is memory. Its owner decides who accesses which part.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `len` bytes of zeros. `NORESERVE`: what is untouched counts neither as memory nor as commit charge. No
-    /// huge pages but where they are asked for: a touched frame must cost its own bytes and not two mebibytes.
+    /// Reserves `len` bytes of zeros. `NORESERVE`: untouched bytes count neither as memory nor as commit charge. Huge
+    /// pages are off until [`Self::make_huge`]: a touched frame must use its own bytes and not two mebibytes.
     pub(crate) fn reserve(len: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: an anonymous mapping at an address of the kernel's choice touches no existing memory.
@@ -42,7 +42,7 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let ptr = NonNull::new(ptr.cast::<u8>()).ok_or_else(|| io::Error::other("mmap gave the null page"))?;
-        // SAFETY: the range is the mapping just made. Both are hints; where they are unknown nothing is lost but thrift.
+        // SAFETY: the range is the mapping just made. Both calls are hints: without them only memory is wasted.
         unsafe {
             libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE);
             libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_DONTDUMP);
@@ -50,10 +50,10 @@ impl Mapping {
         Ok(Self { ptr, len })
     }
 
-    /// Asks for huge pages behind a part of the mapping: the first touch then costs one fault for two mebibytes, and the processor
-    /// looks up fewer addresses. A hint.
+    /// Asks for huge pages behind a part of the mapping. The first touch is then one fault for two mebibytes, and the
+    /// processor translates fewer addresses. A hint.
     pub(crate) fn make_huge(&self, ptr: *mut u8, len: usize) {
-        // SAFETY: the range lies in this mapping; the call changes no bytes.
+        // SAFETY: the range is inside this mapping, and the call changes no bytes.
         unsafe { libc::madvise(ptr.cast(), len, libc::MADV_HUGEPAGE) };
     }
 
@@ -73,21 +73,21 @@ impl Drop for Mapping {
     }
 }
 
-/// Says what is exhausted where the system grants no more addresses.
+/// The error for a system without free addresses.
 pub(crate) fn no_addresses(error: io::Error) -> io::Error {
     let what = "the process has no addresses left for another mapping; close datasets, or raise its limits (ulimit -v, vm.max_map_count)";
     io::Error::new(io::ErrorKind::ResourceBusy, format!("{what}: {error}"))
 }
 
-/// Pagers that are open.
+/// Open pagers.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// Files that each keeps open: its ring, what wakes who sleeps on it, and one or two of data.
+/// Files of each pager: its ring, the eventfd that wakes a sleeper on it, and one or two of data.
 const FILES: usize = 4;
-/// Files that are left to everybody else.
+/// Files left to the rest of the process.
 const SPARE_FILES: usize = 256;
 
-/// That a pager is open. Where the files that all of them keep come near what the process may have, the soft limit is raised, as far as
-/// the hard one goes: most systems begin with 1024, and a thousand open datasets are twice as many.
+/// A guard for one open pager. When the files of all pagers approach the soft limit of the process, it is raised, at
+/// most to the hard limit. Most systems start with 1024, and a thousand open datasets need twice as many.
 #[derive(Debug)]
 pub(crate) struct OpenFileLimit(());
 
@@ -95,14 +95,14 @@ impl OpenFileLimit {
     pub(crate) fn new() -> Self {
         let files = (OPEN.fetch_add(1, Relaxed) + 1) * FILES + SPARE_FILES;
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: both calls read or write the one struct that is given to them.
+        // SAFETY: both calls access only the given struct.
         unsafe {
             if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0
                 && (files as libc::rlim_t) > limit.rlim_cur
                 && limit.rlim_cur < limit.rlim_max
             {
                 limit.rlim_cur = limit.rlim_max.min(2 * files as libc::rlim_t);
-                // Where that is refused, what opens next says so.
+                // If this is refused, the next open reports the lack of files.
                 libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
             }
         }
@@ -116,7 +116,7 @@ impl Drop for OpenFileLimit {
     }
 }
 
-/// Says what to do where the process may have no more files open.
+/// The error for a process with too many open files, and its remedy.
 pub(crate) fn no_files(error: io::Error) -> io::Error {
     if error.raw_os_error() != Some(libc::EMFILE) {
         return error;
@@ -125,31 +125,31 @@ pub(crate) fn no_files(error: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, format!("{what}: {error}"))
 }
 
-/// Gives the memory under `ptr..ptr + len` back to the system; it reads as zeros afterwards.
+/// Gives the memory under `ptr..ptr + len` back to the system. It reads as zeros afterwards.
 ///
 /// # Safety
-/// The range lies in a live [`Mapping`], is aligned to system pages, and nothing reads or writes it.
+/// The range is inside a live [`Mapping`], is aligned to system pages, and nothing reads or writes it.
 pub(crate) unsafe fn give_back(ptr: *mut u8, len: usize) {
     // SAFETY: the caller's promise. The call fails only on ranges that break it.
     unsafe { libc::madvise(ptr.cast(), len, libc::MADV_DONTNEED) };
 }
 
-/// Asks for huge pages behind memory that is charged as a whole and about to be written: the processor then looks up fewer addresses. A
-/// hint; it takes no more memory than there is in `of`.
+/// Asks for huge pages behind memory that is charged as a whole and about to be written. The processor then translates
+/// fewer addresses. A hint, which takes no more memory than `of` has.
 pub fn make_huge<T>(of: &mut [T]) {
     let range = of.as_mut_ptr_range();
     let Some(start) = round_up(range.start as usize) else { return };
     let end = range.end as usize / os_page() * os_page();
     if end > start {
-        // SAFETY: the range lies in the slice; the call changes no bytes.
+        // SAFETY: the range is inside the slice, and the call changes no bytes.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
     }
 }
 
-/// Takes back what [`Mapping::make_huge`] asked for. A hint.
+/// Reverts [`Mapping::make_huge`]. A hint.
 ///
 /// # Safety
-/// The range lies in a live [`Mapping`] and is aligned to system pages.
+/// The range is inside a live [`Mapping`] and is aligned to system pages.
 pub(crate) unsafe fn never_huge(ptr: *mut u8, len: usize) {
     // SAFETY: the caller's promise. The call changes no bytes.
     unsafe { libc::madvise(ptr.cast(), len, libc::MADV_NOHUGEPAGE) };

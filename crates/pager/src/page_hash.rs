@@ -1,8 +1,8 @@
-//! Hashes of page names: for the page table, and for maps that are used under the lock.
+//! Hashes of page names, for the page table and for maps under the lock.
 
 use crate::id::PageId;
 
-/// Spreads pages; the high bits are the good ones.
+/// Spreads pages. The high bits are the best mixed.
 #[inline]
 pub(crate) fn hash(id: PageId) -> u64 {
     let a = id.page.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -10,8 +10,8 @@ pub(crate) fn hash(id: PageId) -> u64 {
     (a ^ b.rotate_left(29)).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
-/// Hashes pages, and other small numbers, for maps that are used under locks: some nanoseconds, where the standard library's takes
-/// tens. Not for keys that somebody may choose so that they fall together.
+/// Hashes pages, and other small numbers, for maps under locks. It takes some nanoseconds, and the standard library's
+/// hash takes tens. Not for keys that an attacker may choose.
 #[derive(Copy, Clone, Default)]
 pub struct IdHash(u64);
 

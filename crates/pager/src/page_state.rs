@@ -12,27 +12,27 @@
 //!
 //! - **Absent.** No memory holds the page. The first request makes it *queued*; so does another page that needs it.
 //! - **Queued.** The page waits in the queue of demands or of prefetches. [`PageMap::locate`](crate::PageMap::locate)
-//!   translates it, and its memory is reserved in one charge. Then it is *staged*, or *arrived* where nothing is read (fill
-//!   and derived pages). It *needs its index* first, or is *parked* (a derived page without room), or *failed* (the
-//!   translation fails, or the page is larger than the limit). It is *absent* again when it is cancelled, or when a prefetch
-//!   finds no memory. A demand without memory stays queued.
+//!   translates it, and its memory is reserved in one charge. Then it is *staged*, or *arrived* if nothing is read
+//!   (fill and derived pages). It *needs its index* first, or is *parked* (a derived page without room). It is *failed*
+//!   if the translation fails or the page is larger than the limit. It is *absent* again when it is cancelled, or when
+//!   a prefetch finds no memory. A demand without memory stays queued.
 //! - **Needs index.** The translation needs another page, which is held meanwhile. When that page is published, this one is
 //!   *queued* again, at the front. It fails or is dropped with it: *failed*, *absent*.
 //! - **Parked.** A derived page that others in the making left no room for. It is *queued* again when one of them ends or
 //!   when one needs it, and *absent* when it is cancelled.
 //! - **Staged.** Its memory is reserved, and none of its extents is with a source. It is *reading* as soon as a source has
 //!   one, and *absent* when it is cancelled before.
-//! - **Reading.** A source has at least one of its extents. When all came it is *arrived*. While the others wait for a
-//!   reader, or after a transient error, it is *staged* once more. An error that remains makes it *failed*.
-//! - **Arrived.** It waits for a worker with time ([`Pager::work`](crate::Pager::work)), or is decoded by one. It becomes
-//!   *resident* or *failed*. A derived page goes to *making*.
-//! - **Making.** A derived page takes its inputs. It waits for those that are absent, and an input that comes makes it
-//!   *arrived* once more. When all are taken it is *resident*. It is *failed* if an input is, *queued* if its memory is given
-//!   up for another page, and *absent* if nobody waits for it.
+//! - **Reading.** A source has at least one of its extents. After the last extent it is *arrived*. If the others wait
+//!   for a reader, or after a transient error, it is *staged* again. A permanent error makes it *failed*.
+//! - **Arrived.** It waits for a free worker ([`Pager::work`](crate::Pager::work)), or is decoded by one. It becomes
+//!   *resident* or *failed*, and a derived page *making*.
+//! - **Making.** A derived page reads its inputs. It waits for those that are absent, and an input that comes makes it
+//!   *arrived* again. After the last input it is *resident*. It is *failed* if an input fails, *queued* if its memory
+//!   is needed for another page, and *absent* if no task waits for it.
 //! - **Resident.** Lookups find it. The policy, an eviction hint or a passed step picks it: *evicting*. Held pages are
 //!   never picked.
-//! - **Evicting.** The evictor looks for pins. With one the page is *resident* again, without one *absent*. This state never
-//!   outlasts the lock.
+//! - **Evicting.** The evictor checks for pins. With one the page is *resident* again, without one *absent*. This state
+//!   never outlasts the lock.
 //! - **Failed.** Each lookup returns the error, until failures are forgotten or a raised limit lets the page fit: *absent*.
 
 #[cfg(test)]
@@ -80,16 +80,16 @@ impl PageState {
     }
 }
 
-/// Checks transitions against the table, where debug assertions are on and in tests. Empty and free otherwise.
+/// Checks transitions against the table in builds with debug assertions and in tests. Otherwise empty and free.
 #[derive(Default)]
 pub(crate) struct Transitions {
-    /// Those that happened.
+    /// The transitions so far.
     #[cfg(test)]
     pub(crate) seen: std::collections::HashSet<(PageState, PageState)>,
 }
 
 impl Transitions {
-    /// A page goes from one state to another.
+    /// Changes the state of a page.
     #[inline]
     pub(crate) fn go(&mut self, from: PageState, to: PageState) {
         if cfg!(any(test, debug_assertions)) {

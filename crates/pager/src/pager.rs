@@ -1,4 +1,4 @@
-//! The pager: what is registered, what it may use, and what it counted. The life of a page is in `request`, `pump`,
+//! The pager: registered sources and arrays, settings, and counters. The life of a page is in `request`, `pump`,
 //! `publish` and `evict`.
 
 use crate::counters::Counters;
@@ -22,13 +22,13 @@ use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
-/// Smallest limit that a pager can be made with: its own tables, and a handful of small pages.
+/// Smallest limit of a pager: its own tables and a few small pages.
 pub const SMALLEST_LIMIT: u64 = 128 << 10;
 
-/// How a pager is made.
+/// Settings of a pager.
 #[derive(Clone)]
 pub struct PagerConfig {
-    /// Bytes that everything in the ledger may take together.
+    /// Bytes of all charges in the ledger together.
     pub limit: u64,
     /// Replacement.
     pub policy: PolicyKind,
@@ -36,40 +36,40 @@ pub struct PagerConfig {
     pub readers: usize,
     /// How local files are read.
     pub backend: Backend,
-    /// Who gets events.
+    /// Receives events.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Default for PagerConfig {
-    /// 256 MiB, clock, 16 readers, the best backend there is, nobody observes.
+    /// 256 MiB, clock, 16 readers, the best available backend, no observer.
     fn default() -> Self {
         Self { limit: 256 << 20, policy: PolicyKind::Clock, readers: 16, backend: Backend::Auto, observer: None }
     }
 }
 
-/// Why the pager could not do what it was asked.
+/// Why the pager refused a call.
 #[derive(Debug, thiserror::Error)]
 pub enum PagerError {
     /// The limit does not even hold the pager's own tables.
     #[error("a memory limit of {limit} bytes is too small: {needs} bytes are the least that works")]
     LimitTooSmall {
-        /// What was asked for.
+        /// The requested limit.
         limit: u64,
-        /// What would do.
+        /// The smallest sufficient limit.
         needs: u64,
     },
     /// The system gave no address space or no reader.
     #[error("cannot set up the page pool: {0}")]
     Map(#[from] std::io::Error),
-    /// A page cannot be had.
+    /// A page cannot be read.
     #[error(transparent)]
     Page(#[from] crate::error::PageError),
-    /// There is no room and none is going to be made.
+    /// There is no room, and no release is expected.
     #[error(transparent)]
     Full(#[from] Full),
 }
 
-/// Pages under one ledger. Made once a process; shared as `Arc<Pager>`.
+/// Pages under one ledger. One per process as a rule, shared as `Arc<Pager>`.
 pub struct Pager {
     pub(crate) me: Weak<Pager>,
     pub(crate) ledger: Arc<Ledger>,
@@ -80,30 +80,30 @@ pub struct Pager {
     pub(crate) frames: Chunked<Frame>,
     pub(crate) table: Table,
     pub(crate) idlers: Idlers,
-    /// 2. Grows with every page published. Workers copy it to the pages they use.
+    /// 2. Grows with every published page. Workers copy it to the pages they use.
     pub(crate) tick: AtomicU64,
-    /// 3. Grows when an eviction pass found only pinned frames: workers that see it change release their pins.
+    /// 3. Grows when an eviction pass finds only pinned frames. Workers that see it change release their pins.
     pub(crate) pressure: AtomicU64,
     /// See [`Pager::keep_used_since`].
     pub(crate) lately: AtomicU64,
-    /// 4. Someone waits for memory: whoever releases any must call [`Pager::relieved`]. Set before the eviction pass whose failure
-    ///    it stands for, so that a release that the pass did not see sees the flag.
+    /// 4. A demand waits for memory: every release must call [`Pager::relieved`]. Set before the eviction pass whose
+    ///    failure it reports. So a release that the pass missed sees the flag.
     pub(crate) starved: AtomicBool,
     /// Bytes that a worker may leave pinned from step to step.
     pub(crate) pin_budget: AtomicUsize,
     pub(crate) failed_count: AtomicUsize,
     pub(crate) worker_count: AtomicUsize,
     pub(crate) files: Arc<FileSet>,
-    /// Sources for which idle workers watch the clock. Hardly ever any: only simulated ones so far.
+    /// Sources with reads that arrive by the clock, which idle workers watch. Only simulated sources so far.
     timed: Mutex<Vec<Arc<dyn Source>>>,
-    /// What [`reserve_for`] says of the limit.
+    /// The result of [`reserve_for`] for the limit.
     pub(crate) reserve: AtomicU64,
     /// 5. Locked after nothing and before `idlers`; never held while a source, a decoder or a wake is called.
     pub(crate) state: Mutex<PagerState>,
 }
 
-/// Bookkeeping is charged ahead for the small amounts that every request needs, so that they cannot fail; what goes beyond is
-/// charged as it grows. More of a small limit: at 640 KiB a thirty-second was passed by some hundred bytes.
+/// Bytes of bookkeeping charged in advance, so that the small amounts of each request cannot fail. The rest is charged
+/// as it grows. A small limit has a larger share: at 640 KiB a thirty-second was too small by some hundred bytes.
 fn reserve_for(limit: u64) -> u64 {
     (limit / 32).max((limit / 10).min(64 << 10)).clamp(8 << 10, 8 << 20)
 }
@@ -151,7 +151,8 @@ impl Pager {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, PagerState> {
-        // A panic under the lock can only come from a page map's translation, which is caught; the state stays whole.
+        // Only a page map's translation can panic under the lock, and that panic is caught. So the state stays
+        // consistent.
         crate::spin_lock::lock(&self.state)
     }
 
@@ -171,7 +172,7 @@ impl Pager {
         }
     }
 
-    /// Gives an event to the observer and to subscribers of `tracing`.
+    /// Passes an event to the observer and to subscribers of `tracing`.
     #[inline]
     pub(crate) fn emit(&self, event: impl FnOnce() -> Event) {
         let subscribed = tracing::enabled!(target: crate::event::TARGET, tracing::Level::TRACE);
@@ -180,7 +181,7 @@ impl Pager {
         }
     }
 
-    /// Gives several events that have happened by now.
+    /// Passes on several events of the past.
     pub(crate) fn emit_all(&self, events: &[Event]) {
         if let Some(o) = &self.observer {
             o.events(self.now_us(), events);
@@ -200,19 +201,19 @@ impl Pager {
         }
     }
 
-    /// Records an event of the layers above. Free where nobody observes: `event` is not called then.
+    /// Records an event of the layers above. Free without an observer: `event` is not called then.
     #[inline]
     pub fn record(&self, event: impl FnOnce() -> Event) {
         self.emit(event);
     }
 
-    /// Whether all events are kept or looked at: then it is worth it to find out more.
+    /// Whether an observer receives the events, so that details are worth computing.
     #[inline]
     pub fn observed(&self) -> bool {
         self.observer.is_some() || tracing::enabled!(target: crate::event::TARGET, tracing::Level::TRACE)
     }
 
-    /// Microseconds since the pager was made: the time of events.
+    /// Microseconds since the pager was made: the time base of events.
     pub fn now_us(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -222,13 +223,16 @@ impl Pager {
         &self.ledger
     }
 
-    /// Name of the reader of local files that is in use: `io_uring` or `threads`.
+    /// Name of the reader of local files: `io_uring` or `threads`.
     pub fn reader_name(&self) -> &'static str {
         self.files.backend_name()
     }
 
-    /// Whether local files are read past the page cache where offset, lengths and frame are multiples of a block of the device. A page is then
-    /// in memory once and not twice, and is not copied; but what was read before is not found there either. Off at first.
+    /// Sets whether local files are read past the page cache. It applies where offset, lengths and frame are multiples
+    /// of a block of the device.
+    ///
+    /// A page is then in memory once instead of twice, and is not copied. But earlier reads are not found in the page
+    /// cache. Off by default.
     pub fn set_direct(&self, on: bool) {
         self.files.set_direct(on);
     }
@@ -252,12 +256,12 @@ impl Pager {
         id
     }
 
-    /// Registers a local file. It is opened when it is first read; the number of open files is bounded.
+    /// Registers a local file. It is opened at its first read; the number of open files is bounded.
     pub fn add_file(&self, path: &Path) -> SourceId {
         self.add_source(FileSet::file(&self.files, path))
     }
 
-    /// Makes a source of many files, which is yet to be registered: each is opened when it is first read.
+    /// Makes an unregistered source of many files. Each is opened at its first read.
     ///
     /// # Errors
     /// When there are more files than one source can have.
@@ -293,21 +297,21 @@ impl Pager {
         self.lock().maps[array.0 as usize].clone()
     }
 
-    /// Changes the limit. Lowering it drops pages that are not in use at once, and the rest as they are released; until then
-    /// the ledger is above its limit and nothing new is charged.
+    /// Changes the limit. Lowering it drops unused pages at once, and the others as they are released. Until then the
+    /// ledger is above its limit, and nothing new is charged.
     pub fn set_limit(&self, bytes: u64) {
         let mut st = self.lock();
         self.ledger.set_limit(bytes);
         let reserve = reserve_for(bytes);
         let before = self.reserve.swap(reserve, Relaxed);
         if reserve > before {
-            // A share of what was added.
+            // A share of the added bytes.
             self.ledger.force(ChargeKind::Tables, reserve - before);
         } else {
             self.ledger.release(ChargeKind::Tables, before - reserve);
         }
         self.budget_pins(&st);
-        // What was too large for the old limit may fit the new one.
+        // Pages that were too large for the old limit may fit the new one.
         let fits = st.flights.forget_failures(|e| matches!(e.kind, crate::error::PageErrorKind::TooLarge { .. }));
         self.failed_count.fetch_sub(fits, SeqCst);
         self.emit(|| Event::Limit { bytes });
@@ -322,12 +326,12 @@ impl Pager {
         self.pin_budget.store(usize::try_from(share).unwrap_or(usize::MAX), Relaxed);
     }
 
-    /// Asks workers to let go of what they have pinned, between two of their steps: then there may be room.
+    /// Asks workers to release their pins between two steps, which may make room.
     pub fn press(&self) {
         self.pressure.fetch_add(1, SeqCst);
     }
 
-    /// Charges what the bookkeeping has grown by, beyond what was charged ahead, or takes back what it has shrunk by.
+    /// Charges the growth of the bookkeeping beyond the reserve, or releases its decrease.
     pub(crate) fn book(&self, st: &mut PagerState) {
         let reserve = self.reserve.load(Relaxed);
         let mut now = st.bookkeeping().saturating_sub(reserve);
@@ -338,8 +342,8 @@ impl Pager {
             let more = now - st.booked;
             if !self.ledger.try_charge(ChargeKind::Tables, more) {
                 let _ = self.make_room(st, more);
-                // If nothing can be dropped this goes over the limit by the size of a few queue entries, which the ledger
-                // shows as overdraft: a request cannot be refused half way.
+                // If no page can be dropped, this exceeds the limit by the size of a few queue entries. The ledger
+                // shows them as overdraft: a request cannot be refused half way.
                 self.ledger.force(ChargeKind::Tables, more);
             }
         } else {
@@ -348,7 +352,7 @@ impl Pager {
         st.booked = now;
     }
 
-    /// Something was released: whoever waits for memory gets another try.
+    /// Notes a release: tasks that wait for memory try again.
     pub(crate) fn relieved(&self) {
         fence(SeqCst);
         if self.starved.load(SeqCst) {
@@ -357,8 +361,8 @@ impl Pager {
         }
     }
 
-    /// Set if a page that someone waits for cannot get memory and nothing is on its way that would free any: unless someone
-    /// releases pins, holds or charges, this stays so.
+    /// The failed charge of a demand without memory while no page on its way would free any. It stays set until pins,
+    /// holds or charges are released.
     pub fn stalled(&self) -> Option<Full> {
         if !self.starved.load(SeqCst) {
             return None;
@@ -372,7 +376,7 @@ impl Pager {
         Some(Full { needs, used: self.ledger.used(), limit: self.ledger.limit() })
     }
 
-    /// Counts pages as never written that were answered for without being asked for one by one.
+    /// Counts never-written pages that were answered without single requests.
     pub fn answered_fills(&self, pages: u64) {
         self.lock().tally.fills += pages;
     }
@@ -419,8 +423,8 @@ impl Pager {
         }
     }
 
-    /// Waits until there is something to [`Pager::work`] on, someone calls [`Pager::notify`], or the time is over. Release the
-    /// worker's pins first: pins of a sleeping worker keep memory from those who wait for it.
+    /// Waits for work ([`Pager::work`]), a notice ([`Pager::notify`]), or the timeout. Release the worker's pins first:
+    /// pins of a sleeping worker keep memory from waiting tasks.
     pub fn idle(&self, timeout: std::time::Duration) {
         self.idlers.wait(timeout, &self.files, || {
             self.reap();
@@ -429,7 +433,7 @@ impl Pager {
         });
     }
 
-    /// Wakes idlers.
+    /// Wakes idle threads.
     pub fn notify(&self) {
         self.idlers.notify(self.worker_count.load(Relaxed));
     }

@@ -1,35 +1,35 @@
 //! Memory for frames, encoded bytes and scratch: size classes in a few anonymous mappings.
 //!
-//! A slot that is freed stays in its class and keeps its memory (*cached*) so that the next page of that size costs no
-//! system call; it is given back to the system when another class needs the room. The pool knows addresses, not charges: its
-//! caller charges the ledger before it takes a fresh slot, and takes the charge back after [`Pool::give_back`].
+//! A freed slot stays in its class and keeps its memory (*cached*), so the next page of that size needs no system call.
+//! It returns to the system when another class needs the room. The pool knows addresses, not charges. Its caller
+//! charges the ledger before it takes a fresh slot, and releases the charge after [`Pool::give_back`].
 
 use crate::os::{self, Mapping};
 use crate::page_hash::PageHash;
 use std::collections::HashMap;
 use std::io;
 
-/// Address space that a pool begins with: a dataset that reads little takes no more. A tebibyte each exhausted a process's addresses with
-/// some 128 open datasets, and then NumPy, threads and subprocesses failed, too.
+/// Address space of a new pool: a dataset that reads little takes no more. With a tebibyte each, some 128 open datasets
+/// exhausted a process's addresses, and NumPy, threads and subprocesses failed, too.
 const FIRST: usize = 64 << 20;
 /// Each further mapping is as large as all before it together, so that there are few, and at most this.
 const LARGEST: usize = if usize::BITS == 64 { 64 << 30 } else { 256 << 20 };
 
-/// Slots are carved from the mapping in runs of about this size, so that those of one class lie together.
+/// Slots are carved from the mapping in runs of about this size, so that those of one class are adjacent.
 const RUN_BYTES: usize = 4 << 20;
 
-/// A huge page of the processors that there are.
+/// A huge page of current processors.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
-/// Huge pages at most. Each may become a mapping of the kernel's of its own when a part of it is given back, and of those a process
-/// may have 65530 (`vm.max_map_count`).
+/// Most huge pages. Each may become a mapping of its own in the kernel when a part of it is given back. A process may
+/// have 65530 mappings (`vm.max_map_count`).
 const HUGE_MOST: usize = 16 << 10;
 
 /// A size class of the pool.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClassId(u32);
 
-/// Memory taken from the pool.
+/// Memory of the pool.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct PoolSlot {
     pub(crate) ptr: *mut u8,
@@ -38,7 +38,7 @@ pub(crate) struct PoolSlot {
 
 struct Class {
     bytes: usize,
-    /// 1. Free, memory behind it, charged. Last in, first out: what was used last is still in the processor's caches.
+    /// 1. Free, backed by memory, charged. Last in, first out: the slot used last is still in the processor's caches.
     cached: Vec<*mut u8>,
     /// 2. Free, given back to the system, not charged.
     cold: Vec<*mut u8>,
@@ -50,19 +50,18 @@ struct Class {
 /// See the module.
 pub(crate) struct Pool {
     mappings: Vec<Mapping>,
-    /// Bytes of the last mapping that are carved.
+    /// Carved bytes of the last mapping.
     carved: usize,
     classes: Vec<Class>,
     by_bytes: HashMap<usize, ClassId, PageHash>,
     cached_bytes: usize,
-    /// Huge pages of which nothing was given back: the address, and the bytes behind the last slot, resident with the rest and
-    /// charged.
+    /// Whole huge pages: the address, and the bytes behind the last slot, which are resident and charged.
     huge: HashMap<usize, usize>,
-    /// Huge pages ever.
+    /// Huge pages so far.
     huge_count: usize,
 }
 
-/// Bytes that went back to the system.
+/// Bytes returned to the system.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReturnedBytes {
     /// Of cached slots.
@@ -89,7 +88,7 @@ impl Pool {
         })
     }
 
-    /// The class for exactly `bytes`, rounded up to system pages. `None` if that overflows.
+    /// The class for exactly `bytes`, rounded up to system pages. `None` on overflow.
     pub(crate) fn class(&mut self, bytes: usize) -> Option<ClassId> {
         let bytes = os::round_up(bytes.max(1))?;
         if let Some(&c) = self.by_bytes.get(&bytes) {
@@ -102,8 +101,8 @@ impl Pool {
         Some(id)
     }
 
-    /// The class for a buffer whose size varies from page to page: steps of a quarter of a power of two, so that there are few
-    /// classes and at most a fifth is lost.
+    /// The class for a buffer whose size varies from page to page. Sizes are steps of a quarter of a power of two:
+    /// there are few classes, and at most a fifth is lost.
     pub(crate) fn buffer_class(&mut self, bytes: usize) -> Option<ClassId> {
         let bytes = os::round_up(bytes.max(1))?;
         let step = (bytes.checked_next_power_of_two()? / 8).max(os::os_page());
@@ -120,7 +119,7 @@ impl Pool {
         self.classes[class.0 as usize].cached.len()
     }
 
-    /// Free slots of a class, those included that the system has back.
+    /// Free slots of a class, including those that the system has back.
     pub(crate) fn free(&self, class: ClassId) -> usize {
         let c = &self.classes[class.0 as usize];
         c.cached.len() + c.cold.len()
@@ -132,7 +131,7 @@ impl Pool {
         self.cached_bytes
     }
 
-    /// Takes a slot: a cached one if there is one. The flag says whether it was.
+    /// Takes a slot, a cached one if possible. The flag says whether it was cached.
     pub(crate) fn take(&mut self, class: ClassId) -> io::Result<(PoolSlot, bool)> {
         let c = &mut self.classes[class.0 as usize];
         if let Some(ptr) = c.cached.pop() {
@@ -158,14 +157,14 @@ impl Pool {
         Ok((PoolSlot { ptr, class }, false))
     }
 
-    /// Slots of a class that one huge page holds, if that is worth while.
+    /// Slots of a class in one huge page, if a huge page is worthwhile.
     pub(crate) fn huge_slots(&self, class: ClassId) -> Option<usize> {
         let slots = HUGE_BYTES / self.bytes(class);
         (slots >= 8 && self.huge_count < HUGE_MOST).then_some(slots)
     }
 
-    /// Adds a huge page's worth of cached slots to a class, and answers with the bytes that are left behind the last. The caller has
-    /// charged [`HUGE_BYTES`]: all of them are resident when one is touched.
+    /// Adds a huge page of cached slots to a class. Returns the bytes behind the last slot. The caller has charged
+    /// [`HUGE_BYTES`]: one touch makes all of them resident.
     pub(crate) fn stock(&mut self, class: ClassId) -> io::Result<usize> {
         let slots = HUGE_BYTES / self.bytes(class);
         let rest = HUGE_BYTES - slots * self.bytes(class);
@@ -184,20 +183,20 @@ impl Pool {
         self.huge.insert(run as usize, rest);
         self.huge_count += 1;
         let c = &mut self.classes[class.0 as usize];
-        // The first on top.
-        // SAFETY: as many slots lie in the run.
+        // The first slot on top.
+        // SAFETY: the run has that many slots.
         c.cached.extend((0..slots).rev().map(|n| unsafe { run.add(n * c.bytes) }));
         self.cached_bytes += slots * c.bytes;
         Ok(rest)
     }
 
-    /// Bytes of the last mapping that are not carved.
+    /// Uncarved bytes of the last mapping.
     fn left(&self) -> usize {
         self.mappings.last().map_or(0, |m| m.len() - self.carved)
     }
 
-    /// What is mapped is carved: another mapping, of which again only touched pages take memory. Where addresses are scarce it is as small as
-    /// will do.
+    /// Adds a mapping when the last one is carved. Only its touched pages use memory. Where addresses are scarce it is
+    /// as small as possible.
     fn map_more(&mut self, bytes: usize) -> io::Result<()> {
         let all: usize = self.mappings.iter().map(Mapping::len).sum();
         let len = all.clamp(FIRST, LARGEST).max(bytes);
@@ -218,26 +217,28 @@ impl Pool {
         Ok(ptr)
     }
 
-    /// A slot that nothing reads or writes any more becomes cached.
+    /// Caches a slot that nothing reads or writes any more.
     pub(crate) fn put(&mut self, slot: PoolSlot) {
         let c = &mut self.classes[slot.class.0 as usize];
         c.cached.push(slot.ptr);
         self.cached_bytes += c.bytes;
     }
 
-    /// Gives at least `bytes` of cached slots back to the system if there are as many; keeps `keep(class)` slots of each
-    /// class.
+    /// Gives at least `bytes` of cached slots back to the system if there are as many. Keeps `keep(class)` slots of
+    /// each class.
     pub(crate) fn give_back(&mut self, bytes: usize, keep: impl Fn(ClassId) -> usize) -> ReturnedBytes {
         let mut given = ReturnedBytes::default();
         for (i, c) in self.classes.iter_mut().enumerate() {
             let keep = keep(ClassId(i as u32));
             while given.slots + given.rests < bytes && c.cached.len() > keep {
-                // The oldest first: it is the coldest. `swap_remove` keeps this constant time; exact age does not matter.
+                // The oldest first: it is the coldest. `swap_remove` takes constant time; exact age does not matter.
                 let ptr = c.cached.swap_remove(0);
                 let base = ptr as usize / HUGE_BYTES * HUGE_BYTES;
                 if let Some(rest) = self.huge.remove(&base) {
-                    // From now on its slots come and go one by one: the system must not put two mebibytes behind one of them.
-                    // SAFETY: the huge page lies in a mapping of the pool; nothing uses what is behind its last slot.
+                    // From now on its slots are given back one by one: the system must not put two mebibytes behind one
+                    // of them.
+                    // SAFETY: the huge page is inside a mapping of the pool, and nothing uses the bytes behind its last
+                    // slot.
                     unsafe {
                         let base = ptr.sub(ptr as usize - base);
                         os::never_huge(base, HUGE_BYTES);
@@ -245,7 +246,7 @@ impl Pool {
                     }
                     given.rests += rest;
                 }
-                // SAFETY: the slot lies in a mapping of the pool, is aligned, and is free.
+                // SAFETY: the slot is inside a mapping of the pool, is aligned, and is free.
                 unsafe { os::give_back(ptr, c.bytes) };
                 c.cold.push(ptr);
                 given.slots += c.bytes;
@@ -333,7 +334,7 @@ mod tests {
         pages.iter().filter(|p| **p & 1 == 1).count() * os::os_page()
     }
 
-    /// Once a part of it is given back, a huge page is slots like any others: each costs its own bytes.
+    /// After a part of it is given back, the slots of a huge page are like any others: each uses its own bytes.
     #[test]
     fn a_huge_page_goes_back_slot_by_slot() {
         let mut p = Pool::new(64 << 20).unwrap();
@@ -345,7 +346,7 @@ mod tests {
         slots.iter().for_each(|s| unsafe { s.ptr.write_bytes(1, p.bytes(class)) });
         assert!(resident(base) >= 8 * (228 << 10));
         slots.into_iter().for_each(|s| p.put(s));
-        // The rest goes with the first slot, and counts.
+        // The bytes behind the last slot go with the first slot, and count.
         let one = p.give_back(300 << 10, |_| 0);
         assert_eq!(one, ReturnedBytes { slots: 228 << 10, rests: 224 << 10 });
         assert_eq!(resident(base), 7 * (228 << 10));
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(resident(base), 228 << 10);
     }
 
-    /// Where addresses are scarce huge pages still lie where huge pages must.
+    /// Where addresses are scarce, huge pages are still aligned.
     #[test]
     fn huge_pages_in_small_mappings() {
         let mut p = Pool::new(1 << 20).unwrap();

@@ -1,8 +1,8 @@
-//! What counting costs: the prices of the counters, which are always on, for the experiment that says what share of a run they take.
+//! Prices of the counters, which are always on. An experiment computes their share of a run from them.
 //!
-//! Each price is the time of a loop that does what the pager does once for each thing counted, with all of it in the nearest cache and
-//! nothing else to do meanwhile. In a run most of it goes on beside other instructions, so that the price is an upper bound there, but
-//! for lines that have left the cache.
+//! Each price is the time of a loop over the pager's work for one count. All data are in the nearest cache, and nothing
+//! runs beside it. In a run other instructions overlap most of it. So the price is an upper bound there, except for
+//! cache lines that were evicted.
 
 use crate::event::Event;
 use crate::id::{ArrayId, PageId};
@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// How often each thing is counted in a loop.
+/// Counts in one loop.
 const TIMES: u64 = 1 << 20;
-/// Loops, of which the middle one counts.
+/// Number of loops. Their median is the price.
 const LOOPS: usize = 7;
 
 /// Nanoseconds of one call of `once`, which is given numbers from 0 on.
@@ -35,7 +35,7 @@ pub fn price(mut once: impl FnMut(u64)) -> f64 {
     all[LOOPS / 2]
 }
 
-/// The pager's counters by name, with the nanoseconds that one costs.
+/// The pager's counters by name, with the nanoseconds of one count.
 ///
 /// # Errors
 /// [`PagerError`] when no pager can be made.
@@ -45,11 +45,11 @@ pub fn prices() -> Result<Vec<(&'static str, f64)>, PagerError> {
     struct Own(AtomicU64);
     let own = Own(AtomicU64::new(0));
     let lookup = price(|_| count(black_box(&own.0)));
-    // Under the pager's lock, which is taken for other reasons.
+    // Under the pager's lock, which is held for other reasons.
     let under_lock = Mutex::new(LockedCounters::default());
     let mut tally = under_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let tally = price(|_| black_box(&mut *tally).faults += 1);
-    // Pages of a region come one after the other, those of other arrays in between.
+    // Consecutive pages of a region, with those of other arrays in between.
     let mut touched = Touched::default();
     let page = |n: u64| PageId::new(ArrayId((n % 4) as u32), 0, n / 4 % 4096);
     let touch = price(|n| black_box(&mut touched).mark(page(n), 4096, u64::MAX));

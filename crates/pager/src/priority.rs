@@ -1,12 +1,12 @@
-//! What a request says and gets: how urgent it is, the answer, and the call when it is settled.
+//! The parts of a request: its urgency, the answer, and the call when it is settled.
 
 /// The urgency of a request.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Someone waits.
+    /// A task waits.
     Demand,
-    /// It will be used soon. Read only when nobody waits for anything, and only into memory that nobody uses; dropped
-    /// (and the wake called) when there is none.
+    /// It will be used soon. Read only when no demand waits, and only into unused memory. Without such memory it is
+    /// dropped, and the wake is called.
     Prefetch,
 }
 
@@ -19,8 +19,9 @@ pub enum Requested {
     Pending,
 }
 
-/// The call when a request is settled. It comes without any lock of the pager, from whichever thread settled the last page:
-/// from [`Pager::work`](crate::Pager::work), or, if a page failed, also from a reader's thread, or within [`Pager::request`](crate::Pager::request) itself.
+/// The call when a request is settled. It comes without any lock of the pager, from the thread that settled the last
+/// page. That is a call of [`Pager::work`](crate::Pager::work). For a failed page it may also be a reader's thread, or
+/// [`Pager::request`](crate::Pager::request) itself.
 pub trait Wake: Send + Sync {
     /// `token` is the request's.
     fn wake(&self, token: u64);

@@ -1,4 +1,4 @@
-//! From arrived bytes to resident pages: completions, decoding, publishing, and waking who waits.
+//! From arrived bytes to resident pages: completions, decoding, publication, and wakes.
 
 use crate::error::{PageError, PageErrorKind};
 use crate::event::Event;
@@ -15,13 +15,13 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-/// Tries of a segment whose read the system refused, beyond the first. What is gone or too short is not tried again.
+/// Further tries of a segment after a read error. A missing or too short file is not tried again.
 const RETRIES: u8 = 2;
 
 impl Completion for Pager {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         let mut st = self.lock();
-        // A source that completes a read twice: the second time means nothing, the memory may be someone else's.
+        // A source completed a read twice. The second time is ignored, since the memory may belong to another read.
         let Some(parts) = st.reads.end_read(token) else { return };
         self.emit(|| Event::ReadEnd { read: token, ok: result.is_ok() });
         let mut arrived = 0;
@@ -58,7 +58,7 @@ impl Completion for Pager {
                 Some(AfterExtent::Reading) | None => {}
             }
         }
-        // Inside a pump that is this thread's own, or another's, the pump goes on by itself.
+        // Inside a pump of this thread or another, that pump continues by itself.
         if st.pumping {
             st.again = true;
             drop(st);
@@ -69,20 +69,20 @@ impl Completion for Pager {
     }
 }
 
-/// Copies the bytes that were read once for two parts of a completed read from the first to the second.
+/// Copies bytes that were read once for two parts of a completed read from the first to the second.
 fn share(st: &PagerState, parts: &[ReadPart]) {
     for pair in parts.windows(2).filter(|pair| pair[1].shared > 0) {
         let (Some(from), Some(to)) = (st.reads.buffer(pair[0]), st.reads.buffer(pair[1])) else { continue };
         let shared = pair[1].shared as usize;
-        // SAFETY: the read is completed, so that no source writes to either any more; both are buffers of entries that wait for this
-        // very read and therefore are there, and neither is shorter, which was looked at when they were joined. What was not read is
-        // read again before it is looked at.
+        // SAFETY: the read is completed, so no source writes to either buffer. Both belong to entries that wait for
+        // this read, so both are alive. Neither is shorter than `shared`, which was checked when they were joined.
+        // Bytes that were not read are read again before any use.
         unsafe { std::ptr::copy(from.ptr.add(from.len - shared), to.ptr, shared) };
     }
 }
 
-/// Whether all of a page is there although its read ended at byte `have`, with its file: a read of whole blocks may ask for more, and one of
-/// several pages for others.
+/// Whether all bytes of a page arrived although its read ended at byte `have`, with its file. A read of whole blocks
+/// may extend beyond the page, and a joined read covers other pages.
 fn whole(st: &PagerState, active: u32, segment: u32, have: u64) -> bool {
     let Some(a) = st.reads.get(active).filter(|a| a.segments.len() == 1) else { return false };
     let Some(s) = a.segments.get(segment as usize) else { return false };
@@ -90,7 +90,7 @@ fn whole(st: &PagerState, active: u32, segment: u32, have: u64) -> bool {
 }
 
 impl Pager {
-    /// Stages an extent once more after its read failed, where another try can succeed.
+    /// Stages an extent again after its read failed, if another try can succeed.
     fn try_again(&self, st: &mut PagerState, active: u32, segment: u32, kind: &PageErrorKind, alone: bool) -> bool {
         let joined = !alone && !matches!(kind, PageErrorKind::Missing);
         let Some(a) = st.reads.get_mut(active) else { return false };
@@ -104,7 +104,7 @@ impl Pager {
         staged
     }
 
-    /// Ends a page of which an extent cannot be read.
+    /// Fails a page with an unreadable extent.
     fn fail_active(&self, st: &mut PagerState, active: u32) {
         let Some(mut a) = st.reads.end(active) else { return };
         let flight = a.flight;
@@ -119,10 +119,10 @@ impl Pager {
         self.settle(st, flight, Err(error));
     }
 
-    /// Decodes and publishes one page that has arrived, on the calling thread, and calls the wakes that follow. False if none
+    /// Decodes and publishes one arrived page on the calling thread, and calls the resulting wakes. False if no page
     /// waited.
     pub fn work(&self) -> bool {
-        // Keeps the device busy, and finds what has arrived: a look at a shared word if nothing has.
+        // Keeps the device busy and completes arrivals. Without arrivals this reads one shared word.
         self.reap();
         if !self.idlers.has_work() {
             return false;
@@ -141,8 +141,9 @@ impl Pager {
         drop(st);
 
         let begin = self.observed().then(Instant::now);
-        // SAFETY: the three slots belong to this active entry, which only this thread has taken from `arrived`; every read into
-        // them is completed (`left` is 0), and the frame is not published, so nobody else has their memory.
+        // SAFETY: the three slots belong to this active entry, which only this thread took from `arrived`. Every read
+        // into them is completed (`left` is 0), and the frame is not published. So no other thread accesses their
+        // memory.
         let (page, encoded, scratch) = unsafe {
             (
                 std::slice::from_raw_parts_mut(page.0, page.1),
@@ -199,7 +200,7 @@ impl Pager {
         f.referenced.store(used::YES, Relaxed);
         f.stamp.store(tick, Relaxed);
         f.holds.store(st.residency.holds(id), Relaxed);
-        // A prefetch that was demanded while it was on its way is used.
+        // A prefetch that was demanded on its way counts as used.
         let prefetched = match (at.prefetched, at.demand()) {
             (false, _) => 0,
             (true, false) => 1,
@@ -237,7 +238,7 @@ impl Pager {
         }
     }
 
-    /// Ends a flight: `Ok` resident, `Err(Some)` failed, `Err(None)` cancelled or dropped. Settles all who wait.
+    /// Ends a flight: `Ok` resident, `Err(Some)` failed, `Err(None)` cancelled or dropped. Settles all waiters.
     pub(crate) fn settle(&self, st: &mut PagerState, flight: u32, outcome: Result<(), Option<PageError>>) {
         self.drop_index(st, flight);
         let to = match &outcome {
@@ -263,7 +264,7 @@ impl Pager {
         while let Some(waiter) = st.flights.take_waiter(&mut node) {
             match waiter {
                 Waiter::Request(request) => st.wakes.extend(st.flights.settle_request(request)),
-                // A page that waited for this one as its index: translated again, or with the same fate.
+                // A page that waited for this one as its index is translated again, or ends the same way.
                 Waiter::Flight(other, ticket) if st.flights.waits(other, ticket) => {
                     if self.input_settled(st, other, id, &outcome) {
                         continue;

@@ -17,9 +17,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{fence, Ordering::*};
 use std::sync::{Arc, MutexGuard};
 
-/// Pages whose reads are sorted and joined at a time, for each reader.
+/// Pages for each reader whose reads are sorted and joined together.
 const WINDOW_PER_READER: usize = 4;
-/// Translations of one page that may each ask for another index page. Formats have one or two levels.
+/// Most translations of one page that each ask for another index page. Formats have one or two levels.
 const MAX_HOPS: u8 = 8;
 
 /// The outcome for a queued page.
@@ -28,13 +28,13 @@ pub(crate) enum Start {
     Started,
     /// It left the queue for another reason.
     Moved,
-    /// It stays where it is until there is memory.
+    /// It stays queued until there is memory.
     Full,
 }
 
 impl Pager {
-    /// Starts as many reads as may be in flight. Called after anything that could allow one: a request, an arrival, a page
-    /// published, memory released.
+    /// Starts as many reads as may be in flight. Called after every event that could allow one: a request, an arrival,
+    /// a publication, a release of memory.
     pub(crate) fn pump(&self) {
         let mut st = self.lock();
         if st.pumping {
@@ -68,8 +68,8 @@ impl Pager {
         }
     }
 
-    /// Completes what has arrived at the file reader, if it leaves that to its callers, and then starts reads for all the free
-    /// places at once: the system takes a group of reads in about the time of one.
+    /// Completes arrivals of the file reader, if it leaves that to its callers. Then starts reads for all free places
+    /// at once: the system takes a group of reads in about the time of one.
     pub(crate) fn reap(&self) {
         if !self.files.ready() {
             return;
@@ -82,7 +82,7 @@ impl Pager {
         self.pump();
     }
 
-    /// Releases the lock, then calls the wakes that came up under it, then starts what can be started now.
+    /// Releases the lock, calls the pending wakes, and starts new reads.
     pub(crate) fn finish(&self, mut st: MutexGuard<'_, PagerState>) {
         let wakes = std::mem::take(&mut st.wakes);
         let more = st.flights.queued(true) || st.flights.queued(false) || !st.reads.staged().is_empty() || st.shrinking;
@@ -107,10 +107,10 @@ impl Pager {
         if st.shrinking {
             self.shrink(st);
         }
-        // With a backlog of pages to decode, decoding comes first: whoever pumps is a worker, and what was just read is still in
-        // its caches. Between the two bounds reads are started in groups rather than one by one. The upper one is above what a
-        // short queue holds: else all of it arrives, and the disk waits until half is decoded (48 KiB, 16 readers: 70 us a page,
-        // not 56).
+        // With a backlog of pages, decoding comes first: the calling thread is a worker, and the bytes just read are
+        // still in its caches. Between the two bounds reads start in groups. The upper bound exceeds a short queue:
+        // otherwise all reads arrive, and the disk idles until half is decoded. With pages of 48 KiB and 16 readers
+        // that takes 70 us a page instead of 56.
         let most = self.readers.max(32);
         let backlog = st.reads.has_backlog(most);
         while !backlog && st.reads.in_flight() < self.readers {
@@ -138,7 +138,8 @@ impl Pager {
         }
     }
 
-    /// Moves pages from the queues to the staged segments, in the order of their places in the sources. False if none could be.
+    /// Moves pages from the queues to the staged segments, in the order of their places in the sources. False if none
+    /// was moved.
     fn stage(&self, st: &mut PagerState) -> bool {
         let window = WINDOW_PER_READER * self.readers.clamp(4, 64);
         let mut staged = 0;
@@ -146,7 +147,7 @@ impl Pager {
             self.unpark(st);
         }
         while staged < window {
-            // What is reserved cannot be evicted: leave most of the memory to pages in use.
+            // Reserved memory cannot be evicted: leave most of the limit to pages in use.
             if st.reads.read_bytes() > self.ledger.limit() / 4 {
                 break;
             }
@@ -164,15 +165,15 @@ impl Pager {
             }
         }
         if staged == 0 && !st.flights.queued(true) {
-            // As many reads as may be under way, and half of what may be reserved: a page demanded a moment later must not queue behind
-            // prefetches.
+            // As many reads as there are free readers, and half of the reservable memory: a later demand must not queue
+            // behind prefetches.
             let free = self.readers.saturating_sub(st.reads.in_flight());
             let block = self.files.direct_block();
             let (mut runs, mut last, mut seen) = (Runs::default(), None, 0);
             while st.reads.read_bytes() <= self.ledger.limit() / 8 && staged < window && runs.reads() <= free {
                 let Some(flight) = st.flights.head(false) else { break };
                 let id = st.flights.get(flight).map(|f| f.id());
-                // A page behind the last one is read with it, as a rule.
+                // A page that follows the last one is usually read with it.
                 let goes_on = id.zip(last).is_some_and(|(id, last)| follows(id, last));
                 if runs.reads() == free && !goes_on {
                     break;
@@ -224,8 +225,8 @@ impl Pager {
         }
         let reserved = reserved.or_else(|e| match e {
             NoRoom::Full if need == Need::Demand && st.reads.quiet() && !st.starved => {
-                // Nothing is on its way that would make room. Set the flag, then look once more: a release between the first look
-                // and the flag did not see that somebody waits.
+                // No page on its way would make room. Set the flag, then try again: a release between the first try and
+                // the flag did not see the waiting demand.
                 st.starved = true;
                 st.tally.full += 1;
                 self.starved.store(true, SeqCst);
@@ -299,7 +300,7 @@ impl Pager {
         Start::Moved
     }
 
-    /// Translates a page by its page map. The flight may go to wait for an index page instead, or fail.
+    /// Translates a page by its page map. Otherwise the flight waits for an index page, or fails.
     fn translate(&self, st: &mut PagerState, flight: u32, id: PageId) -> Result<Translated, Start> {
         let Some(map) = st.map(id).cloned() else {
             return Err(self.fail(st, flight, id, PageErrorKind::Decode("no such array".into())));
@@ -309,7 +310,7 @@ impl Pager {
             return Err(self.fail(st, flight, id, kind));
         }
         let mut index = |page: PageId| -> Option<*const [u8]> {
-            // Under the lock nothing is evicted, so the bytes stay for as long as the map may look at them.
+            // Nothing is evicted under the lock, so the bytes stay while the map reads them.
             let f = self.frames.get(self.table.find(page, &self.frames)?)?;
             self.note_use(f);
             self.emit(|| Event::Use { page });
@@ -361,7 +362,7 @@ impl Pager {
         }
     }
 
-    /// Lets a flight wait for its index page.
+    /// Makes a flight wait for its index page.
     fn await_index(&self, st: &mut PagerState, flight: u32, id: PageId, page: PageId) -> Start {
         if let Some(error) = st.flights.failure(page).cloned() {
             st.flights.unqueue(flight);
@@ -375,7 +376,7 @@ impl Pager {
             }
             None => return Start::Moved,
         };
-        // Does the index wait, through others, for this very page?
+        // Whether the index waits for this very page, directly or not.
         let mut circle = page == id;
         let mut at = page;
         for _ in 0..MAX_HOPS {
@@ -396,7 +397,7 @@ impl Pager {
         self.drop_index(st, flight);
         st.flights.await_index(flight, page);
         if self.table.find(page, &self.frames).is_some() {
-            // It is resident although the map needs it: translated again, at most `MAX_HOPS` times.
+            // The index is resident although the map asked for it: translate again, at most `MAX_HOPS` times.
             st.flights.enqueue(flight, true);
             return Start::Moved;
         }
@@ -427,7 +428,7 @@ fn sound(segments: &[Extent], frame: usize, encoded: usize, sources: usize) -> b
         })
 }
 
-/// Whether a page is the next one of another's array and step.
+/// Whether a page follows another in its array and step.
 fn follows(id: PageId, last: PageId) -> bool {
     (id.array, id.step) == (last.array, last.step) && last.page.checked_add(1) == Some(id.page)
 }

@@ -1,8 +1,8 @@
-//! Pages whose memory is reserved, and the reads that fill it.
+//! Pages with reserved memory, and the reads that fill it.
 //!
-//! A page with memory has an [`Active`] entry until it is published or released. Its extents are *staged* until a reader is
-//! free, then they are parts of a read that a source works on. When all came, the entry has *arrived*, and a worker decodes
-//! it.
+//! A page with memory has an [`Active`] entry until it is published or released. Its extents are *staged* until a
+//! reader is free, and then parts of a read of a source. After the last extent the entry has *arrived*, and a worker
+//! decodes it.
 
 use crate::error::PageErrorKind;
 use crate::id::{PageId, SourceId};
@@ -15,10 +15,10 @@ use crate::translated::{Encoded, TAIL_BYTES};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// A page of so many extents is made of pieces of rows.
+/// A page with this many extents consists of pieces of rows.
 const PIECES: usize = 8;
 
-/// A page whose memory is reserved.
+/// A page with reserved memory.
 pub(crate) struct Active {
     pub(crate) flight: u32,
     pub(crate) id: PageId,
@@ -35,22 +35,22 @@ pub(crate) struct Active {
     pub(crate) found: Box<[u64]>,
     pub(crate) segments: Vec<Extent>,
     pub(crate) fill: bool,
-    /// The first error of a read of it.
+    /// The first read error of the page.
     pub(crate) error: Option<(SourceId, u64, PageErrorKind)>,
     pub(crate) attempts: u8,
-    /// The rest of the work on a derived page.
+    /// The remaining work on a derived page.
     pub(crate) making: Option<Box<Making>>,
     pub(crate) progress: ExtentProgress,
 }
 
-/// How far the extents of a page are.
+/// The progress of a page's extents.
 pub(crate) struct ExtentProgress {
-    /// Extents that have not arrived. While it is not 0 a source may write to the frame and the encoded buffer, so they are not
-    /// freed, cancelled or not.
+    /// Extents that have not arrived. While it is not 0 a source may write to the frame and the encoded buffer. So they
+    /// are not freed, cancelled or not.
     left: u32,
     /// Extents that a source has now.
     at_source: u32,
-    /// A source has had one of them.
+    /// Whether a source had one of them.
     issued: bool,
 }
 
@@ -62,7 +62,7 @@ impl ExtentProgress {
 }
 
 impl Active {
-    /// Bytes reserved for it in the pool.
+    /// Bytes reserved in the pool.
     fn reserved_bytes(&self) -> u64 {
         let encoded = if let Some(Encoded::Slot(_, len)) = self.encoded { len } else { 0 };
         (self.len + encoded + self.scratch.map_or(0, |s| s.1)) as u64
@@ -85,14 +85,14 @@ pub(crate) struct Staged {
     pub(crate) len: usize,
     pub(crate) active: u32,
     pub(crate) segment: u32,
-    /// Read on its own: a joined read that it was part of failed, and the failure must not be blamed on its neighbours.
+    /// Read alone, after a joined read with it failed: its error must not fail its neighbours.
     pub(crate) solo: bool,
-    /// A piece of a row, of a page that has many: what lies between it and the next may be read with them.
+    /// A piece of a row, of a page with many. The bytes between it and the next piece may be read with them.
     pub(crate) piece: bool,
 }
 
 impl Staged {
-    /// An extent of a page that has `all`.
+    /// Extent `index` of a page with the extents `all`.
     fn new(active: u32, index: usize, all: &[Extent], solo: bool) -> Option<Self> {
         let s = all.get(index)?;
         let piece = all.len() >= PIECES;
@@ -102,9 +102,9 @@ impl Staged {
 
 /// A read that a source works on.
 struct ReadUnderway {
-    /// Distinguishes this read from earlier ones at the same place: a source that completes twice is found out.
+    /// Distinguishes this read from earlier ones at the same place, so that a second completion is detected.
     serial: u32,
-    /// In the order in which they lie.
+    /// In the order of the source.
     parts: Vec<ReadPart>,
 }
 
@@ -113,7 +113,7 @@ struct ReadUnderway {
 pub(crate) struct ReadPart {
     pub(crate) active: u32,
     pub(crate) segment: u32,
-    /// Its first bytes that are the last ones of the part before it: read there, and copied from there.
+    /// Its first bytes, if they are the last ones of the part before it. They are read there and copied.
     pub(crate) shared: u32,
 }
 
@@ -121,9 +121,9 @@ pub(crate) struct ReadPart {
 pub(crate) enum AfterExtent {
     /// A source has others.
     Reading,
-    /// The others wait for a reader.
+    /// The remaining extents wait for a reader.
     Staged,
-    /// All came.
+    /// All arrived.
     Arrived,
     /// None is left, and one had an error.
     Failed,
@@ -133,27 +133,27 @@ pub(crate) enum AfterExtent {
 #[derive(Default)]
 pub(crate) struct Reads {
     active: SlotMap<Active>,
-    /// 1. Sums over `active`: bytes of pages that are read, bytes and number of derived pages, bytes of lists (a page of a file
-    ///    in another order can have hundreds of extents).
+    /// 1. Sums over `active`: bytes of pages that are read, bytes and number of derived pages, bytes of lists. A page
+    ///    of a file in another order can have hundreds of extents.
     read_bytes: u64,
     derived_bytes: u64,
     derived: usize,
     heap_bytes: u64,
-    /// Derived pages that there ever were.
+    /// Derived pages so far.
     derived_serial: u64,
     /// 2. Each extent of an active page is staged, or in one read, or has arrived.
     staged: VecDeque<Staged>,
     /// 3. Never more than the configured readers.
     reads: SlotMap<ReadUnderway>,
     serial: u32,
-    /// 4. Active pages of which all extents have arrived, each once, until a worker takes them.
+    /// 4. Active pages whose extents have all arrived, each once, until a worker takes them.
     arrived: VecDeque<u32>,
     /// No reads are started until some of `arrived` are decoded.
     backlog: bool,
 }
 
-// SAFETY: raw pointers in entries are addresses in the pool, which lives as long as the pager; who may touch the memory behind
-// them is fixed by `ExtentProgress::left` and by pinning.
+// SAFETY: raw pointers in entries are addresses in the pool, which lives as long as the pager. `ExtentProgress::left`
+// and pins decide who accesses the memory.
 unsafe impl Send for Reads {}
 
 impl Reads {
@@ -184,7 +184,7 @@ impl Reads {
         Box::new(Making::new(inputs, self.derived_serial))
     }
 
-    /// Takes a page whose memory is reserved. Its extents are staged; without any it has arrived.
+    /// Adds a page with reserved memory. Its extents are staged; without any it has arrived.
     pub(crate) fn begin(&mut self, entry: Active) -> u32 {
         self.heap_bytes += entry.heap_bytes();
         if entry.making.is_some() {
@@ -204,7 +204,7 @@ impl Reads {
         active
     }
 
-    /// Takes an entry out. The caller frees its memory.
+    /// Removes an entry. The caller frees its memory.
     pub(crate) fn end(&mut self, active: u32) -> Option<Active> {
         let a = self.active.remove(active)?;
         self.heap_bytes -= a.heap_bytes();
@@ -237,9 +237,9 @@ impl Reads {
         self.derived
     }
 
-    /// Nothing is on its way that would free or publish memory.
+    /// Whether nothing on its way would free or publish memory.
     pub(crate) fn quiet(&self) -> bool {
-        // A derived page that waits for its inputs moves no sooner than they do.
+        // A derived page that waits for inputs moves no sooner than they do.
         self.active.iter().all(|(_, a)| a.making.as_ref().is_some_and(|m| !m.busy))
     }
 
@@ -253,12 +253,12 @@ impl Reads {
         self.staged.make_contiguous().sort_unstable_by_key(|s| (s.source, s.offset, s.active, s.segment));
     }
 
-    /// Takes the first staged extent for a read.
+    /// Removes the first staged extent, for a read.
     pub(crate) fn take_staged(&mut self) -> Option<Staged> {
         self.staged.pop_front()
     }
 
-    /// Unstages the extents of pages that no source has seen and whose flight is `unwanted`. The pages.
+    /// Unstages the extents of pages that no source has seen and whose flight is `unwanted`. Returns the pages.
     pub(crate) fn unstage(&mut self, unwanted: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut pages = Vec::new();
         let active = &self.active;
@@ -273,7 +273,7 @@ impl Reads {
         pages
     }
 
-    /// Stages an extent once more after its read failed. False if there is no such extent.
+    /// Stages an extent again after its read failed. False if there is no such extent.
     pub(crate) fn stage_again(&mut self, active: u32, segment: u32) -> bool {
         let Some(a) = self.active.get(active) else { return false };
         let Some(staged) = Staged::new(active, segment as usize, &a.segments, true) else { return false };
@@ -289,11 +289,11 @@ impl Reads {
             ExtentTarget::Frame(at) => (a.ptr, at),
             ExtentTarget::Encoded(at) => (a.encoded.as_ref()?.place().0, at),
         };
-        // `sound` checked that the extent lies inside.
+        // `sound` has checked that the extent is inside.
         Some(Buffer { ptr: base.wrapping_add(at), len: segment.len })
     }
 
-    /// Notes that a source gets an extent of a page. Its flight, if the source has no other one.
+    /// Notes that a source gets an extent of a page. Returns its flight, if the source has no other extent of it.
     pub(crate) fn issue(&mut self, part: ReadPart) -> Option<u32> {
         let a = self.active.get_mut(part.active)?;
         a.progress.issued = true;
@@ -301,7 +301,7 @@ impl Reads {
         (a.progress.at_source == 1).then_some(a.flight)
     }
 
-    /// A read of these parts; its token.
+    /// Adds a read of these parts. Returns its token.
     pub(crate) fn begin_read(&mut self, parts: Vec<ReadPart>) -> u64 {
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
@@ -309,26 +309,26 @@ impl Reads {
         u64::from(serial) << 32 | u64::from(index)
     }
 
-    /// Ends a read and gives its parts. `None` for a token that was completed before: the memory may be another read's.
+    /// Ends a read and returns its parts. `None` for a token completed before, whose memory may belong to another read.
     pub(crate) fn end_read(&mut self, token: u64) -> Option<Vec<ReadPart>> {
         let (index, serial) = ((token & u64::from(u32::MAX)) as u32, (token >> 32) as u32);
         self.reads.get(index).filter(|r| r.serial == serial)?;
         self.reads.remove(index).map(|r| r.parts)
     }
 
-    /// Reads that sources work on.
+    /// Reads at sources.
     pub(crate) fn in_flight(&self) -> usize {
         self.reads.len()
     }
 
-    /// Notes that a source has finished with an extent of a page. Whether it has others of the page, or none of them.
+    /// Notes that a source is finished with an extent of a page. Returns whether it has others of the page.
     pub(crate) fn give_back(&mut self, active: u32) -> Option<bool> {
         let a = self.active.get_mut(active)?;
         a.progress.at_source -= 1;
         Some(a.progress.at_source > 0)
     }
 
-    /// Notes that an extent that a source gave back came, or will never come.
+    /// Notes that an extent returned by a source arrived, or never will.
     pub(crate) fn end_extent(&mut self, active: u32) -> Option<AfterExtent> {
         let a = self.active.get_mut(active)?;
         a.progress.left -= 1;
@@ -343,17 +343,17 @@ impl Reads {
         })
     }
 
-    /// Hands a derived page to workers again: an input came.
+    /// Hands a derived page to workers again, after an input came.
     pub(crate) fn arrive_again(&mut self, active: u32) {
         self.arrived.push_back(active);
     }
 
-    /// Takes the first page that has arrived.
+    /// Removes the first arrived page.
     pub(crate) fn take_arrived(&mut self) -> Option<u32> {
         self.arrived.pop_front()
     }
 
-    /// Whether so many pages wait for a worker that no read should be started: from `most` on, until half of them are left.
+    /// Whether too many pages wait for a worker to start reads: from `most` on, until half of them are left.
     pub(crate) fn has_backlog(&mut self, most: usize) -> bool {
         if self.arrived.len() >= most {
             self.backlog = true;
@@ -372,7 +372,7 @@ impl Reads {
         vectors as u64 + self.heap_bytes
     }
 
-    /// Gives the room of the empty list of pages back.
+    /// Frees the memory of the empty list of pages.
     pub(crate) fn trim(&mut self) {
         debug_assert!(self.active.len() == 0);
         self.active = SlotMap::default();

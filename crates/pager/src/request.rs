@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// Keeps pages from being evicted, whether they are resident now or become so later.
+/// Keeps pages from eviction, resident now or later.
 pub struct Hold {
     pager: Arc<Pager>,
     pages: Vec<PageId>,
@@ -38,8 +38,9 @@ impl Drop for Hold {
     }
 }
 
-/// How long [`Pager::fetch`] waits when memory is full and nothing is on its way. A worker that computes
-/// releases pins within a step or two, which is milliseconds. Memory that is not free after this long belongs to someone who waits too.
+/// How long [`Pager::fetch`] waits when memory is full and no page is on its way. A computing worker releases pins
+/// within a step or two, which takes milliseconds. Memory still in use after this long belongs to a thread that waits,
+/// too.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 struct FetchWake {
@@ -57,11 +58,11 @@ impl Wake for FetchWake {
 }
 
 impl Pager {
-    /// Requests pages. A page requested by many is read once. `priority` is for pages that are not on their way yet; a page
-    /// queued for prefetch moves up when it is demanded.
+    /// Requests pages. A page with many requests is read once. `priority` applies to pages that are not on their way
+    /// yet. A queued prefetch moves up when it is demanded.
     ///
-    /// With [`Requested::Pending`], `wake.wake(token)` is called exactly once, when every page is settled: resident, failed,
-    /// cancelled, or (prefetch only) dropped. A page can have been evicted again by the time the wake is heard.
+    /// For [`Requested::Pending`], `wake.wake(token)` is called exactly once, when every page is settled: resident,
+    /// failed, cancelled, or (prefetch only) dropped. A page may be evicted again before the wake is processed.
     pub fn request(&self, pages: &[PageId], token: u64, wake: &Arc<dyn Wake>, priority: Priority) -> Requested {
         let demand = priority == Priority::Demand;
         let mut st = self.lock();
@@ -100,7 +101,7 @@ impl Pager {
         self.flight(st, id, demand)
     }
 
-    /// The flight of a page that is neither resident nor failed: a new one, or the one there is, promoted as needed.
+    /// The flight of a page that is neither resident nor failed: a new one, or the existing one, promoted as needed.
     pub(crate) fn flight(&self, st: &mut PagerState, id: PageId, demand: bool) -> u32 {
         if demand {
             self.mark_touched(st, id);
@@ -122,13 +123,13 @@ impl Pager {
         flight
     }
 
-    /// Demands the pages that a promoted flight needs, too.
+    /// Promotes the pages that a promoted flight needs, too.
     fn promoted(&self, st: &mut PagerState, flight: u32) {
         let Some(f) = st.flights.get_mut(flight) else { return };
         let (id, state) = (f.id(), f.state());
         let index = f.index.filter(|_| state == PageState::NeedsIndex);
         if matches!(state, PageState::Queued | PageState::NeedsIndex) {
-            // Its read was not started: it is an ordinary fault now.
+            // Its read has not started: it is an ordinary fault now.
             f.prefetched = false;
             st.tally.faults += 1;
             self.emit(|| Event::Fault { page: id });
@@ -163,15 +164,14 @@ impl Pager {
         self.lock().flights.first_failure().cloned()
     }
 
-    /// Forgets failed pages, so that the next request reads them again.
+    /// Makes failed pages absent, so that the next request reads them again.
     pub fn forget_failures(&self) {
         let mut st = self.lock();
         let forgotten = st.flights.forget_failures(|_| true);
         self.failed_count.fetch_sub(forgotten, SeqCst);
     }
 
-    /// Keeps pages from being evicted until the returned value is dropped, whether they are resident now or become so later.
-    /// Does not request them.
+    /// Keeps pages from eviction until the returned value is dropped, resident now or later. Does not request them.
     pub fn hold(self: &Arc<Self>, pages: &[PageId]) -> Hold {
         let mut st = self.lock();
         for &id in pages {
@@ -201,12 +201,12 @@ impl Pager {
         }
     }
 
-    /// Requests pages and waits for them on the calling thread, which meanwhile decodes whatever arrives. They stay
+    /// Requests pages and waits for them on the calling thread, which meanwhile decodes arrived pages. The pages stay
     /// until the returned hold is dropped.
     ///
     /// # Errors
-    /// [`PagerError::Page`] with the first page, in the order given, that cannot be had; [`PagerError::Full`] when memory is
-    /// full, nothing is on its way that would free any, and nobody releases any.
+    /// [`PagerError::Page`] with the first page, in the given order, that cannot be read. [`PagerError::Full`] when
+    /// memory is full, no page on its way would free any, and no thread releases any.
     pub fn fetch(self: &Arc<Self>, pages: &[PageId]) -> Result<Hold, PagerError> {
         let hold = self.hold(pages);
         let fetch = Arc::new(FetchWake { done: AtomicBool::new(false), pager: self.me.clone() });
@@ -242,13 +242,13 @@ impl Pager {
         }
     }
 
-    /// Cancels the requests with this `wake`, and drops their pages for which nobody else waits. The wake is called, once as ever,
-    /// when all pages of the request are settled: at once, unless some of them are being read or awaited by others, too. Later
-    /// requests are not affected.
+    /// Cancels the requests with this `wake`, and drops their pages without other waiters. The wake is called once,
+    /// when all pages of the request are settled. That is at once, unless some pages are being read or have other
+    /// waiters. Later requests are not affected.
     pub fn cancel(&self, wake: &Arc<dyn Wake>) {
         let mut st = self.lock();
         let mine = st.flights.only_for(wake);
-        // Extents that no source has seen are unstaged; a page of which none was issued is dropped with its memory.
+        // Extents that no source has seen are unstaged. A page without an issued extent is dropped with its memory.
         for active in st.reads.unstage(|flight| mine.contains(&flight)) {
             if let Some(active) = st.reads.end(active) {
                 let flight = active.flight;

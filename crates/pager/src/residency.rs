@@ -1,4 +1,4 @@
-//! The memory of pages: slots and frame numbers, the order of replacement, and what keeps a page or lets it go.
+//! The memory of pages: slots and frame numbers, the order of replacement, holds and hints.
 
 use crate::frames::FrameNumbers;
 use crate::id::PageId;
@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-/// Least limit under which slots come by the huge page: there are some ten sizes of slots, and each may leave most of one unused.
+/// Smallest limit with huge pages. There are some ten sizes of slots, and each may leave most of a huge page unused.
 const HUGE_LIMIT: u64 = 128 << 20;
 
 /// The expected next use of a page, in an eviction hint.
@@ -23,14 +23,13 @@ pub enum Reuse {
     Last = 1,
 }
 
-/// Pages of each kind of [`Reuse`] that hints are kept of: 32 KiB of names, a part of the reserve of any limit under which there are
-/// so many.
+/// Most hints of each kind of [`Reuse`]: 32 KiB of names, a part of the reserve of any limit with that many pages.
 const MOST_HINTS: usize = 1024;
 
-/// Hints that are tried for a page that can go: pages that workers still have pinned are those hinted last.
+/// Hints tried for one victim: pages that workers still have pinned are those hinted last.
 pub(crate) const HINTS_TRIED: usize = 64;
 
-/// What became of a hinted frame.
+/// The result of trying a hinted frame.
 pub(crate) enum HintOutcome {
     /// The frame holds another page, or its page was used since.
     Stale,
@@ -40,15 +39,15 @@ pub(crate) enum HintOutcome {
     Dropped,
 }
 
-/// Pages that go before what the policy finds, by their expected reuse.
+/// Pages evicted before the policy's choice, by their expected reuse.
 #[derive(Default)]
 pub(crate) struct EvictionHints {
-    /// Frames, with the pages that they held when the hint was given; the first hinted first.
+    /// Frames with their pages at the time of the hint; the first hinted first.
     queues: [VecDeque<(u32, PageId)>; 2],
 }
 
 impl EvictionHints {
-    /// Hints of a kind that can be kept beside those there are.
+    /// Free places for hints of a kind.
     pub(crate) fn room(&self, reuse: Reuse) -> usize {
         MOST_HINTS.saturating_sub(self.queues[reuse as usize].len())
     }
@@ -57,13 +56,13 @@ impl EvictionHints {
         self.queues[reuse as usize].push_back((frame, page));
     }
 
-    /// Keeps the hints that still hold; their number.
+    /// Drops the hints that no longer hold. Returns the number of the others.
     pub(crate) fn retain(&mut self, holds: impl Fn(u32, PageId) -> bool) -> u64 {
         self.queues.iter_mut().for_each(|queue| queue.retain(|(frame, page)| holds(*frame, *page)));
         self.queues.iter().map(|queue| queue.len() as u64).sum()
     }
 
-    /// The first hinted frame that `drop` drops, of pages with no later reuse than `latest`.
+    /// The first hinted frame that `drop` drops, among pages with no later reuse than `latest`.
     pub(crate) fn take(&mut self, latest: Reuse, mut drop: impl FnMut(u32, PageId) -> HintOutcome) -> Option<u32> {
         for queue in self.queues.iter_mut().take(latest as usize + 1) {
             for _ in 0..queue.len().min(HINTS_TRIED) {
@@ -71,7 +70,7 @@ impl EvictionHints {
                 match drop(frame, page) {
                     HintOutcome::Stale => {}
                     HintOutcome::Dropped => return Some(frame),
-                    // Comes up again later.
+                    // Tried again later.
                     HintOutcome::Pinned => queue.push_back((frame, page)),
                 }
             }
@@ -92,7 +91,7 @@ impl PageSlots {
     }
 }
 
-/// What the slots of a page are charged for, in their order.
+/// The kinds of charge of a page's slots, in their order.
 const KINDS: [ChargeKind; 3] = [ChargeKind::Frames, ChargeKind::Encoded, ChargeKind::Scratch];
 
 /// Slots of the pool, and the numbers of frames.
@@ -111,7 +110,7 @@ impl FrameSlots {
         self.transitions.go(from, to);
     }
 
-    /// The slots of a page of these sizes, of which those of the buffers may be 0. `None` if no class is as large.
+    /// The slots of a page of these sizes, where buffers may have size 0. `None` if no class is as large.
     pub(crate) fn page_slots(&mut self, [frame, encoded, scratch]: [usize; 3]) -> Option<PageSlots> {
         let frame = self.pool.class(frame)?;
         let mut buffer = |bytes: usize| match bytes {
@@ -148,8 +147,8 @@ impl FrameSlots {
         short
     }
 
-    /// While memory is far from full, slots come by the huge page, charged whole. Not before those are used again that were given
-    /// back to the system: else what is behind the last slots, and the addresses, would grow with every squeeze.
+    /// Adds slots a huge page at a time, charged whole, while memory is far from full. Slots that the system has back
+    /// are used first. Otherwise the unused ends of huge pages, and the addresses, would grow with every squeeze.
     pub(crate) fn stock(&mut self, page: &PageSlots) {
         for class in page.classes.iter().flatten() {
             self.stock_class(*class);
@@ -171,10 +170,10 @@ impl FrameSlots {
         }
     }
 
-    /// Takes a page's slots, all of which are cached or were charged as cached.
+    /// Takes a page's slots, which are cached or charged as cached.
     ///
     /// # Errors
-    /// When the system refuses address space: nothing is taken then.
+    /// When the system refuses address space. No slot is taken then.
     pub(crate) fn take(&mut self, page: &PageSlots) -> io::Result<[Option<PoolSlot>; 3]> {
         let mut slots = [None; 3];
         for (slot, class) in slots.iter_mut().zip(page.classes) {
@@ -182,8 +181,8 @@ impl FrameSlots {
             match self.pool.take(class) {
                 Ok((taken, _)) => *slot = Some(taken),
                 Err(e) => {
-                    // No address space: what was taken is cached again. The charge of the rest stays with the cached kind until
-                    // the pool gives memory back; this ends the page, and as good as certainly the run.
+                    // No address space: the taken slots are cached again. The charge of the rest stays cached until the
+                    // pool gives memory back. This fails the page, and almost certainly the run.
                     slots.into_iter().flatten().for_each(|s| self.pool.put(s));
                     self.ledger.release(ChargeKind::Cached, self.pool.bytes(class) as u64);
                     return Err(e);
@@ -219,7 +218,8 @@ impl FrameSlots {
         slot.is_some()
     }
 
-    /// Gives free slots back to the system, some `bytes` of them, but for those that a page `keep`s. Whether there were any.
+    /// Gives some `bytes` of free slots back to the system, except those that the page `keep` needs. Whether there were
+    /// any.
     pub(crate) fn give_back(&mut self, bytes: u64, keep: Option<&PageSlots>) -> bool {
         let keep = |class: ClassId| keep.map_or(0, |page| page.count(class));
         let given = self.pool.give_back(usize::try_from(bytes).unwrap_or(usize::MAX), keep);
@@ -228,29 +228,29 @@ impl FrameSlots {
         given.slots > 0
     }
 
-    /// Chunks of frame records that there are.
+    /// Existing chunks of frame records.
     pub(crate) fn chunks(&self) -> usize {
         self.numbers.chunks()
     }
 
-    /// The chunk that the next frame needs and that there is not yet.
+    /// The chunk that the next frame needs, if it does not exist.
     pub(crate) fn next_chunk(&self) -> Option<usize> {
         self.numbers.next_chunk()
     }
 
-    /// Whether there can be no more frames.
+    /// Whether all frame numbers are in use.
     pub(crate) fn exhausted(&self) -> bool {
         self.numbers.exhausted()
     }
 
-    /// The transitions that happened.
+    /// The transitions so far.
     #[cfg(test)]
     pub(crate) fn transitions(&self) -> &Transitions {
         &self.transitions
     }
 }
 
-/// Which pages have memory, and which may lose it.
+/// The resident pages, and those that may be evicted.
 pub(crate) struct Residency {
     slots: FrameSlots,
     /// 1. The policy has exactly the frames of resident pages.
@@ -278,7 +278,7 @@ impl Residency {
         &mut self.hints
     }
 
-    /// What an eviction uses at the same time.
+    /// The parts that an eviction uses at the same time.
     pub(crate) fn parts(&mut self) -> (&mut FrameSlots, &mut dyn Policy, &mut EvictionHints) {
         (&mut self.slots, self.policy.as_mut(), &mut self.hints)
     }
@@ -298,12 +298,12 @@ impl Residency {
         self.held.get(&page).copied().unwrap_or(0)
     }
 
-    /// Holds a page once more.
+    /// Adds a hold to a page.
     pub(crate) fn hold(&mut self, page: PageId) {
         *self.held.entry(page).or_insert(0) += 1;
     }
 
-    /// Takes one hold of a page back. How many are left; `None` if there was none.
+    /// Removes a hold from a page. Returns the remaining holds; `None` if there was none.
     pub(crate) fn unhold(&mut self, page: PageId) -> Option<u32> {
         let n = self.held.get_mut(&page)?;
         *n -= 1;
@@ -319,7 +319,7 @@ impl Residency {
         self.held.capacity() * 32
     }
 
-    /// Gives the room back that the map of holds does not need.
+    /// Frees the unused memory of the map of holds.
     pub(crate) fn trim(&mut self) {
         self.held.shrink_to_fit();
     }

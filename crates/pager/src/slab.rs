@@ -50,7 +50,7 @@ impl<T> SlotMap<T> {
         self.places.iter().enumerate().filter_map(|(i, v)| Some((i as u32, v.as_ref()?)))
     }
 
-    /// Bytes behind it.
+    /// Bytes of the vector.
     pub(crate) fn bytes(&self) -> usize {
         self.places.capacity() * size_of::<Option<T>>() + self.free.capacity() * 4
     }

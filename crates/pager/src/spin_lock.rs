@@ -1,12 +1,12 @@
-//! Taking a lock that is held for microseconds.
+//! Acquiring a lock that is held for microseconds.
 
 use std::sync::{Mutex, MutexGuard};
 
-/// Looks at a lock that is taken before the thread is put to sleep, since most holders are done within a few looks: two workers slept
-/// 30,000 times in a second, and that took more than the second core gave.
+/// Tries of a held lock before the thread sleeps. Most holders are done within a few tries. Without them two workers
+/// slept 30,000 times a second, which took more than the second core gave.
 const LOOKS: u32 = 64;
 
-/// Takes a lock; a holder's panic does not poison it.
+/// Acquires a lock. A holder's panic does not poison it.
 #[inline]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     for _ in 0..LOOKS {

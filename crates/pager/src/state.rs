@@ -1,4 +1,4 @@
-//! What the pager's lock protects: flights, reads, residency, and what is registered.
+//! The data under the pager's lock: flights, reads, residency, and registered sources and arrays.
 
 use crate::flights::Flights;
 use crate::id::PageId;
@@ -48,21 +48,21 @@ pub(crate) struct PagerState {
     pub(crate) reads: Reads,
     pub(crate) residency: Residency,
 
-    /// 1. One thread at a time submits, without the lock. Others leave a note in `again`. So a source that completes inside
+    /// 1. One thread at a time submits, without the lock. Others set `again`. So a source that completes inside
     ///    `submit` does not recurse.
     pub(crate) pumping: bool,
     pub(crate) again: bool,
-    /// A derived page was given up for want of memory: until one is made, none is begun beside another.
+    /// A derived page was dropped for lack of memory. Until one is finished, none is started beside another.
     pub(crate) alone: bool,
     /// The first demand waits for memory.
     pub(crate) starved: bool,
-    /// Counts what could make room: pages published, memory freed, holds dropped.
+    /// Counts events that could make room: published pages, freed memory, released holds.
     pub(crate) relief: u64,
-    /// `relief` when the first demand last found memory full: no use to look again before it changes.
+    /// `relief` when the first demand last found memory full. A new try needs another value.
     pub(crate) refused_at: Option<u64>,
-    /// The limit was lowered and the pool is not below it yet.
+    /// The limit was lowered, and the pool still exceeds it.
     pub(crate) shrinking: bool,
-    /// 2. Called after the lock is released, by whoever put them here.
+    /// 2. Called after the lock is released, by the thread that added them.
     pub(crate) wakes: Vec<(Arc<dyn Wake>, u64)>,
 
     pub(crate) touched: Touched,
@@ -113,7 +113,7 @@ impl PagerState {
         self.flights.get(flight).map(|f| f.making).filter(|active| *active != crate::flights::NONE)
     }
 
-    /// Parts become a read that a source gets; its token.
+    /// Starts a read of these parts. Returns its token.
     pub(crate) fn begin_read(&mut self, parts: Vec<ReadPart>) -> u64 {
         for part in &parts {
             if let Some(flight) = self.reads.issue(*part) {
@@ -128,7 +128,7 @@ impl PagerState {
         (self.flights.bytes() + self.residency.bytes()) as u64 + self.reads.bytes() + self.touched.bytes()
     }
 
-    /// Gives the room of lists back that a burst of requests has left, if they are empty now. False if they are not.
+    /// Frees the memory of lists that a burst of requests has left, if they are empty now. False if they are not.
     pub(crate) fn trim(&mut self) -> bool {
         if !self.flights.is_empty() || self.reads.count() > 0 {
             return false;

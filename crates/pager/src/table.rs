@@ -1,9 +1,9 @@
-//! The page table: from a page to its frame, for resident pages only, so that its memory follows what is resident.
+//! The page table: from a page to its frame. It has resident pages only, so its memory follows theirs.
 //!
 //! Open addressing with linear probing over frame numbers; the page is read from the frame's record. Writers hold the
-//! pager's lock. Readers hold nothing and may miss a page that is being moved, or find a frame that has just become another
-//! page's: both are harmless, since a reader checks the frame after it has pinned it and asks under the lock before it
-//! believes that a page is absent.
+//! pager's lock, readers no lock. A reader may miss a page that is being moved, or find a frame that has just become
+//! another page's. Both are harmless. A reader checks the frame after it has pinned it, and asks under the lock before
+//! it treats a page as absent.
 
 use crate::frames::{Chunked, Frame};
 use crate::id::PageId;
@@ -37,8 +37,8 @@ const FIRST_BITS: u32 = 8;
 pub(crate) struct Table {
     /// 1. Points to the last of `all`.
     current: AtomicPtr<Slots>,
-    /// 2. Outgrown tables stay until the end, since a reader may still be probing one; each is half of the next, so together
-    ///    they are smaller than the current one.
+    /// 2. Outgrown tables stay until the end, since a reader may still be probing one. Each is half of the next, so
+    ///    together they are smaller than the current one.
     all: Mutex<Vec<*mut Slots>>,
     count: AtomicU32,
 }
@@ -125,8 +125,8 @@ impl Table {
         self.count.fetch_add(1, Relaxed);
     }
 
-    /// Removes a page. Under the lock. The pages behind it in its run are moved up, so that there are no tombstones and a
-    /// table that pages flow through for hours stays as quick as a new one.
+    /// Removes a page. Under the lock. The pages behind it in its run are moved up, so there are no tombstones. The
+    /// table stays quick however many pages pass through it.
     pub(crate) fn remove(&self, id: PageId, frames: &Chunked<Frame>) {
         let t = self.slots();
         let mask = t.mask();

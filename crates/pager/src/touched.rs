@@ -1,4 +1,4 @@
-//! Which pages were ever asked for: one bit a page, in blocks that exist only where something was touched.
+//! The pages ever requested: one bit a page, in blocks that exist only where a page was touched.
 
 use crate::id::{ArrayId, PageId};
 use crate::page_hash::PageHash;
@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Pages of one block: 256 bytes.
 const BLOCK: u64 = 2048;
-/// What a block costs with its place in the map.
+/// Bytes of a block and its place in the map.
 pub(crate) const BLOCK_BYTES: u64 = 256 + 2 * 33;
 
 /// See the module.
@@ -25,8 +25,8 @@ impl Touched {
         self.blocks.len() as u64 * BLOCK_BYTES + self.seen.len() as u64 * 32
     }
 
-    /// Notes a page of an array that has `pages` pages a step. A new block is only made while all blocks take less than
-    /// `share` bytes.
+    /// Notes a page of an array that has `pages` pages a step. A new block is added only while all blocks take less
+    /// than `share` bytes.
     pub(crate) fn mark(&mut self, id: PageId, pages: u64, share: u64) {
         if self.seen.insert((id.array, id.step)) {
             self.total = self.total.saturating_add(pages);

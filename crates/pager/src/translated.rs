@@ -1,4 +1,4 @@
-//! What a page map says of a page, and the buffer for its encoded bytes.
+//! The page map's answer for a page, and the buffer for its encoded bytes.
 
 use crate::id::PageId;
 use crate::map::Extent;
@@ -13,23 +13,23 @@ pub(crate) struct Translated {
     pub(crate) encoded_len: usize,
     /// The part of the encoded buffer that is the page: a read of whole blocks of the device has more.
     pub(crate) body: Range<usize>,
-    /// The part of the encoded buffer that belongs into the frame, at this byte.
+    /// The part of the encoded buffer that is copied into the frame, at this byte.
     pub(crate) moved: Option<(Range<usize>, usize)>,
     pub(crate) scratch_len: usize,
-    /// Numbers that decoding gets as they are.
+    /// Numbers passed to decoding unchanged.
     pub(crate) found: Box<[u64]>,
     pub(crate) fill: bool,
-    /// The pages that a derived page is made of.
+    /// The inputs of a derived page.
     pub(crate) inputs: Option<Vec<PageId>>,
 }
 
 impl Translated {
-    /// Bytes of the pool that the encoded page takes (none if a [`Tail`] holds it), and its scratch.
+    /// Bytes of the pool for the encoded page (none if a [`Tail`] holds it), and for its scratch.
     pub(crate) fn buffers(&self) -> [usize; 2] {
         [if self.encoded_len > TAIL_BYTES { self.encoded_len } else { 0 }, self.scratch_len]
     }
 
-    /// The buffer of the encoded bytes: the slot that was reserved for them, or a tail of their own.
+    /// The buffer of the encoded bytes: the reserved slot, or a tail.
     pub(crate) fn encoded(&self, slot: Option<PoolSlot>) -> Option<Encoded> {
         match slot {
             Some(slot) => Some(Encoded::Slot(slot, self.encoded_len)),
@@ -53,11 +53,12 @@ impl Encoded {
     }
 }
 
-/// Bytes of a [`Tail`]: a checksum, as a rule.
+/// Bytes of a [`Tail`]: usually a checksum.
 pub(crate) const TAIL_BYTES: usize = 16;
 
-/// The few bytes that are read beside a page that goes straight into its frame. A slot of the pool would be a page of the system. A
-/// raw pointer, because the entry that owns it moves while a source writes here, and a box would say that nobody else does.
+/// The few bytes read beside a page that goes straight into its frame. A slot of the pool would be a page of the
+/// system. A raw pointer, because the entry that owns it moves while a source writes here, and a box would claim
+/// exclusive access.
 pub(crate) struct Tail(NonNull<[u8; TAIL_BYTES]>);
 
 impl Tail {

@@ -1,9 +1,9 @@
-//! The hot path: from a page to its bytes, on a thread that computes.
+//! The hot path: from a page to its bytes, on a computing thread.
 //!
-//! Each worker has a small direct-mapped cache of the pages that it has pinned, which it alone reads and writes: looking a
-//! page up again takes no lock, no atomic read-modify-write, and touches no line that another thread writes. The first time a
-//! worker looks a page up it pins it, also without a lock: the pin is a byte in an array that only this worker writes and
-//! that the evictor reads (hazard pointers, with one pointer for each frame).
+//! Each worker has a small direct-mapped cache of its pinned pages, which it alone reads and writes. A repeated lookup
+//! takes no lock and no atomic read-modify-write, and touches no cache line that another thread writes. The first
+//! lookup pins the page, also without a lock. The pin is a byte in an array that only this worker writes and that the
+//! evictor reads. These are hazard pointers, one for each frame.
 
 use crate::error::PageError;
 use crate::event::Event;
@@ -17,18 +17,18 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{fence, AtomicU64, Ordering::*};
 use std::sync::Arc;
 
-/// Steps of a group, where somebody observes: the use of a page is recorded once a group. Once a step would take longer than the
-/// steps.
+/// Steps of a group. With an observer, the use of a page is recorded once a group: recording each use would take longer
+/// than the steps.
 const GROUP: u32 = 512;
 /// Most uses that are recorded together: 4 KiB.
 const UNRECORDED: usize = 64;
-/// The mark of a pin whose use was recorded in a group long ago.
+/// The mark of a pin whose use was recorded in a much earlier group.
 const OLD: u8 = u8::MAX;
-/// Entries of a worker's cache: 32 KiB. A line of a few hundred pages is in play at a time; this is two to four times that.
+/// Entries of a worker's cache: 32 KiB. A line uses a few hundred pages at a time; this is two to four times that.
 const CACHE: usize = 1024;
 /// Bytes of each worker, beside those for each frame.
 const OWN_BYTES: u64 = (CACHE * size_of::<CachedPage>() + UNRECORDED * size_of::<Event>()) as u64;
-/// Workers that there ever were. No two count their releases alike, so that no caller takes one's pages for another's.
+/// Workers so far. Each counts its releases from another number, so no caller confuses the pages of two workers.
 static WORKERS: AtomicU64 = AtomicU64::new(1);
 
 /// A page as a worker sees it.
@@ -36,7 +36,7 @@ static WORKERS: AtomicU64 = AtomicU64::new(1);
 pub enum Lookup<'a> {
     /// The page's bytes: `page_bytes` of them, at least 64-byte aligned, in native byte order, laid out as the page map says.
     Here(&'a [u8]),
-    /// The page is not resident: request it with [`Pager::request`] and look again.
+    /// The page is not resident. Request it with [`Pager::request`] and look it up again.
     Absent,
     /// The page cannot be read or decoded.
     Failed(PageError),
@@ -74,37 +74,38 @@ fn place(id: PageId) -> usize {
     (hash(id) >> (u64::BITS - CACHE.trailing_zeros())) as usize
 }
 
-/// One thread's view of the pages. Pages that it returned stay where they are until [`Worker::release`] or
-/// [`Worker::begin_step`], which borrow it mutably: the compiler sees to it that no page outlives its pin.
+/// One thread's view of the pages. Returned pages stay in place until [`Worker::release`] or [`Worker::begin_step`].
+/// Both borrow the worker mutably, so the compiler ensures that no page outlives its pin.
 pub struct Worker {
     pager: Arc<Pager>,
     pins: Arc<Pins>,
     /// 1. Entries other than `EMPTY` are pages that this worker has pinned.
     cache: Box<[UnsafeCell<CachedPage>]>,
-    /// 2. Exactly the frames whose pin byte is set.
+    /// 2. Exactly the frames with a set pin byte.
     list: UnsafeCell<Vec<Pinned>>,
     pinned_bytes: Cell<usize>,
     pressure: Cell<u64>,
     releases: u64,
-    /// Steps begun in this group, and groups before it.
+    /// Steps in this group, and groups before it.
     steps: u32,
     groups: u64,
-    /// Uses in this group of pages that were pinned before it, not recorded yet. They are recorded together, under one lock and one
-    /// clock, before any other event of this worker.
+    /// Unrecorded uses in this group of pages that were pinned before it. They are recorded together, under one lock
+    /// and one clock, before any other event of this worker.
     unrecorded: Cell<Vec<Event>>,
     /// 3. The pin byte of a page whose use was recorded in this group: never 0.
     mark: u8,
 }
 
-// SAFETY: the raw pointers are into the pool, which the `Arc<Pager>` keeps; a worker moves between threads as a whole. It is
-// not `Sync` (cells), so its cache and list are used by one thread at a time.
+// SAFETY: the raw pointers are into the pool, which the `Arc<Pager>` keeps. A worker moves between threads as a whole.
+// It is not `Sync` (cells), so one thread at a time uses its cache and list.
 unsafe impl Send for Worker {}
 
 impl Pager {
-    /// A worker: one for each thread that computes.
+    /// A worker: one for each computing thread.
     ///
     /// # Panics
-    /// If the system refuses the address space for the worker's pins (a few megabytes, of which only what is used is memory).
+    /// If the system refuses the address space for the worker's pins (a few megabytes, of which only used parts are
+    /// memory).
     pub fn worker(self: &Arc<Self>) -> Worker {
         let bytes = match Chunked::new() {
             Ok(b) => b,
@@ -122,7 +123,8 @@ impl Pager {
         });
         let cost = self.worker_bytes(&st) + OWN_BYTES;
         if !self.ledger.try_charge(ChargeKind::Tables, cost) {
-            // Charged without room too: a worker without its tables cannot run, and the excess goes as pages are released.
+            // Charged without room too: a worker cannot run without its tables, and the excess ends as pages are
+            // released.
             let _room = self.make_room(&mut st, cost);
             self.ledger.force(ChargeKind::Tables, cost);
         }
@@ -155,33 +157,33 @@ impl Worker {
         &self.pager
     }
 
-    /// Bytes of the pages that are pinned now.
+    /// Bytes of the pages pinned now.
     pub fn pinned_bytes(&self) -> usize {
         self.pinned_bytes.get()
     }
 
-    /// A number that changes with each release of pins, different for every worker. The bytes that [`Self::page`] returned stay
-    /// where they are as long as it is the same.
+    /// A number that changes with each release of pins, different for every worker. Bytes returned by [`Self::page`]
+    /// stay in place while it is unchanged.
     #[inline]
     pub fn releases(&self) -> u64 {
         self.releases
     }
 
     /// The bytes of a page, pinned until the next [`Worker::release`] or [`Worker::begin_step`]. A page that is being
-    /// moved in the page table may look absent; [`Pager::request`] looks under the lock.
+    /// moved in the page table may be reported as absent; [`Pager::request`] checks under the lock.
     #[inline]
     pub fn page(&self, id: PageId) -> Lookup<'_> {
         let place = place(id);
-        // SAFETY: `place` is below CACHE. The entry is only written in `pin`, `record_again` and `release`, on this thread, and no
-        // reference to it is kept.
+        // SAFETY: `place` is below CACHE. The entry is written only in `pin`, `record_again` and `release`, on this
+        // thread, and no reference to it is kept.
         let e = unsafe { *self.cache.get_unchecked(place).get() };
         if e.page == id.page && e.tag == tag(id) {
             count(&self.pins.hits);
             if e.group != self.groups as u32 {
                 self.record_again(id, place);
             }
-            // SAFETY: invariant 1: the page is pinned, its bytes are not written while it is resident, and the borrow of `self`
-            // ends before the pin does.
+            // SAFETY: invariant 1: the page is pinned, and its bytes are not written while it is resident. The borrow
+            // of `self` ends before the pin does.
             return Lookup::Here(unsafe { std::slice::from_raw_parts(e.ptr, e.len as usize) });
         }
         self.first_look(id, place)
@@ -201,9 +203,9 @@ impl Worker {
         }
     }
 
-    /// Records the uses that are not recorded yet.
+    /// Records the unrecorded uses.
     fn record_rest(&self) {
-        // Taken before: the observer may look pages up.
+        // Taken out first: the observer may look pages up.
         let mut unrecorded = self.unrecorded.take();
         if !unrecorded.is_empty() {
             self.pager.emit_all(&unrecorded);
@@ -238,7 +240,7 @@ impl Worker {
             fence(SeqCst);
             if f.state.load(Acquire) != state::RESIDENT || !f.is(id) {
                 pin.store(0, Release);
-                // The evictor may have seen this pin and found memory full because of it.
+                // The evictor may have found memory full because of this pin.
                 self.pager.relieved();
                 return None;
             }
@@ -253,7 +255,7 @@ impl Worker {
             }
             self.record_pin(id, true);
         } else if !f.is(id) {
-            // Pinned for another page, which therefore is what the frame holds: the table was read while it changed.
+            // Pinned for another page, the one that the frame holds: the table was read while it changed.
             return None;
         } else if held != self.mark {
             pin.store(self.mark, Relaxed);
@@ -275,7 +277,7 @@ impl Worker {
         self.pager.emit(|| Event::Pin { page, worker: self.pins.serial, group: self.groups, fresh });
     }
 
-    /// Notes for the policy that a page is in use. Writes only what differs.
+    /// Marks a page as used, for the policy. Writes only differing values.
     fn note(&self, f: &Frame) {
         if f.referenced.load(Relaxed) != used::YES {
             f.referenced.store(used::YES, Relaxed);
@@ -286,8 +288,8 @@ impl Worker {
         }
     }
 
-    /// To be called between steps: releases the pins if memory is short or the worker has more pinned than its share (a quarter
-    /// of the limit, divided by the workers). Two loads and two comparisons otherwise. Where somebody observes, the use of a page
+    /// Begins a step. Releases the pins if memory is short or the worker has more pinned than its share: a quarter of
+    /// the limit, divided by the workers. Otherwise two loads and two comparisons. With an observer, the use of a page
     /// is recorded once in a group of steps.
     #[inline]
     pub fn begin_step(&mut self) {
@@ -302,7 +304,7 @@ impl Worker {
         }
     }
 
-    /// Begins a group: uses are recorded once more, also those of pages that stay pinned.
+    /// Begins a group: each use is recorded again, also of pages that stay pinned.
     #[inline(never)]
     fn next_group(&mut self) {
         self.steps = 0;
@@ -310,10 +312,10 @@ impl Worker {
             self.record_rest();
             self.groups += 1;
             self.mark = 1 + (self.groups % u64::from(OLD - 1)) as u8;
-            // Callers that keep pages of this worker look them up again.
+            // Callers that keep pages of this worker must look them up again.
             self.releases += 1;
             if self.mark == 1 {
-                // Marks begin again: what is pinned has none of them.
+                // Marks start again: no pinned page has one.
                 let bytes = &self.pins.bytes;
                 let pinned = self.list.get_mut();
                 pinned.iter().filter_map(|p| bytes.get(p.frame)).for_each(|pin| pin.store(OLD, Relaxed));
@@ -331,7 +333,7 @@ impl Worker {
         self.releases += 1;
         self.record_rest();
         let list = self.list.get_mut();
-        // The pages were in use until now: their stamps say so.
+        // The pages were in use until now, and their stamps must show it.
         let tick = self.pager.tick.load(Relaxed);
         for p in list.iter() {
             *self.cache[p.place as usize].get_mut() = NOTHING;

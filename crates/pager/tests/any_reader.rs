@@ -1,5 +1,5 @@
-//! Invariant 4 as far as the pager can hold it: whatever the limit, policy, readers, latency, order and pieces, the bytes of
-//! a page are the page's.
+//! Invariant 4 for the pager: for any limit, policy, readers, latency, order and pieces, the bytes of a page are the
+//! page's.
 
 mod common;
 use common::*;
@@ -76,7 +76,7 @@ fn files_are_the_truth_through_every_backend() {
         for (readers, limit) in [(1, 1 << 20), (16, 1 << 20), (4, 64 << 20)] {
             let o = written.open_file(PagerConfig { limit, readers, backend, ..PagerConfig::default() }, &path);
             o.pager.set_direct(direct);
-            // What is in the page cache is taken from there in any case. Whole blocks reach beyond the end of the file.
+            // Reads use the page cache in any case if it has the bytes. Whole blocks extend beyond the end of the file.
             // SAFETY: a hint about an open file.
             unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
             std::thread::scope(|s| {
@@ -93,7 +93,7 @@ fn files_are_the_truth_through_every_backend() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Reads all pages of the only array, at once, and says how many reads and bytes that took.
+/// Reads all pages of the only array at once. Returns the numbers of reads and bytes.
 fn all_at_once(o: &OpenedPager, priority: Priority) -> (u64, u64) {
     let pages: Vec<PageId> = (0..o.maps[0].pages).map(|page| PageId::new(o.arrays[0], 0, page)).collect();
     let (bell, wake) = Bell::new(&o.pager);
@@ -110,8 +110,7 @@ fn all_at_once(o: &OpenedPager, priority: Priority) -> (u64, u64) {
     (c.reads, c.bytes_read)
 }
 
-/// Where whole blocks are read, two pages one behind the other have a block in common. Still they are one read, and the block is read
-/// once.
+/// With whole blocks, two adjacent pages have a block in common. Still they are one read, and the block is read once.
 #[test]
 fn neighbours_are_one_read_of_whole_blocks() {
     for (bytes, short_reads, transient_errors) in
@@ -127,12 +126,12 @@ fn neighbours_are_one_read_of_whole_blocks() {
             assert_eq!((reads, read), (1, len.next_multiple_of(4096)), "{bytes}");
         }
         let c = o.pager.counters();
-        // What failed together is tried again alone.
+        // Reads that failed together are tried again alone.
         assert_eq!((c.failed, c.retries > 0), (0, transient_errors > 0.0), "{c:?}");
     }
 }
 
-/// What is read ahead waits for a place among the readers, and the pages behind it go with it.
+/// A prefetch waits for a free reader, and the pages behind it are read with it.
 #[test]
 fn what_is_read_ahead_is_read_with_its_neighbours() {
     let written =
@@ -145,7 +144,8 @@ fn what_is_read_ahead_is_read_with_its_neighbours() {
     assert_eq!(read, 64 * 3_004);
 }
 
-/// Everything at once: the limit moves, others charge, requests are cancelled, policies differ, and pages stay what they are.
+/// All at once: the limit moves, others charge, requests are cancelled, policies differ, and the bytes of pages stay
+/// right.
 #[test]
 fn pages_are_the_truth_while_everything_changes() {
     let specs = [
@@ -195,7 +195,7 @@ fn pages_are_the_truth_while_everything_changes() {
         });
         let c = o.pager.counters();
         assert!(c.peak_bytes <= most && c.failed == 0 && c.evictions > 100, "{c:?}");
-        // Nothing is left charged that nothing is behind.
+        // No charge is left over.
         o.pager.set_limit(most);
         for kind in [ChargeKind::Encoded, ChargeKind::Scratch, ChargeKind::Results] {
             drive(&o.pager, || o.pager.ledger().of(kind) == 0);

@@ -1,4 +1,4 @@
-//! Pages made of other pages: made once whoever asks, never of what is not there, under any limit that holds one of them.
+//! Derived pages: computed once for all requests, never from missing data, under any limit that holds one of them.
 
 mod common;
 use common::*;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Page p is the sum, byte by byte, of pages p, p + 1, ... of another array, as many as it takes; around the end.
+/// Page p is the bytewise sum of pages p, p + 1, ... of another array, `width` of them, modulo the number of pages.
 struct Sum {
     of: ArrayId,
     pages: u64,
@@ -68,7 +68,7 @@ impl PageMap for Sum {
 const PAGES: u64 = 60;
 const BYTES: usize = 8192;
 
-/// Sums of an array whose pages are encoded and found by an index, and sums of those sums.
+/// Sums of an encoded array with an index, and sums of those sums.
 fn derived(o: &OpenedPager, width: u64) -> (Arc<Sum>, ArrayId, Arc<Sum>, ArrayId) {
     let add = |of: ArrayId| {
         let map = Arc::new(Sum { of, pages: PAGES, width, bytes: BYTES, made: AtomicU64::new(0) });
@@ -122,7 +122,7 @@ fn made_once_of_pages_that_are_read_once() {
     let c = o.pager.counters();
     assert_eq!((first.made.load(SeqCst), second.made.load(SeqCst)), (PAGES, PAGES));
     assert_eq!((c.derived, c.decoded - c.index_faults, c.given_up, c.failed), (2 * PAGES, PAGES, 0, 0), "{c:?}");
-    // Pages that are made are no pages of the data.
+    // Derived pages are no pages of the data.
     assert_eq!(c.touched, PAGES + c.index_faults);
 }
 
@@ -136,8 +136,9 @@ fn only_what_is_asked_for_is_made() {
     assert_eq!(c.decoded - c.index_faults, 5, "pages 4 to 8: {c:?}");
 }
 
-/// Four threads that want all pages, one after the other, with memory for one chain of makings and little more: pages are given up
-/// and begun again, and all come in the end, right, within the limit. The tables of four workers take 128 KiB of it.
+/// Four threads request all pages in order, with memory for one chain of derived pages and little more. Pages are
+/// dropped and made again. All become resident in the end, right, within the limit. The tables of four workers take 128
+/// KiB of it.
 #[test]
 fn under_the_smallest_limit_all_are_made() {
     for (seed, limit) in [(1, 336u64 << 10), (2, 352 << 10), (3, 384 << 10), (4, 512 << 10)] {
@@ -208,7 +209,7 @@ fn what_is_made_of_a_failed_page_fails_with_its_name() {
         let Err(e) = pager.fetch(&[PageId::new(array, 0, page)]) else { panic!("{array:?} {page}") };
         assert!(e.to_string().contains("stored step 0 page 3"), "{e}");
     }
-    // A page that is made of itself, by way of another.
+    // A page derived from itself, through another.
     let next = ArrayId(twice.0 + 2);
     let (a, b) = (pager.add_array(sum(next)), pager.add_array(sum(twice)));
     assert_eq!(b, next);
@@ -218,7 +219,7 @@ fn what_is_made_of_a_failed_page_fails_with_its_name() {
     assert_eq!(own, circle);
     let Err(e) = pager.fetch(&[PageId::new(own, 0, 0)]) else { panic!("it is made of itself") };
     assert!(e.to_string().contains("made of itself"), "{e}");
-    // What was begun for those that failed is finished by whoever has time.
+    // Free workers finish pages that were started for failed ones.
     while pager.work() {}
     let ledger = pager.ledger();
     assert_eq!((ledger.of(ChargeKind::Scratch), ledger.of(ChargeKind::Encoded)), (0, 0));

@@ -1,4 +1,4 @@
-//! What the pager tells: to a log, and to whoever subscribes.
+//! The pager's events, in a log and for subscribers.
 
 mod common;
 use common::*;
@@ -19,7 +19,7 @@ fn events_tell_the_life_of_a_page() {
     let mut frames = 0;
     let ended = EventReader::open(&path).unwrap().each(&mut |_, _, event, _| {
         *counts.entry(event.kind()).or_default() += 1;
-        // Nothing is used before it is here, is dropped twice, or ends before it began.
+        // No page is used before it is resident, is dropped twice, or ends before its start.
         match event {
             Event::Array { name, pages, .. } => assert_eq!((&**name, *pages), ("array0", 200)),
             Event::Publish { page, .. } => assert!(resident.insert(*page)),
@@ -57,7 +57,8 @@ impl Observer for Pins {
     }
 }
 
-/// Pages that stay pinned are told of in each group of steps in which they are used, before they are let go, and those not used are not.
+/// Pages that stay pinned are recorded in each group of steps that uses them, before their release. Unused pages are
+/// not recorded.
 #[test]
 fn pins_are_told_of_once_a_group() {
     let pins = Arc::new(Pins::default());
@@ -68,7 +69,7 @@ fn pins_are_told_of_once_a_group() {
     const GROUP: u64 = 512;
     for step in 0..3 * GROUP {
         worker.begin_step();
-        // Half of the pages in each group, others in the next but for the first six.
+        // Half of the pages in each group; others in the next, except the first six.
         let group = (step + 1) / GROUP;
         for n in (0..6).chain((6..24).filter(|n| n % 2 == group % 2)) {
             assert!(matches!(worker.page(page(n)), Lookup::Here(_)));
@@ -94,7 +95,7 @@ fn pins_are_told_of_once_a_group() {
     for group in 0..4 {
         for n in 0..24 {
             let used = n < 6 || n % 2 == group % 2;
-            // Of those that share a place in the worker's cache one may be told of twice.
+            // Of those that share a place in the worker's cache one may be recorded twice.
             let (fresh, again) = of.get(&(group, n)).copied().unwrap_or_default();
             assert_eq!(fresh + again > 0, used, "page {n} in group {group}");
             assert!(fresh + again <= 2 && (fresh == 0 || group <= 1), "page {n} in group {group}: {fresh} and {again}");

@@ -27,7 +27,7 @@ fn resident_memory_grows_by_less_than_the_limit() {
     written.blob = Vec::new();
     for &policy in PolicyKind::ALL {
         let o = written.open_file(PagerConfig { limit, policy, ..PagerConfig::default() }, &path);
-        // From now on the peak is that of what follows.
+        // From now on the peak is that of the following code.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let before = status("VmRSS");
         std::thread::scope(|s| {
@@ -41,7 +41,7 @@ fn resident_memory_grows_by_less_than_the_limit() {
         let grown = status("VmHWM").saturating_sub(before);
         assert!(c.peak_bytes <= limit && o.pager.ledger().overdraft() == 0, "{c:?}");
         assert!(c.peak_bytes > limit * 9 / 10, "the limit is used: {c:?}");
-        // Two threads' stacks and heaps, and what the allocator keeps, are not the pager's.
+        // Two threads' stacks and heaps, and the allocator's caches, are not the pager's.
         assert!(grown < limit + (2 << 20), "grown by {grown} under a limit of {limit}");
         println!("{policy:?}: limit {limit}, ledger {}, process {grown}", c.peak_bytes);
     }

@@ -1,4 +1,4 @@
-//! What the pager promises, one thing at a time.
+//! The pager's promises, one at a time.
 
 mod common;
 use common::*;
@@ -68,14 +68,14 @@ fn a_page_asked_for_by_many_is_read_once() {
 #[test]
 fn neighbours_are_read_together() {
     let mut written = write(5, &[plain(64, 4096)]);
-    // All in order: what is asked for together lies together.
+    // All in order: pages requested together are adjacent.
     written = WrittenArrays::in_order(written);
     let o = in_memory(&written, config(8 << 20));
     let _hold = o.pager.fetch(&ids(&o, 0..64)).unwrap();
     let c = o.pager.counters();
     assert_eq!(c.segments, 64);
     assert!(c.reads <= 2, "{} reads for 64 neighbours", c.reads);
-    // Asked for in any order.
+    // Requested in any order.
     let o = in_memory(&written, config(8 << 20));
     let mut pages = ids(&o, 0..32);
     pages.reverse();
@@ -150,7 +150,7 @@ fn pinned_pages_stay() {
                                     _ => None,
                                 })
                                 .collect();
-                            // Looked at twice, with the others evicting in between.
+                            // Looked up twice, with evictions by the others in between.
                             for _ in 0..2 {
                                 here.iter().for_each(|(id, b)| o.verify(*id, b));
                                 while o.pager.work() {}
@@ -201,7 +201,7 @@ fn full_is_an_error_and_not_a_wait_for_ever() {
     assert!(matches!(error, PagerError::Full(Full { needs: 4096, .. })), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(20));
     drop(o.pager.fetch(&ids(&o, 300..350)).unwrap());
-    // A charge that cannot be had is refused at once, and one that can makes room.
+    // A charge that does not fit is refused at once, and one that fits makes room.
     let all = o.pager.fetch(&ids(&o, 0..50)).unwrap();
     assert!(o.pager.charge(ChargeKind::Results, 480 << 10).is_err());
     let charge = o.pager.charge(ChargeKind::Results, 150 << 10).unwrap();
@@ -220,7 +220,7 @@ fn pins_are_given_up_under_pressure() {
         let (bell, wake) = Bell::new(&o.pager);
         worker.begin_step();
         while matches!(worker.page(p), Lookup::Absent) {
-            // Not released before it is waited for: begin_step has to see that someone waits.
+            // Not released before the wait: begin_step has to see the waiting demand.
             if o.pager.request(&[p], 0, &wake, Priority::Demand) == Requested::Pending {
                 let end = Instant::now() + Duration::from_secs(10);
                 while bell.rang() == 0 {
@@ -259,7 +259,7 @@ fn failures_are_reported_with_their_reason() {
         }
         other => panic!("{:?}", other.map(|_| ())),
     };
-    // All together first, so that reads are joined and failures have to be told apart.
+    // All together first, so that reads are joined and failures have to be attributed.
     let all: Vec<PageId> = (0..2).flat_map(|a| (0..30).map(move |p| (a, p))).map(|(a, p)| page(a, p)).collect();
     assert!(o.pager.fetch(&all).is_err());
     assert!(matches!(kind(page(0, 3)), PageErrorKind::Checksum { .. }));
@@ -309,7 +309,7 @@ fn the_limit_can_be_lowered_and_raised() {
     let mine = ids(&o, 0..200);
     check(&o, &worker, &mine);
     o.pager.set_limit(1 << 20);
-    // Pinned pages are above any limit until they are released.
+    // Pinned pages exceed any limit until they are released.
     check(&o, &worker, &mine);
     let pinned = o.pager.ledger().used();
     worker.begin_step();
@@ -322,7 +322,7 @@ fn the_limit_can_be_lowered_and_raised() {
     assert!(o.pager.ledger().used() > 3 << 20);
 }
 
-/// Where slots come by the huge page, a lower limit takes all of it back, also what no slot uses.
+/// With huge pages, a lower limit takes all of their memory back, also the parts without slots.
 #[test]
 fn a_lowered_limit_takes_huge_pages_back() {
     const HIGH: u64 = 128 << 20;
@@ -364,7 +364,7 @@ fn cancelled_requests_are_woken_and_can_be_made_again() {
     for (token, page) in all.iter().enumerate().step_by(5) {
         pending += usize::from(o.pager.request(&[*page], token as u64, &wake, Priority::Demand) == Requested::Pending);
     }
-    // What somebody else waits for, too, is read all the same: here one of two, with the index pages that they need.
+    // A page with another waiter is still read: here one of two, with the needed index pages.
     let (other, others) = Bell::new(&o.pager);
     let shared: Vec<PageId> = all.iter().copied().step_by(10).collect();
     assert_eq!(o.pager.request(&shared, 0, &others, Priority::Demand), Requested::Pending);
@@ -375,7 +375,7 @@ fn cancelled_requests_are_woken_and_can_be_made_again() {
     drive(&o.pager, || other.rang() == 1 && bell.rang() == pending);
     assert!(shared.iter().all(|p| o.pager.is_resident(*p)));
     assert!(begin.elapsed() > Duration::from_millis(20 * 60 / 2), "sixty reads, two at a time");
-    // And what nobody else waits for is not.
+    // And a page without one is not.
     assert!(all.iter().skip(5).step_by(10).filter(|p| o.pager.is_resident(**p)).count() <= 10);
     let again: Vec<PageId> = all.iter().skip(5).copied().step_by(10).collect();
     assert_eq!(o.pager.request(&again, 0, &wake, Priority::Demand), Requested::Pending);
@@ -428,7 +428,7 @@ fn segments_that_are_over_are_given_back() {
     assert_eq!((0..40).filter(|n| here(page(0, 0, *n)) || here(page(0, 1, *n))).count(), 2);
     let c = o.pager.counters();
     assert_eq!((c.given_back, c.evictions), (78, evicted));
-    // What is given back serves other pages at once.
+    // Pages given back make room for others at once.
     assert!(c.used_bytes <= used);
     check(&o, &worker, &[page(0, 1, 5)]);
     worker.release();
@@ -437,7 +437,7 @@ fn segments_that_are_over_are_given_back() {
     drop(o.pager.fetch(&all).unwrap());
     check(&o, &worker, &all);
     worker.release();
-    // Single pages, of which one is held and one is not here.
+    // Single pages: one is held and one is absent.
     let held = o.pager.fetch(&[page(0, 0, 3)]).unwrap();
     let some = [page(0, 0, 2), page(0, 0, 3), page(0, 2, 4), page(0, 0, 2), page(1, 1, 0)];
     assert_eq!(o.pager.give_back_pages(&some), 2);
@@ -455,7 +455,7 @@ fn pages_that_were_offered_go_first_in_their_order_unless_they_are_used() {
         drop(o.pager.fetch(&ids(&o, 0..60)).unwrap());
         let mut worker = o.pager.worker();
         let page = |n: u64| ids(&o, n..n + 1)[0];
-        // One is pinned when it is offered, and one is used again after it was.
+        // One is pinned when it is hinted, and one is used again afterwards.
         check(&o, &worker, &[page(12)]);
         o.pager.hint_evict(&ids(&o, 30..39), Reuse::Last);
         o.pager.hint_evict(&ids(&o, 10..14), Reuse::Never);
@@ -487,12 +487,12 @@ fn pages_that_were_offered_go_first_in_their_order_unless_they_are_used() {
 
 #[test]
 fn prefetches_leave_what_was_used_lately() {
-    // Least recently used gives a prefetch only what nobody has used while a whole pool was published.
+    // Least recently used gives a prefetch only pages unused for a whole pool of publications.
     for policy in PolicyKind::ALL.iter().copied().filter(|kind| *kind != PolicyKind::Lru) {
         let written = write(44, &[plain(400, 4096)]);
         let o = in_memory(&written, PagerConfig { policy, ..config(512 << 10) });
         let (bell, wake) = Bell::new(&o.pager);
-        // More than fits, so that the clock has passed over all of them and taken note that none was used since, and half of them are older
+        // More than fits, so that the clock has passed over all of them and noted no use since. Half of them are older
         // than half the pool.
         for from in (0..200).step_by(10) {
             drop(o.pager.fetch(&ids(&o, from..from + 10)).unwrap());
@@ -516,7 +516,7 @@ fn what_is_demanded_before_its_read_began_was_not_read_ahead() {
     let written = write(45, &[MapArray { kind: MapKind::Indexed, ..plain(100, 4096) }]);
     let o = in_memory(&written, config(4 << 20));
     let (bell, wake) = Bell::new(&o.pager);
-    // Nobody decodes yet, so that all of them wait for their index.
+    // No decoding yet, so that all of them wait for their index.
     let pages = ids(&o, 0..10);
     assert_eq!(o.pager.request(&pages, 1, &wake, Priority::Prefetch), Requested::Pending);
     assert_eq!(o.pager.request(&pages, 2, &wake, Priority::Demand), Requested::Pending);
@@ -528,7 +528,7 @@ fn what_is_demanded_before_its_read_began_was_not_read_ahead() {
 
 #[test]
 fn index_pages_are_paged_like_others() {
-    // Room for a few pages only: index pages come and go, and each page still finds its own.
+    // Room for a few pages only: index pages are evicted and read again, and each page still finds its own.
     let written = write(43, &[MapArray { kind: MapKind::Indexed, holes: 5, ..plain(600, 20_000) }]);
     let o = in_memory(&written, PagerConfig { readers: 2, ..config(512 << 10) });
     let mut rng = Rng(1);
@@ -556,7 +556,7 @@ fn a_pager_goes_when_its_last_owner_does() {
                 written.open_file(config, &path)
             };
             let (_, wake) = Bell::new(&o.pager);
-            // Reads in flight, pages that nobody decodes, requests that nobody waits for.
+            // Reads in flight, undecoded pages, requests that no thread waits for.
             o.pager.request(&ids(&o, 0..300), 1, &wake, Priority::Demand);
             let weak = Arc::downgrade(&o.pager);
             drop((o, wake));

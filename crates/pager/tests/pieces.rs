@@ -1,4 +1,4 @@
-//! Pages that are pieces of many rows: what lies between two pieces is read with them, and goes nowhere.
+//! Pages that are pieces of many rows: the bytes between two pieces are read with them and dropped.
 
 use pager::source::memory::Memory;
 use pager::*;
@@ -54,7 +54,7 @@ fn byte(at: u64) -> u8 {
     (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 53) as u8
 }
 
-/// Reads and bytes that these pages take, which are what they are.
+/// Reads and bytes for these pages, with checked content.
 fn fetched(pager: &Arc<Pager>, source: SourceId, (piece, stride): (usize, u64), pages: &[u64]) -> (u64, u64) {
     let array = pager.add_array(Arc::new(StridedMap { source, piece, stride }));
     let ids: Vec<_> = pages.iter().map(|page| PageId::new(array, 0, *page)).collect();
@@ -90,12 +90,12 @@ fn rows_that_lie_near_each_other_are_one_read() {
             // Pieces that begin anywhere, and whole blocks of a disk.
             for (piece, near, far) in [(50, 4000, 20_000), (512, 4096, 20_480), (4096, 8192, 32_768)] {
                 let bytes = |pages: u64| pages * piece as u64;
-                // A page alone, neighbours and one that is none, from the first to the last byte that is wanted.
+                // A page alone, neighbours and a distant page, from the first to the last needed byte.
                 assert_eq!(fetched(&pager, source, (piece, near), &[0]), (1, 15 * near + bytes(1)));
                 if piece < 4096 {
                     assert_eq!(fetched(&pager, source, (piece, near), &[1, 2, 4]), (1, 15 * near + bytes(4)));
                 }
-                // So far apart each is a read of its own.
+                // At this distance each piece is a read of its own.
                 assert_eq!(fetched(&pager, source, (piece, far), &[0]), (16, bytes(16)));
                 assert_eq!(fetched(&pager, source, (piece, far), &[0, 1]), (16, bytes(32)));
             }

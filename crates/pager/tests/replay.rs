@@ -1,4 +1,4 @@
-//! A run's own log, run again under its own policy and limit, comes to the same faults and evictions.
+//! A run's own log, replayed under its own policy and limit, gives the same faults and evictions.
 
 mod common;
 use common::*;
@@ -28,8 +28,8 @@ fn plain(pages: u64, bytes: usize) -> MapArray {
     MapArray { kind: MapKind::Plain(1), steps: 1, pages, bytes, holes: 0 }
 }
 
-/// One thread makes so many steps, each over pages near each other, some often, and lets go now and then. Who asks ahead, offers and gives
-/// back does so, too.
+/// One thread makes this many steps, each over nearby pages, some often, and releases pins now and then. It also
+/// prefetches, hints and gives back.
 fn run(o: &OpenedPager, seed: u64, steps: usize, workers: usize) {
     std::thread::scope(|s| {
         for w in 0..workers {
@@ -170,7 +170,7 @@ fn no_policy_beats_the_optimum_and_all_agree_where_there_is_room() {
         {
             let counts = replay(choice, room);
             assert!(counts.faults >= best.faults && counts.uses == best.uses, "{kind:?} at 1/{share}");
-            // What the run itself gave back is gone with any room.
+            // Pages that the run itself gave back are dropped at any size.
             if share == 1 && choice == Choice::Policy(kind) {
                 assert_eq!((counts.faults, counts.again, counts.evictions), (survey.touched(), 0, 0));
             }
@@ -180,7 +180,7 @@ fn no_policy_beats_the_optimum_and_all_agree_where_there_is_room() {
 
 #[test]
 fn the_optimum_is_belady_s() {
-    // Three frames, and the string of Belady's paper: 7 misses, where the oldest page going first has 9.
+    // Three frames, and the string of Belady's paper: 7 misses, and first in, first out has 9.
     let page = |n: u64| PageId::new(ArrayId(0), 0, n);
     let sized =
         Event::Reserve { page: page(0), priority: Priority::Demand, bytes: 10, frames: 10, cached: 0, used: 10 };
@@ -194,7 +194,7 @@ fn the_optimum_is_belady_s() {
     assert_eq!((stack.counts().faults, stack.counts().again), (7, 2));
 }
 
-/// A task asks for one page, others go by, and then it comes to what it asked for.
+/// A task requests one page, others are used, and then it uses the requested one.
 #[test]
 fn what_a_parked_task_waits_for_is_there_when_it_goes_on() {
     let page = |n: u64| PageId::new(ArrayId(0), 0, n);
@@ -217,10 +217,10 @@ fn what_a_parked_task_waits_for_is_there_when_it_goes_on() {
     }
     let (aware, waiting) = (Choice::Aware(PolicyKind::Lru), Choice::Waiting(PolicyKind::Lru));
     assert_eq!(misses(aware, &one), 9);
-    // More is waited for than there is room: one goes, and the two others are there when their tasks come to them.
+    // More pages are awaited than fit: one is evicted, and the two others are resident at their use.
     let many: Vec<Event> = (1..9).map(want).chain((1..9).map(pin)).collect();
     assert_eq!((misses(aware, &many), misses(waiting, &many)), (16, 14));
-    // Who never comes is not waited for for ever.
+    // A task that never comes does not keep its page for ever.
     let never: Vec<Event> = [want(1)].into_iter().chain((0..300).map(|n| pin(2 + n % 3))).collect();
     assert!(misses(waiting, &never) < 60);
 }
@@ -236,6 +236,6 @@ fn coarser_pages_are_larger_and_fewer() {
     survey.event(&Event::Reserve { page: page(0), priority, bytes, frames: 100, cached: 0, used: 100 });
     (0..30).for_each(|n| survey.event(&Event::Use { page: page(n) }));
     survey.end();
-    // 3 x 2 x 1 boxes that hold all thirty pages between them.
+    // 3 x 2 x 1 boxes that hold all thirty pages together.
     assert_eq!((survey.touched(), survey.touched_bytes), (6, 3000));
 }

@@ -1,5 +1,5 @@
-//! What the pager tells subscribers of `tracing`. A binary of its own, with one test: `tracing` remembers of each place in the code whether
-//! anybody subscribes, and a test beside it that gets there first, on a thread that nobody subscribes on, would settle that for all.
+//! Events for subscribers of `tracing`. A binary of its own with one test: `tracing` remembers for each place in the
+//! code whether a subscriber exists. A test beside it on a thread without one could decide that for all.
 
 mod common;
 use common::*;
@@ -51,7 +51,7 @@ fn subscribers_get_what_a_log_would() {
     assert_eq!((told["fault"], told["publish"], told["evict"]), (c.faults, c.published, c.evictions));
     assert_eq!((told["decode"], told["read"]), (c.decoded, c.reads));
     assert_eq!(told["array"], 1);
-    // And nobody is told when nobody subscribes.
+    // Without a subscriber no event is delivered.
     drop(told);
     tasks(&observed(None), 5, 20, 4);
     assert_eq!(subscriber.0.lock().unwrap()["array"], 1);

@@ -1,4 +1,4 @@
-//! How fields of zones are shown: as users say it, and as rays meet it.
+//! Appearances of fields of zones, as users specify them and as rays use them.
 
 use super::scene::Ray;
 use crate::rays::{Lamps, Projection, SceneError, Shading, TransferEntry, TransferFunction, TransferTable};
@@ -7,67 +7,68 @@ use field::cell::interpolate_scalar;
 use field::locator::CellPoint;
 use glam::{DMat3, DVec3};
 
-/// How a field is shown.
+/// The appearance of one field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellAppearance {
-    /// Colours and opacities of its values.
+    /// Colours and opacities by value.
     pub transfer: TransferFunction,
-    /// Opacities are those of this length.
+    /// The length to which opacities refer.
     pub unit: f64,
-    /// What of a ray becomes its pixel. Means are those over the length of the ray in the zones. A surface is the first step in whose
-    /// middle its value is reached.
+    /// How a ray becomes its pixel. Means are over the length of the ray in the zones. A surface is the first step with
+    /// its value reached at the middle.
     pub projection: Projection,
     /// Lights its gradients.
     pub shading: Option<Shading>,
-    /// Planes, each a normal and an offset: what lies at `x . normal < offset` is cut away.
+    /// Planes, each a normal and an offset: points with `x . normal < offset` are cut away.
     pub planes: Vec<([f64; 3], f64)>,
-    /// A box in space outside of which all is cut away: its lower and its higher corner.
+    /// A box in space: its lower and its higher corner. Everything outside is cut away.
     pub within: Option<[[f64; 3]; 2]>,
-    /// Which of the numbers that are sampled it shows: one, or those of a vector, of which the length is seen.
+    /// The sampled numbers that it shows: one, or those of a vector, which is shown by its length.
     pub value: Range<usize>,
-    /// The first of the three of them that are its gradient in space, by which it is lit; `None`: it faces the eye everywhere.
+    /// The first of three sampled numbers that are its gradient in space, which lighting uses. `None`: it faces the eye
+    /// everywhere.
     pub gradient: Option<usize>,
 }
 
 impl CellAppearance {
-    /// All of the first number that is sampled, composited.
+    /// Composites the whole first sampled number.
     pub fn new(transfer: TransferFunction, unit: f64) -> Self {
         let (projection, value) = (Projection::Composite, 0..1);
         Self { transfer, unit, projection, shading: None, planes: Vec::new(), within: None, value, gradient: None }
     }
 }
 
-/// A look made ready.
+/// An appearance prepared for rays.
 pub(super) struct PreparedLook {
     look: CellAppearance,
     table: TransferTable,
     lamps: Option<Lamps>,
 }
 
-/// What a look shows at a place: light of one unit of length, premultiplied, and its opacity; of a projection the value, four times.
+/// The light of one unit of length, premultiplied, and its opacity. For a projection: the value, four times.
 pub(super) type ShownLight = [f32; 4];
 
-/// What a projection of a ray has come to.
+/// The state of a ray's projection.
 #[derive(Copy, Clone, Debug, Default)]
 struct ProjectedValue {
     /// The largest value, or the sum of values times lengths.
     value: f64,
-    /// The length of what has one.
+    /// The length with values.
     length: f64,
 }
 
-/// What the rays of a tile have of looks, each of all of them. A tile has so many rays that each byte counts.
+/// The state of a tile's rays for each appearance, in one array each. A tile has so many rays that each byte counts.
 pub(super) struct Owned {
     looks: usize,
-    /// What pieces show whose end is not known.
+    /// Light of pieces with an unknown end.
     seen: Vec<ShownLight>,
-    /// Where looks project.
+    /// Projections.
     tallies: Vec<ProjectedValue>,
-    /// The parts of rays in which looks are seen, where these are several: a ray is as long as any is seen.
+    /// The visible part of each ray for each appearance, if there are several: a ray is as long as the longest.
     parts: Vec<[f64; 2]>,
 }
 
-/// What a ray has of looks.
+/// The state of one ray for each appearance.
 pub(super) struct RayShare<'a> {
     seen: &'a mut [ShownLight],
     tallies: &'a mut [ProjectedValue],
@@ -86,21 +87,21 @@ impl Owned {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.seen.len() * size_of::<ShownLight>()
             + self.tallies.len() * size_of::<ProjectedValue>()
             + self.parts.len() * size_of::<[f64; 2]>()
     }
 
-    /// Bytes that it takes for so many rays.
+    /// Bytes for `rays` rays.
     pub fn bytes_of(looks: &[PreparedLook], rays: usize) -> usize {
         let tally = if looks.iter().any(PreparedLook::projects) { size_of::<ProjectedValue>() } else { 0 };
         let part = if looks.len() > 1 { size_of::<[f64; 2]>() } else { 0 };
         rays * looks.len() * (size_of::<ShownLight>() + tally + part)
     }
 
-    /// What a ray has.
+    /// The state of one ray.
     #[inline]
     pub fn of(&mut self, ray: usize) -> RayShare<'_> {
         let of = ray * self.looks..(ray + 1) * self.looks;
@@ -111,7 +112,7 @@ impl Owned {
         }
     }
 
-    /// What projections have come to of a ray that is at its end, behind what it has gathered: those of several fields together.
+    /// Adds the projections of a finished ray, of several fields together, behind its gathered light.
     pub fn project(&self, looks: &[PreparedLook], ray: usize, light: &mut [f32; 3], through: &mut f32) {
         let tallies = self.tallies.get(ray * self.looks..(ray + 1) * self.looks).unwrap_or(&[]);
         let each = looks.iter().zip(tallies).filter_map(|(look, tally)| look.projected(tally));
@@ -120,13 +121,13 @@ impl Owned {
 }
 
 impl RayShare<'_> {
-    /// A piece begins.
+    /// Begins a piece.
     #[inline]
     pub fn see(&mut self, seen: &[ShownLight]) {
         self.seen.copy_from_slice(seen);
     }
 
-    /// A piece is at its end: what it adds to light and to what projections have come to.
+    /// Ends a piece: adds its light, and its share of projections.
     #[inline]
     pub fn pass(&mut self, looks: &[PreparedLook], [from, to]: [f64; 2], light: &mut [f32; 3], through: &mut f32) {
         for (n, (look, seen)) in looks.iter().zip(&*self.seen).enumerate() {
@@ -151,17 +152,17 @@ impl PreparedLook {
         Ok(Self { look, table, lamps })
     }
 
-    /// Bytes that it takes.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.table.entries.len() * (size_of::<TransferEntry>() + size_of::<u32>())
     }
 
-    /// Whether its pixels are known when rays are at their ends.
+    /// Whether pixels are known only at the ends of rays.
     pub fn projects(&self) -> bool {
         matches!(self.look.projection, Projection::Maximum | Projection::Mean)
     }
 
-    /// The part of a ray that is not cut away; it ends before it begins where there is none.
+    /// The part of a ray that is not cut away. If there is none, its end is before its beginning.
     pub fn part(&self, ray: &Ray) -> [f64; 2] {
         let mut ray = *ray;
         if let Some([low, high]) = self.look.within {
@@ -182,7 +183,7 @@ impl PreparedLook {
         [ray.low, ray.high]
     }
 
-    /// What it shows at a place in a cell.
+    /// The light at a place in a cell.
     pub fn at(&self, sampled: &[[f64; 8]], spot: &CellPoint, ray: &Ray) -> ShownLight {
         let value = match &sampled[self.look.value.clone()] {
             [one] => interpolate_scalar(one, spot.rst),
@@ -219,7 +220,7 @@ impl PreparedLook {
         to.length += length;
     }
 
-    /// Adds light of a length, where more of it lies behind what was gathered.
+    /// Adds light of a length behind the gathered light.
     #[inline]
     fn shine(&self, [r, g, b, a]: &ShownLight, length: f64, light: &mut [f32; 3], through: &mut f32) {
         if !(*a > 0.0 && length > 0.0) {
@@ -230,7 +231,7 @@ impl PreparedLook {
         blend([r * by, g * by, b * by, share as f32], light, through);
     }
 
-    /// The light and the opacity of what its projection has come to, if it is one.
+    /// The light and the opacity of its projection, if it is one.
     fn projected(&self, tally: &ProjectedValue) -> Option<TransferEntry> {
         let value = match self.look.projection {
             _ if !(tally.length > 0.0) => return None,
@@ -242,7 +243,7 @@ impl PreparedLook {
     }
 }
 
-/// Adds what lies behind what was gathered.
+/// Adds light behind the gathered light.
 #[inline(always)]
 fn blend([r, g, b, a]: [f32; 4], light: &mut [f32; 3], through: &mut f32) {
     for (sum, c) in light.iter_mut().zip([r, g, b]) {

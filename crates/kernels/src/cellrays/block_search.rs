@@ -1,4 +1,4 @@
-//! Where a ray may be in a zone: by the boxes of blocks of its cells.
+//! The next possible place of a ray in a zone, found by the boxes of blocks of its cells.
 
 use super::scene::Ray;
 use field::boxes::Bounds;
@@ -6,29 +6,30 @@ use field::cell::FACE_TOLERANCE;
 use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 
-/// Room around boxes: cells give their faces that much, and places along rays are rounded.
+/// Margin around boxes: the tolerance of cells at their faces, and rounding along rays.
 const ROOM: f64 = 4.0 * FACE_TOLERANCE;
 const ROUNDING: f64 = 1e-12;
 
-/// A block that is still to be looked into: level, place, where the ray is within it.
+/// A block to be searched: level, place, and the part of the ray within it.
 type BlockCandidate = (usize, [u32; 3], [f64; 2]);
 
-/// Blocks that are still to be looked into, kept by who asks often.
+/// Blocks to be searched. Callers keep it between searches.
 #[derive(Default)]
 pub(super) struct Stack(Vec<BlockCandidate>);
 
 impl Stack {
-    /// Bytes that it holds.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<BlockCandidate>()
     }
 }
 
-/// The first part of a ray from `from` on that lies in the box of a block of 4x4x4 usable cells: at its beginning and, as a measure for
-/// the size of its cells, its length. Before it the ray is in no cell of the zone. `None`: nowhere any more.
+/// The first part of a ray from `from` on inside the box of a block of 4x4x4 usable cells. Returns its beginning and
+/// its length, which measures the size of the cells. Before it the ray is in no cell of the zone. `None`: the ray
+/// enters no more cells.
 ///
 /// # Errors
-/// [`Miss`]; all boxes that are absent and may matter are listed.
+/// [`Miss`]; all absent boxes that may matter are listed.
 pub(super) fn enter<N: Nodes>(
     nodes: &mut N,
     zone: usize,
@@ -73,13 +74,13 @@ pub(super) fn enter<N: Nodes>(
         nearest_last(stack, first);
     }
     match miss {
-        // What is absent or failed lies behind what was found.
+        // The absent or failed box is behind the found one.
         Some((t, m)) if best.is_none_or(|b| t < b[0]) => Err(m),
         _ => Ok(best.map(|[low, high]| [low, high - low])),
     }
 }
 
-/// Adds the blocks of a level that one of the next covers and that the ray meets to the stack; says why some are not here.
+/// Adds the children of a block that the ray meets to the stack. Returns why some are unavailable.
 #[inline]
 fn look<N: Nodes>(
     nodes: &mut N,
@@ -99,16 +100,16 @@ fn look<N: Nodes>(
     miss
 }
 
-/// The blocks of the stack from `first` on so that the one which the ray meets first is taken first; of several the lowest.
+/// Orders the stack from `first` on so that the block that the ray meets first is on top; of several the lowest.
 fn nearest_last(stack: &mut [BlockCandidate], first: usize) {
     let key = |b: &BlockCandidate| (b.1[2], b.1[1], b.1[0]);
     stack[first..].sort_unstable_by(|a, b| b.2[0].total_cmp(&a.2[0]).then_with(|| key(b).cmp(&key(a))));
 }
 
-/// A ray as boxes are tried against it.
+/// A ray, prepared for tests against boxes.
 struct Probe {
     o: V4,
-    /// One over its direction.
+    /// The reciprocal of its direction.
     inverse: V4,
     from: f64,
     high: f64,
@@ -116,7 +117,7 @@ struct Probe {
 
 impl Probe {
     fn new(ray: &Ray, from: f64) -> Self {
-        // Along an axis that the ray stands still on it comes to both ends at infinity, to one of them before if it is beyond.
+        // Along an axis without motion the ray reaches both ends at infinity; one of them before, if it is beyond.
         let inverse = ray.d.map(|d| if d == 0.0 { 1e300 } else { 1.0 / d });
         Self { o: V4::from_xyz(ray.o), inverse: V4::from_xyz(inverse), from, high: ray.high }
     }
@@ -125,7 +126,7 @@ impl Probe {
     #[inline(always)]
     fn part(&self, b: &Bounds) -> Option<[f64; 2]> {
         let [low, high] = [0, 3].map(|n| V4::new(f64::from(b[n]), f64::from(b[n + 1]), f64::from(b[n + 2]), 0.0));
-        // Boxes of no cell are upside down.
+        // Boxes without cells have low above high.
         if high.below(low).bits() & 7 != 0 {
             return None;
         }

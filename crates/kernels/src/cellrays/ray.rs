@@ -11,33 +11,33 @@ use field::nodes::{Miss, Nodes};
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Visit {
     zone: u32,
-    /// The ray is in none of its cells from where it was last looked at to here.
+    /// The ray is in none of its cells from the last search to here.
     next: f64,
-    /// How long the ray is in the box of the block there.
+    /// Length of the ray in the box of the block there.
     block: f64,
     /// The ray's last cell in it.
     hint: Option<CellPoint>,
 }
 
-/// A piece of a ray whose end is not known before the next sample. What it shows is the ray's [`RayShare`].
+/// A piece of a ray with an unknown end, which the next sample gives. Its light is in the ray's [`RayShare`].
 #[derive(Copy, Clone, Debug)]
 struct RayPiece {
     from: f64,
     to: f64,
-    /// The sample that it stands for, and where that is.
+    /// Place of its sample.
     at: f64,
     spot: CellPoint,
 }
 
-/// How far a ray is.
+/// The progress of a ray.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    /// Where the next step begins, in shortest steps.
+    /// Begin of the next step, in shortest steps.
     begins: i64,
-    /// How many times that step is halved.
+    /// Halvings of that step.
     halved: u8,
     pub done: bool,
-    /// Something that cannot be had was left out.
+    /// An unreadable page was left out.
     pub gap: bool,
     /// Its visits among those of the tile; `None` before it has begun.
     visits: Option<[u32; 2]>,
@@ -45,27 +45,27 @@ pub(super) struct Lane {
     outside: Option<f64>,
     piece: Option<RayPiece>,
     light: [f32; 3],
-    /// Share of the light behind that comes through.
+    /// Share of the light behind that is transmitted.
     through: f32,
 }
 
-/// What a step takes beside the ray.
+/// Arguments of a step beside the ray.
 pub(super) struct Stepping<'a, N> {
     pub scene: &'a CellScene,
     pub space: &'a mut ZoneLocator<N>,
     pub stack: &'a mut Stack,
     pub samples: &'a mut u64,
-    /// What each look shows at the sample that was taken last.
+    /// The light of each appearance at the last sample.
     pub seen: &'a mut Vec<ShownLight>,
 }
 
-/// What was found at a place.
+/// The result of a sample.
 enum RaySample {
-    /// Values; how long the cell is along the ray, and where it is.
+    /// Values; the cell's length along the ray, and its place.
     Values(f64, CellPoint),
-    /// In no cell; how long cells are there that might have held it.
+    /// In no cell; the length of the cells there that might have held it.
     Outside(f64),
-    /// Something cannot be had.
+    /// An unreadable page.
     Lost,
 }
 
@@ -89,7 +89,7 @@ impl Lane {
         }
     }
 
-    /// Linear light, premultiplied, and opacity of a ray that is at its end.
+    /// Linear light, premultiplied, and opacity of a finished ray.
     pub fn colour(&self, scene: &CellScene, owned: &Owned, ray: usize) -> [f32; 4] {
         let (mut light, mut through) = (self.light, self.through);
         owned.project(&scene.looks, ray, &mut light, &mut through);
@@ -97,7 +97,7 @@ impl Lane {
         [r, g, b, 1.0 - through]
     }
 
-    /// Where the next step begins; `None` before that is known.
+    /// Begin of the next step; `None` before it is known.
     pub fn place(&self, scene: &CellScene) -> Option<f64> {
         self.visits.map(|_| self.begins as f64 * scene.shortest)
     }
@@ -105,7 +105,7 @@ impl Lane {
     /// Finds the zones that a ray may meet.
     ///
     /// # Errors
-    /// [`Miss::Absent`]: nothing has changed.
+    /// [`Miss::Absent`]: the state is unchanged.
     pub fn begin<N: Nodes>(&mut self, ray: &Ray, visits: &mut Vec<Visit>, s: &mut Stepping<'_, N>) -> Result<(), Miss> {
         if self.visits.is_some() {
             return Ok(());
@@ -135,10 +135,10 @@ impl Lane {
         Ok(())
     }
 
-    /// Makes a ray go on to `until`, or to where a page is absent.
+    /// Advances a ray to `until`, or to an absent page.
     ///
     /// # Errors
-    /// [`Miss::Absent`]: the ray stays where it is.
+    /// [`Miss::Absent`]: the ray stays in place.
     pub fn go<N: Nodes>(
         &mut self,
         ray: &Ray,
@@ -222,20 +222,20 @@ impl Lane {
         Ok(())
     }
 
-    /// Goes on behind a step; where cells are longer there steps grow.
+    /// Advances behind a step. Steps grow where cells are longer.
     fn step(&mut self, length: i64, wanted: u8, scene: &CellScene) {
         self.begins += length;
         self.grow(wanted, scene);
     }
 
-    /// Makes steps longer, as far as they stand at multiples of their length.
+    /// Lengthens steps as far as they are at multiples of their length.
     fn grow(&mut self, wanted: u8, scene: &CellScene) {
         while self.halved > wanted && self.begins & ((2i64 << (scene.setting.halvings - self.halved)) - 1) == 0 {
             self.halved -= 1;
         }
     }
 
-    /// Adds what the piece shows whose end is known.
+    /// Adds the light of a piece whose end is known.
     fn end(&mut self, scene: &CellScene, own: &mut RayShare<'_>) {
         let Some(piece) = self.piece.take() else { return };
         own.pass(&scene.looks, [piece.from, piece.to], &mut self.light, &mut self.through);
@@ -244,14 +244,14 @@ impl Lane {
     }
 }
 
-/// The beginning of the longest step that a place lies in, in shortest steps.
+/// The beginning of the longest step that contains a place, in shortest steps.
 fn whole(t: f64, scene: &CellScene) -> i64 {
-    // Whole numbers are what they are up to 2^53; the shortest steps are as many as that.
+    // Doubles hold integers exactly up to 2^53, and the shortest steps are fewer.
     let step = (t / scene.setting.longest).floor().clamp(-4e9, 4e9) as i64;
     step << scene.setting.halvings
 }
 
-/// Looks at the middle of a step: from `low` to `high`.
+/// Samples the middle of a step from `low` to `high`.
 fn sample<N: Nodes>(
     ray: &Ray,
     visits: &mut [Visit],
@@ -272,7 +272,7 @@ fn sample<N: Nodes>(
                 v.hint = Some(spot);
                 best = Some(match best {
                     None => (spot, None),
-                    // Of cells of several zones the least, and the first of those that are alike.
+                    // Of cells of several zones the smallest; of equal ones the first.
                     Some((other, known)) => {
                         let before = match known {
                             Some(known) => known,
@@ -289,7 +289,7 @@ fn sample<N: Nodes>(
             }
             Ok(None) => {
                 v.hint = None;
-                // While a step lies in the box of a block it may come to cells of it.
+                // A step inside the box of a block may reach its cells.
                 if low > v.next + v.block {
                     match enter(&mut s.space.nodes, v.zone as usize, ray, low, s.stack) {
                         Ok(Some([next, block])) => (v.next, v.block) = (next, block),
@@ -325,13 +325,13 @@ fn sample<N: Nodes>(
     };
     s.seen.clear();
     s.seen.extend(s.scene.looks.iter().map(|look| look.at(&loaded.sampled, &spot, ray)));
-    // Where the map collapses, as at a polar axis, it says nothing of lengths.
+    // A collapsed map, as at a polar axis, gives no lengths.
     let along = loaded.map().computational(spot.rst, ray.d).map(|f| f.iter().fold(0.0f64, |m, c| m.max(c.abs())));
     let cell = along.filter(|c| *c > 0.0).map_or(f64::INFINITY, |c| 1.0 / c);
     Ok(RaySample::Values(cell, spot))
 }
 
-/// Where a ray passes the faces of the zone of `spot`, between a place within it and one that is not.
+/// Where a ray crosses the faces of the zone of `spot`, between a place inside and one outside.
 fn face<N: Nodes>(
     ray: &Ray,
     spot: &CellPoint,

@@ -1,4 +1,4 @@
-//! What is to be seen, made ready: cameras as rays.
+//! Scenes prepared for rays: cameras become rays.
 
 use super::appearance::{CellAppearance, PreparedLook};
 use crate::draw::Camera;
@@ -10,29 +10,29 @@ use std::sync::Arc;
 /// A picture of fields of zones. Lengths are in the unit of the grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellRaySetting {
-    /// Where one looks from.
+    /// The camera.
     pub camera: Camera,
-    /// Pixels across and down.
+    /// Width and height in pixels.
     pub size: [u32; 2],
     /// The longest step along rays.
     pub longest: f64,
-    /// How many times a step is halved at most, up to [`MOST_HALVINGS`].
+    /// Most halvings of a step, up to [`MOST_HALVINGS`].
     pub halvings: u8,
-    /// Steps in the length of a cell at least, as far as halvings go.
+    /// Least steps in the length of a cell, as far as halvings allow.
     pub samples: f64,
-    /// Numbers of the zones that have the fields, in the order in which they are searched. None is one point thick.
+    /// Numbers of the zones with the fields, in the order of search. None of them is one point thick.
     pub zones: Vec<u32>,
 }
 
-/// Steps are halved so many times at most: places along a ray stay whole numbers.
+/// Bound of halvings: places along a ray stay integers.
 pub const MOST_HALVINGS: u8 = 20;
 
-/// What is to be seen, made ready.
+/// A prepared scene.
 pub struct CellScene {
     pub(super) setting: CellRaySetting,
     view: View,
     pub(super) looks: Vec<PreparedLook>,
-    /// Pixels show something that is known when a ray is at its end.
+    /// Some pixels are known only at the ends of rays.
     pub(super) projects: bool,
     /// The shortest step.
     pub(super) shortest: f64,
@@ -43,13 +43,13 @@ pub struct CellScene {
 pub(super) struct Ray {
     pub o: [f64; 3],
     pub d: [f64; 3],
-    /// Where it begins and ends; it begins behind its end where it meets nothing.
+    /// Begin and end. The begin is behind the end if the ray meets no scene.
     pub low: f64,
     pub high: f64,
 }
 
 impl Ray {
-    /// One that meets nothing.
+    /// A ray that meets no scene.
     pub const NONE: Self = Self { o: [0.0; 3], d: [0.0, 0.0, 1.0], low: f64::INFINITY, high: f64::NEG_INFINITY };
 
     #[inline(always)]
@@ -58,7 +58,7 @@ impl Ray {
         V4::new(c(0), c(1), c(2), 0.0)
     }
 
-    /// The part of it that lies between two ends along each axis, with room for rounding; `None` where there is none.
+    /// Its part between two ends along each axis, with a margin for rounding. `None` if there is none.
     #[inline]
     pub fn within(&self, low: [f64; 3], high: [f64; 3]) -> Option<[f64; 2]> {
         let (mut from, mut to) = (f64::NEG_INFINITY, f64::INFINITY);
@@ -76,7 +76,7 @@ impl Ray {
         (from <= to).then_some([from, to])
     }
 
-    /// Cuts away what lies outside of a part.
+    /// Cuts the ray to a part.
     pub fn cut(&mut self, part: Option<[f64; 2]>) {
         let [low, high] = part.unwrap_or([f64::INFINITY, f64::NEG_INFINITY]);
         (self.low, self.high) = (self.low.max(low), self.high.min(high));
@@ -84,7 +84,7 @@ impl Ray {
 }
 
 impl CellScene {
-    /// Makes a picture ready.
+    /// Prepares a picture.
     ///
     /// # Errors
     /// [`SceneError`].
@@ -105,17 +105,17 @@ impl CellScene {
         Ok(Arc::new(Self { setting: CellRaySetting { halvings, ..setting }, view, looks, projects, shortest }))
     }
 
-    /// Pixels across and down.
+    /// Width and height in pixels.
     pub fn size(&self) -> [u32; 2] {
         self.setting.size
     }
 
-    /// Bytes that it takes beside its setting.
+    /// Bytes held beside the setting.
     pub fn bytes(&self) -> usize {
         self.looks.iter().map(PreparedLook::bytes).sum()
     }
 
-    /// The ray of a pixel, as long as any field may be seen along it.
+    /// The ray of a pixel, as long as any field may be visible along it.
     pub(super) fn ray(&self, x: u32, y: u32) -> Ray {
         let (o, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
         let low = if self.view.parallel() { f64::NEG_INFINITY } else { 0.0 };
@@ -126,7 +126,8 @@ impl CellScene {
         ray
     }
 
-    /// Between which depths along the line of sight the ray of a pixel may meet cells that are shown, which lie in a box; none where it misses it.
+    /// The depths along the line of sight between which a pixel's ray may meet shown cells inside a box. `None` if it
+    /// misses the box.
     pub fn depths(&self, x: u32, y: u32, [low, high]: [[f64; 3]; 2]) -> Option<[f64; 2]> {
         let mut ray = self.ray(x, y);
         ray.cut(ray.within(low, high));
@@ -134,14 +135,14 @@ impl CellScene {
         (ray.low < ray.high).then(|| [ray.low, ray.high].map(|t| t * cosine))
     }
 
-    /// A ray without what is farther than a depth along the line of sight.
+    /// A ray cut at a depth along the line of sight.
     pub(super) fn ending(&self, mut ray: Ray, depth: f64) -> Ray {
         let t = depth / DVec3::from_array(ray.d).dot(self.view.forward());
         ray.cut(Some([f64::NEG_INFINITY, if t.is_nan() { f64::NEG_INFINITY } else { t }]));
         ray
     }
 
-    /// How often a step is halved where cells are so long.
+    /// Halvings of a step in cells of this length.
     #[inline]
     pub(super) fn halvings(&self, cell: f64) -> u8 {
         let wanted = cell / self.setting.samples;

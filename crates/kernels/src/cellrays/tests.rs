@@ -1,4 +1,4 @@
-//! Against sums of short steps over exact fields, or over what cold searches find.
+//! Rays against sums of short steps over exact fields, or over cold searches.
 
 use super::appearance::CellAppearance;
 use super::scene::{CellRaySetting, CellScene};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type TestPoint = [f64; 3];
 
-/// A field without curvature, so that cells of any shape have it exactly.
+/// A linear field, which cells of any shape represent exactly.
 fn linear(x: TestPoint) -> f64 {
     0.2 + (0..3).map(|a| GRADIENT[a] * x[a]).sum::<f64>()
 }
@@ -58,7 +58,7 @@ fn warped([r, s, t]: TestPoint) -> TestPoint {
     ]
 }
 
-/// A ring around an axis, whose first face lies on its last.
+/// A ring around an axis. Its first face coincides with its last.
 fn ring([r, s, t]: TestPoint) -> TestPoint {
     let (radius, turn) = (0.3 + 0.5 * r, std::f64::consts::TAU * s);
     [radius * turn.cos(), radius * turn.sin(), t]
@@ -89,7 +89,7 @@ fn cameras() -> [Camera; 3] {
     [
         camera([2.3, -1.4, 1.2], lens),
         camera([-1.5, 1.9, 0.9], Lens::Orthographic { height: 1.9 }),
-        // Within.
+        // Inside the scene.
         camera([0.45, 0.3, 0.35], Lens::Perspective { fov_degrees: 80.0 }),
     ]
 }
@@ -127,7 +127,7 @@ fn cast(
     tile.pixels(scene).map(|(_, colour, _)| colour).collect()
 }
 
-/// Light along a ray by short steps; `value` says what is at a point.
+/// Light along a ray by short steps; `value` is the field at a point.
 fn summed(scene: &CellScene, x: u32, y: u32, step: f64, mut value: impl FnMut(TestPoint) -> Option<f64>) -> [f64; 4] {
     let (ray, transfer) = (scene.ray(x, y), transfer());
     let from = ray.low.max(-3.0);
@@ -147,7 +147,7 @@ fn summed(scene: &CellScene, x: u32, y: u32, step: f64, mut value: impl FnMut(Te
     [light[0], light[1], light[2], 1.0 - through]
 }
 
-/// The largest difference, and how many pixels see something, of every third.
+/// The largest difference, and the number of pixels with light, of every third.
 fn differ(scene: &CellScene, cast: &[[f32; 4]], mut truth: impl FnMut(u32, u32) -> [f64; 4]) -> (f64, usize) {
     let (mut most, mut seen) = (0.0f64, 0);
     for (n, pixel) in cast.iter().enumerate().step_by(3) {
@@ -205,7 +205,7 @@ fn zones_that_abut_are_one() {
     }
 }
 
-/// What a cold search of all zones finds, which is what a seed finds.
+/// The result of a cold search of all zones, which is that of a seed.
 fn searched(space: ZoneLocator<FlatNodes>, zones: usize) -> impl FnMut(TestPoint) -> Option<f64> {
     let mut flow = GridFlow::new(space, ZoneOrder::file(zones));
     move |p| {
@@ -219,7 +219,7 @@ fn searched(space: ZoneLocator<FlatNodes>, zones: usize) -> impl FnMut(TestPoint
 #[test]
 fn holes_seams_and_zones_that_overlap_are_what_a_search_finds() {
     let hole = |x: TestPoint| (x[0] - 0.5).hypot(x[1] - 0.4) < 0.15;
-    // A finer zone in and beyond the other, turned against it, whose field is another one, so that it matters which zone is seen.
+    // A finer zone partly inside the other, turned against it, with another field, so that the choice of zone matters.
     let turned = |[r, s, t]: TestPoint| {
         let (a, b) = (0.5 * r, 0.6 * s);
         [0.3 + 0.8 * a - 0.6 * b, 0.2 + 0.6 * a + 0.8 * b, 0.3 + 0.4 * t]
@@ -266,7 +266,7 @@ fn what_is_before_a_surface_and_what_is_behind_it_are_the_whole() {
     let eye = glam::DVec3::from_array(camera.position);
     for depth in [1.3, 1.9, 2.417] {
         let front = cast(&mut space, &whole, Some(&|_, _| depth));
-        // Parallel rays: the depth is a plane, and what is behind it a clip.
+        // Parallel rays: the depth is a plane, equal to a clip there.
         let planes = vec![(axis.to_array(), axis.dot(eye) + depth)];
         let back = CellScene::new(setting(camera, 1), vec![CellAppearance { planes, ..look() }]).unwrap();
         let back = cast(&mut space, &back, None);
@@ -301,7 +301,7 @@ fn what_is_cut_away_is_not_seen() {
     }
 }
 
-/// Opacities from which values can be read: those of pixels are straight over them, from none at -0.2 to all at 1.4.
+/// Opacities from which values can be read: linear over values from -0.2 (none) to 1.4 (full).
 fn readable(projection: Projection) -> CellAppearance {
     let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(-0.2, 0.0), (1.4, 1.0)]).unwrap();
     CellAppearance { projection, ..CellAppearance::new(transfer, UNIT) }
@@ -332,14 +332,15 @@ fn of_a_linear_field_the_largest_value_is_at_an_end_and_the_mean_in_the_middle()
                     assert!(maximum.0[n] == [0.0; 4] && mean.0[n] == [0.0; 4]);
                     continue;
                 };
-                // Corners that are cut off by less than a step.
+                // Corners with a chord shorter than a step.
                 if (0..3).map(|c| (a[c] - b[c]).powi(2)).sum::<f64>().sqrt() < 0.05 {
                     continue;
                 }
                 seen += 1;
                 let [a, b] = [a, b].map(linear);
                 let off = a.max(b) - highest;
-                // Samples lie in the middle of steps of 0.025 at most: half of one, and half an entry of the table, are lost.
+                // Samples are in the middle of steps of 0.025 at most: half of one, and half an entry of the table, are
+                // lost.
                 assert!((-1e-3..1.15e-2).contains(&off), "pixel {n}: {highest} is {off} below the largest");
                 assert!((middle - 0.5 * (a + b)).abs() < 1.5e-3, "pixel {n}: {middle}, and {a} to {b}");
             }
@@ -375,14 +376,14 @@ fn several_looks_are_seen_together() {
     for camera in cameras() {
         let whole = scene(setting(camera, 1));
         let all = cast(&mut space, &whole, None);
-        // Both halves, and what is nowhere, are the whole.
+        // Both halves, and a plane that cuts away nothing, make the whole.
         let half = |sign: f64| CellAppearance { planes: vec![([sign, 0.0, 0.0], 0.43 * sign)], ..look() };
         let nowhere = CellAppearance { within: Some([[4.0; 3], [5.0; 3]]), ..look() };
         let halves = CellScene::new(setting(camera, 1), vec![half(1.0), nowhere, half(-1.0)]).unwrap();
         let both = cast(&mut space, &halves, None);
         let most = all.iter().flatten().zip(both.iter().flatten()).fold(0.0f32, |m, (a, b)| m.max((a - b).abs()));
         assert!(most < 1e-3, "{most}");
-        // A projection lies behind what is composited.
+        // A projection is behind composited light.
         let alone = CellScene::new(setting(camera, 1), vec![readable(Projection::Mean)]).unwrap();
         let alone = cast(&mut space, &alone, None);
         let with = CellScene::new(setting(camera, 1), vec![readable(Projection::Mean), look()]).unwrap();
@@ -401,10 +402,10 @@ fn light_falls_on_gradients() {
     let plain = cast(&mut space, &scene(setting(camera, 1)), None);
     let length = GRADIENT.iter().map(|c| c * c).sum::<f64>().sqrt();
     let seen = glam::DVec3::from_array(camera.axes().z_axis.to_array()).dot(glam::DVec3::from_array(GRADIENT));
-    // Surfaces show the side that faces the eye.
+    // Surfaces show the side towards the eye.
     let side = if seen > 0.0 { -1.0 } else { 1.0 };
     for turned in [1.0, 0.25, -1.0] {
-        // A lamp whose light falls on them at an angle with this cosine: along the normal, and across it.
+        // A lamp with this cosine to the normals: along the normal, and across it.
         let normal = GRADIENT.map(|c| side * c / length);
         let across = glam::DVec3::from_array(normal).cross(glam::DVec3::Z).normalize().to_array();
         let towards = core::array::from_fn(|a| turned * normal[a] + (1.0f64 - turned * turned).sqrt() * across[a]);

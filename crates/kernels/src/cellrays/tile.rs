@@ -9,13 +9,14 @@ use crate::streamline::StepProgress;
 use field::locator::ZoneLocator;
 use field::nodes::Nodes;
 
-/// Longest steps that all rays of a tile make before any goes further, so that a page stays in the processor's caches for all of them.
+/// Longest steps of all rays of a tile before any advances further. So a page stays in the processor's caches for all
+/// of them.
 const WINDOW: f64 = 8.0;
 
-/// What was done.
+/// Counts of the work.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Samples that were found in a zone.
+    /// Samples inside a zone.
     pub samples: u64,
 }
 
@@ -29,16 +30,16 @@ pub struct CellTile {
     visits: Vec<Visit>,
     stack: Stack,
     seen: Vec<ShownLight>,
-    /// What lies before this comes first; `None` before all rays have begun.
+    /// Rays advance to this place first; `None` before all rays have begun.
     until: Option<f64>,
-    /// Some ray went on in the last step.
+    /// A ray advanced in the last step.
     moved: bool,
-    /// What was done.
+    /// Counts of the work.
     pub counts: Counts,
 }
 
 impl CellTile {
-    /// The tile whose upper left pixel is `at`.
+    /// The tile with upper left pixel `at`.
     pub fn new(scene: &CellScene, at: [u32; 2]) -> Self {
         Self::of(scene, Pixels::all(at, scene.setting.size[1]))
     }
@@ -73,8 +74,8 @@ impl CellTile {
         }
     }
 
-    /// Ends each ray at a depth, along the line of sight from the plane of the eye, as its pixel has it: what is beyond is not seen.
-    /// Negative infinity: the ray is not cast.
+    /// Ends each ray at its pixel's depth, along the line of sight from the plane of the eye. Negative infinity: the
+    /// ray is not cast.
     #[must_use]
     pub fn ending(mut self, scene: &CellScene, depth: &dyn Fn(u32, u32) -> f64) -> Self {
         for (n, ray) in self.rays.iter_mut().enumerate() {
@@ -85,7 +86,7 @@ impl CellTile {
         self
     }
 
-    /// Bytes that it holds.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
             + self.rays.len() * (size_of::<Ray>() + size_of::<Lane>())
@@ -94,14 +95,14 @@ impl CellTile {
             + self.stack.bytes()
     }
 
-    /// Bytes that a tile holds when all its rays meet one zone.
+    /// Bytes of a tile when all its rays meet one zone.
     pub fn usual_bytes(scene: &CellScene) -> usize {
         let (rays, ray) = ((TILE * TILE) as usize, size_of::<Ray>() + size_of::<Lane>() + size_of::<Visit>());
         size_of::<Self>() + rays * ray + Owned::bytes_of(&scene.looks, rays)
     }
 
-    /// Of each pixel that was not cast before: where it is, its colour (linear light, premultiplied, and opacity), and whether pages that
-    /// cannot be had were left out.
+    /// For each newly cast pixel: its place, its colour (linear light, premultiplied, and opacity), and whether
+    /// unreadable pages were left out.
     pub fn pixels<'a>(&'a self, scene: &'a CellScene) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool)> + 'a {
         self.lanes.iter().enumerate().filter_map(move |(n, lane)| {
             let (x, y) = self.pixels.place(self.size, n as u32);
@@ -109,13 +110,13 @@ impl CellTile {
         })
     }
 
-    /// Whether some ray went on in the last step, even if others, or it itself, then lacked pages.
+    /// Whether a ray advanced in the last step, even if pages were absent afterwards.
     pub fn moved(&self) -> bool {
         self.moved
     }
 
-    /// Makes rays go as far as pages are here. Rays that lack some stay where they are; [`Nodes::missing`] then names the pages. `full` says
-    /// whether so much is pinned or missing that what is gone through should be let go of first.
+    /// Advances rays as far as pages are resident. Rays that lack pages stay in place, and [`Nodes::missing`] names the
+    /// pages. `full` says whether so much is pinned or missing that passed pages should be released first.
     pub fn step<N: Nodes>(
         &mut self,
         scene: &CellScene,
@@ -138,7 +139,7 @@ impl CellTile {
                 };
                 *moved |= went.is_ok() || lane.place(scene) != at;
                 if went.is_ok() {
-                    // What was looked for on the way and turned out not to matter.
+                    // Pages requested on the way that turned out not to matter.
                     s.space.nodes.missing().truncate(listed);
                 }
                 if full(&mut s.space.nodes) {
@@ -148,7 +149,7 @@ impl CellTile {
             if !s.space.nodes.missing().is_empty() {
                 return StepProgress::Need;
             }
-            // All have come so far: on from where the hindmost is.
+            // All rays have come this far: continue from the hindmost.
             let left = lanes.iter().filter(|l| !l.done).filter_map(|l| l.place(scene));
             let hindmost = left.fold(f64::INFINITY, f64::min);
             if hindmost == f64::INFINITY {

@@ -1,38 +1,43 @@
-//! A block of cells of a zone: its nodes a slab of planes at a time, and what was found on its faces.
+//! A block of cells of a zone: its nodes by slabs of planes, and the points found on its faces.
 //!
 //! # Practice
-//! Whoever drives it marks all nodes of the planes that [`CoreBlock::to_mark`] names, then sets those of the planes that [`CoreBlock::to_set`]
-//! names, but for those that [`CoreBlock::needs`] says nobody needs, and calls [`CoreBlock::march`], until nothing is wanted any more. Of earlier
-//! planes only the last is kept, so that memory follows from the planes of a slab and not from the block. Marks are one plane ahead, so that
-//! it is known of every node that is to be set whether a cell wants it. What comes of it does not depend on how the block is cut in slabs,
-//! nor on whether nodes were set that nobody needs.
+//! The caller repeats these steps until no more planes are needed:
+//!
+//! 1. It marks all nodes of the planes that [`CoreBlock::to_mark`] names.
+//! 2. It sets the nodes of the planes that [`CoreBlock::to_set`] names. It may omit nodes that [`CoreBlock::needs`]
+//!    rules out.
+//! 3. It calls [`CoreBlock::march`].
+//!
+//! Of earlier planes only the last is kept, so memory follows from the planes of a slab and not from the block. Marks
+//! are one plane ahead, so that it is known for every node to be set whether a cell needs it. The result does not
+//! depend on the slabs, nor on nodes that were set without need.
 
 use super::pencil::{cross, dot, may_be_parallel, parallel, Vec3};
 
 /// Edge of a block of cells.
 pub const BLOCK: u32 = 64;
 
-/// What a node is good for.
+/// The use of a node.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mark {
-    /// Blanked out, or without numbers: its cells are left out.
+    /// Blanked out, or not finite: its cells are left out.
     Hole = 0,
-    /// Good, but the cells all of whose corners are like that hold no core for sure.
+    /// Valid. A cell with only such corners certainly has no core.
     Quiet = 1,
-    /// Good, and its cells may hold a core.
+    /// Valid, and its cells may have a core.
     Field = 2,
     /// Its page could not be read.
     Failed = 3,
 }
 
-/// What a cell is.
+/// The state of a cell.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cell {
-    /// All corners are good and one may hold a core.
+    /// All corners are valid and it may have a core.
     Live,
-    /// All corners are good, and there is no core.
+    /// All corners are valid, and there is no core.
     Quiet,
     /// A corner is a hole.
     Hole,
@@ -40,8 +45,8 @@ pub enum Cell {
     Failed,
 }
 
-/// A place that two blocks name alike: a node, an edge (of a cell or the diagonal that splits a face) or a triangle of a face, with the
-/// zone. They are in the order of zone, k, j, i.
+/// A place with the same name in two blocks. It is a node, an edge (of a cell, or the diagonal of a face) or a triangle
+/// of a face, with the zone. The order is by zone, k, j, i.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeatureKey(u128);
 
@@ -49,8 +54,9 @@ pub struct FeatureKey(u128);
 const ALONG: [[usize; 2]; 3] = [[1, 2], [0, 2], [0, 1]];
 
 impl FeatureKey {
-    /// Of what begins at a node. `reach` has a bit for each axis along which it goes one node on: none for a node, one for an edge, two
-    /// for a face or its diagonal. `part` is 0 for these, and otherwise numbers points within a face.
+    /// The feature that begins at a node. `reach` has a bit for each axis along which it extends to the next node. A
+    /// node has none, an edge one, a face or its diagonal two. `part` is 0 for these, and otherwise numbers points
+    /// within a face.
     fn new(zone: u32, low: [u32; 3], reach: u8, part: u8) -> Self {
         let [i, j, k] = low.map(u128::from);
         Self(u128::from(zone) << 104 | k << 72 | j << 40 | i << 8 | u128::from(reach) << 5 | u128::from(part))
@@ -70,29 +76,29 @@ impl FeatureKey {
         [0, 1, 2].map(|a| self.0 >> (5 + a) & 1 == 1)
     }
 
-    /// The lowest corners of the cells around it, those beyond the zone too: two around a face, four around an edge, eight around a node.
-    /// The low side along an axis is -1 where the place lies on the zone's low side.
+    /// The lowest corners of the adjacent cells, also beyond the zone: two at a face, four at an edge, eight at a node.
+    /// The low side along an axis is -1 at the zone's low side.
     pub fn cells(self) -> impl Iterator<Item = [i64; 3]> {
         let (low, reach) = (self.low().map(i64::from), self.reach());
         (0..8u8).filter_map(move |c| {
             let side = |a: usize| i64::from(c >> a & 1);
-            // Along the axes in which it lies there is one cell.
+            // Along the axes in which it extends there is one cell.
             (0..3).all(|a| !reach[a] || side(a) == 0).then(|| core::array::from_fn(|a| low[a] - side(a)))
         })
     }
 
-    /// Whether it lies on an edge or a node.
+    /// Whether it is on an edge or a node.
     pub fn is_on_edge(self) -> bool {
         self.0 & 0x1f == 0
     }
 }
 
-/// Where on a face a point lies.
+/// The place of a point on a face.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct OnFace {
     /// The face's normal: 0 i, 1 j, 2 k.
     pub axis: u8,
-    /// Which triangle.
+    /// Number of the triangle.
     pub triangle: u8,
     /// Weights of its corners.
     pub weights: Vec3,
@@ -101,7 +107,7 @@ pub struct OnFace {
 }
 
 impl OnFace {
-    /// Of the triangle's corners the nodes.
+    /// The nodes of the triangle's corners.
     pub fn nodes(&self) -> [[u32; 3]; 3] {
         let [a, b] = ALONG[usize::from(self.axis)];
         let at = |da: u32, db: u32| {
@@ -109,14 +115,14 @@ impl OnFace {
             (n[a], n[b]) = (n[a] + da, n[b] + db);
             n
         };
-        // The diagonal goes from the lowest corner, whichever side looks.
+        // The diagonal begins at the lowest corner, from either side.
         match self.triangle {
             0 => [at(0, 0), at(1, 0), at(1, 1)],
             _ => [at(0, 0), at(1, 1), at(0, 1)],
         }
     }
 
-    /// The place that its neighbours know it by.
+    /// The place by which its neighbours name it.
     fn key(&self, zone: u32, slot: u8) -> FeatureKey {
         let [a, b] = ALONG[usize::from(self.axis)];
         let on: Vec<usize> = (0..3).filter(|n| self.weights[*n] > 0.0).collect();
@@ -124,7 +130,7 @@ impl OnFace {
         let bits = |n: [u32; 3]| (0..3).fold(0u8, |bits, c| bits | u8::from(n[c] > self.low[c]) << c);
         match on[..] {
             [n] => FeatureKey::new(zone, nodes[n], 0, 0),
-            // Corners of a triangle rise along both axes but for one edge; its lower end is the lower of the two.
+            // Corners of a triangle rise along both axes except on one edge; its lower end is the lower of the two.
             [n, m] => {
                 let low = core::array::from_fn(|c| nodes[n][c].min(nodes[m][c]));
                 FeatureKey::new(zone, low, bits(nodes[n]) ^ bits(nodes[m]), 0)
@@ -137,9 +143,9 @@ impl OnFace {
 /// A point on a face at which the vectors are parallel.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct ParallelPoint {
-    /// Where it lies.
+    /// Its place.
     pub key: FeatureKey,
-    /// As the first face has it that found it.
+    /// As the first face that found it has it.
     pub on: OnFace,
     /// Position.
     pub x: Vec3,
@@ -153,41 +159,41 @@ pub struct ParallelPoint {
 
 /// The bits of a [`Mark`].
 const MARK: u8 = 3;
-/// A node that was set has no numbers.
+/// A node that was set with numbers that are not finite.
 const NO_NUMBERS: u8 = 4;
-/// It could not be read.
+/// An unreadable node.
 const UNREAD: u8 = 8;
-/// The cell of which it is the low corner is blanked out.
+/// The cell with this low corner is blanked out.
 const HIDDEN: u8 = 16;
 
-/// Cells of a zone and what is known of them.
+/// Cells of a zone and their state.
 pub struct CoreBlock {
     zone: u32,
     /// Cells of the zone.
     all: [u32; 3],
-    /// First cell, and cells, along i, j, k.
+    /// First cell and number of cells, along i, j, k.
     low: [u32; 3],
     count: [u32; 3],
     /// Planes of nodes that are kept; of marks one more.
     planes: u32,
-    /// The first of them, counted from the block's: layers of cells below it are done.
+    /// The first of them, counted from the block's. Layers of cells below it are done.
     first: u32,
-    /// Planes that are marked, counted from the block's first.
+    /// Marked planes, counted from the block's first.
     marked: u32,
     x: Vec<Vec3>,
     v: Vec<Vec3>,
     w: Vec<Vec3>,
     mark: Vec<u8>,
     cells: Vec<Cell>,
-    /// The second vector is a direction alone.
+    /// Whether the second vector is only a direction.
     axial: bool,
-    /// Points in the order in which faces were looked at. Those on edges may have been found by several faces.
+    /// Points in the order of the faces. A point on an edge may occur once for each of several faces.
     pub found: Vec<ParallelPoint>,
 }
 
 impl CoreBlock {
-    /// Of a zone of so many cells the block whose first cell is `low`, with memory for so many planes at a time, at least 2. Of an
-    /// `axial` second vector the sign means nothing.
+    /// The block of a zone of `all` cells with first cell `low`, and with memory for `planes` planes at a time (at
+    /// least 2). The sign of an `axial` second vector has no meaning.
     pub fn new(zone: u32, all: [u32; 3], low: [u32; 3], planes: u32, axial: bool) -> Self {
         let count: [u32; 3] = core::array::from_fn(|a| BLOCK.min(all[a] - low[a]));
         let planes = planes.clamp(2, count[2] + 1);
@@ -215,14 +221,14 @@ impl CoreBlock {
         (count[0] as usize + 1) * (count[1] as usize + 1)
     }
 
-    /// Bytes that a block of so many cells takes with so many planes, without its points.
+    /// Bytes of a block of this many cells and planes, without its points.
     pub fn bytes_with(count: [u32; 3], planes: u32) -> usize {
         let cells: usize = count.iter().map(|n| *n as usize).product();
         let plane = Self::plane_nodes(count);
         plane * (planes.clamp(2, count[2] + 1) as usize * (3 * size_of::<Vec3>() + 1) + 1) + cells
     }
 
-    /// Bytes that it holds.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.x.capacity() * 3 * size_of::<Vec3>()
             + self.mark.capacity()
@@ -240,21 +246,21 @@ impl CoreBlock {
         [self.low, core::array::from_fn(|a| self.low[a] + self.count[a] + 1)]
     }
 
-    /// One past the last plane of the slab, counted from the block's first. The first slab is no thicker than those that follow a plane
-    /// that is kept, so that slabs and pages end together where they are of one thickness.
+    /// One past the last plane of the slab, counted from the block's first. The first slab is no thicker than the later
+    /// ones, which follow a kept plane. So slabs and pages of equal thickness end together.
     fn last(&self) -> u32 {
         let thick = if self.first == 0 { (self.planes - 1).max(2) } else { self.planes };
         (self.first + thick).min(self.count[2] + 1)
     }
 
-    /// The planes along k that are to be set before the next march, first and one past the last, as many as there is room for; none
-    /// when all was done.
+    /// The planes along k to be set before the next march, first and one past the last, as many as fit. None when all
+    /// are done.
     pub fn to_set(&self) -> Option<[u32; 2]> {
         let from = if self.first == 0 { 0 } else { self.first + 1 };
         (from < self.last()).then(|| [self.low[2] + from, self.low[2] + self.last()])
     }
 
-    /// The planes that are to be marked before any is set; empty when those are marked that can be.
+    /// The planes to be marked before any is set; empty when all possible ones are marked.
     pub fn to_mark(&self) -> [u32; 2] {
         let to = (self.last() + 1).min(self.count[2] + 1);
         [self.low[2] + self.marked, self.low[2] + to.max(self.marked)]
@@ -266,19 +272,19 @@ impl CoreBlock {
         k * Self::plane_nodes(self.count) + j * ni + i
     }
 
-    /// Says what a node is good for.
+    /// Sets the mark of a node.
     pub fn mark(&mut self, node: [u32; 3], mark: Mark) {
         let at = self.place(node);
         self.mark[at] = mark as u8;
     }
 
-    /// The cell of which a node that was marked is the low corner is blanked out.
+    /// Blanks out the cell with this marked node as its low corner.
     pub fn hide(&mut self, node: [u32; 3]) {
         let at = self.place(node);
         self.mark[at] |= HIDDEN;
     }
 
-    /// The planes of [`Self::to_mark`] are marked.
+    /// The planes of [`Self::to_mark`] are marked now.
     pub fn marks_done(&mut self) {
         self.marked = self.to_mark()[1] - self.low[2];
     }
@@ -292,7 +298,7 @@ impl CoreBlock {
         (self.x[at], self.v[at], self.w[at]) = (x, v, w);
     }
 
-    /// A node that was to be set could not be read.
+    /// Marks a node to be set as unreadable.
     pub fn unread(&mut self, node: [u32; 3]) {
         let at = self.place(node);
         self.mark[at] |= UNREAD;
@@ -303,7 +309,7 @@ impl CoreBlock {
         [0, 1, row, row + 1, plane, plane + 1, plane + row, plane + row + 1].map(|o| self.mark[at + o])
     }
 
-    /// What a cell is by the marks of its corners.
+    /// The state of a cell by the marks of its corners.
     fn by_marks(corners: [u8; 8]) -> Cell {
         let any = |m: Mark| corners.iter().any(|c| c & MARK == m as u8);
         match (any(Mark::Failed), any(Mark::Hole), any(Mark::Field)) {
@@ -315,7 +321,7 @@ impl CoreBlock {
         }
     }
 
-    /// What a cell is. Only of one that may be live it matters what was set.
+    /// The state of a cell. The values that were set matter only for one that may be live.
     fn state(corners: [u8; 8]) -> Cell {
         let any = |bit: u8| corners.iter().any(|c| c & bit != 0);
         match Self::by_marks(corners) {
@@ -325,12 +331,12 @@ impl CoreBlock {
         }
     }
 
-    /// Whether a node in a box (first, one past the last) of those to be set is a corner of a cell that may hold a core.
+    /// Whether a box (first, one past the last) of nodes to be set has a corner of a cell that may have a core.
     pub fn needs(&self, lo: [u32; 3], hi: [u32; 3]) -> bool {
         let Some([_, to]) = self.to_set() else { return false };
         let top = self.nodes()[1];
         let first = [self.low[0], self.low[1], self.low[2] + self.first];
-        // Cells that have such a node; those of the last layer have corners in the plane that is marked ahead.
+        // Cells with such a node. Those of the last layer have corners in the plane marked ahead.
         let range = |a: usize, end: u32| lo[a].max(first[a] + 1) - 1..hi[a].min(end - 1);
         let mut layers = range(2, (to + 1).min(top[2]));
         layers.any(|k| {
@@ -344,19 +350,19 @@ impl CoreBlock {
         (k as usize * nj + j as usize) * ni + i as usize
     }
 
-    /// A cell of the block, of those that were marched through; `None` for any other.
+    /// A cell of the block that the march has passed; `None` for any other.
     pub fn cell(&self, at: [i64; 3]) -> Option<Cell> {
         let at: [i64; 3] = core::array::from_fn(|a| at[a] - i64::from(self.low[a]));
         let inside = (0..3).all(|a| (0..i64::from(self.count[a])).contains(&at[a]));
         inside.then(|| self.cells[self.cell_place(at.map(|n| n as u32))])
     }
 
-    /// Whether a cell lies beyond the zone.
+    /// Whether a cell is beyond the zone.
     pub fn is_beyond(&self, at: [i64; 3]) -> bool {
         (0..3).any(|a| !(0..i64::from(self.all[a])).contains(&at[a]))
     }
 
-    /// Looks through the cells between the planes that were set, and keeps the last plane.
+    /// Searches the cells between the planes that were set, and keeps the last plane.
     pub fn march(&mut self) {
         let last = self.last() - 1;
         for k in self.first..last {
@@ -367,7 +373,7 @@ impl CoreBlock {
         self.x.copy_within(range.clone(), 0);
         self.v.copy_within(range.clone(), 0);
         self.w.copy_within(range.clone(), 0);
-        // With what is marked ahead.
+        // With the marks ahead.
         let ahead = (range.end + plane).min(self.mark.len());
         self.mark.copy_within(range.start..ahead, 0);
         self.first = last;
@@ -386,8 +392,8 @@ impl CoreBlock {
         let live = |b: &Self, i: u32, j: u32, k: u32| b.cells[b.cell_place([i, j, k])] == Cell::Live;
         for j in 0..=nj {
             for i in 0..=ni {
-                // The faces whose lowest node is this one; those below the layer were looked at with the one before, unless it had no
-                // use for them.
+                // The faces with this lowest node. Faces below the layer were searched with the layer before, unless no
+                // cell there needed them.
                 if i < ni && j < nj && live(self, i, j, k) {
                     if k == 0 || !live(self, i, j, k - 1) {
                         self.face(2, [i, j, k]);
@@ -446,7 +452,7 @@ impl CoreBlock {
         apart(at(0, 0), at(1, 1)).min(apart(at(1, 0), at(0, 1)))
     }
 
-    /// Where the core goes at a point: along the direction where the second vector is one, else along the first.
+    /// The direction of the core at a point: the second vector if it is only a direction, else the first.
     pub fn along(&self, f: &ParallelPoint) -> Vec3 {
         if self.axial {
             f.w
@@ -455,8 +461,8 @@ impl CoreBlock {
         }
     }
 
-    /// Numbers of the points that were found, each place once, in the order of places. Of those that several faces found the lowest
-    /// face's counts, so that neighbours agree.
+    /// Numbers of the found points, each place once, in the order of places. If several faces found one, the lowest
+    /// face is used, so neighbours agree.
     pub fn places(&self) -> Vec<u32> {
         let mut all: Vec<u32> = (0..self.found.len() as u32).collect();
         let order = |n: &u32| {

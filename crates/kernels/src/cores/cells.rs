@@ -1,18 +1,19 @@
 //! From points on faces to segments within cells.
 //!
 //! # Theory
-//! A core that enters a cell leaves it, so that a cell's faces have two points, or none. Where they have more, cores are near each other or
-//! near an edge. Points that lie one behind the other on nearly a straight line are joined in that order. Others are joined in pairs such
-//! that those that pass the filters go with their like, and that segments are short and go where the vectors at their ends point: what they
-//! are off by that sideways counts in full, and a tenth of their lengths. Of an odd number one that lies on an edge stays
-//! alone if there is one, since it may only touch the cell.
+//! A core that enters a cell leaves it, so a cell's faces have two points, or none. If they have more, cores are near
+//! each other or near an edge. Points along nearly a straight line are joined in that order.
+//!
+//! Others are joined in pairs. Points that pass the filters are joined with their like. Segments should be short and
+//! follow the vectors at their ends: the deviation sideways counts in full, and a tenth of the length. Of an odd number
+//! one point on an edge stays alone if there is one, since it may only touch the cell.
 
 use super::block::{Cell, CoreBlock};
 use super::pencil::{cross, dot, Vec3};
 
-/// Points of a cell that are looked at in every order; of more the nearest are joined first.
+/// Largest number of points of a cell that are tried in every order. Of more the nearest are joined first.
 const FEW: usize = 6;
-/// A way is nearly straight that is so much longer at most than from end to end.
+/// Largest length of a nearly straight path, relative to the distance of its ends.
 const STRAIGHT: f64 = 1.1;
 
 /// A point of a cell.
@@ -22,11 +23,11 @@ pub struct CellCrossing {
     pub number: u32,
     /// Position.
     pub x: Vec3,
-    /// Where the core goes there, of any length and either sense.
+    /// Direction of the core there, of any length and either sign.
     pub along: Vec3,
-    /// Passes the filters.
+    /// Whether it passes the filters.
     pub passes: bool,
-    /// Lies on an edge.
+    /// Whether it is on an edge.
     pub on_edge: bool,
 }
 
@@ -35,7 +36,7 @@ fn apart(a: &CellCrossing, b: &CellCrossing) -> f64 {
     dot(d, d).sqrt()
 }
 
-/// What a pair costs.
+/// The cost of a pair.
 fn pair_cost(a: &CellCrossing, b: &CellCrossing) -> f64 {
     let d: Vec3 = core::array::from_fn(|c| a.x[c] - b.x[c]);
     let sideways = |along: Vec3| {
@@ -49,8 +50,8 @@ fn pair_cost(a: &CellCrossing, b: &CellCrossing) -> f64 {
     0.5 * (sideways(a.along) + sideways(b.along)) + 0.1 * dot(d, d).sqrt()
 }
 
-/// The segments of a block: pairs of places (those of [`CoreBlock::places`]) in cells that are live, both of which pass the filters. Each
-/// pair once, in rising order.
+/// The segments of a block: pairs of places (those of [`CoreBlock::places`]) in live cells that both pass the filters.
+/// Each pair once, in rising order.
 pub fn segments(block: &CoreBlock, places: &[u32], passes: impl Fn(u32) -> bool) -> Vec<[u32; 2]> {
     // Cells with the points on their faces.
     let mut of_cells: Vec<([i64; 3], u32)> = Vec::new();
@@ -58,7 +59,7 @@ pub fn segments(block: &CoreBlock, places: &[u32], passes: impl Fn(u32) -> bool)
         let live = block.found[*n as usize].key.cells().filter(|c| block.cell(*c) == Some(Cell::Live));
         of_cells.extend(live.map(|[i, j, k]| ([k, j, i], *n)));
     }
-    // Stable: within a cell places keep their order.
+    // A stable sort: within a cell places keep their order.
     of_cells.sort_by_key(|(cell, _)| *cell);
     let (mut pairs, mut points) = (Vec::new(), Vec::new());
     for some in of_cells.chunk_by(|a, b| a.0 == b.0) {
@@ -130,12 +131,12 @@ fn straight(points: &[CellCrossing]) -> Option<Vec<usize>> {
     (far > 0.0 && length <= STRAIGHT * far).then_some(way)
 }
 
-/// What pairs cost, the first first.
+/// Costs of pairs, most important first.
 #[derive(Copy, Clone, Debug, Default, PartialEq, PartialOrd)]
 struct Cost {
-    /// Points that stay alone though they do not lie on an edge.
+    /// Points that stay alone without being on an edge.
     alone: u32,
-    /// Pairs of one that passes the filters and one that does not.
+    /// Pairs with one point that passes the filters and one that does not.
     mixed: u32,
     length: f64,
 }

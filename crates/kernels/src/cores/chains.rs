@@ -1,38 +1,40 @@
 //! From segments to polylines.
 //!
 //! # Theory
-//! Places are in the order of zone, k, j, i, and lines follow from it alone: first those that begin at places that do not have
-//! two neighbours, lowest first, then those that are closed. Where three segments meet lines end. Zones that abut know nothing of
-//! each other, and their gradients are one-sided at the common face, so that a core ends on it twice, a part of a cell apart. Such ends are
-//! joined, nearest first, if they are nearer than half of the smaller cell's face and the lines go on in about the same direction.
+//! Places are in the order of zone, k, j, i, and lines follow from it alone. Lines that begin at places without exactly
+//! two neighbours come first, lowest first, and closed lines after them. Lines end where three segments meet.
+//!
+//! Abutting zones are independent, and their gradients are one-sided at the common face. So a core ends there twice, a
+//! part of a cell apart. Such ends are joined, nearest first, if they are nearer than half of the smaller cell's face.
+//! The lines must also continue in about the same direction.
 
 use super::pencil::{dot, Vec3};
 
-/// What lines need to know of a place.
+/// A place as lines need it.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct ChainNode {
     /// Position.
     pub x: Vec3,
-    /// Size of the face that it lies on.
+    /// Size of its face.
     pub size: f32,
-    /// A cell beside it lies beyond its zone.
+    /// A cell beside it is beyond its zone.
     pub at_border: bool,
 }
 
-/// Polylines: numbers of places one behind the other.
+/// Polylines: numbers of consecutive places.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chains {
     /// The places of all.
     pub places: Vec<u32>,
     /// Where each begins, and the end of the last.
     pub offsets: Vec<u32>,
-    /// Which close on themselves: the last place is before the first.
+    /// Closed lines: the last place is before the first.
     pub closed: Vec<bool>,
 }
 
-/// Bytes that [`chains`] takes for so many places and segments at most, with what it gives.
+/// Most bytes that [`chains`] needs for this many places and segments, with its result.
 pub fn bytes(places: usize, segments: usize) -> u64 {
-    // Neighbours, their offsets, what is used, the lines twice over, ends.
+    // Neighbours, their offsets, marks of use, the lines twice, ends.
     (places as u64).saturating_mul(2 * 4 + 1 + 2 * 4 + 24).saturating_add((segments as u64).saturating_mul(2 * 4))
 }
 
@@ -68,7 +70,7 @@ impl Graph {
     }
 }
 
-/// Joins segments, each once, between places that are in their order.
+/// Joins segments, each once, between places in their order.
 pub fn chains(places: &[ChainNode], segments: &[[u32; 2]]) -> Chains {
     let graph = Graph::new(places.len(), segments);
     let mut used = vec![false; places.len()];
@@ -79,7 +81,7 @@ pub fn chains(places: &[ChainNode], segments: &[[u32; 2]]) -> Chains {
             continue;
         }
         for first in graph.of(n) {
-            // The other end came first; of two ends side by side the lower.
+            // The other end came first; of two ends with each other the lower.
             if used[*first as usize] || (!is_inner(*first) && *first < n) {
                 continue;
             }
@@ -121,7 +123,7 @@ impl Chains {
         self.closed.push(closed);
     }
 
-    /// How many there are.
+    /// Number of lines.
     pub fn len(&self) -> usize {
         self.closed.len()
     }
@@ -131,7 +133,7 @@ impl Chains {
         self.closed.is_empty()
     }
 
-    /// The places of one.
+    /// The places of one line.
     pub fn line(&self, n: usize) -> &[u32] {
         &self.places[self.offsets[n] as usize..self.offsets[n + 1] as usize]
     }
@@ -149,7 +151,7 @@ struct End {
     last: bool,
     x: Vec3,
     size: f64,
-    /// Where the line goes beyond it.
+    /// Direction of the line beyond it.
     on: Vec3,
 }
 
@@ -178,7 +180,7 @@ fn partners(places: &[ChainNode], lines: &Chains) -> Vec<Option<u32>> {
         for b in ends[n + 1..].iter().take_while(|b| b.x[0] - a.x[0] <= widest) {
             let d = less(a.x, b.x);
             let apart = dot(d, d).sqrt();
-            // What leaves by one enters by the other. A line of a single segment is not closed in itself.
+            // A line entered by one end leaves by the other. A single segment is not closed in itself.
             let turns = dot(a.on, b.on) >= 0.0;
             let itself = a.line == b.line && lines.line(a.line as usize).len() < 4;
             if apart <= 0.5 * a.size.min(b.size) && !turns && !itself {
@@ -204,7 +206,7 @@ fn across(places: &[ChainNode], lines: Chains) -> Chains {
     }
     let mut out = Chains { offsets: vec![0], ..Chains::default() };
     let mut used = vec![false; lines.len()];
-    // First those with a free end, lowest first, then rings.
+    // Lines with a free end first, lowest first, then rings.
     for rings in [false, true] {
         for n in 0..lines.len() {
             let free = [2 * n, 2 * n + 1].map(|e| partner[e].is_none());
@@ -273,7 +275,7 @@ mod tests {
         ];
         let c = chains(&places, &[[0, 1], [2, 3], [4, 5]]);
         assert_eq!((c.len(), c.line(0), c.line(1)), (2, &[0, 1, 3, 2][..], &[4, 5][..]));
-        // Too far, or back where it came from.
+        // Too far, or turned back.
         let mut far = places;
         far[3].x[0] = 1.7;
         assert_eq!(chains(&far, &[[0, 1], [2, 3]]).len(), 2);

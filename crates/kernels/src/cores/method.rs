@@ -1,34 +1,38 @@
-//! What a core is.
+//! Definitions of vortex cores.
 
 use super::pencil::{cross, dot, Vec3};
 
-/// Which two vectors are parallel along a core.
+/// The two vectors that are parallel along a core.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// Velocity is parallel to J velocity, and J, the velocity gradient, has a pair of complex eigenvalues (D. Sujudi and R. Haimes,
-    /// Identification of swirling flow in 3-D vector fields, AIAA 95-1715, in the form of Peikert and Roth). Strength is
-    /// the imaginary part of those.
+    /// Velocity is parallel to J velocity, and J, the velocity gradient, has a pair of complex eigenvalues. (D. Sujudi
+    /// and R. Haimes, Identification of swirling flow in 3-D vector fields, AIAA 95-1715, in the form of Peikert and
+    /// Roth.) Strength is the imaginary part of those eigenvalues.
     #[default]
     SujudiHaimes,
     /// Velocity is parallel to vorticity (Y. Levy, D. Degani and A. Seginer, Graphical visualization of vortical flows by means of
     /// helicity, AIAA J. 28, 1990). Strength is the magnitude of vorticity.
     Levy,
-    /// Valley lines of lambda2 where it is negative (J. Sahner, T. Weinkauf and H.-C. Hege, Galilean invariant extraction and iconic
-    /// representation of vortex core lines, EuroVis 2005): its gradient is orthogonal to two eigenvectors of its Hessian whose
-    /// eigenvalues are positive. The third is that of the eigenvalue of least magnitude (T. Lindeberg, Edge detection and ridge detection
-    /// with automatic scale selection, Int. J. Computer Vision 30, 1998), so that the line goes where lambda2 changes least; were it
-    /// the smallest one (D. Eberly, Ridges in Image and Data Analysis, 1996), all of a slope that bends downward would be a valley
-    /// where the axis is straight. As parallel vectors: the gradient and that eigenvector (R. Peikert and F. Sadlo, Height ridge
-    /// computation and filtering for visualization, PacificVis 2008). The form with the gradient and the Hessian times it has a double root
-    /// along a core of even strength, where the gradient vanishes. Strength is -lambda2.
+    /// Valley lines of lambda2 where it is negative (J. Sahner, T. Weinkauf and H.-C. Hege, Galilean invariant
+    /// extraction and iconic representation of vortex core lines, EuroVis 2005). There its gradient is orthogonal to
+    /// two eigenvectors of its Hessian with positive eigenvalues.
+    ///
+    /// The third eigenvector belongs to the eigenvalue of least magnitude (T. Lindeberg, Edge detection and ridge
+    /// detection with automatic scale selection, Int. J. Computer Vision 30, 1998). So the line follows the direction
+    /// of least change of lambda2. With the smallest eigenvalue (D. Eberly, Ridges in Image and Data Analysis, 1996), a
+    /// whole slope that bends downward would be a valley where the axis is straight.
+    ///
+    /// As parallel vectors: the gradient and that eigenvector (R. Peikert and F. Sadlo, Height ridge computation and
+    /// filtering for visualization, PacificVis 2008). The form with the gradient and the Hessian times it has a double
+    /// root along a core of even strength, where the gradient vanishes. Strength is -lambda2.
     Lambda2,
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 3] = [Self::SujudiHaimes, Self::Levy, Self::Lambda2];
 
-    /// As users name it.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::SujudiHaimes => "sujudi-haimes",
@@ -37,13 +41,14 @@ impl Method {
         }
     }
 
-    /// By its name.
+    /// The method of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 }
 
-/// Eigenvalues of a symmetric matrix, of which the lower half is that above the diagonal, falling (O. K. Smith, Comm. ACM 4, 1961).
+/// Eigenvalues of a symmetric matrix, falling (O. K. Smith, Comm. ACM 4, 1961). Only the part from the diagonal up is
+/// used.
 pub fn symmetric_eigenvalues(m: &[Vec3; 3]) -> Vec3 {
     let mean = (m[0][0] + m[1][1] + m[2][2]) / 3.0;
     let (a, b, c) = (m[0][0] - mean, m[1][1] - mean, m[2][2] - mean);
@@ -61,7 +66,7 @@ pub fn symmetric_eigenvalues(m: &[Vec3; 3]) -> Vec3 {
     [mean + 2.0 * p * high, mean - 2.0 * p * (high + low), mean + 2.0 * p * low]
 }
 
-/// Of eigenvalues that fall the one of least magnitude, and the smaller of the others.
+/// Of falling eigenvalues the one of least magnitude, and the smaller of the others.
 pub fn least_magnitude([high, middle, low]: Vec3) -> (f64, f64) {
     if low.abs() < middle.abs() {
         (low, middle)
@@ -72,8 +77,8 @@ pub fn least_magnitude([high, middle, low]: Vec3) -> (f64, f64) {
     }
 }
 
-/// The direction of the eigenvalue of least magnitude of the symmetric part of a matrix, of length 1, or 0 where it is one of two.
-/// No numbers where the matrix has none.
+/// The direction of the eigenvalue of least magnitude of the symmetric part of a matrix, of length 1, or 0 if it is
+/// double. NaN for a matrix that is not finite.
 pub fn least_direction(m: &[Vec3; 3]) -> Vec3 {
     if m.iter().flatten().any(|x| !x.is_finite()) {
         return [f64::NAN; 3];

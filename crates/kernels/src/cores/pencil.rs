@@ -1,15 +1,16 @@
-//! Where two vectors that are linear over a triangle are parallel.
+//! The points where two vectors that are linear over a triangle are parallel.
 //!
 //! # Theory
-//! With barycentric weights l and the vectors at the corners as columns of V and W, the vectors are parallel where
-//! `V l = m W l`: an eigenvector of a pencil of 3x3 matrices whose components have one sign (R. Peikert and M. Roth, The "parallel
-//! vectors" operator, IEEE Visualization 1999, section 4). There are three such points at most.
+//! Let l be barycentric weights, and V and W the matrices with the vectors at the corners as columns. The vectors are
+//! parallel where `V l = m W l`: an eigenvector of a pencil of 3x3 matrices, with components of one sign (R. Peikert
+//! and M. Roth, The "parallel vectors" operator, IEEE Visualization 1999, section 4). There are at most three such
+//! points.
 //!
-//! Deviations. Either matrix may be singular: that of vorticity is where it has one direction, both are where the gradient vanishes
-//! along a straight core. So the pencil is turned until it is as regular as it gets. The first column is replaced
-//! by the vectors at the first corner and the others by differences to it, and columns are scaled, so that small cells are no worse than large
-//! ones. Before any of that a triangle is ruled out where a component of the cross product, a quadratic form in l, has Bernstein
-//! coefficients of one sign.
+//! Deviations. Either matrix may be singular: that of vorticity if it has one direction, both if the gradient vanishes
+//! along a straight core. So the pencil is rotated until it is as regular as possible. The first column is replaced by
+//! the vectors at the first corner and the others by differences to it. Columns are scaled, so that small cells are as
+//! accurate as large ones. Before that a triangle is ruled out if a component of the cross product, a quadratic form in
+//! l, has Bernstein coefficients of one sign.
 
 /// A vector.
 pub type Vec3 = [f64; 3];
@@ -31,11 +32,11 @@ fn largest(v: &[Vec3; 3]) -> f64 {
     v.iter().flatten().fold(0.0, |m: f64, x| m.max(x.abs()))
 }
 
-/// Weights as small as that are none: the point lies on an edge, and its neighbours on the other side of the edge find the same.
-/// Rounding is amplified by the condition of the pencil, which is good for ten digits at worst.
+/// Weights up to this count as zero: the point is on an edge, and the neighbours at that edge find the same. Rounding
+/// is amplified by the condition of the pencil, which leaves ten digits at worst.
 pub const SNAP: f64 = 1e-6;
 
-/// Pencils whose columns are as dependent as that have no isolated points.
+/// Determinant of the scaled columns up to which a pencil has no isolated points.
 const SINGULAR: f64 = 1e-10;
 
 /// Whether the vectors may be parallel somewhere in the triangle.
@@ -47,7 +48,7 @@ pub fn may_be_parallel(v: &[Vec3; 3], w: &[Vec3; 3]) -> bool {
         let (a, b) = (cross(v[n], w[m]), cross(v[m], w[n]));
         core::array::from_fn(|c| a[c] + b[c])
     });
-    // Rounding of what is zero on an edge.
+    // Rounding of values that are zero on an edge.
     let slack = 1e-12 * largest(v) * largest(w);
     (0..3).all(|c| {
         let (mut lo, mut hi) = (own[0][c], own[0][c]);
@@ -58,8 +59,9 @@ pub fn may_be_parallel(v: &[Vec3; 3], w: &[Vec3; 3]) -> bool {
     })
 }
 
-/// Finds the points of a triangle at which two vectors are parallel: their weights, in a fixed order, and how many there are. Weights
-/// below [`SNAP`] are 0. Vectors that are no numbers have no such points, nor have those that are parallel all along a curve.
+/// Finds the points of a triangle at which two vectors are parallel. Returns their weights, in a fixed order, and their
+/// number. Weights below [`SNAP`] are 0. Vectors with NaN have no such points, nor have vectors that are parallel along
+/// a curve.
 pub fn parallel(v: &[Vec3; 3], w: &[Vec3; 3]) -> ([Vec3; 3], usize) {
     let mut found = ([[0.0; 3]; 3], 0);
     let (sv, sw) = (largest(v), largest(w));
@@ -110,7 +112,7 @@ pub fn parallel(v: &[Vec3; 3], w: &[Vec3; 3]) -> ([Vec3; 3], usize) {
         let l = l.map(|x| if x < SNAP { 0.0 } else { x });
         let sum = l[0] + l[1] + l[2];
         let l = l.map(|x| x / sum);
-        // Two that came to one are one.
+        // Two coinciding points count once.
         if found.0[..found.1].iter().all(|o| (0..3).any(|c| (o[c] - l[c]).abs() > 2.0 * SNAP)) {
             found.0[found.1] = l;
             found.1 += 1;
@@ -119,8 +121,8 @@ pub fn parallel(v: &[Vec3; 3], w: &[Vec3; 3]) -> ([Vec3; 3], usize) {
     found
 }
 
-/// Combinations of the two matrices of which one is regular unless all are: a determinant that is not zero everywhere has three
-/// zeros at most.
+/// Combinations of the two matrices. One of them is regular unless all are singular: a determinant that is not zero
+/// everywhere has at most three zeros.
 const TURNS: [[f64; 2]; 4] = [[1.0, 0.0], [0.0, 1.0], [0.8, 0.6], [0.8, -0.6]];
 
 /// Real eigenvalues of a matrix of rows, rising.
@@ -145,7 +147,7 @@ fn real_eigenvalues(n: &[Vec3; 3]) -> (Vec3, usize) {
     };
     let (half, part) = (0.5 * q, -p / 3.0);
     let inside = half * half - part * part * part;
-    // Rounding decides whether two equal ones are there or not: they are.
+    // Rounding decides whether two equal ones exist: count them.
     if inside <= 1e-13 * (half * half).max(part.abs().powi(3)) && part > 0.0 {
         let r = part.sqrt();
         let angle = (-half / (r * r * r)).clamp(-1.0, 1.0).acos() / 3.0;
@@ -161,7 +163,7 @@ fn real_eigenvalues(n: &[Vec3; 3]) -> (Vec3, usize) {
     ([polished(s), 0.0, 0.0], 1)
 }
 
-/// A vector that a matrix of rows less `s` makes zero.
+/// A null vector of a matrix of rows less `s`.
 fn null_vector(n: &[Vec3; 3], s: f64) -> Option<Vec3> {
     let m: [Vec3; 3] = core::array::from_fn(|r| core::array::from_fn(|c| n[r][c] - if r == c { s } else { 0.0 }));
     let mut best = (0.0, [0.0; 3]);
@@ -205,7 +207,8 @@ mod tests {
         assert!(!may_be_parallel(&v, &w) || parallel(&v, &w).1 == 0);
     }
 
-    /// The gradient of what is least along a straight line, and the line's direction: both matrices are singular.
+    /// The gradient of a field with a minimum along a straight line, and the line's direction: both matrices are
+    /// singular.
     #[test]
     fn singular_matrices_have_their_point() {
         let v = corners(|x, y| [x - 0.25, 2.0 * (y - 0.5), 0.0]);
@@ -227,7 +230,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, rng_seed: prop::test_runner::RngSeed::Fixed(0x7065_6e63), ..ProptestConfig::default() })]
-        /// What is put in is found, and whatever is found is parallel; cells far from the origin and small ones alike.
+        /// Constructed points are found, and all found points are parallel, in cells far from the origin and in small
+        /// ones.
         #[test]
         fn points_that_are_put_in_are_found(
             a in prop::array::uniform9(-1.0f64..1.0), b in prop::array::uniform9(-1.0f64..1.0),

@@ -1,35 +1,35 @@
-//! The sample buffer of a band: what is nearest at every sample, before light.
+//! The sample buffer of a band: the nearest point at every sample, before light.
 //!
 //! # Theory
-//! Visibility is found at eight or sixteen fixed places in each pixel (Akeley's multisampling), light only for what is seen
-//! (deferred shading). The samples of a pixel lie side by side in memory, so that one vector register holds the depths of a
-//! pixel's samples and a primitive is tested against all of them at once.
+//! Visibility is found at eight or sixteen fixed places in each pixel (Akeley's multisampling). Light is computed for
+//! visible points only (deferred shading). The samples of a pixel are adjacent in memory. One vector register holds
+//! their depths, and a primitive is tested against all of them at once.
 //!
 //! # Practice
-//! A *cell* is what a loop steps over: one pixel with its samples here, and 4 x 2 whole pixels of the small depth picture that
-//! occlusion uses. Rows, columns and depths are those of the whole picture, never of the band, and every test is made on a
-//! sample alone: so a sample comes out the same to the bit in whatever band, on whatever thread and in whatever order.
+//! A *cell* is the unit of loops. Here it is one pixel with its samples, and in the small depth picture for occlusion 4
+//! x 2 whole pixels. Rows, columns and depths are those of the whole picture, never of the band, and every test uses
+//! one sample alone. So a sample is the same to the bit in any band, thread and order.
 
 use glam::Vec3;
 use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
-/// Depth of a sample where nothing is.
+/// Depth of an empty sample.
 pub(crate) const EMPTY: f32 = f32::INFINITY;
 
-/// How many samples each pixel has.
+/// Number of samples of each pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Samples {
     /// Eight: the default.
     #[default]
     Eight,
-    /// Sixteen: edges in twice as many steps, for twice the time and memory.
+    /// Sixteen: twice as many steps at edges, for twice the time and memory.
     Sixteen,
 }
 
-/// Sixteenths of a pixel from its middle; each column and row of the 16 x 16 raster is used at most once (rooks that do not
-/// attack each other), so that near-horizontal and near-vertical edges get every step.
+/// Sixteenths of a pixel from its middle. Each column and row of the 16 x 16 raster is used at most once (rooks that do
+/// not attack each other). So near-horizontal and near-vertical edges get every step.
 const EIGHT: [(i8, i8); 8] = [(1, -3), (-1, 3), (5, 1), (-3, -5), (-5, 5), (-7, -1), (3, 7), (7, -7)];
 const SIXTEEN: [(i8, i8); 16] = [
     (1, 1),
@@ -50,7 +50,7 @@ const SIXTEEN: [(i8, i8); 16] = [
     (-7, -8),
 ];
 
-/// Where the samples of a cell lie.
+/// The places of the samples of a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Lattice {
     /// Pixels a cell, across and down.
@@ -80,10 +80,10 @@ impl Lattice {
     }
 }
 
-/// What is kept of a visible point: material, sRGB colour and view-space normal in eight bytes.
+/// The record of a visible point: material, sRGB colour and view-space normal in eight bytes.
 ///
-/// The normal is stored by Lambert's equal-area projection of the sphere seen from the eye, 16 bits a coordinate, which is
-/// exact where surfaces face the eye and has its one hole where none is visible.
+/// The normal is stored by Lambert's equal-area projection of the sphere seen from the eye, 16 bits a coordinate. It is
+/// exact for surfaces that face the eye. Its one hole is where no normal is visible.
 pub(crate) fn key(material: u8, colour: [u8; 3], normal: Vec3) -> u64 {
     let k = (2.0 * (1.0 - normal.z)).max(1e-12).sqrt().recip();
     let pack = |v: f32| ((v * k * 32767.0).round().clamp(-32767.0, 32767.0) as i16) as u16;
@@ -114,7 +114,7 @@ pub(crate) fn normal_of(key: u64) -> Vec3 {
     Vec3::new(x * k, y * k, 2.0 * square - 1.0)
 }
 
-/// Which cells a target has.
+/// The cells of a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Area {
     /// First row of cells.
@@ -158,7 +158,7 @@ impl Area {
 
 #[inline]
 fn clip(low: f32, high: f32, step: u32, first: u32, end: u32) -> std::ops::Range<u32> {
-    // `max` turns NaN into a bound, and the casts saturate, so that no position whatever leaves the range.
+    // `max` turns NaN into a bound, and the casts saturate, so no position leaves the range.
     let low = ((low / step as f32).floor().max(first as f32) as u32).min(end);
     let high = (high / step as f32).floor();
     if !(high >= low as f32) {
@@ -167,25 +167,25 @@ fn clip(low: f32, high: f32, step: u32, first: u32, end: u32) -> std::ops::Range
     low..((high as u32).saturating_add(1)).min(end)
 }
 
-/// Something that primitives are drawn into.
+/// A target of primitives.
 pub(crate) trait DrawTarget {
     fn area(&self) -> &Area;
 
-    /// Bits of the lanes of group `index` where `depth` would be seen, or ties with what is.
+    /// Bits of the lanes of group `index` where `depth` would be visible, or ties with the present depth.
     fn visible(&self, index: usize, depth: f32x8) -> u32;
 
-    /// Puts a visible point; `key` is made only where it is kept.
+    /// Stores a visible point; `key` is called only if it is kept.
     fn put(&mut self, index: usize, lane: usize, depth: f32, key: impl FnOnce() -> u64);
 }
 
-/// The nearest thing at every sample.
+/// The nearest point at every sample.
 pub(crate) struct Band {
     area: Area,
     pub depth: Vec<f32x8>,
     pub keys: Vec<[u64; 8]>,
 }
 
-/// Bytes a group of eight samples takes in a [`Band`].
+/// Bytes of a group of eight samples in a [`Band`].
 pub(crate) const BAND_GROUP_BYTES: usize = 32 + 64;
 
 impl Band {
@@ -201,7 +201,7 @@ impl Band {
         let n = self.area.groups();
         self.depth.clear();
         self.depth.resize(n, f32x8::splat(EMPTY));
-        // Keys of empty samples are never looked at, so only the length matters.
+        // Keys of empty samples are never read, so only the length matters.
         self.keys.resize(n, [0; 8]);
     }
 }
@@ -251,12 +251,12 @@ impl DrawTarget for DepthOnly<'_> {
     }
 }
 
-/// The nearest thing behind `floor` and in front of `ceiling` at every sample: one peel of the see-through layers.
+/// The nearest point behind `floor` and in front of `ceiling` at every sample: one peel of the transparent layers.
 pub(crate) struct Peel<'a> {
     pub band: &'a mut Band,
     /// Depths of the last peel.
     pub floor: &'a [f32x8],
-    /// Depths of what is opaque.
+    /// Depths of opaque points.
     pub ceiling: &'a [f32x8],
 }
 

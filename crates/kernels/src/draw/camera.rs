@@ -1,11 +1,11 @@
-//! Camera: where one looks from, and how to choose that from what there is to see.
+//! Cameras, and their choice from the bounds of a scene.
 
 use super::geometry::Aabb;
 use glam::{DMat3, DVec3};
 use serde::{Deserialize, Serialize};
 
-/// Coordinates beyond this are not drawn: their squares, and the squares of their differences, have to stay finite, for a camera that
-/// stands far off as well.
+/// Larger coordinates are not drawn. Their squares, and the squares of their differences, must stay finite, also for a
+/// distant camera.
 pub const MAX_COORDINATE: f64 = 1e140;
 
 /// Bound of a camera's own numbers.
@@ -43,7 +43,7 @@ pub struct Camera {
     pub position: [f64; 3],
     /// The point looked at; it appears at `center`.
     pub target: [f64; 3],
-    /// A direction that points up in the picture. One along the line of sight is replaced by the nearest axis that is not.
+    /// A direction that points up in the picture. If it is along the line of sight, the nearest other axis replaces it.
     #[serde(default = "default_up")]
     pub up: [f64; 3],
     /// Projection.
@@ -61,7 +61,7 @@ fn default_up() -> [f64; 3] {
     [0.0, 0.0, 1.0]
 }
 
-/// Why a camera cannot be used.
+/// Why a camera is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CameraError {
     /// A number is not finite, or too large.
@@ -78,26 +78,26 @@ pub enum CameraError {
     BadHeight(f64),
 }
 
-/// A picture's size and the margins that drawing on top of it takes up, in pixels.
+/// A picture's size and the margins for drawing on top of it, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frame {
     /// Width and height.
     pub size: [u32; 2],
-    /// Left, top, right, bottom margins that the scene should stay out of.
+    /// Left, top, right, bottom margins outside of the scene.
     pub insets: [f64; 4],
 }
 
 impl Frame {
-    /// A frame with nothing on top of it.
+    /// A frame without margins.
     pub fn new(size: [u32; 2]) -> Frame {
         Frame { size, insets: [0.0; 4] }
     }
 }
 
-/// From which side to look, before the distance is known.
+/// The direction of a view, before its distance is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// From what is seen towards the eye; any length.
+    /// From the scene to the eye; any length.
     pub direction: DVec3,
     /// Up in the picture.
     pub up: DVec3,
@@ -105,21 +105,21 @@ pub struct View {
     pub fov_degrees: Option<f64>,
 }
 
-/// Angle of the default view: from so far off that tubes keep their thickness from front to back, near enough for depth to show.
+/// Angle of the default view: far enough that tubes keep their thickness from front to back, near enough to show depth.
 const DEFAULT_FOV: f64 = 18.0;
 
-/// A box thinner than this share of its longest edge counts as flat: it is shown face-on, as a plane.
+/// A box thinner than this share of its longest edge counts as flat. It is shown face-on, as a plane.
 const FLAT: f64 = 1e-3;
 
-/// Share of the free rectangle that a fitted scene may fill; the rest is for the thickness of tubes and for the eye.
+/// Share of the free rectangle for a fitted scene. The rest is for the thickness of tubes, and margin.
 const FILL: f64 = 0.92;
 
 impl View {
-    /// A good first side to see `bounds` from.
+    /// A default view of `bounds`.
     ///
-    /// Flat data is seen face-on in parallel projection, with its axes to the right and up. Everything else is seen from the side of
-    /// negative y, from above and somewhat upstream of x, so that x runs to the right and z up; a side of the box is turned to
-    /// the eye the more, the larger it is.
+    /// Flat data is seen face-on in parallel projection, with its axes to the right and up. Everything else is seen
+    /// from the side of negative y, from above and somewhat upstream of x, so that x points right and z up. Larger
+    /// sides of the box are turned more to the eye.
     pub fn of(bounds: &Aabb) -> View {
         let e = clamp_bounds(bounds).extent();
         let longest = e.max_element();
@@ -133,7 +133,7 @@ impl View {
             };
             return View { direction, up, fov_degrees: None };
         }
-        // Areas of the sides, as shares of the largest, each with a floor so that no side is lost from view.
+        // Areas of the sides, as shares of the largest, each with a floor so that no side disappears.
         let e = e.max(DVec3::splat(longest * 0.05)).max(DVec3::splat(f64::MIN_POSITIVE));
         let e = e / e.max_element();
         let areas = DVec3::new(e.y * e.z, e.x * e.z, e.x * e.y);
@@ -143,7 +143,7 @@ impl View {
     }
 }
 
-/// Bounds within [`MAX_COORDINATE`], with some size in place of none.
+/// Bounds within [`MAX_COORDINATE`]. A point gets some size.
 pub(crate) fn clamp_bounds(bounds: &Aabb) -> Aabb {
     let limit = DVec3::splat(MAX_COORDINATE);
     if bounds.is_empty() || !bounds.min.is_finite() || !bounds.max.is_finite() {
@@ -155,7 +155,7 @@ pub(crate) fn clamp_bounds(bounds: &Aabb) -> Aabb {
 /// Half the diagonal, and something in proportion for a box that is one point.
 pub(crate) fn radius_of(bounds: &Aabb) -> f64 {
     let r = bounds.extent().length() * 0.5;
-    // A millionth of its distance from the origin is the least that a box can measure and still be resolved in double precision.
+    // The least size of a box that double precision resolves: a millionth of its distance from the origin.
     let least = bounds.min.abs().max(bounds.max.abs()).max_element() * 1e-6;
     if r > 0.0 {
         r.max(least * 1e-3)
@@ -165,7 +165,8 @@ pub(crate) fn radius_of(bounds: &Aabb) -> f64 {
 }
 
 impl Camera {
-    /// The camera that shows all of `bounds` from the side of `view`, as large as the frame's free rectangle allows.
+    /// The camera that shows all of `bounds` from the direction of `view`, as large as the frame's free rectangle
+    /// allows.
     pub fn fit(bounds: &Aabb, view: &View, frame: &Frame) -> Camera {
         let mut bounds = clamp_bounds(bounds);
         if bounds.extent().length() == 0.0 {
@@ -182,7 +183,7 @@ impl Camera {
     /// Checks every number.
     ///
     /// # Errors
-    /// [`CameraError`] names what is wrong.
+    /// [`CameraError`] names the invalid number.
     pub fn check(&self) -> Result<(), CameraError> {
         let ok = |v: &[f64]| v.iter().all(|x| x.abs() <= CAMERA_LIMIT);
         for (values, name) in [(&self.position, "position"), (&self.target, "target"), (&self.up, "up")] {
@@ -215,9 +216,9 @@ impl Camera {
 
 /// Fits a camera to points one by one, closer than to their box.
 ///
-/// Theory: for a central projection with half-angle tangents tx, ty, a point (x, y, w) (w along the line of sight) is inside
-/// when |x - ex| <= tx (w + D); both the distance D and the sideways step ex of the eye follow from the extremes of x - tx w
-/// and of -x - tx w, without search. These are linear, so the points can be streamed in any order and number.
+/// Theory: a central projection has half-angle tangents tx, ty. A point (x, y, w) (w along the line of sight) is inside
+/// when |x - ex| <= tx (w + D). Both the distance D and the sideways shift ex of the eye follow from the extremes of x
+/// - tx w and of -x - tx w, without search. These are linear, so the points can be streamed in any order and number.
 #[derive(Clone, Debug)]
 pub struct Fit {
     axes: DMat3,
@@ -227,19 +228,19 @@ pub struct Fit {
     center: [f64; 2],
     /// Pixels that may be filled.
     fill: [f64; 2],
-    /// Angle in degrees and half-angle tangents of the pixels to be filled, or `None` for parallel rays.
+    /// Angle in degrees and half-angle tangents of the free pixels, or `None` for parallel rays.
     central: Option<(f64, [f64; 2])>,
     /// Extremes of x - tx w, -x - tx w, y - ty w, -y - ty w and -w; tx and ty are 0 for parallel rays.
     most: [f64; 5],
 }
 
 impl Fit {
-    /// A fit with no points yet. `bounds` says where they are, for scale and as a fall-back.
+    /// A fit without points. `bounds` gives their scale, and is the fall-back.
     pub fn new(bounds: &Aabb, view: &View, frame: &Frame) -> Fit {
         let bounds = clamp_bounds(bounds);
         let [width, height] = frame.size.map(|v| f64::from(v.max(1)));
         let [left, top, right, bottom] = frame.insets;
-        // Whatever lies on top, the scene keeps at least a third of the picture.
+        // The scene keeps at least a third of the picture, whatever the margins.
         let free = [(width - left - right).max(width / 3.0), (height - top - bottom).max(height / 3.0)];
         let center = [left.min(width - free[0]) + free[0] * 0.5, top.min(height - free[1]) + free[1] * 0.5];
         let fill = free.map(|f| f * FILL);
@@ -253,7 +254,7 @@ impl Fit {
         Fit { axes, middle, radius, size: [width, height], center, fill, central, most: [f64::NEG_INFINITY; 5] }
     }
 
-    /// Takes in a sphere; one whose centre is not a number that can be drawn is left out.
+    /// Includes a sphere. One without a drawable centre is ignored.
     pub fn include(&mut self, center: DVec3, radius: f64) {
         if !center.abs().cmple(DVec3::splat(MAX_COORDINATE)).all() {
             return;
@@ -273,13 +274,14 @@ impl Fit {
         }
     }
 
-    /// The camera that shows all that was taken in, as large as the frame's free rectangle allows.
+    /// The camera that shows all included spheres, as large as the frame's free rectangle allows.
     pub fn camera(&self) -> Camera {
         let [x_hi, x_lo, y_hi, y_lo, nearest] = if self.most[0].is_finite() { self.most } else { [self.radius; 5] };
         let offset = DVec3::new((x_hi - x_lo) * 0.5, (y_hi - y_lo) * 0.5, 0.0);
         let (distance, lens) = match self.central {
             None => {
-                // Physical height of one pixel, the larger of what the two directions ask for; a millionth of the scene at least.
+                // Physical height of one pixel, the larger of the two directions' needs; at least a millionth of the
+                // scene.
                 let pixel = ((x_hi + x_lo) / self.fill[0])
                     .max((y_hi + y_lo) / self.fill[1])
                     .max(self.radius * 1e-6 / self.size[1]);
@@ -308,7 +310,7 @@ fn basis(forward: DVec3, up: DVec3) -> DMat3 {
     let right = |up: DVec3| forward.cross(up.normalize_or_zero());
     let mut r = right(up);
     if r.length_squared() < 1e-12 {
-        // Looking straight along `up`: the axis that is farthest from the line of sight takes its place.
+        // The line of sight is along `up`: the axis farthest from it replaces `up`.
         let a = forward.abs();
         let axis = if a.z < 0.9 { DVec3::Z } else { DVec3::Y };
         r = right(axis);

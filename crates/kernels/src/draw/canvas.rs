@@ -8,11 +8,11 @@ use super::stage::{Stage, StageError};
 use glam::Vec3;
 use std::ops::Range;
 
-/// How many see-through surfaces behind each other are told apart; those behind them are left out.
+/// Most transparent surfaces behind each other. Further ones are left out.
 const MOST_PEELS: usize = 12;
 
-/// The buffers in which one band at a time is drawn: [`Canvas::see`], [`Canvas::peel`] and [`Canvas::lay`] until there is nothing more,
-/// [`Canvas::light`]; or all of it by [`Canvas::draw`] where there are no volumes.
+/// The buffers of one band at a time. [`Canvas::draw`] draws pictures without volumes. Otherwise call [`Canvas::see`],
+/// then [`Canvas::peel`] and [`Canvas::lay`] until no surface is left, then [`Canvas::light`].
 pub struct Canvas {
     band: Band,
     peel: Band,
@@ -23,7 +23,7 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// A canvas for bands of at most `rows` rows; it takes [`Stage::canvas_bytes`].
+    /// A canvas for bands of at most `rows` rows, with [`Stage::canvas_bytes`] bytes.
     pub fn new(stage: &Stage<'_>, rows: u32) -> Canvas {
         let area = |rows| Area { first_row: 0, rows, columns: stage.setting.size[0], lattice: stage.lattice.clone() };
         Canvas {
@@ -39,7 +39,7 @@ impl Canvas {
     /// Draws rows `rows` of the picture into `out`, three bytes a pixel (sRGB), row by row.
     ///
     /// # Errors
-    /// [`StageError::Layer`] when a layer cannot be read, [`StageError::Haze`] when a volume cannot.
+    /// [`StageError::Layer`] for an unreadable layer, [`StageError::Haze`] for an unreadable volume.
     pub fn draw(&mut self, stage: &Stage<'_>, rows: Range<u32>, out: &mut [u8]) -> Result<(), StageError> {
         self.see(stage, rows)?;
         while self.peel(stage)? {
@@ -51,10 +51,10 @@ impl Canvas {
         Ok(())
     }
 
-    /// Finds what is seen of the opaque layers in rows `rows` of the picture.
+    /// Finds the visible points of the opaque layers in rows `rows` of the picture.
     ///
     /// # Errors
-    /// [`StageError::Layer`] when a layer cannot be read.
+    /// [`StageError::Layer`] for an unreadable layer.
     pub fn see(&mut self, stage: &Stage<'_>, rows: Range<u32>) -> Result<(), StageError> {
         self.band.reset(rows.start, rows.end - rows.start);
         self.rows = rows;
@@ -71,10 +71,10 @@ impl Canvas {
         Ok(())
     }
 
-    /// Finds the next see-through surface at each sample. Says whether there may be one.
+    /// Finds the next transparent surface at each sample. Returns whether there may be one.
     ///
     /// # Errors
-    /// [`StageError::Layer`] when a layer cannot be read.
+    /// [`StageError::Layer`] for an unreadable layer.
     pub fn peel(&mut self, stage: &Stage<'_>) -> Result<bool, StageError> {
         if !stage.see_through() || self.peels == MOST_PEELS {
             return Ok(false);
@@ -90,12 +90,12 @@ impl Canvas {
         Ok(self.peel.depth.iter().any(|d| d.to_array().iter().any(|d| d.is_finite())))
     }
 
-    /// Lays what [`Self::peel`] found behind what was laid before.
+    /// Adds the points found by [`Self::peel`] behind the earlier ones.
     pub fn lay(&mut self, stage: &Stage<'_>, haze: Option<&HazeRows>) {
         stage.shader().lay(&self.peel, haze, &mut self.veil);
     }
 
-    /// Lights all that was found, into `out`: three bytes a pixel (sRGB), row by row.
+    /// Lights all points found, into `out`: three bytes a pixel (sRGB), row by row.
     pub fn light(&mut self, stage: &Stage<'_>, haze: Option<&HazeRows>, out: &mut [u8]) {
         let shader = stage.shader();
         let veil = stage.see_through().then_some(&self.veil);
@@ -111,17 +111,17 @@ impl Canvas {
         }
     }
 
-    /// How deep what is opaque lies in the rows of canvases below each other.
+    /// Depths of opaque points in the rows of consecutive canvases.
     pub fn depths(stage: &Stage<'_>, canvases: &[Canvas]) -> Depths {
         depths_of(stage, canvases.iter().map(|c| &c.band))
     }
 
-    /// How deep what [`Self::peel`] found lies.
+    /// Depths of the points found by [`Self::peel`].
     pub fn peel_depths(stage: &Stage<'_>, canvases: &[Canvas]) -> Depths {
         depths_of(stage, canvases.iter().map(|c| &c.peel))
     }
 
-    /// Adds how deep what is opaque lies in its rows, which follow on those of `depths`.
+    /// Adds the depths of opaque points in its rows, which follow those of `depths`.
     pub fn add_depths(&self, stage: &Stage<'_>, depths: &mut Depths) {
         depths.add(&self.band, stage.ruler());
     }
@@ -133,7 +133,7 @@ impl Canvas {
     }
 }
 
-/// How deep the samples of bands below each other lie.
+/// Depths of the samples of consecutive bands.
 fn depths_of<'b>(stage: &Stage<'_>, bands: impl Iterator<Item = &'b Band>) -> Depths {
     let mut bands = bands.peekable();
     let row = bands.peek().map_or(0, |band| band.area().first_row);
@@ -142,7 +142,7 @@ fn depths_of<'b>(stage: &Stage<'_>, bands: impl Iterator<Item = &'b Band>) -> De
     depths
 }
 
-/// What is gathered of the volumes up to some depths; `None` where there are no volumes.
+/// The light of the volumes up to some depths; `None` without volumes.
 fn cast(
     stage: &Stage<'_>,
     band: impl Fn(&Canvas) -> &Band,
@@ -152,10 +152,10 @@ fn cast(
     gathered(stage, &depths, &mut || true)
 }
 
-/// What is gathered of a stage's volumes up to some depths; `None` where it has none.
+/// The light of a stage's volumes up to some depths; `None` without volumes.
 ///
 /// # Errors
-/// [`StageError::Haze`] when a volume cannot be read.
+/// [`StageError::Haze`] for an unreadable volume.
 pub fn gathered(
     stage: &Stage<'_>,
     depths: &Depths,

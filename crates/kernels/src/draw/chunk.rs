@@ -8,7 +8,7 @@ use super::triangle::{draw_triangle, ViewVertex};
 use super::tube::{draw_piece, draw_sphere, TubePaint, TubeVertex};
 use glam::{DVec3, Vec3};
 
-/// What was met in one pass over the geometry.
+/// Counts of one pass over the geometry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrawCounts {
     /// Pieces of lines between two vertices.
@@ -17,12 +17,12 @@ pub struct DrawCounts {
     pub triangles: u64,
     /// Spheres, and lines of a single point.
     pub spheres: u64,
-    /// Vertices, triangles and quads left out because a coordinate is not a number that can be drawn, or an index is out of range.
+    /// Vertices, triangles and quads left out: a coordinate is not a drawable number, or an index is out of range.
     pub skipped: u64,
 }
 
 impl DrawCounts {
-    /// Adds another pass's.
+    /// Adds the counts of another pass.
     pub fn add(&mut self, other: &DrawCounts) {
         self.segments += other.segments;
         self.triangles += other.triangles;
@@ -31,7 +31,7 @@ impl DrawCounts {
     }
 }
 
-/// A layer made ready for one target.
+/// A layer prepared for one target.
 pub(crate) struct Brush<'a> {
     pub projector: &'a Projector,
     pub paint: TubePaint<'a>,
@@ -41,7 +41,7 @@ pub(crate) struct Brush<'a> {
 }
 
 impl Brush<'_> {
-    /// Draws one piece and says what was met in it.
+    /// Draws one piece and counts its primitives.
     pub(crate) fn draw<T: DrawTarget>(&self, target: &mut T, chunk: &Chunk<'_>) -> DrawCounts {
         match chunk {
             Chunk::Line(line) => self.line(target, line),
@@ -55,7 +55,7 @@ impl Brush<'_> {
     #[inline]
     fn radius(&self, own: Option<f32>, z: f32) -> f32 {
         let pixel = self.resolution / self.projector.scale_at(z.max(super::projector::NEAR));
-        // On the small depth picture a line must not fall between the samples either.
+        // In the small depth picture a line must not fall between the samples either.
         let least = if self.resolution < 1.0 {
             pixel * self.style.min_pixels.max(0.6 / self.resolution)
         } else {
@@ -66,7 +66,7 @@ impl Brush<'_> {
             (None, Radius::Physical(r)) => (r / self.projector.unit) as f32,
             (None, Radius::Pixels(r)) => r * pixel,
         };
-        // A radius that is not a number counts as none, so the least one is drawn.
+        // A radius of NaN counts as none, so the least one is drawn.
         wanted.max(least)
     }
 
@@ -103,8 +103,8 @@ impl Brush<'_> {
         counts
     }
 
-    /// Draws the line between two vertices that know their tangents: straight, or where it bends a little along the cubic that
-    /// has these tangents, so that the long steps of a tracer do not show as corners.
+    /// Draws the line between two vertices with known tangents. It is straight, or follows a cubic with these tangents
+    /// where it bends a little. So the long steps of a tracer do not show as corners.
     fn piece<T: DrawTarget>(&self, target: &mut T, a: &TubeVertex, b: &TubeVertex) {
         let chord = b.center - a.center;
         let length = chord.length();
@@ -112,7 +112,7 @@ impl Brush<'_> {
         let least = ta.dot(chord).min(tb.dot(chord)) / length;
         let lift = self.lift(b.center.z);
         if !(SHARP < least && least < STRAIGHT) {
-            // A bend of more than that is a corner of the line itself.
+            // A sharper bend is a corner of the line itself.
             draw_piece(target, self.projector, &self.paint, a, b, lift);
             return;
         }
@@ -188,11 +188,11 @@ impl Brush<'_> {
         let mut lower: Vec<ViewVertex> = Vec::new();
         let mut upper: Vec<ViewVertex> = Vec::new();
         let scalar = |i: usize, j: usize| grid.scalars.and_then(|s| s.get(j * ni + i).copied()).unwrap_or(f32::NAN);
-        // `upper` holds the row above the last row of quads drawn.
+        // `upper` holds the row above the last drawn row of quads.
         let mut upper_is = usize::MAX;
         for j in j0..j1 {
             if !rows.touches(j, j + 1, target.area().pixel_rows()) {
-                // Holes are counted all the same: what is skipped does not depend on what the band shows.
+                // Holes are counted in any case: the count does not depend on the band.
                 for i in i0..i1 {
                     let hole =
                         [(i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1)].iter().any(|c| rows.at(c.0, c.1).is_nan());
@@ -229,7 +229,8 @@ impl Brush<'_> {
         counts
     }
 
-    /// Whether a quad, its corners around it from the first along the first direction, is seen from its side of the surface.
+    /// Whether a quad is seen from its front side. Its corners are in order around it, from the first along the first
+    /// direction.
     fn is_seen(&self, q: &[ViewVertex; 4]) -> bool {
         let sign = match self.style.seen_from {
             SeenFrom::Both => return true,
@@ -244,20 +245,20 @@ impl Brush<'_> {
     }
 }
 
-/// Cosine of the angle between chord and tangent above which a piece is as good as straight: 2 degrees.
+/// Cosine of the angle between chord and tangent above which a piece counts as straight: 2 degrees.
 const STRAIGHT: f32 = 0.9994;
 
-/// Cosine below which a bend is a corner and stays one: 30 degrees to the chord, 60 in all.
+/// Cosine below which a bend stays a corner: 30 degrees to the chord, 60 in all.
 const SHARP: f32 = 0.866;
 
 /// Parts of a bent piece over the square root of 1 - cosine, so that each turns by some 4 degrees.
 const PARTS_A_ROOT: f32 = 20.0;
 
-/// A polyline on its way: the last two vertices, of which the second does not know yet where the line goes on.
+/// A polyline in progress: its last two vertices. The direction at the second depends on the next.
 struct PolylineState {
     last: Option<TubeVertex>,
     now: Option<TubeVertex>,
-    /// Unit direction in which the line came to `now`.
+    /// Unit direction in which the line reached `now`.
     into: Vec3,
     before: Option<Vec3>,
 }
@@ -283,7 +284,7 @@ impl PolylineState {
             return;
         };
         let Some(direction) = (next.center - now.center).try_normalize() else {
-            // The same point again: nothing to draw, and no direction to learn.
+            // A repeated point has no direction and draws nothing.
             return;
         };
         now.tangent = bend(self.into, direction);
@@ -327,10 +328,10 @@ impl PolylineState {
     }
 }
 
-/// Direction of a line where it comes by `into` and leaves by `out`.
+/// Direction of a line that arrives along `into` and leaves along `out`.
 fn bend(into: Vec3, out: Vec3) -> Vec3 {
     let sum = into + out;
-    // A line that turns back on itself has no direction there: the way out will do.
+    // A line that turns back has no direction there: use the outgoing one.
     if sum.length_squared() < 1e-3 {
         out
     } else {
@@ -344,9 +345,9 @@ struct GridRows<'a> {
     points: Positions<'a>,
     size: [usize; 2],
     held: Vec<(usize, Vec<Vec3>)>,
-    /// Whether the first and last points of the rows are the same, and the first and last rows.
+    /// Whether the first and last points of the rows coincide, and the first and last rows.
     closed: [bool; 2],
-    /// Next of `held` to be given up.
+    /// Next of `held` to be replaced.
     next: usize,
 }
 
@@ -418,7 +419,7 @@ impl<'a> GridRows<'a> {
             let at = self.at(i, j);
             let mut along_i = self.slope(i, ni, self.closed[0], &mut |rows, i| rows.at(i, j));
             if along_i.length_squared() < 1e-12 {
-                // A row drawn together to a point, as at a pole: the next row knows which way it runs.
+                // A row collapsed to a point, as at a pole: the next row has its direction.
                 let other = if j + 1 < nj { j + 1 } else { j - 1 };
                 along_i = self.slope(i, ni, self.closed[0], &mut |rows, i| rows.at(i, other));
             }
@@ -432,12 +433,13 @@ impl<'a> GridRows<'a> {
         }
     }
 
-    /// Direction of a grid line at index `k` of `n`, of second order in the length of the chords; zero where there is none.
+    /// Direction of a grid line at index `k` of `n`, of second order in the length of the chords; zero if there is
+    /// none.
     fn slope(&mut self, k: usize, n: usize, closed: bool, at: &mut dyn FnMut(&mut Self, usize) -> Vec3) -> Vec3 {
         let here = at(self, k);
         let mut chord = |rows: &mut Self, to: Option<usize>| {
             let d = to.map(|t| at(rows, t) - here)?;
-            // A hole is a neighbour that is not there.
+            // A hole is a missing neighbour.
             (!d.is_nan()).then_some(d)
         };
         let (prev, next) = neighbours(k, n, closed);
@@ -470,8 +472,8 @@ fn neighbours(k: usize, n: usize, closed: bool) -> (Option<usize>, Option<usize>
     (prev, next)
 }
 
-/// Unit direction between two chords that follow each other, each weighted by the other's length: of second order on
-/// stretched grids.
+/// Unit direction between two consecutive chords, each weighted by the other's length: of second order on stretched
+/// grids.
 fn weighted(first: Vec3, second: Vec3) -> Vec3 {
     let (a, b) = (first.length(), second.length());
     match (first.try_normalize(), second.try_normalize()) {
@@ -487,7 +489,7 @@ fn one_sided(first: Vec3, second: Option<Vec3>) -> Vec3 {
     let Some(f) = first.try_normalize() else { return Vec3::ZERO };
     let Some(rest) = second.map(|s| s - first) else { return f };
     match rest.try_normalize() {
-        // Beyond a sharp corner the second chord says nothing of this end.
+        // A second chord beyond a sharp corner is unrelated to this end.
         Some(s) if s.dot(f) > 0.5 => f + (f - s) * (first.length() / (first.length() + rest.length())),
         _ => f,
     }

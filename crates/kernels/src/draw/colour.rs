@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-/// An opaque sRGB colour, 8 bits a channel, as a picture file holds it.
+/// An opaque sRGB colour, 8 bits a channel, as in picture files.
 pub type Srgb8 = [u8; 3];
 
 /// Linear light of an sRGB value in 0..=1 (IEC 61966-2-1).
@@ -30,7 +30,7 @@ pub(crate) fn linear_table() -> &'static [f32; 256] {
     TABLE.get_or_init(|| std::array::from_fn(|i| srgb_to_linear(i as f32 / 255.0)))
 }
 
-/// Steps of [`encode_table`]. Over the square root of linear light the curve is nearly straight, so that straight
+/// Steps of [`encode_table`]. Over the square root of linear light the curve is nearly straight. So linear
 /// interpolation between this many entries stays within a hundredth of an 8-bit step.
 const ENCODE_STEPS: usize = 1024;
 
@@ -49,7 +49,7 @@ fn encode_table() -> &'static [f32; ENCODE_STEPS + 2] {
 #[inline]
 pub(crate) fn encode(linear: f32) -> f32 {
     let table = encode_table();
-    // `max` also turns a NaN into black rather than into an index, as `clamp` would not.
+    // `max` also turns a NaN into black, and `clamp` would give an invalid index.
     #[allow(clippy::manual_clamp)]
     let x = linear.max(0.0).min(1.0).sqrt() * ENCODE_STEPS as f32;
     let i = x as usize;
@@ -66,9 +66,9 @@ pub(crate) fn linear_of(c: Srgb8) -> [f32; 3] {
 
 /// A map from values to colours: a table of any length over a closed range.
 ///
-/// A value takes the entry of the cell it falls in (no blending between entries), so that both ends of the table and every entry of
-/// a map with few colours come out exact. Values outside the range take the end entries; those that are infinite, or no numbers, a
-/// colour of their own.
+/// A value uses the entry of its cell (no blending between entries). So both ends of the table and every entry of a map
+/// with few colours are exact. Values outside the range use the end entries. Infinite values and NaN have a colour of
+/// their own.
 ///
 /// ```
 /// use kernels::draw::ColourMap;
@@ -85,7 +85,7 @@ pub struct ColourMap {
     nan: Srgb8,
 }
 
-/// Why a colour map could not be made.
+/// Why a colour map is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ColourMapError {
     /// The table has no entry.
@@ -113,7 +113,7 @@ impl ColourMap {
         Ok(ColourMap { table: table.into(), range: narrow, scale, nan: [150, 150, 150] })
     }
 
-    /// Sets the colour of values that are infinite or not numbers (grey otherwise).
+    /// Sets the colour of infinite values and NaN (grey otherwise).
     pub fn with_nan(mut self, nan: Srgb8) -> ColourMap {
         self.nan = nan;
         self
@@ -145,16 +145,17 @@ impl ColourMap {
     }
 }
 
-/// How a layer gets its colour.
+/// The colour of a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Colour {
     /// One colour.
     Solid(Srgb8),
-    /// By the scalar of each vertex; vertices without one take the map's colour of NaN.
+    /// By the scalar of each vertex; vertices without one use the map's colour of NaN.
     Mapped(ColourMap),
 }
 
-/// An automatic range as a scale can show it: the noise of a wall at rest is zero, and a constant gets a range around it.
+/// An automatic range that a scale can show. Rounding noise, as at a wall at rest, becomes zero, and a constant gets a
+/// range around it.
 pub fn readable([low, high]: [f64; 2]) -> [f64; 2] {
     let most = low.abs().max(high.abs());
     if high - low <= NOISE * most || most == 0.0 {
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(map.colour(0.7), [255, 0, 0]);
         assert_eq!(map.colour(-1e30), [0, 0, 255]);
         assert_eq!(map.colour(f32::MAX), [255, 0, 0]);
-        // What is infinite is no end of anything.
+        // Infinite values are no end of the range.
         assert_eq!([f32::INFINITY, f32::NEG_INFINITY].map(|v| map.colour(v)), [[150, 150, 150]; 2]);
         assert_eq!(map.colour(f32::NAN), [150, 150, 150]);
         assert_eq!(map.colour(0.401), [128, 0, 127]);

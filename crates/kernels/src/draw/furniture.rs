@@ -1,4 +1,4 @@
-//! What helps to read a picture: scalar bars, orientation axes, notes; where they stand and what room they leave.
+//! Annotations of a picture: scalar bars, orientation axes, notes; their places, and the room that they leave.
 
 use super::camera::Frame;
 use super::colour::{ColourMap, Srgb8};
@@ -7,7 +7,7 @@ use super::text::{self, crisp, fitted, CAP_HEIGHT};
 use super::ticks::{superscript, ticks};
 use serde::{Deserialize, Serialize};
 
-/// A scale that says what colours mean.
+/// A scale that explains colours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScalarBar {
     /// Name of the field.
@@ -22,7 +22,7 @@ pub struct ScalarBar {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axes {
-    /// What is written at the tips.
+    /// Labels of the tips.
     pub labels: [String; 3],
 }
 
@@ -32,7 +32,7 @@ impl Default for Axes {
     }
 }
 
-/// Where a note stands.
+/// The place of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotePosition {
@@ -54,9 +54,9 @@ pub enum NotePosition {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Note {
-    /// The text; line ends start new lines.
+    /// The text; it may have several lines.
     pub text: String,
-    /// Its place. Notes of one place stand below each other.
+    /// Its place. Notes in one place are stacked.
     pub place: NotePosition,
     /// Size, 1 for that of the other labels.
     #[serde(default = "one")]
@@ -67,7 +67,7 @@ fn one() -> f32 {
     1.0
 }
 
-/// A rule that says how long something is.
+/// A rule with its length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaleBar {
     /// Length of a pixel.
@@ -76,7 +76,7 @@ pub struct ScaleBar {
     pub unit: String,
 }
 
-/// All that stands around the scene.
+/// All annotations around the scene.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Furniture {
     /// Scalar bars, from the top down.
@@ -85,15 +85,15 @@ pub struct Furniture {
     pub axes: Option<Axes>,
     /// Text.
     pub notes: Vec<Note>,
-    /// What colours mean that stand for one thing each: names under the notes in the upper left corner. They take no room from the scene.
+    /// Names of single colours, under the notes in the upper left corner. They use no room of the scene.
     pub keys: Vec<(String, Srgb8)>,
     /// A rule in a lower corner.
     pub scale: Option<ScaleBar>,
-    /// Size of all letters, 1 for what suits the picture.
+    /// Size of all letters; 1 suits the picture.
     pub text_scale: f32,
 }
 
-/// Where the orientation axes go.
+/// The place of the orientation axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Gizmo {
     /// Pixel position of the middle.
@@ -104,7 +104,7 @@ pub(crate) struct Gizmo {
     pub letters: f32,
 }
 
-/// Furniture with its places.
+/// Annotations with their places.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub insets: [f64; 4],
@@ -121,11 +121,11 @@ pub(crate) fn ink(light_background: bool) -> Srgb8 {
     }
 }
 
-/// Below this, in pixels, letters would take up the picture: nothing is put around the scene.
+/// In pictures smaller than this in pixels, letters would cover the scene: there are no annotations.
 const SMALLEST: u32 = 120;
 
 impl Furniture {
-    /// The frame that is left for the scene in a picture of `size` pixels; give it to [`super::Camera::fit`].
+    /// The frame left for the scene in a picture of `size` pixels; an argument of [`super::Camera::fit`].
     pub fn frame(&self, size: [u32; 2]) -> Frame {
         Frame { size, insets: self.layout(size, true).insets }
     }
@@ -149,7 +149,7 @@ impl Furniture {
         layout.insets[1] = f64::from(top);
         layout.insets[3] = f64::from(bottom);
         let upright = width >= height * 0.9;
-        // In a small picture the arrows take less, so that the bar above them keeps its marks.
+        // Smaller arrows in a small picture, so that the bar above them keeps its marks.
         let arrow = (em * 2.6).min(height * 0.1).max(em * 1.2);
         if !self.bars.is_empty() {
             if upright {
@@ -176,7 +176,7 @@ impl Furniture {
             layout.gizmo = Some(Gizmo { at, length: arrow, letters: em });
         }
         if let Some(scale) = &self.scale {
-            // In the lower left corner; beside the orientation axes where they stand there.
+            // In the lower left corner, or beside the orientation axes if they are there.
             let aside = layout.gizmo.filter(|g| g.at[0] < width * 0.5).map_or(0.0, |g| g.at[0] + g.length + em);
             pen.scale_bar(scale, aside, layout.insets[3] as f32, &mut layout.overlay);
         }
@@ -185,7 +185,7 @@ impl Furniture {
 }
 
 impl Furniture {
-    /// Letters at the middle of the left, right, upper and lower edge, beside what stands there already.
+    /// Letters at the middle of the left, right, upper and lower edge, beside other annotations.
     pub(crate) fn edge_letters(&self, edges: &[String; 4], size: [u32; 2], layout: &mut Layout) {
         if size[0].min(size[1]) < SMALLEST {
             return;
@@ -217,13 +217,13 @@ struct Pen {
 }
 
 impl Pen {
-    /// Writes the notes, and the keys under them, and says how much room notes take above and below.
+    /// Writes the notes, and the keys under them. Returns the room that notes use above and below.
     fn notes(&self, notes: &[Note], keys: &[(String, Srgb8)], overlay: &mut Overlay) -> (f32, f32) {
         let mut used = [0.0f32; 6];
         for note in notes.iter().filter(|n| !n.place.is_low()) {
             self.note(note, &mut used, overlay);
         }
-        // From the bottom up, so that the last note stands lowest.
+        // From the bottom up, so that the last note is lowest.
         for note in notes.iter().rev().filter(|n| n.place.is_low()) {
             self.note(note, &mut used, overlay);
         }
@@ -233,7 +233,7 @@ impl Pen {
         (room(most(&used[..3])), room(most(&used[3..])))
     }
 
-    /// Squares of colours with what they mean, so far below the upper edge; as many as half of the picture's height holds.
+    /// Squares of colours with their names, from `used` below the upper edge, in at most half of the picture's height.
     fn keys(&self, keys: &[(String, Srgb8)], used: f32, overlay: &mut Overlay) {
         let (em, line) = (self.em, (self.em * 1.35).round());
         let side = (em * 0.8).round();
@@ -302,14 +302,15 @@ impl Pen {
         lines
     }
 
-    /// Draws upright bars below each other at the right edge; returns the width of their column, of at least `least`, with its margins.
+    /// Draws upright bars below each other at the right edge. Returns the width of their column with its margins, at
+    /// least `least`.
     fn upright_bars(&self, bars: &[ScalarBar], above: f32, below: f32, least: f32, overlay: &mut Overlay) -> f32 {
         let em = self.em;
         let thick = (em * 1.05).round();
         let room = (self.width * 0.24).max((em * 11.0).min(self.width * 0.36));
         let line = (em * 1.35).round();
         let high = self.height - above - below - self.margin * 2.0;
-        // As many as can be told apart: a line of title and a bar of two letters each.
+        // As many as stay distinct: each has a line of title and a bar of two letters.
         let fit = |high: f32| (high.max(0.0) / (line + em * 3.5)) as usize;
         let short = fit(high) < bars.len();
         let high = if short { high - line } else { high };
@@ -318,16 +319,16 @@ impl Pen {
             return if least > 0.0 { least + self.margin * 2.0 } else { 0.0 };
         }
         let slot = high / bars.len() as f32;
-        // Half of it is the bar's.
+        // Half of it is for the bar.
         let most = (((slot * 0.5 - em * 1.2) / line) as usize).clamp(1, 3);
         let mut column = least;
         let parts: Vec<_> = bars
             .iter()
             .map(|bar| {
                 let [low, top] = bar.map.range();
-                // The exponent does not depend on how many marks there are, and the title has to be known first.
+                // The exponent does not depend on the number of marks, and the title must be known first.
                 let title = self.title(bar, ticks(low, top, 5).exponent, room, most);
-                // The rest is the bar, which past some length says no more.
+                // The rest is the bar, up to a useful length.
                 let length = (slot - line * title.len() as f32 - em * 1.2).min(em * 26.0).max(em * 2.0).round();
                 let marks = ticks(low, top, ((length / (em * 2.0)) as usize).clamp(2, 9));
                 let labels = marks.labels.iter().map(|l| text::width(l, em)).fold(0.0f32, f32::max);
@@ -366,7 +367,7 @@ impl Pen {
         column + self.margin * 2.0
     }
 
-    /// Draws bars that lie above the lower edge, for tall pictures; returns the height they take with the notes.
+    /// Draws horizontal bars above the lower edge, for tall pictures. Returns their height with the notes.
     fn lying_bars(&self, bars: &[ScalarBar], below: f32, overlay: &mut Overlay) -> f32 {
         let em = self.em;
         let thick = (em * 0.95).round();
@@ -374,7 +375,7 @@ impl Pen {
         let length = (self.width - self.margin * 4.0).min(em * 30.0).round();
         let left = ((self.width - length) * 0.5).round();
         let mut bottom = self.height - below - self.margin;
-        // At most half of the picture is theirs.
+        // They use at most half of the picture.
         let (bars, rest) = bars.split_at(bars.len().min((((self.height * 0.5 - below) / (em * 5.5)) as usize).max(1)));
         if let Some(text) = more(rest) {
             overlay.text(&text, em, [self.width * 0.5, bottom.round()], Align::Middle, self.ink, true);
@@ -382,7 +383,7 @@ impl Pen {
         }
         for bar in bars.iter().rev() {
             let [low, top] = bar.map.range();
-            // Labels stand side by side here: as many as their width allows.
+            // Labels are side by side here: as many as their width allows.
             let mut most = ((length / (em * 3.0)) as usize).clamp(2, 9);
             let mut marks = ticks(low, top, most);
             while most > 2 && marks.labels.iter().map(|l| text::width(l, em) + em).sum::<f32>() > length {
@@ -413,7 +414,7 @@ impl Pen {
         self.height - bottom
     }
 
-    /// Draws a rule of a round length, about a fifth of the picture's width, with what it is.
+    /// Draws a rule of a round length, about a fifth of the picture's width, with its label.
     fn scale_bar(&self, scale: &ScaleBar, aside: f32, below: f32, overlay: &mut Overlay) {
         let most = f64::from(self.width * 0.22) * scale.pixel;
         if !(most.is_finite() && most > 0.0) {
@@ -431,14 +432,14 @@ impl Pen {
         overlay.text(text.trim_end(), em, [(x0 + x1) * 0.5, y1 - thick - em * 0.4], Align::Middle, self.ink, true);
     }
 
-    /// A thin edge around a scale, so that its light colours end somewhere.
+    /// A thin edge around a scale, so that its light colours have a visible end.
     fn frame(&self, overlay: &mut Overlay, [x0, y0, x1, y1]: [f32; 4]) {
         let rule = (self.em / 14.0).round().max(1.0);
         overlay.rect([x0 - rule, y0 - rule, x1 + rule, y1 + rule], self.ink, 0.8);
     }
 }
 
-/// What is said of bars that do not fit.
+/// The note for bars that do not fit.
 fn more(rest: &[ScalarBar]) -> Option<String> {
     (!rest.is_empty()).then(|| format!("and {} more", rest.len()))
 }
@@ -449,7 +450,7 @@ impl NotePosition {
     }
 }
 
-/// What parts ink from what is behind it.
+/// The outline colour that separates ink from its background.
 fn halo_of(ink: Srgb8) -> Srgb8 {
     if ink[0] > 128 {
         [12, 14, 18]
@@ -458,7 +459,7 @@ fn halo_of(ink: Srgb8) -> Srgb8 {
     }
 }
 
-/// A text in at most so many lines that break between words; what does not fit ends in an ellipsis.
+/// A text in at most `most` lines that break between words. An ellipsis replaces the rest.
 fn wrapped(text: &str, size: f32, room: f32, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -473,9 +474,9 @@ fn wrapped(text: &str, size: f32, room: f32, most: usize) -> Vec<String> {
     lines.iter().map(|line| fitted(line, size, room)).collect()
 }
 
-/// The greatest of 1, 2 and 5 times a power of ten that is not above a positive number.
+/// The greatest of 1, 2 and 5 times a power of ten up to a positive number.
 fn round_below(most: f64) -> f64 {
-    // Written out, since the logarithm of 1000 is a hair below 3.
+    // Written out, since the logarithm of 1000 is slightly below 3.
     let power: i32 = format!("{most:e}").split_once('e').and_then(|(_, p)| p.parse().ok()).unwrap_or(0);
     let unit = |factor: f64| if power < 0 { factor / 10f64.powi(-power) } else { factor * 10f64.powi(power) };
     [5.0, 2.0].into_iter().map(unit).find(|v| *v <= most).unwrap_or(unit(1.0))
@@ -523,7 +524,8 @@ mod tests {
             let most = counts(40)[0];
             assert!((1..40).contains(&most), "{most} bars in {size:?}");
             assert_eq!((counts(1)[0], counts(most)[0], counts(most + 1)[0] <= most), (1, most, true));
-            // Lying bars have as many marks however many they are: what is more is the line that counts the rest.
+            // Horizontal bars have the same number of marks for any number of bars: the surplus is in the line that
+            // counts the rest.
             if !upright {
                 assert_eq!(counts(40)[1], counts(most)[1] + 1);
             }

@@ -1,7 +1,7 @@
-//! What is drawn: polylines, triangle meshes, quad grids and points, handed over in borrowed pieces.
+//! Drawable geometry: polylines, triangle meshes, quad grids and points, in borrowed pieces.
 //!
-//! A [`Geometry`] is *streamed*: the renderer asks for it again for every band of the picture, so it may be larger than memory and
-//! read anew each time. It is told which boxes are wanted, so that a paged source reads only what a band can show.
+//! A [`Geometry`] is *streamed*: the renderer requests it again for every band of the picture. So it may be larger than
+//! memory and read each time. It gets the wanted boxes, so that a paged source reads only the pages of a band.
 
 use glam::DVec3;
 
@@ -10,7 +10,7 @@ pub type GeometryError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An axis-aligned box in physical space.
 ///
-/// An empty box has `min > max` in every axis; it is what [`Aabb::EMPTY`] holds.
+/// An empty box has `min > max` in every axis, as [`Aabb::EMPTY`].
 ///
 /// ```
 /// use glam::DVec3;
@@ -30,7 +30,7 @@ impl Aabb {
     /// The box that holds nothing.
     pub const EMPTY: Aabb = Aabb { min: DVec3::INFINITY, max: DVec3::NEG_INFINITY };
 
-    /// The box of the points among `points` that can be drawn.
+    /// The box of the drawable points among `points`.
     pub fn of(points: impl IntoIterator<Item = DVec3>) -> Aabb {
         let mut all = Aabb::EMPTY;
         for p in points {
@@ -39,8 +39,8 @@ impl Aabb {
         all
     }
 
-    /// Grows to hold `p`. A point that cannot be drawn (not finite, or beyond [`super::MAX_COORDINATE`]) changes nothing: one wild
-    /// number must not shrink the rest to a dot.
+    /// Extends the box to `p`. An undrawable point (not finite, or beyond [`super::MAX_COORDINATE`]) is ignored: one
+    /// wild number must not shrink the rest to a dot.
     pub fn include(&mut self, p: DVec3) {
         if p.abs().cmple(DVec3::splat(super::MAX_COORDINATE)).all() {
             self.min = self.min.min(p);
@@ -53,7 +53,7 @@ impl Aabb {
         Aabb { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
-    /// Whether the box holds no point at all.
+    /// Whether the box holds no point.
     pub fn is_empty(&self) -> bool {
         !(self.min.x <= self.max.x && self.min.y <= self.max.y && self.min.z <= self.max.z)
     }
@@ -111,7 +111,7 @@ impl Positions<'_> {
         self.len() == 0
     }
 
-    /// Position `i`, or a position of NaNs past the end, which the kernels skip and count.
+    /// Position `i`. Past the end a position of NaNs, which the kernels skip and count.
     #[inline]
     pub fn get(&self, i: usize) -> DVec3 {
         let p = match self {
@@ -129,11 +129,11 @@ pub struct Polyline<'a> {
     pub points: Positions<'a>,
     /// One value a vertex, mapped to colour by the layer's style.
     pub scalars: Option<&'a [f32]>,
-    /// One radius a vertex in physical units; takes the place of the style's radius.
+    /// One radius a vertex in physical units; replaces the style's radius.
     pub radii: Option<&'a [f32]>,
-    /// The vertex before the first, when this is a piece of a longer line: it bends the shading, and is not drawn.
+    /// The vertex before the first, for a piece of a longer line. It bends the shading and is not drawn.
     pub before: Option<DVec3>,
-    /// The vertex after the last, likewise. Pieces that follow each other share one vertex.
+    /// The vertex after the last, likewise. Consecutive pieces share one vertex.
     pub after: Option<DVec3>,
 }
 
@@ -146,19 +146,19 @@ pub struct Mesh<'a> {
     pub normals: Option<&'a [[f32; 3]]>,
     /// One value a vertex.
     pub scalars: Option<&'a [f32]>,
-    /// Triangles as indices into `points`. An index out of range makes the triangle a skipped one.
+    /// Triangles as indices into `points`. A triangle with an index out of range is skipped.
     pub triangles: &'a [[u32; 3]],
 }
 
 /// A structured surface of `size[0] x size[1]` points, the first index fastest, or a piece of one.
 ///
-/// Smooth normals are made from the points. A piece brings one layer of its neighbours' points beside what it draws, so that
-/// pieces meet without a crease: `draw` then names the quads to draw.
+/// Smooth normals are computed from the points. A piece has one layer of its neighbours' points beside its own, so that
+/// pieces meet without a crease. `draw` then names the quads to draw.
 #[derive(Clone, Copy, Debug)]
 pub struct QuadGrid<'a> {
     /// Points along the two directions.
     pub size: [usize; 2],
-    /// The points. A point that is not finite is a hole: quads that have it are not drawn, and counted.
+    /// The points. A point that is not finite is a hole: its quads are skipped and counted.
     pub points: Positions<'a>,
     /// One value a point.
     pub scalars: Option<&'a [f32]>,
@@ -173,7 +173,7 @@ pub struct Spheres<'a> {
     pub points: Positions<'a>,
     /// One value a point.
     pub scalars: Option<&'a [f32]>,
-    /// One radius a point in physical units; takes the place of the style's radius.
+    /// One radius a point in physical units; replaces the style's radius.
     pub radii: Option<&'a [f32]>,
 }
 
@@ -190,21 +190,21 @@ pub enum Chunk<'a> {
     Spheres(Spheres<'a>),
 }
 
-/// Whether a box is wanted; given to [`Geometry::for_each`].
+/// Whether a box is wanted; an argument of [`Geometry::for_each`].
 pub type BoxFilter<'w> = &'w dyn Fn(&Aabb) -> bool;
 
-/// Something that can be drawn, as often as the renderer asks.
+/// Geometry that can be drawn repeatedly.
 ///
-/// Invariant: every call of `for_each` hands over the same pieces, whatever `wanted` says of others and on whatever thread. Their order
-/// and how a line or surface is cut into pieces do not change the picture.
+/// Invariant: every call of `for_each` passes the same pieces, whatever `wanted` returns for others, on any thread.
+/// Their order and the division of a line or surface into pieces do not change the picture.
 pub trait Geometry: Sync {
-    /// A box that holds everything, radii of single vertices too; the style's radius need not be counted.
+    /// A box that holds everything, with the radii of single vertices. The style's radius is not needed.
     fn bounds(&self) -> Aabb;
 
-    /// Calls `visit` with every piece whose box is `wanted`. Pieces that are not wanted may be handed over too: they cost time only.
+    /// Calls `visit` with every piece whose box is `wanted`. Other pieces may be passed too: they only take time.
     ///
     /// # Errors
-    /// Whatever keeps the source from being read. The picture then fails as a whole: nothing is drawn from half a source.
+    /// Any error that keeps the source from being read. The whole picture then fails: half a source is never drawn.
     fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError>;
 }
 

@@ -1,13 +1,14 @@
-//! What fills the space between surfaces: the light of volumes, in front of what is seen at each sample.
+//! Volumes between surfaces: their light in front of the visible point of each sample.
 //!
 //! # Theory
-//! A ray through the middle of a pixel has, at each depth, gathered so much light and lets so much through of what lies behind. Of an
-//! opaque sample at depth d a picture shows what was gathered up to d, and the sample's own light as far as it comes through. So
-//! surfaces within a volume are hidden by exactly what is in front of them. See-through surfaces are laid in between, in the order
-//! of their depths.
+//! A ray through the middle of a pixel has, at each depth, gathered some light and transmits a share of the light
+//! behind. For an opaque sample at depth d a picture shows the light gathered up to d, and the transmitted share of the
+//! sample's own light. So volumes hide surfaces within them exactly. Transparent surfaces are blended in between, in
+//! the order of their depths.
 //!
 //! # Practice
-//! The drawing says how deep the samples of some rows lie ([`Depths`]), a [`Haze`] says what was gathered there ([`HazeRows`]).
+//! The drawing gives the depths of the samples of some rows ([`Depths`]). A [`Haze`] gives the light gathered up to
+//! them ([`HazeRows`]).
 
 use super::band::{Band, DrawTarget, EMPTY};
 use super::camera::Camera;
@@ -15,20 +16,20 @@ use super::geometry::{Aabb, GeometryError};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Samples of a pixel at most.
+/// Most samples of a pixel.
 pub const MOST_SAMPLES: usize = 16;
 
 /// Volumes of a picture.
 pub trait Haze: Sync {
     /// A box that holds all of them.
     fn bounds(&self) -> Aabb;
-    /// Whether what it reads for some rows of such a picture is not there any more for the next.
+    /// Whether the pages read for some rows of such a picture are evicted before the next rows.
     fn is_large(&self, camera: &Camera, size: [u32; 2]) -> bool;
-    /// Fills `light`: for each pixel of the rows of `depths`, what was gathered and what comes through at each of its depths. Asks
-    /// `go_on` now and then, and ends early when it says no.
+    /// Fills `light`: the gathered light and the transmission of each pixel of the rows of `depths`, at each of its
+    /// depths. Calls `go_on` now and then, and ends early when it returns false.
     ///
     /// # Errors
-    /// What its owner says, when it cannot be read.
+    /// The error of its owner, when it cannot be read.
     fn cast(
         &self,
         camera: &Camera,
@@ -39,11 +40,11 @@ pub trait Haze: Sync {
     ) -> Result<(), GeometryError>;
 }
 
-/// How deep the samples of some rows of pixels lie.
+/// Depths of the samples of some rows of pixels.
 pub struct Depths {
     rows: Range<u32>,
     columns: u32,
-    /// Where each pixel's begin.
+    /// Index of each pixel's first depth.
     first: Arc<Vec<u32>>,
     /// In the length unit of the data.
     depths: Vec<f32>,
@@ -54,11 +55,11 @@ pub struct Depths {
 pub(super) struct Ruler {
     /// Physical length of a unit of depth.
     pub(super) unit: f64,
-    /// How far the plane from which depths count lies before that of the camera's position.
+    /// Distance by which the plane of zero depth is in front of the camera's position.
     pub(super) offset: f64,
 }
 
-/// The depths of a pixel's samples; one where all have the same.
+/// The depths of a pixel's samples; one if all are equal.
 fn depths_of(band: &Band, row: u32, column: u32) -> impl Iterator<Item = f32> + '_ {
     let (first, groups) = (band.area().index(row, column), band.area().lattice.groups.len());
     let each = move || band.depth[first..first + groups].iter().flat_map(|group| group.to_array());
@@ -68,16 +69,16 @@ fn depths_of(band: &Band, row: u32, column: u32) -> impl Iterator<Item = f32> + 
 }
 
 impl Depths {
-    /// Of no rows yet, the first of which is to be `row`.
+    /// No rows yet; the first is to be `row`.
     pub(super) fn new(row: u32, columns: u32) -> Self {
         Self { rows: row..row, columns, first: Arc::new(vec![0]), depths: Vec::new() }
     }
 
-    /// Adds the rows of a band, which follow on those before.
+    /// Adds the rows of a band, which follow the earlier ones.
     pub(super) fn add(&mut self, band: &Band, ruler: Ruler) {
         let area = band.area();
         let first = Arc::make_mut(&mut self.first);
-        // No more than is counted: what is gathered takes the rest of it later.
+        // Exactly the counted bytes: gathered light uses the rest of the charge later.
         first.reserve_exact(area.rows as usize * area.columns as usize);
         self.depths.reserve_exact(Self::count(band) as usize);
         for row in area.first_row..area.first_row + area.rows {
@@ -103,12 +104,12 @@ impl Depths {
         rows.flat_map(|row| (0..area.columns).map(move |column| depths_of(band, row, column).count() as u64)).sum()
     }
 
-    /// Bytes of so many pixels with so many depths in all, and of the [`HazeRows`] of these.
+    /// Bytes of this many pixels with this many depths in all, and of their [`HazeRows`].
     pub(super) const fn bytes(pixels: u64, depths: u64) -> u64 {
         pixels * size_of::<u32>() as u64 + depths * (size_of::<f32>() + size_of::<[f32; 4]>()) as u64
     }
 
-    /// Rows of the whole picture that it is about.
+    /// Its rows of the whole picture.
     pub fn rows(&self) -> Range<u32> {
         self.rows.clone()
     }
@@ -118,8 +119,8 @@ impl Depths {
         self.columns
     }
 
-    /// Depths of a pixel's samples, in the length unit of the data along the line of sight from the plane of the camera's position, infinity
-    /// where there is nothing; one where all samples have the same. None outside of the rows.
+    /// Depths of a pixel's samples in the length unit of the data, along the line of sight from the plane of the
+    /// camera's position. Infinity for empty samples; one value if all samples are equal. Empty outside of the rows.
     pub fn of(&self, row: u32, column: u32) -> &[f32] {
         if !self.rows.contains(&row) || column >= self.columns {
             return &[];
@@ -129,18 +130,18 @@ impl Depths {
     }
 }
 
-/// What was gathered, and what comes through, at the depths of some rows of pixels.
+/// The gathered light and the transmission at the depths of some rows of pixels.
 pub struct HazeRows {
     rows: Range<u32>,
     columns: u32,
-    /// Where each pixel's begin.
+    /// Index of each pixel's first entry.
     first: Arc<Vec<u32>>,
-    /// Linear red, green and blue, as gathered, and the share of the light from behind that comes through.
+    /// Linear red, green and blue, as gathered, and the share of the light behind that is transmitted.
     light: Vec<[f32; 4]>,
 }
 
 impl HazeRows {
-    /// For those depths; nothing is gathered yet, and everything comes through.
+    /// For those depths, without gathered light and with full transmission.
     pub(super) fn new(depths: &Depths) -> Self {
         let light = vec![[0.0, 0.0, 0.0, 1.0]; depths.depths.len()];
         Self { rows: depths.rows(), columns: depths.columns(), first: depths.first.clone(), light }
@@ -151,23 +152,24 @@ impl HazeRows {
         self.first[n] as usize..self.first[n + 1] as usize
     }
 
-    /// Of a pixel, an entry a depth.
+    /// The entries of a pixel, one a depth.
     pub fn pixel(&self, row: u32, column: u32) -> &[[f32; 4]] {
         &self.light[self.range(row, column)]
     }
 
-    /// Of a pixel, to be filled.
+    /// The entries of a pixel, to be filled.
     pub fn pixel_mut(&mut self, row: u32, column: u32) -> &mut [[f32; 4]] {
         let range = self.range(row, column);
         &mut self.light[range]
     }
 
-    /// The most depths that a pixel has.
+    /// Largest number of depths of a pixel.
     pub fn most(&self) -> usize {
         self.first.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize
     }
 
-    /// Calls `each` for all pixels that have more than `depth` depths, with the pixel's number, row by row, and its entry for that one.
+    /// Calls `each` for all pixels with more than `depth` depths, with the pixel's number, row by row, and its entry
+    /// for that depth.
     pub fn at_depth(&mut self, depth: usize, mut each: impl FnMut(usize, &mut [f32; 4])) {
         for (n, ends) in self.first.windows(2).enumerate() {
             if (ends[1] - ends[0]) as usize > depth {

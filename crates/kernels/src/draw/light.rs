@@ -1,8 +1,8 @@
-//! Light: from what is seen at each sample to the colour of each pixel.
+//! Light: from the visible points of samples to the colour of each pixel.
 //!
-//! A key light from the upper left, a weak fill from the right and light from the sky, all fixed to the camera, so that a scene is
-//! well lit from whatever side it is looked at. A surface that faces the eye comes out at nearly its own colour, so that it can
-//! be read against the scalar bar. All sums are made in linear light.
+//! A key light from the upper left, a weak fill from the right and light from the sky are fixed to the camera. So a
+//! scene is well lit from every side. A surface that faces the eye has nearly its own colour, so that it can be
+//! compared with the scalar bar. All sums are in linear light.
 
 use super::band::{colour_of, material_of, normal_of, Band, EMPTY};
 use super::colour::{linear_of, srgb_to_linear, Srgb8};
@@ -14,13 +14,13 @@ use glam::Vec3;
 use serde::{Deserialize, Serialize};
 use wide::f32x8;
 
-/// What lies behind everything.
+/// The background.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Background {
     /// One colour.
     Solid(Srgb8),
-    /// Two colours that run into each other from the upper to the lower edge.
+    /// A gradient from the upper to the lower edge.
     Gradient {
         /// Colour of the upper edge.
         top: Srgb8,
@@ -41,20 +41,20 @@ impl Background {
         match self {
             Background::Solid(c) => Vec3::from_array(linear_of(*c)),
             Background::Gradient { top, bottom } => {
-                // Even steps to the eye are even steps in sRGB.
+                // Steps that the eye sees as even are even in sRGB.
                 let mix = |i: usize| f32::from(top[i]) + (f32::from(bottom[i]) - f32::from(top[i])) * t;
                 Vec3::from_array([mix(0), mix(1), mix(2)].map(|v| srgb_to_linear(v / 255.0)))
             }
         }
     }
 
-    /// Whether dark letters are read better on it than light ones.
+    /// Whether dark letters are more legible on it than light ones.
     pub fn is_light(&self) -> bool {
         self.at(0.5).dot(Vec3::new(0.2126, 0.7152, 0.0722)) > 0.18
     }
 }
 
-/// What shading needs to know of a layer.
+/// A layer as shading needs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Material {
     pub finish: Finish,
@@ -63,14 +63,14 @@ pub(crate) struct Material {
     pub opacity: f32,
 }
 
-/// Strengths of what is not light itself.
+/// Strengths of the effects beside light.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Effects {
     /// Contact shadows, 0 (none) to 1.
     pub occlusion: f32,
-    /// How much of the background lines and points take on that are as far as the farthest point of the scene, 0 to 1. Surfaces keep the
-    /// colours that a bar gives them, and light gives them depth.
+    /// Share of the background, 0 to 1, in lines and points as far as the farthest point of the scene. Surfaces keep
+    /// the colours of their bar; light shows their depth.
     pub depth_cue: f32,
 }
 
@@ -83,31 +83,32 @@ impl Default for Effects {
 /// One light, infinitely far away.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Light {
-    /// Towards the light: in space, or, where it goes with the camera, to the right, up and towards the eye. Any length but 0.
+    /// Towards the light, of any length but 0. In space; for a light fixed to the camera, to the right, up and towards
+    /// the eye.
     pub direction: [f64; 3],
-    /// Linear colour times intensity; 1 lights what faces it in full.
+    /// Linear colour times intensity; 1 lights a facing surface in full.
     pub colour: [f32; 3],
-    /// Whether it goes with the camera.
+    /// Whether it is fixed to the camera.
     pub with_camera: bool,
 }
 
 /// The lights of a picture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Lighting {
-    /// A key light from the upper left, a weak fill and the sky, all fixed to the camera, balanced so that what faces the eye shows its
-    /// own colour.
+    /// A key light from the upper left, a weak fill and the sky, all fixed to the camera. They are balanced so that a
+    /// surface facing the eye shows its own colour.
     #[default]
     Standard,
-    /// As given, with nothing made brighter or darker.
+    /// As given, without any balance.
     Given {
         /// Light from everywhere, linear.
         ambient: [f32; 3],
-        /// Lights, of which the first makes highlights.
+        /// Lights; the first makes highlights.
         lights: Vec<Light>,
     },
 }
 
-/// Lights as samples see them: directions in view space.
+/// Lights as samples use them: directions in view space.
 #[derive(Clone, Debug)]
 pub(crate) struct Lamps {
     ambient: Vec3,
@@ -134,7 +135,7 @@ impl Lamps {
     }
 }
 
-/// Everything that turns samples into colours.
+/// The data that turn samples into colours.
 #[derive(Clone, Debug)]
 pub(crate) struct Shader<'a> {
     pub projector: &'a Projector,
@@ -147,7 +148,7 @@ pub(crate) struct Shader<'a> {
     pub height: f32,
     pub light_background: bool,
     pub gain: f32,
-    /// Lights that are not the standard ones.
+    /// Lights other than the standard ones.
     pub lamps: Option<&'a Lamps>,
 }
 
@@ -158,7 +159,7 @@ fn lights(n: Vec3) -> (f32, f32) {
     (0.33 + 0.11 * n.y, 0.78 * wrap(KEY, 0.12) + 0.17 * wrap(FILL, 0.3))
 }
 
-/// By what all light is multiplied so that a surface that faces the eye shows its own colour exactly.
+/// The factor of all light by which a surface that faces the eye shows exactly its own colour.
 pub(crate) fn gain() -> f32 {
     let (ambient, direct) = lights(Vec3::NEG_Z);
     1.0 / (ambient + direct)
@@ -185,7 +186,7 @@ impl Shader<'_> {
                 _ => 1.0,
             };
             let facing = n.dot(eye).clamp(0.0, 1.0);
-            // The sky is hidden by what is near, the lights less so.
+            // Near surfaces hide the sky fully, and the lights less.
             colour = match self.lamps {
                 None => {
                     let (ambient, direct) = lights(n);
@@ -198,7 +199,7 @@ impl Shader<'_> {
             };
             let edge = 1.0 - facing;
             if self.light_background {
-                // A darker edge parts a tube from what lies behind it.
+                // A darker edge separates a tube from its background.
                 colour *= 1.0 - 0.45 * edge * edge * edge;
             } else {
                 colour += Vec3::splat(0.10 * edge * edge * edge);
@@ -218,13 +219,13 @@ impl Shader<'_> {
             let span = self.range[1] - self.range[0];
             if span > 0.0 {
                 let t = ((depth - self.range[0]) / span).clamp(0.0, 1.0);
-                // Even to the eye rather than in light: little white light would drown dark colours.
+                // In steps even to the eye and not in light: a little white light would drown dark colours.
                 let root = |v: Vec3| Vec3::new(v.x.sqrt(), v.y.sqrt(), v.z.sqrt());
                 let mix = root(colour).lerp(root(behind), self.effects.depth_cue * t * t * (3.0 - 2.0 * t));
                 colour = mix * mix;
             }
         }
-        // Brighter than white cannot be shown; kept, it would wear away the antialiasing of a highlight's edge.
+        // Brighter than white cannot be shown, and would spoil the antialiasing of a highlight's edge.
         colour.min(Vec3::ONE)
     }
 
@@ -289,7 +290,7 @@ impl Shader<'_> {
         }
     }
 
-    /// Lays one peel of see-through layers behind those already in the veil. Says whether it held anything.
+    /// Adds one peel of transparent layers behind those already in the veil. Returns whether it had any point.
     pub(crate) fn lay(&self, peel: &Band, haze: Option<&HazeRows>, veil: &mut Veil) -> bool {
         use super::band::DrawTarget;
         let area = peel.area();
@@ -340,7 +341,7 @@ impl Shader<'_> {
     }
 }
 
-/// What is seen of a colour behind haze.
+/// A colour seen through haze.
 #[inline]
 fn through(hazy: [f32; 4], behind: Vec3) -> Vec3 {
     Vec3::new(hazy[0], hazy[1], hazy[2]) + behind * hazy[3]
@@ -351,22 +352,22 @@ fn of_lane(light: &[f32x8; 3], lane: usize) -> Vec3 {
     Vec3::new(light[0].as_array()[lane], light[1].as_array()[lane], light[2].as_array()[lane])
 }
 
-/// Light of the see-through layers in front of what is opaque.
+/// Light of the transparent layers in front of opaque points.
 pub(crate) struct Veil {
     /// Their own light.
     pub light: Vec<[f32x8; 3]>,
-    /// Share of the light from behind that comes through.
+    /// Share of the light behind that is transmitted.
     pub left: Vec<f32x8>,
     /// Depth of the last peel.
     pub floor: Vec<f32x8>,
-    /// What was gathered of haze up to there; nothing where there is none.
+    /// Light of haze gathered up to there; empty without haze.
     pub passed: Vec<[f32x8; 3]>,
 }
 
-/// Bytes a group of eight samples takes in a [`Veil`].
+/// Bytes of a group of eight samples in a [`Veil`].
 pub(crate) const VEIL_GROUP_BYTES: usize = 5 * 32;
 
-/// Bytes more where there is haze.
+/// Additional bytes with haze.
 pub(crate) const HAZY_GROUP_BYTES: usize = 3 * 32;
 
 impl Veil {
@@ -397,7 +398,7 @@ impl Cached {
 
     #[inline]
     fn get(&mut self, map: &DepthMap, p: &Projector, u: f32, v: f32, depth: f32) -> f32 {
-        // Within a pixel's width in depth; not a number is never near.
+        // Within a pixel's width in depth; NaN is never near.
         if !((depth - self.depth).abs() * p.scale_at(depth) < 1.0) {
             self.light = map.light(p, u, v, depth);
             self.depth = depth;
@@ -423,7 +424,7 @@ mod tests {
     fn what_faces_the_eye_shows_its_own_colour() {
         let (ambient, direct) = lights(Vec3::NEG_Z);
         assert!(((ambient + direct) * gain() - 1.0).abs() < 1e-6);
-        // Nowhere is it brighter by much, or dark.
+        // No direction is much brighter, or dark.
         for i in 0..1000 {
             let (a, z) = (i as f32 * 2.4, -(i as f32 + 0.5) / 1000.0);
             let r = (1.0 - z * z).sqrt();

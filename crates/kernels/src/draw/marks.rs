@@ -1,11 +1,12 @@
-//! What is laid over a flat picture whose pixels are there already: scalar bars, keys, a rule, letters at its edges.
+//! Annotations over the finished pixels of a flat picture: scalar bars, keys, a rule, letters at its edges.
 
 use super::colour::{linear_of, linear_to_srgb};
 use super::furniture::Furniture;
 use super::overlay::Overlay;
 use glam::Vec3;
 
-/// Marks with their places, for pictures of red, green, blue and opacity (8 bits each). Pixels that they do not touch keep their bytes.
+/// Annotations with their places, for pictures of red, green, blue and opacity (8 bits each). Untouched pixels keep
+/// their bytes.
 ///
 /// ```
 /// use kernels::draw::{Furniture, Marks};
@@ -20,15 +21,15 @@ pub struct Marks {
     overlay: Overlay,
 }
 
-/// What is behind letters and scales, so that they are read on light pixels too.
+/// The background of letters and scales, for legibility on light pixels.
 const BEHIND: [u8; 3] = [12, 14, 18];
 
-/// Part of the light from which on a pixel counts as changed.
+/// Least change of light that counts as a change of the pixel.
 const SEEN: f32 = 1e-4;
 
 impl Marks {
-    /// Lays out marks for a picture of so many pixels; `edges` are letters at the left, right, upper and lower edge. Small pictures get
-    /// none.
+    /// Lays out annotations for a picture of `size` pixels. `edges` are letters at the left, right, upper and lower
+    /// edge. Small pictures get none.
     pub fn new(furniture: &Furniture, edges: Option<&[String; 4]>, size: [u32; 2]) -> Marks {
         let mut layout = furniture.layout(size, false);
         if let Some(edges) = edges {
@@ -37,12 +38,12 @@ impl Marks {
         Marks { overlay: layout.overlay }
     }
 
-    /// Bytes that it holds, and those that a row of a picture so wide takes while it is drawn on.
+    /// Bytes held, and those for drawing on a row of this width.
     pub fn bytes(&self, width: u32) -> u64 {
         self.overlay.bytes() + 4 * 12 * u64::from(width)
     }
 
-    /// Draws on one row, whose pixels are red, green, blue and opacity.
+    /// Draws on one row of red, green, blue and opacity.
     pub fn lay(&self, row: u32, pixels: &mut [u8]) {
         let behind = Vec3::from_array(linear_of(BEHIND));
         let draw = |ground: f32| {
@@ -52,7 +53,7 @@ impl Marks {
             (before, after)
         };
         let (before, after) = draw(0.0);
-        // Of what is clear in part, how much it is follows from two grounds.
+        // The opacity of a partly transparent pixel follows from two grounds.
         let clear = pixels.chunks_exact(4).any(|p| p[3] < u8::MAX);
         let white = clear.then(|| draw(1.0));
         for (n, pixel) in pixels.chunks_exact_mut(4).enumerate() {
@@ -98,7 +99,7 @@ mod tests {
         assert_eq!(drawn, picture);
         marks.lay(100, &mut drawn);
         assert_ne!(drawn, picture);
-        // Letters stand at the edges: the middle is untouched.
+        // Letters are at the edges: the middle is untouched.
         assert_eq!(drawn[400..800], picture[400..800]);
     }
 

@@ -1,21 +1,22 @@
-//! Drawing: a software renderer for lines, surfaces and points, with nothing from outside.
+//! Drawing: a software renderer for lines, surfaces and points.
 //!
 //! # Theory
-//! Every sample of every pixel finds what is nearest to the eye: tubes and spheres by the exact intersection with its ray, triangles by
-//! exact coverage. What is seen is lit once all is known, in linear light, and averaged over the pixel. See-through layers are
-//! peeled from the front (Everitt 2001), so that their order is exact as well.
+//! Every sample of every pixel finds the nearest point to the eye. Tubes and spheres are intersected exactly with its
+//! ray, and triangles cover it exactly. Visible points are lit after all are known, in linear light, and averaged over
+//! the pixel. Transparent layers are peeled from the front (Everitt 2001), so their order is exact, too.
 //!
 //! # Practice
-//! [`Stage`] holds a picture that is ready to be drawn, [`Canvas`] the buffers of a band of it. Geometry is streamed through
-//! [`Geometry`], as often as there are bands. Nothing here reads a file, starts a thread or knows the time.
+//! [`Stage`] holds a picture that is ready to be drawn, [`Canvas`] the buffers of one of its bands. Geometry is
+//! streamed through [`Geometry`], once for each band or more. This module reads no file, starts no thread and has no
+//! clock.
 //!
 //! Invariants:
-//! 1. A pixel is the same to the bit whatever band it is drawn in, in whatever order the bands, the pieces of a layer and the primitives
-//!    of a piece come. Reason: the picture must not depend on the memory limit or on the number of workers. So nothing is computed from a
-//!    band's own origin, no sum runs over primitives, and ties in depth go to the smaller key.
+//! 1. A pixel is the same to the bit for any band. It is also the same for any order of bands, of a layer's pieces and
+//!    of a piece's primitives. Reason: the picture must not depend on the memory limit or the number of workers. So no
+//!    value is computed from a band's own origin, no sum runs over primitives, and the smaller key wins ties in depth.
 //! 2. Memory follows from the rows of a canvas, never from the geometry.
 
-// `!(a > b)` is how a NaN is sent the way of what is out of range, all over this module.
+// `!(a > b)` treats a NaN like a value out of range, throughout this module.
 #![allow(clippy::neg_cmp_op_on_partial_ord)]
 
 mod band;

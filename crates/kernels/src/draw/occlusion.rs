@@ -1,13 +1,13 @@
-//! Contact shadows: how much of the sky a visible point sees, from a small picture of depth.
+//! Contact shadows: the share of the sky that a visible point sees, from a small picture of depth.
 //!
 //! # Theory
-//! Screen-space ambient occlusion (Mittring 2007; the weighting is that of McGuire et al. 2011): points around a pixel that rise above
-//! the plane of its surface, near to it, take away light. The points looked at are turned from pixel to pixel in a pattern of 4 x 4,
-//! and a mean over 4 x 4 pixels of the same surface then removes the pattern.
+//! Screen-space ambient occlusion (Mittring 2007; the weighting is that of McGuire et al. 2011). Points around a pixel
+//! that rise above the plane of its surface, near to it, reduce its light. The sampled points are rotated from pixel to
+//! pixel in a pattern of 4 x 4. A mean over 4 x 4 pixels of the same surface then removes the pattern.
 //!
 //! # Practice
-//! Depth and shadow are kept for the whole picture at a lower resolution, in memory that does not grow with the picture. So a band
-//! needs nothing of its neighbours, and its pixels come out the same wherever the bands are cut.
+//! Depth and shadow are kept for the whole picture at a lower resolution, in memory that does not grow with the
+//! picture. So a band needs none of its neighbours, and its pixels do not depend on the division into bands.
 
 use super::band::{Lattice, EMPTY};
 use super::projector::Projector;
@@ -15,21 +15,22 @@ use glam::Vec3;
 use std::ops::Range;
 use wide::f32x8;
 
-/// Most pixels of the small picture. At 720 x 400 a contact shadow is some twenty pixels wide, and depth takes a megabyte.
+/// Most pixels of the small picture. At 720 x 400 a contact shadow is some twenty pixels wide, and depth takes a
+/// megabyte.
 const MOST_PIXELS: f64 = 720.0 * 400.0;
 
-/// Points looked at around each pixel.
+/// Points sampled around each pixel.
 const TAPS: usize = 20;
 
 /// Radius of the neighbourhood as a share of the scene's radius.
 const REACH: f32 = 0.10;
 
-/// The whole picture at low resolution: depths, then the light that contact leaves.
+/// The whole picture at low resolution: depths, then the light that contact shadows leave.
 #[derive(Clone, Debug)]
 pub(crate) struct DepthMap {
     /// Groups of 4 x 2 pixels, row by row.
     depth: Vec<f32x8>,
-    /// Light, 0..=255, a byte a pixel, row by row. Empty until it is known.
+    /// Light, 0..=255, a byte a pixel, row by row. Empty until it is computed.
     light: Vec<u8>,
     /// Groups across and down.
     pub groups: [u32; 2],
@@ -38,7 +39,7 @@ pub(crate) struct DepthMap {
 }
 
 impl DepthMap {
-    /// The map of a picture of `size` pixels, with nothing in it yet.
+    /// The empty map of a picture of `size` pixels.
     pub(crate) fn new(size: [u32; 2]) -> DepthMap {
         let [w, h] = size.map(|v| f64::from(v.max(1)));
         let factor = (MOST_PIXELS / (w * h)).sqrt().min(0.5);
@@ -46,7 +47,7 @@ impl DepthMap {
         DepthMap { depth: Vec::new(), light: Vec::new(), groups, factor: factor as f32 }
     }
 
-    /// Bytes of the map at most: depths twice while its parts are put together, light twice while it is smoothed.
+    /// Most bytes of the map: depths twice while its parts are joined, light twice while it is smoothed.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.groups[0]) * u64::from(self.groups[1]) * (32 * 2 + 8 * 2)
     }
@@ -55,7 +56,7 @@ impl DepthMap {
         Lattice::plain()
     }
 
-    /// Takes over depths, which begin with row `first_row` of groups.
+    /// Stores depths from row `first_row` of groups on.
     pub(crate) fn fill(&mut self, first_row: u32, depth: &[f32x8]) {
         self.depth.resize(self.groups[0] as usize * self.groups[1] as usize, f32x8::splat(EMPTY));
         let first = first_row as usize * self.groups[0] as usize;
@@ -82,21 +83,21 @@ impl DepthMap {
         self.depth[(y / 2) * self.groups[0] as usize + x / 4].as_array()[(y % 2) * 4 + x % 4]
     }
 
-    /// View position of what a pixel shows.
+    /// View position of the visible point of a pixel.
     #[inline]
     fn place(&self, p: &Projector, x: isize, y: isize, depth: f32) -> Vec3 {
         let (a, b) = p.slopes((x as f32 + 0.5) / self.factor, (y as f32 + 0.5) / self.factor);
         p.at(a, b, depth)
     }
 
-    /// Light of the rows of pixels that belong to the rows of groups `rows`. All depths have to be there.
+    /// Light of the rows of pixels of the rows of groups `rows`. All depths must be stored.
     pub(crate) fn contacts(&self, p: &Projector, rows: Range<u32>) -> Vec<u8> {
         let tiles: Vec<Vec<[f32; 2]>> = (0..16).map(|k| taps(std::f32::consts::TAU * k as f32 / 16.0)).collect();
         let (first, end) = (rows.start as isize * 2, rows.end as isize * 2);
         let mut out = Vec::with_capacity((end - first) as usize * self.width());
         for y in first..end {
             for x in 0..self.width() as isize {
-                // A magic square of 4 x 4, so that neighbours are turned by very different angles.
+                // A magic square of 4 x 4, so that neighbours are rotated by very different angles.
                 const ORDER: [usize; 16] = [0, 7, 13, 10, 14, 9, 3, 4, 11, 12, 6, 1, 5, 2, 8, 15];
                 let tile = &tiles[ORDER[(y as usize % 4) * 4 + x as usize % 4]];
                 out.push((self.contact(p, x, y, tile) * 255.0).round() as u8);
@@ -124,12 +125,12 @@ impl DepthMap {
         }
         let here = self.place(p, x, y, depth);
         let scale = p.scale_at(depth) * self.factor;
-        // Not narrower than a few pixels of the map, which could not resolve it, nor so wide that contact is lost.
+        // At least a few pixels of the map, which could not resolve less; bounded, so that contact stays visible.
         let reach_px = (REACH * scale).clamp(6.0, 36.0);
         let reach = reach_px / scale;
         let pixel = reach / reach_px;
         let slopes = self.slope(p, here, x, y, 1, 0).zip(self.slope(p, here, x, y, 0, 1));
-        // Steeper than this, a neighbour is another thing, and the pixel is as good as a line: it faces the eye.
+        // A steeper neighbour belongs to another surface. The pixel then counts as a line, which faces the eye.
         let flat = slopes.filter(|(a, b)| a.z.abs().max(b.z.abs()) < 4.0 * pixel);
         let normal =
             flat.and_then(|(a, b)| a.cross(b).try_normalize()).map_or(Vec3::NEG_Z, |n| if n.z > 0.0 { -n } else { n });
@@ -141,7 +142,7 @@ impl DepthMap {
                 continue;
             }
             let away = self.place(p, tx, ty, depth) - here;
-            // What lies within a pixel of the plane is the surface itself.
+            // Points within a pixel of the plane belong to the surface itself.
             let height = away.dot(normal) - pixel;
             if height > 0.0 {
                 let square = away.length_squared();
@@ -152,7 +153,7 @@ impl DepthMap {
         (1.0 - sum * (2.0 / taps.len() as f32)).clamp(0.0, 1.0)
     }
 
-    /// Takes over the light of all rows in order and smooths it.
+    /// Stores the light of all rows in order, and smooths it.
     pub(crate) fn take_light(&mut self, parts: &[Vec<u8>], p: &Projector) {
         let raw: Vec<u8> = parts.concat();
         let (w, h) = (self.width(), self.height());
@@ -185,7 +186,7 @@ impl DepthMap {
         self.light = out;
     }
 
-    /// Share of light, 0..=1, that reaches what is seen at the pixel position (u, v) of the picture at a depth.
+    /// Share of light, 0..=1, at the visible point at pixel position (u, v) of the picture and a depth.
     #[inline]
     pub(crate) fn light(&self, p: &Projector, u: f32, v: f32, depth: f32) -> f32 {
         if self.light.is_empty() {
@@ -203,19 +204,19 @@ impl DepthMap {
             if there == EMPTY {
                 continue;
             }
-            // Pixels of the map that show another thing say nothing of this one.
+            // Pixels of the map that show another surface are irrelevant.
             let off = (there - depth) / grain;
             let w = (w + 0.01) / (1.0 + off * off * off * off);
             sum += w * f32::from(self.light[(y + dy) as usize * self.width() + (x + dx) as usize]);
             weight += w;
         }
-        // A thing too thin to be in the map is in the light.
+        // A surface too thin for the map is in the light.
         ((sum + 1e-6 * 255.0) / (weight * 255.0)).min(1.0)
     }
 }
 
-/// Places around a pixel in units of the radius, turned by an angle: Vogel's spiral, even over the disc, with no direction
-/// that stands out.
+/// Places around a pixel in units of the radius, rotated by an angle: Vogel's spiral, which is even over the disc in
+/// all directions.
 fn taps(turn: f32) -> Vec<[f32; 2]> {
     (0..TAPS)
         .map(|i| {

@@ -1,10 +1,10 @@
-//! What is drawn flat on top of the picture: text, rules, colour scales.
+//! Flat annotations on top of the picture: text, rules, colour scales.
 
 use super::colour::{linear_of, ColourMap, Srgb8};
 use super::text::{rasterise, Bitmap};
 use glam::Vec3;
 
-/// One thing on top of the picture, in pixels of the whole picture.
+/// One annotation, in pixels of the whole picture.
 #[derive(Clone, Debug)]
 enum Item {
     Letters { bitmaps: Vec<Bitmap>, colour: Vec3, halo: bool },
@@ -13,13 +13,13 @@ enum Item {
     Scale { at: [i32; 4], map: ColourMap, upright: bool },
 }
 
-/// A list of flat things in the order in which they are drawn.
+/// Annotations in the order of drawing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     items: Vec<Item>,
 }
 
-/// Where text stands on its line.
+/// The alignment of text on its line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Align {
     Left,
@@ -28,7 +28,7 @@ pub(crate) enum Align {
 }
 
 impl Overlay {
-    /// A line of text with its base line at `at`. A halo in the background's colour sets it off from whatever lies behind.
+    /// Adds a line of text with its base line at `at`. A halo in the background's colour separates it from the picture.
     pub(crate) fn text(&mut self, text: &str, size: f32, at: [f32; 2], align: Align, colour: Srgb8, halo: bool) {
         let [x, y] = at;
         let width = super::text::width(text, size);
@@ -41,8 +41,8 @@ impl Overlay {
         self.items.push(Item::Letters { bitmaps: rasterise(text, size, x, y), colour, halo });
     }
 
-    /// A veil in the background's colour over a rectangle, fading out over `soft` pixels: what stands on it can be read wherever
-    /// the scene reaches, and where it does not the veil cannot be seen.
+    /// Adds a veil in the background's colour over a rectangle, which fades out over `soft` pixels. Text on it is
+    /// legible over the scene, and over the background the veil is invisible.
     pub(crate) fn panel(&mut self, at: [f32; 4], soft: f32) {
         self.items.push(Item::Panel { at, soft });
     }
@@ -52,12 +52,13 @@ impl Overlay {
         self.items.push(Item::Rect { at, colour: Vec3::from_array(linear_of(colour)), opacity });
     }
 
-    /// The colours of a map over a rectangle, low values at the lower end of an upright scale, at the left of one that lies.
+    /// Adds the colours of a map over a rectangle. Low values are at the lower end of an upright scale, and at the left
+    /// of a horizontal one.
     pub(crate) fn scale(&mut self, at: [i32; 4], map: &ColourMap, upright: bool) {
         self.items.push(Item::Scale { at, map: map.clone(), upright });
     }
 
-    /// Scales, and lines of text.
+    /// Numbers of scales, and of lines of text.
     #[cfg(test)]
     pub(crate) fn counts(&self) -> [usize; 2] {
         let of = |is: fn(&Item) -> bool| self.items.iter().filter(|item| is(item)).count();
@@ -74,7 +75,7 @@ impl Overlay {
         self.items.iter().map(|i| of(i) + 96).sum()
     }
 
-    /// Draws what touches one row of pixels, in linear light; `behind` is the colour of the background there.
+    /// Draws the annotations on one row of pixels, in linear light. `behind` is the colour of the background there.
     pub(crate) fn draw_row(&self, row: u32, behind: Vec3, out: &mut [Vec3]) {
         for item in &self.items {
             match item {
@@ -128,7 +129,7 @@ impl Overlay {
                         continue;
                     }
                     for x in *x0..*x1 {
-                        // From the first to the last pixel it runs over the whole range, so that both end colours are there.
+                        // From the first to the last pixel it covers the whole range, so that both end colours occur.
                         let (step, steps) = if *upright { (y1 - 1 - y, y1 - y0 - 1) } else { (x - x0, x1 - x0 - 1) };
                         let t = f64::from(step) / f64::from(steps.max(1));
                         let [low, high] = map.range();
@@ -146,21 +147,21 @@ fn at(row: &mut [Vec3], x: i32) -> Option<&mut Vec3> {
     usize::try_from(x).ok().and_then(|x| row.get_mut(x))
 }
 
-/// Mixes text over what lies behind. Thin dark strokes lose weight in linear light and light ones gain it; letters are meant for
-/// a mix that is even to the eye, half-way between the two.
+/// Mixes text with its background. Thin dark strokes lose weight in linear light and light ones gain it. Letters are
+/// designed for a mix that is even to the eye; this one is half-way.
 fn lay_text(behind: Vec3, colour: Vec3, coverage: f32) -> Vec3 {
     let root = |v: Vec3| Vec3::new(v.x.max(0.0).sqrt(), v.y.max(0.0).sqrt(), v.z.max(0.0).sqrt());
     let mix = root(behind).lerp(root(colour), coverage);
     mix * mix
 }
 
-/// Lightness, about as the eye has it.
+/// Lightness, approximately as the eye sees it.
 fn lightness(v: Vec3) -> f32 {
     v.dot(Vec3::new(0.2126, 0.7152, 0.0722)).max(0.0).sqrt()
 }
 
-/// A soft edge of `colour` around a glyph in `ink`, two pixels wide and more for large letters. The less the picture differs from
-/// the ink there, the harder it is: letters can be read on a surface of any colour, and stand quietly on the background.
+/// A soft edge of `colour` around a glyph in `ink`, two pixels wide and more for large letters. The less the picture
+/// differs from the ink there, the harder the edge. So letters are legible on any colour, and subtle on the background.
 fn halo_row(b: &Bitmap, row: i32, ink: Vec3, colour: Vec3, out: &mut [Vec3]) {
     let apart = (lightness(ink) - lightness(colour)).abs().max(0.05);
     let reach = (b.height as i32 / 8).clamp(2, 8);
@@ -234,7 +235,7 @@ mod tests {
         };
         let on_white = drawn(1.0);
         assert!(on_white.iter().any(|v| *v < 0.1) && on_white.iter().any(|v| *v > 0.8), "{on_white:?}");
-        // On the background nothing but the letter is to be seen.
+        // On the background only the letter is visible.
         let on_dark = drawn(0.01);
         assert!(on_dark.iter().any(|v| *v > 0.8) && on_dark.iter().filter(|v| **v > 0.02).count() <= 5, "{on_dark:?}");
     }

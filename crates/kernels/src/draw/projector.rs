@@ -1,14 +1,14 @@
 //! From physical space to pixels: double precision up to the eye, single precision from there.
 //!
-//! *View space* has x to the right, y up and z away from the eye, with its origin at the eye and the radius of the scene as its unit. So
-//! its numbers are near one whatever the units of the data, and single precision resolves a pixel wherever the data lies.
+//! *View space* has x to the right, y up and z away from the eye. Its origin is the eye, and its unit the radius of the
+//! scene. So its numbers are near one for any unit of the data, and single precision resolves a pixel at any place.
 
 use super::camera::{clamp_bounds, radius_of, Camera, CameraError, Lens, MAX_COORDINATE};
 use super::geometry::Aabb;
 use glam::{DMat3, DVec3, Vec3};
 
-/// Nearest depth at which anything is drawn, in view units. What is drawn in front of everything (the orientation axes) has depths
-/// below it.
+/// Smallest depth of the scene, in view units. Annotations in front of everything (the orientation axes) have smaller
+/// depths.
 pub(crate) const NEAR: f32 = 1e-4;
 
 /// Maps physical space to view space and view space to pixels.
@@ -38,7 +38,7 @@ impl Projector {
     /// The projector of a camera for a picture of `size` pixels that shows `bounds`.
     ///
     /// # Errors
-    /// [`CameraError`] when the camera makes no sense.
+    /// [`CameraError`] for an invalid camera.
     pub fn new(camera: &Camera, size: [u32; 2], bounds: &Aabb) -> Result<Projector, CameraError> {
         camera.check()?;
         let bounds = clamp_bounds(bounds);
@@ -49,7 +49,7 @@ impl Projector {
         let (scale, parallel) = match camera.lens {
             Lens::Perspective { fov_degrees } => (height * 0.5 / (fov_degrees.to_radians() * 0.5).tan(), 0.0),
             Lens::Orthographic { height: shown } => {
-                // Where the eye stands along parallel rays is of no matter, so it stands where all of the scene is in front.
+                // The position along parallel rays does not matter: the eye is put where all of the scene is in front.
                 let middle = bounds.center();
                 let along = (middle - eye).dot(axes.z_axis);
                 eye += axes.z_axis * (along - 3.0 * unit);
@@ -68,8 +68,8 @@ impl Projector {
         })
     }
 
-    /// A parallel projector along `like`'s line of sight: one view unit is `pixels` pixels, the physical origin appears at `at`, and
-    /// all of it lies in front of everything else. For orientation axes.
+    /// A parallel projector along `like`'s line of sight, for orientation axes. One view unit is `pixels` pixels, and
+    /// the physical origin appears at `at`. All of it is in front of everything else.
     pub(crate) fn gizmo(like: &Projector, at: [f32; 2], pixels: f32) -> Projector {
         let rows = like.rows * like.unit;
         Projector {
@@ -84,7 +84,7 @@ impl Projector {
         }
     }
 
-    /// How far its eye lies before a camera's position along the line of sight.
+    /// Distance of its eye in front of a camera's position along the line of sight.
     pub(crate) fn ahead_of(&self, camera: &Camera) -> f64 {
         let forward = self.rows.transpose().z_axis * self.unit;
         (self.eye - DVec3::from_array(camera.position)).dot(forward)
@@ -95,7 +95,7 @@ impl Projector {
         Projector { scale: self.scale * factor, center: self.center.map(|c| c * factor), ..self.clone() }
     }
 
-    /// View position of a physical point, or NaNs for one that cannot be drawn.
+    /// View position of a physical point, or NaNs for an undrawable one.
     #[inline]
     pub fn view(&self, p: DVec3) -> Vec3 {
         if p.abs().cmple(DVec3::splat(MAX_COORDINATE)).all() {
@@ -137,13 +137,14 @@ impl Projector {
         Vec3::new(a * w, b * w, z)
     }
 
-    /// Unit vector from what a ray meets towards the eye.
+    /// Unit vector from the point of a ray towards the eye.
     #[inline]
     pub(crate) fn to_eye(&self, a: f32, b: f32) -> Vec3 {
         Vec3::new(-a * self.central, -b * self.central, -1.0).normalize()
     }
 
-    /// First and last row (exclusive) that `bounds`, widened by `pad` pixels, can touch; `None` when it lies behind the eye.
+    /// First and last row (exclusive) that `bounds`, widened by `pad` pixels, can touch; `None` if it is behind the
+    /// eye.
     pub(crate) fn rows_of(&self, bounds: &Aabb, pad: f32) -> Option<[f32; 2]> {
         if bounds.is_empty() {
             return None;
@@ -162,7 +163,7 @@ impl Projector {
         match behind {
             0 => Some([rows[0] - pad, rows[1] + pad]),
             8 => None,
-            // Crossing the eye's plane, it can reach anywhere.
+            // A box across the eye's plane can reach any row.
             _ => Some([f32::NEG_INFINITY, f32::INFINITY]),
         }
     }
@@ -199,7 +200,7 @@ mod tests {
         let p = Projector::new(&camera, [400, 200], &bounds).unwrap();
         let (x, y, _) = p.pixel_of(p.view(DVec3::ZERO));
         assert_eq!((x, y), (100.0, 100.0));
-        // Ten away at 45 degrees up is the upper edge; x runs to the right.
+        // A point ten away at 45 degrees up is at the upper edge; x points to the right.
         let (x, y, _) = p.pixel_of(p.view(DVec3::new(5.0, 0.0, 10.0)));
         assert!((x - 150.0).abs() < 1e-3 && y.abs() < 1e-3);
         assert!(p.view(DVec3::new(f64::NAN, 0.0, 0.0)).is_nan());

@@ -1,9 +1,9 @@
-//! A picture ready to be drawn: camera, layers, light and furniture, and the bands in which they come together.
+//! A picture ready to be drawn: camera, layers, light and annotations, and the bands of the drawing.
 //!
 //! # Practice
-//! [`Stage::new`] fixes everything that does not depend on a band. [`Stage::survey`] then fills the small depth picture, and
-//! [`super::Canvas::draw`] draws any rows of the picture, in any order and on any number of threads, each with its own canvas. Each streams
-//! the layers anew. The memory of a canvas follows from its rows and from nothing else.
+//! [`Stage::new`] prepares everything that does not depend on a band. [`Stage::survey`] then fills the small depth
+//! picture. [`super::Canvas::draw`] draws any rows of the picture, in any order and on any number of threads, each with
+//! its own canvas. Each call streams the layers again. The memory of a canvas follows from its rows only.
 
 use super::band::{Area, Band, DepthOnly, DrawTarget, Lattice, Samples, BAND_GROUP_BYTES, EMPTY};
 use super::camera::{Camera, CameraError, Fit, Frame, View};
@@ -22,27 +22,27 @@ use glam::DVec3;
 use std::ops::Range;
 use wide::f32x8;
 
-/// Geometry with its look.
+/// Geometry with its style.
 #[derive(Clone)]
 pub struct Layer<'a> {
-    /// What is drawn.
+    /// The geometry.
     pub geometry: &'a dyn Geometry,
-    /// How it looks.
+    /// The style.
     pub style: Style,
 }
 
-/// What a picture is made of, besides its layers.
+/// The settings of a picture, besides its layers.
 #[derive(Clone, Debug)]
 pub struct StageSetting {
     /// Width and height in pixels.
     pub size: [u32; 2],
     /// Camera.
     pub camera: Camera,
-    /// What lies behind.
+    /// Background.
     pub background: Background,
     /// Contact shadows and depth cue.
     pub effects: Effects,
-    /// What lights it.
+    /// Lights.
     pub lighting: Lighting,
     /// Samples a pixel.
     pub samples: Samples,
@@ -56,7 +56,7 @@ pub enum StageError {
     /// No pixels, or more than fit.
     #[error("a picture of {0} x {1} pixels cannot be drawn: both sides have to be between 1 and 65536")]
     BadSize(u32, u32),
-    /// The camera makes no sense.
+    /// The camera is invalid.
     #[error(transparent)]
     Camera(#[from] CameraError),
     /// Too many kinds of material.
@@ -70,21 +70,21 @@ pub enum StageError {
     Layer {
         /// Number of the layer, from 0.
         layer: usize,
-        /// What its owner said.
+        /// The error of its owner.
         source: GeometryError,
     },
 }
 
-/// The camera that shows all of `layers` from the side of `view`, as large as the frame's free rectangle allows. It looks at every
-/// point once, and so fits closer than [`Camera::fit`] does to their boxes.
+/// The camera that shows all of `layers` from the direction of `view`, as large as the frame's free rectangle allows.
+/// It uses every point, and so fits closer than [`Camera::fit`] does to their boxes.
 ///
 /// # Errors
-/// [`StageError::Layer`] when a layer cannot be read.
+/// [`StageError::Layer`] for an unreadable layer.
 pub fn fit_layers(layers: &[Layer<'_>], view: &View, frame: &Frame) -> Result<Camera, StageError> {
     fit_all(layers, &[], view, frame)
 }
 
-/// As [`fit_layers`], with boxes that are to be seen, too.
+/// As [`fit_layers`], with boxes that must be visible, too.
 ///
 /// # Errors
 /// As [`fit_layers`].
@@ -120,16 +120,17 @@ pub fn bounds_of(layers: &[Layer<'_>]) -> Aabb {
     layers.iter().map(|l| l.geometry.bounds()).fold(Aabb::EMPTY, |a, b| a.union(&b))
 }
 
-/// How many pixels of a picture of `size` make one of a picture of 1440 x 1000: multiply radii and widths in pixels by it, and
-/// they look the same at any size.
+/// Pixels of a picture of `size` for one of a picture of 1440 x 1000. Radii and widths in pixels times this appear the
+/// same at any size.
 pub fn pixel_scale(size: [u32; 2]) -> f32 {
     ((f64::from(size[0]) * f64::from(size[1])).sqrt() as f32 / 1200.0).max(0.3)
 }
 
-/// Longest side of a picture.
+/// Most pixels along a side of a picture.
 pub const MOST_PIXELS_A_SIDE: u32 = 65_536;
 
-/// Most materials of a picture: a sample has eight bits for them. Layers that look alike share one, so there may be any number of layers.
+/// Most materials of a picture: a sample has eight bits for them. Layers of equal style share one, so the number of
+/// layers is not bounded.
 const MOST_MATERIALS: usize = 250;
 
 /// Material of the orientation axes.
@@ -158,20 +159,20 @@ pub struct Stage<'a> {
 struct GizmoParts {
     projector: Projector,
     styles: [Style; 3],
-    /// Pixels that hold all of it.
+    /// Rows of pixels that contain all of it.
     rows: [f32; 2],
 }
 
 impl<'a> Stage<'a> {
-    /// Puts a picture together.
+    /// Prepares a picture.
     ///
     /// # Errors
-    /// [`StageError`] for a size, camera or number of layers that cannot be drawn.
+    /// [`StageError`] for an invalid size, camera or number of materials.
     pub fn new(setting: StageSetting, layers: Vec<Layer<'a>>) -> Result<Stage<'a>, StageError> {
         Self::with_haze(setting, layers, None)
     }
 
-    /// Puts a picture together that has volumes in it.
+    /// Prepares a picture with volumes.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -246,17 +247,17 @@ impl<'a> Stage<'a> {
         &self.setting.camera
     }
 
-    /// From depths of bands to lengths.
+    /// Converts depths of bands to lengths.
     pub(super) fn ruler(&self) -> Ruler {
         Ruler { unit: self.projector.unit, offset: self.projector.ahead_of(&self.setting.camera) }
     }
 
-    /// Depths of no rows yet, the first of which is to be `row`.
+    /// Depths without rows; the first is to be `row`.
     pub fn no_depths(&self, row: u32) -> Depths {
         Depths::new(row, self.setting.size[0])
     }
 
-    /// Whether the volumes among the layers have to be read again for each part of the picture that is cast by itself.
+    /// Whether the volumes have to be read again for each part of the picture that is cast by itself.
     pub fn is_large(&self) -> bool {
         self.haze.is_some_and(|haze| haze.is_large(&self.setting.camera, self.setting.size))
     }
@@ -268,8 +269,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Bytes that the stage itself holds at most: letters, and the depth map, of which there are two while the parts of the survey
-    /// are put together.
+    /// Most bytes that the stage itself holds: letters, and the depth map, twice while the parts of the survey are
+    /// joined.
     pub fn survey_bytes(&self) -> u64 {
         let depths = if self.wants_depths() { self.depths.bytes() } else { 0 };
         self.layout.overlay.bytes() + depths
@@ -286,7 +287,7 @@ impl<'a> Stage<'a> {
         u64::from(rows) * groups * per_group + u64::from(self.setting.size[0]) * 12
     }
 
-    /// Bytes at most of the depths of `rows` rows of pixels, and of the light of rays up to them.
+    /// Most bytes of the depths of `rows` rows of pixels, and of the light of rays up to them.
     pub fn gathered_bytes(&self, rows: u32) -> u64 {
         let (pixels, samples) =
             (u64::from(rows) * u64::from(self.setting.size[0]), self.lattice.groups.len() as u64 * 8);
@@ -297,7 +298,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whether some surfaces can be seen through.
+    /// Whether some surfaces are transparent.
     pub fn see_through(&self) -> bool {
         self.materials.iter().any(|m| m.opacity < 1.0)
     }
@@ -306,13 +307,13 @@ impl<'a> Stage<'a> {
         self.materials[usize::from(self.worn[k])]
     }
 
-    /// Whether layer `k` can be seen at all.
+    /// Whether layer `k` is visible.
     pub(super) fn shown(&self, k: usize, see_through: bool) -> bool {
         let opacity = self.material(k).opacity;
         opacity > 0.0 && (opacity < 1.0) == see_through
     }
 
-    /// Streams one layer into a target, leaving out what cannot touch it.
+    /// Streams one layer into a target. Pieces that cannot touch it are omitted.
     pub(super) fn stream<T: DrawTarget>(
         &self,
         target: &mut T,
@@ -328,7 +329,7 @@ impl<'a> Stage<'a> {
             Radius::Physical(_) => (0.0, 0.0),
             Radius::Pixels(r) => (0.0, r.max(0.0) * resolution),
         };
-        // The least radius, on the small depth picture too, and some rounding.
+        // The least radius, also in the small depth picture, and a margin for rounding.
         let pad = pad + layer.style.min_pixels.max(0.0) * resolution + 2.0;
         let wanted = |b: &Aabb| {
             if everything {
@@ -351,7 +352,7 @@ impl<'a> Stage<'a> {
         Ok(counts)
     }
 
-    /// Rows of groups of the small depth picture; the survey is cut along them. One where there is no depth picture.
+    /// Rows of groups of the small depth picture, along which the survey is divided. One without a depth picture.
     pub fn survey_rows(&self) -> u32 {
         if self.wants_depths() {
             self.depths.groups[1]
@@ -360,13 +361,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Looks at the layers for the rows of groups `rows` of the small depth picture.
+    /// Surveys the layers for the rows of groups `rows` of the small depth picture.
     ///
-    /// The pass whose rows start at 0 looks at every piece, whether it can be seen there or not, and its counts are those of
-    /// the picture; the counts of the others are to be dropped.
+    /// The pass with rows from 0 visits every piece, visible or not, and its counts are those of the picture. Drop the
+    /// counts of the others.
     ///
     /// # Errors
-    /// [`StageError::Layer`] when a layer cannot be read.
+    /// [`StageError::Layer`] for an unreadable layer.
     pub fn survey(&self, rows: Range<u32>) -> Result<Survey, StageError> {
         let mut counts = DrawCounts::default();
         let everything = rows.start == 0;
@@ -377,7 +378,7 @@ impl<'a> Stage<'a> {
         let mut depth = vec![f32x8::splat(EMPTY); area.groups()];
         let mut target = DepthOnly { area, depth: &mut depth };
         for k in 0..self.layers.len() {
-            // A flat line is a drawing, not a thing: it casts no shadow.
+            // A flat line is an annotation: it casts no shadow.
             let casts = columns > 0 && self.shown(k, false) && self.material(k).finish != Finish::Flat;
             if casts {
                 counts.add(&self.stream(&mut target, k, &projector, map.factor, everything)?);
@@ -390,7 +391,7 @@ impl<'a> Stage<'a> {
         Ok(Survey { first_row: rows.start, depth, counts })
     }
 
-    /// Takes over the surveys of all rows.
+    /// Stores the surveys of all rows.
     pub fn surveyed(&mut self, surveys: Vec<Survey>) {
         if self.wants_depths() {
             for s in &surveys {
@@ -408,7 +409,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Takes over the contact shadows of all rows, in order.
+    /// Stores the contact shadows of all rows, in order.
     pub fn shadowed(&mut self, parts: Vec<Vec<u8>>) {
         if self.wants_depths() {
             self.depths.take_light(&parts, &self.projector);
@@ -436,12 +437,12 @@ impl<'a> Stage<'a> {
 pub struct Survey {
     first_row: u32,
     depth: Vec<f32x8>,
-    /// What was met.
+    /// Counts of the geometry.
     pub counts: DrawCounts,
 }
 
 fn opacity_of(style: &Style) -> f32 {
-    // What is not a number hides nothing of what is there; nearly opaque is opaque, and much cheaper.
+    // An opacity of NaN counts as opaque. Nearly opaque counts as opaque, which is much cheaper.
     let o = if style.opacity.is_nan() { 1.0 } else { style.opacity.clamp(0.0, 1.0) };
     if o > 0.995 {
         1.0
@@ -450,7 +451,7 @@ fn opacity_of(style: &Style) -> f32 {
     }
 }
 
-/// Least and greatest depth of a box; equal where its depth is nothing beside its size.
+/// Least and greatest depth of a box; equal if its depth is negligible beside its size.
 fn depth_range(p: &Projector, bounds: &Aabb) -> [f32; 2] {
     if bounds.is_empty() {
         return [0.0, 0.0];
@@ -458,7 +459,8 @@ fn depth_range(p: &Projector, bounds: &Aabb) -> [f32; 2] {
     let z = bounds.corners().map(|c| p.view(c).z);
     let low = z.iter().copied().fold(f32::INFINITY, f32::min).max(NEAR);
     let high = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    // The unit is the scene's radius: a scene a tenth as deep as wide is read as a plane, which a cue would only stain.
+    // The unit is the scene's radius. A scene a tenth as deep as wide is read as a plane, where a cue would only be a
+    // stain.
     if high - low > 0.2 {
         [low, high]
     } else {
@@ -488,10 +490,11 @@ impl GizmoParts {
                 continue;
             }
             let at = |reach: f32| [g.at[0] + d.x / across * reach, g.at[1] - d.y / across * reach];
-            // Axes may lead the same way in the picture: the letter of the shorter one stands behind that of the longer.
+            // Two axes may have the same direction in the picture: the letter of the shorter one is then behind that of
+            // the longer.
             let is_free =
                 |[x, y]: [f32; 2]| placed.iter().all(|[u, v]| (x - u).abs() >= g.letters || (y - v).abs() >= g.letters);
-            // The label stands beyond the tip; one that points at the eye is pushed out of the middle.
+            // The label is beyond the tip. One that points at the eye is moved out of the middle.
             let mut reach = g.length * across.max(0.35) + g.letters * 0.75;
             while !is_free(at(reach)) {
                 reach += g.letters * 0.25;
@@ -521,7 +524,7 @@ impl GizmoParts {
                 resolution: 1.0,
             };
             if (d.x * d.x + d.y * d.y).sqrt() < MARGINAL {
-                // It points at the eye or away from it: only a dot is left.
+                // It points at the eye or away from it: only a dot is visible.
                 let dot = [[0.0f64; 3]];
                 brush.draw(
                     band,

@@ -1,4 +1,4 @@
-//! How a layer looks.
+//! Styles of layers.
 
 use super::colour::Colour;
 use serde::{Deserialize, Serialize};
@@ -13,47 +13,49 @@ pub enum Radius {
     Pixels(f32),
 }
 
-/// How a surface answers to light.
+/// The response of a surface to light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// No highlight: for bodies, where colour is to be read.
+    /// No highlight: for bodies with readable colours.
     #[default]
     Matte,
     /// A soft highlight: for tubes.
     Satin,
-    /// Not lit at all: for outlines.
+    /// Unlit: for outlines.
     Flat,
 }
 
-/// From which side the quads of structured surfaces are seen.
+/// The sides from which the quads of structured surfaces are visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SeenFrom {
     /// From both.
     #[default]
     Both,
-    /// From where the cross product of the first and the second direction points; from behind a quad is not there.
+    /// The side to which the cross product of the first and the second direction points; from the other a quad is
+    /// invisible.
     Front,
-    /// From the other side alone.
+    /// Only the other side.
     Back,
 }
 
-/// Look of a layer; each kind of piece takes from it what it needs.
+/// Style of a layer; each kind of piece uses the parts that it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Style {
     /// Colour.
     pub colour: Colour,
-    /// Radius of tubes and spheres that bring none.
+    /// Radius of tubes and spheres without a radius of their own.
     pub radius: Radius,
-    /// Tubes and spheres never look thinner than this radius in pixels, so that none falls between the samples.
+    /// Smallest radius of tubes and spheres in pixels, so that none falls between the samples.
     pub min_pixels: f32,
-    /// How it answers to light.
+    /// Response to light.
     pub finish: Finish,
-    /// 1 hides what is behind, 0 shows nothing of the layer.
+    /// 1 is opaque, 0 is invisible.
     pub opacity: f32,
-    /// Lifts tubes and spheres towards the eye by this many pixels, so that a line on a surface is not half buried in it.
+    /// Moves tubes and spheres towards the eye by this many pixels, so that a line on a surface is not half buried in
+    /// it.
     pub lift_pixels: f32,
-    /// From which side its quads are seen.
+    /// Visible sides of its quads.
     pub seen_from: SeenFrom,
 }
 

@@ -1,11 +1,11 @@
-//! Pictures whose every measure is known beforehand.
+//! Pictures with every measure known beforehand.
 
 mod odd;
 
 use super::*;
 use glam::DVec3;
 
-/// Geometry handed over as one closure sees fit.
+/// Geometry that a closure passes on.
 struct ClosureGeometry<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync>(Aabb, F);
 
 impl<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync> Geometry for ClosureGeometry<F> {
@@ -25,7 +25,7 @@ fn unit_box() -> Aabb {
     Aabb { min: DVec3::NEG_ONE, max: DVec3::ONE }
 }
 
-/// Looks along negative z from z = 10 with y up and x to the right; parallel rays show a height of `height`.
+/// A camera along negative z from z = 10 with y up and x to the right. Parallel rays show a height of `height`.
 fn front(height: Option<f64>, fov_degrees: f64) -> Camera {
     let lens = height.map_or(Lens::Perspective { fov_degrees }, |height| Lens::Orthographic { height });
     Camera { position: [0.0, 0.0, 10.0], target: [0.0; 3], up: [0.0, 1.0, 0.0], lens, center: [0.5, 0.5] }
@@ -55,7 +55,7 @@ impl Drawn {
         [self.pixels[i], self.pixels[i + 1], self.pixels[i + 2]]
     }
 
-    /// Pixels that black things on white cover, in linear light.
+    /// Pixels covered by black geometry on white, in linear light.
     fn ink(&self) -> f64 {
         self.pixels.chunks(3).map(|p| 1.0 - f64::from(srgb_to_linear(f32::from(p[0]) / 255.0))).sum()
     }
@@ -135,7 +135,7 @@ fn a_sphere_covers_its_disc() {
     );
     assert!((d.ink() / (std::f64::consts::PI * 6400.0) - 1.0).abs() < 2e-3, "{}", d.ink());
     assert_eq!((d.counts.spheres, d.counts.skipped), (1, 0));
-    // Seen from near, its outline is the circle of tangents: radius f r / sqrt(d^2 - r^2) pixels.
+    // From near, its outline is the circle of tangents: radius f r / sqrt(d^2 - r^2) pixels.
     let d = draw(
         plain([300, 300], front(None, 20.0)),
         vec![Layer { geometry: &ball, style: flat(BLACK, Radius::Physical(0.8)) }],
@@ -143,7 +143,7 @@ fn a_sphere_covers_its_disc() {
     let f = 150.0 / 10f64.to_radians().tan();
     let r = f * 0.8 / (100.0f64 - 0.64).sqrt();
     assert!((d.ink() / (std::f64::consts::PI * r * r) - 1.0).abs() < 2e-3, "{} {r}", d.ink());
-    // Off the axis too the picture of a sphere is an ellipse whose area is known: its half axes are the outline cone's cuts.
+    // Off the axis the picture of a sphere is an ellipse of known area: its half axes are the outline cone's cuts.
     let aside = points(vec![[1.2, 0.0, 0.0]]);
     let mut camera = front(None, 60.0);
     camera.position[2] = 2.5;
@@ -175,7 +175,7 @@ fn a_tube_covers_its_hull() {
     let area = length * 50.0 + std::f64::consts::PI * 625.0;
     assert!((d.ink() / area - 1.0).abs() < 2e-3, "{} {area}", d.ink());
     assert_eq!(d.counts.segments, 1);
-    // Cut anywhere, and with a vertex given twice, it is the same tube.
+    // Divided anywhere, and with a repeated vertex, it is the same tube.
     let cut = line(vec![[-1.0, -0.3, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.5, 0.15, 0.0], [1.0, 0.3, 0.0]]);
     let e = draw(
         plain([300, 200], front(Some(2.0), 0.0)),
@@ -216,7 +216,7 @@ fn a_tapered_tube_is_the_hull_of_its_spheres() {
     let area =
         tangent * (a + b) + a * a * (std::f64::consts::FRAC_PI_2 + phi) + b * b * (std::f64::consts::FRAC_PI_2 - phi);
     assert!((d.ink() / area - 1.0).abs() < 2e-3, "{} {area}", d.ink());
-    // Seen from its end, it is the larger sphere's disc, from either end.
+    // From its end, it is the larger sphere's disc, from either end.
     for z in [10.0, -10.0] {
         let along = [[0.0, 0.0, -1.0], [0.0, 0.0, 1.0]];
         let cone = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
@@ -264,7 +264,7 @@ fn the_nearer_tube_hides_the_other() {
         };
         let d = draw(plain([90, 90], camera(10.0)), layers.clone());
         assert_eq!((d.at(45, 45), d.at(45, 30), d.at(30, 45)), ([255, 0, 0], [0, 0, 255], [255, 0, 0]));
-        // From behind it is the other way round, and the order of layers is of no matter.
+        // From behind the order is reversed, and the order of layers does not matter.
         assert_eq!(draw(plain([90, 90], camera(-10.0)), layers.clone()).at(45, 45), [0, 0, 255]);
         assert_eq!(draw(plain([90, 90], camera(10.0)), mirrored.clone()).pixels, d.pixels);
     }
@@ -296,7 +296,7 @@ fn what_faces_the_eye_has_its_own_colour() {
 
 #[test]
 fn triangles_meet_without_gap_or_overlap() {
-    // A fan of thin triangles whose union is a disc's polygon. See-through, so that an overlap would show as darker.
+    // A fan of thin triangles whose union is a disc's polygon. Transparent, so that an overlap would be darker.
     let n = 97;
     let mut p = vec![[0.013f32, -0.021, 0.0]];
     p.extend((0..n).map(|i| {
@@ -376,7 +376,8 @@ fn pieces_of_a_grid_meet_without_a_seam() {
     let one = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         visit(Chunk::Quads(QuadGrid { size: [ni, nj], points: Positions::F32(&whole), scalars: None, draw: None }));
     });
-    // Four pieces with a layer of the neighbours' points around each; two, since normals at edges look two points ahead.
+    // Four pieces with a layer of the neighbours' points around each; two layers, since normals at edges use two points
+    // ahead.
     let four = ClosureGeometry(unit_box(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         for (i0, i1) in [(20usize, 39usize), (0, 20)] {
             for (j0, j1) in [(0usize, 11usize), (11, 29)] {
@@ -407,7 +408,7 @@ fn pieces_of_a_line_meet_without_a_seam() {
         .map(|(a, y)| [0.7 * a.cos(), y, 0.7 * a.sin()])
         .collect();
     let one = line(p.clone());
-    // The box is the scene's scale, so it has to be the same for the bits to be.
+    // The box is the scene's scale, so equal bits need equal boxes.
     let many = ClosureGeometry(one.bounds(), |visit: &mut dyn FnMut(Chunk<'_>)| {
         for first in (0..59).rev().step_by(7) {
             let last = (first + 7).min(59);
@@ -437,7 +438,7 @@ fn pieces_of_a_line_meet_without_a_seam() {
     assert!(a.pixels == b.pixels && a.counts == b.counts);
 }
 
-/// A scene with everything in it.
+/// A scene with all kinds of geometry.
 fn mixed<R>(then: impl FnOnce(StageSetting, Vec<Layer<'_>>) -> R) -> R {
     let p: Vec<[f64; 3]> = (0..80).map(|i| i as f64 * 0.15).map(|a| [a.cos(), 0.16 * a - 1.0, a.sin()]).collect();
     let s: Vec<f32> = (0..80).map(|i| i as f32).collect();

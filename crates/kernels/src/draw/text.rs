@@ -1,9 +1,9 @@
-//! Letters: the bundled font, measured and turned into coverage.
+//! Letters: the bundled font, its metrics and its coverage.
 
 use ab_glyph::{point, Font as _, FontRef, GlyphId, PxScale, ScaleFont as _};
 use std::sync::OnceLock;
 
-/// DejaVu Sans, cut down to the signs that science writes with; its licence lies beside it.
+/// DejaVu Sans, reduced to the signs of scientific text. Its licence is beside it.
 static DEJAVU: &[u8] = include_bytes!("fonts/DejaVuSans-subset.ttf");
 
 /// Height of small letters as a share of the size.
@@ -18,7 +18,7 @@ fn font() -> &'static FontRef<'static> {
     FONT.get_or_init(|| FontRef::try_from_slice(DEJAVU).expect("the bundled font can be read"))
 }
 
-/// The nearest size at which small letters are a whole number of pixels high, so that their upper edges are sharp.
+/// The nearest size with small letters of a whole number of pixels, so that their upper edges are sharp.
 pub(crate) fn crisp(size: f32) -> f32 {
     (size * X_HEIGHT).round().max(4.0) / X_HEIGHT
 }
@@ -43,7 +43,7 @@ fn line(text: &str, size: f32) -> (Vec<(GlyphId, f32)>, f32) {
     let mut last: Option<GlyphId> = None;
     let mut glyphs = Vec::new();
     for c in text.chars().filter(|c| !c.is_control()) {
-        // A letter that the font does not have is seen to be missing.
+        // A letter missing in the font becomes a question mark.
         let id = Some(font.glyph_id(c)).filter(|id| id.0 != 0).unwrap_or_else(|| font.glyph_id('?'));
         if let Some(last) = last {
             x += scaled.kern(last, id);
@@ -67,10 +67,10 @@ pub(crate) fn width(text: &str, size: f32) -> f32 {
     line(text, size).1
 }
 
-/// Coverage of a line of text whose base line starts at (x, y).
+/// Coverage of a line of text with its base line from (x, y).
 pub(crate) fn rasterise(text: &str, size: f32, x: f32, y: f32) -> Vec<Bitmap> {
     let font = font();
-    // The base line lies between two rows of pixels; across, a quarter of a pixel is as fine as one can tell.
+    // The base line is between two rows of pixels; across, a quarter of a pixel is fine enough.
     let y = y.round();
     let (glyphs, _) = line(text, size);
     let outlined = glyphs.into_iter().filter_map(|(id, at)| {
@@ -92,7 +92,7 @@ pub(crate) fn rasterise(text: &str, size: f32, x: f32, y: f32) -> Vec<Bitmap> {
         .collect()
 }
 
-/// `text`, or as much of its start as fits into `room` pixels with an ellipsis.
+/// `text`, or its longest start that fits into `room` pixels with an ellipsis.
 pub(crate) fn fitted(text: &str, size: f32, room: f32) -> String {
     if width(text, size) <= room {
         return text.to_owned();

@@ -1,20 +1,20 @@
-//! Round numbers on a scale: steps of 1, 2 or 5 times a power of ten, and how they are written.
+//! Round numbers on a scale: steps of 1, 2 or 5 times a power of ten, and their labels.
 
 /// Marks of a scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ticks {
     /// Values in rising order, all within the range.
     pub values: Vec<f64>,
-    /// What is written beside each, without the common factor.
+    /// The label of each value, without the common factor.
     pub labels: Vec<String>,
-    /// Power of ten by which all labels are to be multiplied; 0 means none.
+    /// Power of ten of the common factor of all labels; 0: none.
     pub exponent: i32,
 }
 
-/// Greatest number of digits that a label may have before a power of ten is taken out of all of them.
+/// Most digits of a label before all labels get a common power of ten.
 const PLAIN_DIGITS: i32 = 5;
 
-/// At most `most` marks on the range from `low` to `high`; a few more where only so there are two.
+/// At most `most` marks on the range from `low` to `high`. A few more if needed for two marks.
 ///
 /// A range without extent gets one mark, its value in four digits.
 ///
@@ -29,7 +29,7 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     }
     let largest = low.abs().max(high.abs());
     let span = high - low;
-    // Below this the numbers at both ends are the same in all the digits that a double has to spare.
+    // Below this the numbers at both ends agree in all digits that a double has.
     if !(span > largest * 1e-12 && span.is_finite() && span > 1e-290) {
         let exponent = power_of(largest);
         let exponent = if (-3..PLAIN_DIGITS).contains(&exponent) { 0 } else { exponent };
@@ -39,7 +39,7 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     }
     let (factor, power) = step(low, high, most.max(2));
     let size = factor as f64;
-    // Steps are counted in whole multiples, so that no tick carries the rounding of the ones before it.
+    // Steps are counted in integers, so that no tick has the rounding of earlier ones.
     let unit = |i: f64| if power < 0 { i * size / 10f64.powi(-power) } else { i * size * 10f64.powi(power) };
     let width = unit(1.0);
     let (first, last) = ((low / width - 1e-6).ceil(), (high / width + 1e-6).floor());
@@ -61,7 +61,8 @@ pub fn ticks(low: f64, high: f64, most: usize) -> Ticks {
     Ticks { values, labels, exponent }
 }
 
-/// The least step of 1, 2 or 5 times a power of ten that leaves at most `most` marks; one less where that leaves a single mark or none.
+/// The least step of 1, 2 or 5 times a power of ten with at most `most` marks. One smaller if that gives one mark or
+/// none.
 fn step(low: f64, high: f64, most: usize) -> (u32, i32) {
     let marks = |(factor, power): (u32, i32)| {
         let width = f64::from(factor) * 10f64.powi(power);
@@ -87,7 +88,7 @@ fn power_of(v: f64) -> i32 {
     if !v.is_finite() {
         return 0;
     }
-    // Written out, since the logarithm of 1000 is a hair below 3.
+    // Written out, since the logarithm of 1000 is slightly below 3.
     let written = format!("{v:e}");
     written.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0)
 }
@@ -116,7 +117,7 @@ pub fn superscript(v: i32) -> String {
             '1' => '¹',
             '2' => '²',
             '3' => '³',
-            // The other superscript digits follow each other from U+2070.
+            // The other superscript digits follow from U+2070 on.
             d => char::from_u32(0x2070 + (d as u32 - '0' as u32)).unwrap_or(d),
         })
         .collect()

@@ -1,9 +1,10 @@
-//! Triangles: exact coverage of samples, depth and normals straight across the plane.
+//! Triangles: exact coverage of samples, depth and normals linear over the plane.
 //!
 //! # Theory
-//! A sample is inside where it lies on the inner side of the three edges (Pineda 1988). Each edge's function is computed from its end
-//! points in one canonical order, so that the two triangles at an edge get the same number for a sample and share it without
-//! gap or overlap. Inverse depth is linear in the picture; attributes are made so by dividing them by depth.
+//! A sample is inside if it is on the inner side of the three edges (Pineda 1988). Each edge's function is computed
+//! from its end points in one canonical order. So the two triangles at an edge get the same number for a sample, and
+//! share it without gap or overlap. Inverse depth is linear in the picture; attributes become linear when divided by
+//! depth.
 
 use super::band::DrawTarget;
 use super::projector::{Projector, NEAR};
@@ -15,7 +16,7 @@ use wide::f32x8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewVertex {
     pub at: Vec3,
-    /// Any length, any side.
+    /// Any length, either side.
     pub normal: Vec3,
     pub scalar: f32,
 }
@@ -30,7 +31,7 @@ impl ViewVertex {
     }
 }
 
-/// Draws a triangle, both sides lit. Without `smooth` it has the normal of its plane.
+/// Draws a triangle, lit on both sides. Without `smooth` it has the normal of its plane.
 pub(crate) fn draw_triangle<T: DrawTarget>(
     target: &mut T,
     p: &Projector,
@@ -43,8 +44,8 @@ pub(crate) fn draw_triangle<T: DrawTarget>(
         0 => draw_front(target, p, paint, corners, smooth),
         3 => {}
         _ => {
-            // Cut at the near plane (Sutherland and Hodgman): three or four corners are left. Each cut is made from the corner in
-            // front to the one behind, so that neighbours cut their common edge at the same point.
+            // Clipped at the near plane (Sutherland and Hodgman): three or four corners remain. Each cut runs from the
+            // corner in front to the one behind, so that neighbours cut their common edge at the same point.
             let mut kept = [corners[0]; 4];
             let mut n = 0;
             for i in 0..3 {
@@ -85,7 +86,7 @@ struct Edge {
     y: f32,
     dx: f32,
     dy: f32,
-    /// Whether the inner side is where the function is not negative.
+    /// Whether the function is not negative on the inner side.
     positive: bool,
 }
 
@@ -142,16 +143,16 @@ fn draw_front<T: DrawTarget>(target: &mut T, p: &Projector, paint: &TubePaint<'_
     }
     let edges = [Edge::new(px[0], px[1], area), Edge::new(px[1], px[2], area), Edge::new(px[2], px[0], area)];
     let inv_area = 1.0 / area;
-    // Weights of depth: parallel rays have it linear as it is.
+    // Weights of depth: it is linear for parallel rays.
     let w = c.map(|c| 1.0 / (p.parallel + p.central * c.at.z));
     let face = face_normal(c);
-    // A corner seen from behind is lit from its other side; the triangle's plane decides, so that it does so as a whole.
+    // A corner seen from behind is lit from its other side. The triangle's plane decides for all three.
     let middle = c[0].at * p.central + Vec3::Z * p.parallel;
     let side = if face.dot(middle) > 0.0 { -1.0 } else { 1.0 };
     let normals: [Vec3; 3] = if smooth {
         c.map(|c| {
             let n = c.normal;
-            // A normal may point to either side of its surface: turn it to the triangle's.
+            // A normal may point to either side of its surface: use the triangle's side.
             if n.dot(face) < 0.0 {
                 -n * side
             } else {
@@ -184,7 +185,7 @@ fn draw_front<T: DrawTarget>(target: &mut T, p: &Projector, paint: &TubePaint<'_
                 }
                 let (ru, rv) = (u - s(px[0][0]), v - s(px[0][1]));
                 let zero = s(0.0);
-                // Straight weights of the corners, kept within the triangle where a sliver's are all rounding.
+                // Linear weights of the corners, clamped to the triangle, since a sliver's are mostly rounding.
                 let b1 = ((ru * s(d2[1]) - rv * s(d2[0])) * s(inv_area)).max(zero).min(s(1.0));
                 let b2 = ((rv * s(d1[0]) - ru * s(d1[1])) * s(inv_area)).max(zero).min(s(1.0) - b1);
                 let b0 = s(1.0) - b1 - b2;

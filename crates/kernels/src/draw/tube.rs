@@ -1,15 +1,16 @@
-//! Lit tubes: each piece of a polyline is the hull of two spheres, met exactly by the ray of every sample.
+//! Lit tubes: each piece of a polyline is the hull of two spheres, intersected exactly with the ray of every sample.
 //!
 //! # Theory
-//! The surface is the envelope of spheres with centre A + sB and radius ra + s dr for s in 0..=1 (a cone-sphere). A point p = P - A lies
-//! on the envelope where s = (B.p + dr ra) / g with g = B.B - dr^2, and |p|^2 - ra^2 - (B.p + dr ra)^2 / g = 0: a quadratic along a
-//! ray. Where its nearer root has s outside 0..=1, the sphere at that end is met instead.
+//! The surface is the envelope of spheres with centre A + sB and radius ra + s dr for s in 0..=1 (a cone-sphere). Let g
+//! = B.B - dr^2. A point p = P - A is on the envelope where s = (B.p + dr ra) / g and |p|^2 - ra^2 - (B.p + dr ra)^2 /
+//! g = 0. That is a quadratic along a ray. If its nearer root has s outside 0..=1, the ray hits the sphere at that end
+//! instead.
 //!
 //! # Practice
-//! Single precision would lose a thin tube in the difference of large squares. So the origin is moved twice: along the ray to where it
-//! passes the axis, and along the axis to the foot of that point. What is left is as small as the radius. At joints the
-//! normal is turned out of the tangent of the *line*, which is interpolated from vertex to vertex, so that a bent line is
-//! shaded smoothly; free ends are half spheres.
+//! Single precision would lose a thin tube in the difference of large squares. So the origin is moved twice: along the
+//! ray to its point nearest to the axis, then along the axis to that point's foot. The remaining numbers are as small
+//! as the radius. At joints the normal is made orthogonal to the tangent of the *line*. The tangent is interpolated
+//! from vertex to vertex, so a bent line is shaded smoothly. Free ends are half spheres.
 
 use super::band::{key, DrawTarget};
 use super::colour::Colour;
@@ -17,7 +18,7 @@ use super::projector::{Projector, NEAR};
 use glam::Vec3;
 use wide::f32x8;
 
-/// What a primitive needs to know to make its key.
+/// The data for a primitive's key.
 pub(crate) struct TubePaint<'a> {
     pub material: u8,
     pub colour: &'a Colour,
@@ -40,23 +41,23 @@ pub(crate) struct TubeVertex {
     pub center: Vec3,
     pub radius: f32,
     pub scalar: f32,
-    /// Direction of the line here; any length, zero where there is none.
+    /// Direction of the line here; any length, zero if there is none.
     pub tangent: Vec3,
     /// Whether the line ends here.
     pub end: bool,
-    /// Where it is in the picture; `None` where that has no bounds (it comes near the plane of the eye).
+    /// Its place in the picture; `None` if that is unbounded (near the plane of the eye).
     disc: Option<Disc>,
 }
 
 impl TubeVertex {
-    /// A vertex that does not know its line yet.
+    /// A vertex without its line.
     #[inline]
     pub(crate) fn new(p: &Projector, center: Vec3, radius: f32, scalar: f32) -> TubeVertex {
         TubeVertex { center, radius, scalar, tangent: Vec3::ZERO, end: true, disc: disc(p, center, radius) }
     }
 }
 
-/// A disc in pixels that holds a sphere's picture.
+/// A disc in pixels that contains a sphere's picture.
 #[derive(Clone, Copy, Debug)]
 struct Disc {
     x: f32,
@@ -70,7 +71,7 @@ fn disc(p: &Projector, center: Vec3, radius: f32) -> Option<Disc> {
     let r = if p.parallel > 0.0 {
         radius * s
     } else {
-        // The farthest point of the picture from the centre's lies outwards, at the angle theta + alpha from the axis.
+        // The farthest point of the picture from the centre's is outwards, at the angle theta + alpha from the axis.
         let square = center.length_squared();
         let sin = radius * radius / square;
         let z = center.z;
@@ -81,11 +82,11 @@ fn disc(p: &Projector, center: Vec3, radius: f32) -> Option<Disc> {
         }
         s * radius * square.sqrt() / across
     };
-    // A little more covers the rounding of single precision.
+    // A small margin covers the rounding of single precision.
     Some(Disc { x, y, r: r * 1.001 + 0.02 })
 }
 
-/// Cuts the piece where it comes too near to the eye, or drops it.
+/// Clips the piece near the eye, or drops it.
 fn clip(p: &Projector, a: &TubeVertex, b: &TubeVertex) -> Option<(TubeVertex, TubeVertex)> {
     let front = |n: &TubeVertex| n.center.z - n.radius - NEAR;
     let (fa, fb) = (front(a), front(b));
@@ -95,7 +96,7 @@ fn clip(p: &Projector, a: &TubeVertex, b: &TubeVertex) -> Option<(TubeVertex, Tu
     if !(fa > 0.0 || fb > 0.0) {
         return None;
     }
-    // A hair in front, so that the cut end passes its own test.
+    // Slightly in front, so that the cut end passes its own test.
     let t = fa / (fa - fb) + if fa > 0.0 { -1e-4 } else { 1e-4 };
     let t = t.clamp(0.0, 1.0);
     let mix = |a: f32, b: f32| a + (b - a) * t;
@@ -118,7 +119,7 @@ pub(crate) fn draw_piece<T: DrawTarget>(
     let dr = b.radius - a.radius;
     let square = axis.length_squared();
     if square <= dr * dr * 1.000_001 || square < 1e-30 {
-        // One sphere holds the other.
+        // One sphere contains the other.
         let larger = if a.radius >= b.radius { &a } else { &b };
         draw_sphere(target, p, paint, larger, bias);
         return;
@@ -157,7 +158,7 @@ pub(crate) fn draw_piece<T: DrawTarget>(
 struct Hull {
     a: Disc,
     b: Disc,
-    /// The two outer tangents as x, y, x, y, or none where one disc holds the other.
+    /// The two outer tangents as x, y, x, y, or `None` if one disc contains the other.
     tangents: Option<[[f32; 4]; 2]>,
 }
 
@@ -166,7 +167,7 @@ impl Hull {
         let (dx, dy) = (b.x - a.x, b.y - a.y);
         let length = (dx * dx + dy * dy).sqrt();
         let sin = (a.r - b.r) / length;
-        // A hull a few pixels across is its box: tangents would cost more than they save.
+        // A hull a few pixels across is its box: tangents would take longer than they save.
         let small = length + a.r.max(b.r) * 2.0 < 4.0;
         let tangents = (!small && sin.abs() < 1.0).then(|| {
             let cos = (1.0 - sin * sin).sqrt();
@@ -213,12 +214,12 @@ impl Hull {
                 right = right.max(x0.max(*x1));
             }
         }
-        // What rounding may have cost.
+        // A margin for rounding.
         (left - 0.02, right + 0.02)
     }
 }
 
-/// A cone-sphere made ready for rays.
+/// A cone-sphere prepared for rays.
 struct Solid {
     /// slopes = u * inv - center * inv
     inv: f32x8,
@@ -228,7 +229,7 @@ struct Solid {
     cen: f32x8,
     depth_scale: f32x8,
     bias: f32x8,
-    /// Depth that no point of it is in front of.
+    /// Depth in front of all its points.
     nearest: f32x8,
     /// Depth of the plane from which rays start.
     zc: f32,
@@ -267,7 +268,7 @@ impl Solid {
         }
     }
 
-    /// Tests the rays through (u, v) and puts what is seen.
+    /// Tests the rays through (u, v) and stores visible points.
     #[inline]
     fn draw<T: DrawTarget>(&self, target: &mut T, paint: &TubePaint<'_>, index: usize, u: f32x8, v: f32x8) {
         let s = f32x8::splat;
@@ -298,7 +299,7 @@ impl Solid {
         let a1 = dot(w, ray) - u0 * along * inv_g;
         let a0 = dot(w, w) - r0 * r0 - u0 * u0 * inv_g;
         let disc = a1 * a1 - a2 * a0;
-        // Looking along the axis, inside the cone's own angle.
+        // Along the axis, inside the cone's own angle.
         let end_on = a2.simd_lt(dd * s(1e-5));
         let possible = disc.simd_gt(zero) | end_on;
         if possible.to_bitmask() == 0 {
@@ -309,8 +310,8 @@ impl Solid {
         let mut step = (t1 * along + u0) * inv_g;
         let mut share = s0 + step;
         if end_on.to_bitmask() != 0 {
-            // The side is seen only where the tube widens away from the eye; the root's other form survives a2 = 0. Otherwise the end
-            // that faces the eye is all there is.
+            // The side is visible only if the tube widens away from the eye; the root's other form is valid for a2 = 0.
+            // Otherwise only the end that faces the eye is visible.
             let side = disc.simd_gt(zero) & (along * s(self.dr)).simd_gt(zero);
             t1 = (end_on & a1.simd_lt(zero)).select(a0 / (root - a1), t1);
             step = (t1 * along + u0) * inv_g;
@@ -338,13 +339,13 @@ impl Solid {
             normal = [capped.select(n[0], normal[0]), capped.select(n[1], normal[1]), capped.select(n[2], normal[2])];
         }
         let depth = (z - self.bias).max(s(NEAR)) * self.depth_scale;
-        // A lane that is missed must not be seen, whatever number it has.
+        // A missed lane must stay invisible, whatever its number.
         let mut mask = (hit.to_bitmask()) & target.visible(index, depth);
         if mask == 0 {
             return;
         }
         let share = share.max(zero).min(s(1.0));
-        // Turn the normal out of the line's own direction, but leave the half spheres of free ends.
+        // Make the normal orthogonal to the line's direction, except on the half spheres of free ends.
         let direction = [
             s(self.a.tangent.x) + share * s(self.b.tangent.x - self.a.tangent.x),
             s(self.a.tangent.y) + share * s(self.b.tangent.y - self.a.tangent.y),

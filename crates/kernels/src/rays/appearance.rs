@@ -1,69 +1,70 @@
-//! How volumes are shown, as users say it.
+//! Appearances of volumes, as users specify them.
 
 use super::transfer::TransferFunction;
 use field::volume::VolumeLevel;
 
-/// Volumes and channels of a picture at most.
+/// Most volumes and channels of a picture.
 pub const MOST_SOURCES: usize = 16;
 
-/// What limits a volume in space; all of it holds at once.
+/// The limits of a volume in space; all apply together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clip {
-    /// Planes, each a normal and an offset: what lies at `x . normal < offset` is cut away.
+    /// Planes, each a normal and an offset: points with `x . normal < offset` are cut away.
     pub planes: Vec<([f64; 3], f64)>,
     /// A box in space: its lower and its higher corner.
     pub within: Option<[[f64; 3]; 2]>,
-    /// First and last voxel along i, j, k: a range of slices, say. The ends count.
+    /// First and last voxel along i, j, k (inclusive), such as a range of slices.
     pub voxels: Option<[[f64; 2]; 3]>,
 }
 
-/// What gives a voxel its colour.
+/// The source of a voxel's colour.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VoxelPaint {
     /// A channel through a transfer function.
     Scalar {
         /// The channel.
         channel: usize,
-        /// Over its stored numbers.
+        /// Colours and opacities by stored number.
         transfer: TransferFunction,
     },
-    /// Three channels that are red, green and blue of sRGB. Channels are interpolated as they are stored, and become light after that.
+    /// Three channels that are red, green and blue of sRGB. Channels are interpolated as stored, and converted to light
+    /// after that.
     Colour {
-        /// The channels; they lie in one array.
+        /// The channels, in one array.
         channels: [usize; 3],
-        /// Stored numbers that are 0 and 1.
+        /// Stored numbers for 0 and 1.
         limits: [[f64; 2]; 3],
-        /// What makes them opaque.
+        /// The source of their opacity.
         opacity: ColourOpacity,
     },
-    /// Numbers that name what a voxel belongs to. The nearest voxel counts; what is named 0 is not shown.
+    /// Labels, which name the object of a voxel. The nearest voxel is used; label 0 is invisible.
     Labels {
         /// The channel.
         channel: usize,
-        /// Colour (sRGB) of some; all others have one that follows from their number.
+        /// Colours (sRGB) of some; the others have one that follows from their number.
         colours: Vec<(u64, [f32; 3])>,
-        /// Only these are shown; empty: all but 0.
+        /// Only these are visible; empty: all but 0.
         only: Vec<u64>,
         /// Opacity of one unit of length.
         opacity: f32,
     },
 }
 
-/// What makes colours opaque: nodes of a number from 0 to 1, and the opacity of one unit of length there.
+/// The source of the opacity of colours: nodes over a number from 0 to 1, and the opacity of one unit of length there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ColourOpacity {
     /// A channel in the same array, such as alpha.
     Channel {
         /// The channel.
         channel: usize,
-        /// Stored numbers that are 0 and 1.
+        /// Stored numbers for 0 and 1.
         limits: [f64; 2],
         /// Nodes.
         nodes: Vec<(f64, f32)>,
     },
     /// Luma of Rec. 709: 0.2126 R + 0.7152 G + 0.0722 B of the numbers as stored.
     Luminance(Vec<(f64, f32)>),
-    /// Distance from a background colour (sRGB) in the cube of colours, of whose diagonal it is a share.
+    /// Distance from a background colour (sRGB) in the cube of colours, as a share of its diagonal.
     Distance {
         /// The background.
         from: [f32; 3],
@@ -72,17 +73,18 @@ pub enum ColourOpacity {
     },
 }
 
-/// What of a ray becomes its pixel.
+/// How a ray becomes its pixel.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub enum Projection {
-    /// Light of all samples, each through those before it.
+    /// Light of all samples, each through those in front.
     #[default]
     Composite,
-    /// The largest value, by the transfer function, whose opacities are then those of the pixel. It lies behind what is composited.
+    /// The largest value through the transfer function; its opacity is that of the pixel. It is behind composited
+    /// light.
     Maximum,
-    /// The mean of all values that are numbers; likewise.
+    /// The mean of all values except NaN; likewise.
     Mean,
-    /// The first place where the value is reached, opaque, in the colour that the transfer function has there.
+    /// The first place that reaches the value, opaque, in its colour by the transfer function.
     Surface {
         /// A stored number.
         value: f64,
@@ -102,30 +104,30 @@ pub struct Shading {
     pub power: f32,
 }
 
-/// In which manner a volume is shown.
+/// How a volume is shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manner {
-    /// What of a ray becomes its pixel.
+    /// How a ray becomes its pixel.
     pub projection: Projection,
-    /// Takes the voxel that is nearest instead of interpolating.
+    /// Uses the nearest voxel instead of interpolation.
     pub nearest: bool,
     /// Lights its gradients.
     pub shading: Option<Shading>,
-    /// Length to which its opacities belong, instead of the picture's.
+    /// Length to which its opacities refer, instead of the picture's.
     pub unit: Option<f64>,
 }
 
-/// A volume, and how it is shown.
+/// A volume and its appearance.
 #[derive(Clone, Debug)]
 pub struct VolumeAppearance {
-    /// The level of it that is sampled.
+    /// The sampled level.
     pub level: VolumeLevel,
     /// Time step.
     pub step: u32,
     /// Colours.
     pub paint: VoxelPaint,
-    /// What is cut away.
+    /// Its limits in space.
     pub clip: Clip,
-    /// How.
+    /// How it is shown.
     pub manner: Manner,
 }

@@ -6,7 +6,7 @@ use super::ray::Tips;
 use super::sample::SampledVoxel;
 use super::transfer::TransferTable;
 
-/// Entries of eight values.
+/// Table entries of eight values.
 #[inline(always)]
 pub(crate) fn indices<T: SampledVoxel>(table: &TransferTable, v: F8) -> I8 {
     let x = F8::splat(table.offset).fma(v, F8::splat(table.scale));
@@ -18,18 +18,19 @@ pub(crate) fn indices<T: SampledVoxel>(table: &TransferTable, v: F8) -> I8 {
     }
 }
 
-/// Light of samples in their order. Nothing is said of where they end when the ray is opaque before the last.
+/// Adds the light of samples in their order. It does not report where the ray becomes opaque.
 #[inline(always)]
 fn blend(table: &TransferTable, at: &[i32], colour: &mut F4, through: &mut F4) {
     for &i in at {
-        // SAFETY: indices lie between 0 and the table's last.
+        // SAFETY: indices are between 0 and the table's last.
         let e = unsafe { table.entries.get_unchecked(i as usize) }.light();
         *colour = colour.fma(*through, e);
         *through = through.fnma(*through, e.last());
     }
 }
 
-/// Blends samples and says whether the ray is opaque then; it is so at the same sample however many come at a time.
+/// Blends samples. Returns whether the ray is opaque afterwards. It becomes opaque at the same sample for any group
+/// size.
 #[inline(always)]
 pub(crate) fn composite(table: &TransferTable, at: &[i32], lane: &mut Lane) -> bool {
     let (mut c, mut t) = (lane.colour, lane.through);
@@ -42,7 +43,7 @@ pub(crate) fn composite(table: &TransferTable, at: &[i32], lane: &mut Lane) -> b
     true
 }
 
-/// The same of samples of which one is known to be the last.
+/// The same for samples with a known last one.
 #[inline(never)]
 pub(crate) fn last_of(table: &TransferTable, at: &[i32], lane: &mut Lane) {
     for i in at {
@@ -53,9 +54,9 @@ pub(crate) fn last_of(table: &TransferTable, at: &[i32], lane: &mut Lane) {
     }
 }
 
-/// As [`composite`], one by one: of samples of which some are `lost` (a bit each), or whose first and last stand for other lengths. The ray
-/// has a gap if it comes to a lost one. How many samples come at a time depends on when pages came, so what lies behind the last that
-/// is seen must not count.
+/// As [`composite`], one by one, for samples of which some are `lost` (a bit each), or with other lengths at the ends.
+/// The ray has a gap if it reaches a lost one. The group size depends on the arrival of pages, so samples behind the
+/// last visible one must not count.
 #[inline(never)]
 pub(crate) fn composite_each(table: &TransferTable, at: &[i32], lost: u64, tips: Tips, lane: &mut Lane) -> bool {
     at.iter().enumerate().any(|(n, i)| {

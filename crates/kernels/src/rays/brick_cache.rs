@@ -1,7 +1,7 @@
-//! Bricks that outlive a picture: the next one in which the same shows of a volume finds them made.
+//! Bricks that outlive a picture, for the next picture of the same volume and appearance.
 //!
-//! Of a picture of 1024^3 voxels in memory, making bricks and looking at what shows in them took a third of all time, and the next picture,
-//! from a place near by, needs nearly the same.
+//! In a picture of 1024^3 voxels in memory, bricks and their inspection take a third of all time. The next picture,
+//! from a nearby place, needs nearly the same bricks.
 
 use super::bricks::Bricks;
 use super::pages::{Context, Rooms};
@@ -9,15 +9,15 @@ use super::scene::Scene;
 use super::source::RaySource;
 use std::sync::Arc;
 
-/// What a thread's context leaves to the next one.
+/// The part of a thread's context that the next one reuses.
 pub struct BrickCache {
-    /// That of which the bricks are.
+    /// The scene of the bricks.
     of: Arc<Scene>,
     bricks: Bricks,
 }
 
 impl BrickCache {
-    /// Whether these bricks are what a scene's would be.
+    /// Whether these bricks equal those of a scene.
     pub fn serves(&self, scene: &Scene) -> bool {
         match (&self.of.sources[..], &scene.sources[..]) {
             ([a], [b]) => a.has_bricks_of(b),
@@ -25,12 +25,12 @@ impl BrickCache {
         }
     }
 
-    /// Whether a scene is seen from elsewhere than the one of which these are.
+    /// Whether a scene has another view than that of these bricks.
     pub fn is_elsewhere(&self, scene: &Scene) -> bool {
         self.of.setting.camera != scene.setting.camera
     }
 
-    /// The bricks as a context of this scene has them.
+    /// The bricks in the form that a context of this scene needs.
     pub(super) fn bricks(self, scene: &Scene, rooms: Rooms) -> Bricks {
         let serves = self.serves(scene);
         let Self { mut bricks, .. } = self;
@@ -47,7 +47,7 @@ impl BrickCache {
 }
 
 impl RaySource {
-    /// Whether the bricks of both are the same, and show in the same places.
+    /// Whether both have the same bricks, visible in the same places.
     fn has_bricks_of(&self, o: &Self) -> bool {
         let same_numbers = self.array.id == o.array.id
             && (self.array.steady || self.step == o.step)
@@ -61,7 +61,7 @@ impl RaySource {
 }
 
 impl Context {
-    /// What the next context of a scene can use; nothing where there are no bricks.
+    /// The reusable part for the next context of a scene; `None` without bricks.
     pub fn keep(self, scene: &Arc<Scene>) -> Option<BrickCache> {
         let bricks = self.into_bricks();
         bricks.any().then(|| BrickCache { of: scene.clone(), bricks })
@@ -75,7 +75,7 @@ mod tests {
 
     const ROOM: Room = Room { element: 1, bytes: 2 << 20, cells: [1023; 3], all: false };
 
-    /// Bricks along the first axis of which it is known that nothing shows.
+    /// Bricks along the first axis that are known to be invisible.
     fn known(bricks: &mut Bricks) -> Vec<i32> {
         let is_known = |bricks: &mut Bricks, i| bricks.dark([i, 1, 2], [i, 1, 2], |_, _| BrickState::Here);
         (0..32).filter(|i| is_known(bricks, *i)).collect()

@@ -1,4 +1,4 @@
-//! How a brick's voxels are copied out of pages: piece by piece, as pages come, or all at once.
+//! Copies of a brick's voxels out of pages: piece by piece, as pages come, or all at once.
 
 use super::brick_shape::{BLOCKS, CORNERS, EDGE, PLANE, ROW, SIDE, STRIP};
 use super::lanes::pick;
@@ -8,9 +8,9 @@ use field::volume::BLOCK;
 
 /// A place in a page.
 pub(crate) struct FlatBlock<T> {
-    /// The number that lies there.
+    /// The number there.
     pub first: *const T,
-    /// Voxels from it on that lie in the page, along each axis.
+    /// Voxels from it on in the page, along each axis.
     pub left: [usize; 3],
     /// The lowest and highest number of its block.
     pub ranges: *const T,
@@ -37,7 +37,7 @@ pub(crate) fn copy<T: SampledVoxel>(
                     page([low[0] + i as u32, low[1] + j as u32, low[2] + k as u32])?;
                 let count = left[0].min(size[0] - i);
                 (rows, planes) = (left[1].min(size[1] - j), left[2].min(size[2] - k));
-                // SAFETY: these voxels lie in the page, and they are corners of the brick.
+                // SAFETY: these voxels are in the page, and they are corners of the brick.
                 unsafe {
                     let out = to.as_mut_ptr().add(k * PLANE + j * ROW);
                     for z in 0..planes {
@@ -67,7 +67,7 @@ pub(crate) fn copy<T: SampledVoxel>(
     Some(())
 }
 
-/// A bit along i for each block, row after row of them.
+/// A bit along i for each block, in rows.
 pub(crate) type Masks = [u8; SIDE * SIDE];
 
 /// Blocks as bits.
@@ -80,7 +80,7 @@ pub(crate) fn masks_of(shown: &[bool; BLOCKS]) -> Masks {
     masks
 }
 
-/// Which rows of corners blocks that are shown have: of each plane a bit a row.
+/// Rows of corners of visible blocks: for each plane a bit a row.
 pub(crate) fn rows_of(shown: &Masks) -> [u64; CORNERS] {
     let mut rows = [0; CORNERS];
     for (n, _) in shown.iter().enumerate().filter(|(_, mask)| **mask != 0) {
@@ -91,16 +91,17 @@ pub(crate) fn rows_of(shown: &Masks) -> [u64; CORNERS] {
     rows
 }
 
-/// Pieces of a brick at most: that many bits say which are here. Bricks of pages of four rows in four planes have 81.
+/// Most pieces of a brick, with a bit each for presence. Bricks of pages of four rows in four planes have 81.
 const MOST: usize = u128::BITS as usize;
 
-/// A brick's corners, cut where pages end. In pages as large as bricks it has its own, and a layer, a row, a corner of seven others.
+/// A brick's corners, divided where pages end. In pages as large as bricks they are its own page, and a layer, a row or
+/// a corner of seven others.
 pub(crate) struct Pieces<T> {
-    /// Where the first voxel of each lies, i running fastest; null where its page is not here, or was not asked for.
+    /// The first voxel of each, i running fastest; null if its page is absent, or was not requested.
     first: [*const T; MOST],
-    /// A bit for each whose page is here.
+    /// A bit for each with a resident page.
     here: u128,
-    /// Along each axis how many there are, and the corners at which they begin, and the end of the last.
+    /// Along each axis their number, the corners at which they begin, and the end of the last.
     counts: [usize; 3],
     starts: [[u8; CORNERS + 1]; 3],
     /// Numbers from a voxel to the next along each axis.
@@ -108,8 +109,8 @@ pub(crate) struct Pieces<T> {
 }
 
 impl<T: SampledVoxel> Pieces<T> {
-    /// Those of the brick whose first voxel is `low`; `None` where they are too many. Of those that it `had` nobody asks where they are:
-    /// their pages are not used any more.
+    /// The pieces of the brick with first voxel `low`; `None` if they are too many. Pieces in `had` have no place:
+    /// their pages are no longer needed.
     pub(crate) fn of(
         source: &RaySource,
         low: [u32; 3],
@@ -141,7 +142,7 @@ impl<T: SampledVoxel> Pieces<T> {
         Some(Self { first, here, counts, starts, strides: source.strides.map(|s| s as usize) })
     }
 
-    /// A bit for each of its pieces whose page is here, as far as that was asked for.
+    /// A bit for each requested piece with a resident page.
     pub(crate) fn here(&self) -> u128 {
         self.here
     }
@@ -151,19 +152,19 @@ impl<T: SampledVoxel> Pieces<T> {
         pieces == u128::MAX >> (MOST - self.counts.iter().product::<usize>())
     }
 
-    /// Which blocks have all corners of their cells in these pieces.
+    /// The blocks with all corners of their cells in these pieces.
     pub(crate) fn whole(&self, pieces: u128) -> Masks {
         if self.is_all(pieces) {
             return [u8::MAX; SIDE * SIDE];
         }
         let [ni, nj, nk] = self.counts;
-        // The pieces that each block reaches into along an axis; blocks behind the volume's end are like its last corners.
+        // The pieces of each block along an axis. Blocks behind the volume's end are like its last corners.
         let spans: [[[u8; 2]; SIDE]; 3] = core::array::from_fn(|a| {
             let (starts, last) = (&self.starts[a][..self.counts[a]], self.starts[a][self.counts[a]] - 1);
             let piece = |corner: usize| starts.iter().filter(|s| **s <= last.min(corner as u8)).count() as u8 - 1;
             core::array::from_fn(|block| [piece(block * BLOCK), piece(block * BLOCK + BLOCK)])
         });
-        // Blocks along i of each row of pieces, then what rows of blocks have in common.
+        // Blocks along i of each row of pieces, then the intersection over rows of blocks.
         let mut rows = [0u8; MOST];
         for (n, row) in rows[..nj * nk].iter_mut().enumerate() {
             let of = pieces >> (n * ni);
@@ -178,7 +179,7 @@ impl<T: SampledVoxel> Pieces<T> {
         })
     }
 
-    /// Copies the voxels of these rows from these pieces, which are here.
+    /// Copies the voxels of these rows from these resident pieces.
     ///
     /// # Safety
     /// There is room for a brick at `to`.
@@ -199,7 +200,7 @@ impl<T: SampledVoxel> Pieces<T> {
                     let j = left.trailing_zeros() as usize;
                     left &= left - 1;
                     let again = left >> (j + 1) & 1 == 1;
-                    // SAFETY: the row lies in the piece's page, whose voxels have their ranges behind them, and in the brick.
+                    // SAFETY: the row is in the piece's page, which has ranges behind its voxels, and in the brick.
                     unsafe {
                         let row = self.first[n].add((j - j0) * sj + (k - k0) * sk);
                         let out = to.add(k * PLANE + j * ROW);
@@ -223,20 +224,20 @@ impl<T: SampledVoxel> Pieces<T> {
     }
 }
 
-/// Where the last corner of a row lies, from its first.
+/// Distance of the last corner of a row from its first.
 const LAST: usize = (SIDE - 1) * STRIP + BLOCK;
 
-/// Writes a row of [`EDGE`] corners into its strips; their numbers lie one behind the other. Where the next row of the strips is written
-/// later (`again`) so are those of its numbers that are written here: one move a strip in the place of two.
+/// Writes a row of [`EDGE`] consecutive corners into its strips. With `again`, the next row of the strips is written
+/// later. Its first numbers may then be overwritten here: one move a strip instead of two.
 ///
 /// # Safety
 /// They can be read; `out` is the place of the first in a brick.
 #[inline(always)]
 unsafe fn lay<T: SampledVoxel>(row: *const T, out: *mut T, again: bool) {
     if again && size_of::<T>() == 1 {
-        // SAFETY: the caller's. Eight numbers of any strip but the last are of the row, and there is room for them.
+        // SAFETY: the caller's. Eight numbers of any strip but the last belong to the row, and there is room for them.
         unsafe {
-            // What was picked out of colours lies in words: a strip that begins in the midst of one had to wait until it was in memory.
+            // Numbers picked out of colours are in words: a strip that begins inside one would wait for a store.
             let words: [u64; EDGE / 8] = core::array::from_fn(|n| row.cast::<u64>().add(n).read_unaligned());
             for strip in 0..SIDE - 1 {
                 let (n, half) = (strip / 2, strip % 2 == 1);
@@ -247,9 +248,9 @@ unsafe fn lay<T: SampledVoxel>(row: *const T, out: *mut T, again: bool) {
         }
         return;
     }
-    // SAFETY: the caller's. Eight numbers of any strip but the last are of the row, and there is room for them.
+    // SAFETY: the caller's. Eight numbers of any strip but the last belong to the row, and there is room for them.
     unsafe {
-        // Of lengths that the compiler knows: one move, or two.
+        // Lengths known to the compiler: one move, or two.
         let strips = (0..SIDE - 1).map(|strip| (row.add(strip * BLOCK), out.add(strip * STRIP)));
         if again {
             strips.for_each(|(row, out)| core::ptr::copy_nonoverlapping(row, out, 2 * BLOCK));
@@ -260,7 +261,7 @@ unsafe fn lay<T: SampledVoxel>(row: *const T, out: *mut T, again: bool) {
     }
 }
 
-/// The same of numbers that are `stride` apart.
+/// The same for numbers that are `stride` apart.
 ///
 /// # Safety
 /// They can be read, with all numbers of the last; `out` is the place of the first in a brick.
@@ -280,7 +281,7 @@ unsafe fn lay_apart<T: SampledVoxel>(row: *const T, stride: usize, out: *mut T, 
     }
 }
 
-/// Writes `count` corners of a row, from number `first` on; they are `stride` numbers apart.
+/// Writes `count` corners of a row, from number `first` on. They are `stride` numbers apart.
 ///
 /// # Safety
 /// They can be read; `out` is the place of the row's first in a brick.
@@ -305,10 +306,9 @@ unsafe fn lay_some<T: SampledVoxel>(row: *const T, stride: usize, first: usize, 
 mod tests {
     use super::*;
 
-    /// Rows of a plane in any way that they can be written: each corner of each block has the number that was said, also where rows were
-    /// there before.
+    /// Rows of a plane written in all possible ways: each corner of each block has its number, also over earlier rows.
     fn rows_are_where_blocks_have_them<T: SampledVoxel + PartialEq + core::fmt::Debug>(of: impl Fn(usize) -> T) {
-        // Numbers that lie behind a row are no numbers of it.
+        // Numbers behind a row do not belong to it.
         let row_of = |j: usize, stride: usize| -> Vec<T> {
             (0..CORNERS * stride + 16)
                 .map(|n| of(if n.is_multiple_of(stride) { j * 50 + n / stride } else { 9999 }))
@@ -317,12 +317,12 @@ mod tests {
         for stride in 1..=5 {
             for (again, some) in [(false, false), (true, false), (false, true)] {
                 let mut plane = vec![T::LOWEST; PLANE + 8];
-                // From the last to the first too, where what is behind a row must stay as it is.
+                // Also from the last to the first, where the bytes behind a row must stay.
                 let order: Vec<usize> = if again { (0..CORNERS).collect() } else { (0..CORNERS).rev().collect() };
                 for j in order {
                     let row = row_of(j, stride);
                     let again = again && j + 1 < CORNERS;
-                    // SAFETY: so many are there, and there is room for a plane.
+                    // SAFETY: that many are there, and there is room for a plane.
                     unsafe {
                         let out = plane.as_mut_ptr().add(j * ROW);
                         match stride {

@@ -1,10 +1,10 @@
-//! The shape of a brick, and how its corners lie in memory.
+//! The shape of a brick, and the layout of its corners in memory.
 
 use field::volume::BLOCK;
 
 /// Cells of a brick along each axis.
 pub(crate) const EDGE: usize = 32;
-/// As a power of two.
+/// The same as a power of two.
 pub(crate) const EDGE_BITS: u32 = EDGE.trailing_zeros();
 /// Blocks of a brick along each axis.
 pub(crate) const SIDE: usize = EDGE / BLOCK;
@@ -17,5 +17,5 @@ pub(crate) const ROW: usize = BLOCK + 1;
 pub(crate) const STRIP: usize = ROW * CORNERS;
 /// From a plane to the next.
 pub(crate) const PLANE: usize = SIDE * STRIP;
-/// From a brick to the next: words of them, and eight can be read from any.
+/// Numbers from a brick to the next: whole words, with eight readable numbers from any corner.
 pub(crate) const EACH: usize = (PLANE * CORNERS + 8 - ROW).next_multiple_of(8);

@@ -1,21 +1,31 @@
-//! Bricks: what a tile works on, copied out of pages in an order for rays, so that no cell reaches into another piece of memory.
+//! Bricks: a tile's working memory, copied out of pages in a layout for rays, so that no cell crosses into another
+//! piece of memory.
 //!
 //! # Theory
-//! Rays touch a page hundreds of times. In the page itself a tenth of the samples in pages of 32^3, and a third in pages of whole rows, lie
-//! in cells whose corners are in several pages, which take several times as long as others; at each page's end eight samples at a time
-//! are fewer; and each shape of a page has its own strides. A brick is [`EDGE`]^3 cells at a fixed place in the volume whatever the pages
-//! are. It is kept in *strips* of the corners of [`field::volume::BLOCK`] cells along i, row after row and plane after plane, so that of a cell of bytes
-//! two rows come by one load: 44 KB. (In whole rows, 36 KB, rays in core took a twentieth more time. In blocks of [`field::volume::BLOCK`]^3 cells with
-//! all their corners it was twice as large; samples took as long, but making it took a third of all time.) Which of its blocks may
-//! show something is said by the ranges that lie behind the voxels of each page, so that a brick that shows nothing is known without
-//! looking at its voxels, and rows that nothing is shown of are not copied.
+//! Rays touch a page hundreds of times. In pages of 32^3 a tenth of the samples are in cells with corners in several
+//! pages, and in pages of whole rows a third. These take several times as long. Groups of eight samples end at each
+//! page, and each shape of page has its own strides.
+//!
+//! A brick is [`EDGE`]^3 cells at a fixed place in the volume, for any page shape. It is kept in *strips* of the
+//! corners of [`field::volume::BLOCK`] cells along i, row after row and plane after plane. So one load reads two rows
+//! of a cell of bytes. The layouts compare as follows:
+//!
+//! | layout | size | time |
+//! |---|---|---|
+//! | strips | 44 KB | the reference |
+//! | whole rows | 36 KB | a twentieth more for rays in memory |
+//! | blocks of [`field::volume::BLOCK`]^3 cells with all corners | twice the size | equal for samples; copying takes a third of all time |
+//!
+//! The ranges behind the voxels of each page say which blocks may be visible. So an invisible brick is found without
+//! its voxels, and invisible rows are not copied.
 //!
 //! # Practice
-//! A brick is made of pages that are here, and never asks for one: where some are not, blocks that reach there are left out until they
-//! are, and rays go through them page by page and say which they lack exactly as far as samples need them. Values are the same bits
-//! either way. Bricks are copies, so they outlive pins, and evictions.
-//! What is known of bricks stands in a *window* of them, at the place of a brick's number modulo its edges, so that eight samples find their
-//! blocks by two gathers at most. Its edges are such that it has the whole volume, or else goes along with rays.
+//! A brick is made of resident pages and requests none. Blocks with absent pages are left out until the pages come.
+//! Rays pass those page by page, and request exactly the pages that samples need. Values are the same bits either way.
+//! Bricks are copies, so they outlive pins and evictions.
+//!
+//! The state of bricks is in a *window* of them, at the place of a brick's number modulo its edges. So eight samples
+//! find their blocks by at most two gathers. The window has the whole volume, or else moves with the rays.
 
 use super::brick_copy::{copy, masks_of, rows_of, FlatBlock, Masks, Pieces};
 use super::brick_shape::{BLOCKS, CORNERS, EACH, EDGE, EDGE_BITS, SIDE};
@@ -25,80 +35,82 @@ use super::source::RaySource;
 use super::visible_blocks::{seen, shows, Rest};
 use super::window::WindowShape;
 
-/// Fewer bricks make room for each other before the rays of a tile are through, even of a tile that is narrower than a brick.
+/// With fewer bricks, the rays of a tile evict each other's bricks before their end, even in a tile narrower than a
+/// brick.
 const LEAST: usize = 20;
-/// More than neighbouring tiles have in common are of no use to one picture.
+/// Neighbouring tiles share no more bricks than this, so one picture needs no more.
 const MOST: usize = 1024;
 
-/// Bricks of which it is remembered what was found when they were looked at.
+/// Inspected bricks with a remembered result.
 const LOOKED: usize = 256;
 
-/// In the window, with a slot or a code: of all blocks of the brick the same is known, so that nobody needs to look at its map.
+/// A bit in the window beside a slot or a code. All blocks of the brick have the same state then, and its map is not
+/// needed.
 pub(crate) const ALIKE: i32 = i32::MIN;
-/// In the window, in the place of the number of a brick's slot: nothing in it shows.
+/// In place of a slot in the window: the whole brick is invisible.
 pub(crate) const NOTHING: i32 = ALIKE;
-/// Pages of it were not here, in this step of a tile.
+/// Pages of it were absent in this step of a tile.
 const APART: i32 = 1;
-/// Nobody has looked yet.
+/// Not inspected yet.
 const UNKNOWN: i32 = 2;
-/// Something in it may show, and it was not made yet.
+/// Part of it may be visible, and it was not made yet.
 const SHOWS: i32 = 3;
-/// From here on slots count in the window.
+/// Slots in the window count from here on.
 pub(crate) const CODES: usize = 4;
 
-/// What is known of a block, in two bits: that it is here.
+/// The state of a block, in two bits: it is present.
 const BLOCK_HERE: u32 = 0;
 const BLOCK_NOTHING: u32 = 1;
-/// The upper bit says that it cannot be had as it is.
+/// The upper bit: it is not available as it is.
 const BLOCK_APART: u32 = 2;
-/// The brick was not looked at, or not made.
+/// The brick was not inspected, or not made.
 const BLOCK_UNKNOWN: u32 = 3;
 /// Blocks of a word of a map.
 const A_WORD: usize = 16;
-/// Words of the map of a brick. (A number a block, of where it lies, filled the processor's first cache.)
+/// Words of the map of a brick. (With a number a block for its place, maps filled the processor's first cache.)
 pub(crate) const WORDS: usize = BLOCKS / A_WORD;
-/// The same of all blocks.
+/// The same state for all blocks.
 const fn throughout(block: u32) -> i32 {
     (block * 0x5555_5555) as i32
 }
 
-/// How a slot is numbered in the window.
+/// The number of a slot in the window.
 const fn numbered(slot: usize) -> i32 {
     (CODES + slot) as i32
 }
 
-/// What rays need to find their way.
+/// Tables for the rays.
 #[derive(Copy, Clone)]
 pub(crate) struct BrickTable {
-    /// Of each place of the window the number of its brick's slot, or a code; the highest bit says [`ALIKE`].
+    /// For each place of the window the number of its brick's slot, or a code. The highest bit is [`ALIKE`].
     pub window: *const i32,
-    /// Of each code, and of each slot, what is known of its blocks: [`WORDS`] words.
+    /// For each code and each slot, the states of its blocks: [`WORDS`] words.
     pub maps: *const i32,
-    /// Of the number of a brick along each axis: the bits that count in the window.
+    /// The bits of a brick's number along each axis that count in the window.
     pub last: [i32; 3],
-    /// And how far up in a place they stand.
+    /// And their position in a place.
     pub shift: [i32; 3],
-    /// The slot that the next brick takes.
+    /// The slot of the next brick.
     pub next: usize,
 }
 
-/// What came of looking at a brick.
+/// The result of an inspection of a brick.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BrickState {
     Here,
     Nothing,
-    /// It cannot be had now.
+    /// Not available now.
     Apart,
 }
 
-/// A brick whose last blocks show something and reach into pages that are not here: they are left out, and rays go through them page by
-/// page. In each step it is looked whether others have come.
+/// A brick whose last blocks are visible and extend into absent pages. They are left out, and rays pass them page by
+/// page. Each step checks whether more pages have come.
 #[derive(Copy, Clone)]
 struct PartialBrick {
     brick: [i32; 3],
     place: u32,
     slot: u32,
-    /// Its pieces that were copied, as [`Pieces::here`] has them.
+    /// Its copied pieces, as [`Pieces::here`] has them.
     here: u128,
 }
 
@@ -111,41 +123,41 @@ pub(crate) struct Bricks {
     shape: WindowShape,
     /// The first brick of the window.
     corner: [i32; 3],
-    /// The place that a slot was given to.
+    /// The place of each slot's brick.
     owners: Vec<u32>,
     next: usize,
-    /// Places that were found apart in this step.
+    /// Places found unavailable in this step.
     apart: Vec<u32>,
-    /// Bricks of which a part is here, each in a slot of its own.
+    /// Partly present bricks, each in a slot of its own.
     parts: Vec<PartialBrick>,
-    /// Of bricks that were looked at, each at the place that its name gives it, which of their blocks may show something: most are made
-    /// some time after.
+    /// The possibly visible blocks of inspected bricks, each at the place of its hash: most bricks are made some time
+    /// later.
     looked: Vec<([i32; 3], [bool; BLOCKS])>,
     words_each: usize,
 }
 
-/// What bricks take.
+/// The memory of bricks.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Room {
     /// Bytes of a number.
     pub element: usize,
-    /// Bytes of all at most.
+    /// Most bytes of all.
     pub bytes: usize,
     /// Cells of the volume along each axis.
     pub cells: [u32; 3],
-    /// More than one picture uses are of use.
+    /// More bricks than those of one picture are useful.
     pub all: bool,
 }
 
 impl Room {
-    /// As many bricks are of use.
+    /// Most useful bricks.
     fn most(&self) -> usize {
         let all = self.cells.iter().fold(1usize, |n, cells| n.saturating_mul((*cells as usize).div_ceil(EDGE).max(1)));
         // Corners are numbered in 32 bits.
         all.min(if self.all { i32::MAX as usize / EACH - CODES } else { MOST })
     }
 
-    /// Bricks; none where there is too little room.
+    /// Number of bricks; 0 if there is too little room.
     fn slots(&self) -> usize {
         let most = self.most();
         let slots = self.bytes.saturating_sub(self.fixed()) / Bricks::with_map(self.element);
@@ -156,7 +168,7 @@ impl Room {
         }
     }
 
-    /// Bytes that [`Bricks::new`] takes.
+    /// Bytes of [`Bricks::new`].
     pub(crate) fn taken(&self) -> usize {
         match self.slots() {
             0 => 0,
@@ -164,12 +176,12 @@ impl Room {
         }
     }
 
-    /// The least `bytes` with which there are so many, if there are so many at all.
+    /// The least `bytes` for this many bricks, if there are as many.
     pub(crate) fn bytes_for(&self, bricks: usize) -> usize {
         bricks.max(LEAST).min(self.most()) * Bricks::with_map(self.element) + self.fixed()
     }
 
-    /// Bytes that do not grow with the number of bricks.
+    /// Bytes independent of the number of bricks.
     fn fixed(&self) -> usize {
         let looked = LOOKED * size_of::<([i32; 3], [bool; BLOCKS])>();
         let window = WindowShape::of(self.cells).places();
@@ -178,7 +190,7 @@ impl Room {
 }
 
 impl Bricks {
-    /// Bytes of a brick, with what is known of it.
+    /// Bytes of a brick, with its map.
     fn with_map(element: usize) -> usize {
         Self::each(element) + WORDS * 4 + 4 + size_of::<PartialBrick>()
     }
@@ -188,7 +200,7 @@ impl Bricks {
         EACH * element
     }
 
-    /// As many as there is room for.
+    /// As many bricks as there is room for.
     pub(crate) fn new(room: Room) -> Self {
         let (element, slots, shape) = (room.element, room.slots(), WindowShape::of(room.cells));
         let any = usize::from(slots > 0);
@@ -214,7 +226,7 @@ impl Bricks {
         }
     }
 
-    /// Whether they are as [`Bricks::new`] makes them for this room, but for what is known.
+    /// Whether they equal those that [`Bricks::new`] makes for this room, except for their states.
     pub(crate) fn fits(&self, room: Room) -> bool {
         self.owners.len() == room.slots() && self.is_for(room)
     }
@@ -223,7 +235,7 @@ impl Bricks {
         self.words_each == Self::each(room.element) / 8 && self.shape == WindowShape::of(room.cells)
     }
 
-    /// Nothing is known any more.
+    /// Resets all states.
     pub(crate) fn forget(&mut self) {
         self.window.fill(UNKNOWN);
         self.owners.fill(u32::MAX);
@@ -233,13 +245,13 @@ impl Bricks {
         self.looked.iter_mut().for_each(|looked| looked.0 = [-1; 3]);
     }
 
-    /// Has room for more, if this is more of the same.
+    /// Adds room for more bricks, if only their number differs.
     pub(crate) fn grow(&mut self, room: Room) -> bool {
         let (had, slots) = (self.owners.len(), room.slots());
         if !self.is_for(room) || had == 0 || slots < had {
             return false;
         }
-        // Memory that nobody has written to is not there yet: a vector that is made longer would have zeros written to all of it.
+        // Untouched memory is not resident: extending a vector would write zeros to all of it.
         let mut data = vec![0; slots * self.words_each];
         pager::make_huge(&mut data);
         data[..self.data.len()].copy_from_slice(&self.data);
@@ -252,12 +264,12 @@ impl Bricks {
         true
     }
 
-    /// Whether there is room for any.
+    /// Whether there is room for a brick.
     pub(crate) fn any(&self) -> bool {
         !self.owners.is_empty()
     }
 
-    /// Another step: pages may have come.
+    /// Begins another step: pages may have come.
     pub(crate) fn begin(&mut self) {
         for place in self.apart.drain(..) {
             let map = &mut self.window[place as usize];
@@ -273,20 +285,20 @@ impl Bricks {
         }
     }
 
-    /// What rays find their way by, until bricks are made or the window moves.
+    /// Tables for the rays, valid until bricks are made or the window moves.
     #[inline(always)]
     pub(crate) fn known(&self) -> BrickTable {
         let (last, shift) = (self.shape.edges().map(|edge| edge - 1), self.shape.shift());
         BrickTable { window: self.window.as_ptr(), maps: self.maps.as_ptr(), last, shift, next: self.next }
     }
 
-    /// Where numbers are.
+    /// The numbers.
     #[inline(always)]
     pub(crate) fn data<T>(&self) -> *const T {
         self.data.as_ptr().cast()
     }
 
-    /// Where it is remembered what was found of a brick.
+    /// The place of a brick's remembered inspection.
     fn of_look([i, j, k]: [i32; 3]) -> usize {
         (i + 5 * j + 25 * k) as usize % LOOKED
     }
@@ -301,7 +313,7 @@ impl Bricks {
         (0..3).all(|a| (0..edges[a]).contains(&(brick[a].wrapping_sub(self.corner[a]))))
     }
 
-    /// Has the bricks of two voxels, and all between, in the window. Whether there is room for them.
+    /// Moves the window so that it has the bricks of two voxels, and all between. Whether there is room for them.
     #[inline(always)]
     pub(crate) fn reach(&mut self, from: I4, to: I4) -> bool {
         let (a, b) = (from.down::<{ EDGE_BITS as i32 }>(), to.down::<{ EDGE_BITS as i32 }>());
@@ -324,7 +336,7 @@ impl Bricks {
             if low >= old && high < old + edge {
                 continue;
             }
-            // Rays go on the way they came, and neighbours do the same.
+            // Rays continue in their direction, and neighbours do the same.
             let new = (low - (edge - 1 - (high - low)) / 2).max(0);
             self.corner[axis] = new;
             let gone = if new > old { old..new.min(old + edge) } else { (new + edge).max(old)..old + edge };
@@ -341,7 +353,7 @@ impl Bricks {
         true
     }
 
-    /// Remembers that nothing shows in a box of voxels, if a brick lies in it.
+    /// Records that a box of voxels is invisible, if a brick is inside it.
     pub(crate) fn nothing(&mut self, brick: [i32; 3], low: [i32; 3], high: [i32; 3]) {
         let edge = EDGE as i32;
         if self.in_window(brick) && (0..3).all(|a| brick[a] * edge >= low[a] && brick[a] * edge + edge <= high[a]) {
@@ -350,8 +362,8 @@ impl Bricks {
         }
     }
 
-    /// Whether nothing shows in a box of bricks, from the first to the last, as far as is known; `look` is asked of those of which nothing
-    /// is known.
+    /// Whether a box of bricks, from the first to the last, is known to be invisible. Calls `look` for bricks of
+    /// unknown state.
     pub(crate) fn dark(
         &mut self,
         first: [i32; 3],
@@ -376,8 +388,8 @@ impl Bricks {
         true
     }
 
-    /// Looks whether a brick shows something, by the ranges of its blocks. Where they do not say, it may. Nothing is done with voxels.
-    /// `page` says where a voxel lies, if its page is here.
+    /// Inspects the ranges of a brick's blocks for visibility. Without ranges it may be visible. Voxels are not read.
+    /// `page` gives the place of a voxel, if its page is resident.
     pub(crate) fn look<T: SampledVoxel>(
         &mut self,
         source: &RaySource,
@@ -391,7 +403,7 @@ impl Bricks {
         if looked.0 == brick {
             return BrickState::Here;
         }
-        // Until it is known that it shows something.
+        // Until the brick is found to be visible.
         looked.0 = [-1; 3];
         let (found, code) = match shows(source, brick, &mut looked.1, None, page) {
             None => return BrickState::Apart,
@@ -406,8 +418,8 @@ impl Bricks {
         found
     }
 
-    /// Copies a brick, which lies in the window. `page` says where a voxel lies, if its page is here; what it says holds until the next
-    /// call of it, and longer. `rest` says what is known where it is not.
+    /// Copies a brick of the window. `page` gives the place of a voxel, if its page is resident; the place is valid
+    /// until the next call, and longer. `rest` gives the state of absent parts.
     pub(crate) fn make<T: SampledVoxel>(
         &mut self,
         source: &RaySource,
@@ -424,7 +436,7 @@ impl Bricks {
         if !source.skip || by_ranges(source) {
             pieces = Pieces::of(source, low, had, &mut page);
         }
-        // What was copied is here as long as the brick is, whether or not its page is.
+        // A copied piece stays as long as the brick, whether or not its page does.
         let here = pieces.as_ref().map_or(u128::MAX, |p| p.here() | had);
         if let Some(part) = part.filter(|_| here == had) {
             self.window[place] = numbered(part.slot as usize);
@@ -434,7 +446,7 @@ impl Bricks {
         if whole == [0; SIDE * SIDE] {
             return self.is_apart(place);
         }
-        // Some pages are known not to be here: what all of them say cannot be asked for.
+        // Some pages are known to be absent, so their ranges are unavailable.
         let lacks = pieces.as_ref().is_some_and(|p| !p.is_all(here));
         let found = if lacks && by_ranges(source) && self.looked[Self::of_look(brick)].0 != brick {
             BrickState::Apart
@@ -453,7 +465,7 @@ impl Bricks {
             let mut each = [true; BLOCKS];
             match pieces.as_ref().and_then(|_| shows(source, brick, &mut each, Some(rest), &mut page)) {
                 None => return self.is_apart(place),
-                // A page may have come since it was looked which are here.
+                // A page may have come since the check for resident pages.
                 Some(false) => {
                     self.window[place] = NOTHING;
                     return BrickState::Nothing;
@@ -462,12 +474,12 @@ impl Bricks {
             }
         }
         if let Some(part) = part {
-            // Rows of what was known to show nothing may not have been copied.
+            // Rows that were known to be invisible may be missing in the copy.
             shown_of(&self.maps[(CODES + part.slot as usize) * WORDS..], &mut shown);
         }
         let slot = part.map_or_else(|| self.free_slot(), |part| part.slot as usize);
         let words = &mut self.data[slot * self.words_each..(slot + 1) * self.words_each];
-        // SAFETY: words are aligned for all types of numbers, and any bits are one; a brick has EACH.
+        // SAFETY: words are aligned for all types of numbers, and all bit patterns are valid; a brick has EACH.
         let data = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<T>(), EACH) };
         if let Some(pieces) = &pieces {
             // SAFETY: there is room for a brick.
@@ -477,7 +489,7 @@ impl Bricks {
                 core::array::from_fn(|a| (source.cells[a] + 1 - low[a]).min(CORNERS as u32) as usize);
             let counted = source.skip && !by_ranges(source);
             if counted && size != [CORNERS; 3] {
-                // No sample lies there, and what is counted is not to depend on what was there before.
+                // No sample is there. The counts must not depend on earlier content.
                 data.fill(T::LOWEST);
             }
             if copy(source, low, size, data, &mut page).is_none() {
@@ -513,7 +525,7 @@ impl Bricks {
         BrickState::Here
     }
 
-    /// A slot that is nobody's. Whoever was there is gone.
+    /// A free slot. Its earlier brick is dropped.
     fn free_slot(&mut self) -> usize {
         let slot = self.next;
         if let Some(old) = self.window.get_mut(self.owners[slot] as usize) {
@@ -526,13 +538,13 @@ impl Bricks {
         slot
     }
 
-    /// Gives it to a brick.
+    /// Assigns a slot to a brick.
     fn take(&mut self, slot: usize, place: usize) {
         self.owners[slot] = place as u32;
         self.next = (slot + 1) % self.owners.len();
     }
 
-    /// Nothing of a brick can be had in this step.
+    /// The whole brick is unavailable in this step.
     fn is_apart(&mut self, place: usize) -> BrickState {
         self.window[place] = APART;
         self.apart.push(place as u32);
@@ -540,7 +552,7 @@ impl Bricks {
     }
 }
 
-/// Whether any block is whole that was not when there were only the pieces that it `had`: only then is there more to know of what shows.
+/// Whether a block is complete that was not with the pieces in `had`. Only then is more known of its visibility.
 fn gains<T: SampledVoxel>(pieces: Option<&Pieces<T>>, had: u128, whole: &Masks) -> bool {
     pieces.is_some_and(|p| p.whole(had).iter().zip(whole).any(|(had, has)| has & !had != 0))
 }
@@ -553,7 +565,7 @@ const fn spread(row: u8) -> u32 {
     (row | row << 1) & 0x5555
 }
 
-/// Takes blocks out of which a map says that nothing of them is shown.
+/// Removes blocks that are invisible by a map.
 fn shown_of(map: &[i32], shown: &mut Masks) {
     for (n, row) in shown.iter_mut().enumerate() {
         let two = map[n / 2] as u32 >> (n % 2 * A_WORD);
@@ -563,7 +575,7 @@ fn shown_of(map: &[i32], shown: &mut Masks) {
     }
 }
 
-/// Whether the ranges of a source's pages say which of a brick's blocks may show something.
+/// Whether the ranges of a source's pages give the visibility of a brick's blocks.
 fn by_ranges(source: &RaySource) -> bool {
     source.skip && source.blocks_align
 }

@@ -1,4 +1,4 @@
-//! Numbers that become colours by other rules than a transfer function of one channel: colours as they are stored, and labels.
+//! Other colour rules than a transfer function of one channel: stored colours, and labels.
 
 use super::appearance::{ColourOpacity, Projection, VolumeAppearance, VoxelPaint};
 use super::scene_error::SceneError;
@@ -7,19 +7,19 @@ use crate::draw::srgb_to_linear;
 use field::volume::{Missing, VolumeArray, VoxelType};
 use std::sync::OnceLock;
 
-/// How the numbers of a source become light.
+/// The rule from the numbers of a source to light.
 pub(crate) enum Tint {
     /// By the table of one channel.
     Plain,
     /// Three channels.
     Colour(Colour),
-    /// Names.
+    /// Labels.
     Labels(Labels),
 }
 
 /// Channels that are a colour.
 pub(crate) struct Colour {
-    /// Components of red, green and blue, and of what else makes it opaque.
+    /// Components of red, green and blue, and of opacity.
     pub at: [usize; 4],
     /// From stored numbers to 0..1.
     scale: [f32; 4],
@@ -43,7 +43,7 @@ impl Colour {
     pub(crate) fn parts(&self, stored: [f32; 4]) -> [f32; 4] {
         let part = |c: usize| {
             let v = stored[c].mul_add(self.scale[c], self.offset[c]);
-            // What is no number is black and clear.
+            // NaN is black and transparent.
             if v > 0.0 {
                 v.min(1.0)
             } else {
@@ -59,9 +59,10 @@ impl Colour {
         matches!(self.by, By::Channel)
     }
 
-    /// Stored numbers between the corners of a cell, where each colour counts by its opacity (premultiplied: Porter and Duff 1984): what
-    /// is clear has no colour, and whatever is stored there would be seen as a dark fringe. `plain` are those that `mix` makes
-    /// of the corners without; they are the same, and kept, where all corners are as opaque as each other.
+    /// Stored numbers between the corners of a cell, where each colour counts by its opacity (premultiplied: Porter and
+    /// Duff 1984). Transparent corners have no colour: otherwise their stored numbers would show as a dark fringe.
+    /// `plain` are the numbers that `mix` makes without opacity. They are equal, and used, if all corners have one
+    /// opacity.
     #[inline(always)]
     pub(crate) fn weighted(
         &self,
@@ -77,7 +78,7 @@ impl Colour {
             [c[0] * a, c[1] * a, c[2] * a, a]
         });
         let [r, g, b, a] = mix(premultiplied);
-        // A colour that is not finite where it is clear would be none all the same: plain numbers say that.
+        // A colour that is not finite where it is transparent does not count: use the plain numbers.
         if a > 0.0 && (r + g + b).is_finite() {
             [r / a, g / a, b / a, plain[3]]
         } else {
@@ -85,7 +86,7 @@ impl Colour {
         }
     }
 
-    /// What the nodes of opacity are over.
+    /// The number that the nodes of opacity are over.
     #[inline(always)]
     pub(crate) fn measure(&self, p: [f32; 4]) -> f32 {
         match self.by {
@@ -113,7 +114,7 @@ impl Colour {
             let [a, b] = range(self.at[c]);
             let of = |v: f64| ((v as f32).mul_add(self.scale[c], self.offset[c])).clamp(0.0, 1.0);
             let (a, b) = (of(a), of(b));
-            // Rounding of what is interpolated, and of ranges in single precision.
+            // A margin for rounding in interpolation, and for ranges in single precision.
             [(a.min(b) - 1e-5).max(0.0), (a.max(b) + 1e-5).min(1.0)]
         });
         let (low, high) = match self.by {
@@ -142,13 +143,13 @@ fn light(p: f32) -> f32 {
     table[((p * STEPS as f32 + 0.5) as usize).min(STEPS)]
 }
 
-/// Names and their colours.
+/// Labels and their colours.
 pub(crate) struct Labels {
-    /// Sorted by name: linear colour.
+    /// Sorted by label: linear colour.
     own: Vec<(u64, [f32; 3])>,
     /// Sorted; empty: all but 0.
     only: Vec<u64>,
-    /// What stands for a missing value: lowest and highest of each range, as the bits of numbers with a sign have an order of
+    /// Labels of missing values: lowest and highest of each range, since the bits of signed numbers have an order of
     /// their own.
     none: Vec<Nameless>,
     component: usize,
@@ -178,7 +179,7 @@ impl Labels {
     }
 
     fn shows(&self, [low, high]: [f64; 2]) -> bool {
-        // Names below 0 are stored as they would be without a sign, but ranges are those of numbers.
+        // Labels below 0 are stored as unsigned bits, but ranges are signed.
         match &self.only[..] {
             _ if !(low <= high) => false,
             [] => low != 0.0 || high != 0.0,
@@ -190,7 +191,7 @@ impl Labels {
     }
 }
 
-/// Names that stand for a missing value, from one to another; what is below 0 has the name of its bits.
+/// A range of labels for missing values; a negative number has the label of its bits.
 #[derive(Copy, Clone)]
 enum Nameless {
     Plain(u64, u64),
@@ -207,7 +208,7 @@ impl Nameless {
     }
 }
 
-/// The names of the whole numbers in ranges.
+/// The labels of the integers in ranges.
 fn names_of(voxel: VoxelType, missing: &Missing) -> Vec<Nameless> {
     let plain = |n: i128| n.clamp(0, u64::MAX.into()) as u64;
     let signed = |n: i128| n.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -222,14 +223,14 @@ fn names_of(voxel: VoxelType, missing: &Missing) -> Vec<Nameless> {
     missing.whole_ranges().filter(|[low, high]| *high >= least && *low <= most).map(name).collect()
 }
 
-/// A colour (sRGB) for a name that has none: hues far apart for names that follow each other, since they go round by the golden
-/// ratio; the same for a name everywhere.
+/// A colour (sRGB) for a label without one. Hues of consecutive labels are far apart, since they advance by the golden
+/// ratio. A label has the same colour everywhere.
 pub fn colour_of(name: u64) -> [f32; 3] {
     /// 2^64 over the golden ratio.
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let turn = name.wrapping_mul(STEP);
     let hue = (turn >> 40) as f32 / (1u64 << 24) as f32 * 6.0;
-    // Three kinds of lightness, so that hues that come near each other differ.
+    // Three levels of lightness, so that similar hues differ.
     let value = [0.95, 0.75, 0.85][(name % 3) as usize];
     let saturation = [0.55, 0.75, 0.4][(name / 3 % 3) as usize];
     let x = |n: f32| {
@@ -240,7 +241,7 @@ pub fn colour_of(name: u64) -> [f32; 3] {
 }
 
 impl Tint {
-    /// Whether anything may be seen of cells with these ranges.
+    /// Whether cells with these ranges may be visible.
     pub(crate) fn shows(&self, table: &TransferTable, range: impl Fn(usize) -> [f64; 2]) -> bool {
         match self {
             Self::Plain => true,
@@ -250,17 +251,17 @@ impl Tint {
     }
 }
 
-/// What a look comes to.
+/// A prepared rule.
 pub(crate) struct TintedArray<'a> {
     pub(crate) array: &'a VolumeArray,
-    /// The component that ranges are about, where it is one.
+    /// The component of the ranges, if it is one.
     pub(crate) component: usize,
     pub(crate) tint: Tint,
-    /// Of the table.
+    /// The transfer function of the table.
     pub(crate) transfer: TransferFunction,
 }
 
-/// Makes a paint ready.
+/// Prepares a paint.
 pub(crate) fn tint(look: &VolumeAppearance) -> Result<TintedArray<'_>, SceneError> {
     if look.manner.projection != Projection::Composite && !matches!(look.paint, VoxelPaint::Scalar { .. }) {
         return Err(SceneError::Projected);
@@ -272,7 +273,7 @@ pub(crate) fn tint(look: &VolumeAppearance) -> Result<TintedArray<'_>, SceneErro
             Ok(TintedArray { array, component, tint: Tint::Plain, transfer: transfer.clone() })
         }
         VoxelPaint::Labels { channel, colours, only, opacity } => {
-            // Names are compared as they are stored: floats do not hold all of them.
+            // Labels are compared as stored: floats do not represent all of them.
             let (array, component) = look.level.channel(*channel).ok_or(SceneError::Channel(*channel))?;
             let none = array.missing.get(component).map(|m| names_of(array.brick.voxel, m)).unwrap_or_default();
             let mut own: Vec<(u64, [f32; 3])> = colours.iter().map(|(n, c)| (*n, c.map(srgb_to_linear))).collect();
@@ -318,7 +319,7 @@ pub(crate) fn tint(look: &VolumeAppearance) -> Result<TintedArray<'_>, SceneErro
     }
 }
 
-/// Limits of channels of colours that say none: of whole numbers all that they can be, of others 0 to 1.
+/// Default limits of channels of colours: of integers their whole range, of others 0 to 1.
 pub fn full_range(voxel: VoxelType) -> [f64; 2] {
     match voxel {
         VoxelType::Uint8 => [0.0, 255.0],

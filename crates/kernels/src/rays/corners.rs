@@ -1,27 +1,27 @@
-//! Voxels around a sample, wherever their pages lie.
+//! Voxels around a sample, in any number of pages.
 
 use super::pages::Context;
 use super::source::RaySource;
 use field::volume::Voxel;
 use pager::PageId;
 
-/// Voxels that cannot be looked at.
+/// Unavailable voxels.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
     /// Their pages are absent, and noted in the context.
     Need,
-    /// Their pages cannot be had.
+    /// Their pages cannot be read.
     Failed,
 }
 
-/// The eight corners of a cell (bit 0 for i, 1 for j, 2 for k): where the first component of each lies.
+/// The eight corners of a cell (bit 0 for i, 1 for j, 2 for k): the place of the first component of each.
 pub(crate) struct Cell<T>(pub(crate) [*const T; 8]);
 
 impl<T: Voxel> Cell<T> {
     /// A component of the corners.
     ///
     /// # Safety
-    /// The worker has let go of no pages since, and the voxels have it.
+    /// The worker has released no pages since, and the voxels have the component.
     #[inline(always)]
     pub(crate) unsafe fn of(&self, component: usize) -> [T; 8] {
         let [a, b, c, d, e, f, g, h] = self.0;
@@ -55,13 +55,13 @@ pub(crate) fn cell<T: Voxel>(
     let mut corners = [core::ptr::null(); 8];
     for (c, corner) in corners.iter_mut().enumerate() {
         let element = at[0][c & 1].wrapping_add(at[1][c >> 1 & 1]).wrapping_add(at[2][c >> 2]);
-        // SAFETY: the corner lies in that page, which is pinned while the context is borrowed.
+        // SAFETY: the corner is in that page, which is pinned while the context is borrowed.
         *corner = unsafe { bases[c & apart].cast::<T>().offset(element as isize) };
     }
     Ok(Cell(corners))
 }
 
-/// Finds the pages that follow in the directions of `apart`.
+/// Finds the next pages in the directions of `apart`.
 #[inline(never)]
 fn beyond(
     source: &RaySource,
@@ -90,8 +90,8 @@ fn beyond(
     }
 }
 
-/// The 4 x 4 x 4 voxels around a cell, those outside of the volume as those at its edge, without the eight corners and twelve edges
-/// of that cube: numbers that `of` makes of where a voxel's first component lies.
+/// The 4 x 4 x 4 voxels around a cell, without the eight corners and twelve edges of that cube. Outside of the volume
+/// the voxels at its edge are repeated. `of` converts the place of a voxel's first component to a number.
 pub(crate) fn around<T: Voxel>(
     source: &RaySource,
     voxel: [i32; 4],
@@ -102,7 +102,7 @@ pub(crate) fn around<T: Voxel>(
     let at: [[i32; 4]; 3] =
         core::array::from_fn(|a| core::array::from_fn(|n| (voxel[a] + n as i32 - 1).clamp(0, last[a])));
     let page = source.page;
-    // Pages along each axis: of four voxels in a row mostly one or two.
+    // Pages along each axis: four voxels in a row are mostly in one or two.
     let pages: [[i32; 4]; 3] = core::array::from_fn(|a| at[a].map(|v| v / page[a]));
     let mut known: [([i32; 3], *const u8); 8] = [([-1; 3], core::ptr::null()); 8];
     let (mut count, mut recent) = (0, 0);
@@ -133,7 +133,7 @@ pub(crate) fn around<T: Voxel>(
                                     core::ptr::null()
                                 }
                             };
-                            // Pages of one voxel across may be more than there is room for.
+                            // With pages of one voxel across there may be more than fit.
                             let n = count.min(known.len() - 1);
                             known[n] = (of_page, found);
                             count = (n + 1).max(count);
@@ -147,7 +147,7 @@ pub(crate) fn around<T: Voxel>(
                 }
                 let within = [at[0][i], at[1][j], at[2][k]];
                 let element: i32 = (0..3).map(|a| (within[a] - of_page[a] * page[a]) * source.strides[a]).sum();
-                // SAFETY: the voxel lies in that page, which is pinned while the context is borrowed.
+                // SAFETY: the voxel is in that page, which is pinned while the context is borrowed.
                 out[(k * 4 + j) * 4 + i] = of(unsafe { base.cast::<T>().offset(element as isize) });
             }
         }
@@ -167,9 +167,10 @@ fn miss(cx: &mut Context, id: PageId, need: &mut bool) {
 /// Numbers of the voxels around a cell from one to the next along i, j, k.
 const STEP: [usize; 3] = [1, 4, 16];
 
-/// The gradient along i, j, k at a place in a cell, whose numbers and those around are `v`: central differences at its corners, those
-/// at the volume's edge one-sided, interpolated between them. With `HOLES` those beside what is no number are one-sided, too, and there is
-/// none between two of them (surfaces would be lit as flat for two voxels around each hole); without, it is no number then.
+/// The gradient along i, j, k at a place in a cell; `v` has its numbers and those around. Central differences at its
+/// corners are interpolated, one-sided at the volume's edge. With `HOLES` they are also one-sided beside a NaN, and 0
+/// between two NaNs. Otherwise surfaces would be lit as flat for two voxels around each hole. Without `HOLES` a NaN
+/// gives NaN.
 pub(crate) fn gradient<const HOLES: bool>(v: &[f32; 64], voxel: [i32; 4], cells: [u32; 3], f: [f32; 3]) -> [f32; 3] {
     core::array::from_fn(|a| {
         let mut sum = 0.0;
@@ -207,14 +208,14 @@ mod tests {
         let f = [0.25, 0.5, 0.75];
         let of = |v: &[f32; 64]| gradient::<true>(v, [9; 4], [20; 3], f);
         assert_eq!((gradient::<false>(&whole, [9; 4], [20; 3], f), of(&whole)), ([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]));
-        // A layer on either side, one voxel.
+        // One layer of voxels on either side.
         for none in
             [|n: usize| n < 16, |n: usize| n % 4 == 3, |n: usize| (n / 4).is_multiple_of(4), |n: usize| n == 4 * 5]
         {
             let holed = core::array::from_fn(|n| if none(n) { f32::NAN } else { whole[n] });
             assert_eq!(of(&holed), [1.0, 2.0, 4.0]);
         }
-        // Between two layers there is nothing to be said.
+        // Between two layers there is no difference.
         let alone = core::array::from_fn(|n| if n.is_multiple_of(2) { f32::NAN } else { whole[n] });
         assert_eq!(of(&alone), [0.0, 2.0 * 0.75, 4.0 * 0.75]);
     }

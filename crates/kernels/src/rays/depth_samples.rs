@@ -1,8 +1,8 @@
-//! What rays have gathered at several depths, of one ray a pixel.
+//! The light that rays have gathered at several depths, with one ray a pixel.
 //!
-//! Surfaces in a volume that can be seen through, and those that lean, give each sample of a pixel a depth of its own. The ray of the
-//! pixel stops at each of them, nearest first, and goes on from there: cast anew to each, a picture with a translucent surface took
-//! eight times as long as one without.
+//! Transparent surfaces in a volume, and inclined ones, give each sample of a pixel a depth of its own. The ray of the
+//! pixel stops at each of them, nearest first, and continues from there. With a new ray for each depth, a picture with
+//! a translucent surface took eight times as long as one without.
 
 use super::lane::{opaque, Lane};
 use super::lanes::F4;
@@ -11,34 +11,34 @@ use super::ray::{Ray, RayPosition};
 use crate::draw::MOST_SAMPLES;
 use core::cmp::Ordering;
 
-/// Depths of a pixel at most: one of each of its samples.
+/// Most depths of a pixel: one for each of its samples.
 pub const MOST_STOPS: usize = MOST_SAMPLES;
 
-/// What a ray has gathered at a stop (linear light, premultiplied, and opacity), and whether pages that cannot be had were left out.
+/// The light of a ray at a stop (linear, premultiplied, and opacity), and whether unreadable pages were left out.
 pub type RayLight = ([f32; 4], bool);
 
-/// Where the rays of a tile stop.
+/// The stops of the rays of a tile.
 pub(super) struct Stops {
-    /// Of each pixel where its stops begin, and of the last one where they end.
+    /// The first stop of each pixel, and the end of the last.
     first: Vec<u32>,
-    /// In the order in which a pixel's ray comes to them: where it stops, and which of the pixel's depths that is.
+    /// In the order of a pixel's ray: the place of the stop, and the number of its depth in the pixel.
     at: Vec<(RayPosition, u8)>,
-    /// How many a pixel's ray has come to.
+    /// Stops that each pixel's ray has reached.
     past: Vec<u8>,
-    /// By pixel and depth, as they were named.
+    /// By pixel and depth, in the caller's order.
     light: Vec<RayLight>,
-    /// Where each ray ends by itself.
+    /// The own end of each ray.
     last: Vec<RayPosition>,
 }
 
 impl Stops {
-    /// Bytes of the stops of so many pixels with so many depths each, and so many rays.
+    /// Bytes of the stops of this many pixels with this many depths each, and of this many rays.
     pub(super) fn bytes(pixels: usize, depths: usize, rays: usize) -> usize {
         let stop = size_of::<(RayPosition, u8)>() + size_of::<RayLight>();
         size_of::<Self>() + pixels * (size_of::<u32>() + 1 + depths * stop) + rays * size_of::<RayPosition>()
     }
 
-    /// For so many pixels, none of which stops anywhere yet.
+    /// For this many pixels, without stops.
     pub(super) fn new(pixels: usize) -> Self {
         let mut first = Vec::with_capacity(pixels + 1);
         first.push(0);
@@ -51,7 +51,7 @@ impl Stops {
         }
     }
 
-    /// The next pixel: where its rays stop, in any order. They end at the first.
+    /// Adds the next pixel: the stops of its rays, in any order. The rays end at the first.
     pub(super) fn push(&mut self, stops: impl Iterator<Item = RayPosition>, rays: &mut [Ray]) {
         let begin = self.at.len();
         self.at.extend(stops.zip(0..));
@@ -66,8 +66,8 @@ impl Stops {
         }
     }
 
-    /// Notes what is `seen` of a pixel where its rays have stopped, and sends them to the next stop at which that may differ. Whether there
-    /// is one. `tallies`: of each ray, of scenes that project something.
+    /// Records the light `seen` of a pixel at the stop of its rays, and sends them to the next stop with possibly
+    /// different light. Whether there is one. `tallies`: of each ray, in scenes with projections.
     pub(super) fn go_on(
         &mut self,
         pixel: usize,
@@ -87,7 +87,7 @@ impl Stops {
                 lane.colour = colour;
                 continue;
             }
-            // The sample before the stop stood for what lies before that alone: it is taken anew.
+            // The sample before the stop covered only the length before it: it is taken again.
             let mut from = stop.n;
             if lane.before.n == stop.n.saturating_sub(1) {
                 (lane.colour, lane.through) = (lane.before.colour, lane.before.through);
@@ -115,12 +115,12 @@ impl Stops {
         false
     }
 
-    /// How many there are.
+    /// Number of stops.
     pub(super) fn count(&self) -> usize {
         self.at.len()
     }
 
-    /// How many stops the ray of each pixel has come to, and what was gathered there.
+    /// The number of stops reached by each pixel's ray, and the light there.
     pub(super) fn rest(self) -> (Vec<u8>, Vec<(u32, RayLight)>) {
         let begins = self.first.iter().zip(&self.past);
         let come_to = begins.flat_map(|(first, past)| (*first..*first + u32::from(*past)).map(move |n| (*first, n)));
@@ -132,13 +132,13 @@ impl Stops {
         (self.past, light)
     }
 
-    /// From the beginning to where [`Self::rest`] was: rays end at their next stop.
+    /// Restores the state of [`Self::rest`]: rays end at their next stop.
     pub(super) fn wake(&mut self, past: Vec<u8>, light: Vec<(u32, RayLight)>, rays: &mut [Ray], sources: usize) {
         for (n, gathered) in light {
             self.light[n as usize] = gathered;
         }
         for (pixel, past) in past.iter().enumerate().filter(|(_, past)| **past > 0) {
-            // At the last they stay.
+            // They stay at the last.
             let next = (self.first[pixel] + u32::from(*past)).min(self.first[pixel + 1] - 1);
             let all = pixel * sources..(pixel + 1) * sources;
             for (ray, last) in rays[all.clone()].iter_mut().zip(&self.last[all]) {
@@ -149,7 +149,7 @@ impl Stops {
         self.past = past;
     }
 
-    /// What a pixel has gathered at its depths.
+    /// The light of a pixel at its depths.
     pub(super) fn of(&self, pixel: usize) -> &[RayLight] {
         &self.light[self.first[pixel] as usize..self.first[pixel + 1] as usize]
     }

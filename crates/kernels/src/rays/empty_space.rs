@@ -1,21 +1,22 @@
-//! What need not be read or sampled: pages by their ranges, blocks within a page by theirs.
+//! Parts that need not be read or sampled: pages by their ranges, blocks within a page by theirs.
 
 use super::transfer::TransferTable;
 use field::volume::{RangeLevel, VolumeArray, Voxel};
 use pager::{Lookup, PageId, Worker};
 
-/// What is known of the place where a sample lies before its page is read.
+/// The known state of a sample's place before its page is read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PlaceState {
-    /// Something may be seen there.
+    /// It may be visible.
     Seen,
-    /// Nothing is seen in the entry of this level of ranges (each 8 x 8 x 8 of the one before) where it lies.
+    /// Its entry of this level of ranges (each 8 x 8 x 8 of the one before) is invisible.
     Nothing(u32),
     /// This page of ranges is needed first.
     Need(PageId),
 }
 
-/// What ranges say of a page, coarse levels first. `shows` is given a function from component to range, and says whether anything is seen.
+/// The state of a page by its ranges, coarse levels first. `shows` gets a function from component to range, and returns
+/// whether the values may be visible.
 pub(crate) fn known(
     worker: &Worker,
     array: &VolumeArray,
@@ -28,7 +29,7 @@ pub(crate) fn known(
         match worker.page(id) {
             Lookup::Here(bytes) => {
                 let range = |component: usize| {
-                    // What is not there skips nothing.
+                    // A missing range skips no page.
                     range_at(bytes, element * array.brick.components + component)
                         .map_or([f64::NEG_INFINITY, f64::INFINITY], |ends| {
                             array.value_range(component, ends.map(f64::from))
@@ -39,15 +40,15 @@ pub(crate) fn known(
                 }
             }
             Lookup::Absent => return PlaceState::Need(id),
-            // Ranges that cannot be read skip nothing.
+            // An unreadable range skips no page.
             Lookup::Failed(_) => {}
         }
     }
     PlaceState::Seen
 }
 
-/// Within which ends all values of a component of a page lie, as far as that is known from what is here; the lower above the higher
-/// where there are none.
+/// The bounds of all values of a component of a page, as far as resident ranges give them. The lower is above the
+/// higher if there are no values.
 pub(crate) fn range_of(
     worker: &Worker,
     array: &VolumeArray,
@@ -63,7 +64,7 @@ pub(crate) fn range_of(
     })
 }
 
-/// The page of level `n` of ranges that says something of a page, and which of its elements does.
+/// The page of level `n` of ranges for a page, and its element there.
 fn entry(level: &RangeLevel, step: u32, page: [u32; 3], n: usize) -> (PageId, usize) {
     let at = page.map(|p| p.checked_shr(3 * n as u32).unwrap_or(0));
     let place = level.translation.node(at);
@@ -76,15 +77,16 @@ fn range_at(bytes: &[u8], number: usize) -> Option<[f32; 2]> {
     Some([of(number * 8)?, of(number * 8 + 4)?])
 }
 
-/// Blocks of a page that show nothing are told how far from one that may: as many blocks in each direction, less one, can be jumped.
+/// Largest distance from an invisible block to a possibly visible one that maps record. All blocks nearer than that
+/// distance can be skipped, in each direction.
 const FARTHEST: u8 = 16;
 
-/// Per block of some pages, how far the next block is that shows something: 0 where it does itself. Of so many pages as fit.
+/// For each block of some pages, the distance to the next visible block: 0 for a visible one. For as many pages as fit.
 pub(crate) struct Maps {
     bytes: Vec<u8>,
-    /// The page that a slot belongs to, or `u64::MAX`.
+    /// The page of a slot, or `u64::MAX`.
     tags: Vec<u64>,
-    /// Whether all blocks of a slot's page show something.
+    /// Whether all blocks of a slot's page are visible.
     full: Vec<bool>,
     blocks: [usize; 3],
     /// Maps made.
@@ -93,7 +95,7 @@ pub(crate) struct Maps {
 }
 
 impl Maps {
-    /// For pages of so many blocks, in at most so many bytes (one page at least).
+    /// For pages of this many blocks, in at most this many bytes (at least one page).
     pub(crate) fn new(blocks: [usize; 3], bytes: usize) -> Self {
         let each = blocks.iter().product::<usize>();
         let slots = (bytes / (each + 9)).clamp(1, 1 << 16);
@@ -107,7 +109,7 @@ impl Maps {
         }
     }
 
-    /// Bytes that [`Maps::new`] takes.
+    /// Bytes of [`Maps::new`].
     pub(crate) fn bytes(blocks: [usize; 3], bytes: usize) -> usize {
         let each = blocks.iter().product::<usize>();
         (bytes / (each + 9)).clamp(1, 1 << 16) * (each + 9) + each
@@ -119,8 +121,8 @@ impl Maps {
         ((mixed * self.tags.len() as u64) >> 32) as usize
     }
 
-    /// Where the map of a page stands, made of its frame if it is not there, and whether all of the page shows something. `shows` is
-    /// given where the ranges of a block stand, lowest and highest of each component.
+    /// The place of a page's map, made from its frame if needed, and whether the whole page is visible. `shows` gets
+    /// the place of a block's ranges: lowest and highest of each component.
     ///
     /// # Safety
     /// `ranges` are those of the blocks of a page of `components` numbers of type `T` a voxel.
@@ -151,14 +153,14 @@ impl Maps {
         (self.bytes[slot * each..].as_ptr(), self.full[slot])
     }
 
-    /// Whether the slot of a page still is that page's.
+    /// Whether a page still has its slot.
     #[inline(always)]
     pub(crate) fn has(&self, page: u64) -> bool {
         self.tags[self.slot(page)] == page
     }
 }
 
-/// From 0 and [`FARTHEST`] to the distance to the nearest 0, where diagonal neighbours are one apart.
+/// From 0 and [`FARTHEST`] to the distance to the nearest 0; diagonal neighbours have distance one.
 fn spread(map: &mut [u8], scratch: &mut [u8], [ni, nj, nk]: [usize; 3]) {
     if !map.contains(&0) {
         return;
@@ -166,7 +168,7 @@ fn spread(map: &mut [u8], scratch: &mut [u8], [ni, nj, nk]: [usize; 3]) {
     // The distance is the largest of those along the axes, so a box of each radius is tried: rounds of one block each.
     let farthest = (FARTHEST as usize).min(ni.max(nj).max(nk));
     for round in 1..farthest as u8 {
-        // Blocks nearer than the round stand out; the box around them, axis by axis.
+        // Blocks nearer than the round are marked; then the box around them, axis by axis.
         for (s, m) in scratch.iter_mut().zip(map.iter()) {
             *s = if *m < round { 0 } else { 255 };
         }
@@ -193,15 +195,15 @@ fn spread(map: &mut [u8], scratch: &mut [u8], [ni, nj, nk]: [usize; 3]) {
     }
 }
 
-/// Each row of `width` becomes what it and its neighbours within groups of `group` have in common.
+/// Combines each row of `width` with its neighbours within groups of `group`.
 fn widen(v: &mut [u8], width: usize, rows: usize, group: usize) {
     for g in v.chunks_exact_mut(group) {
-        // Downward with what was above kept: the row before, as it was, is the one it was mixed into minus itself, so mix pairs first.
+        // Each row needs the old row before it. So mix pairs first.
         for r in 0..rows.saturating_sub(1) {
             let (a, b) = g[r * width..(r + 2) * width].split_at_mut(width);
             a.iter_mut().zip(b.iter()).for_each(|(a, b)| *a &= *b);
         }
-        // Row r is now rows r and r + 1; with row r - 1 of that kind it is all three.
+        // Row r has rows r and r + 1 now; with row r - 1 of that kind it has all three.
         for r in (1..rows).rev() {
             let (a, b) = g[(r - 1) * width..(r + 1) * width].split_at_mut(width);
             b.iter_mut().zip(a.iter()).for_each(|(b, a)| *b &= *a);
@@ -209,9 +211,9 @@ fn widen(v: &mut [u8], width: usize, rows: usize, group: usize) {
     }
 }
 
-/// Whether a range of raw numbers shows anything under a table whose values are multiplied by `unit`.
+/// Whether a range of raw numbers is visible under a table with values multiplied by `unit`.
 #[inline(always)]
 pub(crate) fn shows<T: Voxel>(table: &TransferTable, unit: f32, low: T, high: T) -> bool {
-    // Where the type has more digits than single precision the ends are widened by the table.
+    // If the type has more digits than single precision, the table widens the ends.
     table.shows(low.to_f32() * unit, high.to_f32() * unit)
 }

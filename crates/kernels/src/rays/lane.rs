@@ -1,22 +1,22 @@
-//! One ray on its way: how far it is, and its light.
+//! One ray in progress: its next sample, and its light.
 
 use super::lanes::{F4, F8};
 use super::ray::Ray;
 use super::transfer::TransferEntry;
 
-/// How far a ray is.
+/// The progress of a ray.
 #[derive(Copy, Clone)]
 pub(crate) struct Lane {
     /// Next sample.
     pub n: i64,
     /// Light so far, and opacity.
     pub colour: F4,
-    /// Share of light that comes through what is behind, in each lane.
+    /// Transmission of the light behind, in each lane.
     pub through: F4,
     pub done: bool,
-    /// Something that cannot be had was left out.
+    /// An unreadable page was left out.
     pub gap: bool,
-    /// How it was before the last sample, where that stands for another length than others: a ray that goes on takes it anew.
+    /// Its state before the last sample, if that has another length than others: a continued ray takes it again.
     pub before: Before,
 }
 
@@ -42,13 +42,13 @@ impl Lane {
         }
     }
 
-    /// Remembers how it is before sample `n`.
+    /// Stores the state before sample `n`.
     #[inline(always)]
     pub(crate) fn remember(&mut self, n: i64) {
         self.before = Before { n, colour: self.colour, through: self.through };
     }
 
-    /// One more sample.
+    /// Adds a sample.
     #[inline(always)]
     pub(crate) fn add(&mut self, e: TransferEntry) {
         let e = e.light();
@@ -57,9 +57,9 @@ impl Lane {
     }
 }
 
-/// A ray ends where what is behind can change no 8-bit sRGB channel of the pixel by half a step, whatever it is. That is light
-/// of `0.0044 L^0.58` for a channel of light L, since the curve of sRGB rises by `0.44 L^-0.58` there (12.9 near black); a straight line
-/// below that is the bound here, for the darkest channel.
+/// Transmission at which a dark ray ends. Any light behind then changes no 8-bit sRGB channel of the pixel by half a
+/// step. That is light of `0.0044 L^0.58` for a channel of light L, since the curve of sRGB rises by `0.44 L^-0.58`
+/// there (12.9 near black). The bound is a straight line below that, for the darkest channel.
 const DARK: f32 = 1.2e-4;
 const OF_LIGHT: f32 = 0.0042;
 

@@ -1,10 +1,10 @@
-//! Layers of a volume's pages, and the order of tiles in which these share them.
+//! Layers of a volume's pages, and an order of tiles in which they share pages.
 //!
 //! # Theory
-//! Pages of a file that is read by rows are long along the axis of its rows. Rays in one plane with the eye and that axis come to the same
-//! rows, one behind the other. So tiles are cast in strips along such planes: a page is of use to one strip, or to two neighbours, and what
-//! strips come to in a few layers of the volume is little, however many layers there are. Where rays go along the rows, all over a picture,
-//! those that stand in one layer share the rows that lie at one place across it.
+//! Pages of a file that is read by rows are long along the axis of its rows. Rays in one plane with the eye and that
+//! axis reach the same rows, one behind the other. So tiles are cast in strips along such planes. A page is used by one
+//! strip, or by two neighbours. A strip uses few pages in a few layers of the volume, however many layers there are. If
+//! rays run along the rows, all rays of a picture in one layer share the rows at one place across it.
 
 use super::ray::VoxelRay;
 use super::scene::Scene;
@@ -14,48 +14,49 @@ use field::volume::VolumeArray;
 use pager::PageId;
 use std::collections::BTreeSet;
 
-/// A volume's pages in layers, of which one after the other may be gone through.
+/// A volume's pages in layers, which can be passed one after the other.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Layers {
-    /// The axis along which they follow each other.
+    /// The axis across the layers.
     pub axis: usize,
-    /// How many there are.
+    /// Number of layers.
     pub count: u32,
     /// Voxels of each along the axis.
     pub edge: u32,
-    /// Bytes of all pages of one.
+    /// Bytes of all pages of one layer.
     pub bytes: u64,
 }
 
-/// In which order tiles share pages.
+/// An order in which tiles share pages.
 #[derive(Copy, Clone, Debug)]
 pub struct Strips {
-    /// The layers of which they come to few pages: of those across which pages are not longest, the ones of which rays come to most.
+    /// The layers in which a strip uses few pages: not across the longest axis of pages, and those that rays cross
+    /// most.
     pub layers: Layers,
-    /// The axis along which pages are longest, and the other two: across layers the last.
+    /// The axis along which pages are longest, and the other two: the one across layers is last.
     long: usize,
     across: [usize; 2],
-    /// The direction of the middle ray along both, and on the plane across it where rays are compared; `None` where some ray of the picture
-    /// goes along the rows.
+    /// The direction of the middle ray along both, and the centre of the plane across it where rays are compared.
+    /// `None` if a ray of the picture runs along the rows.
     forward: Option<[f64; 2]>,
     center: [f64; 2],
-    /// How far along the middle ray that plane is.
+    /// Distance of that plane along the middle ray.
     distance: f64,
     /// Voxels from one strip to the next on that plane.
     height: f64,
-    /// How many pages of an array a strip comes to across itself: where it stands still in a layer, and for each layer.
+    /// Pages of an array across a strip: for a strip within a layer, and in addition for each layer.
     pages: [f64; 2],
-    /// At most.
+    /// Upper bound of pages.
     most: f64,
-    /// Bytes of a row of pages in its whole length.
+    /// Bytes of a whole row of pages.
     row: u64,
 }
 
-/// Rays that go less than this share of their way along the middle one go along the rows.
+/// Rays with a smaller share of their direction along the middle one run along the rows.
 const LEAST: f64 = 0.1;
 
 impl Scene {
-    /// The first of the sources, if all are cut in the same pages in the same place, and bytes of a page of all of them.
+    /// The first source and the bytes of a page of all of them, if all have the same pages in the same place.
     fn alike(&self) -> Option<(&RaySource, u64)> {
         let (first, others) = self.sources.split_first()?;
         let cut = |s: &RaySource| (s.array.translation.dims, s.array.translation.page);
@@ -66,14 +67,14 @@ impl Scene {
         others.iter().all(alike).then(|| (first, arrays.iter().map(|(_, bytes)| bytes).sum()))
     }
 
-    /// The layers of what is shown, if all of it is cut in the same, and there are several: those across the last axis along which there are,
-    /// which in most files is the slowest.
+    /// The layers of the shown sources, if all have the same layers and there are several. They are across the last
+    /// possible axis, which is the slowest in most files.
     pub fn layers(&self) -> Option<Layers> {
         let (source, page_bytes) = self.alike()?;
         Layers::across((0..3).rev().find(|a| source.array.translation.pages[*a] > 1)?, source, page_bytes)
     }
 
-    /// The strips of a picture of what is cut in the same layers; `None` where there are none.
+    /// The strips of a picture of sources with the same layers; `None` if there are none.
     pub fn strips(&self) -> Option<Strips> {
         let (source, page_bytes) = self.alike()?;
         let t = &source.array.translation;
@@ -88,7 +89,7 @@ impl Scene {
         let middle: [f64; 3] = source.cells.map(|n| f64::from(n) / 2.0);
         let length = line.length();
         let to = (0..3).map(|a| (middle[a] - line.origin[a]) * line.step[a]).sum::<f64>() / (length * length);
-        // Of an eye in the volume, or beyond it, some place before it.
+        // For an eye in the volume, or beyond it, some place in front.
         let size = source.cells.iter().map(|n| f64::from(*n).powi(2)).sum::<f64>().sqrt();
         let distance = to.max(size / 8.0 / length);
         let at = line.at(distance);
@@ -113,19 +114,21 @@ impl Scene {
         strips.height = height;
         let page = f64::from(t.page[across[0]]);
         strips.pages = match strips.forward {
-            // A layer is crossed while a ray goes so far across strips; where it is not crossed, all pages are those of a strip.
+            // A ray crosses a layer while it advances that far across strips. If it does not cross it, all pages of the
+            // layer belong to the strip.
             Some([u, v]) => {
                 let slope = (u / v).abs();
                 let still = height * (1.0 + slope * slope).sqrt() / page + 1.0;
                 [still, slope * f64::from(layers.edge) / page].map(|n| if n.is_finite() { n } else { f64::MAX })
             }
-            // Rays drift apart while they are in a layer: a guess that stays within what there is.
+            // Rays diverge within a layer: a guess, bounded by the existing pages.
             None => [height / page + 1.0; 2],
         };
         Some(strips)
     }
 
-    /// The direction of the middle ray along two axes, of length 1; `None` where some ray of the picture hardly goes that way.
+    /// The direction of the middle ray along two axes, of length 1. `None` if a ray of the picture hardly advances
+    /// along them.
     fn forward_across(&self, source: &RaySource, across: [usize; 2]) -> Option<[f64; 2]> {
         let [width, height] = self.setting.size.map(f64::from);
         let middle = self.line(source, width / 2.0, height / 2.0);
@@ -140,9 +143,9 @@ impl Scene {
         ends.into_iter().all(|at| share(at) > LEAST).then_some(forward)
     }
 
-    /// Adds the pages that are read with those that rays came to, as long as all together are no more than `bytes`.
+    /// Adds the pages that are read together with the requested ones, while all together have at most `bytes`.
     pub fn read_with(&self, missing: &mut Vec<PageId>, bytes: u64) {
-        // Where ranges of pages are known, or which were never written, few of those beside may be of use.
+        // If the ranges of pages are known, or vacant pages, few of the neighbours may be needed.
         let groups = |a: &VolumeArray| a.row_group.is_some() && a.ranges.is_empty() && a.vacant.is_none();
         if !self.sources.iter().any(|s| groups(&s.array)) {
             return;
@@ -175,7 +178,7 @@ impl Layers {
 }
 
 impl Strips {
-    /// The strip of a tile by its upper left pixel, and how far along it the tile is.
+    /// The strip of a tile by its upper left pixel, and the tile's place along it.
     pub fn place(&self, scene: &Scene, tile: [u32; 2]) -> (i64, f64) {
         let Some(source) = scene.sources.first() else { return (0, 0.0) };
         let [x, y] = tile.map(|n| f64::from(n) + f64::from(TILE) / 2.0);
@@ -196,7 +199,7 @@ impl Strips {
         (p.mul_add(g, -q * f), at[self.long])
     }
 
-    /// Bytes of pages that so many strips side by side come to in so many layers.
+    /// Bytes of the pages of this many adjacent strips in this many layers.
     pub fn bytes(&self, strips: f64, layers: u32) -> u64 {
         let [still, more] = self.pages;
         let pages = (still - 1.0).mul_add(strips, more.mul_add(f64::from(layers), 1.0)).min(self.most);

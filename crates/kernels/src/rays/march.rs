@@ -12,8 +12,8 @@ use super::sample::{between, PageRun, SampledVoxel};
 use super::source::RaySource;
 use field::volume::BLOCK;
 
-/// Makes a ray go up to sample `until`, or to where a page is absent: by bricks, where there are any and there are `queues`. What was
-/// gathered of them then lies in the queue of this number, and is not blended yet.
+/// Advances a ray to sample `until`, or to an absent page. It uses bricks if there are any and there are `queues`. The
+/// gathered samples of bricks are then in the queue of this number, not blended yet.
 pub(crate) fn march<T: SampledVoxel>(
     source: &RaySource,
     ray: &Ray,
@@ -54,7 +54,7 @@ pub(crate) fn march<T: SampledVoxel>(
             let noted = cx.missing.len();
             let Some(slot) = cx.find::<T>(source, voxel.to_array()) else {
                 lane.n = begin + i64::from(k);
-                // What is behind the last that is seen is not needed.
+                // Pages behind the last visible sample are not needed.
                 if opaque_by_now::<T>(&mut queues, source, lane, cx) {
                     cx.missing.truncate(noted);
                 }
@@ -83,7 +83,7 @@ pub(crate) fn march<T: SampledVoxel>(
             }
             if let Some(brick) = untried {
                 if let Some((queues, _)) = &mut queues {
-                    // It may take the place of one that they have samples in.
+                    // The new brick may replace one with queued samples.
                     queues.iter_mut().for_each(|queue| queue.settle::<T>(&source.table, cx.bricks()));
                 }
                 if cx.make::<T>(source, brick) != BrickState::Apart {
@@ -100,7 +100,7 @@ pub(crate) fn march<T: SampledVoxel>(
             }
             cx.mapped::<T>(source, slot);
             let end = s.leaves(k, to, low.max(first), high.min(last));
-            // SAFETY: the voxels of samples k to end lie in the page, which is pinned while the context is borrowed.
+            // SAFETY: the voxels of samples k to end are in the page, which is pinned while the context is borrowed.
             match unsafe { inside::<T>(source, (ray, begin), &s, k, end, low, slot, lane, cx) } {
                 PageMarch::Through => k = end,
                 PageMarch::Opaque => {
@@ -117,7 +117,7 @@ pub(crate) fn march<T: SampledVoxel>(
     }
 }
 
-/// Blends what was gathered of a ray, before it goes on in another way; whether it is opaque, and done, then.
+/// Blends the queued samples of a ray before another way of sampling. Whether the ray is opaque, and so done.
 #[inline(always)]
 fn opaque_by_now<T: SampledVoxel>(
     queues: &mut Option<(&mut [SampleQueue; TOGETHER], usize)>,
@@ -130,9 +130,9 @@ fn opaque_by_now<T: SampledVoxel>(
     lane.done
 }
 
-/// Whether a ray lacks a page before it leaves the block that it is in, and which is noted then. It stays where it is, so that what it
-/// passes through there is taken out of a brick when that page has come. (With it, and nothing asked for behind what is opaque, cold pictures
-/// within a third of the data took a tenth less time of the processor.)
+/// Whether a ray lacks a page before it leaves its present block. The page is requested then. The ray stays in place,
+/// so that a brick has its samples there when that page has come. Without this rule, cold pictures within a third of
+/// the data took a tenth more processor time.
 #[inline(always)]
 fn waits<T: SampledVoxel>(
     source: &RaySource,
@@ -154,21 +154,21 @@ fn waits<T: SampledVoxel>(
     matches!(cell::<T>(source, slot, voxel, cx), Err(Lack::Need))
 }
 
-/// How a ray came through a page.
+/// The result of a ray's passage through a page.
 enum PageMarch {
     Through,
     Opaque,
-    /// It lacks a page at this sample.
+    /// A page is absent at this sample.
     Need(i32),
 }
 
-/// Blocks that nothing is seen in are jumped over from this distance to the next on; nearer ones are looked at sample by sample.
+/// Least distance at which invisible blocks are skipped. Nearer blocks are tested sample by sample.
 const JUMP: u8 = 3;
 
 /// Samples from `k` to `end` of a segment, in a page.
 ///
 /// # Safety
-/// Their voxels lie there, and the page is pinned.
+/// Their voxels are there, and the page is pinned.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 unsafe fn inside<T: SampledVoxel>(
@@ -185,8 +185,8 @@ unsafe fn inside<T: SampledVoxel>(
     let (map, full) = (cx.slot(slot).map, cx.slot(slot).full);
     let run = PageRun::new(s, low, source.strides, source.component as i32);
     let [bi, bj, _] = source.blocks;
-    // Numbers of samples that may show something, the highest bit set where their cells reach into other pages. Each is written eight
-    // at a time.
+    // Numbers of possibly visible samples. The highest bit is set for cells that extend into other pages. Each is
+    // written eight at a time.
     let mut found = [0u8; 24];
     let mut count = 0usize;
     loop {
@@ -196,9 +196,9 @@ unsafe fn inside<T: SampledVoxel>(
             let (mut live, mut jump) = (all, 0);
             if !full {
                 let at = if all == 255 { blocks } else { blocks.and(I8::splat(end - k).above(I8::lanes())) };
-                // SAFETY: the voxels lie in the page, so their blocks are among the map's.
+                // SAFETY: the voxels are in the page, so their blocks are among the map's.
                 let distances = unsafe { I8::gather_bytes(map, &at.to_array()) };
-                // Of cells that reach into other pages the block says too little.
+                // For cells that extend into other pages the block is not enough.
                 live = (zeros(distances) | over) & all;
                 jump = (distances >> 56) as u8;
             }
@@ -207,7 +207,7 @@ unsafe fn inside<T: SampledVoxel>(
             count += live.count_ones() as usize;
             k += 8;
             if jump >= JUMP && k < end {
-                // From the last of the eight, which lies in the page.
+                // From the last of the eight, which is in the page.
                 let e = i32::from(jump) - 1;
                 let b = s.voxel(k - 1).sub(low).down::<{ BLOCK.trailing_zeros() as i32 }>();
                 let from = b.sub(I4::splat(e)).up::<{ BLOCK.trailing_zeros() as i32 }>().max(I4::splat(0)).add(low);
@@ -226,9 +226,9 @@ unsafe fn inside<T: SampledVoxel>(
             u64::from_le_bytes([found[0], found[1], found[2], found[3], found[4], found[5], found[6], found[7]]);
         let over = marked(eight) & ((1 << taken) - 1);
         let eight = eight & NUMBERS;
-        // Those that nobody asked for are left out like those that reach elsewhere.
+        // Lanes beyond the count are left out like those in other pages.
         let unlike = I8::bytes(eight_of(over, taken)).above(I8::splat(0));
-        // SAFETY: what is not left out has its cell in the page.
+        // SAFETY: the cells of all other lanes are in the page.
         let v = unsafe { run.values(cx.slot(slot).near[0].cast::<T>(), eight, unlike) };
         let mut at = indices::<T>(&source.table, v).to_array();
         let mut need = None;
@@ -258,7 +258,7 @@ unsafe fn inside<T: SampledVoxel>(
 /// Bits of a byte that number a sample of a segment.
 const NUMBERS: u64 = 0x3f3f_3f3f_3f3f_3f3f;
 
-/// The highest bit of each byte that stands for a sample in `live` that is `over` too.
+/// The highest bit of each byte of a sample in `live` that is also in `over`.
 #[inline(always)]
 fn marks(live: u32, over: u32) -> u64 {
     if over == 0 {
@@ -275,7 +275,7 @@ fn marks(live: u32, over: u32) -> u64 {
     out
 }
 
-/// A bit for each byte whose highest bit is set.
+/// A bit for each byte with its highest bit set.
 #[inline(always)]
 fn marked(eight: u64) -> u32 {
     (((eight >> 7) & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
@@ -294,8 +294,8 @@ fn eight_of(over: u32, taken: usize) -> u64 {
     out
 }
 
-/// Looks at samples whose cells reach into other pages. Says how many samples there are before one lacks a page, which one that is, and
-/// which of those before it cannot be had.
+/// Takes samples with cells in several pages. Returns the number of samples before one lacks a page, that sample, and
+/// those before it that are unreadable.
 #[inline(never)]
 #[allow(clippy::too_many_arguments)]
 fn outside<T: SampledVoxel>(
@@ -327,7 +327,7 @@ fn outside<T: SampledVoxel>(
     (taken, None, lost)
 }
 
-/// A sample in a cell whose corners lie in several pages.
+/// A sample in a cell with corners in several pages.
 #[inline(never)]
 fn across<T: SampledVoxel>(
     source: &RaySource,
@@ -354,7 +354,7 @@ mod tests {
         let table = TransferTable::new(&f, 1.0, 1.0);
         let (clear, solid) = (0, table.entries.len() as i32 - 2);
         let ray = Ray { origin: [0.0; 3], step: [1.0; 3], first: 0, last: 8, ends: [0.0; 2] };
-        // The sample that is lost comes before or after the one behind which nothing is seen.
+        // The lost sample comes before or after the last visible one.
         for (lost, gap) in [(0b0001u32, true), (0b0010, true), (0b1000, false)] {
             let at = [clear, clear, solid, clear];
             for together in 1..=4usize {

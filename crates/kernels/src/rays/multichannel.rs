@@ -1,10 +1,10 @@
-//! Rays through several channels and volumes at once, sample by sample, with all that shows more than one channel through a transfer
-//! function: colours, labels, lit gradients, nearest voxels, projections, surfaces.
+//! Rays through several channels and volumes at once, sample by sample. They handle all appearances beside one channel
+//! through a transfer function: colours, labels, lit gradients, nearest voxels, projections, surfaces.
 //!
 //! # Theory
-//! Samples of all volumes stand at the same places along a ray, since they share one step. At each, all volumes that have something there
-//! add their light in the order in which they were named; only then does the ray go on. So a sample is the unit that can be
-//! restarted: what it needs of all volumes is found before any of it is blended.
+//! Samples of all volumes are at the same places along a ray, since they share one step. At each, all volumes with a
+//! value there add their light in the order in which they were named. Only then does the ray continue. So a sample is
+//! the restartable unit: its pages in all volumes are found before any of it is blended.
 
 use super::appearance::{Projection, MOST_SOURCES};
 use super::colour_rules::{Colour, Tint};
@@ -21,21 +21,21 @@ use field::volume::{Voxel, VoxelType, BLOCK};
 use field::with_voxel;
 use glam::Vec3;
 
-/// What a ray has found of a source of which the pixel shows a projection.
+/// The state of a ray's projection of one source.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct ProjectionState {
     pub(super) best: f32,
     sum: f64,
-    /// That its samples stand for.
+    /// Steps with values.
     steps: f64,
-    /// Both before the last sample, where the lane remembers how it was then.
+    /// Both before the last sample, whenever the lane stores its state.
     before: [f64; 2],
 }
 
 impl ProjectionState {
     pub(crate) const NONE: Self = Self { best: f32::NEG_INFINITY, sum: 0.0, steps: 0.0, before: [0.0; 2] };
 
-    /// One more number, of so many steps.
+    /// Adds a number for this many steps.
     #[inline(always)]
     pub(super) fn add(&mut self, v: f32, steps: f32) {
         self.best = self.best.max(v);
@@ -43,47 +43,47 @@ impl ProjectionState {
         self.steps += f64::from(steps);
     }
 
-    /// One whose largest number is all that is wanted of it.
+    /// A projection that needs its largest number only.
     pub(super) fn of_best(best: f32) -> Self {
         Self { best, ..Self::NONE }
     }
 
-    /// Remembers how it is before a sample.
+    /// Stores the state before a sample.
     pub(super) fn remember(&mut self) {
         self.before = [self.sum, self.steps];
     }
 
-    /// Is as it was before its last sample, but for the largest number: that sample comes again.
+    /// Restores the state before its last sample, except the largest number: that sample comes again.
     pub(super) fn recall(&mut self) {
         [self.sum, self.steps] = self.before;
     }
 }
 
-/// Where a ray is in a source.
+/// The place of a ray in a source.
 #[derive(Copy, Clone)]
 struct SourceWalk {
     /// The segment and its number.
     segment: Option<(i64, RaySegment)>,
-    /// Samples before this one show nothing.
+    /// Samples before this one are invisible.
     until: i64,
 }
 
-/// What a source shows at a sample.
+/// The result of a source at a sample.
 #[derive(Copy, Clone)]
 pub(crate) enum SampleLight {
-    /// Nothing there, nor before this sample.
+    /// Invisible here and before this sample.
     Nothing(i64),
-    /// The same, since pages cannot be had.
+    /// The same, because of unreadable pages.
     Lost(i64),
-    /// Pages are absent, and noted.
+    /// Pages are absent, and requested.
     Need,
     /// Light.
     Light(TransferEntry),
-    /// A number, already multiplied by the unit, of which a projection is made.
+    /// A number of a projection, already multiplied by the unit.
     Number(f32),
 }
 
-/// What a sample of a source is about.
+/// A sample of a source, to be taken.
 pub(crate) struct SampleRequest<'a> {
     source: &'a RaySource,
     ray: &'a Ray,
@@ -93,7 +93,7 @@ pub(crate) struct SampleRequest<'a> {
 }
 
 impl<'a> SampleRequest<'a> {
-    /// Of a ray that makes a projection.
+    /// For a ray with a projection.
     pub(super) fn of_projection(source: &'a RaySource, ray: &'a Ray, tally: &ProjectionState, n: i64) -> Self {
         Self { source, ray, forward: Vec3::ZERO, best: tally.best, n }
     }
@@ -107,7 +107,7 @@ fn sampler(voxel: VoxelType) -> Sampler {
     with_voxel!(voxel, T => sample::<T>)
 }
 
-/// Makes a ray go up to sample `until`, or to one that lacks pages. There is a ray, and a tally, for each source.
+/// Advances a ray to sample `until`, or to absent pages. There is a ray, and a tally, for each source.
 pub(crate) fn march(
     scene: &Scene,
     rays: &[Ray],
@@ -120,7 +120,7 @@ pub(crate) fn march(
     let last = rays.iter().map(|r| r.last).max().unwrap_or(0);
     let until = until.min(last);
     let mut walks = [SourceWalk { segment: None, until: i64::MIN }; MOST_SOURCES];
-    // Half a kilobyte, made once: of each sample only those that are counted are looked at.
+    // Half a kilobyte, allocated once: only the counted entries of a sample are used.
     let mut found = [(0, SampleLight::Need); MOST_SOURCES];
     let projects = scene.projects();
     while lane.n < until {
@@ -184,7 +184,7 @@ pub(crate) fn march(
     lane.done |= lane.n >= last;
 }
 
-/// What is seen of a ray that is at an end: projections lie behind what was gathered, those of several channels together.
+/// The light of a finished ray: projections are behind gathered light, those of several channels together.
 pub(super) fn finish(scene: &Scene, tallies: &[ProjectionState], lane: &mut Lane) {
     let each = scene.sources.iter().zip(tallies).filter_map(|(source, t)| {
         let v = match source.projection {
@@ -197,7 +197,7 @@ pub(super) fn finish(scene: &Scene, tallies: &[ProjectionState], lane: &mut Lane
     lane.add(TransferEntry::sum(each));
 }
 
-/// Blocks that nothing is seen in are jumped over from this distance to the next on.
+/// Least distance at which invisible blocks are skipped.
 const JUMP: u8 = 3;
 
 pub(super) fn sample<T: SampledVoxel>(
@@ -236,12 +236,12 @@ pub(super) fn sample<T: SampledVoxel>(
         let block = within.map(|v| v / BLOCK as i32);
         let of = (block[2] * source.blocks[1] + block[1]) * source.blocks[0] + block[0];
         if !cx.slot(slot).full {
-            // SAFETY: the voxel lies in the page, so its block is among the map's.
+            // SAFETY: the voxel is in the page, so its block is among the map's.
             let distance = unsafe { *cx.slot(slot).map.add(of as usize) };
             if distance >= JUMP {
                 let e = i32::from(distance) - 1;
                 let from = core::array::from_fn(|a| (block[a] - e).max(0) * BLOCK as i32 + low[a]);
-                // Cells at the far faces of the page reach into others, of which blocks say nothing.
+                // Cells at the far faces of the page extend into others, which its blocks do not cover.
                 let inner = i32::from(!source.nearest);
                 let to =
                     core::array::from_fn(|a| ((block[a] + e + 1) * BLOCK as i32).min(source.page[a] - inner) + low[a]);
@@ -271,7 +271,7 @@ pub(super) fn sample<T: SampledVoxel>(
         Tint::Colour(colour) => coloured::<T>(asked, colour, slot, voxel, place, cx),
         Tint::Labels(labels) => {
             let at = offset(source, slot, voxel, cx);
-            // SAFETY: the voxel lies in the page, which is pinned while the context is borrowed.
+            // SAFETY: the voxel is in the page, which is pinned while the context is borrowed.
             let name = unsafe { name_of::<T>(cx.slot(slot).near[0].cast::<T>().add(at + source.component)) };
             Ok(SampleLight::Light(labels.entry(&source.table, name)))
         }
@@ -291,13 +291,13 @@ fn offset(source: &RaySource, slot: usize, voxel: [i32; 4], cx: &Context) -> usi
     (0..3).map(|a| ((voxel[a] - low[a]) * source.strides[a]) as usize).sum()
 }
 
-/// A number that names something, as it is stored.
+/// A label, as stored.
 ///
 /// # Safety
 /// `p` can be read.
 unsafe fn name_of<T: Voxel>(p: *const T) -> u64 {
     let p = p.cast::<u8>();
-    // SAFETY: the caller's, of as many bytes as the type has.
+    // SAFETY: the caller's, for as many bytes as the type has.
     unsafe {
         match T::TYPE {
             VoxelType::Uint8 => u64::from(*p),
@@ -324,7 +324,7 @@ fn value<T: SampledVoxel>(
 ) -> Result<f32, Lack> {
     if source.nearest {
         let at = offset(source, slot, voxel, cx) + source.component;
-        // SAFETY: the voxel lies in the page, which is pinned while the context is borrowed.
+        // SAFETY: the voxel is in the page, which is pinned while the context is borrowed.
         return Ok(unsafe { *cx.slot(slot).near[0].cast::<T>().add(at) }.to_f32() * T::UNIT);
     }
     let cell = cell::<T>(source, slot, voxel, cx)?;
@@ -332,7 +332,7 @@ fn value<T: SampledVoxel>(
     Ok(between(unsafe { cell.of(source.component) }, place))
 }
 
-/// The cell in which a sample stands and where in it: of nearest voxels that is not the voxel that was taken.
+/// The cell of a sample and its place there. For nearest voxels it is not the voxel that was sampled.
 fn in_cell(source: &RaySource, voxel: [i32; 4], place: [i32; 3]) -> ([i32; 4], [f32; 3]) {
     if !source.nearest {
         return (voxel, place.map(|p| p as f32 * PART));
@@ -349,7 +349,7 @@ fn in_cell(source: &RaySource, voxel: [i32; 4], place: [i32; 3]) -> ([i32; 4], [
     (cell, f)
 }
 
-/// Lights what a sample gives off, where there are lamps; `at` says in which cell it stands, and where in it.
+/// Lights a sample, if there are lamps; `at` is its cell, and its place there.
 #[inline(always)]
 fn lit<T: SampledVoxel>(
     asked: &SampleRequest<'_>,
@@ -392,7 +392,7 @@ fn plain<T: SampledVoxel>(
 ) -> Result<SampleLight, Lack> {
     let source = asked.source;
     let v = value::<T>(source, slot, voxel, place, cx)?;
-    // SAFETY: voxels have the component, and `around` says where they lie.
+    // SAFETY: voxels have the component, and `around` gives their places.
     let of = |p: *const T| unsafe { *p.add(source.component) }.to_f32();
     match source.projection {
         Projection::Maximum | Projection::Mean if v.is_nan() => Ok(SampleLight::Nothing(asked.n + 1)),
@@ -413,11 +413,11 @@ fn plain<T: SampledVoxel>(
             if source.lamps.is_none() {
                 return Ok(SampleLight::Light(e));
             }
-            // Between the sample before and this one the value was reached: straight between them.
+            // The value was reached between the sample before and this one: interpolate linearly.
             let before = if k > s.from {
                 before::<T>(source, s, k - 1, cx)?
             } else if asked.n > asked.ray.first {
-                // That is the last of the segment before.
+                // That is the last sample of the segment before.
                 let number = (asked.n - 1).div_euclid(SEGMENT);
                 let s = RaySegment::new(asked.ray, number, source.spans(), source.shift());
                 let k = (asked.n - 1 - number * SEGMENT) as i32;
@@ -457,7 +457,7 @@ fn before<T: SampledVoxel>(source: &RaySource, s: &RaySegment, k: i32, cx: &mut 
         match cx.look(source, number) {
             Ok(Some(p)) => {
                 let element: i32 = (0..3).map(|a| (at[a] - page[a] as i32) * source.strides[a]).sum();
-                // SAFETY: the voxel lies in that page.
+                // SAFETY: the voxel is in that page.
                 *corner = unsafe { p.cast::<T>().add(element as usize + source.component) };
             }
             Ok(None) => failed = true,
@@ -509,7 +509,7 @@ fn coloured<T: SampledVoxel>(
     let source = asked.source;
     let numbers = if source.nearest {
         let at = offset(source, slot, voxel, cx);
-        // SAFETY: the voxel lies in the page, which is pinned while the context is borrowed.
+        // SAFETY: the voxel is in the page, which is pinned while the context is borrowed.
         unsafe { stored(cx.slot(slot).near[0].cast::<T>().add(at), &colour.at) }.to_array()
     } else {
         let cell = cell::<T>(source, slot, voxel, cx)?;
@@ -527,7 +527,7 @@ fn coloured<T: SampledVoxel>(
             numbers.to_array()
         }
     };
-    // A colour that is not whole is none: black would be seen before a bright background, and ranges pass over what is no number.
+    // A colour with a NaN counts as missing: black would show before a bright background, and ranges omit NaN.
     let is_none = |numbers: &[f32; 4]| T::FLOAT && numbers.iter().any(|v| v.is_nan());
     if is_none(&numbers) {
         return Ok(SampleLight::Nothing(asked.n + 1));
@@ -539,7 +539,7 @@ fn coloured<T: SampledVoxel>(
         || in_cell(source, voxel, place),
         cx,
         |p| {
-            // SAFETY: `around` says where voxels lie.
+            // SAFETY: `around` gives the places of voxels.
             let numbers = unsafe { stored(p, &colour.at) }.to_array();
             if is_none(&numbers) {
                 f32::NAN

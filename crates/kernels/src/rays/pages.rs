@@ -1,4 +1,4 @@
-//! Pages as rays see them: found once for all rays of a tile that come by.
+//! Pages as rays use them: found once for all rays of a tile that pass.
 
 use super::appearance::Projection;
 use super::brick_copy::FlatBlock;
@@ -11,19 +11,19 @@ use field::translate::NodeAddress;
 use field::volume::BLOCK;
 use pager::{Lookup, PageId, Worker};
 
-/// Pages that are remembered: a tile goes through a few dozens at a time.
+/// Remembered pages: a tile uses a few dozen at a time.
 const SLOTS: usize = 256;
 
-/// What a page is to a tile.
+/// The state of a page for a tile.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TilePageState {
-    /// Nothing is known.
+    /// Unknown.
     Empty,
-    /// All samples in the box of the slot show nothing.
+    /// All samples in the box of the slot are invisible.
     Nothing,
-    /// It is here.
+    /// Resident.
     Here,
-    /// It cannot be had.
+    /// Unreadable.
     Failed,
 }
 
@@ -33,16 +33,16 @@ pub(crate) struct TilePage {
     source: u32,
     pub(crate) state: TilePageState,
     pub(crate) page: u64,
-    /// When pointers were taken, as [`Worker::releases`] counts.
+    /// The count of [`Worker::releases`] when the pointers were stored.
     releases: u64,
-    /// Box of voxels: of the page, or of all that shows nothing.
+    /// Box of voxels: of the page, or of the whole invisible region.
     pub(crate) low: [i32; 3],
     pub(crate) high: [i32; 3],
-    /// Where it lies, and the seven that follow it (bit 0 along i, 1 along j, 2 along k) as far as they were asked for.
+    /// The page, and the seven that follow it (bit 0 along i, 1 along j, 2 along k), as far as they were requested.
     pub(crate) near: [*const u8; 8],
     /// Its map of blocks, while [`Maps::has`] it.
     pub(crate) map: *const u8,
-    /// All of its blocks show something.
+    /// Whether all of its blocks are visible.
     pub(crate) full: bool,
 }
 
@@ -58,21 +58,21 @@ const UNUSED: TilePage = TilePage {
     full: true,
 };
 
-/// What came of steps, as far as it is counted.
+/// Counts of steps.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RayCounts {
-    /// Samples taken.
+    /// Samples.
     pub samples: u64,
-    /// Of them those whose cells lie in several pages.
+    /// Samples with cells in several pages.
     pub across: u64,
     /// Maps of blocks made.
     pub maps: u64,
-    /// Bricks made, or tried.
+    /// Bricks made, or attempted.
     pub bricks: u64,
 }
 
 impl RayCounts {
-    /// With those of another.
+    /// Adds the counts of another.
     pub fn add(&mut self, o: &Self) {
         self.samples += o.samples;
         self.across += o.across;
@@ -81,22 +81,22 @@ impl RayCounts {
     }
 }
 
-/// Maps of blocks take no more than this: they are for where pages are missing, or where rays go sample by sample.
+/// Most bytes of maps of blocks. They are used where pages are absent, or where rays proceed sample by sample.
 const MAPS_MOST: usize = 8 << 20;
 
-/// What a thread's context may take for maps of blocks and bricks.
+/// The memory of a thread's context for maps of blocks and bricks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rooms {
-    /// Bytes of all.
+    /// Bytes of both.
     pub bytes: usize,
-    /// Bricks are kept for further pictures, so as many as a volume has are of use.
+    /// Bricks are kept for further pictures, so all bricks of a volume are useful.
     pub for_more: bool,
-    /// There are enough for bricks to be of use.
+    /// There is room for enough useful bricks.
     pub bricks: bool,
 }
 
 impl Rooms {
-    /// Bytes of the maps of each source, and the room for the bricks of one that stands alone.
+    /// Bytes of the maps of each source, and the room for the bricks of a single one.
     fn shares(self, sources: &[RaySource]) -> (usize, Room) {
         let share = self.bytes / sources.len().max(1);
         let none = Room { element: 1, bytes: 0, cells: [0; 3], all: false };
@@ -107,49 +107,49 @@ impl Rooms {
         (maps.min(MAPS_MOST / sources.len().max(1)), if any { bricks } else { room(0) })
     }
 
-    /// The bricks that fit into so many bytes, of sources that have bricks.
+    /// The bricks that fit into this many bytes, for sources with bricks.
     fn room(self, sources: &[RaySource], bytes: usize) -> Option<Room> {
         let [s] = sources else { return None };
         let element = s.array.brick.voxel.size();
         s.by_bricks().then_some(Room { element, bytes, cells: s.cells, all: self.for_more })
     }
 
-    /// The least [`Rooms::bytes`] with which there are so many bricks, of sources that have any.
+    /// The least [`Rooms::bytes`] for this many bricks, for sources with bricks.
     pub(super) fn bytes_for(sources: &[RaySource], bricks: usize) -> Option<usize> {
         let room = Self { bytes: 0, for_more: false, bricks: true }.room(sources, 0)?;
-        // Of which an eighth goes to maps.
+        // An eighth of it is for maps.
         Some((room.bytes_for(bricks) * 8).div_ceil(7))
     }
 
-    /// Room for the bricks of sources: only one channel alone goes by bricks, where there is room for some.
+    /// Room for the bricks of sources. Only a single channel uses bricks, if there is room for some.
     pub(super) fn of_bricks(self, sources: &[RaySource]) -> Room {
         self.shares(sources).1
     }
 }
 
-/// What a thread needs to step tiles.
+/// The state with which a thread steps tiles.
 pub struct Context {
     worker: Worker,
     slots: Box<[TilePage]>,
     maps: Vec<Maps>,
-    /// Of the source that stands alone.
+    /// Bricks of the single source.
     bricks: Bricks,
     /// Pages found absent in this step.
     pub(crate) missing: Vec<PageId>,
-    /// Pages that change with time and were come to since this was last taken, where somebody wants to know.
+    /// Pages of unsteady arrays used since the last call of [`Context::touched`], if they are recorded.
     touched: Option<Vec<PageId>>,
-    /// What was counted since it was made.
+    /// Counts since the context was made.
     pub counts: RayCounts,
     /// Bytes of the largest page.
     largest_page: usize,
 }
 
-// SAFETY: the raw pointers are into frames that the worker has pinned and into the context's own maps; a context moves between threads
-// as a whole, with both.
+// SAFETY: the raw pointers are into frames that the worker has pinned and into the context's own maps. A context moves
+// between threads as a whole, with both.
 unsafe impl Send for Context {}
 
 impl Context {
-    /// A context for sources, with bricks that were kept for it.
+    /// A context for sources, with bricks of an earlier one.
     pub(crate) fn new(worker: Worker, sources: &[RaySource], rooms: Rooms, bricks: Option<Bricks>) -> Self {
         let (maps, room) = rooms.shares(sources);
         Self {
@@ -164,31 +164,31 @@ impl Context {
         }
     }
 
-    /// Bytes that [`Context::new`] takes.
+    /// Bytes of [`Context::new`].
     pub(crate) fn bytes(sources: &[RaySource], rooms: Rooms) -> usize {
         let (maps, room) = rooms.shares(sources);
         let each = sources.iter().map(|s| Maps::bytes(s.array.brick.blocks(), maps));
         SLOTS * size_of::<TilePage>() + each.sum::<usize>() + room.taken()
     }
 
-    /// Its bricks, when it is needed no more.
+    /// Its bricks, at its end.
     pub(super) fn into_bricks(self) -> Bricks {
         self.bricks
     }
 
-    /// From now on notes which pages that change with time rays come to; [`Context::touched`] has them.
+    /// Records from now on the pages of unsteady arrays that rays use; [`Context::touched`] returns them.
     pub fn note_touched(&mut self) {
-        // Of bricks that are there already nobody would see which pages they are made of.
+        // The pages of existing bricks would not be recorded.
         self.bricks.forget();
         self.touched.get_or_insert_default();
     }
 
-    /// Pages that change with time and that rays came to since the last call, some of them more than once.
+    /// Pages of unsteady arrays that rays used since the last call, possibly repeated.
     pub fn touched(&mut self) -> std::vec::Drain<'_, PageId> {
         self.touched.get_or_insert_default().drain(..)
     }
 
-    /// The pager's part.
+    /// The worker of the pager.
     pub fn worker(&mut self) -> &mut Worker {
         &mut self.worker
     }
@@ -209,7 +209,7 @@ impl Context {
         }
     }
 
-    /// The slot that has the page of a voxel; `None` where it, or what is to be known before, is absent.
+    /// The slot with the page of a voxel; `None` if the page, or a page of its ranges, is absent.
     #[inline]
     pub(crate) fn find<T: SampledVoxel>(&mut self, source: &RaySource, voxel: [i32; 4]) -> Option<usize> {
         let place = source.array.translation.node([voxel[0] as u32, voxel[1] as u32, voxel[2] as u32]);
@@ -246,7 +246,7 @@ impl Context {
                     return None;
                 }
                 PlaceState::Nothing(level) => {
-                    // As many pages as the entry stands for.
+                    // As many pages as the entry covers.
                     let (down, up) = (3 * level, 1i64 << (3 * level));
                     let edge = |n: u32, a: usize| (i64::from(n >> down) * up * i64::from(t.page[a])) as i32;
                     new.low = core::array::from_fn(|a| edge(at[a], a));
@@ -283,7 +283,7 @@ impl Context {
         }
     }
 
-    /// Where a page lies; `None` if it cannot be had.
+    /// The bytes of a page; `None` if it is unreadable.
     pub(crate) fn look(&self, source: &RaySource, page: u64) -> Result<Option<*const u8>, PageId> {
         let id = PageId::new(source.array.id, source.step, page);
         match self.worker.page(id) {
@@ -293,7 +293,7 @@ impl Context {
         }
     }
 
-    /// Has the map of blocks of a slot's page at hand, from which samples are taken next.
+    /// Ensures the map of blocks of a slot's page, for the next samples.
     #[inline]
     pub(crate) fn mapped<T: SampledVoxel>(&mut self, source: &RaySource, slot: usize) {
         if source.skip
@@ -328,13 +328,13 @@ impl Context {
         self.counts.maps += maps.made - made;
     }
 
-    /// The bricks of the source that stands alone, if there is room for any.
+    /// The bricks of the single source, if there is room for any.
     #[inline(always)]
     pub(crate) fn bricks(&mut self) -> &mut Bricks {
         &mut self.bricks
     }
 
-    /// Makes a brick of pages that are here.
+    /// Makes a brick of resident pages.
     #[inline(never)]
     pub(crate) fn make<T: SampledVoxel>(&mut self, source: &RaySource, brick: [i32; 3]) -> BrickState {
         self.counts.bricks += 1;
@@ -342,14 +342,14 @@ impl Context {
         self.bricks.make(source, brick, pieces::<T>(&self.worker, source, self.touched.as_mut()), &rest)
     }
 
-    /// Whether nothing shows in a box of bricks, from the first to the last, as far as that is known from what is here.
+    /// Whether a box of bricks, from the first to the last, is known to be invisible by resident pages.
     #[inline(never)]
     pub(crate) fn dark<T: SampledVoxel>(&mut self, source: &RaySource, first: [i32; 3], last: [i32; 3]) -> bool {
         let mut page = pieces(&self.worker, source, self.touched.as_mut());
         self.bricks.dark(first, last, |bricks, brick| bricks.look::<T>(source, brick, &mut page))
     }
 
-    /// Where the page lies that follows a slot's in the directions of `corner`; `Ok(None)` if it cannot be had.
+    /// The page next to a slot's in the directions of `corner`; `Ok(None)` if it is unreadable.
     #[inline]
     pub(crate) fn near(&mut self, source: &RaySource, slot: usize, corner: usize) -> Result<Option<*const u8>, PageId> {
         let p = self.slots[slot].near[corner];
@@ -365,7 +365,7 @@ impl Context {
     }
 }
 
-/// Between which ends the numbers lie of the page of a voxel, which is not here.
+/// The bounds of the numbers in the absent page of a voxel.
 fn between<T: SampledVoxel>(worker: &Worker, source: &RaySource, voxel: [u32; 3]) -> [T; 2] {
     let page = core::array::from_fn(|a| voxel[a] / source.array.translation.page[a]);
     let known = range_of(worker, &source.array, source.step, page, source.component);
@@ -376,7 +376,7 @@ fn between<T: SampledVoxel>(worker: &Worker, source: &RaySource, voxel: [u32; 3]
     }
 }
 
-/// Where voxels lie, of pages that are here. These are noted among those `touched`: what goes by bricks comes to no page otherwise.
+/// The places of voxels in resident pages. These are recorded among `touched`: rays in bricks use no page otherwise.
 fn pieces<'a, T: SampledVoxel>(
     worker: &'a Worker,
     source: &'a RaySource,
@@ -394,7 +394,8 @@ fn pieces<'a, T: SampledVoxel>(
     }
 }
 
-/// Where a voxel lies in its page, of these bytes, and how far the page goes on from there; `None` if it has too few of them.
+/// The place of a voxel in its page with these bytes, and the page's extent from there; `None` if the page has too few
+/// bytes.
 #[inline(always)]
 pub(super) fn piece<T: SampledVoxel>(
     source: &RaySource,

@@ -1,8 +1,12 @@
-//! Samples of a piece of a ray in bricks, eight at a time. First it is found which of them may show something, and where their cells lie,
-//! over all bricks that the piece goes through; their lines of memory come while the same is found of other rays. Then the values of those
-//! that are left are computed, none of the eight for nothing, and then they are blended for [`TOGETHER`] rays at a time, since each sample
-//! of a ray waits for the one before it. (All three in turns for each eight took a fifth more time: each waited for what the one before
-//! it had fetched, or had guessed wrong of it.)
+//! Samples of a piece of a ray in bricks, eight at a time, in three passes:
+//!
+//! 1. Find the possibly visible samples and the places of their cells, over all bricks of the piece. Their cache lines
+//!    are fetched during the same work for other rays.
+//! 2. Compute the values of the remaining samples, always in full groups of eight.
+//! 3. Blend them for [`TOGETHER`] rays at a time, since each sample of a ray depends on the one before it.
+//!
+//! All three in turns for each group took a fifth more time: each pass waited for fetches and mispredictions of the one
+//! before.
 
 use super::blend::{composite, composite_each, indices, last_of};
 use super::brick_shape::{EACH, EDGE, EDGE_BITS, PLANE, ROW, STRIP};
@@ -15,26 +19,27 @@ use super::sample::{in_brick, SampledVoxel};
 use super::transfer::{TransferEntry, TransferTable};
 use field::volume::BLOCK;
 
-/// Rays whose samples are blended at a time: two in a register, and as many registers as hide how long one takes.
+/// Rays that are blended together: two in a register, and enough registers to hide the latency of one.
 pub(crate) const TOGETHER: usize = 4;
-/// Samples of each that are blended before it is asked whether any is opaque.
+/// Samples of each that are blended between two tests for opacity.
 const ROUND: usize = 8;
-/// So many are written at a time, and read.
+/// Samples that are written at a time, and read.
 const ROOM: usize = SEGMENT as usize + ROUND;
 
-// Bricks, blocks and corners are taken from bits of positions.
+// Bricks, blocks and corners are extracted from bits of positions.
 const _: () = assert!(EDGE == 32 && BLOCK == 4 && PLANE < 1 << 15 && WORDS == 32 && EACH.is_multiple_of(2));
 
-/// Samples of one segment that may show something.
+/// Possibly visible samples of one segment.
 pub(crate) struct QueuedSamples {
-    /// Where the first corner of each one's cell is among the numbers of all bricks.
+    /// The place of the first corner of each sample's cell among the numbers of all bricks.
     corners: [i32; ROOM],
     /// From the voxel of the segment's first sample, in parts of a voxel, along each axis.
     places: [[i32; ROOM]; 3],
     count: usize,
-    /// So many had their values computed.
+    /// Number of samples with computed values.
     valued: usize,
-    /// As [`super::bricks::Known::next`] was when the others were taken up: a brick that was made since may lie where one of theirs was.
+    /// [`super::bricks::Known::next`] when the other samples were found: a brick made since may have replaced one of
+    /// theirs.
     next: usize,
     tips: Tips,
 }
@@ -42,21 +47,21 @@ pub(crate) struct QueuedSamples {
 /// See the module.
 pub(crate) struct SampleQueue {
     cells: QueuedSamples,
-    /// Entries of the table, of samples whose values were computed.
+    /// Table entries of samples with computed values.
     entries: [i32; ROOM],
 }
 
-/// Why no more samples were taken up.
+/// Why no more samples were queued.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     Through,
-    /// Nobody has looked at the brick yet, or made it.
+    /// The brick was not inspected, or not made.
     Unknown,
-    /// Pages of the brick are not here, or of this block of it.
+    /// Pages of the brick, or of this block of it, are absent.
     Apart,
 }
 
-/// Which brick a voxel lies in.
+/// The brick of a voxel.
 #[inline(always)]
 pub(crate) fn brick_of(voxel: I4) -> [i32; 3] {
     let [i, j, k, _] = voxel.down::<{ EDGE_BITS as i32 }>().to_array();
@@ -87,12 +92,13 @@ impl QueuedSamples {
         self.count
     }
 
-    /// What the first and the last of them stand for beyond a step, where they are the ray's first and last.
+    /// The lengths of the first and the last sample beyond a step, if they are the ray's first and last.
     pub(crate) fn tips(&self) -> Tips {
         self.tips
     }
 
-    /// [`QueuedSamples::find`] of samples of a segment, which begins with the sample of this number, with what those at the ends of the ray stand for.
+    /// [`QueuedSamples::find`] for samples of a segment that begins with this sample number, with the lengths at the
+    /// ends of the ray.
     #[inline(always)]
     pub(crate) fn take_up<T: SampledVoxel>(
         &mut self,
@@ -110,10 +116,10 @@ impl QueuedSamples {
         found
     }
 
-    /// Of samples `k` to `end` those from `before` on were taken up.
+    /// Of samples `k` to `end`, those from `before` on were queued.
     #[inline(never)]
     fn note_tips(&mut self, ray: &Ray, (s, begin): (&RaySegment, i64), (k, end): (i32, i32), before: usize) {
-        // Those that show nothing are not among them.
+        // Invisible samples are not among them.
         let is = |at: usize, k: i32| (0..3).all(|a| self.places[a][at] == s.place(k).to_array()[a]);
         if begin + i64::from(k) == ray.first && is(before, k) {
             self.tips.first = ray.ends[0];
@@ -124,8 +130,8 @@ impl QueuedSamples {
         }
     }
 
-    /// Takes up those of samples `k` to `end` of a segment that may show something, in their order. Their bricks lie in the window. Ends at
-    /// the first whose brick, or block of a brick, is not at hand; says which that is, and why.
+    /// Queues the possibly visible samples among `k` to `end` of a segment, in their order. Their bricks are in the
+    /// window. Ends at the first sample with an unavailable brick or block. Returns that sample, and the reason.
     #[inline(always)]
     pub(crate) fn find<T: SampledVoxel>(
         &mut self,
@@ -155,25 +161,26 @@ impl QueuedSamples {
             // Places of bricks in the window, then of corners in a brick, then of blocks.
             let of = |v: I8, a: usize| v.down::<5>().and(last[a]).up_by(up[a]);
             let place = x.down::<5>().and(last[0]).or(of(y, 1)).or(of(z, 2));
-            // Eight in a row lie in one brick or in two, most often: what stands at the places of the first and the last is all then. (With a
-            // gather for all eight, and nothing said of bricks all of which is here, rays took a twentieth more time.)
+            // Eight consecutive samples are usually in one brick or in two: the entries of the first and the last are
+            // then enough. With a gather for all eight, and without the bit for complete bricks, rays took a twentieth
+            // more time.
             let ends = place.ends();
             let [of_first, of_last] = ends.map(|end| place.equal(I8::splat(end)));
             let inside = [x, y, z].map(|v| v.and(I8::splat(EDGE as i32 - 1)));
             let rows = inside[1].or(inside[2].up::<16>()).dot_halves(I8::splat((PLANE << 16 | ROW) as i32));
             let strips = inside[0].down::<2>().mul(I8::splat((STRIP - BLOCK) as i32));
             let within = rows.add(strips).add(inside[0]);
-            // What stands with the slot goes beyond the highest bit.
+            // The bit beside the slot overflows beyond the highest bit.
             let corner = |slot: I8| slot.mul(I8::splat(EACH as i32)).add(within).sub(I8::splat((CODES * EACH) as i32));
             debug_assert!(count + 8 <= ROOM);
             let slot = if of_first.or(of_last).signs() == 255 {
-                // SAFETY: places are cut to what the window has, of samples beyond the end too.
+                // SAFETY: places are masked to the size of the window, also for samples beyond the end.
                 let found = ends.map(|end| unsafe { *known.window.offset(end as isize) });
                 let slot = of_first.choose(I8::splat(found[0]), I8::splat(found[1]));
                 if found[0] & found[1] & ALIKE != 0 {
                     let shows = found.map(|slot| slot != NOTHING);
                     if shows == [true; 2] && end - k >= 8 {
-                        // SAFETY: a segment has so many samples that after them there is room for eight.
+                        // SAFETY: a segment has room for eight more samples after its last.
                         unsafe {
                             corner(slot).store(self.corners.as_mut_ptr().add(count));
                             for (place, to) in places.iter().zip(&mut self.places) {
@@ -206,9 +213,9 @@ impl QueuedSamples {
             if slot.signs() != 255 {
                 let word = inside[2].down::<2>().up::<2>().or(inside[1].down::<3>());
                 let bits = inside[1].up::<2>().and(I8::splat(1 << 4)).or(inside[0].down::<1>().and(I8::splat(7 << 1)));
-                // SAFETY: words are cut to what each map has.
+                // SAFETY: words are masked to the size of each map.
                 let word = unsafe { slot.up::<5>().or(word).gather(known.maps) };
-                // Each one's bits to the top.
+                // The bits of each lane to the top.
                 let block = word.up_by(bits.xor(I8::splat(15 << 1)));
                 (lacks, unknown) = (block.signs() & all, block.up::<1>().signs());
                 live = !(block.signs() | unknown) & all;
@@ -217,7 +224,7 @@ impl QueuedSamples {
                 }
             }
             let order = I8::bytes(numbers(live, 0));
-            // SAFETY: a segment has so many samples that after them there is room for eight.
+            // SAFETY: a segment has room for eight more samples after its last.
             unsafe {
                 corner(slot).chosen(order).store(self.corners.as_mut_ptr().add(count));
                 for (place, to) in places.iter().zip(&mut self.places) {
@@ -235,7 +242,7 @@ impl QueuedSamples {
                 *place = place.add(eight);
             }
         }
-        // They come while other rays are found, one line of memory for the nearer plane and one for the other.
+        // They are fetched during the search for other rays: one cache line for the nearer plane and one for the other.
         let data = bricks.data::<T>();
         for corner in &self.corners[self.count..count] {
             let corner = data.wrapping_offset(*corner as isize);
@@ -246,8 +253,8 @@ impl QueuedSamples {
         ended
     }
 
-    /// Gives `take` values of those that were taken up and not given yet, eight at a time, with the number of the first; behind the last
-    /// comes anything. No brick was made since they were taken up.
+    /// Passes to `take` the values of queued samples without values, eight at a time, with the number of the first.
+    /// Lanes beyond the last are arbitrary. No brick was made since they were queued.
     #[inline(always)]
     pub(crate) fn values<T: SampledVoxel>(&mut self, bricks: &Bricks, mut take: impl FnMut(usize, F8)) {
         let data = bricks.data::<T>();
@@ -258,11 +265,12 @@ impl QueuedSamples {
         }
         assert_eq!(self.next, bricks.known().next, "samples are computed before a brick is made");
         debug_assert!(self.count + 8 <= ROOM);
-        // SAFETY: behind the samples of a segment there is room for eight, which have the first corner of all; the others lie in bricks.
+        // SAFETY: behind the samples of a segment there is room for eight, which have the first corner of all; the
+        // others are in bricks.
         unsafe {
             I8::splat(0).store(self.corners.as_mut_ptr().add(self.count));
             while at < self.count {
-                // Of numbers in memory single loads took a twentieth less time than gathers of lanes.
+                // For numbers in memory single loads took a twentieth less time than gathers of lanes.
                 let corners = &*self.corners.as_ptr().add(at).cast::<[i32; 8]>();
                 let places = self.places.each_ref().map(|places| I8::load(places.as_ptr().add(at)));
                 take(at, in_brick(data, corners, places));
@@ -271,7 +279,7 @@ impl QueuedSamples {
         }
     }
 
-    /// Has none any more, and says how many there were.
+    /// Empties the queue. Returns the number of its samples.
     #[inline(always)]
     pub(crate) fn clear(&mut self) -> usize {
         self.valued = 0;
@@ -291,7 +299,7 @@ impl SampleQueue {
         self.cells.count != 0
     }
 
-    /// Takes up samples of a segment, as [`QueuedSamples::take_up`] does.
+    /// Queues samples of a segment, as [`QueuedSamples::take_up`] does.
     #[inline(always)]
     pub(crate) fn push<T: SampledVoxel>(
         &mut self,
@@ -303,7 +311,7 @@ impl SampleQueue {
         self.cells.take_up::<T>(ray, segment, samples, bricks)
     }
 
-    /// Computes what was taken up, before a brick is made in the place of another.
+    /// Computes the queued samples before a brick replaces another.
     #[inline(always)]
     pub(crate) fn settle<T: SampledVoxel>(&mut self, table: &TransferTable, bricks: &Bricks) {
         let entries = self.entries.as_mut_ptr();
@@ -311,7 +319,7 @@ impl SampleQueue {
         self.cells.values::<T>(bricks, |at, v| unsafe { indices::<T>(table, v).store(entries.add(at)) });
     }
 
-    /// Blends what was gathered, and says whether the ray is opaque then.
+    /// Blends the queued samples. Returns whether the ray is opaque afterwards.
     #[inline(never)]
     pub(crate) fn drain<T: SampledVoxel>(&mut self, table: &TransferTable, lane: &mut Lane, cx: &mut Context) -> bool {
         self.settle::<T>(table, cx.bricks());
@@ -328,7 +336,7 @@ impl SampleQueue {
     }
 }
 
-/// Blends what was gathered of some rays, as [`SampleQueue::drain`] does; those that are opaque then are done.
+/// Blends the queued samples of some rays, as [`SampleQueue::drain`] does. Rays that are opaque afterwards are done.
 #[inline(always)]
 pub(crate) fn drain_all<T: SampledVoxel>(
     queues: &mut [SampleQueue; TOGETHER],
@@ -345,7 +353,7 @@ pub(crate) fn drain_all<T: SampledVoxel>(
     }
     queues.iter_mut().for_each(|queue| queue.settle::<T>(table, cx.bricks()));
     let nothing = [table.entries.len() as i32 - 1; ROUND];
-    // In the place of those that are not there any other stands.
+    // Any other ray stands in for a missing one.
     let of = |n: usize| lanes.get(n).unwrap_or(&lanes[0]);
     let (mut colours, mut throughs) = (
         [0, 2].map(|n| F8::pair(of(n).colour, of(n + 1).colour)),
@@ -358,14 +366,14 @@ pub(crate) fn drain_all<T: SampledVoxel>(
             if first >= queue.cells.count {
                 continue;
             }
-            // Those that are too many show nothing.
-            // SAFETY: behind the samples of a segment there is room for so many.
+            // Surplus samples are invisible.
+            // SAFETY: behind the samples of a segment there is room for that many.
             unsafe { I8::splat(nothing[0]).store(queue.entries.as_mut_ptr().add(queue.cells.count)) };
             cx.counts.samples += ROUND.min(queue.cells.count - first) as u64;
             *at = queue.entries[first..].as_ptr();
         }
         let before = (colours, throughs);
-        // SAFETY: so many entries lie at each, and each is one of the table's.
+        // SAFETY: that many entries are at each, and each is one of the table's.
         (colours, throughs) = unsafe { blend_all(table, at, colours, throughs) };
         if may_be_opaque(throughs) {
             for (n, (queue, lane)) in queues.iter_mut().zip(lanes.iter_mut()).enumerate() {
@@ -388,10 +396,11 @@ pub(crate) fn drain_all<T: SampledVoxel>(
     }
 }
 
-/// Light of [`ROUND`] samples of each ray in their order. All is kept in registers: through memory it took longer than ray by ray.
+/// Light of [`ROUND`] samples of each ray in their order. All stays in registers: through memory it took longer than
+/// ray by ray.
 ///
 /// # Safety
-/// So many entries' indices can be read from each of `at` on.
+/// That many entries' indices can be read from each of `at` on.
 #[inline(always)]
 unsafe fn blend_all(
     table: &TransferTable,

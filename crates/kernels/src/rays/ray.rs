@@ -1,13 +1,14 @@
-//! Where the samples of a ray lie in a volume.
+//! The places of a ray's samples in a volume.
 //!
-//! Sample `n` stands at `t = (n + 1/2) dt`. Samples are counted in *segments* of [`SEGMENT`]; within one, places are whole multiples of
-//! 2^-[`BITS`] voxels, so that they follow from the ray and the number of the sample alone, however many are computed at a time. Where a
-//! segment begins is computed in double precision: errors do not add up beyond 2^-15 voxels.
+//! Sample `n` is at `t = (n + 1/2) dt`. Samples are counted in *segments* of [`SEGMENT`]. Within one, places are
+//! integer multiples of 2^-[`BITS`] voxels. So they follow from the ray and the number of the sample alone, however
+//! many are computed at a time. The begin of a segment is computed in double precision: errors do not accumulate beyond
+//! 2^-15 voxels.
 //!
-//! A sample stands for the step of which it is the middle. The first and the last also stand for what is left of the ray from where it comes
-//! in and up to where it goes out, or not for what lies outside, so that light is that of the whole length and of no more. (Where each
-//! stood for a step or nothing smooth fog in a box had rings, and surfaces within it too.) Where a ray is in the volume for less than a step its
-//! one sample is in the middle of that: box edges had teeth.
+//! A sample covers the step around it. The first sample also covers the ray from its entry on, and the last one to its
+//! exit. If the step extends outside, they cover less. So light is that of the exact length. If each sample covered a
+//! step or nothing, smooth fog in a box had rings, and surfaces within it too. A ray in the volume for less than a step
+//! has one sample in the middle of that length: otherwise box edges had teeth.
 
 use super::lanes::{D4, F4, I4};
 
@@ -17,32 +18,32 @@ pub(crate) const SEGMENT: i64 = 64;
 pub(crate) const BITS: u32 = 20;
 /// One voxel.
 pub(crate) const ONE: i32 = 1 << BITS;
-/// From parts of [`ONE`] to voxels.
+/// Factor from parts of [`ONE`] to voxels.
 pub(crate) const PART: f32 = 1.0 / ONE as f32;
-/// Places are off by so many parts of [`ONE`] at most: half a part a step, and one where a segment begins.
+/// Largest error of places in parts of [`ONE`]: half a part a step, and one at the begin of a segment.
 const OFF: i64 = SEGMENT / 2 + 1;
-/// Voxels from a sample to the next along an axis at most: positions within a segment have to fit 32 bits.
+/// Most voxels from a sample to the next along an axis: positions within a segment must fit 32 bits.
 pub const LONGEST_STEP: f64 = 24.0;
 
 /// A ray in voxel indices of a volume.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct Ray {
-    /// Where t = 0 is.
+    /// The place at t = 0.
     pub origin: [f64; 3],
     /// From a sample to the next.
     pub step: [f64; 3],
-    /// First sample in the volume, and the one after the last; further ones may lie outside by rounding.
+    /// First sample in the volume, and the one after the last. Rounding may put others outside.
     pub first: i64,
     pub last: i64,
-    /// How much more than a step the first and the last sample stand for, in steps: from -1/2 to 1/2.
+    /// Lengths of the first and the last sample beyond a step, in steps: from -1/2 to 1/2.
     pub ends: [f32; 2],
 }
 
 impl Ray {
-    /// A ray that meets nothing.
+    /// A ray that misses the volume.
     pub(crate) const NONE: Self = Self { origin: [0.0; 3], step: [0.0; 3], first: 0, last: 0, ends: [0.0; 2] };
 
-    /// How many steps sample `n` stands for.
+    /// Length of sample `n` in steps.
     #[inline(always)]
     pub(crate) fn length(&self, n: i64) -> f32 {
         Tips::of(self, n, n).length(0, 1)
@@ -59,31 +60,31 @@ impl Ray {
         ]
     }
 
-    /// The first sample after `n`, which lies in the box, that may lie outside.
+    /// The first sample after `n` that may be outside of the box, in which `n` is.
     #[inline]
     pub(crate) fn leaves(&self, n: i64, low: [i32; 3], high: [i32; 3]) -> i64 {
         self.leaves_shifted(n, low, high, 0.0)
     }
 
-    /// The same with `shift` added to positions before their voxels are taken.
+    /// The same with `shift` added to positions before rounding to voxels.
     #[inline]
     pub(crate) fn leaves_shifted(&self, n: i64, low: [i32; 3], high: [i32; 3], shift: f64) -> i64 {
-        /// Further than places are off, in voxels.
+        /// More than the error of places, in voxels.
         const SURE: f64 = 0.01;
         let x = self.at(n as f64).map(|x| x + shift);
         let mut most = f64::INFINITY;
         for a in 0..3 {
             let edge = if self.step[a] >= 0.0 { f64::from(high[a]) - SURE } else { f64::from(low[a]) + SURE };
-            // A ray that stands still stays; rounding puts it in the box, if it is there, wherever in it.
+            // A ray without motion along an axis stays inside, if it is there.
             let steps = if self.step[a] == 0.0 { f64::INFINITY } else { (edge - x[a]) / self.step[a] };
             most = if steps < most { steps } else { most };
         }
-        // Standing still in all directions does not occur: rays have a length.
+        // A ray moves along at least one axis, since it has a length.
         n + (most.clamp(0.0, 1e15) as i64) + 1
     }
 }
 
-/// What the first and the last of some samples stand for beyond a step each, where they are the first and the last of their ray.
+/// The lengths beyond a step of the first and the last of some samples, if these are the ends of their ray.
 #[derive(Copy, Clone)]
 pub(crate) struct Tips {
     pub first: f32,
@@ -93,10 +94,10 @@ pub(crate) struct Tips {
 }
 
 impl Tips {
-    /// They are not.
+    /// Neither is an end of the ray.
     pub(crate) const NONE: Self = Self { first: 0.0, last: 0.0, n: i64::MAX };
 
-    /// Of samples from one number to another.
+    /// For samples from one number to another.
     #[inline(always)]
     pub(super) fn of(ray: &Ray, first: i64, last: i64) -> Self {
         Self {
@@ -111,7 +112,7 @@ impl Tips {
         self.first != 0.0 || self.last != 0.0
     }
 
-    /// How many steps sample `at` of `count` stands for.
+    /// Length of sample `at` of `count`, in steps.
     #[inline(always)]
     pub(crate) fn length(&self, at: usize, count: usize) -> f32 {
         let of = |is: bool, end: f32| if is { end } else { 0.0 };
@@ -122,24 +123,24 @@ impl Tips {
 /// A place on a ray.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
 pub(crate) struct RayPosition {
-    /// The first sample that lies beyond it.
+    /// The first sample beyond it.
     pub n: i64,
-    /// How much farther it is than where the step of the sample before that ends, in steps: from -1/2 to 1/2.
+    /// Its distance from the end of the step of the sample before, in steps: from -1/2 to 1/2.
     pub beyond: f32,
 }
 
 impl RayPosition {
-    /// Before all.
+    /// Before all samples.
     pub(crate) const NONE: Self = Self { n: i64::MIN, beyond: 0.0 };
 
-    /// So many steps from where t = 0 is.
+    /// This many steps from t = 0.
     pub(super) fn of(steps: f64) -> Self {
-        // Samples are what their numbers say up to 2^53; rounding of what is farther off means nothing any more.
+        // Sample numbers are exact up to 2^53; farther off their rounding does not matter.
         let n = (steps - 0.5).ceil().clamp(-9e15, 9e15);
         Self { n: n as i64, beyond: (steps - n).clamp(-0.5, 0.5) as f32 }
     }
 
-    /// Ends a ray here, if it goes so far.
+    /// Ends a ray here, if it extends this far.
     pub(crate) fn end(self, ray: Ray) -> Ray {
         let own = Self { n: ray.last, beyond: ray.ends[1] };
         if self.n <= ray.first {
@@ -152,14 +153,14 @@ impl RayPosition {
     }
 }
 
-/// A ray in voxels, whether it meets the volume or not.
+/// A ray in voxels, whether it hits the volume or not.
 pub(super) struct VoxelRay {
     pub(super) origin: [f64; 3],
     pub(super) step: [f64; 3],
 }
 
 impl VoxelRay {
-    /// The place so many steps on.
+    /// The place after this many steps.
     pub(super) fn at(&self, t: f64) -> [f64; 3] {
         core::array::from_fn(|a| self.step[a].mul_add(t, self.origin[a]))
     }
@@ -173,29 +174,29 @@ impl VoxelRay {
 /// Samples of a ray with numbers from `SEGMENT * number` on.
 #[derive(Copy, Clone)]
 pub(crate) struct RaySegment {
-    /// The voxel in which its first sample lies.
+    /// The voxel of its first sample.
     pub cell: I4,
-    /// Where in it, in parts of [`ONE`].
+    /// The place in it, in parts of [`ONE`].
     pub at: I4,
     /// From a sample to the next, in parts of [`ONE`].
     pub step: I4,
     /// One over that in voxels.
     pub inverse: F4,
-    /// Samples of it that lie in the volume.
+    /// Its samples inside the volume.
     pub from: i32,
     pub to: i32,
 }
 
 impl RaySegment {
-    /// Segment `number` of a ray through a volume whose cells are so many along each axis. `shift` is added to positions: half a voxel where
-    /// the nearest voxel is wanted.
+    /// Segment `number` of a ray through a volume with this many cells along each axis. `shift` is added to positions:
+    /// half a voxel for nearest voxels.
     #[inline(always)]
     pub(crate) fn new(ray: &Ray, number: i64, cells: [u32; 3], shift: f64) -> Self {
         let begin = number * SEGMENT;
         // As [`Ray::at`] has it.
         let ray_step = D4::of(ray.step);
         let x = D4::of(ray.origin).fma(D4::splat(begin as f64 + 0.5), ray_step).add(D4::splat(shift));
-        // Rays in the volume have coordinates below 2^31 there; NaN does not occur in rays that meet anything.
+        // Rays in the volume have coordinates below 2^31 there. NaN does not occur in rays that hit anything.
         let low = x.floor();
         let one = D4::splat(f64::from(ONE));
         let step = ray_step.mul(one).round();
@@ -219,15 +220,15 @@ impl RaySegment {
                 s.to -= 1;
             }
         }
-        // What was moved in at one end may be out at the other.
+        // A sample moved in at one end may be out at the other.
         while s.from < s.to && is_out(&s, s.from) {
             s.from += 1;
         }
         s
     }
 
-    /// Moves all samples so that `k` lies in the volume, if it is outside by rounding alone: at the cut face of something solid the first
-    /// sample is all that is seen, and without it single pixels were off by 3/255.
+    /// Moves all samples so that `k` is in the volume, if it is outside by rounding only. At the cut face of a solid
+    /// only the first sample is visible; without this single pixels were off by 3/255.
     #[cold]
     fn moved_in(&mut self, k: i32, cells: [u32; 3]) -> bool {
         let (cell, place, mut at) = (self.cell.to_array(), self.place(k).to_array(), self.at.to_array());
@@ -255,14 +256,14 @@ impl RaySegment {
         self.cell.add(self.place(k).down::<{ BITS as i32 }>())
     }
 
-    /// The first sample after `k`, not above `to`, of which it is not sure that its voxel lies in the box; sample `k` does.
+    /// The first sample after `k`, at most `to`, with a voxel that may be outside of the box. Sample `k` is inside.
     #[inline(always)]
     pub(crate) fn leaves(&self, k: i32, to: i32, low: I4, high: I4) -> i32 {
         let edge = self.step.negative(low, high).sub(self.cell);
         let way = edge.to_f4().fma(self.place(k).to_f4(), F4::splat(-PART));
-        // Where the ray stands still that is infinite, or no number on the edge: no limit.
+        // Without motion that is infinite, or NaN on the edge: no limit.
         let most = way.mul(self.inverse).least3((to - 1 - k) as f32);
-        // One that goes to an edge is over it there; nor may rounding take too many.
+        // A sample at an edge is beyond it; rounding must not give too many.
         let mut n = (most as i32).max(0);
         while n > 0 && !self.voxel(k + n).within(low, high) {
             n -= 1;
@@ -278,21 +279,21 @@ mod tests {
 
     #[test]
     fn samples_on_the_faces_of_a_volume_are_in_it() {
-        // Three samples a voxel, so that steps are rounded; the first or the last lies on a face.
+        // Three samples a voxel, so that steps are rounded; the first or the last is on a face.
         for (origin, step, first, last) in [(9.0, -1.0 / 3.0, 0, 28), (0.0, 1.0 / 3.0, 0, 28), (9.0, -0.1, 0, 91)] {
             let ray =
                 Ray { origin: [origin - 0.5 * step, 4.5, 4.5], step: [step, 0.0, 0.0], first, last, ends: [0.0; 2] };
             let found: i32 = (0..2).map(|n| RaySegment::new(&ray, n, [9; 3], 0.0)).map(|s| s.to - s.from).sum();
             assert_eq!(i64::from(found), last - first, "from {origin} by {step}");
         }
-        // Outside by more than rounding is outside.
+        // A sample outside by more than rounding stays outside.
         let ray = Ray { origin: [9.001, 4.5, 4.5], step: [-0.1, 0.0, 0.0], first: -1, last: 5, ends: [0.0; 2] };
         assert_eq!(RaySegment::new(&ray, 0, [9; 3], 0.0).from, 0);
         assert_eq!(RaySegment::new(&ray, -1, [9; 3], 0.0).from, 64);
     }
 
     proptest! {
-        /// Jumps never leave out a sample outside of the box, and go nearly as far as they can.
+        /// Jumps never leave out a sample outside of the box, and are nearly as long as possible.
         #[test]
         fn jumps_stay_in_their_box(
             origin in prop::array::uniform3(-50.0f64..250.0),

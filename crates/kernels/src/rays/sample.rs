@@ -1,9 +1,9 @@
 //! Values between voxels, eight along a ray at a time, or one.
 //!
 //! # Theory
-//! Trilinear: along i, then j, then k, each as `a + f (b - a)`, so that a cell of one value gives exactly that value. Along i, numbers of up
-//! to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`; all else in single precision. What is computed
-//! here in lanes and one by one rounds alike, so that it does not matter which way a sample was taken.
+//! Trilinear: along i, then j, then k, each as `a + f (b - a)`, so a cell of one value gives exactly that value. Along
+//! i, numbers of up to 16 bits are mixed in integers with weights of 14 bits, exactly, as `value * 2^14`. All else is
+//! in single precision. Lanes and single samples round equally, so the result does not depend on the grouping.
 
 use super::brick_shape::{PLANE, ROW};
 use super::lanes::{pairs_f32, F8, I4, I8};
@@ -16,22 +16,22 @@ const WEIGHT: i32 = 1 << WEIGHT_BITS;
 
 /// A voxel type that rays can sample.
 pub(crate) trait SampledVoxel: Extremes {
-    /// What values are multiplied by when they come out of here: a power of two.
+    /// Factor of values in results: a power of two.
     const UNIT: f32;
-    /// Some may be no numbers.
+    /// Whether the type has NaN.
     const FLOAT: bool;
-    /// The number of this value, of types all of whose numbers single precision has.
+    /// The number of this value, for types that single precision represents exactly.
     fn exact(_: f32) -> Option<Self> {
         None
     }
     /// Mixes two neighbours along i, `x` parts of [`ONE`] from the first.
     fn mix(a: Self, b: Self, x: i32) -> f32;
-    /// The same of eight pairs of neighbours in a row.
+    /// The same for eight pairs of neighbours in a row.
     ///
     /// # Safety
     /// The pairs at `p + at[lane]` can be read.
     unsafe fn mix_rows(p: *const Self, at: &[i32; 8], x: &Along) -> F8;
-    /// The same of each pair and the one in the next row of a brick.
+    /// The same for each pair and the one in the next row of a brick.
     ///
     /// # Safety
     /// Eight numbers at each `p + at[lane]` can be read.
@@ -40,7 +40,7 @@ pub(crate) trait SampledVoxel: Extremes {
         // SAFETY: the caller's.
         unsafe { [Self::mix_rows(p, at, x), Self::mix_rows(p.add(ROW), at, x)] }
     }
-    /// The same of eight pairs.
+    /// The same for eight pairs.
     fn mix_pairs(a: &[Self; 8], b: &[Self; 8], x: &Along) -> F8;
 }
 
@@ -104,7 +104,7 @@ macro_rules! narrow {
     )* };
 }
 
-/// What is added to unsigned 16-bit numbers so that they are signed ones, times the sum of the weights.
+/// Offset from unsigned 16-bit numbers to signed ones, times the sum of the weights.
 const SHIFTED: i32 = 1 << (15 + WEIGHT_BITS);
 
 narrow!(
@@ -172,7 +172,7 @@ impl SampledVoxel for f32 {
     }
 }
 
-/// Samples of a segment whose voxels lie in one page.
+/// Samples of a segment with voxels in one page.
 #[derive(Copy, Clone)]
 pub(crate) struct PageRun {
     /// Place of sample 0, and from a sample to the next, along i, j, k.
@@ -180,7 +180,7 @@ pub(crate) struct PageRun {
     step: [I8; 3],
     /// Elements from a voxel to the next.
     strides: [i32; 3],
-    /// Element of the voxel from which places count.
+    /// Element of the voxel at which places start.
     base: i32,
     /// That voxel within the page.
     voxel: [i32; 3],
@@ -202,14 +202,14 @@ impl PageRun {
         }
     }
 
-    /// Where samples are, in parts of a voxel.
+    /// Places of samples, in parts of a voxel.
     #[inline(always)]
     fn places(&self, k: I8) -> [I8; 3] {
         [self.at[0].add(self.step[0].mul(k)), self.at[1].add(self.step[1].mul(k)), self.at[2].add(self.step[2].mul(k))]
     }
 
-    /// Blocks of eight samples from `k` on, as numbers in a page of so many blocks along i and j, and a bit for each whose cell has
-    /// corners in other pages.
+    /// Blocks of eight samples from `k` on, as numbers in a page of this many blocks along i and j. And a bit for each
+    /// sample with a cell that extends into other pages.
     #[inline(always)]
     pub(crate) fn blocks(&self, k: i32, page: [i32; 3], blocks: [i32; 2]) -> (I8, u32) {
         let [x, y, z] = self.places(I8::splat(k).add(I8::lanes()));
@@ -223,10 +223,10 @@ impl PageRun {
         (row.mul(I8::splat(blocks[0])).add(x.down::<OF_BLOCK>()), over.signs())
     }
 
-    /// Values of the samples of these numbers (a byte each); of those whose bit in `unlike` is set nothing is said.
+    /// Values of the samples with these numbers (a byte each). Samples with a bit in `unlike` get no valid value.
     ///
     /// # Safety
-    /// The cells of the other samples lie in the page at `page`.
+    /// The cells of the other samples are in the page at `page`.
     #[inline(always)]
     pub(crate) unsafe fn values<T: SampledVoxel>(&self, page: *const T, numbers: u64, unlike: I8) -> F8 {
         let [x, y, z] = self.places(I8::bytes(numbers));
@@ -237,11 +237,11 @@ impl PageRun {
             .add(y.down::<{ BITS as i32 }>().mul(I8::splat(sj)))
             .add(z.down::<{ BITS as i32 }>().mul(I8::splat(sk)))
             .add(I8::splat(self.base));
-        // The page's first cell stands in for those that lie elsewhere.
+        // The page's first cell replaces those in other pages.
         let at = unlike.not_and(at).to_array();
         let (sj, sk) = (sj as isize, sk as isize);
         if si == 1 {
-            // SAFETY: the four rows of each cell lie in the page, by the caller's promise.
+            // SAFETY: the four rows of each cell are in the page, by the caller's promise.
             return unsafe { trilinear(page, &at, [x, y, z], [sj, sk]) };
         }
         let x = Along::new(x);
@@ -258,8 +258,8 @@ impl PageRun {
     }
 }
 
-/// Values of eight cells whose first corners are the elements `at` of what lies at `p`, with so many elements from a row and from a plane
-/// to the next; `places` are where in their cells, in parts of [`ONE`] (whole voxels in them are passed over).
+/// Values of eight cells with the elements `at` from `p` as first corners. The strides are elements from a row and from
+/// a plane to the next. `places` are in their cells, in parts of [`ONE`]; whole voxels in them are ignored.
 ///
 /// # Safety
 /// The four rows of each cell can be read.
@@ -283,7 +283,7 @@ pub(crate) unsafe fn trilinear<T: SampledVoxel>(
     mixed(rows, fraction(y), fraction(z))
 }
 
-/// The same of cells in bricks.
+/// The same for cells in bricks.
 ///
 /// # Safety
 /// Eight numbers from each first corner on can be read, and from the one in the next plane.

@@ -1,4 +1,4 @@
-//! What is to be seen, made ready: cameras as rays, transfer functions as tables.
+//! Scenes prepared for rays: cameras become rays, and transfer functions tables.
 
 use super::appearance::{Manner, Projection, VolumeAppearance, MOST_SOURCES};
 use super::colour_rules::{tint, Tint};
@@ -18,15 +18,15 @@ use std::sync::Arc;
 /// A picture of volumes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RaySetting {
-    /// Where one looks from.
+    /// The camera.
     pub camera: Camera,
-    /// Pixels across and down.
+    /// Width and height in pixels.
     pub size: [u32; 2],
     /// Length from a sample to the next.
     pub dt: f64,
-    /// Opacities of transfer functions are those of this length.
+    /// The length to which opacities of transfer functions refer.
     pub unit: f64,
-    /// Leaves out what shows nothing without looking at it. The picture is the same without.
+    /// Skips invisible parts without reading them. The picture is the same without it.
     pub skip: bool,
 }
 
@@ -48,7 +48,7 @@ impl Inverse {
     }
 }
 
-/// What is to be seen, made ready.
+/// A prepared scene.
 pub struct Scene {
     pub(crate) setting: RaySetting,
     pub(crate) sources: Vec<RaySource>,
@@ -58,7 +58,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Makes looks ready for a picture.
+    /// Prepares appearances for a picture.
     ///
     /// # Errors
     /// [`SceneError`].
@@ -89,7 +89,7 @@ impl Scene {
         Ok(Arc::new(Self { setting, sources, view, looks, inverses }))
     }
 
-    /// Whether it is one channel through a transfer function and nothing else, which has a way of its own.
+    /// Whether it is a single channel through a transfer function, which has its own implementation.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(&self.sources[..], [s] if s.is_plain())
     }
@@ -99,17 +99,17 @@ impl Scene {
         matches!(&self.sources[..], [s] if s.is_projected())
     }
 
-    /// Whether pixels show something that is known when a ray is at its end.
+    /// Whether some pixels are known only at the ends of rays.
     pub fn projects(&self) -> bool {
         self.sources.iter().any(|s| matches!(s.projection, Projection::Maximum | Projection::Mean))
     }
 
-    /// Whether some are means, of which more is to be known than the number so far.
+    /// Whether some are means, which need more than the number so far.
     pub(super) fn sums(&self) -> bool {
         self.sources.iter().any(|s| s.projection == Projection::Mean)
     }
 
-    /// Whether two sources are the same volume, or lie as if they were.
+    /// Whether two sources are in the same place, as in one volume.
     pub(super) fn have_one_place(&self, a: &RaySource, b: &RaySource) -> bool {
         let [p, q] = [a, b].map(|s| &self.looks[s.look].level.placement);
         p == q
@@ -150,7 +150,7 @@ impl Scene {
         }
         let (begin, end) = (RayPosition::of(t.low / dt), RayPosition::of(t.high / dt));
         if begin.n == end.n {
-            // No sample stands in so little: one is put in the middle of it.
+            // No sample is in so short a part: one is put in its middle.
             let (middle, length) = ((t.low + t.high) / (2.0 * dt), (t.high - t.low) / dt);
             let n = (middle - 0.5).round().clamp(-9e15, 9e15);
             let (origin, n) = (origin + step * (middle - 0.5 - n), n as i64);
@@ -163,7 +163,7 @@ impl Scene {
 }
 
 impl Scene {
-    /// Of a pixel, from a depth along the line of sight to where that is on its ray.
+    /// For a pixel, from a depth along the line of sight to the place on its ray.
     pub(crate) fn place_of(&self, x: u32, y: u32) -> impl Fn(f64) -> RayPosition + '_ {
         let (_, d) = self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5);
         let cosine = d.dot(self.view.forward());
@@ -177,7 +177,8 @@ impl Scene {
         }
     }
 
-    /// Between which depths along the line of sight the ray of a pixel goes through what is shown, to within a step; none where it misses it.
+    /// The depths along the line of sight between which a pixel's ray passes through the scene, to within a step.
+    /// `None` if it misses it.
     pub fn depths(&self, x: u32, y: u32) -> Option<[f64; 2]> {
         let rays = self.sources.iter().map(|source| self.ray(source, x, y)).filter(|ray| ray.first < ray.last);
         let steps = rays.map(|ray| [ray.first, ray.last]).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])?;
@@ -185,7 +186,7 @@ impl Scene {
         Some(steps.map(|n| n as f64 * self.setting.dt * d.dot(self.view.forward())))
     }
 
-    /// A ray of a pixel without what lies beyond a depth along the line of sight.
+    /// A ray of a pixel, cut at a depth along the line of sight.
     pub(crate) fn ending(&self, ray: Ray, x: u32, y: u32, depth: f64) -> Ray {
         match self.place_of(x, y)(depth) {
             RayPosition::NONE => Ray::NONE,
@@ -195,7 +196,7 @@ impl Scene {
 }
 
 impl Scene {
-    /// Along the ray of a pixel.
+    /// Unit direction along the ray of a pixel.
     pub(crate) fn forward(&self, x: u32, y: u32) -> Vec3 {
         self.view.ray(f64::from(x) + 0.5, f64::from(y) + 0.5).1.as_vec3()
     }
@@ -207,7 +208,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// Keeps where `o + t d` lies between two ends.
+    /// Intersects the ray with `o + t d` between two ends.
     fn between(&mut self, o: f64, d: f64, [low, high]: [f64; 2]) {
         if d == 0.0 {
             if !(o >= low && o <= high) {
@@ -236,7 +237,7 @@ fn source(setting: &RaySetting, look: &VolumeAppearance, n: usize, inverse: &Inv
     if !(length > 0.0 && length.is_finite()) {
         return Err(SceneError::Length("the unit of length of opacities"));
     }
-    // Of a projection opacities are those of the pixel.
+    // Opacities of a projection are those of the pixel.
     let ratio = if matches!(projection, Projection::Maximum | Projection::Mean) { 1.0 } else { setting.dt / length };
     let table = TransferTable::new(&made.transfer, ratio, unit);
     let maximum = *projection == Projection::Maximum;
@@ -281,7 +282,7 @@ fn source(setting: &RaySetting, look: &VolumeAppearance, n: usize, inverse: &Inv
 }
 
 impl Scene {
-    /// Pixels across and down.
+    /// Width and height in pixels.
     pub fn size(&self) -> [u32; 2] {
         self.setting.size
     }

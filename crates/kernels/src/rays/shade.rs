@@ -4,10 +4,10 @@ use super::appearance::Shading;
 use super::transfer::TransferEntry;
 use glam::{DMat3, DVec3, Vec3};
 
-/// Lights as samples see them.
+/// Lights as samples use them.
 pub(crate) struct Lamps {
     ambient: Vec3,
-    /// Towards each, and its colour.
+    /// Direction towards each, and its colour.
     each: Vec<(Vec3, Vec3)>,
     specular: f32,
     power: f32,
@@ -27,15 +27,15 @@ impl Lamps {
         }
     }
 
-    /// Light of a sample whose numbers rise along `gradient` (along i, j, k; `to_space` makes it one in space), seen along
-    /// `forward`. Where nothing rises there is no surface that would be lit, and it faces the eye.
+    /// Light of a sample with the gradient `gradient` (along i, j, k; `to_space` converts it to space), seen along
+    /// `forward`. Without a gradient there is no surface to be lit, and it faces the eye.
     pub(crate) fn lit(&self, e: TransferEntry, gradient: [f32; 3], to_space: &DMat3, forward: Vec3) -> TransferEntry {
         let g = *to_space * Vec3::from_array(gradient).as_dvec3();
         let n = match g.try_normalize() {
             Some(n) => n.as_vec3(),
             None => -forward,
         };
-        // Lit from the side from which it is seen.
+        // Lit from the visible side.
         let n = if n.dot(forward) > 0.0 { -n } else { n };
         let (mut direct, mut shine) = (self.ambient, Vec3::ZERO);
         for (towards, colour) in &self.each {
@@ -50,7 +50,7 @@ impl Lamps {
         }
         let [r, g, b, a] = e.0;
         let light = Vec3::new(r, g, b) * direct + shine * (self.specular * a);
-        // A sample gives no more light than white does.
+        // A sample is no brighter than white.
         let light = light.min(Vec3::splat(a));
         TransferEntry([light.x, light.y, light.z, a])
     }

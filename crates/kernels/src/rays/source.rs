@@ -1,4 +1,4 @@
-//! One channel, or colour, of one volume, as rays meet it.
+//! One channel, or colour, of one volume, in the form for rays.
 
 use super::appearance::Projection;
 use super::colour_rules::Tint;
@@ -10,7 +10,7 @@ use super::transfer::{room, TransferTable};
 use field::volume::VolumeArray;
 use glam::DMat3;
 
-/// One channel, or colour, of one volume, as rays meet it.
+/// One channel, or colour, of one volume, in the form for rays.
 pub(crate) struct RaySource {
     pub number: u32,
     pub array: VolumeArray,
@@ -20,32 +20,33 @@ pub(crate) struct RaySource {
     pub cells: [u32; 3],
     /// Elements of a page from a voxel to the next.
     pub strides: [i32; 3],
-    /// What numbers are multiplied by when they come out of interpolation.
+    /// Factor of numbers in results of interpolation.
     pub unit: f32,
     /// Voxels of a page, and blocks.
     pub page: [i32; 3],
     pub blocks: [i32; 3],
-    /// Blocks of pages are those of the whole volume: pages are whole blocks along each axis, or there is but one.
+    /// Whether blocks of pages are those of the whole volume: pages are whole blocks along each axis, or there is only
+    /// one.
     pub blocks_align: bool,
-    /// Voxels of a page whose cells lie in it, along each axis.
+    /// Voxels of a page with their cells inside it, along each axis.
     pub inner: I4,
     pub table: TransferTable,
-    /// Of 8-bit numbers: the next one from each on that is seen; 256 where there is none.
+    /// For 8-bit numbers: the next visible one from each on; 256 if there is none.
     pub next_seen: Option<Box<[u16; 256]>>,
     pub skip: bool,
-    /// How numbers become colours, where that is not the table alone.
+    /// The colour rule, if it is not the table alone.
     pub tint: Tint,
     pub projection: Projection,
     pub nearest: bool,
     pub lamps: Option<Lamps>,
     /// From a gradient along i, j, k to one in space.
     pub to_space: DMat3,
-    /// The volume, by its place among those that are shown.
+    /// The number of its volume in the scene.
     pub(super) look: usize,
 }
 
 impl RaySource {
-    /// What is added to positions before they are rounded down.
+    /// Offset of positions before they are rounded down.
     pub(crate) fn shift(&self) -> f64 {
         if self.nearest {
             0.5
@@ -54,7 +55,7 @@ impl RaySource {
         }
     }
 
-    /// Voxels that samples stand in along each axis: cells, or the nearest voxels.
+    /// Voxels that may contain samples along each axis: cells, or the nearest voxels.
     pub(crate) fn spans(&self) -> [u32; 3] {
         if self.nearest {
             self.cells.map(|n| n + 1)
@@ -63,7 +64,7 @@ impl RaySource {
         }
     }
 
-    /// Whether it is one channel through a transfer function and nothing else.
+    /// Whether it is a single channel through a transfer function.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.tint, Tint::Plain)
             && self.projection == Projection::Composite
@@ -71,7 +72,7 @@ impl RaySource {
             && self.lamps.is_none()
     }
 
-    /// Whether rays may take its values out of bricks: it is plain, or the largest or mean value of one channel.
+    /// Whether rays may use bricks for it: it is plain, or the largest or mean value of one channel.
     pub(crate) fn by_bricks(&self) -> bool {
         self.is_plain() || self.is_projected()
     }
@@ -82,7 +83,7 @@ impl RaySource {
         projects && matches!(self.tint, Tint::Plain) && !self.nearest
     }
 
-    /// Whether cells may show something whose numbers are in these ranges, by component. What it refuses contributes nothing.
+    /// Whether cells with numbers in these ranges, by component, may be visible. Refused cells contribute nothing.
     #[inline]
     pub(crate) fn shows(&self, range: impl Fn(usize) -> [f64; 2]) -> bool {
         let unit = f64::from(self.unit);
@@ -91,13 +92,13 @@ impl RaySource {
                 let [a, b] = range(self.component);
                 self.table.shows((a * unit) as f32, (b * unit) as f32)
             }
-            // Smaller values than the smallest that is seen change no maximum that is.
+            // Values below the smallest visible one change no visible maximum.
             (Tint::Plain, Projection::Maximum) => {
                 let [a, b] = range(self.component);
                 a <= b && self.table.shows_up_to((b * unit) as f32)
             }
             (_, Projection::Surface { value }) => {
-                // In single precision, as samples are: a value may be a little more than what it is there.
+                // In single precision, as samples are: a value there may be slightly larger.
                 let [a, b] = range(self.component);
                 let high = (b * unit) as f32;
                 a <= b && high + room(high.abs().max(((a * unit) as f32).abs())) >= value as f32 * self.unit
@@ -107,11 +108,11 @@ impl RaySource {
         }
     }
 
-    /// Whether stored numbers from `low` to `high` show anything.
+    /// Whether stored numbers from `low` to `high` may be visible.
     #[inline(always)]
     pub(crate) fn seen<T: SampledVoxel>(&self, low: T, high: T) -> bool {
         match &self.next_seen {
-            // Of 8-bit numbers: the next one that is seen, from each on.
+            // For 8-bit numbers: the next visible one from each on.
             Some(next) => u32::from(next[low.to_f32() as usize & 255]) <= high.to_f32() as u32,
             // As [`Self::shows`] has it.
             None if self.projection == Projection::Maximum => {

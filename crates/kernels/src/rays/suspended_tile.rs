@@ -1,4 +1,5 @@
-//! Tiles whose rays wait, in little memory: what follows from the scene is left out, and made again when they go on.
+//! Tiles with waiting rays in little memory: the parts that follow from the scene are dropped, and computed again when
+//! they continue.
 
 use super::depth_samples::RayLight;
 use super::lane::{Before, Lane};
@@ -6,7 +7,7 @@ use super::lanes::F4;
 use super::multichannel::ProjectionState;
 use super::tile::{any_of, Bound, RayTile};
 
-/// Of a ray what it has come to.
+/// The state of a ray.
 #[derive(Copy, Clone)]
 struct Resting {
     n: i64,
@@ -16,9 +17,9 @@ struct Resting {
     gap: bool,
 }
 
-/// Of each ray what its projection has come to.
+/// The projection of each ray.
 enum Tallies {
-    /// Of scenes of which nothing else is wanted: the largest number.
+    /// In scenes that need nothing else: the largest number.
     Best(Vec<f32>),
     Whole(Vec<ProjectionState>),
 }
@@ -32,19 +33,19 @@ impl Tallies {
     }
 }
 
-/// A tile that is under way, while nobody steps it.
+/// A tile in progress that no thread steps.
 pub struct RestingTile {
     rays: Vec<Resting>,
-    /// Of the few that remember how they were before their last sample.
+    /// For the few rays that store their state before the last sample.
     before: Vec<(u16, Before)>,
     tallies: Tallies,
-    /// How many stops each pixel's ray has come to, and what was gathered there, by its number among all.
+    /// The number of stops reached by each pixel's ray, and the light there, by stop number.
     past: Vec<u8>,
     light: Vec<(u32, RayLight)>,
 }
 
 impl RestingTile {
-    /// Bytes that it takes.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         let Self { rays, before, tallies, past, light } = self;
         size_of_val(&rays[..])
@@ -55,19 +56,19 @@ impl RestingTile {
     }
 }
 
-/// Where the rays of a tile that go on are along the axis of slabs.
+/// The places of a tile's unfinished rays along the axis of slabs.
 #[derive(Copy, Clone, Debug)]
 pub struct Front {
-    /// The least place of those that go up, or along the slabs.
+    /// The least place of those that move up, or along the slabs.
     up: f64,
-    /// The most of those that go down.
+    /// The largest of those that move down.
     down: f64,
 }
 
 impl Front {
-    /// Whether some ray has samples before it comes to the end of a slab. Now and then it has none after all.
+    /// Whether some ray may have samples before the end of a slab. Occasionally it has none.
     pub fn is_within(&self, bound: &Bound) -> bool {
-        /// Places are off by less, in voxels.
+        /// More than the error of places, in voxels.
         const SURE: f64 = 0.01;
         if bound.upward {
             self.up - SURE < bound.plane
@@ -78,7 +79,7 @@ impl Front {
 }
 
 impl RayTile {
-    /// Where its rays are.
+    /// The places of its rays.
     pub fn front(&self, axis: usize) -> Front {
         let mut front = Front { up: f64::INFINITY, down: f64::NEG_INFINITY };
         let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);
@@ -94,24 +95,24 @@ impl RayTile {
         front
     }
 
-    /// Bytes of it while it rests, but for rays that wait at their last sample, which are few.
+    /// Bytes at rest, except for the few rays that wait at their last sample.
     pub fn resting_bytes(&self) -> usize {
         let tally = if self.sums { size_of::<ProjectionState>() } else { size_of::<f32>() };
         let rays = self.lanes.len() * (size_of::<Resting>() + 1) + self.tallies.len() * tally;
         rays + self.stops.as_ref().map_or(0, |stops| stops.count()) * size_of::<(u32, RayLight)>()
     }
 
-    /// Lays it to rest.
+    /// Converts it to its form at rest.
     pub fn rest(self) -> RestingTile {
         let rest = |l: &Lane| Resting {
             n: l.n,
             colour: l.colour.to_array(),
-            // All lanes are the same.
+            // All lanes are equal.
             through: l.through.first(),
             done: l.done,
             gap: l.gap,
         };
-        // Those that are done go on nowhere, and only who stops on the way goes back by a sample.
+        // Finished rays do not continue, and only stops need the state before a sample.
         let stops = self.stops.is_some();
         let remembers =
             |(n, l): (usize, &Lane)| (stops && !l.done && l.before.n != i64::MAX).then_some((n as u16, l.before));
@@ -127,7 +128,7 @@ impl RayTile {
         RestingTile { rays: self.lanes.iter().map(rest).collect(), before, tallies, past, light }
     }
 
-    /// The same tile at its beginning comes to where it was when it was laid to rest.
+    /// Restores the state at rest on the same tile at its beginning.
     #[must_use]
     pub fn wake(mut self, resting: RestingTile) -> Self {
         let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);

@@ -20,57 +20,61 @@ use field::with_voxel;
 use pager::{PageId, Worker};
 use std::sync::Arc;
 
-/// Samples that all rays of a tile make before any makes more, so that bricks stay in the processor's second cache for all of them.
+/// Samples of all rays of a tile before any ray takes more. So bricks stay in the processor's second cache for all of
+/// them.
 const SLAB: i64 = 64;
 
-/// Voxels a sample from which on bricks cost more than they save: making one takes as long as two thousand samples gain by it.
+/// Voxels a sample from which on bricks cost more time than they save. Making one takes as long as two thousand samples
+/// gain by it.
 const SPARSE: f64 = 15.0;
 
-/// Bricks that are looked at for a slab at most, to find that nothing shows there.
+/// Most bricks inspected for a slab, to find that it is invisible.
 const MOST_LOOKED: i64 = 256;
 
 /// Pixels of a tile along each edge.
 pub const TILE: u32 = 16;
-/// A tile at each of the corners that divide a picture into so many parts across and down is looked at for how many bricks it shares.
+/// Divisions of a picture across and down. At each of their corners a tile is examined for the number of its shared
+/// bricks.
 const LOOKED_AT: u32 = 6;
 
 /// Rays of neighbouring pixels, or of pixels a stride apart.
 pub struct RayTile {
     pixels: Pixels,
     size: [u32; 2],
-    /// Of each pixel one ray through each source.
+    /// One ray through each source for each pixel.
     pub(super) rays: Vec<Ray>,
     pub(super) lanes: Vec<Lane>,
-    /// Of each ray what its projection has come to, where the scene has any.
+    /// The projection of each ray, in scenes with projections.
     pub(super) tallies: Vec<ProjectionState>,
-    /// Whether more of these is of use than the largest number.
+    /// Whether more than the largest number is needed.
     pub(super) sums: bool,
-    /// Samples before this one come first.
+    /// Rays advance to this sample first.
     until: i64,
-    /// Where rays of the first source are.
+    /// The bounds of the rays through the first source.
     beam: Option<Beam>,
-    /// Where rays stop on their way, if they do.
+    /// The stops of rays, if there are any.
     pub(super) stops: Option<Stops>,
-    /// Some ray went on in the last step.
+    /// A ray advanced in the last step.
     moved: bool,
-    /// Of each ray the sample at which it waits, where it does: see [`RayTile::bound`].
+    /// The sample at which each ray waits, if it does: see [`RayTile::bound`].
     caps: Vec<i64>,
 }
 
-/// Where rays wait for each other: the end of a slab of the volume, whose pages are then those of all of them.
+/// A plane at which rays wait for each other: the end of a slab of the volume. The pages of a slab are then shared by
+/// all of them.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The axis that slabs are cut across.
+    /// The axis across the slabs.
     pub axis: usize,
-    /// Where the slab ends, in voxels.
+    /// The end of the slab, in voxels.
     pub plane: f64,
-    /// Whether rays go on that come to larger numbers along the axis, or those that come to smaller ones. Those along the slab go with the
-    /// former.
+    /// Whether rays towards larger numbers along the axis continue, or those towards smaller ones. Rays along the slab
+    /// continue with the former.
     pub upward: bool,
 }
 
 impl Bound {
-    /// The first sample of a ray that does not lie before the plane.
+    /// The first sample of a ray at or behind the plane.
     fn cap(&self, ray: &Ray) -> i64 {
         let (origin, step) = (ray.origin[self.axis], ray.step[self.axis]);
         let before = if self.upward { origin < self.plane } else { origin > self.plane };
@@ -83,24 +87,24 @@ impl Bound {
                 }
             }
             (_, false) => i64::MIN,
-            // Sample n stands at n + 1/2 steps. What is too large for a number of samples is clamped.
+            // Sample n is at n + 1/2 steps. Numbers out of range are clamped.
             (_, true) => ((self.plane - origin) / step - 0.5).ceil() as i64,
         }
     }
 }
 
-/// A ray of a pixel that meets something, if any does: rays of volumes that are swept together are one line.
+/// A ray of a pixel that hits a volume, if any does: rays of volumes that are swept together are one line.
 pub(super) fn any_of(rays: &[Ray]) -> &Ray {
     rays.iter().find(|ray| ray.first < ray.last).unwrap_or(&rays[0])
 }
 
-/// What is seen of a pixel whose rays are at a stop.
+/// The light of a pixel with its rays at a stop.
 fn seen(scene: &Scene, tallies: &[ProjectionState], mut lane: Lane) -> F4 {
     finish(scene, tallies, &mut lane);
     lane.colour
 }
 
-/// What all rays lie between: the least and the most of their origins and of their steps along each axis.
+/// The bounds of all rays: least and largest origins and steps along each axis.
 struct Beam {
     origin: [[f64; 3]; 2],
     step: [[f64; 3]; 2],
@@ -120,16 +124,16 @@ impl Beam {
     }
 }
 
-/// Which pixels a tile has.
+/// The pixels of a tile.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Pixels {
     /// The upper left one.
     pub at: [u32; 2],
     /// From one to the next, across and down.
     pub stride: u32,
-    /// Rows that are cast, the first and the one after the last.
+    /// Rows to be cast, the first and the one after the last.
     pub rows: [u32; 2],
-    /// Those whose column and row (counted from the first) are both multiples of twice the stride were cast before.
+    /// Pixels with both column and row (counted from the first) multiples of twice the stride were cast before.
     pub rest: bool,
 }
 
@@ -139,7 +143,7 @@ impl Pixels {
         Self { at, stride: 1, rows: [0, height], rest: false }
     }
 
-    /// How many a tile of a picture has across and down.
+    /// Its pixels across and down in a picture.
     pub(crate) fn size(&self, picture: [u32; 2]) -> [u32; 2] {
         let ends = [picture[0], self.rows[1].min(picture[1])];
         core::array::from_fn(|a| TILE.min(ends[a].saturating_sub(self.at[a]).div_ceil(self.stride)))
@@ -158,7 +162,7 @@ impl Pixels {
 }
 
 impl RayTile {
-    /// The tile whose upper left pixel is `at`.
+    /// The tile with upper left pixel `at`.
     pub fn new(scene: &Scene, at: [u32; 2]) -> Self {
         Self::of(scene, Pixels::all(at, scene.setting.size[1]))
     }
@@ -192,21 +196,21 @@ impl RayTile {
         tile
     }
 
-    /// Rays at their beginning.
+    /// Puts rays at their beginning.
     fn begin(&mut self, sources: usize) {
         self.lanes = self.rays.chunks_exact(sources.max(1)).map(Lane::of_all).collect();
         self.set_out(sources);
     }
 
-    /// Slabs from the first sample that is to be taken on.
+    /// Starts slabs at the first sample to be taken.
     pub(super) fn set_out(&mut self, sources: usize) {
         let first = self.lanes.iter().filter(|l| !l.done).map(|l| l.n).min().unwrap_or(0);
         self.until = (first.div_euclid(SLAB) + 1) * SLAB;
         self.beam = Beam::of(self.rays.iter().step_by(sources.max(1)));
     }
 
-    /// Ends each ray at a depth, along the line of sight from the plane of the eye, as its pixel has it: samples beyond it are not taken.
-    /// Where it is negative the ray is not cast.
+    /// Ends each ray at its pixel's depth, along the line of sight from the plane of the eye: samples beyond it are not
+    /// taken. If it is negative the ray is not cast.
     #[must_use]
     pub fn ending(mut self, scene: &Scene, depth: &dyn Fn(u32, u32) -> f64) -> Self {
         let sources = scene.sources.len().max(1);
@@ -219,8 +223,8 @@ impl RayTile {
         self
     }
 
-    /// Has each ray tell what it has gathered at some depths, as [`RayTile::ending`] has them, on its way to the farthest of them. `depths`
-    /// writes those of a pixel, and says how many they are; where there is none the ray is not cast.
+    /// Makes each ray record its light at some depths, as for [`RayTile::ending`], on its way to the farthest of them.
+    /// `depths` writes those of a pixel, and returns their number. With 0 the ray is not cast.
     #[must_use]
     pub fn stopping(mut self, scene: &Scene, depths: &dyn Fn(u32, u32, &mut [f64; MOST_STOPS]) -> usize) -> Self {
         let sources = scene.sources.len().max(1);
@@ -234,18 +238,18 @@ impl RayTile {
         }
         self.begin(sources);
         self.stops = Some(stops);
-        // Of rays that stop before they come into the volume.
+        // For rays that stop before they enter the volume.
         self.go_on(scene);
         self
     }
 
-    /// Notes what was gathered at the stops that rays have come to; whether any goes on to another.
+    /// Records the light at the stops that rays have reached. Whether any continues to another stop.
     fn go_on(&mut self, scene: &Scene) -> bool {
         let Some(stops) = &mut self.stops else { return false };
         let sources = self.rays.len() / self.lanes.len().max(1);
         let mut any = false;
         let lanes = self.lanes.iter_mut().zip(self.rays.chunks_exact_mut(sources.max(1)));
-        // Those that wait at the end of a slab are at no stop.
+        // Rays that wait at the end of a slab are at no stop.
         for (n, (lane, rays)) in lanes.enumerate().filter(|(_, (lane, _))| lane.done) {
             let tallies = self.tallies.get_mut(n * sources..(n + 1) * sources).unwrap_or(&mut []);
             any |= stops.go_on(n, lane, rays, tallies, |lane, tallies| seen(scene, tallies, *lane));
@@ -256,7 +260,7 @@ impl RayTile {
         any
     }
 
-    /// Bytes that a tile holds at most, whose rays stop at so many depths at most.
+    /// Most bytes of a tile with at most this many stops a ray.
     pub fn bytes(scene: &Scene, stops: usize) -> usize {
         let sources = scene.sources.len();
         let of_source = size_of::<Ray>() + if scene.projects() { size_of::<ProjectionState>() } else { 0 };
@@ -265,8 +269,8 @@ impl RayTile {
         size_of::<Self>() + pixels * (sources * of_source + size_of::<Lane>() + size_of::<i64>()) + stops
     }
 
-    /// From now on rays wait where they come to the end of a slab of the volume; those that do not go its way wait where they are. What comes
-    /// of a ray does not depend on where it has waited.
+    /// Makes rays wait at the end of a slab of the volume; rays in the other direction wait in place. The result of a
+    /// ray does not depend on its waits.
     pub fn bound(&mut self, bound: Bound) {
         let sources = (self.rays.len() / self.lanes.len().max(1)).max(1);
         self.caps.clear();
@@ -274,23 +278,23 @@ impl RayTile {
         self.set_out(sources);
     }
 
-    /// From now on no ray waits.
+    /// Ends all waits.
     pub fn unbound(&mut self) {
         self.caps.clear();
     }
 
-    /// Whether all rays are at their ends.
+    /// Whether all rays are finished.
     pub fn is_done(&self) -> bool {
         self.lanes.iter().all(|lane| lane.done)
     }
 
-    /// The sample up to which a ray goes now.
+    /// The sample to which a ray advances now.
     #[inline(always)]
     fn cap(&self, n: usize) -> i64 {
         self.caps.get(n).copied().unwrap_or(i64::MAX)
     }
 
-    /// Of each pixel that was not cast before what its ray has gathered at its stops, in the order in which they were named.
+    /// For each newly cast pixel the light of its ray at its stops, in the caller's order.
     pub fn stops(&self) -> impl Iterator<Item = ([u32; 2], &[RayLight])> {
         (0..self.lanes.len()).filter_map(|n| {
             let (x, y) = self.pixels.place(self.size, n as u32);
@@ -304,8 +308,8 @@ impl RayTile {
         self.size
     }
 
-    /// Of each pixel that was not cast before: where it is, its colour (linear light, premultiplied, and opacity), and whether pages that
-    /// cannot be had were left out.
+    /// For each newly cast pixel: its place, its colour (linear light, premultiplied, and opacity), and whether
+    /// unreadable pages were left out.
     pub fn pixels(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool)> + '_ {
         self.lanes.iter().enumerate().filter_map(|(n, l)| {
             let (x, y) = self.pixels.place(self.size, n as u32);
@@ -313,20 +317,20 @@ impl RayTile {
         })
     }
 
-    /// What there is of pixels that were not cast before, of a tile that is not done: of rays that are, and of others what they have gathered
-    /// from their beginning on, if that shows something. Whether the ray is done comes last.
+    /// The present state of newly cast pixels of an unfinished tile. Finished rays have their result, and others their
+    /// light so far, if it is visible. Whether the ray is finished comes last.
     pub fn so_far(&self) -> impl Iterator<Item = ([u32; 2], [f32; 4], bool, bool)> + '_ {
-        // Projections are seen at ends alone.
+        // Projections are visible at the ends only.
         let shows = |l: &Lane| l.done || self.tallies.is_empty() && l.colour.to_array()[3] > 0.0;
         self.lanes.iter().enumerate().filter(move |(_, l)| shows(l)).filter_map(|(n, l)| {
             let (x, y) = self.pixels.place(self.size, n as u32);
-            // What was seen at stops before the last is told of whole tiles alone.
+            // Light at stops before the last is available for whole tiles only.
             let done = l.done && self.stops.is_none();
             (!self.pixels.was_before(x, y)).then(|| ([x, y], l.colour.to_array(), l.gap, done))
         })
     }
 
-    /// Whether there are enough samples in bricks for these to pay, where the rays are now.
+    /// Whether bricks have enough samples to be worthwhile, at the present place of the rays.
     fn dense(&self) -> bool {
         let mut live = self.rays.iter().enumerate().filter(|(_, r)| r.first < r.last);
         let (Some((n, a)), Some((m, b))) = (live.next(), live.next_back()) else { return false };
@@ -339,18 +343,19 @@ impl RayTile {
         apart * step < SPARSE
     }
 
-    /// Whether some ray went on in the last step, even if others, or it itself, then lacked pages.
+    /// Whether a ray advanced in the last step, even if pages were absent afterwards.
     pub fn moved(&self) -> bool {
         self.moved
     }
 
-    /// Makes rays go as far as pages are here. Rays that lack some stay where they are; `missing` of the context then names the pages. Where
-    /// more than `pin_bytes` are pinned, or are lacked, others do not go on before what is gone through is let go of.
+    /// Advances rays as far as pages are resident. Rays that lack pages stay in place; `missing` of the context then
+    /// names the pages. If more than `pin_bytes` are pinned or missing, other rays wait until passed pages are
+    /// released.
     pub fn step(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> StepProgress {
         self.moved = false;
         loop {
             let progress = self.go(scene, cx, pin_bytes);
-            // Whatever others lack: of a tile that is put away no ray is at a stop that it goes on from.
+            // Independent of the others: no ray of a tile at rest is at a stop from which it continues.
             let goes_on = self.go_on(scene);
             if progress != StepProgress::Done || !goes_on {
                 return progress;
@@ -358,11 +363,11 @@ impl RayTile {
         }
     }
 
-    /// The same, to where rays end or stop.
+    /// The same, to the ends or stops of rays.
     fn go(&mut self, scene: &Scene, cx: &mut Context, pin_bytes: usize) -> StepProgress {
         cx.missing.clear();
-        // What steps before this one pinned is not needed by it; a step that began with too much would end at its first ray, as would all
-        // others until the pager lets go, at more: two threads took a quarter more time of the processor.
+        // Pins of earlier steps are not needed. With too many of them a step would end at its first ray, and so would
+        // all others until the pager requests releases. Two threads then took a quarter more processor time.
         if cx.pinned() > pin_bytes {
             cx.worker().release();
         }
@@ -371,7 +376,7 @@ impl RayTile {
             cx.bricks().begin();
             let mut cells = (cx.bricks().any() && self.dense()).then(QueuedSamples::new);
             return with_voxel!(source.array.brick.voxel, T => {
-                // Rays have to come to their ends: nothing is passed over for all of them at once.
+                // Rays must reach their ends: no part is skipped for all of them at once.
                 self.rounds(cx, (pin_bytes, 1), |_, _| false, |tile, lanes, until, cx| {
                     let n = lanes.start;
                     let (ray, tally, lane) = (&tile.rays[n], &mut tile.tallies[n], &mut tile.lanes[n]);
@@ -425,9 +430,9 @@ impl RayTile {
         })
     }
 
-    /// Whether bricks are known to show nothing wherever rays may be in the slab.
+    /// Whether all bricks in which rays may be within the slab are known to be invisible.
     fn dark<T: SampledVoxel>(&self, source: &RaySource, cx: &mut Context) -> bool {
-        /// Places are off by less, in voxels.
+        /// More than the error of places, in voxels.
         const SURE: f64 = 0.01;
         let Some(beam) = &self.beam else { return false };
         let t = [self.until - SLAB, self.until].map(|n| n as f64 + 0.5);
@@ -443,7 +448,7 @@ impl RayTile {
         count <= MOST_LOOKED && cx.dark::<T>(source, first, last)
     }
 
-    /// Steps of all rays, slab by slab; `march` takes so many neighbours together, of which some may be there already.
+    /// Steps of all rays, slab by slab; `march` gets this many neighbours together, some of which may be there already.
     #[inline(always)]
     fn rounds(
         &mut self,
@@ -456,7 +461,7 @@ impl RayTile {
         loop {
             let (mut left, mut within) = (false, false);
             if dark(self, cx) {
-                // Rays may wait before the slab, where bricks were not looked at.
+                // Rays may wait before the slab, where bricks were not inspected.
                 let from = self.until - SLAB;
                 for (lane, ray) in self.lanes.iter_mut().zip(&self.rays).filter(|(l, _)| !l.done && l.n >= from) {
                     lane.n = lane.n.max(self.until);
@@ -476,7 +481,7 @@ impl RayTile {
                     let before = far(self);
                     march(self, lanes.clone(), self.until, cx);
                     self.moved |= far(self) != before;
-                    // Enough is pinned, or asked for: what is gone through is let go of before more is.
+                    // Enough is pinned, or requested: passed pages are released first.
                     if cx.pinned() > pin_bytes || cx.missing.len() >= asked {
                         return if cx.missing.is_empty() { StepProgress::Yield } else { StepProgress::Need };
                     }
@@ -485,7 +490,7 @@ impl RayTile {
             if !cx.missing.is_empty() {
                 return StepProgress::Need;
             }
-            // Rays that wait at the end of a slab are done as far as that goes.
+            // Rays that wait at the end of a slab count as done here.
             if !left || !within {
                 return StepProgress::Done;
             }
@@ -495,25 +500,26 @@ impl RayTile {
 }
 
 impl Scene {
-    /// A thread's context, with what was kept of one before it.
+    /// A thread's context, with the reusable part of an earlier one.
     pub fn context(self: &Arc<Self>, worker: Worker, rooms: Rooms, kept: Option<BrickCache>) -> Context {
         let bricks = kept.map(|kept| kept.bricks(self, rooms));
         Context::new(worker, &self.sources, rooms, bricks)
     }
 
-    /// Bytes that [`Scene::context`] takes.
+    /// Bytes of [`Scene::context`].
     pub fn context_bytes(&self, rooms: Rooms) -> usize {
         Context::bytes(&self.sources, rooms)
     }
 
-    /// The least [`Rooms::bytes`] with which a thread has so many bricks, of a picture whose rays go by bricks where there are enough.
+    /// The least [`Rooms::bytes`] with which a thread has this many bricks, for a picture with rays in bricks.
     pub fn room_for(&self, bricks: usize) -> Option<usize> {
         Rooms::bytes_for(&self.sources, bricks)
     }
 
-    /// Bricks that the rays of a tile share, more or less, where they are most: those along the way of one, times those side by side. A third
-    /// of these: rays end early and most volumes are nothing for the most part. The third is a guess that tells one volume that gains by 20
-    /// bricks from one that loses by them (see `render/raycast/brick_cache.rs`), and no measure of others.
+    /// Approximate number of bricks that the rays of a tile share where they are most. It is a third of those along one
+    /// ray times those side by side. Rays end early, and most of a volume is usually invisible. The third is a guess.
+    /// It separates one volume that gains by 20 bricks from one that loses by them (see
+    /// `render/raycast/brick_cache.rs`), and is not measured for others.
     pub fn bricks_of_a_tile(&self) -> usize {
         let [source] = &self.sources[..] else { return 0 };
         let of = |n: f64| 1.0 + n / EDGE as f64;

@@ -1,11 +1,11 @@
-//! Transfer functions: from a value to colour and opacity, as users say it and as a table that rays look up.
+//! Transfer functions: from a value to colour and opacity, as users specify them and as lookup tables for rays.
 
 use super::lanes::F4;
 use crate::draw::srgb_to_linear;
 
-/// Colour and opacity over the values of a channel, straight between nodes and constant beyond the outer ones.
+/// Colour and opacity over the values of a channel, linear between nodes and constant beyond the outer ones.
 ///
-/// Values are the numbers that are stored. Of two nodes at the same value the later one holds from that value on.
+/// Values are the stored numbers. Of two nodes at the same value the later one holds from that value on.
 ///
 /// ```
 /// use kernels::rays::TransferFunction;
@@ -18,13 +18,13 @@ pub struct TransferFunction {
     opacities: Vec<(f64, f32)>,
 }
 
-/// Why a transfer function, or what rays are to show, makes no sense.
+/// Why a transfer function, or a request for rays, is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TransferError {
     /// No nodes.
     #[error("a transfer function needs at least one node of {0}")]
     Empty(&'static str),
-    /// Not in order, or not numbers.
+    /// Not in order, or NaN.
     #[error("the values of a transfer function's nodes of {0} must be numbers that do not fall")]
     Order(&'static str),
     /// Beyond 0 to 1.
@@ -33,7 +33,8 @@ pub enum TransferError {
 }
 
 impl TransferFunction {
-    /// From nodes of colour (sRGB, 0 to 1) and of opacity (0 to 1, of one unit of length), each with the value at which it holds.
+    /// A function from nodes of colour (sRGB, 0 to 1) and of opacity (0 to 1, of one unit of length), each with its
+    /// value.
     ///
     /// # Errors
     /// [`TransferError`].
@@ -60,7 +61,7 @@ impl TransferFunction {
         Ok(Self { colours, opacities })
     }
 
-    /// A grey window: black and clear at `level - width / 2`, white and of `opacity` at `level + width / 2`.
+    /// A grey window: black and transparent at `level - width / 2`, white and of `opacity` at `level + width / 2`.
     ///
     /// # Errors
     /// [`TransferError`].
@@ -69,7 +70,7 @@ impl TransferFunction {
         Self::new(vec![(low, [0.0; 3]), (high, [1.0; 3])], vec![(low, 0.0), (high, opacity)])
     }
 
-    /// The same over stored numbers, where this one is over values that are `scale[0]` times what is stored, plus `scale[1]`.
+    /// The same over stored numbers, if this one is over values of `scale[0]` times the stored number, plus `scale[1]`.
     #[must_use]
     pub fn stored(mut self, scale: [f64; 2]) -> Self {
         let back = |v: f64| (v - scale[1]) / scale[0];
@@ -87,19 +88,19 @@ impl TransferFunction {
         between(&self.opacities, value, |a, b, f| a + (b - a) * f)
     }
 
-    /// Colour at a value, in linear light. Between nodes sRGB is straight, as in colour maps.
+    /// Colour at a value, in linear light. Between nodes sRGB is linear, as in colour maps.
     pub fn colour(&self, value: f64) -> [f32; 3] {
         let srgb =
             between(&self.colours, value, |a: [f32; 3], b, f| core::array::from_fn(|c| a[c] + (b[c] - a[c]) * f));
         srgb.map(srgb_to_linear)
     }
 
-    /// The ends of the values within which it changes, and its shortest piece that does.
+    /// The ends of the values within which it changes, and its shortest changing piece.
     fn extent(&self) -> ([f64; 2], f64) {
         let mut at: Vec<f64> = self.colours.iter().map(|c| c.0).chain(self.opacities.iter().map(|o| o.0)).collect();
         at.sort_by(f64::total_cmp);
         at.dedup();
-        // What is not seen has no colour.
+        // An invisible value has no colour.
         let changes = |a: f64, b: f64| {
             let (oa, ob) = (self.opacity(a), before(&self.opacities, b));
             let (ca, cb) = (between_colours(self, a), before(&self.colours, b));
@@ -130,7 +131,7 @@ fn between_colours(f: &TransferFunction, value: f64) -> [f32; 3] {
     between(&f.colours, value, |a: [f32; 3], b, f| core::array::from_fn(|c| a[c] + (b[c] - a[c]) * f))
 }
 
-/// Straight between nodes, right-continuous.
+/// Linear between nodes, right-continuous.
 fn between<T: Copy>(nodes: &[(f64, T)], value: f64, mix: impl Fn(T, T, f32) -> T) -> T {
     let n = nodes.partition_point(|c| c.0 <= value);
     match (n.checked_sub(1).map(|n| nodes[n]), nodes.get(n)) {
@@ -140,7 +141,7 @@ fn between<T: Copy>(nodes: &[(f64, T)], value: f64, mix: impl Fn(T, T, f32) -> T
     }
 }
 
-/// Its limit from below, at a node.
+/// The limit from below, at a node.
 fn before<T: Copy>(nodes: &[(f64, T)], value: f64) -> T {
     let n = nodes.partition_point(|c| c.0 < value);
     nodes.get(n).or(nodes.last()).map_or(nodes[0].1, |c| c.1)
@@ -154,8 +155,8 @@ pub(crate) struct TransferEntry(pub [f32; 4]);
 impl TransferEntry {
     pub(crate) const NOTHING: Self = Self([0.0; 4]);
 
-    /// Light of several things in one place: it adds up, and no light comes through that any of them stops. Laid one over the other, the first
-    /// would hide the others where it is brightest.
+    /// Light of several objects in one place: it adds up, and each blocks its part of the light behind. If one were
+    /// blended over the other, the first would hide the others where it is brightest.
     pub(crate) fn sum(each: impl Iterator<Item = Self>) -> Self {
         let (mut light, mut through) = ([0.0f32; 3], 1.0f32);
         for Self([r, g, b, opacity]) in each {
@@ -172,7 +173,7 @@ impl TransferEntry {
         F4::from(self.0)
     }
 
-    /// The same of so many steps: the share of light that comes through one comes through each of them (Beer and Lambert).
+    /// The same for this many steps: each transmits the same share of light (Beer and Lambert).
     pub(crate) fn over(self, steps: f32) -> Self {
         let a = self.0[3];
         if steps == 1.0 || !(a > 0.0) {
@@ -183,7 +184,7 @@ impl TransferEntry {
     }
 }
 
-/// Entries of a table at least and at most: a shortest piece that changes gets [`OF_PIECE`] of them.
+/// Least and most entries of a table: the shortest changing piece gets [`OF_PIECE`] of them.
 const LEAST: usize = 1024;
 const MOST: usize = 1 << 16;
 const OF_PIECE: f64 = 64.0;
@@ -191,20 +192,19 @@ const OF_PIECE: f64 = 64.0;
 /// A transfer function for steps of one length.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTable {
-    /// 1. One more than `top`: the last is that of what is no number, and is nothing.
+    /// 1. One more than `top`: the last is that of NaN, and is invisible.
     pub(crate) entries: Vec<TransferEntry>,
     /// Nearest entry: `value * scale + offset`.
     pub(crate) scale: f32,
     pub(crate) offset: f32,
-    /// Index of the last entry of a number.
+    /// Index of the last entry of a finite value.
     pub(crate) top: f32,
-    /// Entries before this one that are not nothing.
+    /// Number of visible entries before this one.
     seen: Vec<u32>,
 }
 
 impl TransferTable {
-    /// `ratio` is the length of a step over the unit of length to which opacities belong. Values are multiplied by `unit` when they are
-    /// looked up.
+    /// `ratio` is the length of a step over the unit of length of opacities. Looked-up values are multiplied by `unit`.
     pub(crate) fn new(f: &TransferFunction, ratio: f64, unit: f32) -> Self {
         let ([low, high], shortest) = f.extent();
         let wanted = if shortest.is_finite() { ((high - low) / shortest * OF_PIECE).ceil() } else { 0.0 };
@@ -214,12 +214,13 @@ impl TransferTable {
         let step = if width > 0.0 { width / last as f64 } else { 0.0 };
         let mut entries: Vec<TransferEntry> = (0..count)
             .map(|n| {
-                // Ends exactly, so that the constant pieces beyond them are what they are.
+                // Exact ends, so that the constant pieces beyond them are exact.
                 let v = match n {
                     _ if n == last => high,
                     _ => low + n as f64 * step,
                 };
-                // What lies below all nodes is the limit from below, which differs where the function jumps at its first node.
+                // Values below all nodes use the limit from below, which differs if the function jumps at its first
+                // node.
                 let (opacity, colour) = if n == 0 && last > 0 {
                     (before(&f.opacities, v), before(&f.colours, v).map(srgb_to_linear))
                 } else {
@@ -232,7 +233,7 @@ impl TransferTable {
         let scale = if step > 0.0 { 1.0 / step } else { 0.0 };
         let (mut scale, mut offset) = (scale, -low * scale);
         if step == 0.0 {
-            // A jump at one value, or none: everything below is the first entry, everything else the last.
+            // A jump at one value, or none: all values below use the first entry, all others the last.
             let far = f64::from(f32::MAX).sqrt();
             (scale, offset) = (far, -low * far + 0.5 * count as f64);
         }
@@ -264,19 +265,19 @@ impl TransferTable {
             return self.entries.len() - 1;
         }
         let x = v.mul_add(self.scale, self.offset);
-        // As the lanes do it: what is no number here (infinite both ways) is the first.
+        // As in lanes: NaN here (infinite both ways) uses the first.
         let x = if x > 0.0 { x } else { 0.0 };
         let x = if x < self.top { x } else { self.top };
         x.round_ties_even() as usize
     }
 
-    /// Whether [`TransferTable::shows`] says the same as of another.
+    /// Whether [`TransferTable::shows`] gives the same results as that of another.
     pub(crate) fn shows_as(&self, o: &Self) -> bool {
         (self.scale, self.offset, self.top) == (o.scale, o.offset, o.top) && self.seen == o.seen
     }
 
-    /// Whether anything from `low` to `high`, already multiplied by the unit, is seen. With numbers between two others rounding may go
-    /// a little beyond them, never where all are the same.
+    /// Whether any value from `low` to `high`, already multiplied by the unit, is visible. Interpolated values may
+    /// exceed the ends slightly by rounding, except between equal numbers.
     #[inline]
     pub(crate) fn shows(&self, low: f32, high: f32) -> bool {
         if !(low <= high) {
@@ -286,20 +287,20 @@ impl TransferTable {
         self.seen[self.index(high) + 1] > self.seen[self.index(low)]
     }
 
-    /// Whether anything up to `high`, already multiplied by the unit, is seen.
+    /// Whether any value up to `high`, already multiplied by the unit, is visible.
     #[inline]
     pub(crate) fn shows_up_to(&self, high: f32) -> bool {
         !high.is_nan() && self.seen[self.index(high + room(high)) + 1] > 0
     }
 }
 
-/// How far rounding of what is interpolated may go beyond numbers as large as `v`.
+/// Bound of rounding of interpolated values, for numbers as large as `v`.
 #[inline(always)]
 pub(crate) fn room(v: f32) -> f32 {
     v.abs() * (8.0 * f32::EPSILON)
 }
 
-/// A range of numbers, with room for the rounding of what is interpolated between them.
+/// A range of numbers, with a margin for rounding in interpolation.
 #[inline(always)]
 pub(crate) fn widened(low: f32, high: f32) -> (f32, f32) {
     if low == high {
@@ -309,7 +310,7 @@ pub(crate) fn widened(low: f32, high: f32) -> (f32, f32) {
     (low - room, high + room)
 }
 
-/// What a step of `ratio` units of length adds.
+/// The light of a step of `ratio` units of length.
 pub(crate) fn of_length(linear: [f32; 3], opacity: f32, ratio: f64) -> TransferEntry {
     let a = (1.0 - (1.0 - f64::from(opacity)).powf(ratio)) as f32;
     if !(a > 0.0) {

@@ -41,7 +41,7 @@ impl View {
         self.axes.z_axis
     }
 
-    /// Where t = 0 is on the ray through a pixel position, and its direction, of length 1.
+    /// The place at t = 0 on the ray through a pixel position, and its direction, of length 1.
     pub(crate) fn ray(&self, u: f64, v: f64) -> (DVec3, DVec3) {
         let (a, b) = ((u - self.center[0]) / self.scale, (self.center[1] - v) / self.scale);
         if self.parallel {

@@ -1,4 +1,4 @@
-//! Which blocks of a brick may show something: by the ranges behind the voxels of pages, or by its voxels where these do not say.
+//! The possibly visible blocks of a brick: by the ranges behind the voxels of pages, or by its voxels without ranges.
 
 use super::brick_copy::FlatBlock;
 use super::brick_shape::{BLOCKS, EDGE, PLANE, ROW, SIDE, STRIP};
@@ -6,14 +6,14 @@ use super::sample::SampledVoxel;
 use super::source::RaySource;
 use field::volume::BLOCK;
 
-/// Blocks of a brick along an axis, and the one that follows.
+/// Blocks of a brick along an axis, and the next one.
 const AND_NEXT: usize = SIDE + 1;
 
-/// What is known of pages that are not here.
+/// The known bounds of absent pages.
 pub(crate) type Rest<'a, T> = &'a dyn Fn([u32; 3]) -> [T; 2];
 
-/// Which blocks of a brick may show something, and whether any does, by the ranges of pages; `None` where some are not here, unless it is
-/// said between which ends the numbers of a voxel's page lie.
+/// The possibly visible blocks of a brick, and whether there are any, by the ranges of pages. `None` if pages are
+/// absent, unless the bounds of the numbers in a voxel's page are known.
 pub(crate) fn shows<T: SampledVoxel>(
     source: &RaySource,
     brick: [i32; 3],
@@ -22,7 +22,7 @@ pub(crate) fn shows<T: SampledVoxel>(
     page: &mut impl FnMut([u32; 3]) -> Option<FlatBlock<T>>,
 ) -> Option<bool> {
     let low = brick.map(|b| b as u32 * EDGE as u32);
-    // Blocks that have voxels, with those that follow the brick, and those that have cells.
+    // Blocks with voxels, with those that follow the brick, and blocks with cells.
     let of = |voxels: u32| voxels.div_ceil(BLOCK as u32) as usize;
     let whole: [usize; 3] = core::array::from_fn(|a| of(source.cells[a] + 1 - low[a]).min(AND_NEXT));
     let own: [usize; 3] = core::array::from_fn(|a| of(source.cells[a].saturating_sub(low[a])).min(SIDE));
@@ -45,7 +45,7 @@ pub(crate) fn shows<T: SampledVoxel>(
                 });
                 let left: [usize; 3] = core::array::from_fn(|a| voxels[a].div_ceil(BLOCK).min(whole[a] - [i, j, k][a]));
                 if let Some(piece) = &piece {
-                    // Their lines come from memory together: one after the other they took half of the time here.
+                    // Their cache lines are fetched together: one after the other they took half of the time here.
                     for (z, y) in (0..left[2]).flat_map(|z| (0..left[1]).map(move |y| (z, y))) {
                         let row = piece.ranges.wrapping_add(z * piece.blocks[2] + y * piece.blocks[1]);
                         field::simd::prefetch(row.cast());
@@ -58,7 +58,7 @@ pub(crate) fn shows<T: SampledVoxel>(
                             to.fill(between);
                             continue;
                         };
-                        // SAFETY: these blocks lie in the page, whose frame has the ranges of all of them.
+                        // SAFETY: these blocks are in the page, and its frame has the ranges of all of them.
                         unsafe {
                             let from = piece.ranges.add(z * piece.blocks[2] + y * piece.blocks[1]);
                             // A brick's own, in one move.
@@ -80,7 +80,7 @@ pub(crate) fn shows<T: SampledVoxel>(
         }
         k += planes;
     }
-    // Most bricks show nothing, or are made long after they were looked at: in lanes this took a tenth of the time.
+    // Most bricks are invisible, or are made long after their inspection: in lanes this took a tenth of the time.
     let (mut lows, mut highs) = ([T::HIGHEST; 16], [T::LOWEST; 16]);
     let (chunks, rest) = ends.as_flattened().as_chunks::<16>();
     for chunk in chunks {
@@ -94,7 +94,7 @@ pub(crate) fn shows<T: SampledVoxel>(
     if !source.seen(all[0], all[1]) {
         return Some(false);
     }
-    // A block's range has the layers behind it where they lie in its page; else the blocks there have them.
+    // A block's range includes the layers behind it if they are in its page; otherwise the blocks there have them.
     for axis in 0..3 {
         for b in 0..SIDE.min(whole[axis].saturating_sub(1)) {
             if !(low[axis] + (BLOCK * (b + 1)) as u32).is_multiple_of(source.page[axis] as u32) {
@@ -124,13 +124,13 @@ pub(crate) fn shows<T: SampledVoxel>(
     Some(any)
 }
 
-/// The range that two are part of.
+/// The smallest range that contains both.
 #[inline(always)]
 fn both<T: Copy + PartialOrd>(a: [T; 2], b: [T; 2]) -> [T; 2] {
     [if b[0] < a[0] { b[0] } else { a[0] }, if b[1] > a[1] { b[1] } else { a[1] }]
 }
 
-/// Of each two elements, in loops that the compiler makes vectors of.
+/// For each two elements, in loops that the compiler vectorises.
 #[inline(always)]
 fn each<T: Copy>(to: &mut [T], with: &[T], of: impl Fn(T, T) -> T) {
     for (t, w) in to.iter_mut().zip(with) {
@@ -138,7 +138,7 @@ fn each<T: Copy>(to: &mut [T], with: &[T], of: impl Fn(T, T) -> T) {
     }
 }
 
-/// The same, to elsewhere.
+/// The same, to another place.
 #[inline(always)]
 fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
     for ((t, a), b) in to.iter_mut().zip(a).zip(b) {
@@ -146,24 +146,24 @@ fn each_of<T: Copy>(to: &mut [T], a: &[T], b: &[T], of: impl Fn(T, T) -> T) {
     }
 }
 
-/// Of each element of a plane, the extreme of it and those that follow as far as rows of a block do, one behind the other; of the last ones
-/// anything.
+/// For each element of a plane, the extreme of it and the next, as many as a block has rows. The last ones are
+/// arbitrary.
 #[inline(always)]
 fn beyond<T: Copy>(plane: &mut [T; PLANE], scratch: &mut [T; PLANE], of: impl Fn(T, T) -> T + Copy) {
     const { assert!(ROW * ROW == 25) };
-    // Of 2, 4, 8, 16, 25 elements.
+    // Over 2, 4, 8, 16, 25 elements.
     let (mut from, mut to) = (&mut *plane, &mut *scratch);
     for step in [1, 2, 4, 8, 9] {
         each_of(to, from, &from[step..], of);
         (from, to) = (to, from);
     }
-    // An odd number of times from one to the other.
+    // After an odd number of copies the result is in the scratch.
     *plane = *scratch;
 }
 
-/// Writes which blocks may show something, and says how many do.
+/// Writes the possibly visible blocks. Returns their number.
 pub(crate) fn seen<T: SampledVoxel>(voxels: &[T], shown: &mut [bool; BLOCKS], source: &RaySource) -> usize {
-    // What is no number is passed over, where it comes second.
+    // NaN as the second operand is ignored.
     let lower = |a: T, b: T| if b < a { b } else { a };
     let higher = |a: T, b: T| if b > a { b } else { a };
     let (mut low, mut high) = ([T::HIGHEST; PLANE], [T::LOWEST; PLANE]);

@@ -1,8 +1,8 @@
-//! The window in which it stands what is known of bricks.
+//! The window with the states of bricks.
 
 use super::brick_shape::EDGE;
 
-/// Places of a window at most, as a power of two: one of 1024^3 voxels never moves, nor one of 2048 x 1216 x 130.
+/// Most places of a window, as a power of two: a window over 1024^3 voxels never moves, nor one over 2048 x 1216 x 130.
 const MOST_BITS: u32 = 15;
 /// The shape of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct WindowShape {
 }
 
 impl WindowShape {
-    /// For a volume of so many cells.
+    /// For a volume with this many cells.
     pub(crate) fn of(cells: [u32; 3]) -> Self {
         let mut bits = cells.map(|n| (n as usize).div_ceil(EDGE).max(1).next_power_of_two().trailing_zeros());
         while bits.iter().sum::<u32>() > MOST_BITS {
@@ -31,7 +31,7 @@ impl WindowShape {
         self.edges
     }
 
-    /// How far up the number of a brick along each axis stands in a place.
+    /// Shift of a brick's number along each axis within a place.
     pub(crate) fn shift(self) -> [i32; 3] {
         self.shift
     }
@@ -41,7 +41,7 @@ impl WindowShape {
         1 << self.bits.iter().sum::<u32>()
     }
 
-    /// The place of a brick: of one that lies in the window, and of others a number apart.
+    /// The place of a brick in the window. Others share it at fixed distances.
     #[inline(always)]
     pub(crate) fn place(self, brick: [i32; 3]) -> usize {
         let (edges, shift) = (self.edges(), self.shift());

@@ -10,41 +10,41 @@ use field::nodes::{Miss, Nodes};
 use field::simd::V4;
 use pager::error::PageError;
 
-/// Pixels that a step makes at most, after which pins may be let go.
+/// Most pixels of a step, after which pins may be released.
 const AT_ONCE: usize = 128;
 
-/// What the tiles of a slice of a dataset have in common.
+/// The common data of the tiles of a slice of a dataset.
 #[derive(Clone, Debug)]
 pub struct GridSlice {
-    /// Where pixels are.
+    /// The pixels.
     pub plane: PixelPlane,
 }
 
-/// A tile, and where in each zone the last of its pixels lay that was found there.
+/// A tile, and the place of its last pixel found in each zone.
 #[derive(Clone, Debug)]
 pub struct GridTile {
     /// The tile.
     pub tile: Tile,
     last: Vec<CellPoint>,
-    /// Of the pixel in the making.
+    /// For the pixel in progress.
     found: Vec<CellPoint>,
 }
 
 impl GridTile {
-    /// A tile of which no pixel is known.
+    /// A tile without known pixels.
     pub fn new(tile: Tile) -> Self {
         Self { tile, last: Vec::new(), found: Vec::new() }
     }
 
-    /// Bytes that it holds.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         Tile::bytes(self.tile.components) + (self.last.capacity() + self.found.capacity()) * size_of::<CellPoint>()
     }
 }
 
 impl GridSlice {
-    /// One step of a tile, whose pixels are made in order: up to those whose pages are absent, which the nodes list. The first error of
-    /// a page goes to `failure` where there is none.
+    /// One step of a tile. Its pixels are computed in order, up to absent pages, which the nodes list. The first error
+    /// of a page is stored in `failure`.
     pub fn step<N: Nodes>(
         &self,
         flow: &mut GridFlow<N>,
@@ -78,13 +78,13 @@ impl GridSlice {
             }
             made += 1;
         }
-        // A walk may have asked for what the search after it did not need.
+        // A walk may have requested pages that the search after it did not need.
         flow.space.nodes.missing().clear();
         StepProgress::Done
     }
 }
 
-/// The values at a point: true; false where no usable cell holds it.
+/// The values at a point. False if no usable cell contains it.
 fn pixel<N: Nodes>(
     flow: &mut GridFlow<N>,
     x: [f64; 3],
@@ -97,7 +97,7 @@ fn pixel<N: Nodes>(
         values.clear();
         flow.space.sample(spot, values)?;
     }
-    // Only when all is known: a pixel that is made again begins where it began.
+    // Only after all is known: a repeated pixel starts where it started.
     for spot in found.drain(..) {
         match last.iter_mut().find(|known| known.cell.zone == spot.cell.zone) {
             Some(known) => *known = spot,
@@ -107,8 +107,8 @@ fn pixel<N: Nodes>(
     Ok(spot.is_some())
 }
 
-/// As [`GridFlow::start`], by a walk from the last pixel that lay in each zone where that leads to the same cell. What is found in each
-/// zone goes to `found`.
+/// As [`GridFlow::start`], by a walk from the last pixel found in each zone if that leads to the same cell. The results
+/// of all zones are added to `found`.
 fn locate<N: Nodes>(
     flow: &mut GridFlow<N>,
     x: [f64; 3],
@@ -128,7 +128,7 @@ fn locate<N: Nodes>(
         match spot {
             Ok(spot) => found.extend(spot),
             Err(Miss::Failed) => return Err(Miss::Failed),
-            // Other zones are still asked, so that all that is absent is reported at once.
+            // Other zones are searched too, so that all absent pages are reported at once.
             Err(absent) => miss = Some(absent),
         }
     }
@@ -136,7 +136,7 @@ fn locate<N: Nodes>(
         return Err(miss);
     }
     let [first, others @ ..] = &found[..] else { return Ok(None) };
-    // Volumes are wanted only where zones lie over each other.
+    // Volumes are needed only where zones overlap.
     let mut best = *first;
     if !others.is_empty() {
         let mut least = flow.space.volume(best.cell)?;

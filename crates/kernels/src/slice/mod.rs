@@ -1,27 +1,31 @@
 //! Slices as pictures: a plane through a volume or a dataset, sampled at the middles of pixels.
 //!
 //! # Theory
-//! A slice is cut into tiles of [`TILE`] x [`TILE`] pixels, each a task. A step of a task looks at every pixel of its tile that has no
-//! value yet, in order of rows: pixels whose pages are here are done, of the others the absent pages are listed. So a tile asks for
-//! its pages all at once, and one page that is long in coming holds up only those pixels that lie in it.
+//! A slice is divided into tiles of [`TILE`] x [`TILE`] pixels, each a task. A step of a task visits every pixel of its
+//! tile without a value, in order of rows. Pixels with resident pages are computed, and the absent pages of the others
+//! are listed. So a tile requests all its pages at once, and a slow page delays only the pixels inside it.
 //!
-//! *Volumes.* Between the centres of voxels values are interpolated along i, j and k ([`Filter::Trilinear`]), or the nearest voxel
-//! is taken. A voxel reaches half a voxel around its centre, and so does the volume: in the outermost half, values are those of the
-//! outermost centres, so that a volume one voxel thick has a thickness. A corner that has no part in a value (the place is a centre
-//! along that axis, to within [`SNAP`]) is not looked at. A corner that is missing or no number makes none of the value.
+//! *Volumes.* Between the centres of voxels values are interpolated along i, j and k ([`Filter::Trilinear`]), or the
+//! nearest voxel is used. A voxel extends half a voxel around its centre, and so does the volume. In the outermost
+//! half, values are those of the outermost centres, so a volume one voxel thick has a thickness. A corner without
+//! weight is not read: the place is a centre along that axis, to within [`SNAP`]. A corner that is missing or NaN makes
+//! the value NaN.
 //!
-//! *Datasets.* A pixel takes the cell that a probe at its middle would find: of the cells that cold location finds in each zone the
-//! one of least volume, ties in file order. A cold search of a million pixels takes long, and neighbours mostly lie in the same or the
-//! next cell. So each pixel first walks there from the last pixel of its tile that lay in the zone
-//! ([`field::locator::ZoneLocator::find_near`]); a cell that holds it well inside is what the cold search would find, unless the zone lies over
-//! itself there; then it is one of the cells that hold the point, the same one every time, since a tile is always made in the same
-//! order. In any other case the search is cold.
+//! *Datasets.* A pixel uses the cell that a probe at its middle would find. Cold location finds a cell in each zone,
+//! and the one of least volume is used, ties in file order. A cold search of a million pixels takes long, and
+//! neighbours are mostly in the same or the next cell.
 //!
-//! Invariant: a pixel's value depends on the plane, the tile that it lies in (whose size is fixed), and the data; not on what pages came
-//! when, nor on who makes it.
+//! So each pixel first walks there from the last pixel of its tile found in the zone
+//! ([`field::locator::ZoneLocator::find_near`]). A cell that contains it well inside is the one of the cold search,
+//! unless the zone overlaps itself there. Then it is one of the cells that contain the point. It is the same one every
+//! time, since a tile is always computed in the same order. In any other case the search is cold.
+//!
+//! Invariant: a pixel's value depends on the plane, its tile (of fixed size), and the data. It does not depend on the
+//! arrival of pages, nor on the thread.
 //!
 //! # Practice
-//! [`PixelPlane`] says where pixels are. [`VolumeSlice`] or [`GridSlice`] hold what all tiles have in common, [`Tile`] is the state of one.
+//! [`PixelPlane`] places the pixels. [`VolumeSlice`] or [`GridSlice`] hold the common data of all tiles, and [`Tile`]
+//! is the state of one.
 
 mod grid;
 mod plane;

@@ -1,4 +1,4 @@
-//! Where the pixels of a slice are.
+//! The places of the pixels of a slice.
 
 /// Pixels on a plane, rows from the top of the picture down.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -14,8 +14,8 @@ pub struct PixelPlane {
 }
 
 impl PixelPlane {
-    /// Position of the middle of a pixel (its place in its row, and its row). Pixels are not added up one after the other, so
-    /// that each is where it is whatever part of the picture is asked for.
+    /// Position of the middle of a pixel (its place in its row, and its row). Steps are not accumulated, so each
+    /// position is the same in any part of the picture.
     #[inline]
     pub fn position(&self, [column, row]: [u32; 2]) -> [f64; 3] {
         let (column, row) = (f64::from(column), f64::from(row));

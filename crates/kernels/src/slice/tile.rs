@@ -1,24 +1,24 @@
-//! A tile of a slice in the making.
+//! The state of a tile of a slice.
 
-/// Edge of a tile in pixels. Fixed, since what a pixel of a zone that lies over itself shows may depend on the tile that it is in. At
-/// this size a tile of a volume that is shown at its own resolution lies in a few dozen pages of 16^3 voxels at most.
+/// Edge of a tile in pixels. Fixed, since a pixel in a zone that overlaps itself may depend on its tile. A tile of a
+/// volume at its own resolution is in at most a few dozen pages of 16^3 voxels.
 pub const TILE: u32 = 32;
 
-/// What a pixel came to.
+/// The state of a pixel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Pixel {
-    /// Nothing yet.
+    /// Not computed yet.
     Open = 0,
-    /// It has values (which may be no numbers).
+    /// It has values (which may be NaN).
     Value = 1,
-    /// It lies in no cell and no voxel.
+    /// It is in no cell and no voxel.
     Outside = 2,
-    /// A page that it needs cannot be had.
+    /// A needed page is unreadable.
     Failed = 3,
 }
 
-/// A tile: which pixels, and what came of each so far.
+/// A tile: its pixels and their states.
 #[derive(Clone, Debug)]
 pub struct Tile {
     /// First pixel: place in its row, and row.
@@ -27,7 +27,7 @@ pub struct Tile {
     pub size: [u32; 2],
     /// Numbers a pixel.
     pub components: usize,
-    /// Row by row, the numbers of a pixel side by side; not numbers where it has no value.
+    /// Row by row, the numbers of a pixel adjacent; NaN if it has no value.
     pub values: Vec<f64>,
     /// Row by row.
     pub pixels: Vec<Pixel>,
@@ -36,7 +36,7 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// Tile `[column, row]` of a picture of `picture` pixels, of which each has `components` numbers.
+    /// Tile `[column, row]` of a picture of `picture` pixels with `components` numbers each.
     pub fn new(at: [u32; 2], picture: [u32; 2], components: usize) -> Self {
         let first = at.map(|n| n * TILE);
         let size = core::array::from_fn(|a| picture[a].saturating_sub(first[a]).min(TILE));
@@ -54,7 +54,7 @@ impl Tile {
         size_of::<Self>() + (TILE * TILE) as usize * (8 * components + 1)
     }
 
-    /// The first pixel that is not done, by number; `None`: all are.
+    /// The first unfinished pixel, by number; `None`: all are finished.
     pub(super) fn open(&mut self) -> Option<usize> {
         while self.pixels.get(self.next).is_some_and(|p| *p != Pixel::Open) {
             self.next += 1;
@@ -62,7 +62,7 @@ impl Tile {
         (self.next < self.pixels.len()).then_some(self.next)
     }
 
-    /// Where a pixel lies in the picture.
+    /// The place of a pixel in the picture.
     pub(super) fn place(&self, number: usize) -> [u32; 2] {
         let width = self.size[0] as usize;
         [self.first[0] + (number % width) as u32, self.first[1] + (number / width) as u32]
@@ -73,7 +73,7 @@ impl Tile {
         &mut self.values[number * self.components..(number + 1) * self.components]
     }
 
-    /// Ends a pixel that has no values.
+    /// Ends a pixel without values.
     pub(super) fn without(&mut self, number: usize, pixel: Pixel) {
         self.numbers(number).fill(f64::NAN);
         self.pixels[number] = pixel;

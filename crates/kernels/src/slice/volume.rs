@@ -9,75 +9,78 @@ use pager::error::PageError;
 use pager::id::ArrayId;
 use pager::{Lookup, PageId, Worker};
 
-/// How a value between voxels is made.
+/// The value between voxels.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// Interpolated between the eight centres around.
     Trilinear,
-    /// That of the voxel whose centre is nearest; halfway between two, that of the higher index.
+    /// That of the voxel with the nearest centre; halfway between two, that of the higher index.
     Nearest,
 }
 
-/// A place within this part of a voxel of a centre is the centre: positions are rounded when they become indices.
+/// A place within this part of a voxel of a centre counts as the centre: positions are rounded when they become
+/// indices.
 pub const SNAP: f64 = 1e-9;
 
-/// Bytes of pages that a step asks for at most, unless one pixel takes more: enough to keep readers busy from a few dozen tiles.
+/// Most bytes of pages that a step requests, unless one pixel needs more: enough to keep readers busy from a few dozen
+/// tiles.
 const ASK_BYTES: usize = 256 << 10;
 
-/// A number of a voxel, and where it goes.
+/// A number of a voxel, and its place in the pixel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pick {
     /// Which component of the array.
     pub component: usize,
     /// Which number of the pixel.
     pub to: usize,
-    /// What stored numbers are multiplied by, and what is added then.
+    /// Factor of stored numbers, and the offset added then.
     pub scale: [f64; 2],
-    /// The stored numbers that stand for a missing value.
+    /// The stored numbers that mark a missing value.
     pub missing: Missing,
-    /// Stored are whole numbers of 64 bits that are names, such as labels: the pixel has their bits as those of a double, which does not
-    /// hold all of them. Only of the nearest voxel.
+    /// The stored 64-bit integers are labels. A pixel has their bits as those of a double, since a double does not
+    /// represent all of them. Only for the nearest voxel.
     pub names: bool,
 }
 
-/// An array of the level that is shown.
+/// An array of the shown level.
 #[derive(Clone, Debug)]
 pub struct SliceArray {
     /// The pager's number for it.
     pub id: ArrayId,
-    /// The time step whose pages are read: 0 where it is the same at all.
+    /// The time step of the pages: 0 for a steady array.
     pub step: u32,
-    /// How it is cut in pages.
+    /// Its division into pages.
     pub translation: Translation,
-    /// What a frame holds.
+    /// The layout of a frame.
     pub brick: Brick,
-    /// What is taken of it.
+    /// The numbers used.
     pub picks: Vec<Pick>,
-    /// They are red, green, blue and opacity: between voxels each colour counts by its opacity, so that what is clear has none.
+    /// Whether they are red, green, blue and opacity. Between voxels each colour then counts by its opacity, so
+    /// transparent voxels have no colour.
     pub by_opacity: bool,
 }
 
-/// What the tiles of a slice of a volume have in common.
+/// The common data of the tiles of a slice of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeSlice {
-    /// Where pixels are, in indices of voxels of the level that is shown.
+    /// The pixels, in indices of voxels of the shown level.
     pub plane: PixelPlane,
     /// Voxels of that level.
     pub dims: [u32; 3],
     /// The arrays, with all numbers of a pixel among them.
     pub arrays: Vec<SliceArray>,
-    /// How values are made.
+    /// The interpolation.
     pub filter: Filter,
 }
 
-/// Where a pixel lies: its cell's low corner, and how far it is from there to the high one along each axis. Where that is 0, there
-/// need be no high one.
+/// The place of a pixel: its cell's low corner, and the fraction from there to the high one along each axis. If that is
+/// 0, there need be no high one.
 struct PixelPosition {
     low: [u32; 3],
     part: [f64; 3],
 }
 
-/// A corner that has a part in a value: which page, where in it, and which part.
+/// A corner with weight: its page, its place there, and its weight.
 #[derive(Copy, Clone, Default)]
 struct WeightedCorner {
     page: u64,
@@ -86,11 +89,11 @@ struct WeightedCorner {
 }
 
 impl VolumeSlice {
-    /// Bytes of pages that a step stands on at most, and asks for.
+    /// Most bytes of pages that a step uses and requests.
     pub fn step_bytes(&self) -> u64 {
         let corners = if self.filter == Filter::Nearest { 1 } else { 8 };
         let pixel: usize = self.arrays.iter().map(|a| corners * a.brick.bytes()).sum();
-        // What is listed ends with the first pixel that reaches the most.
+        // The list ends with the first pixel that reaches the bound.
         (pixel + ASK_BYTES) as u64
     }
 
@@ -99,8 +102,8 @@ impl VolumeSlice {
         self.arrays.iter().map(|a| a.brick.bytes()).max().unwrap_or(0) as u64
     }
 
-    /// One step of a tile: does what it can with the pages that are here, and lists those that are absent where it can do nothing. The
-    /// first error of a page goes to `failure` where there is none.
+    /// One step of a tile. It computes pixels with resident pages, and lists the absent pages if it can compute none.
+    /// The first error of a page is stored in `failure`.
     pub fn step(
         &self,
         worker: &Worker,
@@ -139,7 +142,7 @@ impl VolumeSlice {
             missing.clear();
             StepProgress::Done
         } else if done {
-            // A step was made. The next one says what is absent, if nothing of it has come.
+            // A step was made. The next one lists the absent pages, if none has come.
             missing.clear();
             StepProgress::Yield
         } else {
@@ -151,14 +154,14 @@ impl VolumeSlice {
         self.arrays.iter().find(|a| a.id == id.array).map_or(0, |a| a.brick.bytes())
     }
 
-    /// Where a place given in indices of voxels lies; `None` beyond the outermost voxels.
+    /// The cell of a place given in indices of voxels; `None` beyond the outermost voxels.
     fn at(&self, place: [f64; 3]) -> Option<PixelPosition> {
         let mut at = PixelPosition { low: [0; 3], part: [0.0; 3] };
         #[allow(clippy::needless_range_loop)] // several arrays by the same axis
         for a in 0..3 {
             let last = f64::from(self.dims[a] - 1);
             let mut x = place[a];
-            // Also what is no number is outside.
+            // NaN is outside, too.
             if !(x >= -0.5 - SNAP && x <= last + 0.5 + SNAP) {
                 return None;
             }
@@ -179,7 +182,7 @@ impl VolumeSlice {
         Some(at)
     }
 
-    /// The numbers of a pixel: true; or false, and the absent pages are listed.
+    /// The numbers of a pixel. False if pages are absent, which are listed.
     fn pixel(
         &self,
         worker: &Worker,
@@ -241,8 +244,8 @@ impl VolumeSlice {
     }
 }
 
-/// Red, green and blue between corners of which each counts by its opacity too (Porter and Duff 1984). `None` where all are as opaque as each
-/// other, or clear: then they are what they are without.
+/// Red, green and blue between corners that count by their opacity, too (Porter and Duff 1984). `None` if all have one
+/// opacity, or are transparent: the plain interpolation holds then.
 fn premultiplied(corners: &[WeightedCorner], colours: &[[f64; 4]; 8]) -> Option<[f64; 3]> {
     let of = || corners.iter().zip(colours);
     if of().all(|(_, colour)| colour[3] == colours[0][3]) {
@@ -252,7 +255,7 @@ fn premultiplied(corners: &[WeightedCorner], colours: &[[f64; 4]; 8]) -> Option<
     for (corner, colour) in of() {
         let weight = corner.weight * colour[3].max(0.0);
         all += weight;
-        // What is clear has no part, whatever it is.
+        // A transparent corner has no weight, whatever its colour.
         if weight > 0.0 {
             (0..3).for_each(|c| sum[c] += weight * colour[c]);
         }
@@ -260,7 +263,7 @@ fn premultiplied(corners: &[WeightedCorner], colours: &[[f64; 4]; 8]) -> Option<
     (all > 0.0).then(|| sum.map(|v| v / all))
 }
 
-/// The corners of a place that have a part in it, i fastest; how many they are.
+/// The corners of a place with weight, i fastest. Returns their number.
 fn corners_of(translation: &Translation, at: &PixelPosition, corners: &mut [WeightedCorner; 8]) -> usize {
     let mut count = 0;
     for c in 0..8u32 {
@@ -290,14 +293,14 @@ fn word(bytes: &[u8], element: usize) -> f64 {
     own.map_or(f64::NAN, |own| f64::from_ne_bytes(*own))
 }
 
-/// An element of a frame, NaN where it is a missing number.
+/// An element of a frame; NaN for a missing number.
 #[inline]
 fn number(voxel: VoxelType, bytes: &[u8], element: usize, missing: &Missing) -> f64 {
     field::with_voxel!(voxel, T => {
         const SIZE: usize = size_of::<T>();
         let at = element * SIZE;
         let own = bytes.get(at..at + SIZE).and_then(|own| <[u8; SIZE]>::try_from(own).ok());
-        // A frame has all elements of its page: what is not there is no number, rather than a nought.
+        // A frame has all elements of its page. An element beyond it would be NaN and not 0.
         let stored = own.map(T::from_ne_bytes).filter(|stored| !missing.holds(*stored));
         stored.map_or(f64::NAN, Voxel::to_f64)
     })

@@ -10,17 +10,18 @@ use field::reference_cell::ReferenceCell;
 use field::shape::{DomainCell, Face};
 use field::simd::V4;
 
-/// A particle that leaves a zone is looked for this far beyond the face, in cells: beyond the tolerance that would find it
-/// in the cell it has just left.
+/// Distance beyond the face, in cells, at which a particle that leaves a zone is searched. It exceeds the tolerance
+/// that would find the particle in the cell it leaves.
 const BEYOND: f64 = 1e-6;
-/// The point itself is at most this far from there, in cells of the other zone: else the cell found is not one that it stands on.
+/// Largest distance of the point itself from there, in cells of the other zone. Otherwise the found cell does not touch
+/// it.
 const NEAR: f64 = 1e-3;
-/// Where nothing is there, and no wall, it is looked for this much farther ahead, since zones that abut may gape: their coordinates
+/// Further distances ahead, in cells, if no zone and no wall is there. Abutting zones may have gaps: their coordinates
 /// are rounded, and faces of a curved interface with unlike spacing touch in points only.
 const GAPS: [f64; 3] = [1e-4, 1e-2, 0.1];
 
 impl<C: DomainCell> Streamline<C> {
-    /// Finds a particle that stands on a face beyond which its zone has no usable cell.
+    /// Locates a particle on a face beyond which its zone has no usable cell.
     pub(super) fn beyond<L: Locator<Cell = C>>(
         &mut self,
         flow: &mut DomainFlow<L>,
@@ -36,7 +37,7 @@ impl<C: DomainCell> Streamline<C> {
         }
         let l = flow.space.cell(from)?;
         let named = if let Blank::Fringe(z) = l.blank { Some(z) } else { None };
-        // The particle's fractions in the cell that it comes from.
+        // The particle's fractions in the cell that it leaves.
         let mut q = place.spot.rst;
         if exit == Exit::Hole {
             q = L::Shape::onto_face(q, face.number);
@@ -51,7 +52,7 @@ impl<C: DomainCell> Streamline<C> {
             None
         };
         if let Some(spot) = &mut found {
-            // It was looked for beyond the face, and stands upon it: from there it goes on.
+            // It was searched beyond the face, and continues from its place on the face.
             let l = flow.space.geometry(spot.cell)?;
             if let Inverse::At(q) = l.map().invert(V4::from_xyz(self.x), spot.rst) {
                 let on = L::Shape::onto(q, l.thin);
@@ -67,7 +68,8 @@ impl<C: DomainCell> Streamline<C> {
         }
         match found {
             Some(spot) => {
-                // A fringe cell that is all there is here is kept: the zone that it names is the one just left, or has nothing.
+                // A fringe cell is kept if it is the only one here: its named zone is the one just left, or has no cell
+                // here.
                 let kept_fringe = matches!(flow.space.cell(spot.cell)?.blank, Blank::Fringe(_)).then_some(spot.cell);
                 self.carried = None;
                 self.entered = Some(face);
@@ -81,8 +83,8 @@ impl<C: DomainCell> Streamline<C> {
         }
     }
 
-    /// Goes straight on over a gap between zones, if there is one: to where a zone holds the particle again. `cell_time` is the time in
-    /// which it would cross a cell like the one that it leaves.
+    /// Continues straight over a gap between zones, if there is one, to a zone that contains the particle again.
+    /// `cell_time` is the time to cross a cell like the last.
     #[cold]
     fn over_gap<L: Locator<Cell = C>>(
         &mut self,
@@ -96,7 +98,7 @@ impl<C: DomainCell> Streamline<C> {
         for gap in GAPS {
             let dt = gap * cell_time;
             let x = V4::from_xyz(self.x).fma(v, V4::splat(self.sign * dt));
-            // What would end the line ends it here.
+            // A limit of the line ends it here.
             let ends = dt >= options.max_time - self.line.half_time()
                 || speed * dt >= options.max_length - self.line.half_length()
                 || self.line.half_steps() + 1 >= options.max_steps;

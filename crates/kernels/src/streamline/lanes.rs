@@ -10,9 +10,11 @@ use field::nodes::Miss;
 use field::reference_cell::{Hexahedron, ReferenceCell};
 use field::shape::{DomainCell, Face};
 
-/// One restartable step of up to four lines, each in its lane of the space. `report` is called once for each line, with what
-/// [`Streamline::step`] would have said of it: first for the lines whose cells are absent, then for the others, both in lane
-/// order. Absent pages stand in the flow's locator until `report` returns. What comes of a line does not depend on the other lanes.
+/// One restartable step of up to four lines, each in its lane of the space.
+///
+/// `report` is called once for each line, with the result that [`Streamline::step`] would give. Lines with absent cells
+/// come first, then the others, both in lane order. Absent pages are listed in the flow's locator until `report`
+/// returns. The result of a line does not depend on the other lanes.
 #[inline(always)]
 pub fn step_lanes<L: Locator>(
     flow: &mut DomainFlow<L>,
@@ -89,7 +91,8 @@ pub fn step_lanes<L: Locator>(
 }
 
 impl<C: DomainCell> Streamline<C> {
-    /// Where the particle is, with its cell loaded, if its next step may be an ordinary one: in a whole cube of its domain.
+    /// The particle's place, with its cell loaded, if its next step may be an ordinary one: in a whole cube of its
+    /// domain.
     #[inline(always)]
     fn ordinary<L: Locator<Cell = C>>(
         &self,
@@ -104,8 +107,8 @@ impl<C: DomainCell> Streamline<C> {
             return Ok(None);
         }
         let cell = place.spot.cell;
-        // A fringe sends the particle on to another zone: nothing else of its cell is wanted. (If iblank is absent, so that this
-        // is not known, everything is asked for; and it may come between the two looks.)
+        // A fringe moves the particle to another zone: no more of its cell is needed. If iblank is absent, this is
+        // unknown, and everything is requested. Iblank may also arrive between the two checks.
         let stays = |blank: Blank| match blank {
             Blank::Field => true,
             Blank::Fringe(_) => place.kept_fringe == Some(cell),
@@ -130,7 +133,8 @@ impl<C: DomainCell> Streamline<C> {
         starts.used[lane] = true;
     }
 
-    /// Takes over the end of an ordinary step. False where it is the half's last, or leads nowhere: then it is taken alone.
+    /// Stores the end of an ordinary step. False for the half's last step, or one without motion: such a step is taken
+    /// alone.
     #[inline(always)]
     fn finish<L: Locator<Cell = C>>(
         &mut self,

@@ -1,4 +1,4 @@
-//! What is asked of a streamline: where from, which way, how exactly, how far.
+//! Options of a streamline: seed, direction, accuracy, limits.
 
 use crate::flow::DomainFlow;
 use crate::rk::Method;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A cell and fractions, and the position.
 type LocatedSeed<C> = (CellPoint<C>, [f64; 3]);
 
-/// Which way to go.
+/// The direction of tracing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// With the vector.
@@ -22,20 +22,20 @@ pub enum Direction {
     Both,
 }
 
-/// How lines are made. Lengths and times are the dataset's.
+/// Options of lines. Lengths and times are the dataset's.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Integrator.
     pub method: Integrator,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
     /// Largest local error of a step, as a share of the step's length.
     pub tolerance: f64,
-    /// Length of each half at which it ends.
+    /// Largest length of each half.
     pub max_length: f64,
-    /// Time of each half at which it ends.
+    /// Largest time of each half.
     pub max_time: f64,
-    /// Steps of each half at which it ends.
+    /// Most steps of each half.
     pub max_steps: u32,
     /// Speed below which a line ends.
     pub terminal_speed: TerminalSpeed,
@@ -43,10 +43,10 @@ pub struct Options {
     pub initial_step: Option<f64>,
     /// Longest step, length; the step of methods without step control. `None`: from the cell.
     pub max_step: Option<f64>,
-    /// Step of the methods without step control where `max_step` says nothing, in cells.
+    /// Step of the methods without step control if `max_step` is `None`, in cells.
     pub step_cells: f64,
-    /// What ends a half where it holds, at the seed or at the end of a step. Its sides are the last of what is sampled, behind what
-    /// the line keeps.
+    /// Condition that ends a half, tested at the seed and at the end of each step. Its sides are the last of the
+    /// sampled components, behind those that the line keeps.
     pub stop: Option<Arc<Condition>>,
 }
 
@@ -68,8 +68,8 @@ impl Default for Options {
     }
 }
 
-/// The speed at which a particle counts as one at rest. Nothing but the line itself enters, so that it does not depend on what else is
-/// known of the flow, and a line is the same in a flow that is a thousand times as slow.
+/// The speed below which a particle is at rest. It follows from the line itself only. So a line is the same in a flow
+/// that is a thousand times as slow, and independent of other knowledge of the flow.
 ///
 /// ```
 /// # use kernels::streamline::TerminalSpeed;
@@ -80,7 +80,7 @@ impl Default for Options {
 pub enum TerminalSpeed {
     /// A speed in the units of the data.
     Absolute(f64),
-    /// A share of the largest speed that the line has had since its seed.
+    /// A share of the largest speed of the line since its seed.
     Relative(f64),
 }
 
@@ -91,10 +91,10 @@ impl Default for TerminalSpeed {
 }
 
 impl TerminalSpeed {
-    /// The share where nobody says anything: what is left of a speed that doubles have cancelled has some 1e-16 of it.
+    /// The default share. A speed that cancels in doubles keeps some 1e-16 of it.
     pub const SHARE: f64 = 1e-12;
 
-    /// Whether a particle of this speed rests, whose line has been as fast as `fastest`. One whose speed is no number does.
+    /// Whether a particle of this speed rests, on a line with the largest speed `fastest`. A speed of NaN rests.
     #[inline(always)]
     pub fn rests(self, speed: f64, fastest: f64) -> bool {
         let least = match self {
@@ -105,11 +105,11 @@ impl TerminalSpeed {
     }
 }
 
-/// Integrators on offer.
+/// Available integrators.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Integrator {
-    /// Embedded pairs with step control within each cell ([`crate::cellstep`]): Bogacki and Shampine's 3(2) first, Dormand
-    /// and Prince's 5(4) where that is not exact enough.
+    /// Embedded pairs with step control within each cell ([`crate::cellstep`]): Bogacki and Shampine's 3(2) first,
+    /// Dormand and Prince's 5(4) if that is not exact enough.
     Rk45,
     /// Dormand-Prince 5(4) with step control in physical space, across cell faces.
     Rk45Physical,
@@ -117,7 +117,7 @@ pub enum Integrator {
     Fixed(Method),
 }
 
-/// Where a seed is given.
+/// The place of a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seed {
     /// In physical space; located cold.
@@ -129,12 +129,12 @@ pub enum Seed {
         /// 0-based fractional index.
         ijk: [f64; 3],
     },
-    /// The first of these places in computational space (zone, 0-based ijk) whose cell is usable: random seeds.
+    /// The first of these places in computational space (zone, 0-based ijk) with a usable cell: random seeds.
     FirstUsable(Box<[(u32, [f64; 3])]>),
 }
 
 impl Seed {
-    /// Where it is found, and its position.
+    /// Its cell and its position.
     ///
     /// # Errors
     /// [`Miss`].
@@ -155,7 +155,7 @@ impl Seed {
     }
 }
 
-/// A place in computational space, unless its cell is not usable.
+/// A place in computational space, if its cell is usable.
 fn usable_place<L: Locator>(
     flow: &mut DomainFlow<L>,
     zone: u32,

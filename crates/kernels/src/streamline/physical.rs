@@ -1,4 +1,4 @@
-//! Steps of a streamline in physical space: the methods for comparison, and the way through cells whose map has collapsed.
+//! Steps of a streamline in physical space: methods for comparison, and cells with a collapsed map.
 
 use super::walls::facing;
 use super::{distance, growth, Integrator, Options, Streamline, StreamlineState, SHRINK_MIN};
@@ -10,13 +10,13 @@ use field::nodes::Miss;
 use field::shape::DomainCell;
 use field::simd::V4;
 
-/// A step in physical space that falls outside is halved down to this many cells, then the line ends.
+/// Smallest step in physical space, in cells. A step that ends outside is halved down to it, and then the line ends.
 pub(crate) const SMALLEST: f64 = 1e-3;
-/// Step in physical space through cells whose map has collapsed, in cells.
+/// Step in physical space through cells with a collapsed map, in cells.
 const COLLAPSED_STEP: f64 = 0.25;
 
 impl<C: DomainCell> Streamline<C> {
-    /// Goes on in physical space: where a cell's map has collapsed, fractions say nothing.
+    /// Continues in physical space: fractions are useless where a cell's map has collapsed.
     #[cold]
     pub(super) fn go_physical<L: Locator<Cell = C>>(
         &mut self,
@@ -50,7 +50,7 @@ impl<C: DomainCell> Streamline<C> {
         if settled.spot != place.spot {
             **stepper = Stepper::new(v.xyz(), settled);
         }
-        // Kept as the finished stages are: a step that starts anew does not settle again.
+        // Kept like the finished stages: a restarted step does not settle again.
         *at = settled;
         let cell_time = flow.length_scale(&settled)? / v.length3();
         let method = if let Integrator::Fixed(m) = options.method { m } else { Method::Rk45 };
@@ -90,7 +90,7 @@ impl<C: DomainCell> Streamline<C> {
         }
         let length_left = options.max_length - self.line.half_length();
         if chord > length_left * (1.0 + 1e-9) && length_left > 0.0 && h > 1e-9 * cell_time {
-            // Shorter, until the chord is what is left: the chord is all but proportional to the step.
+            // Shorten until the chord is the remaining length: the chord is nearly proportional to the step.
             stepper.restart();
             self.h = h * (length_left / chord).min(1.0 - 1e-9);
             return Ok(());

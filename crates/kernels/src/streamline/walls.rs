@@ -7,7 +7,7 @@ use field::reference_cell::ReferenceCell;
 use field::shape::Face;
 use field::simd::V4;
 
-/// A particle at rest touches a face that is so near, in cells.
+/// Distance of a touched face from a particle at rest, in cells.
 const TOUCHES: f64 = 1e-9;
 
 /// Whether a particle at rest touches a face that is a wall.
@@ -37,7 +37,7 @@ pub(crate) fn facing<L: Locator>(
     let mut first: Option<(f64, u32)> = None;
     for number in 0..L::Shape::FACES {
         let speed = L::Shape::height(number, k);
-        // A speed that is no number counts as one towards the lower face.
+        // A speed of NaN counts as one towards the lower face.
         let towards = speed != 0.0 && (speed > 0.0) == L::Shape::is_upper(number);
         if !towards || L::Shape::is_thin(number, l.thin) {
             continue;

@@ -1,9 +1,9 @@
-//! The blocks in which a zone is cut.
+//! The blocks of a zone.
 
 /// Cells along each axis of a block, at most: a row of them is a machine word.
 pub const BLOCK_CELLS: u32 = 64;
 
-/// How many blocks a zone of so many nodes is cut in along each axis.
+/// Number of blocks along each axis of a zone with this many nodes.
 pub fn blocks(dims: [u32; 3]) -> [u32; 3] {
     dims.map(|n| (n.max(2) - 1).div_ceil(BLOCK_CELLS))
 }

@@ -1,15 +1,15 @@
-//! Numbers of the vertices that blocks have in common.
+//! Numbers of the vertices that blocks share.
 //!
 //! # Theory
-//! Blocks come one after the other, i fastest. A vertex on a face between blocks belongs to the first of them that draws it; those that
-//! follow look it up. What a block has drawn on its high face along i is asked for by the next block, along j by those of the next
-//! row, and along k by those of the next layer; after that it is forgotten. So the table is about as large as what is drawn on one layer
-//! of faces.
+//! Blocks come one after the other, i fastest. A vertex on a face between blocks belongs to the first of them that
+//! draws it, and later blocks look it up. The next block along i asks for vertices on the high face along i. Blocks of
+//! the next row ask along j, and those of the next layer along k. After that the vertices are dropped. So the table is
+//! about as large as the vertices on one layer of faces.
 //!
-//! Where four blocks meet along an edge, or eight at a node, any of them may be the first that draws the vertex: those before it may
-//! have a hole there, draw only another part of the surface, or touch a plane in a point alone. So all earlier blocks around the vertex
-//! are asked, also those that lie higher along an axis but lower along a slower one. They have it in the list of that slower axis,
-//! which is kept until the row or layer after theirs is done.
+//! Where four blocks meet along an edge, or eight at a node, any of them may be the first that draws the vertex. Those
+//! before it may have a hole there, draw only another part of the surface, or touch a plane in a point only. So all
+//! earlier blocks around the vertex are searched, also those higher along an axis but lower along a slower one. They
+//! have it in the list of that slower axis, which is kept until the row or layer after theirs is done.
 
 use super::edge::{Edge, NODE};
 
@@ -23,9 +23,9 @@ pub struct Borders {
     dims: [u32; 3],
     /// Blocks along i, j, k.
     blocks: [u32; 3],
-    /// Of the block before along i.
+    /// For the block before along i.
     along_i: (u32, Vec<BorderVertex>),
-    /// Of the row before and of this one, by block along i; of layers, by block along i and j.
+    /// For the row before and this one, by block along i; for layers, by block along i and j.
     along_j: [Vec<Vec<BorderVertex>>; 2],
     along_k: [Vec<Vec<BorderVertex>>; 2],
     /// The row and layer of the last block.
@@ -34,7 +34,7 @@ pub struct Borders {
 }
 
 impl Borders {
-    /// For a zone of so many nodes and blocks.
+    /// For a zone with this many nodes and blocks.
     pub fn new(dims: [u32; 3], blocks: [u32; 3]) -> Self {
         let (row, layer) = (blocks[0] as usize, blocks[0] as usize * blocks[1] as usize);
         Self {
@@ -48,13 +48,13 @@ impl Borders {
         }
     }
 
-    /// Bytes that it holds.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         // Lists grow by doubling.
         Self::empty_bytes(self.blocks) + 2 * self.entries * size_of::<BorderVertex>()
     }
 
-    /// Bytes that it holds indeed.
+    /// Bytes really held.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         let lists = || self.along_j.iter().chain(&self.along_k);
@@ -62,13 +62,13 @@ impl Borders {
         lists().map(Vec::capacity).sum::<usize>() * size_of::<Vec<BorderVertex>>() + entries * size_of::<BorderVertex>()
     }
 
-    /// Bytes of the tables of so many blocks before anything is in them.
+    /// Bytes of the empty tables for this many blocks.
     pub fn empty_bytes(blocks: [u32; 3]) -> usize {
         let row = blocks[0] as usize;
         2 * (row + row * blocks[1] as usize) * size_of::<Vec<BorderVertex>>()
     }
 
-    /// Bytes that [`Self::resolve`] of one of so many blocks adds at most.
+    /// Most bytes that [`Self::resolve`] adds for one block.
     pub fn bytes_of(blocks: [u32; 3], block: [u32; 3], nodes: [u32; 3], edges: &[Edge]) -> usize {
         let faces = |e: &Edge| {
             let n = e.node();
@@ -83,7 +83,8 @@ impl Borders {
         ((at[2] * u64::from(self.dims[1]) + at[1]) * u64::from(self.dims[0]) + at[0]) * 4 + u64::from(e.kind())
     }
 
-    /// Numbers the vertices of a block, the first new one `next`; blocks come in order. `number` gets that of each and whether it is new.
+    /// Numbers the vertices of a block, the first new one `next`. Blocks come in order. `number` gets the number of
+    /// each vertex and whether it is new.
     pub fn resolve(
         &mut self,
         block: [u32; 3],
@@ -101,7 +102,7 @@ impl Borders {
         let mut next = next;
         for e in edges {
             let n = e.node();
-            // Axes along which the vertex lies on a face, by a bit each.
+            // A bit for each axis along which the vertex is on a face.
             let side = |at: &dyn Fn(usize) -> bool| {
                 (0..3).fold(0, |bits, a| bits | usize::from(e.kind() != a as u32 && at(a)) << a)
             };
@@ -130,7 +131,7 @@ impl Borders {
         }
         for list in &mut own {
             list.sort_unstable();
-            // A list of one has room for four.
+            // A list of one entry would have room for four.
             list.shrink_to_fit();
         }
         let [i, j, k] = own;
@@ -141,14 +142,14 @@ impl Borders {
         self.along_k[1][layer] = k;
     }
 
-    /// Forgets what no block asks for any more.
+    /// Drops vertices that no later block needs.
     fn turn(&mut self, [i, j, k]: [u32; 3]) {
         let count = |lists: &[Vec<BorderVertex>]| lists.iter().map(Vec::len).sum::<usize>();
         if self.at != [j, k] {
             self.entries -= count(&self.along_j[0]);
             self.along_j.swap(0, 1);
             self.along_j[1].iter_mut().for_each(|l| *l = Vec::new());
-            // What was not the row right before is none.
+            // A row other than the one right before does not count.
             if [j.wrapping_sub(1), k] != self.at {
                 self.entries -= count(&self.along_j[0]);
                 self.along_j[0].iter_mut().for_each(|l| *l = Vec::new());
@@ -170,12 +171,12 @@ impl Borders {
         self.at = [j, k];
     }
 
-    /// Looks a vertex up in the earlier blocks around it, given the axes on whose low and high faces it lies, by a bit each.
+    /// Searches a vertex in the earlier blocks around it. Its low and high faces are given by a bit for each axis.
     fn find(&self, [i, j, _]: [u32; 3], [low, high]: [usize; 2], key: u64) -> Option<u64> {
         let around = |a: usize, at: u32| at - (low >> a & 1) as u32..=at + (high >> a & 1) as u32;
         let is_low = |a: usize| low >> a & 1 == 1;
         let look = |list: &Vec<BorderVertex>| list.binary_search_by_key(&key, |e| e.0).ok().map(|n| list[n].1);
-        // All of the row and of the layer before are earlier.
+        // All blocks of the row and of the layer before are earlier.
         let before = || look(&self.along_i.1);
         let row = || around(0, i).find_map(|i| look(&self.along_j[0][i as usize]));
         let layer = || {

@@ -1,39 +1,41 @@
 //! The table of cases, made from first principles.
 //!
 //! # Theory
-//! A corner of a cell is inside or outside, which gives 256 cases (Lorensen and Cline, "Marching cubes", 1987). On each face
-//! the edges whose ends differ are joined in pairs. Where all four differ, there are two ways to join them; here the corners that are
-//! inside are always cut off each by itself. The rule looks at nothing but the face, so that two cells join the edges of a face between
-//! them in the same way and the surface has no hole. Joined over all faces, the edges make closed loops. Seen from outside the cell and
-//! walking around a face against the clock, each join goes from the edge where one comes in to an edge where one goes out:
-//! so all loops turn the same way about what is inside, and the triangles look to lower values.
+//! A corner of a cell is inside or outside, which gives 256 cases (Lorensen and Cline, "Marching cubes", 1987). On each
+//! face the edges with different ends are joined in pairs. If all four have different ends, there are two ways to join
+//! them; here each corner inside is cut off by itself. The rule uses the face only. So two cells join the edges of
+//! their common face equally, and the surface has no hole.
 //!
-//! Loops are cut into triangles by diagonals that lie in no face: two cells never draw the same one, and each edge of the
-//! surface has two triangles. Of such cuts that one is taken whose surface is as large as that of VTK's table, whose loops are the
-//! same: loops are far from plane where values change by steps, as in masks, and a ball of ones in zeros is 0.6 % smaller or larger by
-//! one cut than by another. Of smooth fields it makes no difference.
+//! Joined over all faces, the edges form closed loops. Seen from outside the cell and counter-clockwise around a face,
+//! each join runs from the edge of entry to an edge of exit. So all loops have the same orientation about the inside,
+//! and the triangles face lower values.
+//!
+//! Loops are divided into triangles by diagonals outside of all faces. So two cells never draw the same one, and each
+//! edge of the surface has two triangles. Among such divisions the one with the area of VTK's table is used, which has
+//! the same loops. Loops are far from plane where values change by steps, as in masks. There the division changes the
+//! size of a ball of ones in zeros by 0.6 %. For smooth fields it makes no difference.
 //!
 //! # Practice
-//! Corner `c` lies at (c & 1, c >> 1 & 1, c >> 2) along i, j, k, as everywhere here. Edge `e` goes along axis `e / 4` from the corner
-//! that [`ends`] says.
+//! Corner `c` is at (c & 1, c >> 1 & 1, c >> 2) along i, j, k, as in the whole crate. Edge `e` runs along axis `e / 4`
+//! from the corner given by [`ends`].
 
 use std::sync::OnceLock;
 
-/// Triangles of a case at most; a test finds that none has more.
+/// Most triangles of a case; a test checks it.
 pub const MOST: usize = 5;
 
-/// One case: what is drawn in a cell with these corners inside.
+/// One case: the triangles of a cell with these corners inside.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Case {
     /// Edges of the corners of each triangle.
     pub triangles: [[u8; 3]; MOST],
-    /// How many triangles there are.
+    /// Number of triangles.
     pub count: u8,
-    /// Pieces of surface in the cell that have no edge in common, at most four.
+    /// Pieces of surface in the cell without a common edge, at most four.
     pub sheets: u8,
-    /// Which of them each triangle belongs to.
+    /// The sheet of each triangle.
     pub sheet_of: [u8; MOST],
-    /// The edges that each has, a bit each.
+    /// The edges of each sheet, a bit each.
     pub edges_of: [u16; 4],
 }
 
@@ -61,7 +63,7 @@ pub fn between(p: usize, q: usize) -> usize {
     (0..12).find(|e| ends(*e) == [p & q, p | q]).unwrap_or(0)
 }
 
-/// Corners of a face against the clock, seen from outside.
+/// Corners of a face, counter-clockwise from outside.
 fn around(axis: usize, high: bool) -> [usize; 4] {
     let (b, c) = ((axis + 1) % 3, (axis + 2) % 3);
     let at = usize::from(high) << axis;
@@ -72,7 +74,7 @@ fn around(axis: usize, high: bool) -> [usize; 4] {
     q
 }
 
-/// Whether both edges lie in one face.
+/// Whether both edges are in one face.
 fn share_face(a: usize, b: usize) -> bool {
     let [a, b] = [a, b].map(ends);
     (0..3).any(|axis| {
@@ -81,14 +83,14 @@ fn share_face(a: usize, b: usize) -> bool {
     })
 }
 
-/// The loops of a case, each the edges that it goes through.
+/// The loops of a case, each the sequence of its edges.
 fn loops(case: usize) -> Vec<Vec<usize>> {
     let inside = |corner: usize| case >> corner & 1 == 1;
     let mut next = [usize::MAX; 12];
     for axis in 0..3 {
         for high in [false, true] {
             let q = around(axis, high);
-            // A run of corners that are inside begins where one comes in, and the edge where one goes out after it is its own.
+            // A run of corners inside begins at an entry; the first exit after it is its end.
             for n in (0..4).filter(|n| !inside(q[*n]) && inside(q[(n + 1) % 4])) {
                 let out = (n + 1..n + 4).find(|m| !inside(q[(m + 1) % 4])).unwrap_or(n);
                 next[between(q[n], q[(n + 1) % 4])] = between(q[out % 4], q[(out + 1) % 4]);
@@ -122,7 +124,8 @@ fn apart(a: usize, b: usize) -> u32 {
     (0..3).map(|n| ((a[n] - b[n]) * (a[n] - b[n])) as u32).sum()
 }
 
-/// All ways to cut a loop of `last - first + 1` edges into triangles, by their places in it, ascending in each triangle.
+/// All divisions of a loop of `last - first + 1` edges into triangles, by their places in it, ascending in each
+/// triangle.
 fn cuts(first: usize, last: usize) -> Vec<Vec<[usize; 3]>> {
     if last - first < 2 {
         return vec![Vec::new()];
@@ -137,7 +140,7 @@ fn cuts(first: usize, last: usize) -> Vec<Vec<[usize; 3]>> {
     all
 }
 
-/// The triangles of a loop, no diagonal of which lies in a face; `None` if there are none.
+/// The triangles of a loop without a diagonal in a face; `None` if there are none.
 fn cut(ring: &[usize]) -> Option<Vec<[u8; 3]>> {
     let n = ring.len();
     let side = |a: usize| apart(ring[a], ring[(a + 1) % n]);
@@ -153,8 +156,8 @@ fn cut(ring: &[usize]) -> Option<Vec<[u8; 3]>> {
         let at = |p: usize| diagonals.iter().filter(|(a, b)| *a == p || *b == p).count() as i32;
         let most = (0..n).map(at).max().unwrap_or(0);
         let ended_at = (0..n).filter(|p| at(*p) > 0).count() as i32;
-        // The least of these: of five edges long diagonals; of six with sides of one length a zigzag of long ones, else a triangle in the
-        // middle; of seven a fan of short ones.
+        // The least of these. Five edges get long diagonals. Six get a zigzag of long ones for sides of one length,
+        // else a triangle in the middle. Seven get a fan of short ones.
         let key = match n {
             6 if even => [-length, most],
             6 => [ended_at, 0],
@@ -169,7 +172,7 @@ fn cut(ring: &[usize]) -> Option<Vec<[u8; 3]>> {
 }
 
 impl Cases {
-    /// The table, made when it is first asked for.
+    /// The table, computed at its first use.
     pub fn get() -> &'static Self {
         static CASES: OnceLock<Cases> = OnceLock::new();
         CASES.get_or_init(|| Self { of: core::array::from_fn(Self::case) })
@@ -178,7 +181,7 @@ impl Cases {
     fn case(case: usize) -> Case {
         let mut made = Case::default();
         for (sheet, ring) in loops(case).iter().enumerate() {
-            // Every loop can be cut: a test looks at all of them.
+            // Every loop can be divided: a test checks all of them.
             let triangles = cut(ring).unwrap_or_default();
             for t in triangles {
                 made.triangles[usize::from(made.count)] = t;
@@ -229,7 +232,7 @@ mod tests {
         assert!(normal.iter().all(|n| *n > 0.0), "{normal:?}");
     }
 
-    /// What a cell draws on a face, as directed edges.
+    /// The directed edges of a cell on a face.
     fn on_face(case: usize, axis: usize, high: bool) -> Vec<(u8, u8)> {
         let c = &Cases::get().of[case];
         let here = |e: u8| ends(usize::from(e)).iter().all(|p| p >> axis & 1 == usize::from(high));
@@ -254,7 +257,7 @@ mod tests {
                         continue;
                     }
                     let mut a = on_face(low, axis, true);
-                    // The same edges as the other cell calls them, turned around.
+                    // The same edges by the other cell's numbers, reversed.
                     let moved = |e: u8| {
                         let [p, q] = ends(usize::from(e)).map(|c| c | 1 << axis);
                         between(p, q) as u8

@@ -1,16 +1,16 @@
-//! From bits to vertices and triangles of a block, without a look at a value.
+//! From bits to vertices and triangles of a block, without any value.
 //!
 //! # Theory
-//! Flying Edges (W. Schroeder, R. Maynard and B. Geveci, "Flying Edges: a high-performance scalable isocontouring algorithm", LDAV
-//! 2015) counts crossings by rows, so that each vertex has its number before it is made. Here a row of a block is a word: what
-//! is crossed along i is a row xor itself moved by one, along j and k two rows xor'ed, and the number of a vertex is the number of the
-//! first in its row and kind, and the bits below its own. So there are no tables of edges, and rows that are all inside or all outside
-//! cost a few operations for 64 cells.
+//! Flying Edges (W. Schroeder, R. Maynard and B. Geveci, "Flying Edges: a high-performance scalable isocontouring
+//! algorithm", LDAV 2015) counts crossings by rows. So each vertex has its number before it is computed. Here a row of
+//! a block is a word. The crossings along i are a row xor itself shifted by one, and along j and k the xor of two rows.
+//! The number of a vertex is the number of the first in its row and kind, plus the count of bits below its own. So
+//! there are no tables of edges. Rows entirely inside or outside take a few operations for 64 cells.
 //!
 //! # Hits
-//! Where a node's value is the very value that is looked for, the vertices on all edges from that node come to lie on it. For
-//! isosurfaces they are kept a little apart ([`super::vertices::LEAST`]); for planes they are one vertex, of the kind [`super::NODE`], and
-//! triangles of which two corners are the same are left out.
+//! If a node's value equals the level, the vertices on all edges from that node coincide with it. For isosurfaces they
+//! are kept slightly apart ([`super::vertices::LEAST`]). For planes they are one vertex, of the kind [`super::NODE`],
+//! and triangles with two equal corners are omitted.
 
 use super::cases::{ends, Cases};
 use super::edge::Edge;
@@ -21,18 +21,19 @@ use super::signs::{each_bit, Signs};
 pub struct Origin {
     /// The cell.
     pub cell: [u8; 3],
-    /// Which of the sheets of its case.
+    /// The number of its sheet in its case.
     pub sheet: u8,
 }
 
 /// Vertices and triangles of a block.
 #[derive(Clone, Debug, Default)]
 pub struct BlockMesh {
-    /// Where vertices are: by node in the order k, j, of a row those along i, then along j, along k, and those on nodes.
+    /// The edges of vertices, by node in the order k, j. In a row those along i come first, then along j, along k, and
+    /// those on nodes.
     pub edges: Vec<Edge>,
-    /// Three vertices each, by their places in `edges`; cells in the order k, j, i.
+    /// Three vertices each, by their indices in `edges`; cells in the order k, j, i.
     pub triangles: Vec<[u32; 3]>,
-    /// Of each triangle, where that was asked for.
+    /// The origin of each triangle, if requested.
     pub origins: Vec<Origin>,
 }
 
@@ -44,7 +45,7 @@ impl BlockMesh {
             + self.origins.capacity() * size_of::<Origin>()
     }
 
-    /// Leaves out triangles that are not `kept`, and vertices that no other has. Says of each vertex whether it is left.
+    /// Omits triangles that are not `kept`, and vertices without a triangle. Returns whether each vertex is kept.
     pub fn retain(&mut self, mut kept: impl FnMut(usize) -> bool) -> Vec<bool> {
         let mut used = vec![false; self.edges.len()];
         let mut n = 0;
@@ -76,7 +77,7 @@ impl BlockMesh {
     }
 }
 
-/// What is crossed of a row of nodes, and where its vertices begin.
+/// The crossed edges of a row of nodes, and the numbers of its first vertices.
 #[derive(Copy, Clone, Debug, Default)]
 struct CrossedRow {
     /// Along i, j, k, and on nodes.
@@ -84,35 +85,36 @@ struct CrossedRow {
     first: [u32; 4],
 }
 
-/// Memory that marching takes, to be used again.
+/// Memory of the march, for reuse.
 #[derive(Clone, Debug, Default)]
 pub struct Marcher {
     rows: [Vec<CrossedRow>; 2],
 }
 
-/// What a block is made of.
+/// The input of a block.
 #[derive(Copy, Clone, Debug)]
 pub struct MarchBlock<'a> {
     /// Nodes that are inside.
     pub inside: &'a Signs,
-    /// Cells that count, a word a row of cells, `[k][j]`; `None`: all.
+    /// Usable cells, a word a row of cells, `[k][j]`; `None`: all.
     pub usable: Option<&'a [u64]>,
-    /// Nodes whose value is the one that is looked for, where vertices at them are one.
+    /// Nodes with the level as value, if vertices at them are merged.
     pub hits: Option<&'a Signs>,
-    /// Triangles are turned around: the block's i, j, k are left-handed in space.
+    /// Whether triangles are reversed: the block's i, j, k are left-handed in space.
     pub turned: bool,
-    /// Whether origins of triangles are told.
+    /// Whether origins of triangles are recorded.
     pub origins: bool,
 }
 
 impl Marcher {
-    /// Bytes that it holds after the largest block.
+    /// Bytes held after the largest block.
     pub const BYTES: usize = 2 * 65 * size_of::<CrossedRow>();
 
-    /// Vertices and triangles that a block has at most, without a look at its cells' cases, so that room for them can be had first.
+    /// Upper bounds of the vertices and triangles of a block, without its cells' cases, so that memory can be charged
+    /// first.
     ///
-    /// A cell cuts loops of `n` edges into `n - 2` triangles each, and an edge is part of four cells at most: no more triangles than four
-    /// for each edge that is crossed, less two for each cell that is.
+    /// A cell divides loops of `n` edges into `n - 2` triangles each, and an edge belongs to at most four cells. So
+    /// there are at most four triangles for each crossed edge, less two for each crossed cell.
     pub fn at_most(block: &MarchBlock<'_>) -> [usize; 2] {
         let s = block.inside;
         let [ni, nj, nk] = s.nodes();
@@ -136,7 +138,7 @@ impl Marcher {
             }
             before = here;
         }
-        // With hits there is at most one vertex for each edge that is crossed, too: on a node or on the edge.
+        // With hits there is also at most one vertex for each crossed edge: on a node or on the edge.
         [edges, 4 * edges - 2 * cells]
     }
 
@@ -162,7 +164,7 @@ impl Marcher {
             self.rows.swap(0, 1);
             // `rows[1]` is this layer of nodes, `rows[0]` the one before.
             let here = begun(s.layer(k), s.layer((k + 1).min(nk - 1)), columns);
-            // A node that is hit may be the other end of an edge.
+            // A hit node may be the other end of an edge.
             let with_vertices = if HITS { (here | here << 1 | before) & (rows_of_cells << 1 | 1) } else { here };
             each_bit(with_vertices, |j| {
                 let j = j as usize;
@@ -184,8 +186,9 @@ impl Marcher {
     }
 }
 
-/// Rows of a layer of nodes at which an edge begins that is crossed, a bit each: most rows are ruled out here, in a dozen instructions
-/// (of a foam of a bubble in every 32^3 voxels two of three; looked at one by one they took a seventh of all time).
+/// Rows of a layer of nodes with the begin of a crossed edge, a bit each. Most rows are ruled out here, in a dozen
+/// instructions: two of three in a foam with a bubble in every 32^3 voxels. One by one they took a seventh of all time
+/// there.
 #[inline(always)]
 fn begun(layer: &[u128], next: &[u128], columns: u128) -> u128 {
     let mut words = [0u64; 2];
@@ -203,7 +206,7 @@ fn first_cells(n: usize) -> u64 {
     u64::MAX >> (64 - n)
 }
 
-/// Cells of a row that a surface crosses.
+/// Crossed cells of a row.
 #[inline(always)]
 fn active<const HOLES: bool>(block: &MarchBlock<'_>, j: usize, k: usize) -> u64 {
     let s = block.inside;
@@ -217,7 +220,7 @@ fn active<const HOLES: bool>(block: &MarchBlock<'_>, j: usize, k: usize) -> u64 
     active
 }
 
-/// Finds what is crossed of the edges that begin in a row of nodes, and makes its vertices.
+/// Finds the crossed edges that begin in a row of nodes, and adds their vertices.
 #[inline(always)]
 fn crossed<const HOLES: bool, const HITS: bool>(
     block: &MarchBlock<'_>,
@@ -233,7 +236,7 @@ fn crossed<const HOLES: bool, const HITS: bool>(
     let mut y = if j + 1 < nj { r ^ s.row(j + 1, k) } else { 0 };
     let mut z = if k + 1 < nk { r ^ s.row(j, k + 1) } else { 0 };
     if !HITS && x | y | z == 0 {
-        // No cell at this row will look for vertices here.
+        // No cell at this row will search vertices here.
         return;
     }
     if HOLES {
@@ -266,7 +269,7 @@ fn crossed<const HOLES: bool, const HITS: bool>(
     }
 }
 
-/// Calls with the places of the bits that are set, and pushes what comes of it.
+/// Pushes the results of `make` for the places of the set bits.
 #[inline(always)]
 fn push<T>(mut bits: u64, to: &mut Vec<T>, make: impl Fn(u32) -> T) {
     to.reserve(bits.count_ones() as usize);
@@ -281,10 +284,10 @@ fn hits<const HOLES: bool>(block: &MarchBlock<'_>, [j, k]: [usize; 2], own: [u12
     let (s, Some(h)) = (block.inside, block.hits) else { return (own[0], own[1], own[2], 0) };
     let [ni, nj, nk] = s.nodes();
     let (r, hit) = (s.row(j, k), h.row(j, k));
-    // A vertex lies on the end that is inside, if that is hit. Nothing that is outside is.
+    // A vertex is on the inner end, if that is hit. No outer end is hit.
     let beyond = [hit >> 1, if j + 1 < nj { h.row(j + 1, k) } else { 0 }, if k + 1 < nk { h.row(j, k + 1) } else { 0 }];
     let free = core::array::from_fn::<u128, 3, _>(|a| own[a] & !(hit | beyond[a]));
-    // A node has a vertex where it is hit and a usable cell around it has a corner that is outside and joined to it by an edge.
+    // A node has a vertex if it is hit and has an outer corner of a usable cell as a neighbour along an edge.
     let mut on = own[0] | own[1] | own[2];
     let cells = |dj: usize, dk: usize| match (block.usable, j.checked_sub(dj), k.checked_sub(dk)) {
         (Some(u), Some(j), Some(k)) if j + 1 < nj && k + 1 < nk => {
@@ -306,7 +309,7 @@ fn hits<const HOLES: bool>(block: &MarchBlock<'_>, [j, k]: [usize; 2], own: [u12
     (free[0], free[1], free[2], on & hit & r)
 }
 
-/// Corners of a cell as bits, from its four rows of nodes moved to it.
+/// Corners of a cell as bits, from its four rows of nodes shifted to it.
 #[inline(always)]
 fn corners(r: [u128; 4], i: u32) -> usize {
     let two = |n: usize| (r[n] >> i) as usize & 3;
@@ -325,7 +328,7 @@ fn cells<const HITS: bool>(
     let s = block.inside;
     let signs = [s.row(j, k), s.row(j + 1, k), s.row(j, k + 1), s.row(j + 1, k + 1)];
     let cases = Cases::get();
-    // Of each edge of a cell the row that it begins in (as `rows`), its kind, and whether that is the cell's i or the next.
+    // For each edge of a cell its row (as in `rows`), its kind, and whether it is at the cell's i or the next.
     let mut bits = [0u64; 12];
     let mut first = [0u32; 12];
     for e in 0..12 {

@@ -1,18 +1,22 @@
 //! Isosurfaces and planes of structured grids, block by block.
 //!
 //! # Theory
-//! A zone is cut in blocks of [`BLOCK_CELLS`]^3 cells, whatever its pages are. Of each block first the *signs* are taken: one bit a node
-//! says whether it is inside, that is, whether its value is not below the one that is looked for ([`signs`]). From bits alone follow
-//! vertices and triangles ([`flying_edges`]), and from those which nodes' values are *needed* ([`node_values`]): only these are taken,
-//! in a second look at the pages, and [`vertices`] are made of them. At last vertices on faces between blocks get the numbers that
-//! earlier blocks gave them ([`border`]). What comes out depends on the data alone, not on pages, limits, or the order in which blocks are
-//! made.
+//! A zone is divided into blocks of [`BLOCK_CELLS`]^3 cells, whatever its pages are. A block has these steps:
 //!
-//! The surface is watertight by construction: whether an edge is crossed, and where, depends on its two ends, and how edges are joined on
-//! a face on its four corners ([`cases`]). It ends where the zone ends, at cells that are not usable, and nowhere else.
+//! 1. The *signs* of its nodes: one bit says whether a node is inside, that is, whether its value is at least the level
+//!    ([`signs`]).
+//! 2. Vertices and triangles, from bits alone ([`flying_edges`]).
+//! 3. The nodes with *needed* values ([`node_values`]). Only these are read, in a second pass over the pages.
+//! 4. The [`vertices`] at those values.
+//! 5. The numbers of vertices on faces between blocks, as earlier blocks gave them ([`border`]).
+//!
+//! The result depends on the data alone, not on pages, limits, or the order of blocks.
+//!
+//! The surface is watertight by construction. The crossing of an edge depends on its two ends only, and the joins of
+//! edges on a face on its four corners ([`cases`]). It ends at the ends of the zone and at unusable cells only.
 //!
 //! # Orientation
-//! Normals point to lower values, and so do triangles (counter-clockwise seen from there), as those of VTK's contour filters.
+//! Normals and triangles face lower values (counter-clockwise from there), as those of VTK's contour filters.
 
 pub mod blocks;
 pub mod border;

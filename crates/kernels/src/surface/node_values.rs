@@ -1,4 +1,4 @@
-//! Which nodes of a block have their values asked for, and where those are kept.
+//! The nodes of a block with needed values, and the places of these.
 
 use super::edge::{Edge, NODE};
 use super::signs::each_bit;
@@ -17,7 +17,7 @@ pub struct Needed {
 }
 
 impl Needed {
-    /// None yet, of a box of nodes. `number` is to be called before places are asked for.
+    /// An empty set in a box of nodes. Call `number` before asking for places.
     pub fn new(lo: [u32; 3], size: [u32; 3]) -> Self {
         debug_assert!(size[0] <= 128);
         let rows = size[1] as usize * size[2] as usize;
@@ -35,17 +35,17 @@ impl Needed {
         (self.lo, self.size, self.count) = (lo, size, 0);
     }
 
-    /// Bytes that one of a box of that size takes.
+    /// Bytes of a set in a box of that size.
     pub fn bytes(size: [u32; 3]) -> usize {
         size[1] as usize * size[2] as usize * (size_of::<u128>() + size_of::<u32>())
     }
 
-    /// The box: its first node and the one past its last.
+    /// The box: its first node and one past its last.
     pub fn bounds(&self) -> [[u32; 3]; 2] {
         [self.lo, core::array::from_fn(|a| self.lo[a] + self.size[a])]
     }
 
-    /// How many members there are.
+    /// Number of members.
     pub fn count(&self) -> usize {
         self.count as usize
     }
@@ -55,7 +55,7 @@ impl Needed {
         ((k - self.lo[2]) * self.size[1] + (j - self.lo[1])) as usize
     }
 
-    /// Adds the ends of edges whose nodes count from `origin`.
+    /// Adds the ends of edges. Their nodes count from `origin`.
     pub fn add_ends(&mut self, origin: [u32; 3], edges: &[Edge]) {
         for e in edges {
             let n = e.node();
@@ -77,7 +77,8 @@ impl Needed {
         }
     }
 
-    /// Adds what differences at the members take: the nodes beside them, and at the ends of a zone of `dims` nodes the second one, too.
+    /// Adds the nodes for differences at the members: the adjacent nodes, and at the ends of a zone of `dims` nodes the
+    /// second one, too.
     pub fn add_beside(&mut self, dims: [u32; 3]) {
         let own = self.rows.clone();
         let [ni, nj, nk] = self.size;
@@ -111,7 +112,7 @@ impl Needed {
         }
     }
 
-    /// Numbers the members: to be called when all are there.
+    /// Numbers the members. Call it after the last addition.
     pub fn number(&mut self) {
         self.count = 0;
         for (row, first) in self.rows.iter().zip(&mut self.first) {
@@ -128,7 +129,7 @@ impl Needed {
         (self.first[row] + below.count_ones()) as usize
     }
 
-    /// The numbers of the nodes that an edge lies between, its nodes counting from `origin`: the same twice for a vertex on a node.
+    /// The numbers of the end nodes of an edge, which counts from `origin`. They are equal for a vertex on a node.
     #[inline(always)]
     pub fn places(&self, origin: [u32; 3], edge: Edge) -> [usize; 2] {
         let n = edge.node();
@@ -142,7 +143,7 @@ impl Needed {
         }
     }
 
-    /// Tells of all members and their numbers.
+    /// Passes all members and their numbers to `each`.
     pub fn each(&self, mut each: impl FnMut([u32; 3], usize)) {
         let [lo, hi] = self.bounds();
         self.rows_in(lo, hi, |first, bits, number| {
@@ -154,7 +155,7 @@ impl Needed {
         });
     }
 
-    /// Whether any member lies in a box of nodes, `hi` past its last.
+    /// Whether a member is in a box of nodes, `hi` past its last.
     pub fn any_in(&self, lo: [u32; 3], hi: [u32; 3]) -> bool {
         let [low, high] = self.bounds();
         let lo: [u32; 3] = core::array::from_fn(|a| lo[a].max(low[a]));
@@ -169,8 +170,8 @@ impl Needed {
         })
     }
 
-    /// Tells of each row of a box of nodes that has members there: its first node within the box, which of the nodes that follow are
-    /// members, and the number of the first of those.
+    /// Passes to `each` the rows of a box of nodes with members. Its arguments are the first node of the row within the
+    /// box, the members from there on as bits, and the number of the first member.
     #[inline(always)]
     pub fn rows_in(&self, lo: [u32; 3], hi: [u32; 3], mut each: impl FnMut([u32; 3], u128, usize)) {
         let [low, high] = self.bounds();
@@ -194,7 +195,7 @@ impl Needed {
     }
 }
 
-/// So many bits from the lowest on.
+/// The lowest `width` bits.
 fn bits_of(width: u32) -> u128 {
     if width >= 128 {
         u128::MAX

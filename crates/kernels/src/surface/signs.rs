@@ -1,13 +1,13 @@
-//! Which nodes of a block are inside, one bit each: rows of voxels compared by the instruction.
+//! The nodes of a block that are inside, one bit each: rows of voxels compared by vector instructions.
 //!
 //! # Theory
-//! Whether a cell is crossed, and how, depends on one bit a corner. So the first pass over the data keeps nothing but bits (Flying
-//! Edges' first pass, Schroeder, Maynard and Geveci 2015, with a row of cells in a machine word): a block of 64^3 cells takes 68 KiB
-//! whatever its type, and values are asked for a second time only at the ends of edges that are crossed.
+//! Whether and how a cell is crossed depends on one bit a corner. So the first pass over the data keeps bits only.
+//! (This is the first pass of Flying Edges, Schroeder, Maynard and Geveci 2015, with a row of cells in a machine word.)
+//! A block of 64^3 cells takes 68 KiB for any type. Values are read a second time only at the ends of crossed edges.
 
 use field::volume::Voxel;
 
-/// Calls with the places of the bits that are set, lowest first.
+/// Calls `each` with the places of the set bits, lowest first.
 #[inline(always)]
 pub fn each_bit(bits: u128, mut each: impl FnMut(u32)) {
     for (base, mut word) in [(0, bits as u64), (64, (bits >> 64) as u64)] {
@@ -21,7 +21,7 @@ pub fn each_bit(bits: u128, mut each: impl FnMut(u32)) {
 /// Bits of the nodes of a block.
 #[derive(Clone, Debug, Default)]
 pub struct Signs {
-    /// Nodes along i, j, k: of a block 2 to 65 each.
+    /// Nodes along i, j, k: 2 to 65 each in a block.
     nodes: [usize; 3],
     /// A row of nodes each, `[k][j]`, bit i.
     rows: Vec<u128>,
@@ -39,7 +39,7 @@ impl Signs {
         self.nodes
     }
 
-    /// Bytes that it takes for a block of so many nodes.
+    /// Bytes for a block of this many nodes.
     pub fn bytes(nodes: [usize; 3]) -> usize {
         nodes[1] * nodes[2] * size_of::<u128>()
     }
@@ -56,7 +56,7 @@ impl Signs {
         &self.rows[k * self.nodes[1]..][..self.nodes[1]]
     }
 
-    /// As [`Self::layer`], to be changed.
+    /// As [`Self::layer`], mutable.
     #[inline(always)]
     pub fn layer_mut(&mut self, k: usize) -> &mut [u128] {
         &mut self.rows[k * self.nodes[1]..][..self.nodes[1]]
@@ -85,13 +85,13 @@ impl Signs {
         self.row(at[1], at[2]) >> at[0] & 1 == 1
     }
 
-    /// Whether any is set.
+    /// Whether any bit is set.
     pub fn any(&self) -> bool {
         self.rows.iter().any(|r| *r != 0)
     }
 }
 
-/// Takes cells away one of whose corners is marked; `usable` has a word a row of cells, `[k][j]`.
+/// Removes cells with a marked corner; `usable` has a word a row of cells, `[k][j]`.
 pub fn without_corners(marked: &Signs, usable: &mut [u64]) {
     let [_, nj, nk] = marked.nodes;
     for k in 0..nk - 1 {
@@ -102,7 +102,7 @@ pub fn without_corners(marked: &Signs, usable: &mut [u64]) {
     }
 }
 
-/// Takes away cells whose low corner is marked; `usable` as for [`without_corners`].
+/// Removes cells with a marked low corner; `usable` as for [`without_corners`].
 pub fn without_cells(marked: &Signs, usable: &mut [u64]) {
     let [_, nj, nk] = marked.nodes;
     for k in 0..nk - 1 {
@@ -112,28 +112,28 @@ pub fn without_cells(marked: &Signs, usable: &mut [u64]) {
     }
 }
 
-/// From which value on a number is inside, in its own type: values are compared without being converted.
+/// The value from which on a number is inside, in its own type: values are compared without conversion.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Threshold<T> {
     /// All numbers are inside.
     All,
     /// None is.
     Nothing,
-    /// Those that are not below this one.
+    /// Those from this one on.
     From(T),
 }
 
-/// What numbers are compared with, and how rows of them are.
+/// Comparison of numbers and of rows of them.
 pub trait Compared: Voxel {
-    /// Whether there are numbers that are none.
+    /// Whether the type has NaN.
     const HAS_NAN: bool;
     /// The numbers not below `value`.
     fn cut(value: f64) -> Threshold<Self>;
-    /// Bits of at most 64 numbers that are not below a number, and of those that are none.
+    /// Bits of at most 64 numbers that are at least `from`, and of those that are NaN.
     fn at_least(row: &[Self], from: Self) -> (u64, u64);
 }
 
-/// Bits of up to 64 numbers: inside, and no numbers at all.
+/// Bits of up to 64 numbers: inside, and NaN.
 #[inline]
 pub fn row_signs<T: Compared>(row: &[T], cut: Threshold<T>) -> (u64, u64) {
     let all = if row.len() >= 64 { u64::MAX } else { (1 << row.len()) - 1 };
@@ -144,7 +144,7 @@ pub fn row_signs<T: Compared>(row: &[T], cut: Threshold<T>) -> (u64, u64) {
     }
 }
 
-/// The same of numbers that do not follow each other.
+/// The same for numbers at a stride.
 pub fn strided_signs<T: Compared>(numbers: &[T], stride: usize, count: usize, cut: Threshold<T>) -> (u64, u64) {
     let mut row = [None; 64];
     for (to, from) in row.iter_mut().zip(numbers.iter().step_by(stride)).take(count) {
@@ -169,7 +169,8 @@ macro_rules! integers {
                 } else if from <= <$t>::MIN as f64 {
                     Threshold::All
                 } else {
-                    // Of 64-bit numbers the highest is rounded up to one that is not there: the conversion saturates.
+                    // For 64-bit numbers the highest is rounded up to one that does not exist: the conversion
+                    // saturates.
                     Threshold::From(from as $t)
                 }
             }
@@ -194,7 +195,7 @@ impl Compared for f32 {
         if value.is_nan() {
             return Threshold::Nothing;
         }
-        // The smallest that is not below.
+        // The smallest that is not below `value`.
         let near = value as f32;
         Threshold::From(if f64::from(near) < value { near.next_up() } else { near })
     }
@@ -224,7 +225,7 @@ impl Compared for f64 {
 mod wide {
     use core::arch::x86_64::*;
 
-    /// Runs `compare` on each 32 bytes of a row, the last of which are made up with zeros, and puts its bits together.
+    /// Runs `compare` on each 32 bytes of a row, the last padded with zeros, and joins the bits.
     #[inline(always)]
     fn by_32_bytes<T: Copy + Default, const N: usize>(row: &[T], compare: impl Fn(*const T) -> u64) -> u64 {
         let row = &row[..row.len().min(64)];

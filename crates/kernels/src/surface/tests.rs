@@ -1,4 +1,4 @@
-//! Surfaces of arrays in memory, taken through all that a block goes through.
+//! Surfaces of arrays in memory, through all steps of a block.
 
 mod borders;
 
@@ -13,9 +13,9 @@ const UNIT: Placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0
 struct MemoryZone {
     dims: [u32; 3],
     values: Vec<f64>,
-    /// Nodes that may not be used.
+    /// Unusable nodes.
     holes: Vec<bool>,
-    /// Cells, by their lowest nodes, whose triangles are left out, as those of other parts of a surface are.
+    /// Cells, by their lowest nodes, with omitted triangles, as in other parts of a surface.
     left_out: Vec<bool>,
 }
 
@@ -41,7 +41,7 @@ struct Surface {
     points: Vec<[f64; 3]>,
     normals: Vec<[f32; 3]>,
     triangles: Vec<[u64; 3]>,
-    /// Of each point the lower node of its edge in the zone, and the kind.
+    /// The lower node of each point's edge in the zone, and its kind.
     keys: Vec<([u32; 3], u32)>,
 }
 
@@ -49,7 +49,7 @@ fn surface(g: &MemoryZone, level: Level, placement: &Placement) -> Surface {
     in_blocks(g, level, placement, BLOCK_CELLS)
 }
 
-/// A surface in blocks of so many cells along each axis.
+/// A surface in blocks of this many cells along each axis.
 fn in_blocks(g: &MemoryZone, level: Level, placement: &Placement, cells: u32) -> Surface {
     let mut out = Surface::default();
     let of = g.dims.map(|n| (n.max(2) - 1).div_ceil(cells));
@@ -99,7 +99,7 @@ fn in_blocks(g: &MemoryZone, level: Level, placement: &Placement, cells: u32) ->
                     mesh.retain(|n| !left_out(&origins[n]));
                 }
                 if mesh.triangles.is_empty() {
-                    // Such a block is not told of.
+                    // The caller gets no such block.
                     continue;
                 }
                 let mut needed = Needed::new(origin.map(|n| n.saturating_sub(1)), {
@@ -144,7 +144,7 @@ fn in_blocks(g: &MemoryZone, level: Level, placement: &Placement, cells: u32) ->
                         let e = mesh.edges[n];
                         out.keys.push((core::array::from_fn(|a| e.node()[a] + origin[a]), e.kind()));
                     } else {
-                        // Bit for bit what the other block made of it.
+                        // Bit for bit as in the other block.
                         assert_eq!(out.points[number as usize], vertices.points.get(n));
                         assert_eq!(out.normals[number as usize], vertices.normals.as_ref().unwrap()[n]);
                     }
@@ -162,7 +162,7 @@ fn value(of: f64) -> Level {
     Level::Value(0, of)
 }
 
-/// How often each directed edge is there.
+/// The count of each directed edge.
 fn directed(s: &Surface) -> HashMap<(u64, u64), u32> {
     let mut all = HashMap::new();
     for t in &s.triangles {
@@ -173,8 +173,8 @@ fn directed(s: &Surface) -> HashMap<(u64, u64), u32> {
     all
 }
 
-/// That each edge has a triangle on either side, turned alike, except those of which `open` says that both ends lie at the edge of
-/// what there is.
+/// Checks that each edge has a triangle on either side, with the same orientation. Exceptions are edges for which
+/// `open` says that both ends are at the border of the data.
 fn check_closed(s: &Surface, open: impl Fn([f64; 3], [f64; 3]) -> bool) {
     let all = directed(s);
     for ((a, b), n) in &all {
@@ -186,7 +186,7 @@ fn check_closed(s: &Surface, open: impl Fn([f64; 3], [f64; 3]) -> bool) {
     }
 }
 
-/// That there are no two points at one place, no point without a triangle, and no triangle without an area.
+/// Checks that no two points coincide, each point has a triangle, and each triangle an area.
 fn check_clean(s: &Surface) {
     let mut places: Vec<[u64; 3]> = s.points.iter().map(|p| p.map(f64::to_bits)).collect();
     places.sort_unstable();
@@ -232,7 +232,7 @@ fn a_sphere_over_several_blocks() {
         let r: [f64; 3] = core::array::from_fn(|a| (p[a] - c[a]) / 25.0);
         assert!((0..3).all(|a| (f64::from(n[a]) - r[a]).abs() < 5e-3), "{p:?} {n:?}");
     }
-    // Whole numbers at nodes.
+    // Integers at nodes.
     let g = MemoryZone::new([40, 40, 40], |x| 100.0 - (0..3).map(|a| (x[a] - 20.0).powi(2)).sum::<f64>());
     let s = surface(&g, value(0.0), &UNIT);
     check_closed(&s, |_, _| false);
@@ -248,7 +248,7 @@ fn planes_are_exact_wherever_they_lie() {
     };
     let root = 0.5f64.sqrt();
     let cases = [
-        // Through nodes, along faces of cells, and between; with the area that it has in the box of 69 x 29 x 19.
+        // Through nodes, along faces of cells, and between; with its area in the box of 69 x 29 x 19.
         ([0.0, 0.0, 7.0], [0.0, 0.0, 1.0], 69.0 * 29.0),
         ([0.0, 0.0, 7.25], [0.0, 0.0, -1.0], 69.0 * 29.0),
         ([64.0, 0.0, 0.0], [1.0, 0.0, 0.0], 29.0 * 19.0),
@@ -278,13 +278,13 @@ proptest! {
     fn random_values_make_closed_manifolds(seed: u64, dims in prop::array::uniform3(2u32..9), long in 0usize..4, kinds in 2u64..9, holes in 0u64..3) {
         let mut dims = dims;
         if long < 3 {
-            // Over a face between blocks.
+            // Across a face between blocks.
             dims[long] += 61;
         }
         let mut s = seed | 1;
         let mut random = || { s ^= s << 13; s ^= s >> 7; s ^= s << 17; s >> 20 };
         let mut g = MemoryZone::new(dims, |_| 0.0);
-        // Few whole numbers, so that nodes often have the very value.
+        // Few integers, so that nodes often equal the level.
         g.values.iter_mut().for_each(|v| *v = (random() % kinds) as f64);
         let all = g.values.len();
         for n in 0..all {
@@ -303,7 +303,7 @@ proptest! {
                 }
             })
         };
-        // Open where one of the two cells beside the face in which an edge lies is not to be used.
+        // Open if one of the two cells at the face of an edge is unusable.
         check_closed(&got, |p, q| {
             (0..3).any(|a| p[a] == q[a] && p[a].fract() == 0.0 && {
                 let mut cell: [i64; 3] = core::array::from_fn(|c| ((p[c] + q[c]) / 2.0).floor() as i64);

@@ -1,9 +1,10 @@
-//! Where vertices lie, which way they look, and what fields are there.
+//! Positions, normals and fields of vertices.
 //!
 //! # Theory
-//! A vertex divides its edge as the value divides those at its ends, counted from the end that is inside: whichever way two zones
-//! count the edge, equal numbers at its ends give the same vertex to the last bit. Normals are minus the gradient, so they point to lower
-//! values as the triangles do: the gradient of each end in space ([`field::derive::stencil`]), divided as the vertex divides the edge.
+//! A vertex divides its edge as the level divides the values at its ends, counted from the inner end. If two zones
+//! count the edge in different directions, equal numbers at its ends still give the same vertex to the last bit.
+//! Normals are minus the gradient, so they face lower values as the triangles do. The gradient of each end in space
+//! ([`field::derive::stencil`]) is interpolated as the position is.
 
 use super::edge::{Edge, NODE};
 use super::flying_edges::BlockMesh;
@@ -12,9 +13,10 @@ use field::derive::stencil::{choose, metrics};
 use field::plot3d::iblank::{bits, EDGE};
 use field::volume::Placement;
 
-/// How near to an end of its edge a vertex of an isosurface lies at least, in lengths of the edge. So vertices of different edges
-/// are never the same, no triangle is without an area, and the surface is a manifold also where nodes have the very value: it may
-/// have a thin fold there, and is out by as much. In single precision two numbers below 8192 that are so far apart differ.
+/// Smallest distance of a vertex of an isosurface from an end of its edge, in lengths of the edge. So vertices of
+/// different edges never coincide, no triangle is without an area, and the surface is a manifold also where nodes equal
+/// the level. There it may have a thin fold, with an error of this size. In single precision two numbers below 8192 at
+/// this distance differ.
 pub const LEAST: f64 = 1.0 / 2048.0;
 
 /// A plane in space.
@@ -24,8 +26,8 @@ pub struct Plane {
     pub origin: [f64; 3],
     /// Its normal, of length 1.
     pub normal: [f64; 3],
-    /// Part of the coordinates within which a node lies on it: their precision. Were such a node taken to be beside the plane, there
-    /// would be vertices beside each other that are the same when they are written.
+    /// Relative precision of the coordinates, within which a node is on the plane. Otherwise vertices next to such a
+    /// node would coincide when they are written.
     pub tolerance: f64,
 }
 
@@ -33,8 +35,8 @@ impl Plane {
     /// Tolerance for coordinates in single and in double precision.
     pub const TOLERANCES: [f64; 2] = [f32::EPSILON as f64, 4.0 * f64::EPSILON];
 
-    /// Distance of a point, positive on the side against which the normal points: the surface of distance 0, looking to lower
-    /// values as isosurfaces do, looks along the normal.
+    /// Distance of a point, positive on the side opposite to the normal. The surface of distance 0 faces lower values
+    /// as isosurfaces do, which is along the normal.
     #[inline(always)]
     pub fn depth(&self, x: [f64; 3]) -> f64 {
         let d: [f64; 3] = core::array::from_fn(|a| (self.origin[a] - x[a]) * self.normal[a]);
@@ -48,16 +50,16 @@ impl Plane {
     }
 }
 
-/// Where nodes are.
+/// Positions of nodes.
 #[derive(Copy, Clone, Debug)]
 pub enum NodePositions<'a> {
     /// A regular grid.
     Regular(&'a Placement),
-    /// Coordinates in the columns from this one on, as many as there are components (a third that is missing is 0).
+    /// Coordinates in the columns from this one on, as many as there are components (a missing third is 0).
     Columns(usize, usize),
 }
 
-/// What is looked for.
+/// The level of the surface.
 #[derive(Copy, Clone, Debug)]
 pub enum Level {
     /// This value of the numbers in a column.
@@ -66,36 +68,36 @@ pub enum Level {
     Plane(Plane),
 }
 
-/// Which normals are made.
+/// The normals of vertices.
 #[derive(Copy, Clone, Debug)]
 pub enum Normals {
     /// None.
     None,
-    /// Minus the gradient of the values in a column; those of the planes are known.
+    /// Minus the gradient of the values in a column; those of planes are known.
     Gradient {
-        /// Where nodes that may not be used have 0, and what else iblank says of edges; `None`: all may.
+        /// The column of iblank, with 0 at unusable nodes; `None`: all nodes are usable.
         iblank: Option<usize>,
     },
 }
 
-/// What vertices of a block are made of.
+/// The input for vertices of a block.
 #[derive(Copy, Clone, Debug)]
 pub struct VertexInputs<'a> {
     /// First node of the block in its zone.
     pub origin: [u32; 3],
     /// Nodes of the zone.
     pub dims: [u32; 3],
-    /// The nodes whose values are there.
+    /// The nodes with values.
     pub needed: &'a Needed,
     /// Columns of values of those nodes.
     pub values: &'a [f64],
-    /// Where nodes are.
+    /// Positions of nodes.
     pub shape: NodePositions<'a>,
-    /// What is looked for.
+    /// The level.
     pub level: Level,
-    /// First and last but one of the columns of each field.
+    /// First column of each field, and one past its last.
     pub fields: &'a [[usize; 2]],
-    /// Which normals are made.
+    /// The normals.
     pub normals: Normals,
 }
 
@@ -109,7 +111,7 @@ pub enum Points {
 }
 
 impl Points {
-    /// None yet, in the same precision.
+    /// An empty list in the same precision.
     pub fn empty(double: bool) -> Self {
         if double {
             Self::F64(Vec::new())
@@ -118,7 +120,7 @@ impl Points {
         }
     }
 
-    /// How many there are.
+    /// Number of points.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(p) => p.len(),
@@ -126,12 +128,12 @@ impl Points {
         }
     }
 
-    /// True when there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One of them.
+    /// Point `n`.
     #[inline(always)]
     pub fn get(&self, n: usize) -> [f64; 3] {
         match self {
@@ -155,7 +157,7 @@ impl Points {
         }
     }
 
-    /// Keeps those that `kept` says, asked once for each in order.
+    /// Keeps points for which `kept` returns true. It is called once for each in order.
     pub fn retain(&mut self, mut kept: impl FnMut() -> bool) {
         match self {
             Self::F32(p) => p.retain(|_| kept()),
@@ -169,19 +171,19 @@ impl Points {
 pub struct Vertices {
     /// Positions.
     pub points: Points,
-    /// Normals of length 1, where they were asked for.
+    /// Normals of length 1, if requested.
     pub normals: Option<Vec<[f32; 3]>>,
-    /// Of each field the values of all vertices, components of a vertex together.
+    /// For each field the values of all vertices, components of a vertex together.
     pub fields: Vec<Vec<f32>>,
 }
 
 impl Vertices {
-    /// None yet.
+    /// No vertices.
     pub fn empty(double: bool, normals: bool, fields: usize) -> Self {
         Self { points: Points::empty(double), normals: normals.then(Vec::new), fields: vec![Vec::new(); fields] }
     }
 
-    /// Leaves out the vertices of which `kept` says so.
+    /// Removes the vertices that are not `kept`.
     pub fn retain(&mut self, kept: &[bool]) {
         let each = || {
             let mut n = 0;
@@ -216,9 +218,9 @@ impl Vertices {
 
 /// A vertex between two nodes.
 struct EdgeVertex {
-    /// Numbers of the node that is inside and of the other one.
+    /// Numbers of the inner node and of the other one.
     places: [usize; 2],
-    /// How far it is from the first to the second.
+    /// The fraction of the way from the first to the second.
     t: f64,
     /// Whether the lower node is the first.
     low_first: bool,
@@ -233,7 +235,7 @@ impl VertexInputs<'_> {
         }
         match (self.shape, self.level) {
             (NodePositions::Regular(p), Level::Value(column, value)) if is_straight(p) => {
-                // The one that volumes take: without a branch an axis.
+                // The case of volumes: without a branch an axis.
                 let column = self.column(column);
                 let scale: [f64; 3] = core::array::from_fn(|a| p.axes[a][a]);
                 let base: [f64; 3] = core::array::from_fn(|a| p.origin[a] + f64::from(self.origin[a]) * scale[a]);
@@ -264,7 +266,7 @@ impl VertexInputs<'_> {
         self.add_normals(edges, to);
     }
 
-    /// Whether triangles of a block, as they come from its indices, look to higher values in space: i, j and k are left-handed then.
+    /// Whether triangles of a block, by its indices, face higher values in space: i, j and k are left-handed then.
     pub fn turned(&self, mesh: &BlockMesh, points: &Points) -> bool {
         let outward = |v: u32| -> [f64; 3] {
             let edge = mesh.edges[v as usize];
@@ -283,7 +285,7 @@ impl VertexInputs<'_> {
                     (core::array::from_fn(|c| q[c] - p[c]), core::array::from_fn(|c| r[c] - p[c]));
                 let normal = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
                 let out = match self.level {
-                    // All its vertices may lie on nodes.
+                    // All its vertices may be on nodes.
                     Level::Plane(plane) => plane.normal,
                     Level::Value(..) => {
                         let out = t.map(outward);
@@ -301,7 +303,7 @@ impl VertexInputs<'_> {
         sum < 0.0
     }
 
-    /// How far the value at a node is above the one that is looked for.
+    /// Difference of the value at a node from the level.
     fn above(&self, place: usize, node: [u32; 3]) -> f64 {
         match self.level {
             Level::Value(column, value) => self.column(column)[place] - value,
@@ -314,7 +316,7 @@ impl VertexInputs<'_> {
         &self.values[column * n..][..n]
     }
 
-    /// Where a node is.
+    /// Position of a node.
     #[inline(always)]
     fn node(&self, shape: NodePositions<'_>, place: usize, node: [u32; 3]) -> [f64; 3] {
         match shape {
@@ -349,7 +351,7 @@ impl VertexInputs<'_> {
         [low, high]
     }
 
-    /// Where a vertex lies between its nodes, if `above` says how far the value at a node is above the one that is looked for.
+    /// The place of a vertex between its nodes; `above` is the difference of a node's value from the level.
     #[inline(always)]
     fn between(&self, edge: Edge, above: &impl Fn(usize, [u32; 3]) -> f64, apart: bool) -> EdgeVertex {
         let places = self.needed.places(self.origin, edge);
@@ -358,8 +360,7 @@ impl VertexInputs<'_> {
         let low_first = a >= 0.0;
         let (inside, outside) = if low_first { (a, b) } else { (b, a) };
         let t = inside / (inside - outside);
-        // Of infinite values there is no quotient: these give the smaller number then.
-        // Of what is no number `max` and `min` make a number.
+        // Infinite values give no quotient: these use the smaller number. `max` and `min` convert NaN to a number.
         #[allow(clippy::manual_clamp)]
         let t = if apart { t.max(LEAST).min(1.0 - LEAST) } else { t.max(0.0).min(1.0) };
         EdgeVertex { places: if low_first { places } else { [places[1], places[0]] }, t, low_first }
@@ -422,10 +423,10 @@ impl VertexInputs<'_> {
         }
     }
 
-    /// Minus a gradient as a direction; where there is none, that from the node inside to the one outside.
+    /// Minus a gradient as a direction. Without a gradient it is the direction from the inner node to the outer one.
     fn toward_lower(&self, g: [f64; 3], nodes: [[u32; 3]; 2], places: [usize; 2]) -> [f32; 3] {
         let unit = |v: [f64; 3]| -> Option<[f32; 3]> {
-            // By the largest first: squares of small numbers are none.
+            // Scaled by the largest first: squares of small numbers underflow.
             let most = v.iter().fold(0.0, |m: f64, c| m.max(c.abs()));
             if !is_direction(v) {
                 return None;
@@ -441,7 +442,7 @@ impl VertexInputs<'_> {
         unit(g.map(|c| -c)).or_else(along).unwrap_or([0.0, 0.0, 1.0])
     }
 
-    /// The gradient in space at a node; no numbers where there is none.
+    /// The gradient in space at a node; NaN if there is none.
     fn gradient(&self, node: [u32; 3], values: &[f64]) -> [f64; 3] {
         let Normals::Gradient { iblank } = self.normals else { return [f64::NAN; 3] };
         let n = self.needed.count();
@@ -478,12 +479,12 @@ impl VertexInputs<'_> {
     }
 }
 
-/// Whether numbers say a direction.
+/// Whether numbers are a direction.
 fn is_direction(v: [f64; 3]) -> bool {
     v.iter().all(|c| c.is_finite()) && v.iter().any(|c| *c != 0.0)
 }
 
-/// Whether i, j and k go along x, y and z.
+/// Whether i, j and k are along x, y and z.
 fn is_straight(p: &Placement) -> bool {
     (0..3).all(|a| (0..3).all(|c| a == c || p.axes[a][c] == 0.0))
 }

@@ -1,4 +1,4 @@
-//! One zone whose grid and flow change with time, as they are given.
+//! One zone with a given unsteady grid and flow.
 
 use field::in_memory::{FlatArray, FlatNodes};
 use field::in_memory_series::FlatSeries;
@@ -9,7 +9,8 @@ pub type Field<'a> = &'a dyn Fn([f64; 3], f64) -> [f64; 3];
 /// Points of the zone.
 pub const DIMS: [usize; 3] = [13, 11, 9];
 
-/// One zone with a velocity, and iblank where `holes` are given, at some times. `grid` says where the points of a unit cube are at a time.
+/// One zone with a velocity at some times, and iblank if `holes` are given. `grid` maps the points of a unit cube at a
+/// time.
 pub fn series(
     times: &[f64],
     grid: Field<'_>,
@@ -41,7 +42,7 @@ pub fn series(
     FlatSeries::new(times.iter().map(|t| step(*t)).collect(), &[])
 }
 
-/// A grid that does not move.
+/// A grid without motion.
 pub fn still(x: [f64; 3], _: f64) -> [f64; 3] {
     x
 }

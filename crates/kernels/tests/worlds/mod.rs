@@ -1,5 +1,5 @@
-//! Random datasets for the tests of tracers: warped zones that overlap, with holes, fringes, walls, collapsed edges, moved
-//! nodes, values that are no numbers, directions of one point. Everything follows from a seed.
+//! Random datasets for tests of tracers: warped overlapping zones with holes, fringes, walls, collapsed edges, moved
+//! nodes, NaN, directions of one point. Everything follows from a seed.
 #![allow(dead_code)]
 
 use field::in_memory::{FlatArray, FlatNodes, NamedZone};
@@ -36,12 +36,12 @@ impl SplitMix {
     }
 }
 
-/// How wild a world is.
+/// The features of a world.
 #[derive(Copy, Clone, PartialEq)]
 pub enum Roughness {
-    /// Whole warped cells, a smooth field, nothing else.
+    /// Whole warped cells and a smooth field only.
     Smooth,
-    /// Everything that files hold.
+    /// All features of files.
     Wild,
 }
 

@@ -1,15 +1,23 @@
 //! Logs of events: a file of blocks, each whole by itself.
 //!
-//! *Theory.* As NetLogger's: every layer appends a small typed record with its time, and what follows from them is found out later. The
-//! log must cost little (a page that is pinned is ten bytes and some 60 ns), must not grow in memory, and must be readable up to
-//! where a run was killed. So records are packed into blocks of about [`BLOCK_BYTES`] that carry their length and a crc32c; a block
-//! is written when it is full, or when its first event is half a second old.
+//! *Theory.* As in NetLogger, every layer appends a small typed record with its time, and analysis follows later. The
+//! log must be cheap: a pin is a record of ten bytes. It must not grow in memory, and must be readable up to the point
+//! where a run was killed. So records are packed into blocks of about [`BLOCK_BYTES`] with their length and a crc32c. A
+//! block is written when it is full, or when its first event is half a second old.
 //!
-//! *Practice.* [`EventLog`] writes, [`EventReader`] reads; [`write_chrome`] makes a Chrome trace of a log, which `EventReader` reads, too.
-//! Layout, all little-endian: `FFEVENTS`, u32 version, u32 length of a JSON document, the document (`{"kinds": [[kind, [field, ...]],
-//! ...]}`, texts with a `$` behind their name), u32 crc32c of it. Then blocks: `FFBK`, u32 bytes, u32 events, u64 time of the first
-//! event in microseconds, u32 crc32c of what stands behind `FFBK`, but for itself, and the records; and in the end `FFEN`. A record: u8 kind,
-//! then varints (LEB128): thread, microseconds since the record before (zigzag), the fields in order; a text is its length and UTF-8.
+//! *Practice.* [`EventLog`] writes and [`EventReader`] reads. [`write_chrome`] converts a log to a Chrome trace, which
+//! `EventReader` reads, too. All numbers are little-endian.
+//!
+//! | part | layout |
+//! |---|---|
+//! | head | `FFEVENTS`, u32 version, u32 length of the document, the JSON document, u32 crc32c of it |
+//! | document | `{"kinds": [[kind, [field, ...]], ...]}`; names of texts end in `$` |
+//! | block | `FFBK`, u32 bytes, u32 events, u64 microseconds of the first event, u32 crc32c, records |
+//! | record | u8 kind, then varints (LEB128): thread, microseconds since the record before (zigzag), the fields in order |
+//! | text | its length and UTF-8 |
+//! | end | `FFEN` |
+//!
+//! The crc32c of a block covers all bytes behind `FFBK` except itself.
 
 mod chrome;
 mod read;
@@ -25,14 +33,14 @@ const MAGIC: &[u8; 8] = b"FFEVENTS";
 const VERSION: u32 = 1;
 const BLOCK: &[u8; 4] = b"FFBK";
 const END: &[u8; 4] = b"FFEN";
-/// Bytes of records in a block, about.
+/// Approximate bytes of records in a block.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Bytes before a block's records.
 const BLOCK_HEAD: usize = 4 + 4 + 4 + 8 + 4;
-/// No block and no document is longer: texts are parts of a run's settings at most.
+/// Longest block or document: texts are at most parts of a run's settings.
 const MOST_BYTES: usize = 16 << 20;
 
-/// What the head of a log says of its kinds.
+/// The kinds in the head of a log.
 fn kinds() -> serde_json::Value {
     let kind = |(code, name): (usize, &&'static str)| {
         let fields = Event::fields(code as u8);

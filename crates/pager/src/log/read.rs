@@ -1,4 +1,4 @@
-//! Reading a log, or a Chrome trace that was made of one, in bounded memory.
+//! Reading a log, or a Chrome trace made from one, in bounded memory.
 
 use super::{chrome, kinds, take_varint, unzigzag, Tell, BLOCK, BLOCK_HEAD, END, MAGIC, MOST_BYTES, VERSION};
 use crate::event::{Event, Pick};
@@ -11,33 +11,33 @@ use std::sync::Arc;
 /// How reading a log ended.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Events told.
+    /// Events passed on.
     pub events: u64,
-    /// Records of kinds that this version does not know, or that lack what it needs.
+    /// Records of unknown kinds, or without a needed field.
     pub unknown: u64,
-    /// Bytes behind the last whole block that are not.
+    /// Bytes behind the last whole block.
     pub lost_bytes: u64,
-    /// Whether the log was ended by the run. If not, the run was killed, is still going on, or the log is damaged.
+    /// Whether the run ended the log. If not, the run was killed, still runs, or the log is damaged.
     pub whole: bool,
-    /// Whether a checksum is wrong, or bytes stand where a block should: the log is not what was written.
+    /// Whether a checksum is wrong, or other bytes stand in place of a block.
     pub damaged: bool,
 }
 
 impl Ended {
-    /// As a log that is not what was written.
+    /// The same, marked as damaged.
     pub(super) fn damaged(self) -> Self {
         Self { whole: false, damaged: true, ..self }
     }
 }
 
-/// A log that can be read again and again: always the same bytes, although its run may go on writing, or put another file in its place.
+/// A log that can be read repeatedly. It always has the same bytes, even if its run continues or replaces the file.
 pub struct EventReader {
     file: File,
     size: u64,
     form: Form,
 }
 
-/// The bytes of a file up to where it ended when it was opened.
+/// The bytes of a file up to its end at opening.
 struct LogBytes<'a> {
     file: &'a File,
     at: u64,
@@ -54,7 +54,7 @@ impl Read for LogBytes<'_> {
 }
 
 enum Form {
-    /// Where blocks begin; names of kinds and fields, if they are not this version's.
+    /// Where blocks begin; names of kinds and fields if they differ from this version's.
     Log(u64, Option<Kinds>),
     Chrome,
 }
@@ -66,10 +66,10 @@ fn wrong(what: &str) -> io::Error {
 }
 
 impl EventReader {
-    /// Opens a log, or a Chrome trace made of one.
+    /// Opens a log, or a Chrome trace made from one.
     ///
     /// # Errors
-    /// When it cannot be read or is neither; the path is for the caller to say.
+    /// When the file cannot be read or is neither. The error does not name the path.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let size = file.metadata()?.len();
@@ -107,11 +107,11 @@ impl EventReader {
         self.size
     }
 
-    /// Tells all events in their order: time in microseconds, thread, event, and how many bytes of the file were read. Ends at once where
-    /// `tell` says false.
+    /// Passes on all events in their order: time in microseconds, thread, event, and bytes of the file read so far.
+    /// Ends at once if `tell` returns false.
     ///
     /// # Errors
-    /// When the file cannot be read. Where it is cut off or damaged it ends, and the answer says so.
+    /// When the file cannot be read. Truncation and damage are no errors: the result reports them.
     pub fn each(&self, tell: &mut Tell<'_>) -> io::Result<Ended> {
         let from = |at| BufReader::with_capacity(1 << 20, LogBytes { file: &self.file, at, end: self.size });
         match &self.form {
@@ -240,7 +240,7 @@ fn named(kinds: &serde_json::Value) -> Kinds {
     kinds.as_array().map_or_else(Vec::new, |kinds| kinds.iter().map(kind).collect())
 }
 
-/// An event of a log that another version has written: its fields by their names.
+/// An event of a log of another version: fields by their names.
 fn by_name(kinds: &Kinds, code: u8, rest: &mut &[u8]) -> Option<Event> {
     struct Named<'a>(Vec<(&'a str, u64)>, Vec<(&'a str, Arc<str>)>);
     impl Pick for Named<'_> {

@@ -30,12 +30,12 @@ fn write(path: &std::path::Path, events: &[(u64, Event)]) {
     log.close().unwrap();
 }
 
-/// Gives any event some of these numbers and this text.
+/// Fills the fields of any event with these numbers and this text.
 struct Some_<'a>(std::iter::Cycle<std::slice::Iter<'a, u64>>, &'a str);
 
 impl crate::event::Pick for Some_<'_> {
     fn number(&mut self, _: &'static str) -> Option<u64> {
-        // No field is smaller than 32 bits, but for those of a few values.
+        // All fields have 32 bits or more, except those with few values.
         self.0.next().map(|n| n % 2)
     }
     fn text(&mut self, _: &'static str) -> Option<std::sync::Arc<str>> {
@@ -58,7 +58,7 @@ fn every_kind_is_read_back_from_both_forms() {
     let (path, chrome) = (file("kinds"), file("kinds.json"));
     write(&path, &all);
     let (told, ended) = read(&path);
-    // The thread tells its name first.
+    // The thread's name comes first.
     assert!(matches!(told[0].2, Event::Thread { .. }));
     let without: Vec<(u64, Event)> = told[1..].iter().map(|(at, _, e)| (*at, e.clone())).collect();
     assert_eq!(without, all);
@@ -145,13 +145,13 @@ fn two_logs_are_not_written_to_one_file() {
     first.close().unwrap();
     assert_eq!(busy(), Some(std::io::ErrorKind::ResourceBusy), "something may still be made of it");
     assert_eq!(read(&path).0.len(), 20_001);
-    // What has taken its place is another file.
+    // The replacement is another file.
     std::fs::write(&other, "made of it").unwrap();
     std::fs::rename(&other, &path).unwrap();
     let second = EventLog::create(&path).unwrap();
     first.let_go().unwrap();
     assert_eq!(busy(), Some(std::io::ErrorKind::ResourceBusy));
-    // Let go of by whoever drops it, and emptied by the next.
+    // Dropping a log unlocks it, and the next one empties the file.
     second.note(&serde_json::json!({"run": {}}));
     drop(second);
     let third = EventLog::create(&path).unwrap();
@@ -171,7 +171,7 @@ fn a_log_of_another_version_is_read_by_names() {
     let path = file("names");
     write(&path, &[(5, Event::Limit { bytes: 7 })]);
     let mut bytes = std::fs::read(&path).unwrap();
-    // The same length, so that nothing else moves: one kind has another name, and is none of ours then.
+    // The same length, so that no other byte moves. One kind gets an unknown name.
     let at = bytes.windows(8).position(|w| w == b"\"squeeze").unwrap();
     bytes[at + 1..at + 8].copy_from_slice(b"squashy");
     let len = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
@@ -203,7 +203,7 @@ fn what_is_no_log_is_said() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Whatever is damaged: what is told is a beginning of what was, and no block that was damaged is told.
+    /// Whatever byte is damaged, the events read are a prefix of the written ones, and none comes from a damaged block.
     #[test]
     fn damage_never_tells_what_was_not(at in any::<prop::sample::Index>(), with in 1u8.., length in any::<prop::sample::Index>()) {
         let path = file(&format!("damaged-{:?}", std::thread::current().id()).replace(['(', ')'], ""));

@@ -9,28 +9,28 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A block whose first event is older is written with the next one. What came since may be lost where a run is killed, and all of a block
-/// that no event has followed.
+/// A block whose first event is older is written with the next event. A killed run may lose the events since then, and
+/// a last block that no event followed.
 const PATIENCE_US: u64 = 500_000;
 
 struct LogBlock {
-    /// Locked until the log is let go of: whoever else writes there is told.
+    /// Locked until `let_go`: another writer gets an error.
     file: Option<File>,
-    /// Nothing is written any more.
+    /// No more writes.
     ended: bool,
     /// The block that is being filled, its head included.
     block: Vec<u8>,
     events: u32,
     first_us: u64,
     last_us: u64,
-    /// Threads whose names were told.
+    /// Threads whose names are in the log.
     named: Vec<bool>,
-    /// The first error; after it nothing more is written.
+    /// The first error. Nothing is written after it.
     error: Option<io::Error>,
 }
 
-/// Writes events to a file, in blocks: see the [module](super). No more than a block is kept in memory. The file is locked until
-/// [`EventLog::let_go`], or until this is dropped.
+/// Writes events to a file, in blocks: see the [module](super). At most one block is kept in memory. The file is locked
+/// until [`EventLog::let_go`] or the drop.
 pub struct EventLog {
     inside: Mutex<LogBlock>,
 }
@@ -48,16 +48,16 @@ impl FieldSink for BytesWritten<'_> {
     }
 }
 
-/// Times that a file is looked at whose name stands for another by then: two or three runs end in a moment, no more.
+/// Attempts to open a file whose name another run replaces meanwhile. Two or three runs end at once, rarely more.
 const TRIES: usize = 100;
 
-/// The file for a log, emptied once nobody else writes to it. The lock goes with the process, however it ends.
+/// The file for a log, emptied once no other process writes to it. The lock ends with the process.
 fn alone(path: &Path) -> io::Result<File> {
     for _ in 0..TRIES {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let found = file.metadata()?;
         if !found.is_file() {
-            // A pipe, or a device: neither can be emptied, and any number of runs may write to a device.
+            // A pipe or a device cannot be emptied, and any number of runs may write to a device.
             return Ok(file);
         }
         match file.try_lock() {
@@ -65,7 +65,7 @@ fn alone(path: &Path) -> io::Result<File> {
             Err(TryLockError::WouldBlock) => {
                 return Err(io::Error::new(io::ErrorKind::ResourceBusy, "another log is being written to this file"))
             }
-            // Not every file system has locks; a log is of use without.
+            // Some file systems have no locks; a log without a lock is still useful.
             Err(TryLockError::Error(_)) => {}
         }
         match std::fs::metadata(path) {
@@ -74,7 +74,7 @@ fn alone(path: &Path) -> io::Result<File> {
                 return Ok(file);
             }
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            // Between our opening and locking it, another run has put in its place what it made of its log: that one is taken then.
+            // Another run replaced the file between our open and our lock: try the new file.
             _ => {}
         }
     }
@@ -92,8 +92,8 @@ impl EventLog {
     /// Creates the file, or empties the one that is there.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] while another log is written to it, which is left as it is; else when it cannot be created or
-    /// written.
+    /// [`io::ErrorKind::ResourceBusy`] while another log is written to the file, which stays unchanged. Other kinds
+    /// when it cannot be created or written.
     pub fn create(path: &Path) -> io::Result<Self> {
         let mut file = alone(path)?;
         let document = serde_json::json!({ "kinds": kinds() }).to_string();
@@ -136,7 +136,7 @@ impl EventLog {
         self.lock().add(at_us, thread, event);
     }
 
-    /// Writes what there is, so that it can be read while the run goes on.
+    /// Writes the current block, so that it can be read while the run continues.
     ///
     /// # Errors
     /// The first error of any write since the log was created.
@@ -149,8 +149,8 @@ impl EventLog {
         }
     }
 
-    /// Writes what is left and ends the log. Later events are dropped. The file stays locked, so that something can be made of it. Twice
-    /// is fine.
+    /// Writes the last block and ends the log. Later events are dropped. The file stays locked, so that the caller can
+    /// convert it. A second call does nothing.
     ///
     /// # Errors
     /// The first error of any write since the log was created.
@@ -170,11 +170,12 @@ impl EventLog {
     /// Ends the log as [`Self::close`] does, and lets others write to the file.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::close`].
     pub fn let_go(&self) -> io::Result<()> {
         let closed = self.close();
         if let Some(file) = self.lock().file.take() {
-            // Not only closed: a process that was forked meanwhile has the lock, too. What cannot be unlocked was not locked.
+            // Closing the file is not enough: a forked process shares the lock. An unlock fails only where there was no
+            // lock.
             let _unlocked = file.unlock();
         }
         closed
@@ -183,7 +184,7 @@ impl EventLog {
 
 impl Drop for EventLog {
     fn drop(&mut self) {
-        // Who wants to hear of it closes it before.
+        // A caller that needs the error calls `close` first.
         let _unheard = self.let_go();
     }
 }
@@ -209,7 +210,7 @@ impl LogBlock {
             self.named.resize(place + 1, false);
         }
         self.named[place] = true;
-        // SAFETY: both only ask.
+        // SAFETY: both calls only read.
         let first = unsafe { libc::gettid() == libc::getpid() };
         let name: Arc<str> = match std::thread::current().name() {
             Some(name) => name.into(),

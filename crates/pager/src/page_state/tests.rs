@@ -1,4 +1,4 @@
-//! A simulated source whose reads end when the test says so, and pages that go through every transition.
+//! A simulated source with reads that the test completes, and pages that pass every transition.
 
 use super::PageState::{self, *};
 use super::Transitions;
@@ -11,7 +11,7 @@ const ALL: [PageState; 11] =
     [Absent, Queued, NeedsIndex, Parked, Staged, Reading, Arrived, Making, Resident, Evicting, Failed];
 const PAGE: usize = 4096;
 
-/// Keeps reads until they are ended by hand.
+/// Keeps reads until the test ends them.
 #[derive(Default)]
 struct HeldSource(Mutex<Vec<(u64, Arc<dyn Completion>)>>);
 
@@ -38,7 +38,7 @@ enum Kind {
     Unlocatable,
     /// Needs the page of the same number of another array.
     Indexed(ArrayId),
-    /// Is made of the page of the same number of another array.
+    /// Is derived from the page of the same number of another array.
     Derived(ArrayId),
 }
 
@@ -51,7 +51,7 @@ struct TestMap {
 impl TestMap {
     fn extents(&self, page: PageId, count: usize) -> Located {
         let len = self.bytes / count;
-        // So far from each other that no two are read together.
+        // Too far apart to be joined.
         let extent = |n: usize| Extent {
             source: self.source,
             offset: (u64::from(page.array.0) << 48) + (page.page << 32) + ((n as u64) << 24),
@@ -139,7 +139,7 @@ impl Bench {
         self.pager.add_array(Arc::new(TestMap { kind, bytes, source: self.source }))
     }
 
-    /// Requests pages, with a wake of their own to cancel them with.
+    /// Requests pages with a wake of their own, by which they can be cancelled.
     fn request(&self, pages: &[PageId]) -> Arc<dyn Wake> {
         let wake: Arc<dyn Wake> = Arc::new(Silent);
         self.pager.request(pages, 0, &wake, Priority::Demand);
@@ -186,7 +186,7 @@ fn read_pages() -> HashSet<(PageState, PageState)> {
     let b = Bench::new(1 << 20);
     let plain = b.array(Kind::Plain, PAGE);
     let p = |n| page(plain, n);
-    // One is read, one waits for the reader, one for its turn.
+    // One is read, one waits for the reader, one is queued.
     let first = b.request(&[p(0), p(1)]);
     let other = b.request(&[p(2)]);
     b.is(&[(p(0), Reading), (p(1), Staged), (p(2), Queued)]);
@@ -214,7 +214,7 @@ fn read_pages() -> HashSet<(PageState, PageState)> {
     b.is(&[(split, Arrived)]);
     assert!(b.pager.work());
     b.is(&[(split, Resident)]);
-    // An error that stays.
+    // A permanent error.
     b.request(&[p(3)]);
     for _ in 0..3 {
         b.is(&[(p(3), Reading)]);
@@ -232,7 +232,7 @@ fn read_pages() -> HashSet<(PageState, PageState)> {
     b.end_read(Ok(()));
     while b.pager.work() {}
     b.is(&[(fill, Resident), (undecodable, Failed)]);
-    // The index comes, fails, or is not wanted any more.
+    // The index comes, fails, or is no longer needed.
     let index = b.array(Kind::Plain, PAGE);
     let indexed = b.array(Kind::Indexed(index), PAGE);
     for (n, result) in [(0, Ok(())), (1, Err(PageErrorKind::Missing)), (2, Ok(()))] {
@@ -245,7 +245,7 @@ fn read_pages() -> HashSet<(PageState, PageState)> {
         b.end_read(result);
         while b.pager.work() {}
         if n == 0 {
-            // The only read that there may be is its own now.
+            // The only possible read is its own now.
             b.is(&[(page(indexed, 0), Reading)]);
             b.end_read(Ok(()));
             assert!(b.pager.work());
@@ -256,7 +256,7 @@ fn read_pages() -> HashSet<(PageState, PageState)> {
 }
 
 fn derived_pages() -> HashSet<(PageState, PageState)> {
-    // Two derived pages hold more than the quarter of the limit that is theirs.
+    // Two derived pages need more than their quarter of the limit.
     let b = Bench::new(SMALLEST_LIMIT);
     let plain = b.array(Kind::Plain, PAGE);
     let derived = b.array(Kind::Derived(plain), 5 * PAGE);
@@ -275,7 +275,7 @@ fn derived_pages() -> HashSet<(PageState, PageState)> {
     b.is(&[(d(2), Parked)]);
     b.pager.cancel(&third);
     b.is(&[(d(2), Absent)]);
-    // Nobody waits for it while its input is read.
+    // It is cancelled while its input is read.
     assert!(b.pager.work());
     b.is(&[(d(1), Making), (p(1), Reading)]);
     b.pager.cancel(&second);
@@ -298,7 +298,7 @@ fn given_up_pages() -> HashSet<(PageState, PageState)> {
     let pages = [page(derived, 0), page(derived, 1)];
     b.request(&pages);
     b.is(&pages.map(|page| (page, Arrived)));
-    // Their inputs find no memory, and nothing is on its way that would free any.
+    // Their inputs find no memory, and no page on its way would free any.
     let ledger = b.pager.ledger().clone();
     let charge = b.pager.charge(ChargeKind::Other, ledger.available()).unwrap();
     assert!(b.pager.work() && b.pager.work());

@@ -3,11 +3,11 @@
 use super::replacement::{Need, Policy, Probe};
 use crate::id::PageId;
 
-/// A hand over frame numbers. Frames are visited in the order of their numbers, which is arbitrary but fixed: the cost of
-/// a ring in order of arrival buys nothing, since second chance ignores age beyond one turn.
+/// A hand over frame numbers. Frames are visited by number, an arbitrary but fixed order. A ring in order of arrival
+/// gains nothing, since second chance ignores age beyond one turn.
 #[derive(Debug, Default)]
 pub struct Clock {
-    /// One bit a frame: holds a page.
+    /// One bit a frame: whether it holds a page.
     present: Vec<u64>,
     count: usize,
     hand: usize,
@@ -17,7 +17,7 @@ impl Clock {
     /// The name in messages and on the command line.
     pub(super) const NAME: &'static str = "clock";
 
-    /// The next present frame at or after the hand, which then stands behind it.
+    /// The next present frame at or after the hand. The hand moves behind it.
     fn next(&mut self) -> Option<u32> {
         let words = self.present.len();
         let (mut word, bit) = (self.hand / 64, self.hand % 64);
@@ -70,7 +70,7 @@ impl Policy for Clock {
     }
 
     fn victim(&mut self, need: Need, probe: &mut dyn Probe) -> Option<u32> {
-        // Two turns: the first forgets uses, the second takes what was not used since. What is still pinned then is in use.
+        // Two turns: the first clears uses, the second picks a page unused since. A page still pinned then is in use.
         let turns = if need == Need::Demand { 2 } else { 1 };
         for _ in 0..self.count * turns {
             let frame = self.next()?;

@@ -1,4 +1,4 @@
-//! Names of pages that went, in the order in which they went.
+//! Names of evicted pages, in the order of eviction.
 
 use super::links::{grown, reach, LinkedQueue, Links};
 use crate::id::{ArrayId, PageId};
@@ -7,17 +7,18 @@ use crate::page_hash::hash;
 const NONE: u32 = u32::MAX;
 const NOBODY: PageId = PageId::new(ArrayId(0), 0, 0);
 
-/// Pages that are remembered: a queue, and a table of chains to find them. The standard table with a queue beside it takes twice the
-/// memory, since it may be three quarters empty and would have to keep each name twice.
+/// Remembered pages: a queue, and a table of chains to find them. The standard table with a queue beside it needs twice
+/// the memory: it may be three quarters empty and keeps each name twice.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
     links: Links,
     order: LinkedQueue,
     /// 1. By place: the page. Of places in `order` only, no two the same.
     pages: Vec<PageId>,
-    /// 2. By place: the next place whose page falls into the same chain; of a place that is not in `order`, the next such place.
+    /// 2. By place: the next place in the same chain. For a place that is not in `order`: the next free place.
     next: Vec<u32>,
-    /// 3. By chain: its first place. A power of two of them, and fewer than two for each page that there was at once (16 at least).
+    /// 3. By chain: its first place. The number of chains is a power of two, and less than twice the most pages at once
+    ///    (at least 16).
     chains: Vec<u32>,
     /// The first place that is not in `order`.
     free: Option<u32>,
@@ -42,7 +43,7 @@ impl Ghosts {
         self.links.held_bytes() + vectors
     }
 
-    /// Remembers a page, and forgets the oldest that are more than `most` with it.
+    /// Remembers a page, and forgets the oldest beyond `most`.
     pub(super) fn remember(&mut self, page: PageId, most: usize) {
         self.forget(page);
         self.trim(most.saturating_sub(1));
@@ -57,7 +58,7 @@ impl Ghosts {
                 self.free = Some(self.next[place as usize]).filter(|n| *n != NONE);
                 place
             }
-            // As many as there were frames at once: at most 2^26.
+            // At most the frames that existed at once: 2^26.
             None => self.pages.len() as u32,
         };
         reach(&mut self.pages, place, NOBODY);
@@ -67,7 +68,7 @@ impl Ghosts {
         self.chain_up(place);
     }
 
-    /// Forgets a page, if it was remembered.
+    /// Forgets a page. Whether it was remembered.
     pub(super) fn forget(&mut self, page: PageId) -> bool {
         if self.chains.is_empty() {
             return false;
@@ -129,7 +130,7 @@ mod tests {
         (0..1000).for_each(|n| g.remember(page(n), 100));
         assert_eq!(g.len(), 100);
         assert!(!g.forget(page(899)) && g.forget(page(900)) && !g.forget(page(900)) && g.forget(page(950)));
-        // What is remembered again is the youngest.
+        // A page remembered again is the youngest.
         g.remember(page(901), 100);
         assert_eq!(g.len(), 98);
         g.trim(3);

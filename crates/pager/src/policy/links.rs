@@ -1,16 +1,15 @@
-//! Queues of frames, linked through arrays over the frames' numbers.
+//! Queues of frames, linked by arrays over frame numbers.
 //!
-//! A frame is in one queue at most, so all queues of a policy share one array of links: any frame can be put in front, taken out of
-//! the middle or looked at from the end in a few loads and stores, and nothing is allocated but when there are more frames than
-//! ever before.
+//! A frame is in one queue at most, so all queues of a policy share one array of links. Insertion at the front, removal
+//! from the middle and a step from the end are a few loads and stores. Only a record number of frames allocates.
 
 /// No frame.
 const NONE: u32 = u32::MAX;
-/// In place of a link: this frame is in no queue. There are at most 2^26 frames.
+/// A link value: this frame is in no queue. There are at most 2^26 frames.
 const OUT: u32 = u32::MAX - 1;
 
-/// Lengthens a vector so that it has a place `i`. By a quarter at a time, since what a policy needs for each frame is charged whether
-/// it is used or not: see [`grown`].
+/// Lengthens a vector so that it has a place `i`, by a quarter at a time. A policy's memory for each frame is charged
+/// whether it is used or not: see [`grown`].
 pub(super) fn reach<T: Clone>(places: &mut Vec<T>, i: u32, empty: T) {
     let wanted = i as usize + 1;
     if places.len() < wanted {
@@ -21,8 +20,8 @@ pub(super) fn reach<T: Clone>(places: &mut Vec<T>, i: u32, empty: T) {
     }
 }
 
-/// Bytes for each frame behind a vector with `bytes` a place that [`reach`] has grown: a quarter more than its places, and 16, which
-/// of the 256 frames that are charged at once is one in 16.
+/// Bytes for each frame of a vector with `bytes` a place that [`reach`] grows. A quarter is added for the growth. One
+/// in 16 is added for the extra 16 places, since 256 frames are charged at once.
 pub(super) const fn grown(bytes: usize) -> usize {
     bytes + (bytes * 5).div_ceil(16)
 }
@@ -60,8 +59,8 @@ impl LinkedQueue {
 /// The links of all queues.
 #[derive(Debug, Default)]
 pub(super) struct Links(
-    /// 1. By frame: its neighbours in the queue that it is in, each of which has it as its neighbour on the other side, or `NONE` at
-    ///    the ends, or `OUT` if it is in none. Which queue that is, the policy knows: it must name that one.
+    /// 1. By frame: its neighbours in its queue, each of which has it as the neighbour on the other side. `NONE` at the
+    ///    ends, `OUT` for a frame in no queue. The policy must name the right queue.
     Vec<Link>,
 );
 
@@ -69,7 +68,7 @@ impl Links {
     /// Bytes for each frame.
     pub(super) const BYTES: usize = grown(size_of::<Link>());
 
-    /// Places for frames, those that are in a queue or not.
+    /// Places for frames, in a queue or not.
     pub(super) fn places(&self) -> usize {
         self.0.len()
     }
@@ -78,12 +77,12 @@ impl Links {
         self.0.get(i as usize).is_some_and(|l| l.older != OUT)
     }
 
-    /// The one that came after `i`.
+    /// The frame that came after `i`.
     pub(super) fn newer(&self, i: u32) -> Option<u32> {
         self.0.get(i as usize).map(|l| l.newer).filter(|n| *n < OUT)
     }
 
-    /// Puts `i`, which is in none, into `queue` as its newest.
+    /// Inserts `i`, which is in no queue, into `queue` as its newest.
     pub(super) fn push(&mut self, queue: &mut LinkedQueue, i: u32) {
         reach(&mut self.0, i, Link { newer: OUT, older: OUT });
         self.0[i as usize] = Link { newer: NONE, older: queue.newest };
@@ -95,7 +94,7 @@ impl Links {
         queue.len += 1;
     }
 
-    /// Takes `i` out of `queue`.
+    /// Removes `i` from `queue`.
     pub(super) fn remove(&mut self, queue: &mut LinkedQueue, i: u32) {
         if !self.contains(i) {
             return;
@@ -112,7 +111,7 @@ impl Links {
         queue.len -= 1;
     }
 
-    /// Puts `i` in front of its own queue.
+    /// Moves `i` to the front of its own queue.
     pub(super) fn renew(&mut self, queue: &mut LinkedQueue, i: u32) {
         self.remove(queue, i);
         self.push(queue, i);

@@ -5,13 +5,14 @@ use crate::id::PageId;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A heap ordered by the stamp that a frame had when it was last looked at. Workers move stamps without a lock and without
-/// telling; a frame that comes up with a stamp older than its real one is put back under the real one. So a use costs
-/// nothing here and a victim costs a few heap operations.
+/// A heap ordered by the stamp of each frame at its last inspection. Workers move stamps without a lock and without
+/// notice. A frame that comes up with an outdated stamp is inserted again under the real one. So a use is free here,
+/// and a victim takes a few heap operations.
 #[derive(Debug, Default)]
 pub struct Lru {
     heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
-    /// Generation of each frame number's entry; entries of older generations are dropped when they come up. Odd: present.
+    /// Generation of each frame number's entry. Entries of older generations are dropped when they come up. Odd:
+    /// present.
     generation: Vec<u32>,
     count: usize,
 }
@@ -34,11 +35,11 @@ impl Lru {
         self.count
     }
 
-    /// [`Policy::victim`] where these are some of `pool` frames.
+    /// [`Policy::victim`] for a part of `pool` frames.
     pub(super) fn oldest(&mut self, need: Need, pool: usize, probe: &mut dyn Probe) -> Option<u32> {
-        // A pinned frame is in use now, so it goes behind all others; each is looked at no more than twice.
+        // A pinned frame is in use now and moves behind all others. Each is inspected at most twice.
         let mut looks = 2 * self.count;
-        // For a prefetch: last used before as many pages were published as there are now, that is a whole pool ago.
+        // For a prefetch: last used at least a whole pool of publications ago.
         let old = probe.now().saturating_sub(pool as u64).min(probe.lately());
         let mut pinned = Vec::new();
         let mut found = None;
@@ -87,7 +88,7 @@ impl Policy for Lru {
         self.count += 1;
         self.heap.push(Reverse((stamp, frame, self.generation[i])));
         if self.heap.len() > 64 + 2 * self.count {
-            // Entries of removed frames: dropped before they outnumber the living.
+            // Entries of removed frames are dropped before they outnumber the living ones.
             let generation = &self.generation;
             self.heap.retain(|Reverse((_, f, g))| generation[*f as usize] == *g);
         }

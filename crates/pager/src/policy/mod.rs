@@ -1,7 +1,7 @@
-//! Replacement: which page goes when another needs its room.
+//! Replacement: which page is evicted when another needs its room.
 //!
-//! A policy keeps an order over frames and nothing else. Whether a frame may go (pins, holds) and when it was used is what
-//! the [`Probe`] says. All calls come under the pager's lock.
+//! A policy keeps an order over frames only. The [`Probe`] says whether a frame may be evicted (pins, holds) and when
+//! it was used. All calls come under the pager's lock.
 
 mod clock;
 mod ghosts;
@@ -32,16 +32,16 @@ pub use two_queue::TwoQueue;
 /// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PolicyKind {
-    /// Second chance: a hand passes over the frames and takes the first that was not used since it last passed.
+    /// Second chance: a hand passes over the frames and picks the first that was not used since its last pass.
     #[default]
     Clock,
-    /// The page whose last use is longest ago.
+    /// Least recently used.
     Lru,
-    /// SIEVE (Zhang et al. 2024): as second chance, but what survives stays where it is and what is new goes soon.
+    /// SIEVE (Zhang et al. 2024): as second chance, but survivors keep their place and new pages are evicted soon.
     Sieve,
-    /// S3-FIFO (Yang et al. 2023): a small queue for what comes, a main one for what was used again.
+    /// S3-FIFO (Yang et al. 2023): a small queue for new pages, a main one for pages used again.
     S3Fifo,
-    /// 2Q (Johnson and Shasha 1994): a queue for what comes, and least recently used for what came back.
+    /// 2Q (Johnson and Shasha 1994): a queue for new pages, and least recently used for pages that came back.
     TwoQueue,
 }
 
@@ -49,7 +49,7 @@ impl PolicyKind {
     /// All kinds.
     pub const ALL: &[Self] = &[Self::Clock, Self::Lru, Self::Sieve, Self::S3Fifo, Self::TwoQueue];
 
-    /// As it is called on the command line and in messages.
+    /// The name on the command line and in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Clock => Clock::NAME,
@@ -79,7 +79,7 @@ impl PolicyKind {
 
 #[cfg(test)]
 pub(crate) mod conformance {
-    //! What every policy has to hold.
+    //! The properties of every policy.
     use super::*;
     use crate::id::{ArrayId, PageId};
     use std::collections::{HashMap, HashSet};
@@ -93,7 +93,7 @@ pub(crate) mod conformance {
         pub(crate) now: u64,
         pub(crate) probes: usize,
         pub(crate) settling: u64,
-        /// As [`Probe::lately`] has it, if not 0.
+        /// The answer of [`Probe::lately`], if not 0.
         pub(crate) lately: u64,
     }
 
@@ -147,7 +147,7 @@ pub(crate) mod conformance {
             self.referenced.borrow_mut().insert(f);
             self.stamps.insert(f, self.now);
         }
-        /// A page goes without being asked for.
+        /// Drops a page without the policy's choice.
         pub(crate) fn drop_page(&mut self, p: &mut dyn Policy, f: u32) {
             self.present.remove(&f);
             p.removed(f);
@@ -167,10 +167,10 @@ pub(crate) mod conformance {
     }
 
     fn everything_can_be_had(p: &mut dyn Policy, mut f: Frames) {
-        // Nothing there: full.
+        // No frames: full.
         assert_eq!(p.victim(Need::Demand, &mut f), None);
         assert_eq!(p.victim(Need::Prefetch, &mut f), None);
-        // What was never there may go.
+        // A frame that was never there may be removed.
         p.removed(7);
         // Everything pinned: full, after a bounded number of probes.
         for i in 0..50 {
@@ -180,18 +180,18 @@ pub(crate) mod conformance {
         f.probes = 0;
         assert_eq!(p.victim(Need::Demand, &mut f), None);
         assert!(f.probes <= 200, "{}", f.probes);
-        // One free: found.
+        // One unpinned: found.
         f.pinned.remove(&33);
         assert_eq!(p.victim(Need::Demand, &mut f), Some(33));
         assert_eq!(p.victim(Need::Demand, &mut f), None);
-        // All in use: nothing for a prefetch, and that changes nothing.
+        // All in use: none for a prefetch, and no change.
         f.pinned.clear();
         for i in (0..50).filter(|i| *i != 33) {
             f.use_page(i);
         }
         assert_eq!(p.victim(Need::Prefetch, &mut f), None);
         assert_eq!(f.present.len(), 49);
-        // Whatever became of them: used and pinned, it is full once more, and the one that is not is found.
+        // After any history: full if all are used and pinned, and the one unpinned frame is found.
         for free in [None, Some(12), Some(40)] {
             for i in f.present.clone() {
                 f.use_page(i);
@@ -205,7 +205,7 @@ pub(crate) mod conformance {
             }
         }
         f.pinned.clear();
-        // Removed frames are not asked for again, numbers are reused, and every page can be had in the end, once.
+        // Removed frames are not probed, numbers are reused, and each page is evicted once in the end.
         for i in 0..10 {
             f.drop_page(p, i);
         }
@@ -217,7 +217,7 @@ pub(crate) mod conformance {
         assert!(f.present.is_empty() && gone.len() == 40);
     }
 
-    /// Pages that are used all the time outlive a scan, but for the start, when all look alike.
+    /// Pages in constant use outlive a scan, except at the start, when no page has a second use.
     fn used_pages_outlive_a_scan(p: &mut dyn Policy, mut f: Frames) {
         let mut lost = 0;
         for i in 0..8 {
@@ -239,8 +239,8 @@ pub(crate) mod conformance {
         assert!(lost <= 4, "{lost}");
     }
 
-    /// Of two that see the same, one is asked for a prefetch now and then while everything is in use: what both take after that is
-    /// the same.
+    /// Of two policies with the same history, one is sometimes asked for a prefetch while all is in use. Both evict the
+    /// same afterwards.
     fn prefetches_change_nothing(kind: PolicyKind, f: Frames) {
         let mut both = [(kind.build(), f.clone()), (kind.build(), f)];
         for i in 0..200 {
@@ -268,15 +268,15 @@ pub(crate) mod conformance {
         }
     }
 
-    /// What nobody used for a whole pool of pages is had for a prefetch, unless it was used at the count from which on it is kept, or is
-    /// pinned.
+    /// A prefetch replaces a page that was unused for a whole pool of publications. It spares pages used since the kept
+    /// count, and pinned ones.
     fn prefetches_take_what_is_idle(p: &mut dyn Policy, mut f: Frames) {
         (0..60).for_each(|i| f.add(p, i));
         for i in 60..270 {
             let Some(v) = p.victim(Need::Demand, &mut f) else { panic!("full") };
             f.add_page(p, v, i);
         }
-        // Used from now on: the last ten of them, for longer than the pool has pages.
+        // Used from now on: the last ten of them, for longer than a pool of publications.
         let used: HashSet<u32> = f.present.iter().copied().filter(|i| *i >= 50).collect();
         for _ in 0..10 {
             used.iter().for_each(|i| f.use_page(*i));

@@ -1,38 +1,39 @@
-//! What a replacement policy is, and what it may ask: the seam that every policy implements.
+//! The interface of every replacement policy, and of its view of frames.
 
 use crate::id::PageId;
 
-/// How much a victim may cost.
+/// The allowed cost of a victim.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// A page that someone waits for needs the room: any frame that is not pinned may go.
+    /// A demanded page needs the room: any unpinned frame may be evicted.
     Demand,
-    /// Only frames that were not used lately may go ([`Probe::lately`]), and their standing must not be touched.
+    /// Only frames without a recent use ([`Probe::lately`]) may be evicted, and their order must not change.
     Prefetch,
 }
 
-/// What a policy may ask about a frame.
+/// A policy's view of frames.
 pub trait Probe {
-    /// Whether the frame was used since [`Probe::forget`]. That its page was published counts as a use.
+    /// Whether the frame was used since [`Probe::forget`]. Publication counts as a use.
     fn referenced(&self, frame: u32) -> bool;
-    /// Forgets that the frame was used.
+    /// Clears the use of the frame.
     fn forget(&self, frame: u32);
-    /// When the frame was last pinned or released, or its page published: a count that grows with every page published, by which
-    /// the first page has 1.
+    /// The stamp of the frame's last pin, release or publication. Stamps count published pages; the first page has 1.
     fn stamp(&self, frame: u32) -> u64;
-    /// The count now.
+    /// The stamp of the present.
     fn now(&self) -> u64;
-    /// What was used at this count or later was used lately, whatever else says so.
+    /// Frames used at this stamp or later are recent, whatever the policy's order.
     fn lately(&self) -> u64 {
         u64::MAX
     }
-    /// For so many publications after its own the uses of a page are those that it was read for: a task takes it up when all that it
-    /// waits for is here, and others come meanwhile. Stamps alone do not say that, and policies that tell what is used once from what is
-    /// used again would take every page for the latter. 0: whatever is used after another page came was used again.
+    /// Publications after its own during which the uses of a page count as its first use.
+    ///
+    /// A task starts with a page when all its pages are resident, and other pages are published meanwhile. Stamps alone
+    /// do not show this. Policies that distinguish pages used once would count every page as used again. 0: each use
+    /// after another publication counts as another use.
     fn settling(&self) -> u64 {
         0
     }
-    /// Takes the frame's page away if nothing pins or holds it. After `true` the frame is gone.
+    /// Evicts the frame's page if nothing pins or holds it. After `true` the frame is free.
     fn take(&mut self, frame: u32) -> bool;
 }
 
@@ -42,12 +43,12 @@ pub trait Policy: Send {
     fn name(&self) -> &'static str;
     /// A frame holds a new page, published at `stamp`.
     fn inserted(&mut self, frame: u32, page: PageId, stamp: u64);
-    /// A frame's page went away, other than through [`Policy::victim`].
+    /// A frame's page was dropped without [`Policy::victim`].
     fn removed(&mut self, frame: u32);
-    /// Takes one frame through [`Probe::take`] and returns it. `None` says *full*: after a bounded number of probes every frame
-    /// turned out pinned, or too much in use for this need.
+    /// Evicts one frame through [`Probe::take`] and returns it. `None`: *full*. After a bounded number of probes every
+    /// frame was pinned, or too recent for this need.
     fn victim(&mut self, need: Need, probe: &mut dyn Probe) -> Option<u32>;
-    /// Bytes that the policy needs for each frame, for the ledger: with what it remembers of pages that are gone, which are never
-    /// more than the frames.
+    /// Bytes that the policy needs for each frame, for the ledger. They include remembered evicted pages, which are
+    /// never more than the frames.
     fn bytes_per_frame(&self) -> usize;
 }

@@ -1,20 +1,22 @@
 //! S3-FIFO.
 //!
-//! *Theory.* Yang, Zhang, Qiu, Yue, Vinayak, "FIFO queues are all you need for cache eviction" (SOSP 2023), algorithm 1. Most pages are
-//! used once, so a small queue S (a tenth) takes what comes and lets go of it soon: a page at its end that was used goes over to the
-//! main queue M, any other goes, and its name into a ghost queue G. What comes back while its name is in G goes to M at once. M is
-//! a queue with second chances: a page counts its uses up to 3, and at its end goes to the front again and counts one less.
+//! *Theory.* Yang, Zhang, Qiu, Yue, Vinayak, "FIFO queues are all you need for cache eviction" (SOSP 2023), algorithm
+//! 1. Most pages are used once. A small queue S (a tenth) holds new pages for a short time. A page at its end that was
+//! used moves to the main queue M. Any other page is evicted, and its name enters a ghost queue G. A page that comes
+//! back while its name is in G enters M at once. M is a queue with second chances: a page counts its uses up to 3. At
+//! its end it moves to the front again and its count drops by one.
 //!
-//! *Practice.* What differs:
-//! - A page's uses are one bit, which is seen when its turn comes, once in S and once a turn in M. In S, where the paper asks for two
-//!   uses, one is enough (those that belong to its first use are none, see `uses`). In M the bit stands for one use or more: the
-//!   count goes up by one in a turn with the bit, and down by one in a turn without. Were it taken down in each, as in the paper, no count
-//!   would ever rise.
-//! - Sizes are parts of the pages that are there now, which are as many as fit. G holds nine tenths of that, as many as M may.
-//! - A pinned page goes to the front of its own queue. What was given back or went by an offer leaves no name: it was not the policy that
-//!   found it useless.
+//! *Practice.* Differences from the paper:
+//! - A page's uses are one bit, read when its turn comes, once in S and once a turn in M. In S one use is enough, and
+//!   the paper asks for two. Uses that belong to the first one do not count (see `uses`). In M the bit means one use or
+//!   more. The count rises by one in a turn with the bit, and drops by one in a turn without. If it dropped in each
+//!   turn, as in the paper, no count would ever rise.
+//! - Sizes are parts of the pages resident now, which are as many as fit. G holds nine tenths of that, as many as M
+//!   may.
+//! - A pinned page moves to the front of its own queue. A page that was given back or evicted by a hint leaves no name:
+//!   the policy did not find it unused.
 //!
-//! A victim costs a look, and one more for each bit that was seen and each count taken down, which uses have paid for.
+//! A victim takes one inspection, and one more for each cleared bit and each decrement. Uses pay for those.
 
 use super::ghosts::Ghosts;
 use super::links::{grown, reach, LinkedQueue, Links};
@@ -22,19 +24,19 @@ use super::replacement::{Need, Policy, Probe};
 use super::uses::{idle, settling, used_again, Sweep, LOOKED_AT};
 use crate::id::{ArrayId, PageId};
 
-/// S is kept at one part in so many.
+/// S is kept at one part in this many.
 const SMALL: usize = 10;
-/// Uses that are counted.
+/// Largest count of uses.
 const MOST: u8 = 3;
-/// Looks at a page of M in one search: its bit, its count down to 0, and then it is taken.
+/// Inspections of a page of M in one search: its bit, its count down to 0, and its eviction.
 const TURNS: usize = 2 + MOST as usize;
 
 #[derive(Copy, Clone, Debug)]
 struct S3Node {
     page: PageId,
-    /// When its page was published, until its bit was looked at.
+    /// Stamp of its publication, until its bit is inspected.
     born: u64,
-    /// Whether it is in M. It is in S otherwise, or in none.
+    /// Whether it is in M. Otherwise it is in S, or in no queue.
     main: bool,
     /// Uses, 0 to `MOST`. 0 in S.
     uses: u8,
@@ -48,7 +50,7 @@ pub struct S3Fifo {
     links: Links,
     small: LinkedQueue,
     main: LinkedQueue,
-    /// 1. No page in it is resident, and there are at most as many as pages that are.
+    /// 1. No page in it is resident, and it has at most as many pages as are resident.
     ghosts: Ghosts,
     nodes: Vec<S3Node>,
     sweep: Sweep,
@@ -62,12 +64,12 @@ impl S3Fifo {
         self.small.len() + self.main.len()
     }
 
-    /// Takes a frame out. Its page leaves a name if it was in S and `name`.
+    /// Removes a frame. Its page leaves a name if it was in S and `name`.
     fn drop(&mut self, frame: u32, name: bool) {
         if !self.links.contains(frame) {
             return;
         }
-        // Of those that there were with it, which for whole numbers is less than there are without.
+        // Of the frames with this one: integer division may give fewer without it.
         let ghosts = self.count() * (SMALL - 1) / SMALL;
         let node = self.nodes[frame as usize];
         self.links.remove(if node.main { &mut self.main } else { &mut self.small }, frame);
@@ -78,7 +80,7 @@ impl S3Fifo {
         }
     }
 
-    /// Moves a frame from S to M, as one that was used once again.
+    /// Moves a frame from S to M, as one that was used again.
     fn promote(&mut self, frame: u32) {
         self.links.remove(&mut self.small, frame);
         self.links.push(&mut self.main, frame);
@@ -86,7 +88,7 @@ impl S3Fifo {
         (node.main, node.uses, node.born) = (true, 1, LOOKED_AT);
     }
 
-    /// One look at the end of S.
+    /// Inspects the end of S.
     fn look_small(&mut self, settling: u64, probe: &mut dyn Probe) -> Victim {
         let Some(frame) = self.small.oldest() else { return Victim::Pinned };
         if used_again(probe, frame, self.nodes[frame as usize].born, settling) {
@@ -102,7 +104,7 @@ impl S3Fifo {
         Victim::Pinned
     }
 
-    /// One look at the end of M. `last`: uses count no more.
+    /// Inspects the end of M. `last`: uses no longer count.
     fn look_main(&mut self, settling: u64, last: bool, probe: &mut dyn Probe) -> Victim {
         let Some(frame) = self.main.oldest() else { return Victim::Pinned };
         let node = &mut self.nodes[frame as usize];
@@ -159,7 +161,7 @@ impl Policy for S3Fifo {
             return Some(found);
         }
         let settling = settling(probe, count);
-        // Each page of S is looked at once. Those of M until so many in a row turned out pinned as there are.
+        // Each page of S is inspected once. Pages of M are inspected until a whole round was pinned.
         let (mut small, mut main, mut pinned) = (self.small.len(), TURNS * self.main.len(), 0);
         loop {
             let in_main = main > 0 && pinned < self.main.len();
@@ -203,14 +205,14 @@ mod tests {
         p.victim(Need::Demand, f).unwrap()
     }
 
-    /// By hand, with ten pages, so that S is let down to one. 0 to 9 come into S; 0 and 4 are used.
-    /// 1. 0 was used and goes to M; 1 goes, and is a ghost. 1 comes back: into M. S: 2 to 9; M: 0, 1.
-    /// 2. 2, 3 go; 10, 11 come. 4 was used: to M, and 5 goes; 12 comes. S: 6 to 12; M: 0, 1, 4.
-    /// 3. 6 to 11 are used, 12 was not: they go to M, by the last of which S has one of ten, which is enough to take from it: 12 goes.
-    ///    S: none; M: 0, 1, 4, 6 to 11. 13 comes: S has one of ten.
-    /// 4. 13 is used. It goes to M, S is empty, so M has to give: 0 counts 1, to the front with 0; 1 counts 0 and goes. It came as a
-    ///    ghost, but from M there is no name: it comes back into S.
-    /// 5. It goes at once, S being one of ten, and is a ghost.
+    /// By hand, with ten pages, so that S shrinks to one. 0 to 9 enter S; 0 and 4 are used.
+    /// 1. 0 was used and moves to M; 1 is evicted and is a ghost. 1 comes back: into M. S: 2 to 9; M: 0, 1.
+    /// 2. 2, 3 are evicted; 10, 11 come. 4 was used: to M, and 5 is evicted; 12 comes. S: 6 to 12; M: 0, 1, 4.
+    /// 3. 6 to 11 are used, 12 is not: they move to M. Then S has one page of ten, enough to evict from it: 12 is
+    ///    evicted. S: none; M: 0, 1, 4, 6 to 11. 13 comes: S has one page of ten.
+    /// 4. 13 is used and moves to M. S is empty, so M must evict: 0 counts 1 and moves to the front with 0; 1 counts 0
+    ///    and is evicted. It came as a ghost, but M leaves no name: it comes back into S.
+    /// 5. It is evicted at once, since S has one page of ten, and is a ghost.
     #[test]
     fn goes_as_worked_out_by_hand() {
         let (mut p, mut f) = (S3Fifo::default(), Frames::default());
@@ -237,8 +239,8 @@ mod tests {
         assert_eq!((p.small.len(), p.main.len()), (0, 10), "back while its name was there");
     }
 
-    /// 0, 1 and 2 go to M counting 1 and stay there, pinned. In each turn with a use 0 counts one more, up to 3, and in each turn without
-    /// one less, before it is taken.
+    /// 0, 1 and 2 enter M with count 1 and stay there, pinned. In each turn with a use the count of 0 rises, up to 3.
+    /// In each turn without one it drops, before the eviction.
     #[test]
     fn counts_turns_with_uses_and_takes_them_down_in_turns_without() {
         let (mut p, mut f) = (S3Fifo::default(), Frames::default());

@@ -1,15 +1,20 @@
 //! SIEVE.
 //!
-//! *Theory.* Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU" (NSDI 2024), algorithm 1. One queue in order of arrival;
-//! a use sets a page's bit and moves nothing. A hand goes from the oldest to the newest and round again: it clears the bits that are
-//! set and takes the first page without one. Unlike second chance, what survives stays where it is, so that the hand soon stands
-//! among the newest and what is used once goes after a short time ("quick demotion"), while the pages behind the hand are sifted once
-//! in a long while.
+//! *Theory.* Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU" (NSDI 2024), algorithm 1. One queue in
+//! order of arrival; a use sets a page's bit and moves nothing. A hand moves from the oldest to the newest and round
+//! again. It clears set bits and evicts the first page without one. Unlike second chance, survivors keep their place,
+//! so the hand is soon among the newest pages. A page used once is evicted after a short time ("quick demotion"), and
+//! pages behind the hand are visited rarely.
 //!
-//! *Practice.* What differs: a use is seen by its bit and date when the hand comes, and those that belong to a page's first use are no
-//! visit (see `uses`). The paper evicts at once what came last; here that may be a page for which a task is about to be woken, and
-//! which would be read again and again: the hand passes over pages that were published within [`Probe::settling`], as over pinned
-//! ones, unless nothing else is to be had. A victim costs a look, and one more for each bit cleared, which a use has paid for.
+//! *Practice.* Differences from the paper:
+//!
+//! - A use is seen by its bit and stamp when the hand comes. Uses that belong to a page's first use do not count (see
+//!   `uses`).
+//! - The paper evicts the newest page at once. Here a task may be about to wake for that page, which would be read
+//!   again and again. So the hand passes over pages published within [`Probe::settling`], as over pinned ones, unless
+//!   no other page is left.
+//!
+//! A victim takes one inspection, and one more for each cleared bit. A use pays for that.
 
 use super::links::{grown, reach, LinkedQueue, Links};
 use super::replacement::{Need, Policy, Probe};
@@ -21,9 +26,9 @@ use crate::id::PageId;
 pub struct Sieve {
     links: Links,
     queue: LinkedQueue,
-    /// By frame: when its page was published, until the hand has cleared its bit.
+    /// By frame: the stamp of its publication, until the hand has cleared its bit.
     born: Vec<u64>,
-    /// 1. The frame that is looked at next, which is in `queue`; `None`: the oldest.
+    /// 1. The frame inspected next, which is in `queue`; `None`: the oldest.
     hand: Option<u32>,
     sweep: Sweep,
 }
@@ -67,7 +72,7 @@ impl Policy for Sieve {
             return Some(found);
         }
         let settling = settling(probe, count);
-        // Two turns as the paper has them, and one for those that have just come.
+        // Two turns as in the paper, and one for recently published pages.
         for look in 0..3 * count {
             let frame = self.hand.or(self.queue.oldest())?;
             let born = self.born[frame as usize];
@@ -75,7 +80,7 @@ impl Policy for Sieve {
                 probe.forget(frame);
                 self.born[frame as usize] = LOOKED_AT;
             } else if (look >= 2 * count || probe.now().saturating_sub(born) >= settling) && probe.take(frame) {
-                // The hand is left behind it.
+                // The hand stays behind it.
                 self.hand = Some(frame);
                 self.drop(frame);
                 return Some(frame);
@@ -101,9 +106,9 @@ mod tests {
         check(PolicyKind::Sieve);
     }
 
-    /// By hand: 0 to 4 come, 0 and 2 are used. The hand clears 0 and takes 1; 5 comes. It clears 2 and takes 3; 6 comes. It takes 4; 7
-    /// comes. It takes 5, the next newer one, although 0 and 2 are older and bare. 6 is used: cleared, and 7 goes, the newest. Round again:
-    /// 0, 2, and 6, whose bit was cleared.
+    /// By hand: 0 to 4 come, 0 and 2 are used. The hand clears 0 and evicts 1; 5 comes. It clears 2 and evicts 3; 6
+    /// comes. It evicts 4; 7 comes. It evicts 5, the next newer page, although 0 and 2 are older and have no bit. 6 is
+    /// used: cleared, and 7, the newest, is evicted. Round again: 0, 2, and 6, whose bit is clear.
     #[test]
     fn sifts_as_worked_out_by_hand() {
         let (mut p, mut f) = (Sieve::default(), Frames::default());
@@ -120,8 +125,8 @@ mod tests {
         assert_eq!(gone, [1, 3, 4, 5, 7, 0, 2, 6]);
     }
 
-    /// Of 64 pages uses of up to two publications later belong to the first: 10 was used one page after its own, 11 three after, and only
-    /// 11 is passed over.
+    /// Of 64 pages, uses up to two publications later belong to the first. 10 was used one publication after its own
+    /// and 11 three after. The hand passes over 11 only.
     #[test]
     fn first_uses_are_no_visits() {
         let (mut p, mut f) = (Sieve::default(), Frames { settling: 2, ..Frames::default() });
@@ -137,8 +142,8 @@ mod tests {
         assert_eq!(gone, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12]);
     }
 
-    /// All but the last two of 64 were used. As the paper has it 62 goes, which is bare; where somebody may just be about to use it, the
-    /// hand goes round and takes 0, which it has cleared; and 62 if it must.
+    /// All but the last two of 64 were used. In the paper 62 is evicted, which has no bit. Where a task may be about to
+    /// use it, the hand moves round and evicts 0, which it has cleared. It evicts 62 if it must.
     #[test]
     fn what_has_just_come_is_left() {
         for (settling, pinned, gone) in [(0, 0, 62), (2, 0, 0), (2, 62, 62)] {

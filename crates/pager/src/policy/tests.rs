@@ -1,4 +1,4 @@
-//! The queues against the plainest writing of the same rules, and a scan against pages that are used.
+//! The queues against the plainest implementation of the same rules, and scans against pages in use.
 
 use super::conformance::Frames;
 use super::*;
@@ -6,12 +6,12 @@ use crate::id::{ArrayId, PageId};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// A policy on vectors, the oldest first: what to compare with.
+/// A policy on vectors, the oldest first: the reference.
 trait ModelPolicy {
     fn add(&mut self, f: u32, page: u64, now: u64);
     fn remove(&mut self, f: u32);
     fn victim(&mut self, probe: &mut Frames) -> Option<u32>;
-    /// A page that was taken for a prefetch.
+    /// A prefetch has evicted this page.
     fn prefetched(&mut self, f: u32);
 }
 
@@ -19,7 +19,7 @@ fn settling(probe: &Frames, count: usize) -> u64 {
     probe.settling.min((count / 32) as u64)
 }
 
-/// What is known of one frame. `born`: 0 once its bit was looked at.
+/// The record of one frame. `born`: 0 once its bit was inspected.
 #[derive(Clone, Debug)]
 struct One {
     f: u32,
@@ -40,7 +40,7 @@ struct PlainSieve {
 
 impl ModelPolicy for PlainSieve {
     fn add(&mut self, f: u32, page: u64, now: u64) {
-        // Behind the last there is nothing to look at: the hand is at the oldest then.
+        // The hand passes the last page: it is at the oldest then.
         if self.hand == self.queue.len() {
             self.hand = 0;
         }
@@ -164,7 +164,7 @@ impl ModelPolicy for PlainS3 {
 #[derive(Default)]
 struct Plain2Q {
     arrived: Vec<One>,
-    /// With the last use that is known of each: pages that were found pinned count as used then.
+    /// With the last known use of each. Pages found pinned count as used then.
     often: Vec<(u64, u32)>,
     out: Vec<u64>,
 }
@@ -242,7 +242,7 @@ impl ModelPolicy for Plain2Q {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A page is wanted: used if it is there, else published in a frame, for which another goes if all are taken.
+    /// A page is needed: used if resident, else published in a frame, after an eviction if all are in use.
     Want(u64),
     Pin(u32),
     Release(u32),
@@ -264,7 +264,7 @@ fn ops() -> impl Strategy<Value = (u32, u64, Vec<Op>)> {
     (1u32..90, prop_oneof![Just(0u64), Just(1), Just(100)], proptest::collection::vec(op, 1..600))
 }
 
-/// Lets both see the same, and compares what they take.
+/// Gives both the same calls, and compares their victims.
 fn compare(
     kind: PolicyKind,
     plain: &mut dyn ModelPolicy,
@@ -355,7 +355,7 @@ proptest! {
     }
 }
 
-/// A pool of so many frames that is asked for one page after the other.
+/// A pool of this many frames, with one request after the other.
 struct Cache {
     policy: Box<dyn Policy>,
     probe: Frames,
@@ -388,7 +388,7 @@ impl Cache {
     }
 }
 
-/// Twenty pages are used again and again among others that are used once. Then two thousand others pass that are used once.
+/// Twenty pages are used repeatedly among others that are used once. Then two thousand others are used once.
 #[test]
 fn a_scan_leaves_what_is_used_again() {
     for settling in [0, 64] {
@@ -420,7 +420,7 @@ fn kinds_have_names_of_their_own() {
     assert_eq!(PolicyKind::named("random"), None);
     let page = PageId::new(ArrayId(0), 0, 0);
     for mut p in PolicyKind::ALL.iter().map(|kind| kind.build()) {
-        // A page that comes twice in one frame is there once.
+        // A page inserted twice in one frame is present once.
         let mut f = Frames::default();
         f.add(p.as_mut(), 0);
         p.inserted(0, page, f.now);

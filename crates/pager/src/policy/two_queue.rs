@@ -1,19 +1,20 @@
 //! 2Q, the full version.
 //!
-//! *Theory.* Johnson and Shasha, "2Q: a low overhead high performance buffer management replacement algorithm" (VLDB 1994), section 3.
-//! A page comes into a queue A1in, where uses change nothing: those that follow the first at once say little. When A1in has more than
-//! a quarter of the pages its oldest goes, and its name into A1out. What comes back while its name is there was used again after
-//! some time, and goes to Am, which is ordered by last use. While A1in is within its quarter, Am gives the page used longest ago,
-//! without a name. A1out has names of half as many pages as there are.
+//! *Theory.* Johnson and Shasha, "2Q: a low overhead high performance buffer management replacement algorithm" (VLDB
+//! 1994), section 3. A page enters a queue A1in, where uses change nothing: uses soon after the first say little. When
+//! A1in has more than a quarter of the pages, its oldest is evicted and its name enters A1out. A page that comes back
+//! while its name is there was used again after some time. It enters Am, which is ordered by last use. While A1in is
+//! within its quarter, Am evicts the page used longest ago, without a name. A1out has names of half as many pages as
+//! are resident.
 //!
-//! *Practice.* That uses in A1in change nothing is what a pager wants that cannot see accesses: a page's first use needs no telling from
-//! the next. Am is [`Lru`], ordered by the dates that workers leave, and costs what that costs: a few operations on a heap for
-//! each victim. What differs:
-//! - Sizes are parts of the pages that are there now, which are as many as fit.
-//! - The name is looked up when a page has been read, not when it is asked for: room was made before that, and the names of what went
-//!   may have displaced it.
-//! - A pinned page of A1in goes to its front. What was given back or went by an offer leaves no name: it was not the policy that found
-//!   it useless.
+//! *Practice.* The pager cannot see accesses, and A1in needs none: a page's first use need not be distinguished from
+//! the next. Am is [`Lru`], ordered by the stamps of workers, and has its cost: a few operations on a heap for each
+//! victim. Differences from the paper:
+//! - Sizes are parts of the pages resident now, which are as many as fit.
+//! - The name is looked up when a page has been read, and not when it is requested. Room was made in between, and the
+//!   names of evicted pages may have displaced it.
+//! - A pinned page of A1in moves to its front. A page that was given back or evicted by a hint leaves no name: the
+//!   policy did not find it unused.
 
 use super::ghosts::Ghosts;
 use super::links::{grown, reach, LinkedQueue, Links};
@@ -22,21 +23,21 @@ use super::replacement::{Need, Policy, Probe};
 use super::uses::{idle, Sweep, LOOKED_AT};
 use crate::id::{ArrayId, PageId};
 
-/// A1in is kept at one part in so many (Kin).
+/// A1in is kept at one part in this many (Kin).
 const IN: usize = 4;
-/// A1out has one name for so many pages (Kout).
+/// A1out has one name for this many pages (Kout).
 const OUT: usize = 2;
 
 /// A1in, A1out and Am.
 #[derive(Debug, Default)]
 pub struct TwoQueue {
-    /// 1. A frame is in `arrived` (if `links` has it) or in `often`, or its page is gone.
+    /// 1. A frame is in `arrived` (if `links` has it) or in `often`, or it holds no page.
     links: Links,
     arrived: LinkedQueue,
     often: Lru,
-    /// 2. No page in it is resident, and there are at most as many as pages that are.
+    /// 2. No page in it is resident, and it has at most as many pages as are resident.
     ghosts: Ghosts,
-    /// By frame: its page and when that was published. Of those that arrived.
+    /// By frame: its page and the stamp of its publication. For frames in A1in.
     nodes: Vec<(PageId, u64)>,
     sweep: Sweep,
 }
@@ -49,7 +50,7 @@ impl TwoQueue {
         self.arrived.len() + self.often.len()
     }
 
-    /// Takes note that a frame is gone of `count` that there were. Its page leaves a name if it was in A1in and `name`.
+    /// Removes one frame of `count`. Its page leaves a name if it was in A1in and `name`.
     fn drop(&mut self, frame: u32, name: bool, count: usize) {
         let arrived = self.links.contains(frame);
         if arrived {
@@ -64,7 +65,7 @@ impl TwoQueue {
         }
     }
 
-    /// The oldest of A1in that is not pinned, while there are more than `keep`. `looks` is what is left of those in it to look at.
+    /// Evicts the oldest unpinned page of A1in while it has more than `keep`. `looks`: pages left to inspect.
     fn arrived_first(&mut self, keep: usize, looks: &mut usize, probe: &mut dyn Probe) -> Option<u32> {
         while *looks > 0 && self.arrived.len() > keep {
             *looks -= 1;
@@ -125,7 +126,7 @@ impl Policy for TwoQueue {
     }
 
     fn bytes_per_frame(&self) -> usize {
-        // A frame's place among those that arrived is kept while it is in Am.
+        // A frame in Am keeps its place in the arrays of A1in.
         Links::BYTES + grown(size_of::<(PageId, u64)>()) + self.often.bytes_per_frame() + Ghosts::BYTES.div_ceil(OUT)
     }
 }
@@ -141,13 +142,14 @@ mod tests {
         check(PolicyKind::TwoQueue);
     }
 
-    /// By hand, with eight pages: Kin is 2, Kout is 4. 0 to 7 come into A1in; 0 and 5 are used, which changes nothing.
-    /// 1. 0, 1, 2 go in their order for 8, 9, 10. A1in: 3 to 10; A1out: 0, 1, 2.
-    /// 2. 3 goes for 1, which comes into Am; 4 for 2, 5 for 4, likewise. A1in: 6 to 10; A1out: 0, 3, 5; Am: 1, 2, 4.
-    /// 3. 6 goes for 11, 7 for 12, by which A1out is full and loses 0: 3, 5, 6, 7. 8 goes for 0, which comes into A1in. A1in: 9 to 12, 0;
-    ///    A1out: 5, 6, 7, 8.
-    /// 4. 9 goes for 6, 10 for 8, 11 for 9, all into Am. A1in: 12, 0, which is Kin; A1out: 7, 10, 11; Am: 1, 2, 4, 6, 8, 9.
-    /// 5. 1 is used. Am gives 2, used longest ago, for 13. From there it has no name: 12 goes for 2, which comes into A1in.
+    /// By hand, with eight pages: Kin is 2, Kout is 4. 0 to 7 enter A1in; 0 and 5 are used, which changes nothing.
+    /// 1. 0, 1, 2 are evicted in this order for 8, 9, 10. A1in: 3 to 10; A1out: 0, 1, 2.
+    /// 2. 3 is evicted for 1, which enters Am; 4 for 2, 5 for 4, likewise. A1in: 6 to 10; A1out: 0, 3, 5; Am: 1, 2, 4.
+    /// 3. 6 is evicted for 11, 7 for 12. A1out is full then and loses 0: 3, 5, 6, 7. 8 is evicted for 0, which enters
+    ///    A1in. A1in: 9 to 12, 0; A1out: 5, 6, 7, 8.
+    /// 4. 9 is evicted for 6, 10 for 8, 11 for 9, which all enter Am. A1in: 12, 0, which is Kin; A1out: 7, 10, 11; Am:
+    ///    1, 2, 4, 6, 8, 9.
+    /// 5. 1 is used. Am evicts 2, used longest ago, for 13. Am leaves no name: 12 is evicted for 2, which enters A1in.
     #[test]
     fn goes_as_worked_out_by_hand() {
         let (mut p, mut f) = (TwoQueue::default(), Frames::default());

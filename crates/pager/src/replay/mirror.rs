@@ -1,8 +1,8 @@
-//! The pager's own way through a log, done again under the run's own limit and policy.
+//! The pager's decisions for a log, repeated under the run's own limit and policy.
 //!
-//! What the log gives: who asked for what and when, when each page's memory was reserved, how much room frames had then, what was
-//! pinned, held, offered and given back. What it does not give: which pages went. Those the policy finds again, from the uses that it
-//! was shown; where it finds others, later uses meet pages that are not there, and faults differ.
+//! The log has requests with their times, reservations, the bytes of frames at each, pins, holds, hints and give-backs.
+//! It does not say which pages were evicted. The policy finds those from the uses. If it chooses others, later uses
+//! meet absent pages, and the faults differ.
 
 use super::Replayed;
 use crate::event::Event;
@@ -15,7 +15,7 @@ use crate::residency::HINTS_TRIED;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// Where a page is.
+/// The state of a page.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum PageState {
     Queued { demand: bool },
@@ -109,7 +109,7 @@ impl Probe for MirrorProbe<'_> {
 pub struct Mirror {
     policy: Box<dyn Policy>,
     pool: MirrorPool,
-    /// Frames that each worker has pinned.
+    /// The pinned frames of each worker.
     pinned: HashMap<u32, Vec<u32>>,
     offered: [VecDeque<(u32, PageId)>; 2],
     seen: HashSet<PageId, PageHash>,
@@ -117,7 +117,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Nothing resident, with a policy of the run's kind, and as many reads in flight at most as it had.
+    /// Nothing resident, with a policy of the run's kind and its number of readers.
     pub fn new(policy: PolicyKind, readers: usize) -> Self {
         Self {
             policy: policy.build(),
@@ -129,12 +129,12 @@ impl Mirror {
         }
     }
 
-    /// What it came to.
+    /// The counts so far.
     pub fn counts(&self) -> Replayed {
         self.counts
     }
 
-    /// Is told all events in their order.
+    /// Processes an event. All events must come in their order.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Want { page, priority, .. } => {
@@ -171,7 +171,7 @@ impl Mirror {
                 let need = if *priority == Priority::Demand { Need::Demand } else { Need::Prefetch };
                 self.shrink(*frames, need);
                 if *full {
-                    // Looking for a page in vain changes what the policy thinks of those that it looked at.
+                    // A failed search for a victim changes the policy's view of the pages it inspected.
                     self.evict(need);
                 }
             }
@@ -201,7 +201,7 @@ impl Mirror {
                 let pool = &self.pool;
                 self.offered.iter_mut().for_each(|queue| queue.retain(|(frame, page)| pool.offered(*frame, *page)));
             }
-            // The count is of pages published, which are the same here.
+            // The stamp counts published pages, which are the same here.
             Event::Lately { count } => self.pool.lately = *count,
             _ => {}
         }
@@ -209,7 +209,7 @@ impl Mirror {
 
     fn settled(&mut self, page: PageId, place: Option<PageState>) {
         match (self.pool.places.get(&page), place) {
-            // Dropped after it came: it stays.
+            // Dropped after it came: it stays resident.
             (Some(PageState::Resident { .. }), _) => {}
             (_, Some(place)) => drop(self.pool.places.insert(page, place)),
             (_, None) => drop(self.pool.places.remove(&page)),
@@ -247,7 +247,7 @@ impl Mirror {
     fn pin(&mut self, page: PageId, worker: u32) {
         let frame = match self.pool.places.get(&page).copied() {
             Some(PageState::Resident { frame }) => frame,
-            // The run had it; here it has gone, and would have been read again.
+            // Resident in the run and evicted here: it would have been read again.
             Some(PageState::Queued { .. }) | None => {
                 self.counts.faults += 1;
                 let Some(bytes) = self.pool.frames.iter().map(|f| f.bytes).max() else { return };
@@ -280,7 +280,7 @@ impl Mirror {
 
     fn reserve(&mut self, page: PageId, bytes: u64, frames: u64, need: Need) {
         let demand = match self.pool.places.get(&page) {
-            // It went in the run and not here.
+            // Evicted in the run and not here.
             Some(PageState::Resident { .. } | PageState::Loading { .. }) => return,
             Some(PageState::Queued { demand }) => *demand,
             _ => need == Need::Demand,

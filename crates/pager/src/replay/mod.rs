@@ -1,12 +1,13 @@
-//! Page traces run again, without data: what another limit, policy or page size would have meant.
+//! Page traces replayed without data, for other limits, policies and page sizes.
 //!
-//! *Theory.* A trace-driven simulation in a fixed order: pages are used in the order in which the log says that they were, whatever the
-//! means. In a real run the order changes with them (a task that need not wait goes on first), so that what is said of other means is an
-//! estimate. Of a run's own means it is none: [`Mirror`] does what the pager did, step by step, with policies of its own that see
-//! nothing but what the log says, and must come to the same faults and evictions.
+//! *Theory.* A trace-driven simulation in a fixed order: pages are used in the order of the log, whatever the settings.
+//! In a real run the order depends on them, since a task that need not wait continues first. So results for other
+//! settings are estimates. For the run's own settings [`Mirror`] is exact: it repeats the pager's decisions, and must
+//! arrive at the same faults and evictions. Its policies see only the log.
 //!
-//! *Practice.* [`Survey`] reads a log first: sizes, and when each use is followed by the next one of the same page, which Belady's
-//! optimum (1966) needs. Then any number of [`Stack`]s, or a [`Mirror`], are told the events once more. Policies are the pager's own.
+//! *Practice.* [`Survey`] reads a log first: sizes, and for each use the next use of the same page, which Belady's
+//! optimum (1966) needs. Then any number of [`Stack`]s, or a [`Mirror`], process the same events. Policies are the
+//! pager's own.
 
 mod mirror;
 mod optimal;
@@ -17,12 +18,12 @@ pub use mirror::Mirror;
 pub use stack::{Choice, Stack};
 pub use survey::Survey;
 
-/// What a replay came to.
+/// The counts of a replay.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Uses of pages.
     pub uses: u64,
-    /// Pages waited for that were absent; in a [`Stack`] all that were absent when they were used.
+    /// Absent pages that tasks waited for; in a [`Stack`], pages absent at their use.
     pub faults: u64,
     /// Pages that became resident again after they were dropped.
     pub again: u64,

@@ -1,14 +1,15 @@
-//! Belady's optimum: the page goes whose next use is farthest away. It knows the future, which only a trace has.
+//! Belady's optimum evicts the page with the farthest next use. Only a trace has this future.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Frames by their next use. Of pages of one size no policy has fewer misses; of several sizes it is the usual bound's stand-in.
+/// Frames by their next use. For pages of one size no policy has fewer misses. For several sizes it is the customary
+/// approximation.
 #[derive(Default)]
 pub(super) struct Optimal {
     next: Arc<[u32]>,
     order: BTreeSet<(u32, u32)>,
-    /// The next use of each frame's page, as it stands in the order.
+    /// The next use of each frame's page, as in the order.
     of: Vec<u32>,
 }
 
@@ -17,7 +18,7 @@ impl Optimal {
         Self { next, ..Self::default() }
     }
 
-    /// A frame's page is used, as use number `n` of the trace.
+    /// Records that use number `n` of the trace is of a frame's page.
     pub(super) fn used(&mut self, frame: u32, n: u64) {
         let place = frame as usize;
         if self.of.len() <= place {
@@ -28,7 +29,7 @@ impl Optimal {
         self.order.insert((self.of[place], frame));
     }
 
-    /// Takes the frame whose page is used last.
+    /// Removes the frame whose page is used last.
     pub(super) fn victim(&mut self) -> Option<u32> {
         self.order.pop_last().map(|(_, frame)| frame)
     }

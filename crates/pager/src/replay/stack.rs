@@ -1,4 +1,4 @@
-//! A reference string against a policy and a room: for other limits, policies and page sizes.
+//! A reference string against a policy and a size: for other limits, policies and page sizes.
 
 use super::optimal::Optimal;
 use super::survey::{used, Survey};
@@ -9,22 +9,23 @@ use crate::page_hash::PageHash;
 use crate::policy::{Need, Policy, PolicyKind, Probe};
 use std::collections::HashMap;
 
-/// What decides which page goes.
+/// The choice of victims.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// A policy alone.
     Policy(PolicyKind),
-    /// A policy, and what the executor knew: pages of segments that are over go at once, those that nobody is at any more go first.
+    /// A policy with the executor's knowledge. Pages of past segments are evicted at once, and pages that no task is at
+    /// are evicted first.
     Aware(PolicyKind),
-    /// The same, and pages that tasks have asked for go last until one of these has come to it. The pager itself does not do so: tried
-    /// there, runs read as much as before, or 2 % more, since who runs tasks has fewer under way where memory is short.
+    /// The same, and pages that tasks have requested are evicted last, until one of the tasks uses them. The pager does
+    /// not do so: in trials runs read as much or 2 % more, since fewer tasks are under way where memory is short.
     Waiting(PolicyKind),
     /// Belady's optimum.
     Optimal,
 }
 
 impl Choice {
-    /// For people.
+    /// A name for reports.
     pub fn name(self) -> String {
         match self {
             Self::Policy(kind) => kind.name().to_owned(),
@@ -41,12 +42,12 @@ struct StackFrame {
     bytes: u64,
     referenced: bool,
     offered: bool,
-    /// A task has asked for it and not come to it yet.
+    /// Requested by a task that has not used it yet.
     awaited: bool,
     stamp: u64,
 }
 
-/// A pool of frames of so many bytes. Each use of a page that is not there loads it at once.
+/// A pool of frames with a limit in bytes. A use of an absent page loads it at once.
 pub struct Stack {
     choice: Choice,
     policy: Box<dyn Policy>,
@@ -65,11 +66,11 @@ struct StackPool {
     free: Vec<u32>,
     bytes: u64,
     tick: u64,
-    /// Nothing else can go: pages that tasks wait for may.
+    /// Every other page is in use: awaited pages may be evicted.
     forced: bool,
 }
 
-/// A task comes to what it has asked for before so many times as many pages as there are have been loaded, or was dropped.
+/// An awaited page is used within this many pools of loaded pages, or its task was dropped.
 const AWAITED_TURNS: u64 = 4;
 
 impl StackPool {
@@ -91,7 +92,7 @@ impl StackPool {
     }
 }
 
-/// What a policy sees. Nothing is pinned: a page that was just used is a policy's to keep.
+/// A policy's view. Nothing is pinned: the policy itself keeps a page just used.
 struct StackProbe<'a>(std::cell::RefCell<&'a mut StackPool>);
 
 impl Probe for StackProbe<'_> {
@@ -113,8 +114,8 @@ impl Probe for StackProbe<'_> {
 }
 
 impl Stack {
-    /// A pool of `room` bytes for the pages of a log that `survey` has read. `None` where the optimum is asked for and the log is too long
-    /// for it.
+    /// A pool of `room` bytes for the pages of a log that `survey` has read. `None` for the optimum of a log that is
+    /// too long for it.
     pub fn new(choice: Choice, room: u64, survey: &Survey) -> Option<Self> {
         let (kind, optimal) = match choice {
             Choice::Policy(kind) | Choice::Aware(kind) | Choice::Waiting(kind) => (kind, Optimal::default()),
@@ -137,16 +138,16 @@ impl Stack {
         self.room
     }
 
-    /// What it came to.
+    /// The counts so far.
     pub fn counts(&self) -> Replayed {
         self.counts
     }
 
-    /// Is told all events in their order, after the survey was.
+    /// Processes an event. All events must come in their order, after the survey has processed them.
     pub fn event(&mut self, event: &Event, survey: &Survey) {
         if let Some(page) = used(event) {
             let awaited = matches!(self.choice, Choice::Waiting(_)) && matches!(event, Event::Want { .. });
-            // What was offered while a worker had it pinned stays so.
+            // A hint on a pinned page stays in force.
             let still = matches!(event, Event::Pin { fresh: false, .. });
             return self.used(survey.coarse(page), survey, awaited, still);
         }

@@ -1,4 +1,4 @@
-//! What has to be known of a log before its pages are run again.
+//! The facts of a log that a replay needs first.
 
 use crate::event::Event;
 use crate::id::PageId;
@@ -7,10 +7,11 @@ use crate::priority::Priority;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-/// Uses of which the next ones are remembered, four bytes each and four while they are found. Belady's optimum of a longer log is left out.
+/// Most uses whose next uses are remembered, four bytes each and four more while they are found. Belady's optimum of a
+/// longer log is omitted.
 const MOST_USES: usize = 32 << 20;
 
-/// A page that the event uses, if it does: asked for by whoever waits, taken in hand, or needed for another.
+/// The page that the event uses, if any: demanded, pinned, or needed for another page.
 pub(super) fn used(event: &Event) -> Option<PageId> {
     match event {
         Event::Want { page, priority: Priority::Demand, .. } | Event::Pin { page, .. } | Event::Use { page } => {
@@ -30,14 +31,14 @@ pub struct Survey {
     numbers: HashMap<PageId, u32, PageHash>,
     /// The page of each use, by number; emptied when there are too many.
     sequence: Vec<u32>,
-    /// How many pages along each axis become one.
+    /// Pages along each axis that become one.
     coarser: u64,
     ordered: bool,
     /// See [`Self::next_uses`].
     next: OnceLock<Option<Arc<[u32]>>>,
     /// Uses of pages.
     pub uses: u64,
-    /// Pages asked for that were absent, as the log has it.
+    /// Demanded pages that were absent, as the log has it.
     pub faults: u64,
     /// Pages dropped to make room, as the log has it.
     pub evictions: u64,
@@ -52,17 +53,17 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// A survey of the log as if boxes of so many pages along each axis were one; 1: as it is.
+    /// A survey of the log as if boxes of this many pages along each axis were one page; 1: as it is.
     pub fn new(coarser: u64) -> Self {
         Self { coarser: coarser.max(1), ordered: true, ..Self::default() }
     }
 
-    /// A survey that does not remember in which order pages were used, which only the optimum needs.
+    /// A survey without the order of uses, which only the optimum needs.
     pub fn without_order() -> Self {
         Self { ordered: false, ..Self::new(1) }
     }
 
-    /// Is told all events in their order.
+    /// Processes an event. All events must come in their order.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Array { array, pages, pages_i, pages_j, pages_k, .. } => {
@@ -91,7 +92,7 @@ impl Survey {
         self.uses += 1;
     }
 
-    /// The page that this one is a part of.
+    /// The merged page of this one.
     pub(super) fn coarse(&self, page: PageId) -> PageId {
         let Some([i, j, _]) = self.along.get(&page.array.0).filter(|_| self.coarser > 1) else { return page };
         let (x, y, z) = (page.page % i, page.page / i % j, page.page / (i * j));
@@ -99,11 +100,11 @@ impl Survey {
         PageId::new(page.array, page.step, x / c + (y / c) * i.div_ceil(c) + (z / c) * i.div_ceil(c) * j.div_ceil(c))
     }
 
-    /// Bytes of a frame of this page's.
+    /// Bytes of a frame of this page.
     pub(super) fn page_bytes(&self, page: PageId) -> u64 {
         let bytes = self.bytes.get(&page.array.0).copied().unwrap_or(0);
         let Some(along) = self.along.get(&page.array.0).filter(|_| self.coarser > 1) else { return bytes };
-        // At the edges boxes hold fewer.
+        // Boxes at the edges hold fewer pages.
         let c = self.coarser;
         let [i, j] = [along[0].div_ceil(c), along[1].div_ceil(c)];
         let at = [page.page % i, page.page / i % j, page.page / (i * j)];
@@ -111,7 +112,7 @@ impl Survey {
         bytes.saturating_mul(parts)
     }
 
-    /// Sums up when all events were told.
+    /// Completes the sums after the last event.
     pub fn end(&mut self) {
         self.touched_bytes = self.numbers.keys().fold(0, |sum: u64, p| sum.saturating_add(self.page_bytes(*p)));
     }
@@ -121,7 +122,7 @@ impl Survey {
         self.numbers.len() as u64
     }
 
-    /// For each use the number of the next use of the same page (`u32::MAX`: none). `None`: there are too many.
+    /// For each use, the number of the next use of the same page (`u32::MAX`: none). `None`: too many uses.
     pub(super) fn next_uses(&self) -> Option<Arc<[u32]>> {
         self.next.get_or_init(|| self.find_next_uses()).clone()
     }

@@ -1,4 +1,4 @@
-//! What every source has to hold. An implementor's test is a call of [`check`].
+//! The properties of every source. An implementor's test calls [`check`].
 
 use super::{Buffer, Completion, Read, Source};
 use crate::error::PageErrorKind;
@@ -33,12 +33,12 @@ impl Log {
     }
 }
 
-/// The bytes that the suite asks a source to hold.
+/// The bytes that the suite expects of a source.
 pub fn bytes(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ (i >> 12) as u8).collect()
 }
 
-/// Reads ranges, each scattered over buffers of the given lengths, and returns what arrived.
+/// Reads ranges, each scattered over buffers of the given lengths. Returns the results and the bytes.
 fn read(source: &dyn Source, ranges: &[(u64, Vec<usize>)]) -> Vec<(Result<(), PageErrorKind>, Vec<u8>)> {
     let log = Arc::new(Log::default());
     let done: Arc<dyn Completion> = log.clone();
@@ -61,7 +61,7 @@ fn read(source: &dyn Source, ranges: &[(u64, Vec<usize>)]) -> Vec<(Result<(), Pa
     answer
 }
 
-/// Runs the suite. `make` gives a source that holds exactly the bytes it is given.
+/// Runs the suite. `make` gives a source with exactly these bytes.
 ///
 /// # Panics
 /// When the source does not conform.
@@ -72,7 +72,7 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
     assert_eq!(source.size(), Ok(truth.len() as u64));
     assert_eq!(source.size(), Ok(truth.len() as u64), "size changes nothing");
 
-    // One batch: the ends, odd places, one byte, scattered, overlapping each other.
+    // One batch: the ends, odd places, one byte, scattered, overlapping.
     let ranges: Vec<(u64, Vec<usize>)> = vec![
         (0, vec![1]),
         (0, vec![4096]),
@@ -108,7 +108,7 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
         }
     });
 
-    // Over the end: short, never an answer made up; what else is in the batch is not harmed.
+    // Beyond the end: short, never invented bytes, and the rest of the batch succeeds.
     let over = read(source.as_ref(), &[(299_000, vec![1000, 2]), (300_001, vec![1]), (1 << 40, vec![9]), (5, vec![6])]);
     for (i, (offset, end)) in [(299_000, 300_002), (300_001, 300_002), (1 << 40, (1 << 40) + 9)].into_iter().enumerate()
     {
@@ -120,12 +120,12 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
             other => panic!("{}: read {i} over the end gave {other:?}", source.describe()),
         }
     }
-    // What lies before the end has arrived: a page that was read as whole blocks may end there.
+    // Bytes before the end have arrived: a page read as whole blocks may end there.
     assert!(over[0].1[..1001] == truth[299_000..]);
     assert_eq!(over[3].0, Ok(()));
     assert!(over[3].1 == truth[5..11]);
 
-    // Pieces with what nobody wants between them.
+    // Pieces with holes between them.
     let lens = [10usize, 5000, 20, 40_000, 7];
     let mut room: Vec<Vec<u8>> = lens.iter().map(|n| vec![0xAA; *n]).collect();
     let holes = |n: usize| n % 2 == 1;
@@ -146,7 +146,7 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
         at += got.len();
     }
 
-    // Nothing at all.
+    // An empty source.
     let empty = make(Vec::new());
     assert_eq!(empty.size(), Ok(0));
     assert!(matches!(read(empty.as_ref(), &[(0, vec![1])])[0].0, Err(PageErrorKind::Short { .. })));

@@ -1,4 +1,4 @@
-//! What reads open files: the seam between the set of files and its two backends.
+//! Readers of open files: the interface between the set of files and its two backends.
 
 use super::{Buffer, Completion, HOLE_BYTES};
 use crate::error::PageErrorKind;
@@ -12,10 +12,10 @@ pub(crate) struct Op {
     pub(crate) file: Arc<File>,
     /// Where the next byte comes from.
     pub(crate) offset: u64,
-    /// What is still to be filled.
+    /// Remaining buffers.
     pub(crate) buffers: Vec<Buffer>,
     pub(super) token: u64,
-    /// The read's first byte and its end, in the source, and where in the source the file begins.
+    /// The read's first byte and its end in the source, and the place in the source where the file begins.
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) base: u64,
@@ -25,13 +25,13 @@ pub(crate) struct Op {
 }
 
 impl Op {
-    /// Whether the read goes past the page cache.
+    /// Whether the read bypasses the page cache.
     pub(crate) fn direct(&self) -> bool {
         self.buffered.is_some()
     }
 
-    /// After an error: whether the read can go on through the page cache. What is not aligned cannot be read directly, and the
-    /// end of a file hardly ever is.
+    /// After an error: whether the read can continue through the page cache. Unaligned parts cannot be read directly,
+    /// such as the end of most files.
     pub(crate) fn fall_back(&mut self, error: i32) -> bool {
         match self.buffered.take().filter(|_| error == libc::EINVAL) {
             Some(file) => {
@@ -42,7 +42,7 @@ impl Op {
         }
     }
 
-    /// Takes note that `n` bytes arrived. `None`: everything is here or the file is at its end; the result stands beside it.
+    /// Notes that `n` bytes arrived. `None`: more bytes are expected. Otherwise the result of the read.
     pub(crate) fn advance(&mut self, mut n: usize) -> Option<Result<(), PageErrorKind>> {
         if n == 0 {
             let have = self.base.saturating_add(self.offset);
@@ -68,15 +68,15 @@ impl Op {
     }
 }
 
-/// Where bytes go that nobody wants: the system has no way to pass over them.
+/// The destination of unneeded bytes: the system cannot skip them.
 struct Nowhere(UnsafeCell<[u8; HOLE_BYTES]>);
 
-// SAFETY: only the system writes there, and nobody ever reads it.
+// SAFETY: only the system writes there, and no thread reads it.
 unsafe impl Sync for Nowhere {}
 
 static NOWHERE: Nowhere = Nowhere(UnsafeCell::new([0; HOLE_BYTES]));
 
-/// Buffers as the system takes them, none longer than `most`.
+/// Buffers in the form of the system, none longer than `most`.
 pub(super) fn iovecs(buffers: &[Buffer], most: usize) -> Vec<libc::iovec> {
     let mut all = Vec::with_capacity(buffers.len());
     for b in buffers {
@@ -94,18 +94,18 @@ pub(super) fn iovecs(buffers: &[Buffer], most: usize) -> Vec<libc::iovec> {
     all
 }
 
-/// What reads files.
+/// A reader of files.
 pub(crate) trait Engine: Send + Sync {
     fn name(&self) -> &'static str;
     /// Starts reads; each is completed once.
     fn submit(&self, ops: Vec<Op>);
-    /// Whether something has arrived that [`Engine::poll`] would complete.
+    /// Whether [`Engine::poll`] would complete an arrival.
     fn ready(&self) -> bool {
         false
     }
-    /// Completes what has arrived, if this engine leaves that to its callers.
+    /// Completes arrivals, if this engine leaves that to its callers.
     fn poll(&self) {}
-    /// What to sleep on for the next arrival, if there are reads in flight and their completion is left to callers.
+    /// A descriptor to sleep on for the next arrival, if reads are in flight and callers complete them.
     fn wait_fd(&self) -> Option<RawFd> {
         None
     }

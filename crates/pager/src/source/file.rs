@@ -1,4 +1,4 @@
-//! Local files, read through io_uring or, where that cannot be had, by a pool of threads.
+//! Local files, read by io_uring or, where it is not available, by a pool of threads.
 
 use super::engine::{Engine, Op};
 use super::helpers::Helpers;
@@ -27,14 +27,15 @@ pub enum Backend {
     Threads,
 }
 
-/// Open files at most. Shards are many; descriptors are few.
+/// Most open files. Shards are many; descriptors are few.
 const OPEN: usize = 256;
 
-/// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of where the system does not say: enough for any device seen.
+/// Alignment of offsets, lengths and addresses for `O_DIRECT` where the system does not say: enough for all common
+/// devices.
 const ALIGNMENT: u64 = 4096;
 
 struct OpenFiles {
-    /// By file and whether it goes past the page cache, with the time of the last use.
+    /// By file and whether it bypasses the page cache, with the time of the last use.
     files: HashMap<(u64, bool), (Arc<File>, u64)>,
     clock: u64,
 }
@@ -46,9 +47,9 @@ pub struct FileSet {
     limit: usize,
     serial: AtomicU64,
     direct: AtomicBool,
-    /// What offsets, lengths and addresses of direct reads must be multiples of, for all files opened so far; 0: none was.
+    /// Alignment of offsets, lengths and addresses of direct reads, for all files opened so far; 0: none was.
     block: AtomicU32,
-    /// What opens files that lie in folders.
+    /// Threads that open files in folders.
     helpers: Helpers,
 }
 
@@ -56,7 +57,7 @@ impl FileSet {
     /// A reader with at most `depth` reads at a time.
     ///
     /// # Errors
-    /// When the backend was named and cannot be had.
+    /// When a named backend is not available.
     pub fn new(backend: Backend, depth: usize) -> io::Result<Arc<Self>> {
         let engine: Box<dyn Engine> = match backend {
             Backend::Threads => Box::new(Threads::new(depth)),
@@ -109,14 +110,15 @@ impl FileSet {
         self.engine.wait_fd()
     }
 
-    /// Whether reads that are aligned go past the page cache (`O_DIRECT`) where it does not have them: a page is then in memory
-    /// once and not twice, and is not copied, but nothing is left behind for the next run. Off at first.
+    /// Sets whether aligned reads bypass the page cache (`O_DIRECT`), unless it has their bytes. A page is then in
+    /// memory once instead of twice, and is not copied. But nothing stays for the next run. Off by default.
     pub fn set_direct(&self, on: bool) {
         self.direct.store(on, Relaxed);
     }
 
-    /// If reads go past the page cache ([`Self::set_direct`]), what they must be multiples of: as the files opened so far say, which
-    /// lie on one device as a rule. A read that is not aligned for its own file falls back to the page cache.
+    /// The alignment of direct reads, if reads bypass the page cache ([`Self::set_direct`]). It follows from the files
+    /// opened so far, which are usually on one device. A read that is not aligned for its own file falls back to the
+    /// page cache.
     pub(crate) fn direct_block(&self) -> Option<u64> {
         let block = match self.block.load(Relaxed) {
             0 => ALIGNMENT,
@@ -125,7 +127,7 @@ impl FileSet {
         self.direct.load(Relaxed).then_some(block)
     }
 
-    /// Threads that may wait for the system where a source must not.
+    /// Threads that may block where a source must not.
     pub(super) fn helpers(&self) -> &Helpers {
         &self.helpers
     }
@@ -140,7 +142,7 @@ impl FileSet {
         Some(file.clone())
     }
 
-    /// A file, opened if it is not open: without the lock, since that can take as long as a read.
+    /// A file, opened if needed. Opening takes as long as a read, so it is done without the lock.
     pub(super) fn get(&self, serial: u64, path: &Path, direct: bool) -> io::Result<Arc<File>> {
         if let Some(file) = self.opened(serial, direct) {
             return Ok(file);
@@ -159,11 +161,11 @@ impl FileSet {
         open.clock += 1;
         let now = open.clock;
         if let Some((file, _)) = open.files.get(&(serial, direct)) {
-            // Somebody else was faster.
+            // Another thread was faster.
             return Ok(file.clone());
         }
         if open.files.len() >= self.limit {
-            // A closed file's reads go on: each has its own reference.
+            // Reads of a closed file continue: each has its own reference.
             if let Some(oldest) = open.files.iter().min_by_key(|(_, (_, used))| *used).map(|(k, _)| *k) {
                 open.files.remove(&oldest);
             }
@@ -172,10 +174,10 @@ impl FileSet {
         Ok(file)
     }
 
-    /// Reads of a file as its engine takes them: past the page cache where that is wanted and can be had.
+    /// Reads of a file for its engine. They bypass the page cache where that is enabled and possible.
     pub(super) fn ops(&self, at: FileHandle<'_>, batch: Vec<Read>, done: &Arc<dyn Completion>) -> Vec<Op> {
         let FileHandle { file, serial, path, base } = at;
-        // Where direct reads are not to be had, the page cache will do.
+        // Where direct reads are not possible, the page cache is used.
         let block = self.direct_block();
         let aligned = |read: &Read| block.is_some_and(|b| aligned(read, b));
         let wanted = batch.iter().any(aligned);
@@ -205,11 +207,11 @@ pub(super) struct FileHandle<'a> {
     pub(super) file: &'a Arc<File>,
     pub(super) serial: u64,
     pub(super) path: &'a Path,
-    /// Where in the source it begins.
+    /// The place in the source where it begins.
     pub(super) base: u64,
 }
 
-/// A quarter of the descriptors that the process may have, and no more than `OPEN`.
+/// A quarter of the process's descriptors, and at most `OPEN`.
 fn open_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is valid for writing.
@@ -221,19 +223,19 @@ fn open_limit() -> usize {
     }
 }
 
-/// The pager knows which bytes it wants next; what the kernel reads beyond them is memory and bandwidth lost.
+/// The pager knows the next bytes itself. The kernel's readahead wastes memory and bandwidth.
 fn advise_random(file: &File) {
     use std::os::fd::AsRawFd;
     // SAFETY: the descriptor is open. It is a hint, so its result does not matter.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
 
-/// What direct reads of a file must be multiples of, where the system says (Linux 6.1 and newer). Often 512 bytes, so that a page of
-/// 16 KiB and its checksum take 16.5 KiB and not 20.
+/// The alignment for direct reads of a file, where the system says it (Linux 6.1 and newer). Often 512 bytes: a page of
+/// 16 KiB and its checksum then take 16.5 KiB and not 20.
 fn direct_alignment(file: &File) -> Option<u32> {
     use std::os::fd::AsRawFd;
     const STATX_DIOALIGN: u32 = 0x2000;
-    // SAFETY: integers, of which zero is a value.
+    // SAFETY: integers, for which zero is a value.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     let (fd, nothing) = (file.as_raw_fd(), c"".as_ptr());
     // SAFETY: the descriptor is open, the path is empty, and the structure is as the call writes it.
@@ -244,8 +246,8 @@ fn direct_alignment(file: &File) -> Option<u32> {
     (said && block.is_power_of_two() && u64::from(block) <= ALIGNMENT).then_some(block)
 }
 
-/// Whether the page cache has all of a range of a file (Linux 6.5 and newer can tell). Asking by a read that must not wait
-/// would start the very read that is to be avoided.
+/// Whether the page cache has all of a range of a file (Linux 6.5 and newer). A read that must not wait would start the
+/// very read that is to be avoided.
 fn cached(file: &File, offset: u64, len: u64) -> bool {
     use std::os::fd::AsRawFd;
     /// `struct cachestat`: pages that are cached, dirty, under writeback, evicted, recently evicted.
@@ -291,8 +293,8 @@ impl Source for FileSource {
     }
 }
 
-/// Whether a read can go past the page cache. What goes nowhere must be copied there: a device would write to the same memory for several
-/// reads at once, and whoever checks what it wrote would find it changed.
+/// Whether a read can bypass the page cache. Holes must be copied: a device would write to the same memory for several
+/// reads at once. A verifier of the written bytes would find them changed.
 fn aligned(read: &Read, block: u64) -> bool {
     let whole = |n: u64| n.is_multiple_of(block);
     whole(read.offset) && read.buffers.iter().all(|b| !b.is_hole() && whole(b.len as u64) && whole(b.ptr as u64))

@@ -1,9 +1,9 @@
-//! Many local files as one source: chunks, shards, slices. A file has a number, and its bytes begin at a place that follows from it, so
-//! that nothing is kept of a file before it is read, nor of those that are closed again.
+//! Many local files as one source: chunks, shards, slices. The begin of a file's bytes follows from its number. So no
+//! memory is used for a file before it is read, or after it is closed.
 //!
 //! # Practice
-//! Byte `b` of file `n` lies at [`Folder::place`]`(n) + b`. What is not known beforehand, whether a file is there and how long it is,
-//! can be read like bytes: [`Folder::about`] says where its [`About`] lies.
+//! Byte `b` of file `n` is at [`Folder::place`]`(n) + b`. Existence and length of a file are unknown beforehand and can
+//! be read like bytes: [`Folder::about`] is the place of its [`About`].
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
@@ -16,16 +16,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::sync::Arc;
 
-/// Which files a [`Folder`] has.
+/// The files of a [`Folder`].
 pub trait FileNames: Send + Sync {
-    /// What messages call all of them: the folder, or the first.
+    /// The name of all of them in messages: the folder, or the first.
     fn describe(&self) -> String;
-    /// How many files there may be.
+    /// The largest possible number of files.
     fn count(&self) -> u64;
     /// The path of the file of that number, which is below [`Self::count`].
     fn path(&self, number: u64) -> PathBuf;
-    /// The numbers of all files that there may be, in order, where listing folders tells it: no other file is there. `None` where that
-    /// takes a look at more than `most` names, or cannot be told.
+    /// The numbers of all existing files in order, if listing the folders finds them. `None` if that needs more than
+    /// `most` names, or is not possible.
     fn there(&self, most: usize) -> Option<Vec<u64>> {
         let _ = most;
         None
@@ -34,26 +34,27 @@ pub trait FileNames: Send + Sync {
 
 /// Bytes of an [`About`].
 pub const ABOUT_BYTES: usize = 16;
-/// From here on lie what is known of files.
+/// Places from here on hold the [`About`]s.
 const ABOUTS: u64 = 1 << 63;
-/// A file has room for so many bytes at least, as a power of two: of very many files each has little, and a longer one is an error.
+/// The room of a file is at least this power of two bytes. Among very many files each has little, and a longer file is
+/// an error.
 const LEAST_SHIFT: u32 = 12;
-/// Files that one helper looks at, one after the other: on a local disk a look takes less than handing it over does.
+/// Files that one helper checks in sequence: on a local disk a check is quicker than its hand-over.
 const LOOKS: usize = 4;
 
-/// What is known of a file without opening it.
+/// The existence and length of a file, found without opening it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum About {
-    /// It is there, with so many bytes.
+    /// It exists, with this many bytes.
     There(u64),
     /// There is no file of that name.
     Missing,
-    /// The system's number for why it cannot be known.
+    /// The system's error number for the failed check.
     Unknown(i32),
 }
 
 impl About {
-    /// From two native words, as they are read.
+    /// Parses two native words, as they are read.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (words, _) = bytes.get(..ABOUT_BYTES)?.as_chunks::<8>();
         let size = u64::from_ne_bytes(*words.first()?);
@@ -80,14 +81,14 @@ impl About {
         match std::fs::metadata(path) {
             Ok(m) if m.is_file() => Self::There(m.len()),
             Ok(_) => Self::Unknown(libc::EISDIR),
-            // A link to what is not there (as an annex has of files that were not fetched) was written once.
+            // A broken link (as an annex has for files that were not fetched) stands for an existing file.
             Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => Self::Unknown(libc::ENOLINK),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Self::Missing,
             Err(e) => Self::Unknown(e.raw_os_error().unwrap_or(libc::EIO)),
         }
     }
 
-    /// Why a page that needs the file cannot be had, if that is so.
+    /// The error of a page that needs the file, if the file cannot be read.
     pub fn error(self) -> Option<PageErrorKind> {
         match self {
             Self::There(_) => None,
@@ -101,17 +102,17 @@ impl About {
 pub struct Folder {
     files: Arc<FileSet>,
     names: Arc<dyn FileNames>,
-    /// The number of its first file among all that are open.
+    /// The number of its first file among all open files.
     serial: u64,
     /// A file's place is its number shifted by this.
     shift: u32,
 }
 
 impl FileSet {
-    /// A source over many files, each opened when it is first read.
+    /// A source over many files, each opened at its first read.
     ///
     /// # Errors
-    /// When there are more than one source can have.
+    /// When there are more files than one source can have.
     pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
         let serial = this.take_serials(names.count());
         Folder::new(this.clone(), serial, names).map(Arc::new)
@@ -121,7 +122,7 @@ impl FileSet {
 impl Folder {
     fn new(files: Arc<FileSet>, serial: u64, names: Arc<dyn FileNames>) -> io::Result<Self> {
         let count = names.count().max(1);
-        // Numbers go up to `count`, which is where there is no file any more.
+        // Numbers include `count`, the place of the end.
         let bits = u64::BITS - count.leading_zeros();
         let shift = (ABOUTS.trailing_zeros()).saturating_sub(bits);
         if shift < LEAST_SHIFT {
@@ -130,17 +131,17 @@ impl Folder {
         Ok(Self { files, names, serial, shift })
     }
 
-    /// Where in the source a file begins.
+    /// The place in the source where a file begins.
     pub fn place(&self, number: u64) -> u64 {
         number << self.shift
     }
 
-    /// The most bytes that a file may have here.
+    /// The largest possible length of a file here.
     pub fn longest(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Where in the source that is which [`About::parse`] takes; those of files that follow each other lie one behind the other.
+    /// The place of a file's bytes for [`About::parse`]. Those of consecutive files are adjacent.
     pub fn about(&self, number: u64) -> u64 {
         ABOUTS + number * ABOUT_BYTES as u64
     }
@@ -150,7 +151,7 @@ impl Folder {
         &self.names
     }
 
-    /// Completes a read of what is known of files, looking at some of them on each of several threads.
+    /// Completes a read of [`About`]s, which several threads check.
     fn look(&self, read: Read, done: &Arc<dyn Completion>, jobs: &mut Vec<Box<dyn FnOnce() + Send>>) {
         let (size, at) = (ABOUT_BYTES as u64, read.offset - ABOUTS);
         let (first, last) = (at / size, (at + read.len().max(1) as u64).div_ceil(size));
@@ -183,20 +184,20 @@ impl Folder {
     }
 }
 
-/// A read of what is known of files, by several threads.
+/// A read of [`About`]s by several threads.
 struct FolderStat {
     read: Read,
-    /// Parts of it that are not done.
+    /// Unfinished parts.
     left: AtomicUsize,
 }
 
-// SAFETY: each thread writes bytes of its own of the buffers, which are the read's until the last of them completes it.
+// SAFETY: each thread writes its own bytes of the buffers, which belong to the read until the last thread completes it.
 unsafe impl Sync for FolderStat {}
 
-/// Puts `bytes` at place `at` of what buffers are together, as far as they reach.
+/// Writes `bytes` at place `at` of the joined buffers, as far as they reach.
 ///
 /// # Safety
-/// The buffers are valid, and nobody else has those bytes.
+/// The buffers are valid, and no other thread accesses those bytes.
 unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
     let mut begin = 0i64;
     for b in buffers {
@@ -204,7 +205,7 @@ unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
         let (from, to) = (at.max(begin), (at + bytes.len() as i64).min(end));
         if from < to && !b.is_hole() {
             let part = &bytes[(from - at) as usize..(to - at) as usize];
-            // SAFETY: `from` and `to` lie between the beginning and the end of the buffer.
+            // SAFETY: `from` and `to` are between the begin and the end of the buffer.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), b.ptr.add((from - begin) as usize), part.len()) };
         }
         begin = end;
@@ -235,7 +236,7 @@ impl Source for Folder {
         (self.names.path(number).display().to_string(), kind)
     }
 
-    /// Where the last file ends.
+    /// The end of the last file.
     fn size(&self) -> Result<u64, PageErrorKind> {
         let Some(last) = self.names.count().checked_sub(1) else { return Ok(0) };
         match About::of(&self.names.path(last)) {
@@ -273,7 +274,8 @@ impl Source for Folder {
             jobs.push(Box::new(move || {
                 let path = names.path(number);
                 match files.get(serial, &path, false) {
-                    // Read here: this thread may wait, and who sleeps until something arrives need not be told of the read.
+                    // Read here: this thread may wait. A thread that sleeps until the next arrival needs no notice of
+                    // the read.
                     Ok(file) => {
                         let ops = files.ops(FileHandle { file: &file, serial, path: &path, base }, reads, &done);
                         ops.into_iter().for_each(threads::read);

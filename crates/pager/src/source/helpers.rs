@@ -1,10 +1,10 @@
-//! Threads that do what waits for the system, opening files above all, where a source must not wait.
+//! Threads for blocking calls, mostly opening files, where a source must not block.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-/// More only queue at the device, or at the server.
+/// Further threads only queue at the device or at the server.
 const MOST_THREADS: usize = 16;
 /// As a reader's.
 const STACK_BYTES: usize = 256 << 10;
@@ -25,7 +25,7 @@ struct HelperQueue {
     bell: Condvar,
 }
 
-/// Threads are started when there are more jobs than threads waiting for one.
+/// Threads start when there are more jobs than idle threads.
 pub(super) struct Helpers {
     shared: Arc<HelperQueue>,
     most: usize,
@@ -36,7 +36,7 @@ impl Helpers {
         Self { shared: Arc::default(), most: most.clamp(1, MOST_THREADS) }
     }
 
-    /// Has jobs done, in their order but several at a time. Where no thread can be had the caller does them.
+    /// Runs jobs, several at a time, started in their order. If no thread can be started the caller runs them.
     pub(super) fn run(&self, jobs: Vec<HelperJob>) {
         if jobs.is_empty() {
             return;
@@ -89,7 +89,7 @@ impl Drop for Helpers {
         for t in threads {
             // The last owner of the files can be a job on one of these threads.
             if t.thread().id() != me {
-                // A panic there has been reported on its own.
+                // A panic there was reported already.
                 let _panicked = t.join();
             }
         }

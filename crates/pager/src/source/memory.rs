@@ -1,4 +1,4 @@
-//! Bytes that are in memory already.
+//! A source of bytes in memory.
 
 use super::{Completion, Read, Source};
 use crate::error::PageErrorKind;
@@ -17,22 +17,22 @@ impl Memory {
     }
 }
 
-/// What the end of a source of `size` bytes makes of a read.
+/// The error of a read beyond the end of a source of `size` bytes.
 pub(crate) fn short(read: &Read, size: u64) -> Option<PageErrorKind> {
     let end = read.offset.saturating_add(read.len() as u64);
     (end > size).then_some(PageErrorKind::Short { offset: read.offset, end, have: size })
 }
 
-/// What a source of `size` bytes has of a read.
+/// The part of a read inside a source of `size` bytes.
 pub(crate) fn there(read: &Read, size: u64) -> std::ops::Range<u64> {
     let end = read.offset.saturating_add(read.len() as u64);
     read.offset.min(size)..end.min(size)
 }
 
-/// Copies bytes to the buffers of a read, as far as they go.
+/// Copies bytes to the buffers of a read, as far as they reach.
 ///
 /// # Safety
-/// The buffers are valid and nobody else uses them, which the pager promises until the read is completed.
+/// The buffers are valid and unshared, which the pager promises until the read is completed.
 pub(crate) unsafe fn scatter(read: &Read, mut bytes: &[u8]) {
     for b in &read.buffers {
         let n = b.len.min(bytes.len());
@@ -56,7 +56,7 @@ impl Source for Memory {
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
         for read in batch {
             let there = there(&read, self.bytes.len() as u64);
-            // SAFETY: the buffers are this read's until it is completed.
+            // SAFETY: the buffers belong to this read until it is completed.
             unsafe { scatter(&read, &self.bytes[there.start as usize..there.end as usize]) };
             done.complete(read.token, short(&read, self.bytes.len() as u64).map_or(Ok(()), Err));
         }

@@ -1,5 +1,5 @@
-//! A source that lies, from a seed: latency, order, pieces, errors, flipped bits. What the pager has to survive, without a
-//! disk that does it.
+//! A simulated source with seeded faults: latency, order, pieces, errors, flipped bits. It tests the pager without a
+//! faulty disk.
 
 use super::memory::{scatter, short, there};
 use super::{Completion, Read, Source};
@@ -11,26 +11,26 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a simulated source does.
+/// The behaviour of a simulated source.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// Everything random follows from this and the order of reads.
+    /// The seed of all random choices, which also depend on the order of reads.
     pub seed: u64,
-    /// Shortest and longest latency of a read; in between all are equally likely.
+    /// Latency of a read, uniform between the shortest and the longest.
     pub latency: Range<Duration>,
-    /// Reads that are served at a time; others wait for one to end. 0: any number.
+    /// Reads served at a time; others wait. 0: no bound.
     pub depth: usize,
-    /// Completes reads that are due at the same time in random order.
+    /// Whether reads due at the same time complete in random order.
     pub shuffle: bool,
     /// Share of reads (0 to 1) that arrive in pieces, each after another latency.
     pub short_reads: f64,
-    /// Share of reads (0 to 1) that fail with an error that the next try at the same offset does not meet.
+    /// Share of reads (0 to 1) that fail with a transient error, which the next try at that offset does not meet.
     pub transient_errors: f64,
-    /// Bytes that no read gets.
+    /// Unreadable bytes.
     pub broken: Vec<Range<u64>>,
     /// Bytes that arrive with their lowest bit flipped.
     pub flipped: Vec<u64>,
-    /// Where the source ends, if before its bytes do.
+    /// The end of the source, if before the end of its bytes.
     pub truncated: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Simulation {
 }
 
 impl Simulation {
-    /// A device that takes the same time for each read and serves `depth` at a time.
+    /// A device with the same time for each read, which serves `depth` at a time.
     pub fn fixed(latency: Duration, depth: usize) -> Self {
         Self { latency: latency..latency, depth, ..Self::default() }
     }
@@ -91,7 +91,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// In 0..1.
+    /// Uniform in 0..1.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -100,7 +100,7 @@ impl SplitMix64 {
 struct Due {
     read: Read,
     done: Arc<dyn Completion>,
-    /// Pieces that are still to arrive after this one.
+    /// Pieces that arrive after this one.
     pieces: u32,
     transient: bool,
 }
@@ -110,10 +110,10 @@ struct SimulatedState {
     /// Due time, tie-breaker, place in `pending`.
     heap: BinaryHeap<Reverse<(Instant, u64, u32)>>,
     pending: crate::slab::SlotMap<Due>,
-    /// When each of the `depth` servers is free again.
+    /// The time when each of the `depth` servers is free again.
     servers: BinaryHeap<Reverse<Instant>>,
     submitted: u64,
-    /// Offsets at which the last read met a transient error.
+    /// Offsets whose last read met a transient error.
     troubled: HashSet<u64>,
     closed: bool,
 }
@@ -140,7 +140,7 @@ impl Simulated {
         Self::start(Content::Bytes(bytes), simulation)
     }
 
-    /// A source of `len` bytes of which the one at `offset` is `byte(offset)`.
+    /// A source of `len` bytes with `byte(offset)` at `offset`.
     ///
     /// # Errors
     /// As [`Simulated::new`].
@@ -214,7 +214,7 @@ impl SimulatedShared {
             for at in s.flipped.iter().filter(|at| range.contains(at)) {
                 bytes[(at - range.start) as usize] ^= 1;
             }
-            // SAFETY: the buffers are this read's until it is completed.
+            // SAFETY: the buffers belong to this read until it is completed.
             unsafe { scatter(&read, &bytes) };
             short(&read, self.size()).map_or(Ok(()), Err)
         };
@@ -222,7 +222,7 @@ impl SimulatedShared {
     }
 
     fn run(&self) {
-        // The default slack of 50 us would be a fortieth of a 2 ms read, and would show in what is measured with it.
+        // The default slack of 50 us is a fortieth of a 2 ms read and would distort measurements.
         // SAFETY: sets a property of this thread.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         loop {
@@ -231,7 +231,7 @@ impl SimulatedShared {
             if inside.closed && inside.heap.is_empty() {
                 return;
             }
-            // Looked at under the lock: what is submitted from now on rings.
+            // Checked under the lock: a later submission rings.
             match inside.wait(Instant::now()) {
                 Some(nap) if nap.is_zero() || inside.closed => {}
                 Some(nap) => drop(self.bell.wait_timeout(inside, nap)),
@@ -240,7 +240,7 @@ impl SimulatedShared {
         }
     }
 
-    /// Completes what is due, on this thread.
+    /// Completes due reads on this thread.
     fn complete_due(&self) {
         let mut inside = self.lock();
         let now = Instant::now();
@@ -315,7 +315,7 @@ impl Drop for Simulated {
         if let Some(t) = self.thread.take() {
             // The last owner of the pager can be a completion on that thread.
             if t.thread().id() != std::thread::current().id() {
-                // A panic there has been reported on its own.
+                // A panic there was reported already.
                 let _panicked = t.join();
             }
         }

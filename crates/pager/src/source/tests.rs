@@ -1,4 +1,4 @@
-//! Every source of this crate under the one suite, and what only files do.
+//! Every source of this crate under the one suite, and the properties of files only.
 
 use super::conformance::{bytes, check};
 use super::file::{Backend, FileSet};
@@ -197,13 +197,13 @@ fn a_folder_has_many_files_and_knows_of_each() {
             assert!(got == bytes(1000 + n as usize)[10..], "{n}");
         }
         assert_eq!(read_one(folder.as_ref(), folder.place(600), 1).0, Err(PageErrorKind::Missing));
-        // Over the end of a file: told in its own numbers.
+        // Beyond the end of a file: the error counts in that file.
         let at = folder.place(3) + 900;
         let kind = read_one(folder.as_ref(), at, 200).0.unwrap_err();
         let (name, kind) = folder.explain(at, kind);
         assert_eq!(name, paths[3].display().to_string());
         assert_eq!(kind, PageErrorKind::Short { offset: 900, end: 1100, have: 1003 });
-        // All at once what is known of all, and a part of it.
+        // The states of all files at once, and a part of them.
         let (result, got) = read_one(folder.as_ref(), folder.about(0), 603 * ABOUT_BYTES);
         assert_eq!(result, Ok(()));
         let about: Vec<About> = got.chunks(ABOUT_BYTES).map(|b| About::parse(b).unwrap()).collect();
@@ -230,7 +230,7 @@ fn direct_reads_end_where_the_file_does() {
         let truth = bytes(20_481);
         let scratch = TempFile::new(&truth);
         let source = FileSet::file(&files, &scratch.0);
-        // Inside; then over an end that is not aligned.
+        // Inside; then beyond an unaligned end.
         for (offset, result) in
             [(4096, Ok(())), (8192, Err(PageErrorKind::Short { offset: 8192, end: 24_576, have: 20_481 }))]
         {
@@ -310,7 +310,7 @@ struct Checker {
 impl Completion for Checker {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         let (address, offset, times) = &self.reads[token as usize];
-        // SAFETY: the read is over, so its buffer, which outlives the test, is nobody's.
+        // SAFETY: the read is over, so its buffer, which outlives the test, has no other user.
         let got = unsafe { std::slice::from_raw_parts(*address as *const u8, 4096) };
         let once = times.fetch_add(1, SeqCst) == 0;
         if result.is_err() || !once || *got != self.truth[*offset as usize..][..4096] {
@@ -322,7 +322,7 @@ impl Completion for Checker {
     }
 }
 
-/// Where the device takes blocks smaller than a page of the system, a direct read may begin and end at one.
+/// Where the device has blocks smaller than a page of the system, a direct read may begin and end at one.
 #[test]
 fn direct_reads_of_small_blocks() {
     #[repr(align(4096))]
@@ -334,7 +334,7 @@ fn direct_reads_of_small_blocks() {
         let files = FileSet::new(backend, 4).unwrap();
         files.set_direct(true);
         let source = FileSet::file(&files, &scratch.0);
-        // The first opens the file, which says what its blocks are.
+        // The first read opens the file, which determines its blocks.
         for (offset, len) in [(4096, 4096), (512, 512), (1536, 3072), (19_968, 512), (8192, 4096)] {
             let mut memory = Box::new(Aligned([0; 4096]));
             let (tx, rx) = mpsc::channel();
@@ -348,7 +348,7 @@ fn direct_reads_of_small_blocks() {
     }
 }
 
-/// Threads that look for arrivals while others take them: nothing is completed before its bytes are here, or twice.
+/// Threads check for arrivals while others take them: no read completes before its bytes are there, or twice.
 #[test]
 fn each_arrival_is_taken_once() {
     const PAGES: usize = 256;
@@ -356,7 +356,7 @@ fn each_arrival_is_taken_once() {
     let scratch = TempFile::new(&truth);
     std::fs::File::open(&scratch.0).unwrap().sync_all().unwrap();
     for files in backends() {
-        // Past the page cache, so that every read is on its way for a while.
+        // Past the page cache, so that every read is in flight for a while.
         files.set_direct(true);
         let source = FileSet::file(&files, &scratch.0);
         for round in 0..8u64 {

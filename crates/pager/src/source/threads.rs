@@ -1,5 +1,5 @@
-//! The fall-back reader of files: threads that call `preadv`. What is in the page cache is copied by whoever asks, without a
-//! switch to another thread, where the system can tell (`RWF_NOWAIT`).
+//! The fall-back reader of files: threads that call `preadv`. Where the system has `RWF_NOWAIT`, the requesting thread
+//! copies bytes from the page cache itself, without a switch.
 
 use super::engine::{iovecs, Engine, Op};
 use crate::error::PageErrorKind;
@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 /// More threads than this only queue at the device.
 const MOST_THREADS: usize = 64;
-/// A reader calls nothing deep: completions are bookkeeping, and wakes are short.
+/// A reader has shallow calls only: completions are bookkeeping, and wakes are short.
 const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Default)]
@@ -29,11 +29,11 @@ struct OpQueue {
     bell: Condvar,
 }
 
-/// Threads are started when there are more reads than threads waiting for one.
+/// Threads start when there are more reads than idle threads.
 pub(crate) struct Threads {
     shared: Arc<OpQueue>,
     most: usize,
-    /// Reads that do not wait can be asked for here.
+    /// Whether reads that do not wait are supported here.
     nowait: AtomicBool,
 }
 
@@ -83,7 +83,7 @@ impl Engine for Threads {
 }
 
 impl Threads {
-    /// Copies what the page cache has; gives back what needs a thread.
+    /// Copies bytes from the page cache. Returns a read that needs a thread.
     fn at_once(&self, mut op: Op) -> Option<Op> {
         loop {
             if op.direct() || !self.nowait.load(Relaxed) {
@@ -104,7 +104,7 @@ impl Threads {
                 Err(_) => {
                     let e = io::Error::last_os_error().raw_os_error();
                     if matches!(e, Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL)) {
-                        // This system or file system cannot tell: not asked again.
+                        // This system or file system does not support it: do not try again.
                         self.nowait.store(false, Relaxed);
                     }
                     return Some(op);
@@ -133,14 +133,14 @@ fn run(shared: &OpQueue) {
     }
 }
 
-/// Reads until everything is there or the file ends.
+/// Reads until all bytes arrived or the file ends.
 pub(crate) fn read(mut op: Op) {
     loop {
         let iov = iovecs(&op.buffers, usize::MAX);
         let Ok(offset) = libc::off_t::try_from(op.offset) else {
             return op.complete(Err(PageErrorKind::from(&io::Error::from_raw_os_error(libc::EINVAL))));
         };
-        // SAFETY: the buffers are this read's until it is completed; their number is bounded by the pager.
+        // SAFETY: the buffers belong to this read until it is completed. The pager bounds their number.
         let n = unsafe { libc::preadv(op.file.as_raw_fd(), iov.as_ptr(), iov.len() as libc::c_int, offset) };
         let result = match usize::try_from(n) {
             Ok(n) => op.advance(n),
@@ -167,7 +167,7 @@ impl Drop for Threads {
         for t in threads {
             // The last owner of the pager can be a completion on one of these threads.
             if t.thread().id() != me {
-                // A panic there has been reported on its own.
+                // A panic there was reported already.
                 let _panicked = t.join();
             }
         }

@@ -1,10 +1,14 @@
-//! The reader of files that stands on io_uring.
+//! The reader of files over io_uring.
 //!
-//! Whoever asks for pages submits the reads itself: what is in the page cache is copied within that call and costs no switch
-//! to another thread. What is not arrives in the completion queue, and is reaped by whoever comes first: a worker between two
-//! steps ([`Engine::poll`], a look at one shared word), an idle worker that sleeps on the ring ([`Engine::wait_fd`]), or,
-//! when all are busy, a thread that looks once a millisecond, so that the device does not run dry during a long step. (A
-//! thread that sleeps on the ring instead was rejected: woken for every read, it takes the core from a worker each time.)
+//! The requesting thread submits the reads itself. Bytes in the page cache are copied within that call, without a
+//! switch to another thread. Other reads arrive in the completion queue. Three kinds of threads reap it:
+//!
+//! - a worker between two steps ([`Engine::poll`], one load of a shared word);
+//! - an idle worker that sleeps on the ring ([`Engine::wait_fd`]);
+//! - a thread that checks once a millisecond, so that the device does not idle when all workers are in long steps.
+//!
+//! A thread that sleeps on the ring instead was rejected: woken for every read, it takes the core from a worker each
+//! time.
 
 use super::engine::{iovecs, Engine, Op};
 use crate::error::PageErrorKind;
@@ -19,14 +23,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the reaper of last resort looks while reads are in flight: a device runs dry for at most this long.
+/// Interval of the fall-back reaper's checks while reads are in flight: a device idles for at most this long.
 const TICK: Duration = Duration::from_millis(1);
-/// Ticks without reads after which the reaper sleeps until it is called. Calling it costs a system call and a switch, so a run
-/// of single reads must not do it for each.
+/// Ticks without reads before the reaper sleeps. Waking it takes a system call and a switch, so single reads must not
+/// do it each time.
 const LINGER: u32 = 50;
-/// Longest single transfer; longer buffers are continued as short reads are.
+/// Longest single transfer. Longer buffers are continued as short reads are.
 const MOST_BYTES: usize = 1 << 30;
-/// Ring sizes beyond this only cost memory.
+/// Larger rings only use memory.
 const MOST_ENTRIES: usize = 1024;
 
 /// A read that the kernel has.
@@ -41,8 +45,8 @@ unsafe impl Send for Kernel {}
 
 #[derive(Default)]
 struct Ops {
-    /// 1. A read is in here from its submission until its completion was reaped: its file stays open, and its buffers belong
-    ///    to the kernel, cancelled or not.
+    /// 1. A read is in here from its submission until its completion was reaped. So its file stays open, and its
+    ///    buffers belong to the kernel, cancelled or not.
     kernel: SlotMap<Kernel>,
     waiting: VecDeque<Op>,
 }
@@ -87,8 +91,8 @@ impl Uring {
         if !probe.is_supported(opcode::Read::CODE) || !probe.is_supported(opcode::Readv::CODE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        // Files that cannot be read without blocking are read by the kernel's own threads; by default there are fewer of them
-        // than reads that we want in flight. A hint: older kernels do not know it.
+        // The kernel's own threads read files that cannot be read without blocking. By default there are fewer of them
+        // than reads in flight. A hint: older kernels do not know it.
         let mut workers = [u32::try_from(depth).unwrap_or(64).clamp(1, 256), 0];
         let _ = ring.submitter().register_iowq_max_workers(&mut workers);
         let ring = Arc::new(Ring {
@@ -118,7 +122,7 @@ impl Engine for Uring {
         self.ring.pending.fetch_add(ops.len(), SeqCst);
         lock(&self.ring.ops).waiting.extend(ops);
         self.ring.submit();
-        // What the kernel could copy at once is here already.
+        // Reads that the kernel copied at once are complete already.
         self.ring.reap();
         if self.ring.pending.load(SeqCst) > 0 && self.ring.reaper_sleeps.load(SeqCst) {
             lock(&self.ring.reaper).sleeping = false;
@@ -146,15 +150,16 @@ impl Ring {
             return false;
         }
         let Ok(_guard) = self.completion.try_lock() else { return false };
-        // A variable and not a temporary: those of a last expression outlive the guard, and the queue writes its head back when
-        // it is dropped. Completions that another thread had popped meanwhile would come a second time, for other reads.
+        // A variable and not a temporary: temporaries of a last expression outlive the guard, and the queue writes its
+        // head back when it is dropped. Completions that another thread had popped meanwhile would come a second time,
+        // for other reads.
         // SAFETY: the guard is invariant 3.
         let queue = unsafe { self.ring.completion_shared() };
         !queue.is_empty()
     }
 
-    /// Hands waiting reads to the kernel. A thread that finds another at it leaves its reads to that one, which looks again when it
-    /// is done: handing over takes microseconds a read, and waiting for it would idle a processor.
+    /// Hands waiting reads to the kernel. If another thread does so already, the reads are left to it, and it checks
+    /// again at its end. A hand-over takes microseconds a read, and waiting for it would idle a processor.
     fn submit(&self) {
         while let Ok(guard) = self.submission.try_lock() {
             let pushed = self.push();
@@ -166,7 +171,8 @@ impl Ring {
         }
     }
 
-    /// As many waiting reads as there is room for, by the thread that holds the submission; how many they were.
+    /// Pushes as many waiting reads as there is room for, on the thread that holds the submission. Returns their
+    /// number.
     fn push(&self) -> usize {
         let mut pushed = 0;
         let mut lost = Vec::new();
@@ -189,7 +195,7 @@ impl Ring {
                 let key = ops.kernel.insert(Kernel { op, _iovecs: iovecs });
                 // SAFETY: descriptor, buffers and vector live in `ops.kernel` until the completion is reaped.
                 if unsafe { queue.push(&entry.user_data(u64::from(key))) }.is_err() {
-                    // Not full a moment ago, and nobody else pushes; still, a read must not get lost.
+                    // The queue had room, and no other thread pushes. Still, a read must not get lost.
                     lost.extend(ops.kernel.remove(key).map(|k| k.op));
                     break;
                 }
@@ -200,7 +206,8 @@ impl Ring {
         loop {
             match self.ring.submitter().submit() {
                 Ok(_) => break,
-                // Busy: the completion queue wants to be emptied first; the entries stay and go with the next call.
+                // Busy: the completion queue must be emptied first. The entries stay and are submitted with the next
+                // call.
                 Err(e) if e.raw_os_error() == Some(libc::EINTR) => continue,
                 Err(_) => break,
             }
@@ -208,7 +215,7 @@ impl Ring {
         pushed
     }
 
-    /// Completes what has arrived.
+    /// Completes arrivals.
     fn reap(&self) {
         loop {
             let mut arrived: [(u32, i32); 32] = [(0, 0); 32];
@@ -232,7 +239,7 @@ impl Ring {
                 let outcome = match usize::try_from(result) {
                     Ok(bytes) => op.advance(bytes),
                     Err(_) => match -result {
-                        // Cancelled: the thread that submitted it has ended. Not ours to give up.
+                        // Cancelled because the submitting thread has ended. The read is tried again.
                         libc::EINTR | libc::EAGAIN | libc::ECANCELED => None,
                         code if op.fall_back(code) => None,
                         code => Some(Err(PageErrorKind::from(&io::Error::from_raw_os_error(code)))),
@@ -255,7 +262,7 @@ impl Ring {
         }
     }
 
-    /// The thread of last resort.
+    /// The fall-back reaper.
     fn reap_for_others(&self) {
         let mut idle = 0;
         loop {
@@ -267,7 +274,7 @@ impl Ring {
                 if idle > LINGER {
                     r.sleeping = true;
                     self.reaper_sleeps.store(true, SeqCst);
-                    // Who submits raises `pending`, then looks whether this thread sleeps.
+                    // A submitter raises `pending` before it checks whether this thread sleeps.
                     while r.sleeping && !r.closed && self.pending.load(SeqCst) == 0 {
                         r = self.bell.wait(r).unwrap_or_else(|e| e.into_inner());
                     }
@@ -290,7 +297,7 @@ impl Ring {
         }
     }
 
-    /// Whether entries were pushed that the kernel has not taken, or reads wait although there is room.
+    /// Whether pushed entries are not submitted, or reads wait although there is room.
     fn stuck(&self) -> bool {
         let Ok(_guard) = self.submission.try_lock() else { return false };
         // SAFETY: the guard is invariant 2.
@@ -307,7 +314,7 @@ impl Drop for Uring {
         if let Some(t) = self.thread.take() {
             // The last owner of the pager can be a completion on that thread, which then ends by itself.
             if t.thread().id() != std::thread::current().id() {
-                // A panic there has been reported on its own.
+                // A panic there was reported already.
                 let _panicked = t.join();
             }
         }

@@ -1,5 +1,5 @@
-//! A small format with everything that formats do to a pager: pages in pieces, encoded pages with a checksum, index pages,
-//! pages never written; and tasks that ask for pages as the executor does.
+//! A small format with all features that formats use: pages in pieces, encoded pages with a checksum, index pages,
+//! pages never written. And tasks that request pages as the executor does.
 #![allow(dead_code)]
 
 use pager::source::simulated::{Simulated, Simulation};
@@ -51,7 +51,7 @@ pub struct Map {
     pub source: SourceId,
     /// Place of each page, by step and page; `None`: never written.
     pub places: Vec<Option<u64>>,
-    /// The array of index pages, whose pages hold 16 places each.
+    /// The array of index pages, each with 16 places.
     pub index: Option<ArrayId>,
     pub located: AtomicU64,
     pub decoded: AtomicU64,
@@ -141,14 +141,14 @@ impl PageMap for Map {
     }
 }
 
-/// What an array is made from.
+/// The input of an array.
 #[derive(Clone, Debug)]
 pub struct MapArray {
     pub kind: MapKind,
     pub steps: u32,
     pub pages: u64,
     pub bytes: usize,
-    /// One page in so many was never written; 0: all were.
+    /// One page in this many was never written; 0: all were.
     pub holes: u64,
 }
 
@@ -166,7 +166,7 @@ pub fn write(seed: u64, specs: &[MapArray]) -> WrittenArrays {
     for (a, s) in specs.iter().enumerate() {
         let n = u64::from(s.steps) * s.pages;
         let mut order: Vec<u64> = (0..n).collect();
-        // Mostly in order, with some pairs swapped: joins happen, but not always.
+        // Mostly in order, with some pairs swapped: some reads are joined and others are not.
         for i in 1..n as usize {
             if rng.below(4) == 0 {
                 order.swap(i - 1, i);
@@ -327,7 +327,8 @@ pub fn drive(pager: &Arc<Pager>, done: impl Fn() -> bool) {
     }
 }
 
-/// One task after another on this thread: each looks at a few pages at once, restarts until all are here, and checks them.
+/// One task after another on this thread: each looks up a few pages at once, restarts until all are resident, and
+/// checks them.
 pub fn tasks(o: &OpenedPager, seed: u64, count: usize, most_pages: u64) {
     let mut rng = Rng(seed);
     let mut worker = o.pager.worker();
@@ -368,7 +369,7 @@ pub fn tasks(o: &OpenedPager, seed: u64, count: usize, most_pages: u64) {
             if o.pager.request(&absent, token, &wake, Priority::Demand) == Requested::Pending {
                 rung += 1;
                 if rng.below(16) == 0 {
-                    // The others are not to notice.
+                    // Other tasks are not affected.
                     o.pager.cancel(&wake);
                 }
                 drive(&o.pager, || bell.rang() >= rung);

@@ -1,4 +1,4 @@
-//! Scenes that are odd: bad numbers, an eye inside, furniture, stages that make no sense.
+//! Unusual scenes: bad numbers, an eye inside, annotations, invalid stages.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn bad_numbers_are_left_out_and_counted() {
         plain([120, 60], front(Some(1.5), 0.0)),
         vec![Layer { geometry: &broken, style: flat(BLACK, Radius::Pixels(2.0)) }],
     );
-    // One piece, and two points left alone by their neighbours.
+    // One piece, and two isolated points.
     assert_eq!(d.counts, DrawCounts { segments: 1, spheres: 2, skipped: 2, triangles: 0 });
     assert!(d.at(40, 30) == [0; 3] && d.at(60, 30) == [255; 3]);
     let corners = vec![[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [f32::INFINITY, 0.0, 0.0]];
@@ -60,7 +60,7 @@ fn odd_scenes_are_drawn() {
 
 #[test]
 fn an_eye_inside_the_scene_sees_what_is_before_it() {
-    // A closed box around the eye: every pixel is covered. A tube through the eye does no harm.
+    // A closed box around the eye: every pixel is covered. A tube through the eye is harmless.
     let c = |i: u32| {
         [
             if i & 1 == 0 { -1.0f32 } else { 1.0 },
@@ -89,7 +89,7 @@ fn furniture_leaves_room_and_is_drawn() {
         let frame = setting.furniture.frame(setting.size);
         assert!(frame.insets[2] > 20.0 && frame.insets[1] > 10.0);
         let without = draw(StageSetting { furniture: Furniture::default(), ..setting.clone() }, layers);
-        // The end colours of the map are there, to the bit, only where there is a bar.
+        // The end colours of the map occur, to the bit, only where there is a bar.
         for end in [[255, 90, 0], [0, 90, 255]] {
             let has = |d: &Drawn| (190..260).any(|x| (0..180).any(|y| d.at(x, y) == end));
             assert!(has(&with) && !has(&without));
@@ -110,7 +110,7 @@ fn stages_that_make_no_sense_say_why() {
     let bad = Camera { lens: Lens::Perspective { fov_degrees: f64::NAN }, ..camera };
     assert!(matches!(Stage::new(plain([5, 5], bad), vec![]), Err(StageError::Camera(_))));
     let dot = line(vec![[0.0; 3]]);
-    // Any number of layers that look alike, but not of looks.
+    // Any number of layers of one style, but not of styles.
     let layer = |opacity| Layer {
         geometry: &dot as &dyn Geometry,
         style: Style { opacity, ..flat(BLACK, Radius::Pixels(1.0)) },

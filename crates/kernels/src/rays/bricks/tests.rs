@@ -1,4 +1,4 @@
-//! Bricks: what is known of them is true.
+//! The recorded states of bricks are right.
 
 use super::super::appearance::{Clip, Manner, VolumeAppearance, VoxelPaint};
 use super::super::brick_shape::{PLANE, ROW, STRIP};
@@ -13,12 +13,12 @@ use pager::id::ArrayId;
 use proptest::prelude::*;
 use std::sync::{Arc, OnceLock};
 
-/// Of a volume of bytes with so many cells.
+/// Bricks of a volume of bytes with this many cells.
 fn bricks(cells: [u32; 3]) -> Bricks {
     Bricks::new(Room { element: 1, bytes: 4 << 20, cells, all: false })
 }
 
-/// Longer than any window; and one whose window has all of it along one axis.
+/// Longer than any window; and one with its window over all of one axis.
 const LARGE: [[u32; 3]; 2] = [[1 << 20; 3], [1 << 20, 90 * EDGE as u32, 100]];
 
 fn voxel([i, j, k]: [i32; 3]) -> I4 {
@@ -32,7 +32,7 @@ fn all(bricks: &Bricks) -> impl Iterator<Item = [i32; 3]> {
 }
 
 proptest! {
-    /// What is known of a brick is known after the window has moved if it lies in it then, and of no other.
+    /// After the window has moved, the state of each brick inside it is kept, and no other.
     #[test]
     fn a_window_that_moves_knows_what_it_knew(
         large in 0..LARGE.len(),
@@ -47,7 +47,7 @@ proptest! {
             prop_assert!(bricks.reach(voxel(at), voxel(to)));
             prop_assert!(bricks.in_window(at) && bricks.in_window(to));
             known.retain(|brick| bricks.in_window(*brick));
-            // Of one place in seven something is found out.
+            // One place in seven gets a state.
             for brick in all(&bricks).collect::<Vec<_>>().into_iter().skip(n).step_by(7) {
                 bricks.nothing(brick, brick.map(|b| b * EDGE as i32), brick.map(|b| (b + 1) * EDGE as i32));
                 known.insert(brick);
@@ -79,7 +79,7 @@ fn bricks_take_no_more_than_they_are_given_and_than_a_volume_needs() {
     }
 }
 
-/// Voxels in pages: bytes that show nothing, but for a ball and some specks.
+/// Voxels in pages: invisible bytes, except a ball and some specks.
 struct Ball {
     dims: [u32; 3],
     scene: Arc<Scene>,
@@ -88,8 +88,8 @@ struct Ball {
     voxels: Vec<u8>,
 }
 
-/// With whole bricks to its ends, and with bricks there that have fewer cells, one in the least; in pages as large as bricks, in rows of
-/// them, in pages that end within bricks, and in so many that bricks are made only where all are here.
+/// With whole bricks to the ends, and with smaller bricks there, one cell in the least. Pages are as large as bricks,
+/// rows of them, end within bricks, or are so small that a brick needs many.
 const BALLS: [([u32; 3], [u32; 3]); 8] = [
     ([97; 3], [32; 3]),
     ([90, 71, 66], [32; 3]),
@@ -100,7 +100,7 @@ const BALLS: [([u32; 3], [u32; 3]); 8] = [
     ([90, 71, 66], [4; 3]),
     ([97; 3], [30, 7, 32]),
 ];
-/// Bytes from here on show.
+/// Bytes from here on are visible.
 const SEEN: f64 = 100.0;
 
 fn ball_voxel(at: [u32; 3]) -> u8 {
@@ -171,7 +171,7 @@ impl Ball {
         &self.scene.sources[0]
     }
 
-    /// What there is of a block, with all corners of its cells, as far as the volume goes.
+    /// The voxels of a block, with all corners of its cells, inside the volume.
     fn corners(&self, brick: [i32; 3], block: usize) -> impl Iterator<Item = (usize, u8)> + '_ {
         let at = [block % SIDE, block / SIDE % SIDE, block / (SIDE * SIDE)].map(|n| n * BLOCK);
         let each = BLOCK + 1;
@@ -184,7 +184,7 @@ impl Ball {
         })
     }
 
-    /// What is wrong of what is known of a brick.
+    /// The error in the state of a brick, if any.
     fn wrong(&self, bricks: &Bricks, brick: [i32; 3]) -> Option<String> {
         let code = bricks.window[bricks.place(brick)];
         let slot = (code & !ALIKE) as usize;
@@ -213,13 +213,13 @@ impl Ball {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
-    /// Pages come while a brick is made, and are gone when it is made again, in slots where others were.
+    /// Pages come while a brick is made, and are evicted when it is made again, in slots of other bricks.
     #[test]
     fn what_is_known_of_a_brick_is_true_whichever_pages_come_and_go(seed in any::<u64>(), which in 0..BALLS.len()) {
         static OF: [OnceLock<Ball>; BALLS.len()] = [const { OnceLock::new() }; BALLS.len()];
         let ball = OF[which].get_or_init(|| Ball::new(BALLS[which]));
         let source = ball.source();
-        // Fewer than there are bricks.
+        // Fewer than the volume has.
         let mut bricks = bricks(ball.dims.map(|n| n - 1));
         let slots = bricks.owners.len();
         prop_assert!(slots > 0);
@@ -261,7 +261,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
-    /// No block waits for pages that it has no corner in.
+    /// No block waits for pages in which it has no corner.
     #[test]
     fn a_block_is_here_as_soon_as_all_its_pages_are(seed in any::<u64>(), which in 0..6usize, often in 1u64..8) {
         static OF: [OnceLock<Ball>; 6] = [const { OnceLock::new() }; 6];

@@ -1,4 +1,4 @@
-//! Lanes as AVX2 and FMA have them.
+//! Lanes in AVX2 and FMA.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     reason = "the intrinsics on values need AVX2 and FMA alone, which the cfg on this module guarantees; blocks that read or write memory say more"
@@ -42,7 +42,7 @@ impl F8 {
         unsafe { _mm256_storeu_ps(a.as_mut_ptr(), self.0) };
         a
     }
-    /// Lanes whose bit is set, of all others those of `o`.
+    /// Lanes with a set bit; all others are those of `o`.
     #[inline(always)]
     pub(crate) fn among(self, bits: u32, o: Self) -> Self {
         unsafe {
@@ -87,7 +87,7 @@ impl F8 {
     pub(crate) fn any_at_most(self, most: Self) -> bool {
         unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(self.0, most.0)) != 0 }
     }
-    /// The larger; `least` for what is no number.
+    /// The larger; `least` for NaN.
     #[inline(always)]
     pub(crate) fn at_least(self, least: Self) -> Self {
         Self(unsafe { _mm256_max_ps(self.0, least.0) })
@@ -145,7 +145,7 @@ impl I8 {
     pub(crate) fn equal(self, o: Self) -> Self {
         Self(unsafe { _mm256_cmpeq_epi32(self.0, o.0) })
     }
-    /// Of lanes that are all ones or all zeros: `a` where they are ones, `b` elsewhere.
+    /// For lanes that are all ones or all zeros: `a` where they are ones, `b` elsewhere.
     #[inline(always)]
     pub(crate) fn choose(self, a: Self, b: Self) -> Self {
         Self(unsafe { _mm256_blendv_epi8(b.0, a.0, self.0) })
@@ -168,7 +168,7 @@ impl I8 {
     pub(crate) fn up<const N: i32>(self) -> Self {
         Self(unsafe { _mm256_slli_epi32::<N>(self.0) })
     }
-    /// Each lane by as many bits as the other says, fewer than 32.
+    /// Shifts each lane left by the other, which is below 32.
     #[inline(always)]
     pub(crate) fn up_by(self, o: Self) -> Self {
         Self(unsafe { _mm256_sllv_epi32(self.0, o.0) })
@@ -184,12 +184,12 @@ impl I8 {
         unsafe { _mm256_storeu_si256(a.as_mut_ptr().cast(), self.0) };
         a
     }
-    /// Of each lane, the low halves of both multiplied, plus the high halves multiplied (as i16).
+    /// For each lane, the products of the low halves and of the high halves (as i16), added.
     #[inline(always)]
     pub(crate) fn dot_halves(self, o: Self) -> Self {
         Self(unsafe { _mm256_madd_epi16(self.0, o.0) })
     }
-    /// A bit a lane that is below 0.
+    /// A bit for each lane below 0.
     #[inline(always)]
     pub(crate) fn signs(self) -> u32 {
         unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(self.0)) as u32 }
@@ -199,7 +199,7 @@ impl I8 {
     pub(crate) fn bytes(b: u64) -> Self {
         Self(unsafe { _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(b as i64)) })
     }
-    /// Writes them to `at` and on.
+    /// Writes them from `at` on.
     ///
     /// # Safety
     /// Eight can be written there.
@@ -208,7 +208,7 @@ impl I8 {
         // SAFETY: the caller promises that eight numbers can be written there.
         unsafe { _mm256_storeu_si256(at.cast(), self.0) }
     }
-    /// The eight at `at` and on.
+    /// The eight from `at` on.
     ///
     /// # Safety
     /// They can be read.
@@ -222,7 +222,7 @@ impl I8 {
     pub(crate) fn chosen(self, lanes: Self) -> Self {
         Self(unsafe { _mm256_permutevar8x32_epi32(self.0, lanes.0) })
     }
-    /// Of each lane the number at `p + lane`.
+    /// For each lane the number at `p + lane`.
     ///
     /// # Safety
     /// All of them can be read.
@@ -236,7 +236,7 @@ impl I8 {
     pub(crate) fn not_and(self, o: Self) -> Self {
         Self(unsafe { _mm256_andnot_si256(self.0, o.0) })
     }
-    /// Of each lane the byte at `p + at[lane]`, lane 0 lowest.
+    /// For each lane the byte at `p + at[lane]`, lane 0 lowest.
     ///
     /// # Safety
     /// All of them can be read.
@@ -256,7 +256,7 @@ impl I8 {
             _mm_cvtsi128_si64(v) as u64
         }
     }
-    /// Of each lane the two bytes at `p + at[lane]`, as the two halves.
+    /// For each lane the two bytes at `p + at[lane]`, as the two halves.
     ///
     /// # Safety
     /// All of them can be read.
@@ -276,7 +276,8 @@ impl I8 {
             Self(_mm256_cvtepu8_epi16(v))
         }
     }
-    /// Of each lane the two bytes at `p + at[lane]` times the low and the high half of `by`, added, and the same of those `ROW` bytes on.
+    /// For each lane the two bytes at `p + at[lane]` times the low and the high half of `by`, added. The second result
+    /// is the same for those `ROW` bytes on.
     ///
     /// # Safety
     /// Eight bytes at each can be read.
@@ -301,7 +302,7 @@ impl I8 {
             ]
         }
     }
-    /// Of each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.
+    /// For each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.
     ///
     /// # Safety
     /// All of them can be read.
@@ -325,7 +326,7 @@ impl I8 {
     }
 }
 
-/// Of each lane the two numbers at `p + at[lane]`: all first ones, all second ones.
+/// For each lane the two numbers at `p + at[lane]`: all first ones, all second ones.
 ///
 /// # Safety
 /// All of them can be read.
@@ -345,7 +346,8 @@ pub(crate) unsafe fn pairs_f32(p: *const f32, at: &[i32; 8]) -> [F8; 2] {
     }
 }
 
-/// Which of sixteen bytes, the `load`th of `stride` times as many, go to which place of those that are `stride` apart.
+/// A shuffle: which of sixteen bytes, the `load`th of `stride` times as many, move to which place of those that are
+/// `stride` apart.
 const fn picked(stride: usize, load: usize) -> [i8; 16] {
     let mut to = [-1; 16];
     let mut n = 0;
@@ -358,7 +360,7 @@ const fn picked(stride: usize, load: usize) -> [i8; 16] {
     to
 }
 
-/// Which of eight bytes, and of eight that follow, are two neighbours and the two `row` bytes on; each with a zero behind it.
+/// A shuffle: of eight bytes and the next eight, two neighbours and the two `row` bytes on, each with a zero behind it.
 const fn spread(row: i8) -> [i8; 16] {
     let mut to = [-1; 16];
     let mut n = 0;
@@ -505,12 +507,12 @@ impl D4 {
     pub(crate) fn floor(self) -> Self {
         Self(unsafe { _mm256_floor_pd(self.0) })
     }
-    /// Without what follows the point; they have to fit.
+    /// Truncates to integers, which must fit.
     #[inline(always)]
     pub(crate) fn whole(self) -> I4 {
         I4(unsafe { _mm256_cvttpd_epi32(self.0) })
     }
-    /// To the nearest integers, those halfway to the even ones; they have to fit.
+    /// Rounds to the nearest integers, halves to even; they must fit.
     #[inline(always)]
     pub(crate) fn round(self) -> I4 {
         I4(unsafe { _mm256_cvtpd_epi32(self.0) })
@@ -555,7 +557,7 @@ impl F4 {
     pub(crate) fn over(self, o: Self) -> Self {
         Self(unsafe { _mm_div_ps(self.0, o.0) })
     }
-    /// The least of the first three lanes and `o`, which is what a lane counts as that is no number.
+    /// The least of the first three lanes and `o`, where NaN counts as `o`.
     #[inline(always)]
     pub(crate) fn least3(self, o: f32) -> f32 {
         unsafe {

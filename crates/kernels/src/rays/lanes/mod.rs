@@ -1,5 +1,5 @@
-//! Eight lanes of 32 bits: AVX2 and FMA where the build has them, plain arrays elsewhere. Both round alike where there is a fused
-//! multiply-add.
+//! Eight lanes of 32 bits: AVX2 and FMA if the build has them, otherwise plain arrays. Both round equally where there
+//! is a fused multiply-add.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma"))]
 mod avx2;
@@ -12,16 +12,16 @@ use plain as imp;
 
 pub(crate) use imp::{pairs_f32, D4, F4, F8, I4, I8};
 
-/// A bit for each of the first `count` of eight lanes, of which there is one at least; more are all.
+/// A bit for each of the first `count` of eight lanes. `count` is at least one, and above eight it counts as eight.
 #[inline(always)]
 pub(crate) fn firsts(count: i32) -> u32 {
     255 >> (8 - count.min(8))
 }
 
-/// A byte in each of eight.
+/// The byte 1 in each of eight.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Numbers of the bits that are set in `mask` (of eight), plus `first`, as bytes from the lowest on.
+/// Numbers of the set bits in `mask` (of eight), plus `first`, as bytes from the lowest on.
 #[inline(always)]
 pub(crate) fn numbers(mask: u32, first: u32) -> u64 {
     #[cfg(all(target_arch = "x86_64", target_feature = "bmi2"))]
@@ -61,7 +61,7 @@ pub(crate) unsafe fn pick(p: *const u8, stride: usize, to: *mut u8) {
     }
 }
 
-/// A bit for each of eight bytes that is 0.
+/// A bit for each zero among eight bytes.
 #[inline(always)]
 pub(crate) fn zeros(bytes: u64) -> u32 {
     // Exact, since no byte here is above 127: adding 127 sets the highest bit of every other byte.
@@ -93,7 +93,7 @@ mod tests {
         for stride in 2..=4 {
             let bytes: Vec<u8> = (0..16 * stride).map(|n| (n * 59 + 7) as u8).collect();
             let mut found = [0; 16];
-            // SAFETY: so many bytes are there.
+            // SAFETY: that many bytes are there.
             unsafe { pick(bytes.as_ptr(), stride, found.as_mut_ptr()) };
             let apart: Vec<u8> = bytes.iter().step_by(stride).copied().collect();
             assert_eq!(found[..], apart[..]);

@@ -48,7 +48,7 @@ impl F8 {
     pub(crate) fn any_at_most(self, most: Self) -> bool {
         (0..8).any(|n| self.0[n] <= most.0[n])
     }
-    /// The larger; `least` for what is no number.
+    /// The larger; `least` for NaN.
     pub(crate) fn at_least(self, least: Self) -> Self {
         Self(from_fn(|n| if self.0[n] > least.0[n] { self.0[n] } else { least.0[n] }))
     }
@@ -63,7 +63,7 @@ impl F8 {
     pub(crate) fn number(self, of: I8, or: I8) -> I8 {
         I8(from_fn(|n| if self.0[n].is_nan() { or.0[n] } else { of.0[n] }))
     }
-    /// Lanes whose bit is set, of all others those of `o`.
+    /// Lanes with a set bit; all others are those of `o`.
     pub(crate) fn among(self, bits: u32, o: Self) -> Self {
         Self(from_fn(|n| if bits >> n & 1 == 1 { self.0[n] } else { o.0[n] }))
     }
@@ -98,7 +98,7 @@ impl I8 {
     pub(crate) fn equal(self, o: Self) -> Self {
         Self(from_fn(|n| -i32::from(self.0[n] == o.0[n])))
     }
-    /// Of lanes that are all ones or all zeros: `a` where they are ones, `b` elsewhere.
+    /// For lanes that are all ones or all zeros: `a` where they are ones, `b` elsewhere.
     pub(crate) fn choose(self, a: Self, b: Self) -> Self {
         Self(from_fn(|n| if self.0[n] < 0 { a.0[n] } else { b.0[n] }))
     }
@@ -116,7 +116,7 @@ impl I8 {
     pub(crate) fn up<const N: i32>(self) -> Self {
         Self(self.0.map(|v| v << N))
     }
-    /// Each lane by as many bits as the other says, fewer than 32.
+    /// Shifts each lane left by the other, which is below 32.
     pub(crate) fn up_by(self, o: Self) -> Self {
         Self(from_fn(|n| self.0[n] << o.0[n]))
     }
@@ -126,7 +126,7 @@ impl I8 {
     pub(crate) fn to_array(self) -> [i32; 8] {
         self.0
     }
-    /// Of each lane, the low halves of both multiplied, plus the high halves multiplied (as i16).
+    /// For each lane, the products of the low halves and of the high halves (as i16), added.
     pub(crate) fn dot_halves(self, o: Self) -> Self {
         let halves = |v: i32| (i32::from(v as i16), v >> 16);
         Self(from_fn(|n| {
@@ -134,7 +134,7 @@ impl I8 {
             a.wrapping_mul(c).wrapping_add(b.wrapping_mul(d))
         }))
     }
-    /// A bit a lane that is below 0.
+    /// A bit for each lane below 0.
     pub(crate) fn signs(self) -> u32 {
         (0..8).map(|n| u32::from(self.0[n] < 0) << n).sum()
     }
@@ -142,7 +142,7 @@ impl I8 {
     pub(crate) fn bytes(b: u64) -> Self {
         Self(b.to_le_bytes().map(i32::from))
     }
-    /// Writes them to `at` and on.
+    /// Writes them from `at` on.
     ///
     /// # Safety
     /// Eight can be written there.
@@ -150,7 +150,7 @@ impl I8 {
         // SAFETY: the caller's.
         unsafe { at.cast::<[i32; 8]>().write(self.0) }
     }
-    /// The eight at `at` and on.
+    /// The eight from `at` on.
     ///
     /// # Safety
     /// They can be read.
@@ -162,7 +162,7 @@ impl I8 {
     pub(crate) fn chosen(self, lanes: Self) -> Self {
         Self(lanes.0.map(|n| self.0[n as usize & 7]))
     }
-    /// Of each lane the number at `p + lane`.
+    /// For each lane the number at `p + lane`.
     ///
     /// # Safety
     /// All of them can be read.
@@ -174,14 +174,14 @@ impl I8 {
     pub(crate) fn not_and(self, o: Self) -> Self {
         Self(from_fn(|n| !self.0[n] & o.0[n]))
     }
-    /// Of each lane the byte at `p + at[lane]`, lane 0 lowest.
+    /// For each lane the byte at `p + at[lane]`, lane 0 lowest.
     ///
     /// # Safety
     /// All of them can be read.
     pub(crate) unsafe fn gather_bytes(p: *const u8, at: &[i32; 8]) -> u64 {
         u64::from_le_bytes(from_fn(|n| unsafe { *p.offset(at[n] as isize) }))
     }
-    /// Of each lane the two bytes at `p + at[lane]`, as the two halves.
+    /// For each lane the two bytes at `p + at[lane]`, as the two halves.
     ///
     /// # Safety
     /// All of them can be read.
@@ -191,7 +191,8 @@ impl I8 {
             i32::from(*q) | i32::from(*q.add(1)) << 16
         }))
     }
-    /// Of each lane the two bytes at `p + at[lane]` times the low and the high half of `by`, added, and the same of those `ROW` bytes on.
+    /// For each lane the two bytes at `p + at[lane]` times the low and the high half of `by`, added. The second result
+    /// is the same for those `ROW` bytes on.
     ///
     /// # Safety
     /// All of them can be read.
@@ -199,7 +200,7 @@ impl I8 {
         // SAFETY: the caller's.
         unsafe { [Self::pairs_u8(p, at), Self::pairs_u8(p.add(ROW), at)] }.map(|pairs| pairs.dot_halves(by))
     }
-    /// Of each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.
+    /// For each lane the two 16-bit numbers at `p + at[lane]`, as the two halves.
     ///
     /// # Safety
     /// All of them can be read.
@@ -214,7 +215,7 @@ impl I8 {
     }
 }
 
-/// Of each lane the two numbers at `p + at[lane]`: all first ones, all second ones.
+/// For each lane the two numbers at `p + at[lane]`: all first ones, all second ones.
 ///
 /// # Safety
 /// All of them can be read.
@@ -310,11 +311,11 @@ impl D4 {
     pub(crate) fn floor(self) -> Self {
         Self(self.0.map(f64::floor))
     }
-    /// Without what follows the point; they have to fit.
+    /// Truncates to integers, which must fit.
     pub(crate) fn whole(self) -> I4 {
         I4(self.0.map(|v| v as i32))
     }
-    /// To the nearest integers, those halfway to the even ones; they have to fit.
+    /// Rounds to the nearest integers, halves to even; they must fit.
     pub(crate) fn round(self) -> I4 {
         I4(self.0.map(|v| v.round_ties_even() as i32))
     }
@@ -346,7 +347,7 @@ impl F4 {
     pub(crate) fn mul(self, o: Self) -> Self {
         Self(from_fn(|n| self.0[n] * o.0[n]))
     }
-    /// The least of the first three lanes and `o`, which is what a lane counts as that is no number.
+    /// The least of the first three lanes and `o`, where NaN counts as `o`.
     pub(crate) fn least3(self, o: f32) -> f32 {
         (0..3).fold(o, |m, n| if self.0[n] < m { self.0[n] } else { m })
     }

@@ -1,6 +1,7 @@
-//! Vertices that several blocks have in common, where some of these draw nothing at them.
+//! Vertices shared by several blocks, some of which draw nothing at them.
 //!
-//! Small blocks have as many edges and corners between them as thousands of whole ones; one block of all is what they are held against.
+//! Small blocks have as many edges and corners between them as thousands of whole ones. One block of all is the
+//! reference.
 
 use super::*;
 
@@ -22,7 +23,7 @@ fn by_keys(s: &Surface) -> Vec<Keys> {
     all
 }
 
-/// That a surface in blocks of so many cells is the same as in one.
+/// Checks that a surface in blocks of this many cells is the same as in one.
 fn check_whole(g: &MemoryZone, level: Level, cells: u32) {
     let (whole, got) = (in_blocks(g, level, &UNIT, 64), in_blocks(g, level, &UNIT, cells));
     let keys = |s: &Surface| {
@@ -37,7 +38,7 @@ fn check_whole(g: &MemoryZone, level: Level, cells: u32) {
     assert_eq!(found, once);
     assert_eq!(by_keys(&got), by_keys(&whole));
     check_clean(&got);
-    // Numbers of vertices too: as many open edges as there are in one block.
+    // Numbers of vertices too: as many open edges as in one block.
     let open = |s: &Surface| {
         let all = directed(s);
         all.keys().filter(|(a, b)| !all.contains_key(&(*b, *a))).count()
@@ -122,7 +123,7 @@ proptest! {
             g.holes[n] = random() % (4 * sparse) == 0;
             g.left_out[n] = random() % sparse == 1;
         }
-        // Whole blocks of which nothing is drawn.
+        // Whole blocks without triangles.
         let missing: Vec<bool> = (0..1331).map(|_| random() % 6 < absent).collect();
         for n in 0..g.values.len() as u32 {
             let at = [n % dims[0], n / dims[0] % dims[1], n / dims[0] / dims[1]].map(|c| c / cells);
