@@ -1,7 +1,7 @@
 //! S3-FIFO.
 //!
-//! *Theory.* Yang, Zhang, Qiu, Yue, Vinayak, "FIFO queues are all you need for cache eviction" (SOSP 2023), algorithm
-//! 1. Most pages are used once. A small queue S (a tenth) holds new pages for a short time. A page at its end that was
+//! *Theory.* Yang, Zhang, Qiu, Yue, Vinayak, "FIFO queues are all you need for cache eviction" (SOSP 2023),
+//! algorithm 1. Most pages are used once. A small queue S (a tenth) holds new pages for a short time. A page at its end that was
 //! used moves to the main queue M. Any other page is evicted, and its name enters a ghost queue G. A page that comes
 //! back while its name is in G enters M at once. M is a queue with second chances: a page counts its uses up to 3. At
 //! its end it moves to the front again and its count drops by one.
