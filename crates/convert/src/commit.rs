@@ -1,4 +1,4 @@
-//! Beginning and ending: lock, plan, resumption, the commit mark, the change of names.
+//! Begin and end of a conversion: lock, plan, resumption, the commit mark, the change of names.
 
 use super::base::Base;
 use super::disk::{free_bytes, Disk, Partial};
@@ -20,22 +20,22 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Whether there is anything to do.
+/// Whether there is work to do.
 pub(super) enum Begun {
-    /// Work in this folder, on files that are, one by one, these.
+    /// Work in this folder, on these very files.
     Work(Partial, StoreSource),
-    /// The target is what it would become.
+    /// The target is the result already.
     Done {
         /// Bytes of its shards.
         bytes: u64,
     },
 }
 
-/// What a store is made of.
+/// The sources of a store.
 pub(super) struct StoreSource {
-    /// All files that hold pages.
+    /// All files with pages.
     files: Vec<FileIdentity>,
-    /// Those of each step, as the user named them.
+    /// The files of each step, as the user named them.
     series: Sources,
 }
 
@@ -44,7 +44,8 @@ impl StoreSource {
         Ok(Self { files: identities(&plan.input.files)?, series: plan.input.series.identify()? })
     }
 
-    /// The digest of all of it. Where the first steps were not given again it is one over that of their store.
+    /// The digest of all of it. If the files of the first steps were not given again, it is over the digest of their
+    /// store.
     fn digest(&self, plan: &ConversionPlan<'_>) -> String {
         let mut own = Digest::of(&self.files);
         if !plan.input.made.is_empty() {
@@ -59,14 +60,14 @@ impl StoreSource {
         }
     }
 
-    /// What the root says of each step.
+    /// The root's sources of each step.
     fn sources(&self, plan: &ConversionPlan<'_>) -> Option<Sources> {
         let own = || (plan.data && !plan.input.series.steps.is_empty()).then(|| self.series.clone());
         plan.base.map_or_else(own, |base| Some(base.sources.clone()))
     }
 }
 
-/// What the plan is, as far as the store's bytes depend on it, and (by `source`, their [`Digest`]) which files it is for.
+/// The part of the plan that determines the store's bytes, and (by `source`, their [`Digest`]) its files.
 fn plan_document(
     plan: &ConversionPlan<'_>,
     dst: &Path,
@@ -75,7 +76,7 @@ fn plan_document(
 ) -> Result<String, FieldError> {
     let root = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
     let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
-    // Units are numbered from the first step that is not there: what was begun on top of another store is of no use.
+    // Units are numbered from the first missing step: work on top of another store is useless.
     let base = plan.base.map(|b| json!([b.steps, b.store.root.source]));
     let value: Value = json!({"version": 2, "root": root, "base": base});
     Ok(value.to_string())
@@ -107,8 +108,8 @@ fn root_of(
     }
 }
 
-/// Whether the store at `path` is what this plan makes, out of the very same files. A store that does not say which it was made
-/// of may have been made of others.
+/// Whether the store at `path` is the result of this plan from the very same files. A store without a record of its
+/// sources may come from others.
 fn is_made(plan: &ConversionPlan<'_>, path: &Path, options: &ConvertOptions, source: &str) -> Option<u64> {
     let store = Store::open(path).ok()?;
     let want = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
@@ -121,15 +122,15 @@ fn is_made(plan: &ConversionPlan<'_>, path: &Path, options: &ConvertOptions, sou
     same.then(|| store.bytes())
 }
 
-/// What stands at the target.
+/// The state of the target.
 pub enum TargetState {
-    /// Nothing, or an empty folder.
+    /// No file, or an empty folder.
     Nothing,
-    /// A store, which is replaced.
+    /// A store, to be replaced.
     Store,
 }
 
-/// Looks at the target before anything is touched.
+/// Examines the target before any change.
 pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
     let meta: Metadata = match std::fs::symlink_metadata(dst) {
         Ok(m) => m,
@@ -159,7 +160,7 @@ pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, Fi
     Err(FieldError::format(dst, hint))
 }
 
-/// Makes sure that the store which steps are added to is what it was when they were looked for.
+/// Verifies that the store to be extended has not changed since it was examined.
 fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
     // As documents: NaN in a header equals itself there.
     if Store::open(dst).is_ok_and(|now| now.root.document() == base.store.root.document()) {
@@ -168,7 +169,7 @@ fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
     Err(FieldError::format(dst, "was changed by another conversion meanwhile; run this again"))
 }
 
-/// Locks the target and finds out what is left of earlier work. `wait`: see [`Partial::lock`].
+/// Locks the target and examines the rest of earlier work. `wait`: see [`Partial::lock`].
 pub(super) fn begin(
     plan: &ConversionPlan<'_>,
     disk: &Disk,
@@ -181,11 +182,11 @@ pub(super) fn begin(
     }
     let made = StoreSource::of(plan)?;
     let partial = Partial::lock(disk, dst, wait)?;
-    // From here on nobody else changes the target.
+    // From here on no other run changes the target.
     match prepare(plan, disk, dst, options, &partial, &made.digest(plan)) {
         Ok(None) => Ok(Begun::Work(partial, made)),
         Ok(Some(bytes)) => {
-            // It may have died between the change of names and cleaning up.
+            // The run may have died between the change of names and cleaning up.
             partial.remove(disk)?;
             Ok(Begun::Done { bytes })
         }
@@ -196,7 +197,7 @@ pub(super) fn begin(
     }
 }
 
-/// Makes the folder ready for work, or answers the bytes of the store that is there already.
+/// Prepares the folder for work, or returns the bytes of the finished store.
 fn prepare(
     plan: &ConversionPlan<'_>,
     disk: &Disk,
@@ -220,28 +221,28 @@ fn prepare(
         folders: &folders,
         needs: needs(plan),
         resume: options.resume,
-        // An index is a cache: what does not fit is made anew without asking.
+        // An index is a cache: one that does not fit is made again without a question.
         anew: !plan.data || options.append,
     };
     make_ready(disk, partial, &wanted)?;
     Ok(None)
 }
 
-/// What a conversion needs to know of what is left of another.
+/// A conversion's view of the rest of another.
 pub(super) struct Resumption<'w> {
-    /// What it makes, as far as the store's bytes depend on it, and of what.
+    /// The part of the plan that determines the store's bytes, and its sources.
     pub document: String,
     /// Folders below the store that hold shards.
     pub folders: &'w [&'w str],
-    /// Bytes of the store, where they are known beforehand.
+    /// Bytes of the store, if known beforehand.
     pub needs: Option<u64>,
-    /// Whether to go on with what an interrupted one left.
+    /// Whether to continue an interrupted run.
     pub resume: bool,
-    /// Whether what does not fit is cleared without asking.
+    /// Whether to clear a rest that does not fit without a question.
     pub anew: bool,
 }
 
-/// Makes the folder ready for work: with what is left there, where that fits and is wanted, else empty.
+/// Prepares the folder for work: with the earlier rest, if it fits and is wanted, else empty.
 pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>) -> Result<(), FieldError> {
     partial.check_own()?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
@@ -266,7 +267,7 @@ pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>
     disk.create_dir(&partial.store())?;
     wanted.folders.iter().try_for_each(|folder| disk.create_dir(&partial.store().join(folder)))?;
     if !go_on {
-        // Last, so that a plan means that the folders are there and empty of other work.
+        // Last, so that a plan means that the folders exist without other work.
         let sealed = format!("{:08x}{}", crc32c::crc32c(wanted.document.as_bytes()), wanted.document);
         let file = disk.write(&partial.plan(), sealed.as_bytes())?;
         disk.sync(&file, &partial.plan())?;
@@ -275,13 +276,13 @@ pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>
     Ok(())
 }
 
-/// The plan's document if it is whole.
+/// The plan's document, if it is complete.
 pub(super) fn check_plan(sealed: &str) -> Option<String> {
     let (crc, document) = sealed.split_at_checked(8)?;
     (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(document.as_bytes())).then(|| document.to_owned())
 }
 
-/// Bytes of the data, where they are known beforehand.
+/// Bytes of the data, if known beforehand.
 fn needs(plan: &ConversionPlan<'_>) -> Option<u64> {
     if plan.codec != Codec::None || !plan.data {
         return None;
@@ -290,7 +291,7 @@ fn needs(plan: &ConversionPlan<'_>) -> Option<u64> {
     Some(plan.zones.iter().flat_map(|z| &z.arrays).map(|a| new(a) * (a.page_bytes() + CRC_BYTES) as u64).sum())
 }
 
-/// Says at once that a store cannot fit.
+/// Reports at once that a store cannot fit.
 fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     match free_bytes(path) {
         Some(free) if free < needs => Err(FieldError::io(
@@ -304,12 +305,12 @@ fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     }
 }
 
-/// Whether a unit's record is whole and its shard is the one that the record speaks of.
+/// Whether a unit's record is complete and belongs to its shard.
 pub(super) fn is_done(plan: &ConversionPlan<'_>, places: &Places<'_>, number: usize) -> bool {
     is_whole(plan, places, number, plan.record_sizes(&plan.units[number]))
 }
 
-/// As [`is_done`] for any kind of data, whose record has so many ranges and boxes.
+/// As [`is_done`] for any kind of data, with this many ranges and boxes in the record.
 pub(super) fn is_whole<J: Conversion>(plan: &J, places: &Places<'_>, number: usize, sizes: (usize, usize)) -> bool {
     let Some(record) = Record::read(&places.record(number), number as u64, sizes.0, sizes.1) else { return false };
     let Some((grid, _, path)) = plan.shard(number) else { return true };
@@ -322,13 +323,13 @@ pub(super) fn is_whole<J: Conversion>(plan: &J, places: &Places<'_>, number: usi
     crc().is_ok_and(|found| found == (record.shard_bytes, record.index_crc))
 }
 
-/// Removes what is left of a conversion that made the store at `dst`, out of `source`, and had no time to. Where another runs, or one
-/// into another store was interrupted, nothing is touched.
+/// Removes the rest of a conversion that made the store at `dst` from `source` and had no time to clean up. The rest of
+/// a running one, or of an interrupted one into another store, stays.
 pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(), FieldError> {
     let (Some(source), true) = (source, Partial::place(dst).is_some_and(|p| p.exists())) else { return Ok(()) };
     let Ok(partial) = Partial::lock(disk, dst, None) else { return Ok(()) };
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
-    // Without a plan, what is there is the rest of what was being removed.
+    // A folder without a plan is the rest of an earlier removal.
     if partial.check_own().is_ok() && left.is_none_or(|plan| plan.contains(source)) {
         return partial.remove(disk);
     }
@@ -336,8 +337,8 @@ pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(),
     Ok(())
 }
 
-/// Writes the documents, makes everything durable, writes the root, and gives the store its name.
-#[allow(clippy::too_many_arguments)] // what a run has when it ends
+/// Writes the documents, syncs everything to disk, writes the root, and gives the store its name.
+#[allow(clippy::too_many_arguments)] // the final state of a run
 pub(super) fn finish(
     plan: &ConversionPlan<'_>,
     disk: &Disk,
@@ -350,10 +351,10 @@ pub(super) fn finish(
 ) -> Result<(), FieldError> {
     let store = partial.store();
     let root_path = store.join("zarr.json");
-    // A root from an earlier try must not vouch for what is written now.
+    // A root from an earlier attempt must not validate the new data.
     disk.remove(&root_path)?;
     let mut known = Vec::new();
-    // Shards of data are durable already; what is not are documents, ranges and boxes, and the names of all of them.
+    // Shards of data are durable already. Documents, ranges, boxes, and all names still need a sync.
     let mut paths = Vec::new();
     let mut folders = BTreeSet::from([store.clone()]);
     for layout in all_arrays(&plan.zones, plan.data) {
@@ -374,7 +375,7 @@ pub(super) fn finish(
         paths.push(path);
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
-    // The source is looked at again: pages from before and after a change do not belong together.
+    // The source is examined again: pages from before and after a change must not mix.
     let now = StoreSource::of(plan)?;
     let again = if plan.data { "converted; convert it again" } else { "looked through; run this again" };
     if let Some(n) = (0..now.files.len()).find(|n| now.files.get(*n) != made.files.get(*n)) {
@@ -397,7 +398,7 @@ pub(super) fn finish(
     take_place(disk, partial, dst, &target)
 }
 
-/// Gives a finished store, durable with its root, the target's name, in one step where the file system can.
+/// Gives a finished and durable store the target's name, in one step if the file system can.
 pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetState) -> Result<(), FieldError> {
     let store = partial.store();
     match target {
@@ -415,8 +416,8 @@ pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetStat
     partial.remove(disk)
 }
 
-/// Puts bytes through what reads the notes of an interrupted conversion (the record of a unit, the plan), as a fuzzer does: they may
-/// be refused, but nothing may panic, and what is taken is as it was written.
+/// For fuzzing: parses bytes as the notes of an interrupted conversion (the record of a unit, the plan). They may be
+/// refused, but must not cause a panic. Accepted bytes must equal what is written for their content.
 pub fn fuzz_notes(bytes: &[u8]) {
     super::record::fuzz(bytes);
     if let Some(plan) = std::str::from_utf8(bytes).ok().and_then(check_plan) {

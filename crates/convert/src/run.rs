@@ -15,14 +15,15 @@ use field::paging::Paging;
 use std::any::Any;
 use std::path::Path;
 
-/// Converts `input` into a store at `dst`. `progress` is called often, on the calling thread, and answers whether to go
-/// on.
+/// Converts `input` into a store at `dst`. `progress` is called often, on the calling thread, and returns whether to
+/// continue. Finished units stay in `DST.partial` for `resume`.
 ///
 /// # Errors
-/// [`FieldError::Io`] with "no space left on device" on a full disk; [`FieldError::Format`] if there is a store already, if
-/// another conversion into `dst` is running, if what is to be resumed was begun with other options or another source, or
-/// if the source changes meanwhile; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`]; and what the source says.
-/// Whatever is done stays in `DST.partial` for `resume`.
+/// - [`FieldError::Io`] with "no space left on device" on a full disk.
+/// - [`FieldError::Format`] if there is a store already, or another conversion into `dst` is running.
+/// - [`FieldError::Format`] if the interrupted run had other options or another source, or if the source changes
+///   meanwhile.
+/// - [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`], and errors of the source.
 pub fn convert(
     input: &ConvertInput,
     dst: &Path,
@@ -33,9 +34,9 @@ pub fn convert(
     run(input, dst, options, None, &Disk::default(), charge, progress)
 }
 
-/// Makes ranges and boxes of data that stays where it is, cut in pages as `pages` says, as a store without data at `dst`
-/// (which [`field::store::Store::open`] opens). Goes on with what an interrupted run left and replaces what is out of
-/// date. While another run works on the same index it waits for that, and takes what it made.
+/// Makes ranges and boxes of data that stay in place, in pages by `pages`. The result is a store without data at `dst`,
+/// which [`field::store::Store::open`] opens. Continues an interrupted run and replaces an outdated index. If another
+/// run makes the same index, it waits for that, and uses its result.
 ///
 /// # Errors
 /// As [`convert`].
@@ -52,7 +53,7 @@ pub fn build_index(
     run(input, dst, &options, Some(pages), &Disk::default(), charge, progress)
 }
 
-/// A plan whose memory could be charged: others may hold some of the limit, so smaller plans are tried, too.
+/// A plan with charged memory: others may use a part of the limit, so smaller plans are tried, too.
 pub(crate) fn plan_within<'a>(
     input: &'a ConvertInput,
     dst: &Path,
@@ -80,8 +81,8 @@ pub(crate) fn run(
     run_on(input, dst, options, pages, None, disk, charge, progress)
 }
 
-/// [`run`], or, with a base, of the steps that it has not.
-#[allow(clippy::too_many_arguments)] // what a run is
+/// [`run`], or, with a base, for its missing steps.
+#[allow(clippy::too_many_arguments)] // the state of a run
 pub(crate) fn run_on(
     input: &ConvertInput,
     dst: &Path,
@@ -107,7 +108,7 @@ pub(crate) fn run_on(
         page_boxes: plan.page_boxes(),
         ..ConvertReport::default()
     };
-    // Of an index the user knows nothing: where two runs need the same one, the second waits for the first.
+    // The user does not see indexes: if two runs need the same one, the second waits for the first.
     let mut wait = || progress(PieceProgress { done: 0, total: 0 });
     let wait: Option<&mut dyn FnMut() -> bool> = if plan.data { None } else { Some(&mut wait) };
     let (partial, sources) = match begin(&plan, disk, dst, options, wait)? {
@@ -140,7 +141,7 @@ pub(crate) fn run_on(
     if !progress(PieceProgress { done: before, total }) {
         return Err(FieldError::Interrupted);
     }
-    // Slabs overlap a little, so what was read is more than what is done.
+    // Slabs overlap slightly, so more bytes are read than finished.
     let mut tell = |read: u64| progress(PieceProgress { done: (before + read).min(total), total });
     pipeline::run(&plan, disk, &places, &todo, &mut tell)?;
     let spans = &options.spans;

@@ -1,4 +1,4 @@
-//! Beginning and ending: what is left of earlier work, the ranges of all pages, the commit mark.
+//! Begin and end of a conversion: the rest of earlier work, the ranges of all pages, the commit mark.
 
 use super::plan::VolumePlan;
 use super::rows::VolumeInput;
@@ -17,18 +17,18 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Whether there is anything to do.
+/// Whether there is work to do.
 pub(super) enum Begun {
-    /// Work in this folder, on files that are these.
+    /// Work in this folder, on these files.
     Work(Partial, VolumeSourceFiles),
-    /// The target is what it would become.
+    /// The target is the result already.
     Done {
         /// Bytes of its shards.
         bytes: u64,
     },
 }
 
-/// What a volume is made of.
+/// The sources of a volume.
 pub(super) struct VolumeSourceFiles {
     files: Vec<FileIdentity>,
     folders: Digest,
@@ -44,7 +44,7 @@ impl VolumeSourceFiles {
         Digest::of(&self.files).text(&self.folders.to_string())
     }
 
-    /// What differs from what it was, if anything does.
+    /// The changed file, if any.
     fn changed<'i>(&self, before: &Self, input: &'i VolumeInput) -> Option<&'i Path> {
         let file = (0..self.files.len()).find(|n| self.files.get(*n) != before.files.get(*n));
         let folder = (self.folders != before.folders).then(|| input.folders.first()).flatten();
@@ -52,17 +52,17 @@ impl VolumeSourceFiles {
     }
 }
 
-/// The root without what is known at the end.
+/// The root without the data known at the end.
 fn unfinished(plan: &VolumePlan<'_>, made: &VolumeSourceFiles) -> VolumeRoot {
     VolumeRoot { source: made.digest().to_string(), ..plan.root.clone() }
 }
 
-/// What the plan is, as far as the store's bytes depend on it.
+/// The part of the plan that determines the store's bytes.
 fn plan_document(root: &VolumeRoot) -> String {
     json!({"version": 1, "volume": String::from_utf8_lossy(&root.document())}).to_string()
 }
 
-/// Locks the target and finds out what is left of earlier work.
+/// Locks the target and examines the rest of earlier work.
 pub(super) fn begin(
     plan: &VolumePlan<'_>,
     disk: &Disk,
@@ -75,11 +75,11 @@ pub(super) fn begin(
     let made = VolumeSourceFiles::of(plan.input, go_on)?;
     let root = unfinished(plan, &made);
     let partial = Partial::lock(disk, dst, None)?;
-    // From here on nobody else changes the target.
+    // From here on no other run changes the target.
     match prepare(plan, disk, dst, &partial, &root) {
         Ok(None) => Ok(Begun::Work(partial, made)),
         Ok(Some(bytes)) => {
-            // It may have died between the change of names and cleaning up.
+            // The run may have died between the change of names and cleaning up.
             partial.remove(disk)?;
             Ok(Begun::Done { bytes })
         }
@@ -116,7 +116,7 @@ fn prepare(
     Ok(None)
 }
 
-/// A record that was found whole when the run began or was written since.
+/// A record that was complete at the begin of the run, or was written since.
 fn read(plan: &VolumePlan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
     let path = places.record(unit);
     let (ranges, boxes) = plan.record_sizes(&plan.unit(unit));
@@ -124,7 +124,7 @@ fn read(plan: &VolumePlan<'_>, places: &Places<'_>, unit: usize) -> Result<Recor
         .ok_or_else(|| FieldError::format(path, "changed while it was used; run this again with --resume"))
 }
 
-/// What is known of a volume when all its units are done.
+/// The seals and ranges of a volume after its last unit.
 pub(super) struct Sealed {
     seals: Vec<ArraySeal>,
     seen: Vec<[f64; 2]>,
@@ -185,7 +185,7 @@ fn pyramid(
     seals: &mut [ArraySeal],
     whole: &mut [[f64; 2]],
 ) -> Result<(), FieldError> {
-    // Two levels are there at once.
+    // Two levels exist at once.
     let most = usize::try_from(plan.memory / 4).unwrap_or(usize::MAX);
     let scratch = |n: usize| places.units.join(format!("ranges.{n}"));
     let grid = &plan.layout.levels[level].grid;
@@ -214,7 +214,7 @@ fn pyramid(
     (0..ranges.len()).try_for_each(|n| disk.remove(&scratch(n)))
 }
 
-/// Writes the documents, makes everything durable, writes the root, and gives the store its name.
+/// Writes the documents, syncs everything to disk, writes the root, and gives the store its name.
 pub(super) fn finish(
     plan: &VolumePlan<'_>,
     disk: &Disk,
@@ -226,10 +226,10 @@ pub(super) fn finish(
 ) -> Result<(), FieldError> {
     let store = partial.store();
     let root_path = store.join("zarr.json");
-    // A root from an earlier try must not vouch for what is written now.
+    // A root from an earlier attempt must not validate the new data.
     disk.remove(&root_path)?;
     let mut known = Vec::new();
-    // Shards of levels are durable already; what is not are documents and ranges, and the names of all of them.
+    // Shards of levels are durable already. Documents, ranges, and all names still need a sync.
     let mut paths = Vec::new();
     let mut folders = BTreeSet::from([store.clone()]);
     for layout in plan.layout.ranges() {
@@ -247,7 +247,7 @@ pub(super) fn finish(
         paths.push(path);
         known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
-    // The source is looked at again: voxels from before and after a change do not belong together.
+    // The source is examined again: voxels from before and after a change must not mix.
     if let Some(path) = VolumeSourceFiles::of(plan.input, go_on)?.changed(made, plan.input) {
         return Err(FieldError::format(path, "changed while it was converted; convert it again"));
     }
