@@ -9,7 +9,7 @@
 //!
 //! # Practice
 //! Parameters are halved, so they are exact. If the flow tears a curve apart (at a wall, at the edge of a wake) no
-//! particle brings neighbours together. So halving ends at [`CLOSEST`], and at the largest number of points of a curve.
+//! particle brings neighbours together. So halving ends at `CLOSEST`, and at the largest number of points of a curve.
 //! Particles that have ended are omitted. Between an ended particle and another none is added.
 
 use crate::line::{Half, Joined, Line, Reason};

@@ -1,6 +1,6 @@
 //! Typed events for logs, reports and subscribers. Always compiled in, and nearly free without an observer.
 //!
-//! [`events!`] declares each kind once. It generates the enum, the names of kinds and fields in logs, and the fields
+//! `events!` declares each kind once. It generates the enum, the names of kinds and fields in logs, and the fields
 //! for `tracing` subscribers. A field is a number, a page (three numbers), or a text; a kind has at most one text.
 
 use crate::id::{ArrayId, PageId, SourceId};

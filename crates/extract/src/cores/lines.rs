@@ -19,7 +19,7 @@ use runtime::session::{ProgressWatch, Session};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// The unit of a method's strength in a field whose derivatives [`super::plan`] has defined.
+/// The unit of a method's strength in a field whose derivatives `plan` has defined.
 pub fn unit_of_strength(dataset: &Dataset, method: Method, field: &str) -> String {
     dataset.units(&match method {
         Method::SujudiHaimes => format!("grad({field}.x)"),

@@ -32,7 +32,7 @@ pub enum SlicePaint {
     Channels(Vec<(Srgb8, Option<[f64; 2]>, bool)>),
     /// Labels: a colour each, the same in every picture, unless given here. 0 is transparent.
     Labels(BTreeMap<u64, Srgb8>),
-    /// The same for labels as bits of numbers ([`super::Numbers`]).
+    /// The same for labels as bits of numbers ([`super::SliceNumbers`]).
     Names(BTreeMap<u64, Srgb8>),
 }
 

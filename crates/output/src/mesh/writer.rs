@@ -26,7 +26,7 @@ const MOST_FIELDS: usize = 64;
 /// Most points, for the same reason.
 const MOST_POINTS: u64 = 1 << 48;
 
-/// Writes triangles with points and fields as they come, in bounded memory: see [the module](super).
+/// Writes triangles with points and fields as they come, in bounded memory: see the module `mesh`.
 pub struct MeshWriter {
     output: OutputFile,
     layout: MeshLayout,

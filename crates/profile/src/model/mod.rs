@@ -9,7 +9,7 @@
 //!
 //! *Limits.* The order of turns is that of the log within a task, and "first come, first served" between tasks. The
 //! cost of a second thread for the first (memory bandwidth, locks) cannot be known from one run, and is taken from
-//! others ([`THREADING`]). So the model's result for the run's own settings differs from the measurement. Its results
+//! others (`THREADING`). So the model's result for the run's own settings differs from the measurement. Its results
 //! for other settings are scaled by the ratio ([`Recording::scaled`]).
 
 mod advice;
