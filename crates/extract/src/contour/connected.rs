@@ -9,7 +9,7 @@
 //!
 //! # Practice
 //! [`Growing`] starts with the sheet nearest to a point ([`nearest`]) and grows it within one zone. It lists the edges
-//! through which the part leaves the zone ([`Exit`]). [`super::across`] finds the continuations. The cells found do not
+//! through which the part leaves the zone ([`Exit`]). [`super::abutting`] finds the continuations. The cells found do not
 //! depend on the order of the search.
 
 mod nearest;

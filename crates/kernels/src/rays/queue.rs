@@ -38,7 +38,7 @@ pub(crate) struct QueuedSamples {
     count: usize,
     /// Number of samples with computed values.
     valued: usize,
-    /// [`super::bricks::Known::next`] when the other samples were found: a brick made since may have replaced one of
+    /// [`super::bricks::BrickTable::next`] when the other samples were found: a brick made since may have replaced one of
     /// theirs.
     next: usize,
     tips: Tips,
