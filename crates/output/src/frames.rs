@@ -144,7 +144,6 @@ struct TrailStart {
     point: u64,
 }
 
-/// The counts of a file.
 #[derive(Clone, Copy, Default)]
 struct FileCounts {
     particles: u64,

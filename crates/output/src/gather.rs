@@ -110,7 +110,6 @@ struct GatherFiles<'a> {
     whole_bytes: u64,
 }
 
-/// The blocks of streams.
 struct StreamBlocks<'a> {
     file: &'a File,
     block: u64,

@@ -14,7 +14,6 @@ pub(super) const ENTRY_BYTES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum LineCompleteness {
-    /// Nothing.
     Nothing = 0,
     /// Complete, with adjacent arrays.
     Whole = 1,

@@ -16,7 +16,6 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes a number.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,

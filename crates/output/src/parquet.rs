@@ -38,7 +38,6 @@ const WORKING_BYTES: usize = 8 * PAGE_BYTES;
 /// Bytes of the footer for a column of a row group: its description, with the least and the greatest value.
 const FOOTER_BYTES: u64 = 1 << 10;
 
-/// The source of a column.
 #[derive(Clone, Copy)]
 enum ColumnSource {
     Seed,

@@ -329,7 +329,6 @@ impl LineSpool {
         &self.names
     }
 
-    /// Bytes of all buffers.
     pub(crate) fn buffers_bytes(&self) -> usize {
         buffers(&self.options) * self.buffer_bytes
     }

@@ -258,7 +258,6 @@ pub(super) fn write(
     Ok(ended)
 }
 
-/// A table of events.
 pub(super) struct EventTable {
     path: PathBuf,
     rows: u64,

@@ -100,7 +100,6 @@ struct PageRow<'r> {
     limits: &'r mut [f64],
 }
 
-/// A piece with its voxels.
 struct VoxelPiece<'a, T> {
     plan: &'a VolumePlan<'a>,
     unit: LevelUnit,

@@ -87,7 +87,6 @@ impl Context {
     }
 }
 
-/// The stage of a block.
 enum BlockStage {
     Fresh,
     /// Reading signs from pages; those before `next` are done.
@@ -117,7 +116,6 @@ enum BlockStage {
     Made(Vec<BlockSurface>),
 }
 
-/// One block.
 pub(crate) struct BlockTask {
     number: u64,
     grid: usize,

@@ -18,7 +18,6 @@ use std::sync::Arc;
 pub(crate) enum Sought {
     /// Stored values of a channel.
     Values(usize, Vec<f64>),
-    /// A plane.
     Plane(Plane),
 }
 

@@ -21,7 +21,6 @@ use std::sync::Arc;
 pub(crate) enum Sought {
     /// Values of a scalar field.
     Values(String, Vec<f64>),
-    /// A plane.
     Plane(Plane),
 }
 

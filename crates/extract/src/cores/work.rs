@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Points processed in one step.
 const TOGETHER: usize = 128;
 
-/// All blocks.
 pub(super) struct CoreBlocks<'a> {
     pub plan: &'a CorePlan,
     pub size: Size,

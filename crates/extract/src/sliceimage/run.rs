@@ -70,7 +70,6 @@ impl PictureRows {
         }
     }
 
-    /// Bytes of a pixel.
     const fn pixel_bytes(components: usize) -> u64 {
         8 * components as u64 + 1
     }

@@ -61,7 +61,6 @@ pub(crate) enum Ended {
     Apart,
 }
 
-/// The brick of a voxel.
 #[inline(always)]
 pub(crate) fn brick_of(voxel: I4) -> [i32; 3] {
     let [i, j, k, _] = voxel.down::<{ EDGE_BITS as i32 }>().to_array();

@@ -10,7 +10,6 @@ use std::io::BufRead;
 /// A longer tag is invalid.
 const MAX_TAG_BYTES: usize = 64 << 10;
 
-/// A tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// `<name a="b">`, or `<name a="b"/>` when `empty`.
