@@ -195,7 +195,7 @@ pub enum FieldValues<'a> {
 }
 
 impl FieldValues<'_> {
-    /// How many numbers there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(values) => values.len(),

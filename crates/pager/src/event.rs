@@ -336,7 +336,7 @@ events! {
     Decode = "decode" {
         /// The page.
         page: PageId,
-        /// How long it took.
+        /// Duration.
         took_ns: u64,
     }
     /// A derived page was computed.
@@ -472,7 +472,7 @@ events! {
     }
     /// Bytes were given to another process or machine.
     Send = "send" {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
         /// To whom.
         name: Arc<str>,

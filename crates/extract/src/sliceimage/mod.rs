@@ -130,7 +130,7 @@ pub struct SliceArrays {
     pub values: Vec<f64>,
     /// State of each pixel: 1 (it has a value), 2 (outside) or 3 (failed).
     pub pixels: Vec<u8>,
-    /// How many of each.
+    /// Counts of pixels by state.
     pub counts: Pixels,
     /// Statistics of the run.
     pub run: RunStats,

@@ -100,7 +100,7 @@ impl Pixels {
 /// Tiles of some rows of tiles as tasks.
 struct Band<'a, S> {
     source: &'a S,
-    /// The first row of tiles, and how many there are.
+    /// The first row of tiles, and the number of rows.
     first: u32,
     count: u32,
     rows: &'a Mutex<PictureRows>,

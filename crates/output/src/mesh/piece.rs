@@ -33,7 +33,7 @@ pub enum MeshPoints<'a> {
 }
 
 impl MeshPoints<'_> {
-    /// How many there are.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(points) => points.len(),

@@ -174,7 +174,7 @@ impl LineFile {
         self.pieces.iter().map(|piece| piece.lines).sum()
     }
 
-    /// How many points there are.
+    /// Number of points.
     pub fn point_count(&self) -> u64 {
         self.pieces.iter().filter_map(|piece| piece.points.as_ref()).map(|points| points.tuples).sum()
     }
