@@ -1,14 +1,14 @@
-//! Memory that is aligned for every element type.
+//! Memory aligned for every element type.
 
 use field::boxes::Xyz;
 use field::catalog::DType;
 
-/// A buffer of bytes at an address that doubles can lie at.
+/// A buffer of bytes aligned for doubles.
 #[derive(Default)]
 pub(super) struct AlignedBytes(Vec<u64>);
 
 impl AlignedBytes {
-    /// Of at least `bytes`, zeroed.
+    /// A zeroed buffer of at least `bytes`.
     pub fn new(bytes: usize) -> Self {
         Self(vec![0; bytes.div_ceil(8)])
     }
@@ -34,9 +34,9 @@ pub(super) enum ElementSlice<'a> {
 }
 
 impl<'a> ElementSlice<'a> {
-    /// The bytes as elements. Bytes that are not aligned, or behind the last whole element, are left out.
+    /// The bytes as elements. Unaligned bytes, and those behind the last whole element, are omitted.
     pub fn of(dtype: DType, bytes: &'a [u8]) -> Self {
-        // SAFETY: every bit pattern is a valid integer or float; `align_to` takes care of alignment and length.
+        // SAFETY: every bit pattern is a valid integer or float, and `align_to` handles alignment and length.
         unsafe {
             match dtype {
                 DType::Uint8 => Self::U8(bytes),

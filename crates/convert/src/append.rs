@@ -1,16 +1,16 @@
 //! Adds to a store the steps that a running simulation has written since.
 //!
 //! # Theory
-//! A shard is of one step, and so are its ranges and boxes: shards of steps that are there already stay what they are. The new store is
-//! made beside the old one, as in every conversion, with the new shards and with *links* to the old ones, and takes its place in one
-//! step. So whoever has the old one open goes on reading it, a kill leaves the old store or the new one, and the new one is, byte for
-//! byte, what one conversion of all steps makes.
+//! A shard is of one step, and so are its ranges and boxes. So the shards of existing steps stay unchanged. The new
+//! store is made beside the old one, as in every conversion, with the new shards and *links* to the old ones. It
+//! replaces the old one in one step. So readers of the old store continue, and a kill leaves the old store or the new
+//! one. The new one has the bytes of a single conversion of all steps.
 //!
-//! What the store says of its source is the difference where the steps that are there are not given again: then there are the remarks of
-//! both runs, and a digest over both.
+//! One difference remains if the files of existing steps are not given again. The store's description of its source
+//! then has the remarks of both runs, and a digest over both.
 //!
 //! # Practice
-//! [`append`] finds out which steps are new ([`Addition`]) and runs the conversion on top of the store.
+//! [`append`] finds the new steps ([`Addition`]) and runs the conversion on top of the store.
 
 use super::base::Base;
 use super::request::ConvertRequest;
@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is asked of the pages; a store's cannot be changed while steps are added.
+/// Requested properties of pages. Those of a store cannot change while steps are added.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedPages {
     /// Page edge.
@@ -38,29 +38,30 @@ pub struct AskedPages {
     pub codec: Option<Codec>,
 }
 
-/// What was added.
+/// The result of an append.
 #[derive(Clone, Debug, Default)]
 pub struct AppendReport {
-    /// Of the conversion of the new steps; none where there were none.
+    /// The conversion of the new steps; `None` if there were none.
     pub converted: Option<ConvertReport>,
-    /// The steps that are new, among all.
+    /// The new steps, among all.
     pub steps: Range<usize>,
     /// Times of all steps.
     pub times: Vec<f64>,
-    /// How the store is cut: page edge, layout, codec.
+    /// Page edge of the store.
     pub page: usize,
-    /// As above.
+    /// Layout of pages.
     pub layout: Option<Layout>,
-    /// As above.
+    /// Codec of pages.
     pub codec: Option<Codec>,
 }
 
-/// Adds the steps of `input` that the store at `dst` does not have; where there is no store, it is made. What an interrupted run left
-/// is gone on with where the steps are the same.
+/// Adds the steps of `input` that the store at `dst` lacks. Without a store, one is made. The rest of an interrupted
+/// run with the same steps is continued.
 ///
 /// # Errors
-/// As [`super::convert`]; [`FieldError::Format`] for another grid, other zones or fields, for a file that was changed since its step
-/// was added, and for steps that do not come after those that are there; [`FieldError::Usage`] where `asked` are not the store's pages.
+/// As [`super::convert`]. [`FieldError::Format`] for another grid, and for other zones or fields.
+/// [`FieldError::Format`] for a file changed since its step was added, and for steps that do not follow the existing
+/// ones. [`FieldError::Usage`] if `asked` differs from the store's pages.
 pub fn append(
     input: &ConvertInput,
     dst: &Path,
@@ -72,8 +73,8 @@ pub fn append(
     append_on(input, dst, options, asked, &Disk::default(), charge, progress)
 }
 
-/// Where names cannot be exchanged at once, a run that was killed between its two renames has left the store, old or new, in its folder:
-/// gives it back its name.
+/// Repairs the state after a run killed between its two renames, on a file system that cannot exchange names at once.
+/// The store, old or new, is in that run's folder and gets its name back.
 fn put_back(dst: &Path, disk: &Disk) -> Result<(), FieldError> {
     if !Partial::place(dst).is_some_and(|p| p.is_dir()) {
         return Ok(());
@@ -98,7 +99,7 @@ pub(super) fn append_on(
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<AppendReport, FieldError> {
     let options = ConvertOptions { resume: true, overwrite: false, append: true, ..options.clone() };
-    // Of a link the store that it leads to is appended to, and the link stays.
+    // A link stays; steps are added to the store that it points to.
     let leads = std::fs::symlink_metadata(dst).is_ok_and(|m| m.file_type().is_symlink()) && dst.exists();
     let real = if leads { std::fs::canonicalize(dst).map_err(|e| FieldError::io(dst, e))? } else { dst.to_path_buf() };
     let dst = real.as_path();
@@ -129,7 +130,7 @@ pub(super) fn append_on(
     let steps = base.steps..input.catalog.times.len().max(1);
     let times = input.catalog.times.clone();
     let converted = if steps.is_empty() {
-        // It may have died between the change of names and cleaning up.
+        // The run may have died between the change of names and cleaning up.
         commit::clean(disk, dst, root.source.as_deref())?;
         None
     } else {
@@ -139,7 +140,7 @@ pub(super) fn append_on(
     Ok(AppendReport { converted, steps, times, page: root.page, layout: Some(root.layout), codec: Some(root.codec) })
 }
 
-/// Refuses pages that are not the store's.
+/// Refuses pages that differ from the store's.
 fn check_pages(store: &Store, asked: AskedPages) -> Result<(), FieldError> {
     let root = &store.root;
     if !root.data {
@@ -165,13 +166,13 @@ fn check_pages(store: &Store, asked: AskedPages) -> Result<(), FieldError> {
     }
 }
 
-/// All steps, those of the store and the new ones, and what is there of them.
+/// All steps, those of the store and the new ones, and their states.
 struct Addition {
     input: ConvertInput,
     base: Base,
 }
 
-/// Finds out which steps of `input` are new.
+/// Finds the new steps of `input`.
 fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> {
     let (path, old) = (store.path.clone(), store.root.catalog.clone());
     let bad = |m: String| FieldError::format(&path, m);
@@ -248,13 +249,13 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
     merged(input, store, &sources, &now, there.len(), whole)
 }
 
-/// Whether the time of a file that has not changed since is what it was, but for rounding: a store may be of a version that took times in
-/// single precision, or multiples of `--dt`, as floats have them.
+/// Whether the time of an unchanged file is equal up to rounding. An older version may have read times in single
+/// precision, or multiples of `--dt` as floats represent them.
 fn same_time(was: f64, now: f64) -> bool {
     was.to_bits() == now.to_bits() || (was - now).abs() <= f64::from(f32::EPSILON / 2.0) * now.abs()
 }
 
-/// Refuses a source of which nothing says when its steps are, where the store has times, and names the new file that is why.
+/// Refuses a source without times of its steps if the store has times. The error names the new file that is the reason.
 fn check_times(input: &ConvertInput, path: &Path, old: &Catalog, known: &[StepState]) -> Result<(), FieldError> {
     if old.times_counted || known.iter().any(|k| matches!(k, StepState::Changed(_))) {
         return Ok(());
@@ -264,7 +265,7 @@ fn check_times(input: &ConvertInput, path: &Path, old: &Catalog, known: &[StepSt
     let (why, name) = (input.catalog.untimed(), |step: usize| input.series.name_of(step));
     let told = |step: &usize| known[*step] == StepState::New && headers.len() == known.len();
     let new: Vec<usize> = (0..known.len()).filter(told).collect();
-    // Where the steps that are there have no times in their headers either, those of new ones are not looked at.
+    // If existing steps have no times in their headers either, those of new ones are ignored.
     let trusted = of(old).iter().all(|t| t.is_finite());
     let odd = new.iter().find(|s| !headers[**s].is_finite());
     if let Some(&step) = odd.filter(|_| trusted && (why.is_some() || known.len() == 1)) {
@@ -277,7 +278,7 @@ fn check_times(input: &ConvertInput, path: &Path, old: &Catalog, known: &[StepSt
         return Err(FieldError::format(name(step), message));
     }
     let Some(why) = why else { return Ok(()) };
-    // One step alone is at the time of its header, which may be the number that it has among several.
+    // A single step has the time of its header, which may be its number in a series.
     if old.times.len() < 2 && old.times.first() == input.catalog.times.first() {
         return Ok(());
     }
@@ -308,7 +309,7 @@ fn span(times: &[f64]) -> String {
     }
 }
 
-/// Refuses other zones, fields and units.
+/// Refuses differing zones, fields and units.
 fn same_kind(path: &Path, old: &Catalog, new: &Catalog) -> Result<(), FieldError> {
     let differ = |what: &str, have: String, given: String| {
         Err(FieldError::format(
@@ -363,7 +364,7 @@ fn same_kind(path: &Path, old: &Catalog, new: &Catalog) -> Result<(), FieldError
     Ok(())
 }
 
-/// The catalog and rows of all steps, of which the first `there` of `input` are in the store.
+/// The catalog and rows of all steps; the first `there` of `input` are in the store.
 fn merged(
     input: &ConvertInput,
     store: Store,
@@ -374,7 +375,7 @@ fn merged(
 ) -> Result<Addition, FieldError> {
     let (n, old, given) = (sources.steps.len(), &store.root.catalog, input.series.steps.len());
     let total = n + given - there;
-    // A grid that is not the one which all steps share moves; so does one that was there for the only step.
+    // A grid other than the common one moves; so does the grid of a store with a single step.
     let stranger = now.steady.iter().position(|f| !sources.has_steady(f));
     let mut catalog = input.catalog.clone();
     let mut arrays = Vec::with_capacity(input.arrays.len());
@@ -429,7 +430,7 @@ fn merged(
         }
         for step in there..given {
             let mut of_step = now.steps[step].clone();
-            // What every step of the source shares is each step's own where the store's steps do not share it.
+            // A file common to all steps of the source becomes each step's own, if the store's steps do not share it.
             of_step.splice(0..0, now.steady.iter().copied().filter(|f| !made_of.steady.contains(f)));
             made_of.steps.push(of_step);
         }
@@ -439,7 +440,7 @@ fn merged(
     Ok(Addition { input, base: Base { store, steps: n, sources: made_of, whole } })
 }
 
-/// Puts what the store says of its steps before what the source says of those that are not there.
+/// Puts the store's entries of its steps before the source's entries of missing ones.
 fn add_catalog(catalog: &mut Catalog, old: &Catalog, there: usize) {
     let new = catalog.times.split_off(there);
     catalog.times = old.times.iter().copied().chain(new).collect();
@@ -456,7 +457,7 @@ fn add_catalog(catalog: &mut Catalog, old: &Catalog, there: usize) {
     catalog.format.clone_from(&old.format);
 }
 
-/// Rows of a source whose first step is a later one of the whole.
+/// Rows of a source with its first step at a later step of the whole.
 struct ShiftedRows {
     rows: Arc<dyn RowReader>,
     shift: usize,

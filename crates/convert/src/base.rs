@@ -1,4 +1,4 @@
-//! The store that steps are added to.
+//! The store to which steps are added.
 
 use crate::disk::Disk;
 use field::error::FieldError;
@@ -9,36 +9,36 @@ use field::store::Store;
 use field::uniform::Uniform;
 use std::path::Path;
 
-/// The store that steps are added to.
+/// The store to which steps are added.
 pub(super) struct Base {
-    /// As it was before.
+    /// Its present state.
     pub store: Store,
     /// Its steps.
     pub steps: usize,
-    /// What the new store will be said to be made of.
+    /// The sources that the new store will name.
     pub sources: Sources,
-    /// Whether its steps were given again, too: then the new store is what one conversion makes.
+    /// Whether the files of its steps were given again: then the new store equals that of a single conversion.
     pub whole: bool,
 }
 
 impl Base {
-    /// Steps of an array that are there already.
+    /// Existing steps of an array.
     pub fn steps_of(&self, layout: &ArrayLayout) -> usize {
         layout.steps.min(self.steps)
     }
 
-    /// The seals of what is there: those of the new shards follow, shard by shard.
+    /// The seals of existing shards, in the order of shards; those of new ones follow.
     pub fn seals(&self) -> &[ArraySeal] {
         &self.store.root.seals
     }
 
-    /// The uniform grids of zones that do not move.
+    /// The uniform grids of zones without motion.
     pub fn uniform(&self, zones: &[ZoneLayout]) -> Vec<Option<Uniform>> {
         let steady = |z: &ZoneLayout| z.xyz.is_some_and(|xyz| z.arrays[xyz].steps == 1);
         self.store.root.uniform.iter().zip(zones).map(|(u, z)| u.filter(|_| steady(z))).collect()
     }
 
-    /// Refuses a layout in which the shards that are there would not be found.
+    /// Refuses a layout in which the existing shards would not be found.
     pub fn check(&self, zones: &[ZoneLayout]) -> Result<(), FieldError> {
         let alike = |(a, b): (&ArrayLayout, &ArrayLayout)| {
             (&a.path, &a.lead, a.dtype, a.grid, a.codec) == (&b.path, &b.lead, b.dtype, b.grid, b.codec)
@@ -51,8 +51,8 @@ impl Base {
         Err(FieldError::format(&self.store.path, "is not laid out as this version of Farfield does it; convert again"))
     }
 
-    /// Gives the shards that are there a second name in the new store. Nobody writes into a file by that name:
-    /// [`Disk::create`] takes a new file where there are two names.
+    /// Links the existing shards into the new store. No file is written through such a link: [`Disk::create`] creates a
+    /// new file if there are two names.
     pub fn link(&self, disk: &Disk, to: &Path, go_on: &mut dyn FnMut() -> bool) -> Result<(), FieldError> {
         for layout in all_arrays(&self.store.zones, true) {
             if !go_on() {

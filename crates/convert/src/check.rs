@@ -11,37 +11,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes read at once, the first that fit: long enough for a disk's best rate, and what is left of that in little memory.
+/// Candidate read sizes; the first that fits is used. The largest gives a disk's best rate, and the others suit little
+/// memory.
 const READ_BYTES: [usize; 4] = [4 << 20, 1 << 20, 256 << 10, 0];
-/// What a decoder keeps, a worker.
+/// Bytes of a decoder, for each worker.
 const CONTEXT: usize = 256 << 10;
-/// What is kept of a shard while others are checked: its name among those expected, its seal, and its place in the list.
+/// Bytes of a shard during the checks of others: its expected name, its seal, and its place in the list.
 const KEPT: usize = 256;
-/// How often the caller is told, and asked whether to go on.
+/// Interval of progress reports and interruption checks.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
-/// Who gets events of a validation, on any thread.
+/// Receives events of a validation, on any thread.
 pub type EventCallback<'a> = dyn Fn(Event) + Sync + 'a;
 
-/// What the workers share.
+/// The common data of the workers.
 #[derive(Default)]
 struct CheckState {
     found: Validation,
     seals: Vec<ShardSeal>,
-    /// Results that came before those of shards in front of them: what is found is told in the order of the store.
+    /// Results that precede those of earlier shards: they are reported in the order of the store.
     early: BTreeMap<u32, (Validation, ShardSeal)>,
     error: Option<FieldError>,
-    /// Workers that have not ended.
+    /// Workers still running.
     alive: usize,
 }
 
-/// Checks every byte of the store at `path` on up to `workers` threads: checksums, lengths, shapes, missing and unexpected
-/// files. `charge` is asked for their buffers before they are made, `progress` gets bytes done and in all and answers whether
-/// to go on.
+/// Checks every byte of the store at `path` on up to `workers` threads: checksums, lengths, shapes, missing and
+/// unexpected files. `charge` is called for their buffers before they are allocated. `progress` gets the finished bytes
+/// and all, and returns whether to continue.
 ///
 /// # Errors
-/// What [`Store::open`] says of damaged documents, [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Damage to pages
-/// is no error but in the [`Validation`].
+/// The errors of [`Store::open`] for damaged documents, [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`].
+/// Damaged pages are no error; they are in the [`Validation`].
 pub fn check_store(
     path: &Path,
     workers: usize,
@@ -104,12 +105,12 @@ fn check(
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                // Says that the worker is gone however it ends: who waits for it must not wait for ever.
+                // Reports the end of the worker, however it ends: waiting threads must not wait for ever.
                 let _leave = CheckWorkerExit { shared: &shared, ended: &ended };
                 work();
             });
         }
-        // Asked at least once, however soon they are done.
+        // Called at least once, however soon they are done.
         loop {
             if !progress(done.load(Relaxed).min(total), total) {
                 stop.store(true, Relaxed);
@@ -131,7 +132,7 @@ fn check(
     Ok(found)
 }
 
-/// As many workers as fit, and then as long reads as fit.
+/// As many workers as fit, and then the longest reads that fit.
 fn means(
     store: &StoreCheck<'_>,
     shards: usize,
@@ -156,7 +157,7 @@ fn lock(shared: &Mutex<CheckState>) -> std::sync::MutexGuard<'_, CheckState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes up what was found in a shard, in the order of the shards.
+/// Adds the results of a shard, in the order of the shards.
 fn put(shared: &Mutex<CheckState>, id: ShardId, found: Validation, seal: ShardSeal) {
     let mut guard = lock(shared);
     let state = &mut *guard;

@@ -1,4 +1,4 @@
-//! What the writer does to the file system, each with the path in its error.
+//! The writer's file system operations, each with the path in its error.
 
 use field::error::FieldError;
 use std::ffi::CString;
@@ -10,20 +10,20 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Files that are made durable one by one.
+/// Most files that are synced one by one.
 const SYNC_EACH: usize = 4000;
-/// How many at once.
+/// Number of threads for that.
 const SYNC_THREADS: usize = 8;
 
-/// The file system, through which tests can cut the power.
+/// The file system. Tests can simulate a power failure through it.
 #[derive(Default)]
 pub struct Disk {
-    /// Operations until nothing works any more.
+    /// Number of operations before all fail.
     #[cfg(test)]
     pub fuse: Option<std::sync::atomic::AtomicI64>,
 }
 
-/// An error about `path`; a full disk gets words that say what to do.
+/// An error about `path`. A full disk has a message with a remedy.
 pub(crate) fn failed(path: &Path, e: io::Error) -> FieldError {
     match e.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => FieldError::io(
@@ -38,7 +38,7 @@ pub(crate) fn failed(path: &Path, e: io::Error) -> FieldError {
 }
 
 impl Disk {
-    /// Burns the fuse.
+    /// Counts down the fuse.
     fn step(&self, _path: &Path) -> Result<(), FieldError> {
         #[cfg(test)]
         if let Some(fuse) = &self.fuse {
@@ -49,7 +49,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes a folder and those that it lies in.
+    /// Creates a folder with its parents.
     ///
     /// # Errors
     /// [`FieldError::Io`].
@@ -58,7 +58,8 @@ impl Disk {
         std::fs::create_dir_all(path).map_err(|e| failed(path, e))
     }
 
-    /// Opens a file for writing, empty. A file that has another name, too, is another store's: that keeps it.
+    /// Opens a file for writing, empty. A file with a second name belongs to another store, which keeps its content: a
+    /// new file is created.
     pub fn create(&self, path: &Path) -> Result<File, FieldError> {
         self.step(path)?;
         if std::fs::symlink_metadata(path).is_ok_and(|m| m.nlink() > 1) {
@@ -67,8 +68,8 @@ impl Disk {
         File::options().read(true).write(true).create(true).truncate(true).open(path).map_err(|e| failed(path, e))
     }
 
-    /// Gives the file `from` the name `to`, too; copies it where the file system does not know second names. A name that is there
-    /// from an earlier try is replaced.
+    /// Adds the name `to` to the file `from`, or copies it if the file system has no second names. A name from an
+    /// earlier attempt is replaced.
     pub fn link(&self, from: &Path, to: &Path) -> Result<(), FieldError> {
         self.step(to)?;
         let mut linked = std::fs::hard_link(from, to);
@@ -93,27 +94,27 @@ impl Disk {
         }
     }
 
-    /// Writes bytes at a position of a file, which `path` names in errors.
+    /// Writes bytes at a position of a file; `path` is for errors.
     ///
     /// # Errors
     /// [`FieldError::Io`].
     pub fn write_at(&self, file: &File, path: &Path, bytes: &[u8], at: u64) -> Result<(), FieldError> {
         if let Err(e) = self.step(path) {
-            // A process dies in the middle of a write, which may have come no further than this or not even so far.
+            // A killed process may have written half of it, or less.
             let _half = file.write_all_at(&bytes[..bytes.len() / 2], at);
             return Err(e);
         }
         file.write_all_at(bytes, at).map_err(|e| failed(path, e))
     }
 
-    /// Makes a file so long; what was not written reads as zeros and takes no room.
+    /// Sets the length of a file. Unwritten parts read as zeros and use no space.
     pub fn set_len(&self, file: &File, path: &Path, len: u64) -> Result<(), FieldError> {
         self.step(path)?;
         file.set_len(len).map_err(|e| failed(path, e))
     }
 
-    /// Asks the system to begin writing what was written last, so that `sync` at the end has little left to do and dirty
-    /// memory stays small. Only a hint: what it answers does not matter.
+    /// Asks the system to start writing the last range, so that the final `sync` is short and dirty memory stays small.
+    /// A hint: its result does not matter.
     pub fn push(&self, file: &File, at: u64, len: u64) {
         let (Ok(at), Ok(len)) = (i64::try_from(at), i64::try_from(len)) else { return };
         // SAFETY: a system call on an open descriptor, without memory.
@@ -129,7 +130,7 @@ impl Disk {
         file.sync_all().map_err(|e| failed(path, e))
     }
 
-    /// A test's process that is "killed" loses nothing that was written, so it need not wait for the disk.
+    /// A test that "kills" a process loses no written bytes, so it need not wait for the disk.
     fn is_simulated(&self) -> bool {
         #[cfg(test)]
         return self.fuse.is_some();
@@ -137,7 +138,7 @@ impl Disk {
         false
     }
 
-    /// Writes a small file whole; not durable until a sync.
+    /// Writes a small file completely; not durable until a sync.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<File, FieldError> {
         let file = self.create(path)?;
         self.write_at(&file, path, bytes, 0)?;
@@ -150,8 +151,8 @@ impl Disk {
         self.sync(&dir, path)
     }
 
-    /// Makes many small files and folders durable, side by side, so that the file system can join their commits. Above
-    /// some thousands the whole file system at once is cheaper, although that waits for everybody else's data, too.
+    /// Syncs many small files and folders in parallel, so that the file system can join their commits. Above some
+    /// thousands, syncing the whole file system is cheaper, although that waits for other processes' data, too.
     pub fn sync_paths(&self, root: &Path, paths: &[PathBuf]) -> Result<(), FieldError> {
         if paths.len() > SYNC_EACH {
             return self.sync_file_system(root);
@@ -177,7 +178,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives a file or a folder another name.
+    /// Renames a file or a folder.
     ///
     /// # Errors
     /// [`FieldError::Io`].
@@ -186,7 +187,7 @@ impl Disk {
         std::fs::rename(from, to).map_err(|e| failed(to, e))
     }
 
-    /// Lets two folders change places in one step. `false` where the file system cannot.
+    /// Exchanges two folders in one step. `false` if the file system cannot.
     pub fn exchange(&self, a: &Path, b: &Path) -> Result<bool, FieldError> {
         self.step(b)?;
         let c = |p: &Path| CString::new(p.as_os_str().as_bytes()).map_err(|e| failed(p, io::Error::other(e)));
@@ -204,7 +205,7 @@ impl Disk {
         }
     }
 
-    /// Removes a folder and all in it, or a file; that it is not there is fine.
+    /// Removes a folder with its content, or a file. A missing one is no error.
     pub fn remove(&self, path: &Path) -> Result<(), FieldError> {
         self.step(path)?;
         let gone = match std::fs::symlink_metadata(path) {
@@ -219,7 +220,7 @@ impl Disk {
     }
 }
 
-/// Free bytes for this user on the file system of `path`; `None` where that cannot be told.
+/// Free bytes for this user on the file system of `path`; `None` if unknown.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let c = CString::new(path.as_os_str().as_bytes()).ok()?;
     let mut s = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
@@ -232,14 +233,14 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     s.f_bavail.checked_mul(s.f_frsize)
 }
 
-/// What a conversion makes in its folder. Whatever else lies there is somebody's, and stays. The plan comes first: without it,
-/// nothing else here is taken for work to go on with.
+/// The entries that a conversion makes in its folder. Other entries belong to others and stay. The plan is written
+/// first: without it no other entry counts as work to be continued.
 const OWN: [&str; 4] = ["plan.json", "units", "store", "old"];
-/// How often who waits for another run looks whether it is over.
+/// Interval at which a waiting run checks whether the other is over.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The folder `DST.partial`, locked: at most one conversion into a target runs at a time. The lock goes with the
-/// process, however it ends.
+/// The folder `DST.partial`, locked: at most one conversion into a target runs at a time. The lock ends with the
+/// process.
 pub struct Partial {
     /// The folder.
     pub path: PathBuf,
@@ -247,19 +248,19 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Where the folder for a target is.
+    /// The folder for a target.
     pub fn place(dst: &Path) -> Option<PathBuf> {
         let mut name = dst.file_name()?.to_owned();
         name.push(".partial");
         Some(dst.with_file_name(name))
     }
 
-    /// Makes the folder if need be and locks it. Where another run has it, `wait` is asked again and again whether to wait for
-    /// that; without it, that is an error.
+    /// Creates the folder if needed and locks it. If another run has it, `wait` is called repeatedly and returns
+    /// whether to wait. Without `wait` that is an error.
     pub fn lock(disk: &Disk, dst: &Path, mut wait: Option<&mut dyn FnMut() -> bool>) -> Result<Self, FieldError> {
         let path =
             Self::place(dst).ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?;
-        // Another conversion may finish, and remove its folder, between our opening and locking it; then we try again.
+        // Another conversion may finish, and remove its folder, between our opening and locking it; then try again.
         let mut tries = 0;
         while tries < 100 {
             disk.create_dir(&path)?;
@@ -302,12 +303,12 @@ impl Partial {
         Err(FieldError::format(dst, "other conversions into this target come and go; wait for them and try again"))
     }
 
-    /// The store that is being made.
+    /// The unfinished store.
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
     }
 
-    /// What is converted, and how.
+    /// The plan: the input and the options.
     pub fn plan(&self) -> PathBuf {
         self.path.join("plan.json")
     }
@@ -317,12 +318,12 @@ impl Partial {
         self.path.join("units")
     }
 
-    /// The store that was there, for a moment, where two folders cannot change places in one step.
+    /// The replaced store, for a short time, on a file system that cannot exchange folders in one step.
     pub fn old(&self) -> PathBuf {
         self.path.join("old")
     }
 
-    /// Refuses a folder in which lies what no conversion makes: it is somebody's, who has called it by our name.
+    /// Refuses a folder with other entries than those of a conversion: it belongs to others and only has this name.
     pub fn check_own(&self) -> Result<(), FieldError> {
         let io = |e| failed(&self.path, e);
         let names = std::fs::read_dir(&self.path).map_err(io)?.map(|e| e.map(|e| e.file_name()));
@@ -340,21 +341,21 @@ impl Partial {
         }
     }
 
-    /// Removes what conversions have made in the folder.
+    /// Removes the entries of conversions from the folder.
     pub fn clear(&self, disk: &Disk) -> Result<(), FieldError> {
         OWN.iter().try_for_each(|name| disk.remove(&self.path.join(name)))
     }
 
-    /// Removes what conversions have made, and the folder if nothing else is in it.
+    /// Removes the entries of conversions, and the folder if no other entry is left.
     pub fn remove(self, disk: &Disk) -> Result<(), FieldError> {
         self.clear(disk)?;
         self.remove_empty();
         Ok(())
     }
 
-    /// Removes the folder if there is nothing in it.
+    /// Removes the folder if it is empty.
     pub fn remove_empty(self) {
-        // Where it is not empty it stays, and a folder without a plan in it is in nobody's way.
+        // A folder with entries stays, and is harmless without a plan.
         let _stays = std::fs::remove_dir(&self.path);
     }
 }

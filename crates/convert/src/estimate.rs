@@ -1,4 +1,4 @@
-//! What a conversion would cost, without writing anything.
+//! The cost of a conversion, without writing.
 
 use super::aligned::AlignedBytes;
 use super::piece::ReadPiece;
@@ -13,17 +13,17 @@ use field::store::layout::{documents, ArrayLayout};
 use std::path::Path;
 use std::time::Instant;
 
-/// What a disk is taken to write in a second, because a dry run does not write.
+/// Assumed writing rate of a disk in bytes a second, since a dry run does not write.
 pub(super) const WRITE_RATE: f64 = 400e6;
-/// What ranges and boxes take over their values, compressed, and their indexes.
+/// Size of compressed ranges and boxes with their indexes, relative to their values.
 pub(super) const LEVEL_SHARE: f64 = 0.6;
 
-/// What a conversion would cost.
+/// The cost of a conversion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DryRun {
     /// Bytes of the source's values.
     pub source_bytes: u64,
-    /// Bytes of the store: exact but for ranges and boxes with codec none, else by a sample.
+    /// Bytes of the store. Exact except for ranges and boxes with codec none, otherwise by a sample.
     pub store_bytes: u64,
     /// Of those, ranges, boxes, indexes and documents.
     pub overhead_bytes: u64,
@@ -31,23 +31,23 @@ pub struct DryRun {
     pub pages: u64,
     /// Bytes of pages before encoding over bytes of values; 1 is no padding.
     pub padding_disk: f64,
-    /// Bytes of frames over bytes of values when all pages are resident: what is padded on disk, and each page rounded up to
-    /// whole pages of the system.
+    /// Bytes of frames over bytes of values when all pages are resident. It has the padding on disk, and the rounding
+    /// of each page to whole pages of the system.
     pub padding_memory: f64,
     /// Page box (i, j, k) of each zone.
     pub page_boxes: Vec<[usize; 3]>,
     /// Shards of the data.
     pub shards: u64,
-    /// Memory that the conversion would charge.
+    /// Memory of the conversion, as charged.
     pub memory: u64,
-    /// Seconds it may take: reading and encoding by a sample, writing by a guess.
+    /// Estimated seconds: reading and encoding by a sample, writing by an assumed rate.
     pub seconds: f64,
 }
 
-/// Says what [`super::convert`] would do. Reads a few megabytes.
+/// Reports the work of [`super::convert`]. Reads a few megabytes.
 ///
 /// # Errors
-/// As [`super::convert`], as far as the source and the limit go.
+/// As [`super::convert`], for the source and the limit.
 pub fn dry_run(
     input: &ConvertInput,
     dst: &Path,
@@ -85,8 +85,8 @@ pub fn dry_run(
     })
 }
 
-/// Encoded over raw bytes, and bytes a second of reading and encoding, by a row of pages from the middle of each array of
-/// the largest zone.
+/// The ratio of encoded to raw bytes, and the rate of reading and encoding in bytes a second. The sample is a row of
+/// pages from the middle of each array of the largest zone.
 fn sample(plan: &ConversionPlan<'_>) -> Result<(f64, f64), FieldError> {
     let Some((zone, layout)) = plan.zones.iter().enumerate().max_by_key(|(_, z)| z.paging.points()) else {
         return Ok((1.0, 1.0));
@@ -112,7 +112,7 @@ fn sample(plan: &ConversionPlan<'_>) -> Result<(f64, f64), FieldError> {
         ReadPiece { plan, unit, pages: piece.pages, slab, bytes: words.bytes() }.run(&mut record, &mut out)?;
         let pages: usize = out.iter().map(|e| e.lens.len()).sum();
         raw += (pages * layout.page_bytes()) as u64;
-        // Checksums are counted with the overhead.
+        // Checksums belong to the overhead.
         encoded += out.iter().map(|e| (e.bytes.len() - CRC_BYTES * e.lens.len()) as u64).sum::<u64>();
         seconds += started.elapsed().as_secs_f64() * (raw as f64 / read.max(1) as f64).min(1.0);
     }

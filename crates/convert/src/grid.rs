@@ -1,4 +1,4 @@
-//! Limits of pages or blocks as they are gathered, and as they are written.
+//! Limits of pages or blocks, as they are gathered and as they are written.
 
 use super::disk::{failed, Disk};
 use super::shard::ShardWriter;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Which components of an entry are lower limits; the others are upper ones.
+/// The components of an entry that are lower limits; the others are upper ones.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The first half.
@@ -31,7 +31,7 @@ impl Order {
     }
 }
 
-/// One level of one step, row by row: `[k][j]` rows of `[i][component]`, in memory or, where it is large, in a file.
+/// One level of one step, row by row: `[k][j]` rows of `[i][component]`, in memory or, if it is large, in a file.
 pub struct LevelRows {
     /// Entries along i, j, k.
     pub dims: [usize; 3],
@@ -44,12 +44,12 @@ pub struct LevelRows {
 enum LevelStorage {
     Memory(Vec<f64>),
     File(File, PathBuf),
-    /// Rows by their number; one that is not there is the background's entry again and again.
+    /// Rows by their number; a missing row repeats the background's entry.
     Rows(HashMap<usize, Vec<f64>>, Vec<f64>),
 }
 
 impl LevelRows {
-    /// Empty: +inf and -inf. In memory if it takes at most `most` bytes.
+    /// Empty: +inf and -inf. In memory up to `most` bytes.
     pub fn new(
         disk: &Disk,
         path: &Path,
@@ -76,18 +76,18 @@ impl LevelRows {
         Ok(grid)
     }
 
-    /// Most entries are `background`: rows are kept that are put. Who puts them sees to it that they are few.
+    /// Most entries are `background`: only stored rows use memory. The caller ensures that they are few.
     pub fn sparse(dims: [usize; 3], order: Order, background: Vec<f64>) -> Self {
         let components = background.len();
         Self { dims, components, order, place: LevelStorage::Rows(HashMap::new(), background) }
     }
 
-    /// Whether rows are kept that were put, and no others.
+    /// Whether only stored rows use memory.
     pub fn is_sparse(&self) -> bool {
         matches!(self.place, LevelStorage::Rows(..))
     }
 
-    /// Whether a row was put, of a grid in which most were not.
+    /// Whether a row of a sparse grid is stored.
     fn was_put(&self, j: usize, k: usize) -> bool {
         match &self.place {
             LevelStorage::Rows(rows, _) => rows.contains_key(&(k * self.dims[1] + j)),
@@ -95,7 +95,7 @@ impl LevelRows {
         }
     }
 
-    /// Whether no row among some was put, of a grid in which most were not.
+    /// Whether no row of a part of a sparse grid is stored.
     fn is_background(&self, j: &Range<usize>, k: &Range<usize>) -> bool {
         k.clone().all(|k| j.clone().all(|j| !self.was_put(j, k)))
     }
@@ -131,7 +131,7 @@ impl LevelRows {
         Ok(())
     }
 
-    /// Puts `row` into row (j, k) from column `i` on.
+    /// Stores `row` in row (j, k) from column `i` on.
     pub fn put(&mut self, disk: &Disk, j: usize, k: usize, i: usize, row: &[f64]) -> Result<(), FieldError> {
         let at = self.at(j, k, i);
         match &mut self.place {
@@ -188,7 +188,7 @@ impl LevelRows {
 }
 
 impl LevelRows {
-    /// As [`Self::coarser`], of rows of which most are background: so are those that are made of such rows alone.
+    /// As [`Self::coarser`] for sparse rows: a row made from background rows only is background, too.
     fn coarser_sparse(
         &self,
         disk: &Disk,
@@ -219,7 +219,7 @@ impl LevelRows {
     }
 }
 
-/// Joins limits: lower ones least, upper ones greatest.
+/// Joins limits: the least of lower ones, the greatest of upper ones.
 fn merge(have: &mut [f64], more: &[f64], order: Order) {
     let components = have.len();
     for (n, (h, m)) in have.iter_mut().zip(more).enumerate() {
@@ -244,7 +244,7 @@ pub fn write_level(
     let mut encoder = Encoder::new(layout.codec, size).map_err(io)?;
     let mut strip = vec![0.0; p.page[1] * p.page[2] * p.dims[0] * nc];
     let (mut scratch, mut out, mut lens) = (Vec::new(), Vec::new(), Vec::new());
-    // A page of background: of millions of them one is encoded.
+    // A page of background: it is encoded once for millions of them.
     let mut blank: Option<Vec<u8>> = None;
     for number in 0..layout.grid.count() {
         let pages = layout.grid.pages_of(number);
@@ -263,7 +263,7 @@ pub fn write_level(
                     shard.append(disk, &layout.grid, &out, &lens)?;
                     continue;
                 }
-                // Rows of this row of pages; past the end the last one goes on.
+                // Rows of this row of pages; past the end the last one is repeated.
                 for k in 0..p.page[2] {
                     for j in 0..p.page[1] {
                         let (gj, gk) =

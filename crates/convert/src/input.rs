@@ -1,4 +1,4 @@
-//! What is converted.
+//! The input of a conversion.
 
 use field::catalog::{Catalog, RowReader};
 use field::series::SeriesFiles;
@@ -8,29 +8,29 @@ use std::sync::Arc;
 /// One array to convert.
 #[derive(Clone)]
 pub struct ArraySource {
-    /// Where its rows come from.
+    /// The source of its rows.
     pub rows: Arc<dyn RowReader>,
-    /// Steps that it has: 1 (steady), or those of the dataset.
+    /// Its steps: 1 (steady), or those of the dataset.
     pub steps: usize,
 }
 
-/// What is converted.
+/// The input of a conversion.
 #[derive(Clone)]
 pub struct ConvertInput {
-    /// What it holds.
+    /// Its contents.
     pub catalog: Catalog,
     /// The arrays of each zone, in catalog order.
     pub arrays: Vec<Vec<ArraySource>>,
-    /// The files it comes from: if one of them changes, nothing half done is used.
+    /// Its files. If one of them changes, unfinished work is not used.
     pub files: Vec<PathBuf>,
-    /// Which of them, as their user named them, are whose step's; empty for what is no series of files.
+    /// The files of each step, as their user named them; empty unless the input is a series of files.
     pub series: SeriesFiles,
-    /// What arrays are computed, and how; empty where all are those of the source.
+    /// The computed arrays and their definitions; empty if all are those of the source.
     pub made: String,
 }
 
 impl ConvertInput {
-    /// What was read of it so far: bytes, and reads.
+    /// Bytes and reads of it so far.
     pub fn read(&self) -> [u64; 2] {
         let each = self.arrays.iter().flatten().map(|a| a.rows.tally().get());
         each.fold([0; 2], |sum, n| [sum[0] + n[0], sum[1] + n[1]])

@@ -1,4 +1,4 @@
-//! Gathers the units' limits and boxes to the pyramids under `_farfield`.
+//! Gathers the units' limits and boxes into the pyramids under `_farfield`.
 
 use super::disk::Disk;
 use super::grid::{write_level, LevelRows, Order};
@@ -10,7 +10,7 @@ use field::error::FieldError;
 use field::store::layout::ArrayLayout;
 use field::store::metadata::ArraySeal;
 
-/// Writes all ranges and boxes; answers the seals in the order of `all_arrays`.
+/// Writes all ranges and boxes. Returns the seals in the order of `all_arrays`.
 pub(super) fn write_all(
     plan: &ConversionPlan<'_>,
     disk: &Disk,
@@ -18,10 +18,10 @@ pub(super) fn write_all(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<ArraySeal>, FieldError> {
     let mut seals = Vec::new();
-    // Those of what is there, in the same order.
+    // Those of existing steps, in the same order.
     let empty = ArraySeal { bytes: 0, pages: 0 };
     let before = |n: usize| plan.base.and_then(|b| b.seals().get(n).copied()).unwrap_or(empty);
-    // Two levels are there at once.
+    // Two levels exist at once.
     let most = usize::try_from(plan.memory / 4).unwrap_or(usize::MAX);
     for (z, zone) in plan.zones.iter().enumerate() {
         if plan.data {
@@ -59,7 +59,7 @@ pub(super) fn write_all(
     Ok(seals)
 }
 
-/// A record that was found whole when the run began or was written since.
+/// A record that was complete at the begin of the run, or was written since.
 pub(super) fn read(plan: &ConversionPlan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
     let path = places.record(unit);
     let (ranges, boxes) = plan.record_sizes(&plan.units[unit]);
@@ -94,7 +94,7 @@ fn limits(
     Ok(())
 }
 
-/// Level 0 of boxes: units share blocks, so they are joined, and rounded when all are there.
+/// Level 0 of boxes: units share blocks, so they are joined, and rounded after the last.
 fn boxes(
     plan: &ConversionPlan<'_>,
     disk: &Disk,
@@ -116,7 +116,7 @@ fn boxes(
         for j in 0..grid.dims[1] {
             grid.get(j, k, 0, &mut row)?;
             for b in row.chunks_exact_mut(6) {
-                // They were floats before.
+                // Their values come from floats.
                 let bounds: Bounds = std::array::from_fn(|c| b[c] as f32);
                 b.iter_mut().zip(widen(bounds)).for_each(|(x, w)| *x = f64::from(w));
             }
@@ -126,7 +126,7 @@ fn boxes(
     Ok(())
 }
 
-/// Writes the levels of one array, finest first; their seals are the last ones.
+/// Writes the levels of one array, finest first. Their seals are added at the end.
 fn pyramid(
     plan: &ConversionPlan<'_>,
     disk: &Disk,

@@ -1,16 +1,23 @@
-//! Converts any dataset into Farfield's store, in bounded memory, so that it can be killed at any moment.
+//! Converts any dataset into Farfield's store, in bounded memory. A conversion can be killed at any moment.
 //!
 //! # Theory
-//! A *unit* is one shard. Units are independent and their bytes follow from the input and the options alone, whatever
-//! the memory limit, the number of workers, or how often the work was interrupted. Everything happens in a folder
-//! `DST.partial` beside the target, under a lock. A unit counts as done when its record is whole, and the record is written
-//! after its shard is durable. When all units are done, ranges and boxes are gathered, everything is made durable, the
-//! root document is written and made durable, and the finished folder takes the target's name in one step. So there is
-//! never a store that reads wrong: at any moment there is the old one, none, or the new one.
+//! A *unit* is one shard. Units are independent, and their bytes follow from the input and the options alone. The
+//! memory limit, the number of workers, and interruptions do not matter. All work happens in a folder `DST.partial`
+//! beside the target, under a lock. A unit counts as done when its record is complete, and the record is written after
+//! its shard is durable.
+//!
+//! After the last unit these steps follow:
+//!
+//! 1. Ranges and boxes are gathered, and everything is synced to disk.
+//! 2. The root document is written and synced.
+//! 3. The finished folder gets the target's name in one step.
+//!
+//! So no invalid store ever exists under the target's name: at any moment it is the old store, none, or the new one.
 //!
 //! # Practice
-//! [`convert`] does all that, [`dry_run`] says what it would cost, [`build_index`] makes only ranges and boxes, for data
-//! that is paged where it lies.
+//! [`convert`] runs a conversion, and [`append`] adds steps to a store. [`dry_run`] estimates the cost. [`build_index`]
+//! makes ranges and boxes only, for data read in place. [`volume`] has the same for volumes, and [`check`] validates
+//! stores.
 
 mod aligned;
 mod append;

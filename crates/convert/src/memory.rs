@@ -1,13 +1,13 @@
-//! The memory of a conversion: charged before it is used.
+//! The memory of a conversion, charged before its use.
 
 use field::error::FieldError;
 use std::any::Any;
 
-/// Charges memory to the ledger before it is used; what it answers gives it back when dropped. The error says what
-/// limit would do.
+/// Charges memory to the ledger before its use; dropping the returned value releases it. The error names a sufficient
+/// limit.
 pub type ChargeMemory<'a> = dyn Fn(u64) -> Result<Box<dyn Any>, FieldError> + 'a;
 
-/// What `plan` makes of a limit, and the bytes that takes, for the largest limit up to `most` whose bytes can be charged.
+/// The result of `plan` and its charged bytes, for the largest limit up to `most` with bytes that can be charged.
 pub(crate) fn within<P>(
     most: u64,
     charge: &ChargeMemory<'_>,
@@ -18,7 +18,7 @@ pub(crate) fn within<P>(
     loop {
         let (plan, memory) = match plan(limit) {
             Ok(planned) => planned,
-            // The smallest plan there is. What the ledger says of it is the truth about what would do.
+            // The smallest plan. The ledger's error for it names the limit that suffices.
             Err(FieldError::LimitTooSmall { needs, .. }) if !smallest => {
                 (limit, smallest) = (needs, true);
                 continue;
@@ -27,7 +27,7 @@ pub(crate) fn within<P>(
         };
         match charge(memory) {
             Ok(charged) if memory <= most => return Ok((plan, charged)),
-            // A ledger may have room for more than the conversion is to take.
+            // A ledger may have room for more than the conversion may use.
             Ok(_) => {
                 let what = "converting a page at a time".into();
                 return Err(FieldError::LimitTooSmall { limit: most, needs: memory, what });

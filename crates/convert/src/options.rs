@@ -1,32 +1,32 @@
-//! How a dataset is converted.
+//! Options of a conversion of a dataset.
 
 use crate::spans::Spans;
 use field::paging::Layout;
 use field::store::codec::Codec;
 
-/// Codec of new stores unless the user says otherwise; chosen by the measurements in `docs/benchmarks.md`.
+/// Default codec of new stores; chosen by the measurements in `docs/benchmarks.md`.
 pub const DEFAULT_CODEC: &str = "none";
 
-/// How it is converted.
+/// Options of a conversion of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConvertOptions {
-    /// Asked page edge, 16 unless the user says otherwise.
+    /// Requested page edge, by default 16.
     pub page: usize,
     /// Shape of pages.
     pub layout: Layout,
-    /// How pages are encoded.
+    /// Encoding of pages.
     pub codec: Codec,
-    /// Goes on with what an interrupted conversion left.
+    /// Whether to continue an interrupted conversion.
     pub resume: bool,
-    /// Replaces a store that is there.
+    /// Whether to replace an existing store.
     pub overwrite: bool,
-    /// Whether steps may come meanwhile: what an interrupted run left of fewer steps is begun anew without asking.
+    /// Whether steps may appear meanwhile: an interrupted run with fewer steps is started again without a question.
     pub append: bool,
-    /// Bytes that the conversion may hold.
+    /// Most bytes of the conversion.
     pub memory_limit: u64,
     /// Threads that encode.
     pub workers: usize,
-    /// Who is told what the threads do.
+    /// Receives the threads' spans of work.
     pub spans: Spans,
 }
 

@@ -18,21 +18,21 @@ pub(super) struct Encoded {
     pub lens: Vec<u32>,
 }
 
-/// What one thread keeps from piece to piece.
+/// The buffers of one thread, reused from piece to piece.
 #[derive(Default)]
 struct PieceBuffers {
     page: Vec<u8>,
     lines: SweepBuffers,
 }
 
-/// One row of pages (those along i of the piece) and where its limits go.
+/// One row of pages (those along i of the piece) and the place of its limits.
 struct PageRow<'r> {
     j: usize,
     k: usize,
     limits: &'r mut [f64],
 }
 
-/// One row of blocks, the cells of it that the piece has, and where its boxes go.
+/// One row of blocks, the piece's cells in it, and the place of its boxes.
 struct BlockRow<'r> {
     cells: [Range<usize>; 3],
     boxes: &'r mut [Bounds],
@@ -49,8 +49,8 @@ pub(super) struct ReadPiece<'a> {
 }
 
 impl ReadPiece<'_> {
-    /// Encodes the pages into `out` (one entry for each worker, in order), and enters limits and boxes in the unit's
-    /// record. What comes out does not depend on the number of workers.
+    /// Encodes the pages into `out` (one entry for each worker, in order), and stores limits and boxes in the unit's
+    /// record. The result does not depend on the number of workers.
     pub fn run(&self, record: &mut Record, out: &mut Vec<Encoded>) -> Result<(), FieldError> {
         let plan = self.plan;
         let unit = &plan.units[self.unit];
@@ -115,7 +115,7 @@ impl ReadPiece<'_> {
         done
     }
 
-    /// One worker's share. `other`: points were found that are not those of a uniform grid, or nobody asks.
+    /// One worker's share. `other`: a point was found that is not the uniform grid's, or the result is not needed.
     fn share(
         &self,
         layout: &ArrayLayout,
@@ -173,7 +173,7 @@ impl ReadPiece<'_> {
         Ok(())
     }
 
-    /// Whether the points of a row of pages are those of the uniform grid that the zone may be.
+    /// Whether the points of a row of pages are those of the zone's possible uniform grid.
     fn is_uniform(&self, layout: &ArrayLayout, values: ElementSlice<'_>, row: &PageRow<'_>) -> bool {
         let unit = &self.plan.units[self.unit];
         let (Some(uniform), Some(xyz)) = (self.plan.uniform_of(unit.zone, unit.array), values.xyz()) else {
@@ -185,8 +185,8 @@ impl ReadPiece<'_> {
         uniform.is_of(&[self.slab.points[0].clone(), js, ks], low, self.slab.size, layout.components(), xyz)
     }
 
-    /// Copies one page out of the slab. Where the zone ends inside the page, the last value goes on: it compresses to
-    /// nothing, and no reader mistakes it for something else.
+    /// Copies one page out of the slab. Where the zone ends inside the page, the last value is repeated: it compresses
+    /// well, and no reader mistakes it for data.
     fn gather(&self, layout: &ArrayLayout, at: [usize; 3], page: &mut [u8]) {
         let p = &layout.grid.paging;
         let size = layout.dtype.size();
@@ -219,8 +219,8 @@ impl ReadPiece<'_> {
         }
     }
 
-    /// Limits of a row of pages over all cells with low corners in it. NaN compares with nothing and is passed over; a
-    /// page of nothing else keeps +inf, -inf.
+    /// Limits of a row of pages over all cells with low corners in it. NaN is ignored, since it compares with no
+    /// number; a page of NaN only keeps +inf, -inf.
     fn limits<T: Copy + PartialOrd + Into<f64>>(
         &self,
         layout: &ArrayLayout,

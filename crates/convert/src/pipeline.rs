@@ -1,8 +1,8 @@
-//! Reading, encoding, writing and making durable, each while the others go on.
+//! Concurrent reading, encoding, writing and syncing.
 //!
-//! One thread fills slabs (with helpers, so that a disk has several reads to work on), the caller's thread and its
-//! workers encode, one thread writes, two wait for the disk. Buffers travel in circles: who has none waits, so memory is
-//! what the plan says however slow any part is.
+//! One thread fills slabs (with helpers, so that a disk has several reads to work on), and the caller's thread and its
+//! workers encode. One thread writes, and two wait for the disk. Buffers circulate, and a thread without one waits. So
+//! memory is as planned, however slow any part is.
 
 use super::aligned::AlignedBytes;
 use super::disk::Disk;
@@ -22,7 +22,7 @@ use std::thread::scope;
 /// Threads that wait for the disk.
 const COMMITTERS: usize = 2;
 
-/// The first error stops everything.
+/// The first error stops all threads.
 #[derive(Default)]
 struct Failure {
     stop: AtomicBool,
@@ -37,53 +37,53 @@ impl Failure {
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
-    /// The value, or `None` after noting the error.
+    /// The value, or `None` after storing the error.
     fn check<T>(&self, r: Result<T, FieldError>) -> Option<T> {
         r.map_err(|e| self.set(e)).ok()
     }
 }
 
-/// What the threads do, for any kind of data. A unit is one shard, read in pieces.
+/// The threads' work for any kind of data. A unit is one shard, read in pieces.
 pub(super) trait Conversion: Sync {
     /// The pieces of a unit, in the order of their pages' slots.
     fn pieces(&self, unit: usize) -> Vec<ShardPiece>;
-    /// Bytes of a piece's values, and of all that is read for it.
+    /// Bytes of a piece's values, and of all bytes read for it.
     fn piece_bytes(&self, piece: &ShardPiece) -> (usize, usize);
     /// Bytes of the largest piece.
     fn slab_bytes(&self) -> usize;
     /// Reads a piece.
     fn read(&self, piece: &ShardPiece, out: &mut [u8]) -> Result<(), FieldError>;
-    /// The record of a unit that nothing was done of.
+    /// The record of a unit without finished pages.
     fn begin(&self, unit: usize) -> Record;
-    /// Encodes a piece's pages and enters in the record what is kept of them.
+    /// Encodes a piece's pages and adds the piece's part to the record.
     fn encode(&self, piece: &ShardPiece, bytes: &[u8], record: &mut Record, out: &mut Output)
         -> Result<(), FieldError>;
-    /// The pages and shards that a unit's is one of, its number among them, and its file below the store; `None` where no shards are
+    /// The grid of the unit's shards, the unit's shard number, and its file below the store; `None` if no shards are
     /// written.
     fn shard(&self, unit: usize) -> Option<(&ShardGrid, u64, String)>;
-    /// Keeps what a piece leaves beside its pages.
+    /// Stores a piece's results beside its pages.
     fn keep(&self, _disk: &Disk, _piece: &ShardPiece, _aside: &[u8]) -> Result<(), FieldError> {
         Ok(())
     }
-    /// Makes durable what [`Self::keep`] kept of a unit.
+    /// Syncs the results of [`Self::keep`] for a unit to disk.
     fn settle(&self, _disk: &Disk, _unit: usize) -> Result<(), FieldError> {
         Ok(())
     }
-    /// Who is told what the threads do.
+    /// Receives the threads' spans of work.
     fn spans(&self) -> &Spans;
 }
 
-/// What a piece becomes.
+/// The result of a piece.
 #[derive(Default)]
 pub(super) struct Output {
     /// Its pages, in the order of their slots.
     pub pages: Vec<Encoded>,
-    /// What it leaves beside them: so many bytes of so much memory.
+    /// Results beside the pages: this many bytes of that memory.
     pub aside: AlignedBytes,
     pub aside_bytes: usize,
 }
 
-/// A slab that was read.
+/// A slab with its values.
 struct Filled {
     piece: ShardPiece,
     words: AlignedBytes,
@@ -97,13 +97,13 @@ struct EncodedPiece {
     record: Option<Record>,
 }
 
-/// A unit that waits to become durable.
+/// A unit that waits for its sync.
 struct Closing {
     shard: Option<Finished>,
     record: Record,
 }
 
-/// Where things lie.
+/// The places of files.
 pub(super) struct Places<'a> {
     pub store: &'a Path,
     pub units: &'a Path,
@@ -116,8 +116,8 @@ impl Places<'_> {
     }
 }
 
-/// Does the units of `todo`. `progress` gets bytes of the source done since the start of this call and answers whether to
-/// go on.
+/// Converts the units of `todo`. `progress` gets bytes of the source done since the start of this call, and returns
+/// whether to continue.
 pub(super) fn run<J: Conversion>(
     plan: &J,
     disk: &Disk,
@@ -131,10 +131,10 @@ pub(super) fn run<J: Conversion>(
     let (ready, to_write) = sync_channel::<EncodedPiece>(BUFFERS);
     let (return_pages, pages) = channel::<Output>();
     let (close, closing) = sync_channel::<Closing>(0);
-    // Each end of a channel belongs to the threads that use it, so whoever stops early is noticed by those who wait.
+    // Each end of a channel belongs to the threads that use it, so waiting threads notice one that stops early.
     let closing = Arc::new(Mutex::new(closing));
     for _ in 0..BUFFERS {
-        // The receivers are there, so nothing is lost.
+        // The receivers exist, so the send cannot fail.
         let _taken = return_slab.send(AlignedBytes::default());
         let _taken = return_pages.send(Output::default());
     }
@@ -170,7 +170,7 @@ fn read_all<J: Conversion>(
             }
             let (_, bytes) = plan.piece_bytes(&piece);
             if words.bytes().len() < bytes {
-                // The old one goes first.
+                // The old one is dropped first.
                 drop(words);
                 words = AlignedBytes::new(plan.slab_bytes().max(bytes));
             }
@@ -206,7 +206,7 @@ fn encode_all<J: Conversion>(
         if failure.check(plan.spans().time("encode", encode)).is_none() {
             break;
         }
-        // Who takes it back may have stopped on an error, which it has noted.
+        // The receiver may have stopped on an error, which it has stored.
         let _nobody = return_slab.send(words);
         let record = piece.last.then(|| std::mem::take(&mut record));
         if ready.send(EncodedPiece { piece, output, record }).is_err() {
@@ -252,7 +252,7 @@ fn write_all<J: Conversion>(
         if failure.check(plan.keep(disk, &piece, aside)).is_none() {
             return;
         }
-        // Who takes it back may have stopped on an error, which it has noted.
+        // The receiver may have stopped on an error, which it has stored.
         let _nobody = return_pages.send(output);
         let Some(record) = record else { continue };
         let finished = match (shard.take(), &of) {
@@ -279,7 +279,7 @@ fn commit_all<J: Conversion>(
         let next = closing.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Closing { shard, mut record }) = next else { return };
         if let Some(s) = shard {
-            // The record vouches for the shard, so the shard must be on disk first.
+            // The record validates the shard, so the shard must be on disk first.
             if failure.check(plan.spans().time("sync", || disk.sync(&s.file, &s.path))).is_none() {
                 return;
             }

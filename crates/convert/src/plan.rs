@@ -1,4 +1,4 @@
-//! What is to be done: units (one shard each), the pieces that a unit is read in, and the memory for them.
+//! The work of a conversion: units (one shard each), the pieces in which a unit is read, and the memory for them.
 
 use super::base::Base;
 use super::memory::{within, ChargeMemory};
@@ -13,21 +13,21 @@ use field::uniform::Uniform;
 use std::any::Any;
 use std::ops::Range;
 
-/// More memory in one buffer does not make anything faster.
+/// Larger buffers are no faster.
 pub(super) const MAX_SLAB: usize = 32 << 20;
 /// Buffers of each kind: one is filled while the other is used.
 pub(super) const BUFFERS: usize = 2;
-/// Records that exist at once: one growing, one with the writer, two with the committers, and one as bytes.
+/// Records at once: one growing, one with the writer, two with the committers, and one as bytes.
 pub(super) const RECORDS: usize = 5;
-/// What a zstd context takes for pages of our sizes at low levels.
+/// Bytes of a zstd context for pages of our sizes at low levels.
 pub(super) const CONTEXT: usize = 2 << 20;
 
-/// Reads that are under way at once, for disks that answer several faster than one.
+/// Concurrent reads, for disks that serve several faster than one.
 pub(super) const READS: usize = 4;
-/// A read is not cut in parts below this.
+/// Smallest part of a divided read.
 pub(super) const READ_BYTES: usize = 256 << 10;
 
-/// One shard of one array at one step. The smallest thing that a resumed conversion does not do again.
+/// One shard of one array at one step: the smallest part that a resumed conversion does not repeat.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShardUnit {
     pub zone: usize,
@@ -36,8 +36,8 @@ pub(super) struct ShardUnit {
     pub shard: u64,
 }
 
-/// A part of a unit that is read at once: several planes of pages, or several rows of one plane, or (where memory is
-/// tight) several pages of one row; then the file's rows are read once for each part.
+/// A part of a unit that is read at once: several planes of pages, or several rows of one plane. With little memory it
+/// is several pages of one row; the file's rows are then read once for each part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShardPiece {
     pub unit: usize,
@@ -47,30 +47,29 @@ pub(super) struct ShardPiece {
     pub last: bool,
 }
 
-/// The points that a piece's slab holds: its own and, where the zone goes on, one more column, row and plane, which
-/// belong to cells whose low corners are the piece's own.
+/// The points of a piece's slab: its own and, where the zone continues, one more column, row and plane. These belong to
+/// cells with low corners in the piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PieceSlab {
     /// Columns, rows, planes of the zone.
     pub points: [Range<usize>; 3],
-    /// How many of each.
+    /// Their numbers.
     pub size: [usize; 3],
     /// Bytes of the array's components; iblank follows at the next multiple of 8.
     pub values: usize,
     /// Bytes in all.
     pub bytes: usize,
-    /// Whether iblank is there too (for boxes).
+    /// Whether iblank is in it, too (for boxes).
     pub iblank: bool,
 }
 
-/// Bytes that looking at the lines of an array takes: its longest, and a row, or a box of a line's points, to read it by.
+/// Bytes for testing the lines of an array: its longest line, and a row, or a box of a line's points, to read it.
 fn look_bytes(layout: &ArrayLayout) -> usize {
     let longest = layout.grid.paging.dims.into_iter().max().unwrap_or(0);
-    // The line, the same once more in the fit, and what is read.
+    // The line, its copy in the fit, and the bytes read.
     longest * (2 * 8 + layout.components() * layout.dtype.size())
 }
 
-/// A conversion, thought through.
 pub(super) struct ConversionPlan<'a> {
     pub input: &'a ConvertInput,
     pub zones: Vec<ZoneLayout>,
@@ -81,9 +80,9 @@ pub(super) struct ConversionPlan<'a> {
     pub data: bool,
     /// In the order of the work.
     pub units: Vec<ShardUnit>,
-    /// Number of the unit of zone, array, and step * shards + shard.
+    /// Numbers of units by zone, array, and step * shards + shard.
     pub numbers: Vec<Vec<Vec<usize>>>,
-    /// Bytes of a slab buffer, of an output buffer, and of everything.
+    /// Bytes of a slab buffer, of an output buffer, and in all.
     pub slab_bytes: usize,
     pub out_bytes: usize,
     pub memory: u64,
@@ -132,8 +131,8 @@ impl<'a> ConversionPlan<'a> {
         Ok(plan)
     }
 
-    /// Coordinates and iblank take turns, shard by shard: boxes need both, and the second reading of iblank then comes
-    /// from the system's cache.
+    /// Coordinates and iblank alternate, shard by shard. Boxes need both, and the second read of iblank then comes from
+    /// the system's cache.
     fn list_units(&mut self) {
         for (z, zone) in self.zones.iter().enumerate() {
             let shards = |a: usize| {
@@ -149,7 +148,7 @@ impl<'a> ConversionPlan<'a> {
             let mut add = |array: usize, n: u64| {
                 let count = zone.arrays[array].grid.count();
                 numbers[array].push(self.units.len());
-                // Fits: steps are a usize.
+                // It fits: steps are a usize.
                 self.units.push(ShardUnit { zone: z, array, step: (n / count) as usize, shard: n % count });
             };
             if let Some(&first) = together.first() {
@@ -168,7 +167,7 @@ impl<'a> ConversionPlan<'a> {
         &self.zones[unit.zone].arrays[unit.array]
     }
 
-    /// Whether boxes are made of this array, and with which iblank.
+    /// Whether boxes are made of this array, and the iblank for them.
     pub fn boxes_of(&self, zone: usize, array: usize) -> (bool, Option<usize>) {
         let z = &self.zones[zone];
         if z.xyz == Some(array) {
@@ -184,7 +183,7 @@ impl<'a> ConversionPlan<'a> {
         (pages.start * paging.page[a]).min(most)..(pages.end * paging.page[a]).min(most)
     }
 
-    /// Blocks along i, j, k that a unit has cells of.
+    /// Blocks along i, j, k with cells of a unit.
     pub fn blocks(&self, unit: &ShardUnit) -> [Range<usize>; 3] {
         let grid = &self.layout(unit).grid;
         let pages = grid.pages_of(unit.shard);
@@ -237,18 +236,18 @@ impl<'a> ConversionPlan<'a> {
 
     /// [`cut`] for slabs of at most `most` bytes.
     pub fn split(&self, zone: usize, array: usize, pages: &[Range<usize>; 3], most: usize) -> Vec<ShardPiece> {
-        // At the zone's low end, where a slab is never cut short by its high end.
+        // At the zone's low end, where the high end never shortens a slab.
         cut(pages, |n| self.slab(zone, array, &n.map(|n| 0..n)).bytes <= most)
     }
 
-    /// Bytes that a piece's pages may take when encoded.
+    /// Most bytes of a piece's encoded pages.
     fn piece_out(&self, zone: usize, array: usize, piece: &ShardPiece) -> usize {
         let layout = &self.zones[zone].arrays[array];
         let pages: usize = piece.pages.iter().map(ExactSizeIterator::len).product();
         pages * self.options.codec.max_encoded(layout.page_bytes())
     }
 
-    /// Finds buffer sizes that fit the limit; with fewer workers if need be, because each has a page of its own.
+    /// Finds buffer sizes within the limit; with fewer workers if needed, since each has a page of its own.
     fn find_memory(&mut self, limit: u64) -> Result<(), FieldError> {
         loop {
             match self.find_buffers(limit) {
@@ -291,13 +290,13 @@ impl<'a> ConversionPlan<'a> {
             }
             (slab, out, (BUFFERS * (slab + out) + fixed) as u64)
         };
-        // Buffers for reading and for writing share what is left evenly; padding and the codec's worst case may take
-        // more than planned, so smaller slabs are tried until everything fits.
+        // Buffers for reading and for writing share the rest evenly. Padding and the codec's worst case may exceed the
+        // plan, so smaller slabs are tried until everything fits.
         let room = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(fixed);
         let mut most = (room / (2 * BUFFERS)).min(MAX_SLAB);
         loop {
-            // Where one page of some array is larger than `most`, the others may use as much. A quarter of the limit is
-            // left to others, unless nothing smaller will do.
+            // If one page of some array is larger than `most`, the others may use as much. A quarter of the limit is
+            // left to others, unless no smaller plan fits.
             let (slab, out, total) = measure(measure(most).0);
             if total <= limit / 4 * 3 || most == 0 && total <= limit {
                 (self.slab_bytes, self.out_bytes, self.memory) = (slab, out, total);
@@ -314,12 +313,12 @@ impl<'a> ConversionPlan<'a> {
         }
     }
 
-    /// The first step of an array that is not there already.
+    /// The first missing step of an array.
     pub fn first_step(&self, layout: &ArrayLayout) -> usize {
         self.base.map_or(0, |b| b.steps_of(layout))
     }
 
-    /// `of` each array, as far as its steps are not there already.
+    /// Sum of `of` over all arrays, for their missing steps.
     fn sum(&self, of: impl Fn(&ArrayLayout) -> u64) -> u64 {
         let new = |a: &ArrayLayout| {
             let (all, new) = (a.steps.max(1) as u64, (a.steps - self.first_step(a)) as u64);
@@ -328,12 +327,12 @@ impl<'a> ConversionPlan<'a> {
         self.zones.iter().flat_map(|z| &z.arrays).map(new).fold(0, u64::saturating_add)
     }
 
-    /// Pages of data that are written.
+    /// Pages of data to be written.
     pub fn pages(&self) -> u64 {
         self.sum(ArrayLayout::page_count)
     }
 
-    /// Bytes that will be read from the source, the second readings of iblank and of slabs' edges left out.
+    /// Bytes to be read from the source, without the second reads of iblank and of slabs' edges.
     pub fn source_bytes(&self) -> u64 {
         self.sum(ArrayLayout::value_bytes)
     }
@@ -353,14 +352,14 @@ impl<'a> ConversionPlan<'a> {
         self.zones.iter().map(|z| z.paging.page).collect()
     }
 
-    /// The step of iblank that belongs to a step of the coordinates.
+    /// The step of iblank for a step of the coordinates.
     pub fn iblank_step(&self, zone: usize, iblank: usize, step: usize) -> usize {
         step.min(self.zones[zone].arrays[iblank].steps - 1)
     }
 }
 
-/// Cuts pages in pieces of as many pages along i, j, k as `fits` allows, but at least one. Their order is that of the pages' slots,
-/// however large they are, so the limit does not change the store.
+/// Divides pages into pieces of as many pages along i, j, k as `fits` allows, at least one. Their order is that of the
+/// pages' slots for any size, so the limit does not change the store.
 pub(super) fn cut(pages: &[Range<usize>; 3], fits: impl Fn([usize; 3]) -> bool) -> Vec<ShardPiece> {
     let [ni, nj, nk] = [pages[0].len(), pages[1].len(), pages[2].len()];
     let largest = |n: usize, fits: &dyn Fn(usize) -> bool| (1..=n).take_while(|&n| fits(n)).last();
@@ -386,7 +385,7 @@ pub(super) fn cut(pages: &[Range<usize>; 3], fits: impl Fn([usize; 3]) -> bool) 
     out
 }
 
-/// Makes the pieces those of a unit.
+/// Assigns the pieces to a unit.
 pub(super) fn number(pieces: &mut [ShardPiece], unit: usize) {
     let last = pieces.len().saturating_sub(1);
     for (n, p) in pieces.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! What is kept of a finished unit beside its shard: proof that it is finished, and its part of ranges and boxes.
+//! The record of a finished unit beside its shard: proof of completion, and its part of ranges and boxes.
 
 use super::disk::Disk;
 use field::boxes::Bounds;
@@ -9,7 +9,7 @@ use std::path::Path;
 const MAGIC: &[u8; 8] = b"FFunit02";
 const HEADER: usize = 64;
 
-/// One unit's record. Written after its shard is durable; protected by a crc32c, so a torn one does not count.
+/// One unit's record. Written after its shard is durable, with a crc32c, so that a torn record does not count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Record {
     /// Number of the unit.
@@ -20,11 +20,11 @@ pub(super) struct Record {
     pub index_crc: u32,
     /// Checksum of its pages' and its index's checksums.
     pub seal: u32,
-    /// Whether its coordinates are those of the uniform grid that the plan has for the zone.
+    /// Whether its coordinates are those of the zone's possible uniform grid in the plan.
     pub uniform: bool,
     /// Limits by page row and page: `[pk][pj][pi][lower, upper][c]`.
     pub ranges: Vec<f64>,
-    /// Boxes of the blocks that it has cells of: `[bk][bj][bi]`.
+    /// Boxes of the blocks with its cells: `[bk][bj][bi]`.
     pub boxes: Vec<Bounds>,
 }
 
@@ -49,7 +49,7 @@ impl Record {
         disk.write(path, &self.encode()).map(drop)
     }
 
-    /// Reads a record of `unit` with so many ranges and boxes; `None` if it is not there or not whole.
+    /// Reads a record of `unit` with this many ranges and boxes; `None` if it is missing or incomplete.
     pub fn read(path: &Path, unit: u64, ranges: usize, boxes: usize) -> Option<Self> {
         let len = HEADER + ranges * 8 + boxes * 24 + 4;
         if std::fs::metadata(path).ok()?.len() != len as u64 {
@@ -95,14 +95,14 @@ impl Record {
     }
 }
 
-/// Reads `bytes` as a record, as a fuzzer does: of the unit and with the sizes that it claims, and with others. What is taken must
-/// be what is written for it.
+/// For fuzzing: reads `bytes` as a record of the unit and with the sizes that it claims, and with others. An accepted
+/// record must equal what is written for its content.
 pub(super) fn fuzz(bytes: &[u8]) {
     let claimed = |n: usize| {
         let word = bytes.get(8 + n * 8..).and_then(|b| b.first_chunk::<8>());
         word.map_or(0, |w| u64::from_le_bytes(*w))
     };
-    // The caller's sizes come from a plan whose arrays fit in memory.
+    // Real sizes come from a plan with arrays that fit in memory.
     let size = |n: usize| usize::try_from(claimed(n)).ok().filter(|n| *n <= bytes.len()).unwrap_or(1);
     for (unit, ranges, boxes) in [(claimed(0), size(4), size(5)), (0, 2, 1), (claimed(0), 0, 0)] {
         if let Some(record) = Record::decode(bytes, unit, ranges, boxes) {

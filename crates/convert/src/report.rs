@@ -1,15 +1,15 @@
-//! How far a conversion is, and what came of it.
+//! Progress and result of a conversion.
 
-/// How far it is.
+/// Progress.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PieceProgress {
-    /// Bytes of the source that are converted.
+    /// Converted bytes of the source.
     pub done: u64,
-    /// Bytes of the source in all; 0 while it waits for another run that makes the same.
+    /// Bytes of the source in all; 0 during the wait for another run with the same result.
     pub total: u64,
 }
 
-/// What was done.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConvertReport {
     /// Bytes of the source's values.
@@ -18,11 +18,11 @@ pub struct ConvertReport {
     pub store_bytes: u64,
     /// Pages of the data.
     pub pages: u64,
-    /// Units that an earlier run had finished.
+    /// Units finished by an earlier run.
     pub resumed_units: u64,
     /// Units in all: shards of the data.
     pub units: u64,
-    /// Bytes that were charged.
+    /// Charged bytes.
     pub memory: u64,
     /// Bytes of all pages, edge pages in full, before encoding.
     pub padded_bytes: u64,

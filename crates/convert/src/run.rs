@@ -16,14 +16,15 @@ use field::error::FieldError;
 use field::paging::Paging;
 use std::path::Path;
 
-/// Converts `input` into a store at `dst`. `progress` is called often, on the calling thread, and answers whether to go
-/// on.
+/// Converts `input` into a store at `dst`. `progress` is called often, on the calling thread, and returns whether to
+/// continue. Finished units stay in `DST.partial` for `resume`.
 ///
 /// # Errors
-/// [`FieldError::Io`] with "no space left on device" on a full disk; [`FieldError::Format`] if there is a store already, if
-/// another conversion into `dst` is running, if what is to be resumed was begun with other options or another source, or
-/// if the source changes meanwhile; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`]; and what the source says.
-/// Whatever is done stays in `DST.partial` for `resume`.
+/// - [`FieldError::Io`] with "no space left on device" on a full disk.
+/// - [`FieldError::Format`] if there is a store already, or another conversion into `dst` is running.
+/// - [`FieldError::Format`] if the interrupted run had other options or another source, or if the source changes
+///   meanwhile.
+/// - [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`], and errors of the source.
 pub fn convert(
     input: &ConvertInput,
     dst: &Path,
@@ -34,9 +35,9 @@ pub fn convert(
     run(&ConvertRequest::new(input, dst, options), &Disk::default(), charge, progress)
 }
 
-/// Makes ranges and boxes of data that stays where it is, cut in pages as `pages` says, as a store without data at `dst`
-/// (which [`field::store::Store::open`] opens). Goes on with what an interrupted run left and replaces what is out of
-/// date. While another run works on the same index it waits for that, and takes what it made.
+/// Makes ranges and boxes of data that stay in place, in pages by `pages`. The result is a store without data at `dst`,
+/// which [`field::store::Store::open`] opens. Continues an interrupted run and replaces an outdated index. If another
+/// run makes the same index, it waits for that, and uses its result.
 ///
 /// # Errors
 /// As [`convert`].

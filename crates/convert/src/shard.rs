@@ -1,4 +1,5 @@
-//! Writes one shard: room for the index and the checksum of its name, the pages one behind the other, then what the room is for.
+//! Writes one shard: space for the index and the checksum of its name, the pages in order, then the content of that
+//! space.
 
 use super::disk::Disk;
 use field::error::FieldError;
@@ -7,16 +8,16 @@ use field::store::layout::{name_checksum, ShardGrid, ABSENT, ENTRY_BYTES, NAME_B
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Bytes after which the system is asked to begin writing.
+/// Bytes after which the system is asked to start writing.
 const PUSH_BYTES: u64 = 8 << 20;
 
-/// A shard that is being written. Pages come in the order of their slots.
+/// An unfinished shard. Pages come in the order of their slots.
 pub(super) struct ShardWriter {
     path: PathBuf,
     file: File,
     shard: u64,
     slots: usize,
-    /// Next byte, next slot, and up to where the system was asked to write.
+    /// Next byte, next slot, and the end of the range that the system was asked to write.
     at: u64,
     slot: usize,
     pushed: u64,
@@ -60,14 +61,14 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Passes over slots beyond the zone's end.
+    /// Skips slots beyond the zone's end.
     fn skip(&mut self, grid: &ShardGrid) {
         while self.slot < self.slots && grid.page_at(self.shard, self.slot).is_none() {
             self.entry(ABSENT, ABSENT);
         }
     }
 
-    /// Writes the index. Answers the file, its path and length, and the index's checksum.
+    /// Writes the index. Returns the file, its path and length, and the index's checksum.
     pub fn finish(mut self, disk: &Disk, grid: &ShardGrid) -> Result<Finished, FieldError> {
         self.skip(grid);
         if self.index.len() != self.slots * ENTRY_BYTES {
@@ -82,7 +83,7 @@ impl ShardWriter {
     }
 }
 
-/// A shard that is written, but not yet durable.
+/// A written shard before its sync.
 pub(super) struct Finished {
     pub file: File,
     pub path: PathBuf,

@@ -1,4 +1,4 @@
-//! Fills slabs from the rows or boxes of a source: the grids' part of the pipeline.
+//! Fills slabs from the rows or boxes of a source: the pipeline's reader for grids.
 
 use super::piece::ReadPiece;
 use super::pipeline::{Conversion, Output};
@@ -88,7 +88,7 @@ pub(super) fn read_slab(
     let mut parts = Vec::new();
     let (values, behind) = bytes.split_at_mut(slab.values.next_multiple_of(8));
     if arrays[u.array].rows.by_boxes() {
-        // A page of such a source holds pieces of many rows, which would each decode all of it.
+        // A page of such a source has pieces of many rows, and each row would decode all of it.
         arrays[u.array].rows.read_box(u.step, &slab.points, &mut values[..slab.values])?;
         if let (true, Some(array)) = (slab.iblank, plan.boxes_of(u.zone, u.array).1) {
             let len = slab.bytes - slab.values.next_multiple_of(8);
@@ -96,7 +96,7 @@ pub(super) fn read_slab(
         }
         return Ok(());
     }
-    // Long planes are cut so that reads can go side by side.
+    // Long planes are divided so that reads can run in parallel.
     let row = ni * size;
     let rows = (READ_BYTES.max((row * nj).div_ceil(READS)) / row).max(1);
     for (n, out) in values[..slab.values].chunks_exact_mut(row * nj).enumerate() {
@@ -140,7 +140,7 @@ pub(super) fn read_slab(
     if readers <= 1 {
         return parts.iter_mut().try_for_each(one);
     }
-    // In the order of the file, whoever is free: the system's read-ahead sees one stream.
+    // In the order of the file, by any free thread: the system's read-ahead sees one stream.
     let parts: Vec<Mutex<_>> = parts.into_iter().map(Mutex::new).collect();
     let next = AtomicUsize::new(0);
     let work = || -> Result<(), FieldError> {

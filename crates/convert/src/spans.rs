@@ -1,16 +1,16 @@
-//! Who is told what the threads of a conversion do.
+//! A receiver for the threads' spans of work in a conversion.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Gets a name, a beginning and a duration for whatever a thread of the conversion did.
+/// Receives a name and a duration for each span of a thread's work.
 #[derive(Clone, Default)]
 pub struct Spans(Option<Arc<SpanTold>>);
 
 type SpanTold = dyn Fn(&'static str, Duration) + Send + Sync;
 
 impl Spans {
-    /// Tells `told`, on any thread.
+    /// Calls `told` for each span, on any thread.
     pub fn new(told: impl Fn(&'static str, Duration) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(told)))
     }
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Spans {
 }
 
 impl PartialEq for Spans {
-    /// Who watches does not change what is made.
+    /// The receiver does not affect the result.
     fn eq(&self, _: &Self) -> bool {
         true
     }

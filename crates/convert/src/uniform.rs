@@ -1,8 +1,8 @@
-//! Finds zones whose coordinates are those of a uniform grid, while they pass anyway.
+//! Detection of zones with the coordinates of a uniform grid, during the conversion.
 //!
-//! Before the pass three lines of points along the axes say which grid it may be; where the first does not, nothing more is read. On
-//! the way each unit's record says whether all its points are that grid's. So what comes out depends on the points alone, and
-//! an interrupted conversion that goes on finds the same.
+//! Before the pass, three lines of points along the axes determine the only possible grid. If the first line does not
+//! fit, no more is read. During the pass each unit's record says whether all its points are that grid's. So the result
+//! depends on the points alone, and a continued conversion finds the same.
 
 use super::levels;
 use super::pipeline::Places;
@@ -13,15 +13,15 @@ use field::store::layout::ArrayLayout;
 use field::uniform::Uniform;
 
 impl ConversionPlan<'_> {
-    /// The uniform grid that an array's points may be: of coordinates only.
+    /// The possible uniform grid of an array's points: for coordinates only.
     pub fn uniform_of(&self, zone: usize, array: usize) -> Option<&Uniform> {
         self.uniform[zone].as_ref().filter(|_| self.zones[zone].xyz == Some(array))
     }
 
-    /// Fills in `uniform`. Grids that move are none.
+    /// Sets `uniform`. Moving grids are never uniform.
     ///
     /// # Errors
-    /// What the source says.
+    /// Errors of the source.
     pub fn look_for_uniform(&mut self) -> Result<(), FieldError> {
         for zone in 0..self.zones.len() {
             let layout = self.zones[zone].xyz.map(|xyz| (xyz, &self.zones[zone].arrays[xyz]));
@@ -48,7 +48,7 @@ fn line(rows: &dyn RowReader, layout: &ArrayLayout, axis: usize) -> Result<Vec<f
     let value = |b: &[u8]| match (layout.dtype, b) {
         (DType::Float32, &[a, b, c, d]) => f64::from(f32::from_ne_bytes([a, b, c, d])),
         (DType::Float64, &[a, b, c, d, e, f, g, h]) => f64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        // No coordinates: nothing fits.
+        // Without coordinates no grid fits.
         _ => f64::NAN,
     };
     if rows.by_boxes() {
@@ -70,7 +70,7 @@ fn line(rows: &dyn RowReader, layout: &ArrayLayout, axis: usize) -> Result<Vec<f
     (0..dims[axis]).map(&mut first).collect()
 }
 
-/// The uniform grids that every point of their zones was found to be of.
+/// The uniform grids confirmed at every point of their zones.
 pub(super) fn confirmed(plan: &ConversionPlan<'_>, places: &Places<'_>) -> Result<Vec<Option<Uniform>>, FieldError> {
     let mut found = plan.uniform.clone();
     for (zone, uniform) in found.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Grid surfaces: faces or inner planes of zones, whole or in part, with fields, to a file.
+//! Grid surfaces: faces or inner planes of zones, whole or in part, with fields, in a file.
 
 use field::catalog::DType;
 use field::dataset::Dataset;
@@ -19,10 +19,10 @@ use runtime::walls::walls;
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// What is extracted.
+/// An extraction.
 #[derive(Clone, Debug)]
 pub struct SurfaceSpec {
-    /// A list of what [`GridFace::of_json`] takes, or nothing for all walls.
+    /// A list for [`GridFace::of_json`]; `None`: all walls.
     pub surfaces: Option<Value>,
     /// Fields at the points.
     pub scalars: Vec<String>,
@@ -30,7 +30,7 @@ pub struct SurfaceSpec {
     pub step: usize,
 }
 
-/// Refuses a face that is one point across: it has no cells that a file of surfaces could hold.
+/// Refuses a face that is one point across: it has no cells for a file of surfaces.
 fn check_area(dataset: &Dataset, f: &GridFace) -> Result<(), FieldError> {
     if !f.points().contains(&1) {
         return Ok(());
@@ -44,7 +44,7 @@ fn check_area(dataset: &Dataset, f: &GridFace) -> Result<(), FieldError> {
     }))
 }
 
-/// What to say of a face that is one point across, with the faces of its zone that have an area.
+/// The error of a face that is one point across, with the faces of its zone that have an area.
 fn line_not_face(z: &Zone, axis: usize, index: u32) -> String {
     let dims = z.dims();
     let thin: Vec<usize> = (0..3).filter(|a| dims[*a] == 1).collect();
@@ -58,15 +58,15 @@ fn line_not_face(z: &Zone, axis: usize, index: u32) -> String {
     }
 }
 
-/// Takes a row of a face: its number, positions, columns of the fields' components, and which points iblank lets be used, and
-/// beside which quadrilaterals, by their low corner, all cells are blanked out.
+/// Receives a row of a face: its number, positions, columns of the fields' components, and the points usable by iblank.
+/// And the quadrilaterals, by their low corner, with only blanked-out cells beside them.
 pub type TakeRow<'a> = dyn FnMut(usize, &[[f64; 3]], &[&[f64]], [&[bool]; 2]) -> Result<(), FieldError> + 'a;
 
-/// Rows of a face (constant second axis), a strip of pages at a time: position, then the fields' components, then whether
-/// iblank lets the point be used.
+/// Rows of a face (constant second axis), a strip of pages at a time: position, then the fields' components, then
+/// whether iblank allows the point.
 ///
 /// # Errors
-/// A page that cannot be had, [`FieldError::Interrupted`], and what `row` says.
+/// An unreadable page, [`FieldError::Interrupted`], and errors of `row`.
 pub fn face_rows(
     session: &Session,
     dataset: &Dataset,
@@ -120,10 +120,10 @@ pub fn face_rows(
     Ok(())
 }
 
-/// Where rows of surfaces go: formats with quadrilaterals keep these and all points, the others have triangles.
+/// The destination of rows. Formats with quadrilaterals keep these and all points; the others have triangles.
 enum SurfaceSink {
     Quads(Box<SurfaceWriter>),
-    /// With what is charged for rows that wait.
+    /// With the charge of waiting rows.
     Triangles(Box<MeshRows>, Box<dyn std::any::Any>),
 }
 
@@ -200,7 +200,7 @@ pub fn extract(
     Ok(json!({"points": points, "cells": cells, "surfaces": listed, "output": output, "bytes_written": bytes}))
 }
 
-/// What is written of the fields named.
+/// The output fields of the given names.
 fn field_specs(dataset: &Dataset, face: &GridFace, scalars: &[String]) -> Result<Vec<FieldSpec>, FieldError> {
     let each = scalars.iter().map(|name| {
         let components = dataset.quantity(face.zone, name)?.components();
@@ -209,7 +209,7 @@ fn field_specs(dataset: &Dataset, face: &GridFace, scalars: &[String]) -> Result
     each.collect()
 }
 
-/// Makes ready for rows of faces with fields.
+/// Prepares for rows of faces with fields.
 fn sink(
     session: &Session,
     dataset: &Dataset,

@@ -2,14 +2,14 @@
 //!
 //! # Theory
 //! A curve is a polyline through release points. Its parameter `s` is the number of the point, with fractions between
-//! two of them. All particles of a curve reach one time of the series before any goes further. If two neighbours are
-//! further apart there than allowed, a particle is added midway between them. It starts on the curve at the time of the
-//! release, and is traced to the time of the others. So every point of a timeline is the place of a real particle,
+//! two of them. All particles of a curve reach one time of the series before any advances further. If two neighbours
+//! are further apart there than allowed, a particle is added midway between them. It starts on the curve at the time of
+//! the release, and is traced to the time of the others. So every point of a timeline is the place of a real particle,
 //! however much the curve has stretched and bent.
 //!
 //! # Practice
 //! Parameters are halved, so they are exact. If the flow tears a curve apart (at a wall, at the edge of a wake) no
-//! particle brings neighbours together. So halving ends at [`CLOSEST`], and at the largest number of points of a curve.
+//! particle brings neighbours together. So halving ends at `CLOSEST`, and at the largest number of points of a curve.
 //! Particles that have ended are omitted. Between an ended particle and another none is added.
 
 use crate::line::{Half, Joined, Line, Reason};

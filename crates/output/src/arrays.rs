@@ -1,4 +1,4 @@
-//! Lines in memory, for a caller that wants arrays and not a file.
+//! Lines in memory, for callers that need arrays and no file.
 
 use super::{FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputError, Reason};
 
@@ -22,13 +22,13 @@ pub struct LineArrays {
     pub zone: Vec<i32>,
     /// Each field with its values.
     pub fields: Vec<(FieldSpec, LineColumn)>,
-    /// Where each line begins: `L + 1` numbers of points; line `l` is points `offsets[l]..offsets[l + 1]`.
+    /// Begin of each line: `L + 1` point numbers; line `l` is points `offsets[l]..offsets[l + 1]`.
     pub offsets: Vec<i64>,
     /// Why each line ended, `L`.
     pub reason: Vec<Reason>,
     /// Why each line's backward end ended, `L`, when lines run both ways.
     pub reason_backward: Option<Vec<Reason>>,
-    /// The times at which lines were wanted.
+    /// The times of the lines.
     pub moments: Moments,
 }
 
@@ -73,21 +73,22 @@ impl LineArrays {
         }
     }
 
-    /// How many lines there are, those without points too.
+    /// Number of lines, with those without points.
     pub fn line_count(&self) -> usize {
         self.reason.len()
     }
 
-    /// The layout that a spool of these lines has.
+    /// The layout of a spool of these lines.
     pub fn layout(&self) -> LineLayout {
         let fields = self.fields.iter().map(|(spec, _)| spec.clone()).collect();
         LineLayout { fields, both: self.reason_backward.is_some(), moments: self.moments.clone() }
     }
 
-    /// Puts every line into a spool made with [`LineArrays::layout`] for as many seeds as there are lines, to be written to a file.
+    /// Adds every line to a spool made with [`LineArrays::layout`] for this many seeds, so that it can be written to a
+    /// file.
     ///
     /// # Errors
-    /// [`OutputError`] as [`LineSpool::add`], also for arrays whose lengths do not go together.
+    /// [`OutputError`] as [`LineSpool::add`], also for arrays of inconsistent lengths.
     pub fn add_to(&self, spool: &mut LineSpool) -> Result<(), OutputError> {
         let mut points: Vec<[f64; 3]> = Vec::new();
         for (seed, (window, reason)) in self.offsets.windows(2).zip(&self.reason).enumerate() {

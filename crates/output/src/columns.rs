@@ -1,4 +1,4 @@
-//! Many arrays of one file written at once: each has its place in the file and a small buffer.
+//! Many arrays of one file written side by side. Each has its place in the file and a small buffer.
 
 use super::{NewFile, OutputError, OutputFile};
 use std::fs::File;
@@ -25,9 +25,9 @@ pub(crate) const RESERVED: [&str; 13] = [
 
 /// One array of the file.
 struct ColumnBuffer {
-    /// Where the next buffer goes.
+    /// The place of the next buffer.
     offset: u64,
-    /// One past its place; none for the last array of a file whose length shows only at its end.
+    /// One past its place; `None` for a last array of unknown length.
     end: Option<u64>,
     buffer: Vec<u8>,
     crc: crc32fast::Hasher,
@@ -46,7 +46,7 @@ impl ColumnWriter {
         Self::of(output.file(), output.path(), buffer_bytes)
     }
 
-    /// As [`Self::new`], for a file of no format that [`OutputFile`] knows.
+    /// As [`Self::new`], for a file without an [`OutputFile`] format.
     pub(crate) fn on(output: &NewFile, buffer_bytes: usize) -> Self {
         Self::of(output.file(), output.path(), buffer_bytes)
     }
@@ -56,8 +56,8 @@ impl ColumnWriter {
         Self { file, path, columns: Vec::new(), buffer_bytes: buffer_bytes.max(64) }
     }
 
-    /// Adds an array at `offset` of `length` bytes (none: as many as come); returns its number. `before` is text in front of the
-    /// place that its checksum covers too.
+    /// Adds an array at `offset` of `length` bytes (`None`: unknown), and returns its number. `before` is text in front
+    /// of the place that its checksum covers too.
     pub(crate) fn add(&mut self, offset: u64, length: Option<u64>, before: &[u8]) -> usize {
         let mut crc = crc32fast::Hasher::new();
         crc.update(before);
@@ -81,18 +81,18 @@ impl ColumnWriter {
         Ok(())
     }
 
-    /// Writes something at a fixed place, outside of any array.
+    /// Writes bytes at a fixed place outside of all arrays.
     pub(crate) fn put_at(&self, offset: u64, bytes: &[u8]) -> Result<(), OutputError> {
         self.file.write_all_at(bytes, offset).map_err(|e| OutputError::io(&self.path, "write", e))
     }
 
-    /// Writes what is buffered and returns the checksum (crc32 of zip) of each array with its `before`.
+    /// Writes the buffers. Returns the checksum (crc32 of zip) of each array with its `before`.
     pub(crate) fn finish(mut self) -> Result<Vec<u32>, OutputError> {
         let mut checksums = Vec::with_capacity(self.columns.len());
         for column in &mut self.columns {
             column.flush(&self.file, &self.path)?;
             if column.end.is_some_and(|end| end != column.offset) {
-                // The lengths were counted when the lines came: this is a defect here, and a file must not come of it.
+                // The lengths were counted when the lines came. A difference is a defect here, and no file must result.
                 return Err(OutputError::Layout(format!(
                     "{}: an array ended at byte {} instead of its planned end",
                     self.path.display(),

@@ -2,7 +2,7 @@
 
 use super::spool::numbers;
 use super::{FieldType, LineSpool, OutputError, OutputFile};
-// Into strings, which take everything: what `write!` answers is always Ok.
+// Into strings: `write!` cannot fail.
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 /// The components of a vector of three, as columns name them.
 const AXES: [&str; 3] = ["x", "y", "z"];
 
-/// Writes `seed,x,y,z,time,zone,FIELD...`; a vector has one column a component. Numbers are the shortest that read back the same. Rows follow
-/// seed order and a seed outside has none; why a line ended is told by the other formats.
+/// Writes `seed,x,y,z,time,zone,FIELD...`; a vector has one column a component. Numbers are the shortest that read back
+/// the same. Rows are in seed order, and a seed outside has none. The reasons of lines are in the other formats only.
 pub(crate) fn write(
     spool: &LineSpool,
     output: &OutputFile,
@@ -37,7 +37,7 @@ pub(crate) fn write(
 
     let parts = spool.part_bytes();
     let row_bytes: u64 = parts.iter().sum();
-    // As many rows at once as the buffers planned for this moment hold.
+    // As many rows at once as the buffers of the spool hold.
     let rows = (spool.buffer_bytes() as u64 * parts.len() as u64 / row_bytes).max(1);
     let mut blocks: Vec<Vec<u8>> = vec![Vec::new(); parts.len()];
     let mut text = String::new();
@@ -78,7 +78,7 @@ pub(crate) fn write(
     file.flush().map_err(failed)
 }
 
-/// The name of the column that a component of a field has in tables.
+/// The column name of a field's component in tables.
 pub(crate) fn column_name(field: &str, component: usize, components: usize) -> String {
     match (components, AXES.get(component)) {
         (1, _) => field.to_owned(),

@@ -17,7 +17,7 @@ pub enum OutputError {
     NoSpace {
         /// The file or directory.
         path: PathBuf,
-        /// True when it is the temporary file of results that do not fit in memory.
+        /// True for the temporary file of results that do not fit in memory.
         spill: bool,
     },
     /// The system refused.
@@ -25,54 +25,54 @@ pub enum OutputError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
-    /// The target cannot be an output.
+    /// The target is unsuitable.
     #[error("cannot write {path}: {reason}", path = path.display())]
     Target {
-        /// The path asked for.
+        /// The requested path.
         path: PathBuf,
-        /// What is wrong with it and what would be right.
+        /// The fault, and a remedy.
         reason: String,
     },
-    /// The arrays asked for make no sense.
+    /// The requested arrays are inconsistent.
     #[error("{0}")]
     Layout(String),
-    /// The budget does not hold the least that is needed. Whoever knows of which limit the budget is a part says so.
+    /// The budget is below the least need. The caller adds the limit that the budget is a part of.
     #[error("the memory limit leaves too little for results: {needs} bytes are needed")]
     Memory {
-        /// The bytes that would do.
+        /// The bytes needed.
         needs: u64,
     },
-    /// Arrays for the caller, which no limit binds, are larger than what the system gives.
+    /// Arrays for the caller, which are not charged, are larger than the system grants.
     #[error("the arrays of all lines take {needs} bytes of memory, which are not to be had; write the lines to a file instead")]
     Arrays {
-        /// Bytes of the one that was refused.
+        /// Bytes of the refused one.
         needs: u64,
     },
-    /// A line that does not fit the layout, or comes twice.
+    /// A line that does not fit the layout, or a repeated one.
     #[error("the line of seed {seed}: {reason}")]
     Line {
         /// The seed's index.
         seed: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
-    /// Ctrl-C while the file was written; nothing is left of it.
+    /// Ctrl-C during writing; no part of the file is left.
     #[error("interrupted while {path} was written", path = path.display())]
     Cancelled {
-        /// The file that would have been.
+        /// The file that was not written.
         path: PathBuf,
     },
-    /// A complete result was asked for, but lines are missing.
+    /// Lines of a complete result are missing.
     #[error("{missing} of {seeds} seeds have no line (the first is seed {first}); write it as a partial result")]
     Incomplete {
-        /// How many are missing.
+        /// Missing lines.
         missing: u64,
-        /// Of how many.
+        /// Lines in all.
         seeds: u64,
         /// The first one.
         first: u64,
@@ -80,7 +80,7 @@ pub enum OutputError {
 }
 
 impl OutputError {
-    /// An error of the system about `path`; a full disk gets its own words.
+    /// A system error about `path`. A full disk has its own message.
     pub fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -99,8 +99,8 @@ impl OutputError {
     }
 }
 
-/// As the engine's callers see it, but for [`OutputError::Memory`]: an output has a share of a limit and knows neither that nor what
-/// else is held, so whoever makes one puts both in.
+/// The error for the engine's callers, except for [`OutputError::Memory`]. An output knows neither the limit behind its
+/// budget nor other charges, so its caller adds both.
 impl From<OutputError> for FieldError {
     fn from(e: OutputError) -> Self {
         match e {

@@ -1,20 +1,20 @@
-//! The folder of a series of files in the making.
+//! The unfinished folder of a series of files.
 
 use super::new_file::directory_of;
 use super::{partial_file, OutputError};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of a series in the making. Dropped before [`FrameFolder::commit`], it leaves nothing.
+/// The unfinished folder of a series. Dropped before [`FrameFolder::commit`], it leaves nothing.
 #[derive(Debug)]
 pub(crate) struct FrameFolder {
-    /// Where it will lie: the list's name without its end.
+    /// Its final place: the list's name without its extension.
     target: PathBuf,
-    /// Where its files lie now; none after the commit.
+    /// The present place of its files; `None` after the commit.
     temporary: Option<PathBuf>,
-    /// Of that folder: who finds it free knows that the run is gone.
+    /// The lock of that folder. A folder without a lock belongs to an ended run.
     _lock: fs::File,
-    /// What the files' names begin with.
+    /// The common start of the files' names.
     stem: String,
 }
 
@@ -37,22 +37,22 @@ impl FrameFolder {
         }
     }
 
-    /// What a file of the series is called.
+    /// The name of a file of the series.
     pub(crate) fn file_name(&self, frame: usize) -> String {
         format!("{}_{frame:04}.vtp", self.stem)
     }
 
-    /// What the folder is called, in which its list finds it.
+    /// The name of the folder, as its list has it.
     pub(crate) fn name(&self) -> &str {
         &self.stem
     }
 
-    /// Where a file of the series lies in the making.
+    /// The present place of a file of the series.
     pub(crate) fn path(&self, frame: usize) -> PathBuf {
         self.temporary.as_ref().unwrap_or(&self.target).join(self.file_name(frame))
     }
 
-    /// Gives the folder its name. The list of an earlier run goes first: it must not name files of this one.
+    /// Gives the folder its name. The list of an earlier run is removed first: it must not name files of this one.
     pub(crate) fn commit(&mut self, list: &Path) -> Result<(), OutputError> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         let failed = |e| OutputError::io(list, "write", e);
@@ -77,20 +77,21 @@ impl FrameFolder {
 impl Drop for FrameFolder {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
-            // Nothing can be done if it is gone already.
+            // It may be gone already.
             let _gone = fs::remove_dir_all(temporary);
         }
     }
 }
 
-/// Where the folder is put that is replaced, until it is removed.
+/// The temporary place of the replaced folder, until it is removed.
 fn replaced(temporary: &Path) -> PathBuf {
     let mut old = temporary.to_path_buf().into_os_string();
     old.push("-old");
     old.into()
 }
 
-/// Puts right what a run has left that was killed while it replaced a folder: the old one gets its name back where there is no new one.
+/// Repairs the state that a run killed during the replacement of a folder left. The old folder gets its name back if
+/// there is no new one.
 fn put_back(old: &Path, target: &Path) -> std::io::Result<()> {
     match (old.is_dir(), target.symlink_metadata().is_ok()) {
         (true, true) => fs::remove_dir_all(old),
@@ -99,7 +100,7 @@ fn put_back(old: &Path, target: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Refuses a folder that holds anything but the files of an earlier run.
+/// Refuses a folder with other contents than the files of an earlier run.
 fn check_replaceable(target: &Path, stem: &str, path: &Path) -> Result<(), OutputError> {
     let refused = |reason: String| Err(OutputError::Target { path: path.to_path_buf(), reason });
     let entries = match fs::read_dir(target) {

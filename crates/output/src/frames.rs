@@ -1,14 +1,14 @@
-//! Lines as a series in time, as ParaView opens it: a `.pvd` file that lists times and files, and a folder of the same name beside it
-//! with one VTK PolyData file a time.
+//! Lines as a series in time for ParaView. A `.pvd` file lists times and files. A folder of the same name beside it has
+//! one VTK PolyData file a time.
 //!
-//! A line that goes through times (a pathline) has a vertex in each file: the point at that very time, never one in between, with
-//! `seed`, `age` (time since the line's first point), `zone` and the fields; a particle that has ended is in no later file. It may trail
-//! some time of its line behind it: then there is a poly-line to the vertex, of points that have the same arrays. Where a seed
-//! has a line at each time, a file holds the lines of its time, with the arrays of `.vtp` files of lines. `TimeValue` in the field data is
-//! the time, as VTK's own readers look for it.
+//! A line through several times (a pathline) has a vertex in each file: the point at that very time, never one in
+//! between. Its arrays are `seed`, `age` (time since the line's first point), `zone` and the fields. An ended particle
+//! is in no later file. A particle may have a trail of its line: a poly-line up to the vertex, with the same arrays. If
+//! a seed has a line at each time, a file has the lines of its time, with the arrays of `.vtp` files of lines.
+//! `TimeValue` in the field data is the time, as VTK's own readers expect it.
 //!
-//! Files are written a few at a time, so that memory is bounded and the lines are read few times. All of them are on disk before the folder
-//! gets its name, and the list comes last: whoever finds a list finds what it lists.
+//! A few files are written at a time, so that memory is bounded and the lines are read few times. All of them are on
+//! disk before the folder gets its name, and the list is written last. So every file of a list exists.
 
 use super::columns::ColumnWriter;
 use super::frame_folder::FrameFolder;
@@ -17,16 +17,16 @@ use super::spooled_line::SpooledLine;
 use super::totals::LineStride;
 use super::vtp::{self, active, data_array, vtk_type, AppendedBlocks, FieldData, APPENDED, HEAD};
 use super::{LineSpool, Moments, OutputError, OutputFile, Provenance};
-// Into strings, which take everything: what `write!` answers is always Ok.
+// Into strings: `write!` cannot fail.
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
-/// Files that are written at a time, at most: each is an open file with its buffers.
+/// Most files written at a time: each is an open file with its buffers.
 const AT_A_TIME: usize = 32;
 
-/// The least buffer of a column of a file of points.
+/// Smallest buffer of a column of a file of points.
 const LEAST_BUFFER: usize = 1 << 10;
 
 pub(crate) fn write(
@@ -48,7 +48,7 @@ pub(crate) fn write(
     }
     let times = moments.times();
     let mut account = spool.account();
-    // The list, what each file has, and where a line is in each.
+    // The list, the counts of each file, and the place of a line in each.
     let needs = times.len() * (size_of::<(f64, usize)>() + size_of::<FileCounts>() + 2 * size_of::<TrailStart>());
     if !account.grow(needs) {
         return Err(OutputError::Memory { needs: needs as u64 });
@@ -67,7 +67,7 @@ pub(crate) fn write(
                 vtp::write(spool, which, &file, provenance, partial, &mut |_, _| ControlFlow::Continue(()))?;
                 file.commit()?;
             }
-            // All is done: too late to stop.
+            // Finished: too late to stop.
             let _ = watch(times.len() as u64, times.len() as u64);
         }
     }
@@ -80,7 +80,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// The list's text, for files at `times`, which rise.
+/// The list's text, for files at rising `times`.
 fn list(folder: &FrameFolder, times: &[(f64, usize)]) -> String {
     let mut text = String::from(
         "<?xml version=\"1.0\"?>\n<VTKFile type=\"Collection\" version=\"0.1\" byte_order=\"LittleEndian\">\n  <Collection>\n",
@@ -137,21 +137,20 @@ fn points(
     Ok(())
 }
 
-/// A point that lies at the time of a file, with the first of those that it trails behind it.
+/// A point at the time of a file, and the first point of its trail.
 struct TrailStart {
     frame: usize,
     first: u64,
     point: u64,
 }
 
-/// What a file has.
 #[derive(Clone, Copy, Default)]
 struct FileCounts {
     particles: u64,
     points: u64,
 }
 
-/// The first point of a line of which the time is no further than `trail` from `time`, before `point`, which is at that time.
+/// The first point of a line within `trail` of `time`, before `point`, which is at that time.
 fn trail_of(spool: &LineSpool, entry: &SpooledLine, point: u64, time: f64, trail: f64) -> Result<u64, OutputError> {
     let (mut low, mut high) = (0, point);
     while low < high && trail > 0.0 {
@@ -167,7 +166,7 @@ fn trail_of(spool: &LineSpool, entry: &SpooledLine, point: u64, time: f64, trail
     Ok(high)
 }
 
-/// Who is told how far the passes are.
+/// The progress of the passes.
 struct PassProgress<'a> {
     path: &'a Path,
     watch: &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>,
@@ -176,7 +175,7 @@ struct PassProgress<'a> {
     lines: u64,
 }
 
-/// Gives of each line the points at the times of some files, in the line's order, and the time of its first point.
+/// Passes on each line's points at the times of some files, in the line's order, and the time of its first point.
 fn each_line(
     spool: &LineSpool,
     (times, trail): (&[f64], f64),
@@ -217,14 +216,14 @@ fn each_line(
     Ok(())
 }
 
-/// A file of points in the making: columns 0, 2, 3, ... are the parts of a line, in the place of part 1 is the age.
+/// An unfinished file of points. Columns 0, 2, 3, ... are the parts of a line; the age replaces part 1.
 struct PointFile {
     file: OutputFile,
     columns: ColumnWriter,
     blocks: AppendedBlocks,
     field_data: FieldData,
     text: String,
-    /// Column of the points' seeds.
+    /// Column of the seeds.
     seeds: usize,
     /// Columns of the vertices: points, ends.
     verts: [usize; 2],
@@ -246,7 +245,7 @@ impl PointFile {
         let FileCounts { particles, points: n } = counts;
         let mut blocks = AppendedBlocks::default();
         for bytes in spool.part_bytes() {
-            // The age takes as much as the time, in whose place it is.
+            // The age is as wide as the time that it replaces.
             blocks.add(n * bytes);
         }
         let seeds = blocks.add(8 * n);
@@ -295,7 +294,7 @@ impl PointFile {
         Ok(Self { file, columns, blocks, field_data, text, seeds, verts, lines, written })
     }
 
-    /// Adds a particle, of a line that began at `born`.
+    /// Adds a particle of a line with its first point at time `born`.
     fn add(
         &mut self,
         spool: &LineSpool,

@@ -1,17 +1,19 @@
-//! Lines that came in pieces, put together before they are written.
+//! Lines in pieces, joined before they are written.
 //!
 //! # Theory
-//! Particles that take turns in little memory hand their points over a few at a time, so the pieces of a line lie all over the log.
-//! Where the log does not fit in memory, following a line from piece to piece is a read from the disk for each of them, again for
-//! each array of the output. (72 MB of results in 4 MB of memory: 38 s, and 2.9 GB read.) So the log is sorted by line first, as
-//! external sorting does (distribution: Knuth, The Art of Computer Programming, volume 3, section 5.4.7): the records are dealt out
-//! to as many ranges of lines as there are buffers, until a range fits in memory; there each piece is copied to its place, which is
-//! known, as the number of points of every line is. Every byte is read and written twice as a rule, in order, whatever the number of
-//! pieces. The log goes when it has been dealt out, and blocks are used again, so that twice the room of the results is taken on disk.
+//! Packed tasks pass on a few points at a time, so the pieces of a line are scattered over the log. If the log does not
+//! fit in memory, each piece is a read from the disk, again for each array of the output. (72 MB of results in 4 MB of
+//! memory took 38 s and 2.9 GB of reads.)
+//!
+//! So the log is first sorted by line, by distribution (Knuth, The Art of Computer Programming, volume 3, section
+//! 5.4.7). The records are distributed to as many ranges of lines as there are buffers, until a range fits in memory.
+//! There each piece is copied to its place, which is known, since every line's number of points is. Every byte is
+//! usually read and written twice, in order, whatever the number of pieces. The log is deleted after its distribution,
+//! and blocks are reused, so the disk holds twice the size of the results.
 //!
 //! # Practice
-//! [`gather`] takes the log and the index and answers with the file in which all lines are whole. It uses no more memory than it is
-//! given: the log's own, and that of the buffers of the writing, which has not begun.
+//! [`gather`] gets the log and the index, and returns a file with all lines in one piece. It uses only the given
+//! memory: the log's own, and that of the writers' buffers, which are not in use yet.
 
 use super::index::{LineCompleteness, LineEntry, LineIndex};
 use super::new_file::anonymous;
@@ -21,10 +23,10 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What stands before each piece in the log.
+/// The head of each piece in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// Where the head of the line's piece before it lies, or [`Head::FIRST`].
+    /// The place of the head of the line's previous piece, or [`Head::FIRST`].
     pub(super) before: u64,
     pub(super) line: u64,
     pub(super) points: u32,
@@ -32,7 +34,7 @@ pub(super) struct Head {
 
 impl Head {
     pub(super) const BYTES: usize = 20;
-    /// There is no piece before it. Pieces of the line that lie before it in the log are of a time before the line was begun again.
+    /// There is no previous piece. Earlier pieces of the line in the log belong to a run of the line before a restart.
     pub(super) const FIRST: u64 = u64::MAX;
 
     pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
@@ -49,33 +51,33 @@ impl Head {
     }
 }
 
-/// Bytes of a block of a stream at most: large enough that a disk with a moving arm reads a block as fast as it seeks.
+/// Largest block of a stream: a rotating disk reads such a block as fast as it seeks.
 const BLOCK_BYTES: usize = 64 << 10;
-/// And at least: a page of the system.
+/// Smallest block: a page of the system.
 const LEAST_BLOCK: usize = 4 << 10;
-/// At the begin of a block: where the next one lies.
+/// At the begin of a block: the place of the next one.
 const LINK_BYTES: usize = 8;
-/// Bytes that putting a line together takes beside its points: see [`Entries`].
+/// Bytes for joining a line, beside its points: see [`Entries`].
 const LINE_BYTES: usize = 16;
 
-/// What is sorted, and where to.
+/// The input and the memory of a sort.
 pub(super) struct GatherJob<'a> {
     pub(super) index: &'a mut LineIndex,
     /// Lines of the index.
     pub(super) lines: u64,
     /// Bytes a point of each part of a line.
     pub(super) parts: &'a [u64],
-    /// Bytes of memory that may be used: a dozen blocks of the least size, or more.
+    /// Bytes of usable memory: at least a dozen of the smallest blocks.
     pub(super) memory_bytes: usize,
-    /// Most of them, for the buffers of streams and then for lines: in one piece from the first to the last, since of memory that is freed
-    /// and taken again in other sizes the allocator may keep as much again.
+    /// Most of that memory, for the buffers of streams and then for lines. One allocation from begin to end: after
+    /// frees and allocations of other sizes the allocator may keep as much again.
     pub(super) memory: Vec<u8>,
     pub(super) directory: &'a Path,
-    /// Asked now and then whether to go on.
+    /// Called now and then; an error ends the work.
     pub(super) goes_on: &'a mut dyn FnMut() -> Result<(), OutputError>,
 }
 
-/// Records behind each other: all of a file, or blocks that are linked.
+/// A sequence of records: a whole file, or linked blocks.
 #[derive(Clone, Copy)]
 struct Stream<'a> {
     file: &'a File,
@@ -84,10 +86,10 @@ struct Stream<'a> {
     linked: bool,
 }
 
-/// Puts the lines together whose pieces are the first `bytes` of `log`; the file in which they lie whole, and its length. The index says
-/// so of each when it has come to it: after an error it can be used no more.
+/// Joins the lines with pieces in the first `bytes` of `log`. Returns the file of whole lines, and its length. The
+/// index is updated line by line: after an error it is invalid.
 pub(super) fn gather(mut of: GatherJob<'_>, log: &File, bytes: u64) -> Result<(File, u64), OutputError> {
-    // One block is the reader's, one is for a piece on its way.
+    // One block is the reader's, one is for a piece in transit.
     of.memory = vec![0; of.memory_bytes - 2 * of.block_bytes()];
     let spill = |e| OutputError::spill(of.directory, "make a temporary file in", e);
     let dealt = anonymous(of.directory).map_err(spill)?;
@@ -100,7 +102,7 @@ pub(super) fn gather(mut of: GatherJob<'_>, log: &File, bytes: u64) -> Result<(F
     Ok((whole, bytes))
 }
 
-/// The files that are written.
+/// The written files.
 struct GatherFiles<'a> {
     blocks: StreamBlocks<'a>,
     /// Lines in one piece.
@@ -108,12 +110,11 @@ struct GatherFiles<'a> {
     whole_bytes: u64,
 }
 
-/// Where blocks of streams go.
 struct StreamBlocks<'a> {
     file: &'a File,
     block: u64,
     end: u64,
-    /// Those that were read and are not wanted any more.
+    /// Blocks that were read and are free.
     free: Vec<u64>,
 }
 
@@ -126,7 +127,7 @@ impl StreamBlocks<'_> {
     }
 }
 
-/// Of the lines that are put together where each begins, how many of its points are there, and how many it has.
+/// For each joined line its begin, its points present, and its points in all.
 struct Entries<'a>(&'a mut [u8]);
 
 impl Entries<'_> {
@@ -154,7 +155,7 @@ impl GatherJob<'_> {
         self.parts.iter().sum()
     }
 
-    /// Bytes that it takes to put a line together.
+    /// Bytes for joining a line.
     fn cost(&self, line: u64) -> Result<u64, OutputError> {
         Ok(self.index.get(line)?.complete_points() * self.point_bytes() + LINE_BYTES as u64)
     }
@@ -167,7 +168,7 @@ impl GatherJob<'_> {
         OutputError::spill(self.directory, "write results to a temporary file in", e)
     }
 
-    /// Puts the lines of a range together, from the stream of their pieces.
+    /// Joins the lines of a range, from the stream of their pieces.
     fn sort(&mut self, to: &mut GatherFiles<'_>, from: Stream<'_>, lines: Range<u64>) -> Result<(), OutputError> {
         let room = self.memory.len() as u64;
         let mut total = 0;
@@ -183,7 +184,7 @@ impl GatherJob<'_> {
         if lines.end - lines.start == 1 {
             return self.assemble_one(to, from, lines.start);
         }
-        // Two ranges beside each other are more than this together, so there are not more ranges than buffers.
+        // Two adjacent ranges need more than this together, so there are not more ranges than buffers.
         let buffers = (self.memory.len() / self.block_bytes()) as u64;
         let most = room.max((2 * total).div_ceil(buffers - 1));
         let mut ends = Vec::new();
@@ -210,7 +211,7 @@ impl GatherJob<'_> {
         Ok(())
     }
 
-    /// Deals the pieces out to a stream for each range of lines; where each begins and how long it is.
+    /// Distributes the pieces to a stream for each range of lines. Returns the begin and length of each.
     fn deal(
         &mut self,
         to: &mut GatherFiles<'_>,
@@ -260,7 +261,7 @@ impl GatherJob<'_> {
         Ok(Some(head))
     }
 
-    /// Puts lines together in memory.
+    /// Joins lines in memory.
     fn assemble(&mut self, to: &mut GatherFiles<'_>, from: Stream<'_>, lines: Range<u64>) -> Result<(), OutputError> {
         let point_bytes = self.point_bytes();
         let mut memory = core::mem::take(&mut self.memory);
@@ -281,7 +282,7 @@ impl GatherJob<'_> {
             }
             let here = u64::from(head.points);
             if done + here > points {
-                // Of a time before the line was begun again, or of one that is not all there.
+                // From before a restart of the line, or of an incomplete line.
                 reader.skip(here * point_bytes).map_err(|e| self.read(e))?;
                 continue;
             }
@@ -315,7 +316,7 @@ impl GatherJob<'_> {
         Ok(())
     }
 
-    /// Puts a line together that does not fit in memory: each of its arrays through a buffer of its own.
+    /// Joins a line that does not fit in memory: each of its arrays through a buffer of its own.
     fn assemble_one(&mut self, to: &mut GatherFiles<'_>, from: Stream<'_>, line: u64) -> Result<(), OutputError> {
         let points = self.index.get(line)?.complete_points();
         let block = self.block_bytes();
@@ -363,7 +364,7 @@ impl GatherJob<'_> {
     }
 }
 
-/// A part of a line on its way to its place.
+/// The buffer of one part of a line.
 struct PartBuffer<'a> {
     begin: u64,
     flushed: u64,
@@ -400,7 +401,7 @@ impl PartBuffer<'_> {
 /// Writes a stream in linked blocks.
 struct Writer<'a> {
     first: u64,
-    /// Where the block in the buffer goes: its place is taken when the one before it is written, which links to it.
+    /// The place of the block in the buffer. It is allocated when the block before it is written, which links to it.
     place: u64,
     bytes: u64,
     /// A block.
@@ -432,7 +433,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes what is left; where the stream begins and how long it is.
+    /// Writes the last block. Returns the begin of the stream and its length.
     fn end(self, file: &File) -> std::io::Result<(u64, u64)> {
         file.write_all_at(&self.buffer[..self.used], self.place)?;
         Ok((self.first, self.bytes))
@@ -442,16 +443,16 @@ impl<'a> Writer<'a> {
 /// Reads a stream in order.
 struct StreamReader<'a> {
     of: Stream<'a>,
-    /// Where the next block lies.
+    /// The place of the next block.
     at: u64,
     /// Bytes of the stream that are not in the buffer yet.
     left: u64,
     block: usize,
     buffer: Vec<u8>,
     used: usize,
-    /// Where the linked blocks lie that were read.
+    /// The places of the linked blocks read so far.
     read_blocks: Vec<u64>,
-    /// A block was read since somebody last looked.
+    /// Whether a block was read since the last check.
     fetched: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where each line of a spool lies and how it ended: sixteen bytes a line.
+//! The place of each line of a spool and the reasons of its end: sixteen bytes a line.
 
 use super::new_file::anonymous;
 use super::{OutputError, Reason};
@@ -6,18 +6,18 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of an entry: place of the line or of its last piece (8), points (4), the two reasons (2), state (1), nothing (1).
+/// Bytes of an entry: place of the line or of its last piece (8), points (4), the two reasons (2), state (1), padding
+/// (1).
 pub(super) const ENTRY_BYTES: usize = 16;
 
-/// How much of a line came.
+/// How complete a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum LineCompleteness {
-    /// Nothing.
     Nothing = 0,
-    /// All of it, and its arrays lie behind each other.
+    /// Complete, with adjacent arrays.
     Whole = 1,
-    /// Some pieces, and more are to come.
+    /// Some pieces; more will come.
     Growing = 2,
     /// All its pieces.
     Pieces = 3,
@@ -26,7 +26,7 @@ pub(super) enum LineCompleteness {
 /// An entry of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LineEntry {
-    /// Of a whole line where its arrays begin, else where the head of its last piece lies.
+    /// For a whole line the begin of its arrays, else the place of its last piece's head.
     pub(super) offset: u64,
     pub(super) points: u32,
     pub(super) reason: Reason,
@@ -60,7 +60,7 @@ impl LineEntry {
         bytes
     }
 
-    /// Points of the line when it is all there, else none.
+    /// Points of a complete line, else 0.
     pub(super) fn complete_points(self) -> u64 {
         match self.state {
             LineCompleteness::Whole | LineCompleteness::Pieces => self.points.into(),
@@ -69,7 +69,7 @@ impl LineEntry {
     }
 }
 
-/// The entries, in memory or, when that would take too much of the budget, in a sparse file.
+/// The entries, in memory or, if they exceed their share of the budget, in a sparse file.
 pub(super) struct LineIndex {
     directory: PathBuf,
     entries: Entries,
@@ -92,7 +92,7 @@ impl LineIndex {
         Ok(Self { directory: directory.to_path_buf(), entries: Entries::File(file) })
     }
 
-    /// Bytes of memory that the entries take.
+    /// Bytes of the entries in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         match &self.entries {
             Entries::Memory(entries) => entries.len() * ENTRY_BYTES,
@@ -100,7 +100,7 @@ impl LineIndex {
         }
     }
 
-    /// Puts the entries into a file.
+    /// Moves the entries into a file.
     pub(super) fn leave_memory(&mut self) -> Result<(), OutputError> {
         if let Entries::Memory(entries) = &self.entries {
             let file = anonymous(&self.directory).and_then(|f| f.write_all_at(entries.as_flattened(), 0).map(|()| f));
@@ -116,7 +116,7 @@ impl LineIndex {
         match &self.entries {
             Entries::Memory(entries) => bytes = entries[line as usize],
             Entries::File(file) => {
-                // The file ends behind the last entry written: what is behind it was never written either.
+                // The file ends behind the last written entry: entries beyond were never written.
                 let mut read = 0;
                 while read < ENTRY_BYTES {
                     let part = file.read_at(&mut bytes[read..], line * ENTRY_BYTES as u64 + read as u64);

@@ -1,18 +1,20 @@
-//! What a run leaves behind: lines, surfaces and meshes in files, and lines read back from files.
+//! Results of a run: lines, surfaces and meshes in files, and lines read back from files.
 //!
 //! # Theory
-//! Tasks finish in any order, results are wanted in seed order, and together they can be larger than memory. So finished
-//! lines are appended to a log ([`ByteLog`]) that holds a fixed number of bytes in memory and the rest in a file without a
-//! name; sixteen bytes a seed say where each line lies. Lines that came in pieces are sorted together first (`gather`). When the run is over every length is known, so the byte position of
-//! every array of the output file is known too, and one pass over the seeds in order copies each line from the log to all
-//! arrays at once, through one small buffer an array. Memory is bounded by the budget whatever the size of the result, and the
-//! bytes written depend on the lines alone, not on the order of arrival nor on the budget.
+//! Tasks finish in any order, and results are written in seed order. Together they can be larger than memory. So
+//! finished lines are appended to a log ([`ByteLog`]), which holds a fixed number of bytes in memory and the rest in an
+//! anonymous file. Sixteen bytes a seed index the log. Lines in pieces are sorted first (`gather`).
+//!
+//! At the end of the run every length is known, and so is the byte position of every array of the output file. One pass
+//! over the seeds in order copies each line from the log to all arrays at once, through one small buffer an array.
+//! Memory is bounded by the budget, whatever the size of the result. The bytes written depend on the lines alone, not
+//! on the order of arrival nor on the budget.
 //!
 //! # Practice
-//! [`OutputFile::create`] before the run (so that a bad path or a full directory shows at once), [`LineSpool::new`],
-//! [`LineSpool::add`] for each line, [`LineSpool::write`] at the end. An output file appears under its name only when it is
-//! whole and on disk. [`LineFile`] reads `.vtp` and `.npz` lines back in bounded chunks. [`SurfaceWriter`] takes rows of grid
-//! points, [`MeshWriter`] pieces of triangle meshes.
+//! Call [`OutputFile::create`] before the run, so that an unusable path or a full directory fails at once. Then
+//! [`LineSpool::new`], [`LineSpool::add`] for each line, and [`LineSpool::write`] at the end. An output file appears
+//! under its name only when it is complete and on disk. [`LineFile`] reads `.vtp` and `.npz` lines back in bounded
+//! chunks. [`SurfaceWriter`] writes rows of grid points, and [`MeshWriter`] pieces of triangle meshes.
 //!
 //! ```
 //! use output::{FinishedLine, FixedBudget, LineFile, LineLayout, LineSpool, Moments, OutputFile, Provenance, Reason};
@@ -94,17 +96,17 @@ pub use read::{fuzz_lines, LineArrayInfo, LineArrayOn, LineChunk, LineFile, Read
 pub use spool::{LineSpool, SpoolOptions, SpoolStats};
 pub use surface::{Patch, SurfaceLayout, SurfaceStats, SurfaceWriter};
 
-/// Who is asked before memory is held, and told when it is given back.
+/// Charges memory before it is held, and releases it.
 ///
 /// The engine implements it over the ledger; [`FixedBudget`] is a fixed number of bytes.
 pub trait MemoryAccount: Send {
-    /// Charges `bytes`; false (and nothing charged) when they are not to be had.
+    /// Charges `bytes`. False, with no charge, if they are not available.
     fn try_charge(&mut self, bytes: usize) -> bool;
-    /// Gives `bytes` back that were charged before.
+    /// Releases `bytes` of an earlier charge.
     fn release(&mut self, bytes: usize);
 }
 
-/// A [`MemoryAccount`] of a fixed number of bytes that asks nobody else.
+/// A [`MemoryAccount`] with a fixed number of bytes.
 #[derive(Clone, Debug)]
 pub struct FixedBudget {
     limit_bytes: usize,
@@ -156,13 +158,13 @@ impl FieldType {
 /// A field that is sampled along the lines or on the surface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSpec {
-    /// Its name, as the user knows it.
+    /// Its name, as the user has it.
     pub name: String,
     /// Numbers a point: 1 for a scalar, 3 for a vector (1 to 9).
     pub components: usize,
     /// How each number is stored.
     pub dtype: FieldType,
-    /// Its unit, for people (`rho_inf`, `m/s`); empty when it has none.
+    /// Its unit for people (`rho_inf`, `m/s`); empty without one.
     pub unit: String,
 }
 
@@ -183,7 +185,7 @@ impl FieldSpec {
     }
 }
 
-/// Values of one field at a run of points, point after point, the components of a point side by side.
+/// Values of one field at consecutive points, the components of a point adjacent.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldValues<'a> {
     /// 32-bit values, `points * components` of them.
@@ -193,7 +195,7 @@ pub enum FieldValues<'a> {
 }
 
 impl FieldValues<'_> {
-    /// How many numbers there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(values) => values.len(),
@@ -207,22 +209,22 @@ impl FieldValues<'_> {
     }
 }
 
-/// What is written beside the numbers, so that a file tells where it comes from.
+/// The origin of the data, written beside the numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// Name and version of the program, such as `farfield 0.1.0`.
     pub program: String,
-    /// The dataset as the user named it; empty where it is not to be told, and then nothing is written of it.
+    /// The dataset as the user named it. If it is empty, no source is written.
     pub source: String,
     /// The unit of positions; empty when unknown.
     pub length_unit: String,
     /// The unit of time; empty when unknown.
     pub time_unit: String,
-    /// More (name, value) pairs: the field that was followed, tolerance, zone names, ...
+    /// Further (name, value) pairs: the traced field, tolerance, zone names, ...
     pub notes: Vec<(String, String)>,
 }
 
-/// Checks the fields of an output and returns the names that its arrays get. A field whose name is taken by an array of our own
+/// Checks the fields of an output and returns the names of its arrays. A field with the name of one of our own arrays
 /// (`points`, `time`, ...) is written as `field_NAME`, so that no array hides another.
 pub(crate) fn array_names(fields: &[FieldSpec], reserved: &[&str]) -> Result<Vec<String>, OutputError> {
     let mut names: Vec<String> = Vec::with_capacity(fields.len());
@@ -233,7 +235,7 @@ pub(crate) fn array_names(fields: &[FieldSpec], reserved: &[&str]) -> Result<Vec
                 field.name, field.components
             )));
         }
-        // 1,000 bytes: far below the 65,535 that a zip entry's name can have, far above any name that a person reads.
+        // 1,000 bytes: far below the limit of a zip entry's name (65,535), and far above any readable name.
         if field.name.is_empty() || field.name.len() > 1000 || field.name.chars().any(char::is_control) {
             return Err(OutputError::Layout(format!(
                 "{:?} cannot be the name of an array: it must have 1 to 1000 bytes and no control characters",
@@ -250,10 +252,10 @@ pub(crate) fn array_names(fields: &[FieldSpec], reserved: &[&str]) -> Result<Vec
     Ok(names)
 }
 
-/// Where results go.
+/// The destination of results.
 pub enum Destination<'a> {
-    /// Into memory that is the caller's.
+    /// Memory of the caller.
     Memory,
-    /// Into a file; the format follows from its name.
+    /// A file; the format follows from its name.
     File(&'a std::path::Path),
 }

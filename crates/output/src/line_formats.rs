@@ -5,10 +5,11 @@ use super::{csv, frames, npz, parquet, vtp, LineSpool, OutputError, OutputFile, 
 use std::ops::ControlFlow;
 
 impl LineSpool {
-    /// Writes all lines in seed order and gives the file its name. A `partial` result may lack lines: its arrays say so, and a
-    /// seed without a line has the reason `unfinished`. `watch` is told of lines written and of how many, now and then; when it
-    /// breaks, nothing is left of the file. The spool can be written again, to another file, unless it broke off while pieces of lines
-    /// were put together.
+    /// Writes all lines in seed order and gives the file its name.
+    ///
+    /// A `partial` result may lack lines: its arrays say so, and a seed without a line has the reason `unfinished`.
+    /// `watch` gets the number of written lines and of all, now and then. When it breaks, no part of the file is left.
+    /// The spool can be written again to another file, unless it stopped while pieces of lines were joined.
     ///
     /// # Errors
     /// [`OutputError::Incomplete`] when lines are missing and `partial` is false; others when the file cannot be written.

@@ -1,4 +1,4 @@
-//! A log of bytes: as much in memory as the budget allows, the rest in a file without a name.
+//! A log of bytes: as much in memory as the budget allows, the rest in an anonymous file.
 
 use super::new_file::anonymous;
 use super::{MemoryAccount, OutputError};
@@ -7,14 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Memory that was charged, given back when dropped. Clones of its charge share one account.
+/// Charged memory, released on drop. Clones of its charge share one account.
 pub struct HeldMemory {
     charge: Arc<Mutex<Box<dyn MemoryAccount>>>,
     bytes: usize,
 }
 
 impl HeldMemory {
-    /// Nothing held yet, to be charged to `charge`.
+    /// An empty account, which charges `charge`.
     pub fn new(charge: Box<dyn MemoryAccount>) -> Self {
         Self { charge: Arc::new(Mutex::new(charge)), bytes: 0 }
     }
@@ -29,9 +29,9 @@ impl HeldMemory {
         self.bytes
     }
 
-    /// Charges `bytes` more; false when they are not to be had.
+    /// Charges `bytes` more; false if they are not available.
     pub fn grow(&mut self, bytes: usize) -> bool {
-        // A charge that panicked in another thread still counts rightly: it has no state between its two calls.
+        // An account that panicked in another thread is still valid: it has no state between its two calls.
         let granted = self.charge.lock().unwrap_or_else(PoisonError::into_inner).try_charge(bytes);
         if granted {
             self.bytes += bytes;
@@ -63,9 +63,9 @@ impl std::fmt::Debug for HeldMemory {
 
 /// Bytes that are appended once and read anywhere, in bounded memory.
 ///
-/// Bytes `0..flushed` lie in the file, bytes `flushed..len` in chunks of equal size. When no chunk is to be had all chunks go to the file
-/// in one piece. From then on one chunk does: memory that does not hold the whole serves whom it may hold, and a file is written in runs
-/// that are long enough.
+/// Bytes `0..flushed` are in the file, bytes `flushed..len` in chunks of equal size. If no further chunk is available,
+/// all chunks are written to the file in one piece. From then on one chunk is enough: the log will not fit in memory,
+/// and the freed chunks serve others. The file is still written in long runs.
 #[derive(Debug)]
 pub struct ByteLog {
     directory: PathBuf,
@@ -76,14 +76,14 @@ pub struct ByteLog {
     chunk_bytes: usize,
     /// Bytes used in the chunks.
     used: usize,
-    /// Invariant: `held.bytes() == chunks.len() * chunk_bytes <= budget_bytes`, except that one chunk is always there, since
-    /// without one nothing can be appended.
+    /// Invariant: `held.bytes() == chunks.len() * chunk_bytes <= budget_bytes`. One exception: one chunk is always
+    /// there, since appending needs it.
     held: HeldMemory,
     budget_bytes: usize,
 }
 
 impl ByteLog {
-    /// An empty log that holds up to `budget_bytes` in memory, as far as `held` grants them, and spills into `directory`.
+    /// An empty log with up to `budget_bytes` in memory, as far as `held` grants them. It spills into `directory`.
     ///
     /// # Errors
     /// [`OutputError::Memory`] when not even one chunk is granted.
@@ -104,7 +104,7 @@ impl ByteLog {
         Ok(log)
     }
 
-    /// The chunk size for a budget: an eighth of it, so that little is left unused, within 4 KiB and 1 MiB.
+    /// The chunk size for a budget: an eighth of it, so that little is unused, between 4 KiB and 1 MiB.
     pub(crate) fn chunk_bytes(budget_bytes: usize) -> usize {
         (budget_bytes / 8).clamp(4 << 10, 1 << 20)
     }
@@ -119,7 +119,7 @@ impl ByteLog {
         self.len() == 0
     }
 
-    /// Bytes that went to the file.
+    /// Bytes written to the file.
     pub fn spilled_bytes(&self) -> u64 {
         self.flushed
     }
@@ -129,7 +129,7 @@ impl ByteLog {
         self.held.bytes()
     }
 
-    /// Appends `bytes` and returns where they begin.
+    /// Appends `bytes` and returns their begin.
     ///
     /// # Errors
     /// [`OutputError`] when the file cannot be made or written (a full disk).
@@ -168,7 +168,7 @@ impl ByteLog {
                 into = tail;
             }
         }
-        // What is left lies behind `flushed`, and the check above keeps it within the chunks.
+        // The rest is behind `flushed`, and the check above keeps it within the chunks.
         let mut from = (offset - self.flushed.min(offset)) as usize;
         while !into.is_empty() {
             let (chunk, at) = (from / self.chunk_bytes, from % self.chunk_bytes);
@@ -181,7 +181,7 @@ impl ByteLog {
         Ok(())
     }
 
-    /// Changes the budget; what is above it goes to the file and the memory is given back.
+    /// Changes the budget. Bytes above it are written to the file, and their memory is released.
     ///
     /// # Errors
     /// [`OutputError`] when the file cannot be written.
@@ -189,7 +189,7 @@ impl ByteLog {
         self.budget_bytes = budget_bytes;
         let chunk_bytes = Self::chunk_bytes(budget_bytes);
         if chunk_bytes < self.chunk_bytes {
-            // One chunk always stays, and is to be small then. It is never given back: there may be no getting another.
+            // One chunk always stays, and must be small then. It is never released: another might not be available.
             self.flush()?;
             self.chunks = vec![vec![0; chunk_bytes].into_boxed_slice()];
             self.chunk_bytes = chunk_bytes;
@@ -202,8 +202,8 @@ impl ByteLog {
         Ok(())
     }
 
-    /// Puts everything into the file, if there is one already, and lends its memory: the file, the bytes in it, and the bytes of memory
-    /// that may be used until [`Self::resume`]. None when all of it is still in memory.
+    /// Writes all bytes into the file, if there is one already, and lends its memory until [`Self::resume`]. Returns
+    /// the file, the bytes in it, and the bytes of usable memory. `None` if all bytes are still in memory.
     ///
     /// # Errors
     /// [`OutputError`] when the file cannot be written.
@@ -213,14 +213,13 @@ impl ByteLog {
         }
         self.flush()?;
         self.chunks = Vec::new();
-        // As much as there is, of half: beside it stands what the allocator has not given back of what the run has freed.
+        // As much as available, up to half: the allocator may still hold memory that the run has freed.
         let more = (self.budget_bytes / 2).saturating_sub(self.held.bytes());
         (0..4).any(|half| self.held.grow(more >> half));
         Ok(self.file.as_ref().map(|file| (file, self.flushed, self.held.bytes())))
     }
 
-    /// Takes its memory back after [`Self::lend`], as much as one chunk, and goes on with another file in place of its own where there
-    /// is one.
+    /// Takes one chunk of memory back after [`Self::lend`]. Continues with another file in place of its own, if given.
     pub(super) fn resume(&mut self, other: Option<(File, u64)>) {
         if let Some((file, bytes)) = other {
             (self.file, self.flushed) = (Some(file), bytes);
@@ -241,7 +240,7 @@ impl ByteLog {
 
     fn flush(&mut self) -> Result<(), OutputError> {
         if self.used == 0 {
-            // A file for nothing would have to be made and could fail.
+            // An empty file would have to be created, which could fail.
             return Ok(());
         }
         let spill = |e| OutputError::spill(&self.directory, "write results to a temporary file in", e);
@@ -257,7 +256,7 @@ impl ByteLog {
             at += part as u64;
             left -= part;
         }
-        // Only now: a failed write leaves the log as it was.
+        // Only now: a failed write leaves the log unchanged.
         self.flushed = at;
         self.used = 0;
         self.held.shrink((self.chunks.len() - 1) * self.chunk_bytes);
@@ -331,7 +330,7 @@ mod tests {
         }
         let dir = TestDir::new("log-meter");
         let used = Arc::new(AtomicUsize::new(0));
-        // The account grants less than the budget: the log makes do.
+        // The account grants less than the budget, and the log works with less.
         let mut log =
             ByteLog::new(dir.at(), 1 << 20, HeldMemory::new(Box::new(TestMeter(Arc::clone(&used), 300_000)))).unwrap();
         log.append(&vec![1; 2_000_000]).unwrap();

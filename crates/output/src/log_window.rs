@@ -1,33 +1,33 @@
-//! A look at the log through a buffer.
+//! Buffered reads of the log.
 
 use super::log::ByteLog;
 use super::OutputError;
 
-/// Bytes of the log that were read together. What is written of a line are its parts, one behind the other in the log, and so are the
-/// lines where they were gathered: part by part, 10,000 lines of 200 points took 30,000 reads.
+/// A window on the log. The parts of a line are adjacent in the log, and so are lines after gathering. Read part by
+/// part, 10,000 lines of 200 points took 30,000 reads.
 pub(super) struct LogWindow {
     buffer: Vec<u8>,
-    /// Where the log's bytes in the buffer begin, and how many they are.
+    /// The place of the buffer's first byte in the log, and the number of its bytes.
     at: u64,
     len: usize,
 }
 
 impl LogWindow {
-    /// With room for so many bytes.
+    /// A window of this many bytes.
     pub(super) fn new(bytes: usize) -> Self {
         Self { buffer: vec![0; bytes], at: 0, len: 0 }
     }
 
-    /// The most that can be looked at together: whole numbers of eight bytes.
+    /// Most bytes of one call: a multiple of eight.
     pub(super) fn most(&self) -> u64 {
         (self.buffer.len() / 8 * 8) as u64
     }
 
-    /// `bytes` of the log from `at` on, at most [`Self::most`]. `until`: where what will be asked for next ends; behind it nothing is
-    /// read.
+    /// `bytes` of the log from `at` on, at most [`Self::most`]. `until`: the end of the range needed next, which bounds
+    /// reading ahead.
     ///
     /// # Errors
-    /// What [`ByteLog::read_at`] says.
+    /// As [`ByteLog::read_at`].
     pub(super) fn get(&mut self, log: &ByteLog, at: u64, bytes: usize, until: u64) -> Result<&[u8], OutputError> {
         let inside = at.checked_sub(self.at).filter(|skip| skip.saturating_add(bytes as u64) <= self.len as u64);
         let skip = match inside {
@@ -35,7 +35,7 @@ impl LogWindow {
             None => {
                 let ahead = until.min(log.len()).saturating_sub(at).min(self.buffer.len() as u64) as usize;
                 let len = ahead.max(bytes);
-                // What is in the buffer after an error is nothing.
+                // After an error the buffer is empty.
                 self.len = 0;
                 log.read_at(at, &mut self.buffer[..len])?;
                 (self.at, self.len) = (at, len);
@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(found, bytes[at as usize..at as usize + count]);
             assert!(window.at <= at && window.len <= 1003);
         }
-        // What follows is there already, as far as it was said to be wanted.
+        // The bytes up to the announced end are in the buffer already.
         window.get(&log, 0, 10, 300).unwrap();
         assert_eq!((window.at, window.len), (0, 300));
         window.get(&log, 290, 10, 2000).unwrap();

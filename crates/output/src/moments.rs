@@ -1,38 +1,39 @@
-//! What lines have to do with times of the dataset.
+//! Lines and times of the dataset.
 
 use std::sync::Arc;
 
-/// The times at which lines are wanted.
+/// The times of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Moments {
-    /// None: lines are of one moment.
+    /// Lines without several times.
     #[default]
     One,
-    /// A line goes through them: it has a point at each that its particle lives to see.
+    /// A line passes through them: it has a point at each time before the end of its particle.
     Through {
         /// Rising.
         times: Arc<[f64]>,
-        /// In a file of its own, each particle trails so much time of its line behind it.
+        /// Length in time of the trail of each particle in a file of its own.
         trail: f64,
     },
-    /// A seed has a line at each of them. Line number = number of the seed times how many they are, plus that of the moment.
+    /// A seed has a line at each of them. A line's number is that of the seed times the number of moments, plus that of
+    /// the moment.
     At {
         /// In the order of the run.
         times: Arc<[f64]>,
-        /// The time step that each of them is, where lines are of one time step.
+        /// The time step of each, if lines are of one time step.
         steps: Option<Arc<[u32]>>,
-        /// Of the times, for people.
+        /// Unit of the times, for people.
         unit: String,
     },
 }
 
 impl Moments {
-    /// Whether a seed has one line, whatever the moments.
+    /// Whether a seed has one line, for any number of moments.
     pub fn is_one_line(&self) -> bool {
         !matches!(self, Self::At { .. })
     }
 
-    /// Lines that a seed has.
+    /// Lines of a seed.
     pub fn lines_per_seed(&self) -> u64 {
         match self {
             Self::One | Self::Through { .. } => 1,
@@ -40,12 +41,12 @@ impl Moments {
         }
     }
 
-    /// Of the line `number`: its seed.
+    /// The seed of line `number`.
     pub fn seed(&self, number: u64) -> u64 {
         number / self.lines_per_seed().max(1)
     }
 
-    /// Of the line `number`, where each is of one moment: when that is.
+    /// The time of line `number`, if each is of one moment.
     pub fn time(&self, number: u64) -> Option<f64> {
         match self {
             Self::At { times, .. } => times.get((number % times.len().max(1) as u64) as usize).copied(),
@@ -53,7 +54,7 @@ impl Moments {
         }
     }
 
-    /// Of the line `number`, where each is of one time step: which.
+    /// The time step of line `number`, if each is of one time step.
     pub fn step(&self, number: u64) -> Option<u32> {
         match self {
             Self::At { steps: Some(steps), .. } => steps.get((number % steps.len().max(1) as u64) as usize).copied(),
@@ -61,7 +62,7 @@ impl Moments {
         }
     }
 
-    /// The unit of what [`Self::time`] says.
+    /// The unit of [`Self::time`].
     pub fn unit(&self) -> &str {
         match self {
             Self::At { unit, .. } => unit,
@@ -69,7 +70,7 @@ impl Moments {
         }
     }
 
-    /// The times, for a file each.
+    /// The times, with a file each.
     pub fn times(&self) -> &[f64] {
         match self {
             Self::One => &[],

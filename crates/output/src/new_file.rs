@@ -1,4 +1,4 @@
-//! Files that appear under their name when they are whole, or not at all, and files without a name.
+//! Files that appear under their name when they are complete, or not at all, and anonymous files.
 
 use super::{partial_file, OutputError};
 use std::fs::{self, File, OpenOptions};
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// A file in the making, of a result or a picture. Dropped before [`NewFile::commit`], it leaves nothing.
+/// An unfinished file of a result or a picture. Dropped before [`NewFile::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct NewFile {
-    /// Where it will lie; links are followed, so that a link stays one.
+    /// Its final place. Links are followed, so that a link stays one.
     target: PathBuf,
-    /// Where it lies now, in the same directory so that the rename is atomic; none after the commit. See [`hidden`].
+    /// Its present place, in the same directory so that the rename is atomic; `None` after the commit. See [`hidden`].
     temporary: Option<PathBuf>,
     file: Arc<File>,
 }
 
 impl NewFile {
-    /// Makes the temporary file beside `path`. Meant to be called before the work, so that a path that cannot be written ends
-    /// the run at its start.
+    /// Creates the temporary file beside `path`. Call it before the work, so that an unwritable path fails at the start
+    /// of the run.
     pub fn create(path: &Path) -> Result<Self, OutputError> {
         let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
         let target = match fs::metadata(path) {
@@ -48,13 +48,13 @@ impl NewFile {
         &self.target
     }
 
-    /// The file, which has no name or a hidden one.
+    /// The file, which is anonymous or has a hidden name.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    /// Puts the bytes on disk and gives the file its name; returns how many there are. Where the system refuses, the old file, if
-    /// there was one, is still there.
+    /// Syncs the bytes to disk and gives the file its name. Returns its length. If the system refuses, an old file is
+    /// still there.
     pub fn commit(mut self) -> Result<u64, OutputError> {
         let failed = |e| OutputError::io(&self.target, "write", e);
         self.file.sync_all().map_err(failed)?;
@@ -63,8 +63,8 @@ impl NewFile {
             fs::rename(temporary, &self.target).map_err(failed)?;
         }
         self.temporary = None;
-        // The name is in the directory: that has to reach the disk too. Some file systems refuse to sync a directory; the file is
-        // whole there all the same.
+        // The directory entry must reach the disk, too. Some file systems refuse to sync a directory; the file is
+        // complete nevertheless.
         if let Ok(directory) = File::open(directory_of(&self.target)) {
             let _refused = directory.sync_all();
         }
@@ -75,13 +75,13 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
-            // Nothing can be done if it is gone already.
+            // It may be gone already.
             let _gone = fs::remove_file(temporary);
         }
     }
 }
 
-/// The folder that a path lies in.
+/// The folder of a path.
 pub fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
@@ -89,12 +89,12 @@ pub fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// A file without a name in `directory`: it is gone when it is closed, however the process ends.
+/// An anonymous file in `directory`: it disappears when it is closed, however the process ends.
 pub fn anonymous(directory: &Path) -> io::Result<File> {
     let unnamed = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory);
     match unnamed {
         Ok(file) => Ok(file),
-        // Network and older overlay file systems have no files without names: make one and take its name away.
+        // Network and older overlay file systems have no anonymous files: create one and unlink it.
         Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL | libc::ENOENT)) => {
             static COUNTER: AtomicU64 = AtomicU64::new(0);
             let name = format!(".farfield-spill-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));

@@ -1,9 +1,9 @@
-//! NumPy's `.npy` header (format versions 1.0 to 3.0): written and read.
+//! NumPy's `.npy` header (format versions 1.0 to 3.0): writer and parser.
 
 use super::number::Number;
 
-/// The header of an array of native-order type `descr` (`<f8`, `<U10`) in C order, padded to a multiple of 64 bytes, with room for
-/// `spare` more characters so that the shape can be written again when it is known.
+/// The header of an array of native-order type `descr` (`<f8`, `<U10`) in C order, padded to a multiple of 64 bytes. It
+/// has room for `spare` more characters, so that a later shape fits.
 pub(crate) fn header(descr: &str, shape: &[u64], spare: usize) -> Vec<u8> {
     let mut dimensions: String = shape.iter().map(|n| format!("{n}, ")).collect();
     if shape.len() > 1 {
@@ -36,7 +36,7 @@ pub(crate) fn header_of_length(descr: &str, shape: &[u64], total: usize) -> Vec<
     out
 }
 
-/// What the numbers of an array are.
+/// The type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NpyType {
     /// Numbers.
@@ -69,13 +69,13 @@ impl NpyHeader {
         }
     }
 
-    /// Bytes of all elements; none when they do not fit 64 bits.
+    /// Bytes of all elements; `None` on overflow.
     pub fn data_bytes(&self) -> Option<u64> {
         self.shape.iter().try_fold(self.element_bytes(), |bytes, n| bytes.checked_mul(*n))
     }
 }
 
-/// Bytes that hold the longest header that is read: NumPy itself refuses longer ones than 10,000 characters.
+/// Bytes of the longest header that is read: NumPy itself refuses headers above 10,000 characters.
 pub const MAX_HEADER_BYTES: usize = 10_000 + 12;
 
 /// Parses the header at the front of `bytes` (the first [`MAX_HEADER_BYTES`] of the file, or all of it).
@@ -136,7 +136,7 @@ fn parse_descr(descr: &str) -> Result<(NpyType, bool), String> {
     Number::from_numpy(kind, size).map(|number| (NpyType::Number(number), big_endian)).ok_or_else(unknown)
 }
 
-/// What follows `'key':` in the header's dictionary.
+/// The text behind `'key':` in the header's dictionary.
 fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let quoted = format!("'{key}'");
     let after = &text[text.find(&quoted)? + quoted.len()..];
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn damaged_headers_do_not_panic() {
         mutations(&header("<f8", &[7, 3], 0), 2000, |bytes| {
-            // An answer or an error, either is well: the test is that it ends.
+            // Any result is valid: the test is that it returns.
             let _ = parse(bytes);
         });
     }

@@ -1,8 +1,21 @@
 //! Lines as a NumPy archive.
 //!
-//! `points` float64 (N, 3), `time` float64 (N,), `zone` int32 (N,), one array a field (N,) or (N, components), `offsets` int64
-//! (L+1,), `reason` strings (L,), `reason_backward` strings (L,) when lines run both ways, `seed` int64 (L,), `partial` bool (),
-//! `meta` string () in JSON; `line_time` float64 (L,) and `line_step` int64 (L,) where a seed has a line at each of several times. L is the number of seeds: a seed outside has a line without points.
+//! The arrays follow, where L is the number of seeds and N of points. A seed outside has a line without points.
+//!
+//! | array | type and shape | |
+//! |---|---|---|
+//! | `points` | float64 (N, 3) | |
+//! | `time` | float64 (N,) | |
+//! | `zone` | int32 (N,) | |
+//! | FIELD | (N,) or (N, components) | one a field |
+//! | `offsets` | int64 (L+1,) | |
+//! | `reason` | strings (L,) | |
+//! | `reason_backward` | strings (L,) | if lines run both ways |
+//! | `seed` | int64 (L,) | |
+//! | `partial` | bool () | |
+//! | `meta` | string () | JSON |
+//! | `line_time` | float64 (L,) | if a seed has a line at each of several times |
+//! | `line_step` | int64 (L,) | likewise |
 
 use super::columns::ColumnWriter;
 use super::npy;
@@ -117,7 +130,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// A reason as NumPy's fixed-width string: UCS-4 characters, zeros behind.
+/// A reason as NumPy's fixed-width string: UCS-4 characters, zero-padded.
 pub(crate) fn fixed_text(reason: Reason) -> [u8; 4 * Reason::WIDTH] {
     let mut out = [0; 4 * Reason::WIDTH];
     for (i, character) in reason.name().bytes().enumerate() {

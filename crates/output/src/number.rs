@@ -1,4 +1,4 @@
-//! Number types of the files that are read back.
+//! Number types of files that are read back.
 
 /// A number as a file stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,6 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes a number.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
@@ -77,7 +76,7 @@ impl Number {
         }
     }
 
-    /// The whole number at the front of `bytes`; none for a floating-point type or what does not fit.
+    /// The integer at the front of `bytes`; `None` for a floating-point type or on overflow.
     pub(crate) fn to_i64(self, bytes: &[u8], big_endian: bool) -> Option<i64> {
         let word = word(&bytes[..self.bytes()], big_endian);
         match self {
@@ -90,7 +89,7 @@ impl Number {
         }
     }
 
-    /// Appends the little-endian bytes of a number written as text; none when it is not one.
+    /// Appends the little-endian bytes of a number in text; `None` if it is not one.
     pub(crate) fn parse_text(self, text: &str, into: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::F32 => into.extend_from_slice(&text.parse::<f32>().ok()?.to_le_bytes()),

@@ -1,4 +1,4 @@
-//! The file that a result is written to: it appears under its name when it is whole, or not at all.
+//! The file of a result: it appears under its name when it is complete, or not at all.
 
 use super::frame_folder::FrameFolder;
 use super::new_file::{directory_of, NewFile};
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What kind of file a result is.
+/// The format of a result's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputFormat {
     /// NumPy's archive of arrays.
@@ -18,7 +18,7 @@ pub enum OutputFormat {
     Csv,
     /// Apache Parquet: a table of points.
     Parquet,
-    /// ParaView's list of files, one a time, which lie in a folder beside it.
+    /// ParaView's list of files, one a time, in a folder beside it.
     Pvd,
     /// Stanford's polygons.
     Ply,
@@ -27,7 +27,7 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// The format of lines or rows in a path, from its extension.
+    /// The format of lines or rows, from a path's extension.
     ///
     /// # Errors
     /// [`OutputError::Target`] for any other extension.
@@ -46,7 +46,7 @@ impl OutputFormat {
         }
     }
 
-    /// The format of a triangle mesh in a path, from its extension.
+    /// The format of a triangle mesh, from a path's extension.
     ///
     /// # Errors
     /// [`OutputError::Target`] for any other extension.
@@ -63,33 +63,33 @@ impl OutputFormat {
         }
     }
 
-    /// True when triangle meshes can be written in it.
+    /// Whether it has triangle meshes.
     pub fn has_meshes(self) -> bool {
         matches!(self, Self::Vtp | Self::Ply | Self::Glb | Self::Npz)
     }
 }
 
-/// What a name ends in, in small letters.
+/// The extension of a name, in lower case.
 fn extension(path: &Path) -> Option<String> {
     path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase)
 }
 
-/// A result file in the making. Dropped before [`OutputFile::commit`], it leaves nothing.
+/// An unfinished result file. Dropped before [`OutputFile::commit`], it leaves nothing.
 #[derive(Debug)]
 pub struct OutputFile {
     new: NewFile,
     format: OutputFormat,
-    /// Of a list of files: where they go.
+    /// The folder of a list of files.
     folder: Option<FrameFolder>,
 }
 
 impl OutputFile {
-    /// Makes the temporary file beside `path`. Meant to be called before the work, so that a path that cannot be written ends
-    /// the run at its start.
+    /// Creates the temporary file beside `path`. Call it before the work, so that an unwritable path fails at the start
+    /// of the run.
     ///
     /// # Errors
-    /// [`OutputError`] when the extension is unknown, the directory is missing or cannot be written, or `path` is something
-    /// other than a file.
+    /// [`OutputError`] when the extension is unknown, the directory is missing or not writable, or `path` is not a
+    /// regular file.
     pub fn create(path: &Path) -> Result<Self, OutputError> {
         let format = OutputFormat::of(path)?;
         let new = NewFile::create(path)?;
@@ -119,12 +119,12 @@ impl OutputFile {
         self.format
     }
 
-    /// The path it will have.
+    /// Its final path.
     pub fn path(&self) -> &Path {
         self.new.path()
     }
 
-    /// The directory it will lie in.
+    /// Its final directory.
     pub fn directory(&self) -> PathBuf {
         directory_of(self.path())
     }
@@ -133,10 +133,10 @@ impl OutputFile {
         self.new.file()
     }
 
-    /// Puts the bytes on disk and gives the file its name; returns how many there are.
+    /// Syncs the bytes to disk and gives the file its name. Returns its length.
     ///
     /// # Errors
-    /// [`OutputError`] when the system refuses; the old file, if there was one, is then still there.
+    /// [`OutputError`] when the system refuses; an old file is still there then.
     pub fn commit(self) -> Result<u64, OutputError> {
         self.new.commit()
     }

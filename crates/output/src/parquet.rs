@@ -1,13 +1,14 @@
 //! Lines as an Apache Parquet table, for data frames: one row a point, in seed order.
 //!
-//! Columns: `seed` int64, `time`, `x`, `y`, `z` float64, `zone` int32, the fields (a vector has a column a component: `velocity_x`, ...),
-//! `reason` (why the row's line ended) and, where lines run both ways, `reason_backward`; `line_time` and `line_step` where a seed has a
-//! line at each of several times. A seed outside has no row. Units and provenance are JSON in the file's metadata, under `farfield` and
-//! under `PANDAS_ATTRS`, which pandas hands over as `DataFrame.attrs`.
+//! Columns: `seed` int64, `time`, `x`, `y`, `z` float64, `zone` int32, and the fields (a vector has a column a
+//! component: `velocity_x`, ...). Then `reason` (why the row's line ended) and, if lines run both ways,
+//! `reason_backward`. `line_time` and `line_step` follow if a seed has a line at each of several times. A seed outside
+//! has no row. Units and provenance are JSON in the file's metadata, under `farfield` and under `PANDAS_ATTRS`, which
+//! pandas shows as `DataFrame.attrs`.
 //!
-//! A row group is written column after column, each by a pass over the lines that have a part in it, so that no more than a page of
-//! one column is in memory at a time, whatever the size of the result. What grows is the footer, about a kibibyte a column of a row
-//! group of a million rows; it is charged before anything is written.
+//! A row group is written column after column, each by a pass over its lines. So at most a page of one column is in
+//! memory at a time, whatever the size of the result. Only the footer grows, by about a kibibyte a column of a row
+//! group of a million rows. It is charged before the file is written.
 
 use super::npz::meta_json;
 use super::spool::numbers;
@@ -24,19 +25,19 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of a row group: readers take one at a time, and a million rows of a dozen columns are some 80 MB.
+/// Rows of a row group. Readers load one at a time, and a million rows of a dozen columns are some 80 MB.
 const GROUP_ROWS: u64 = 1 << 20;
 
-/// Bytes of a page, and of a batch of values on the way to it. Fixed, so that the file depends on the lines alone.
+/// Bytes of a page, and of a batch of values for it. Fixed, so that the file depends on the lines alone.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// Pages and batches in memory at a time: values, their bytes, what the encoder holds and what it hands over, with room to grow.
+/// Bytes of pages and batches in memory at a time: values, their bytes, the encoder's state and output, with room to
+/// grow.
 const WORKING_BYTES: usize = 8 * PAGE_BYTES;
 
-/// What the footer holds of a column of a row group until the end: its description, with the least and the greatest value.
+/// Bytes of the footer for a column of a row group: its description, with the least and the greatest value.
 const FOOTER_BYTES: u64 = 1 << 10;
 
-/// What a column is made of.
 #[derive(Clone, Copy)]
 enum ColumnSource {
     Seed,
@@ -57,7 +58,7 @@ struct LineRun {
     count: u64,
 }
 
-/// Where rows go on: a line, and a point of it.
+/// The next row: a line, and a point of it.
 #[derive(Clone, Copy)]
 struct RowCursor {
     line: u64,
@@ -102,7 +103,7 @@ pub(crate) fn write(
         (begin, written) = (end, written + rows);
     }
     writer.close().map_err(failed)?;
-    // All is done: too late to stop.
+    // Finished: too late to stop.
     let _ = watch(spool.seeds(), spool.seeds());
     Ok(())
 }
@@ -118,7 +119,7 @@ pub fn error(path: &Path, e: ParquetError) -> OutputError {
     }
 }
 
-/// Columns with their names, of which no two are the same.
+/// Columns with their unique names.
 fn columns(spool: &LineSpool) -> Vec<(String, ColumnSource)> {
     let layout = spool.layout();
     let mut columns: Vec<(String, ColumnSource)> = vec![
@@ -209,7 +210,8 @@ fn properties(
             KeyValue::new("PANDAS_ATTRS".into(), meta),
         ]));
     for (name, source) in columns {
-        // Runs of equal whole numbers take next to nothing as differences, and words and times of which there are few as their numbers.
+        // Runs of equal integers take almost no space as differences. Few distinct words and times do so as dictionary
+        // indices.
         properties = match source {
             ColumnSource::Seed | ColumnSource::LineStep | ColumnSource::Zone => {
                 properties.set_column_encoding(name.as_str().into(), Encoding::DELTA_BINARY_PACKED)
@@ -223,7 +225,7 @@ fn properties(
     properties.build()
 }
 
-/// What stops a column: the spool or the file.
+/// The error of a column: of the spool or of the file.
 enum Stopped {
     Spool(OutputError),
     File(ParquetError),
@@ -238,7 +240,7 @@ impl Stopped {
     }
 }
 
-/// Bytes of points on their way from the spool to a column.
+/// A buffer of points between the spool and a column.
 struct Batch<'a> {
     spool: &'a LineSpool,
     part_bytes: Vec<u64>,
@@ -250,7 +252,7 @@ impl<'a> Batch<'a> {
         Self { spool, part_bytes: spool.part_bytes(), bytes: vec![0; PAGE_BYTES] }
     }
 
-    /// Writes `rows` rows of a column from `begin` on; returns where the next one is.
+    /// Writes `rows` rows of a column from `begin` on. Returns the next row.
     fn column(
         &mut self,
         column: &mut SerializedColumnWriter<'_>,
@@ -291,7 +293,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// A value a line.
+    /// One value a line.
     fn repeated<T: DataType>(
         &mut self,
         column: &mut SerializedColumnWriter<'_>,
@@ -353,7 +355,7 @@ fn put<T: DataType>(column: &mut SerializedColumnWriter<'_>, values: &mut Vec<T:
     Ok(())
 }
 
-/// Gives the parts of lines of which `rows` rows from `begin` on consist, each of `most` points at most.
+/// Passes on the parts of lines of the `rows` rows from `begin` on, with at most `most` points each.
 fn runs(
     spool: &LineSpool,
     begin: RowCursor,

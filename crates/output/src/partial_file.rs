@@ -1,8 +1,8 @@
-//! Hidden names beside a result, for what is not whole yet: `.NAME.part-0`, or the next number where another run holds that.
+//! Hidden names beside a result, for unfinished files: `.NAME.part-0`, or the next number if another run holds that.
 //!
-//! A run holds a lock on what lies under its hidden name until it ends, however it ends. So a name without a lock was left by a run
-//! that was killed, and the next run for the same result takes it, or removes it. Names are numbered and not drawn: finding what
-//! was left costs a look at a name or two, and no listing of a folder that may hold thousands of pictures.
+//! A run holds a lock on its hidden files until it ends, however it ends. So a name without a lock was left by a killed
+//! run, and the next run for the same result reuses or removes it. Names are numbered and not random. So leftovers are
+//! found by one or two checks, without listing a folder of perhaps thousands of pictures.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,10 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Runs that may write one result at the same time.
+/// Most runs that may write one result at the same time.
 const NUMBERS: usize = 1000;
 
-/// How many bytes of a result's name stand in the hidden one: names may have 255 on most file systems.
+/// Bytes of a result's name in the hidden one: names may have 255 on most file systems.
 const NAME_BYTES: usize = 200;
 
 /// The hidden name of `name` in `directory` with a number.
@@ -25,7 +25,7 @@ fn hidden(directory: &Path, name: &OsStr, number: usize) -> PathBuf {
     directory.join(hidden)
 }
 
-/// Whether nobody else holds a lock on it. A file system without locks cannot tell, and says no of what was there before.
+/// Whether no other process holds a lock on it. On a file system without locks an existing file counts as locked.
 fn is_free(file: &File, made_here: bool) -> bool {
     match file.try_lock() {
         Ok(()) => true,
@@ -34,7 +34,8 @@ fn is_free(file: &File, made_here: bool) -> bool {
     }
 }
 
-/// Whether a path still names what was opened: between opening and locking another run may have given it its final name.
+/// Whether a path still names the opened file: between opening and locking another run may have given it its final
+/// name.
 fn is_at(path: &Path, file: &File) -> bool {
     let known = |m: &fs::Metadata| (m.dev(), m.ino());
     matches!((fs::symlink_metadata(path), file.metadata()), (Ok(a), Ok(b)) if known(&a) == known(&b))
@@ -44,19 +45,19 @@ fn none_free() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "too many temporary files beside it; remove them")
 }
 
-/// Makes an empty hidden file for `name` in `directory`, and removes those that killed runs have left.
+/// Creates an empty hidden file for `name` in `directory`, and removes those of killed runs.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::AlreadyExists`] where no number is free.
+/// The system's error; [`io::ErrorKind::AlreadyExists`] if no number is free.
 pub fn file(directory: &Path, name: &OsStr) -> io::Result<(PathBuf, File)> {
     let mut made: Option<(PathBuf, File)> = None;
     for number in 0..NUMBERS {
         let path = hidden(directory, name, number);
         let there = path.symlink_metadata();
         if made.is_some() && there.is_err() {
-            break; // names are taken in order: there is no later one either
+            break; // names are used in order: there is no later one either
         }
-        // No link is followed, and a file that has another name is somebody's.
+        // Links are not followed, and a file with another name belongs to others.
         if there.as_ref().is_ok_and(|m| !m.is_file() || m.nlink() != 1) {
             continue;
         }
@@ -88,8 +89,8 @@ pub fn file(directory: &Path, name: &OsStr) -> io::Result<(PathBuf, File)> {
     made.ok_or_else(none_free)
 }
 
-/// Makes an empty hidden folder for `name` in `directory`, and removes those that killed runs have left. The file is the folder's
-/// lock, to be held until it has its final name.
+/// Creates an empty hidden folder for `name` in `directory`, and removes those of killed runs. The file is the folder's
+/// lock; hold it until the folder has its final name.
 ///
 /// # Errors
 /// As [`file`].

@@ -2,18 +2,18 @@
 
 use std::io::{self, Write};
 
-/// Bytes that compression holds whatever the picture: window, tables, output chunk.
+/// Bytes of compression for any picture: window, tables, output chunk.
 const DEFLATE_BYTES: u64 = 1 << 20;
 
-/// Bytes of compressed data that are written at a time.
+/// Bytes of compressed data written at a time.
 pub const CHUNK_BYTES: usize = 1 << 16;
 
-/// Bytes that the encoder of a picture takes: the compressor and a few rows for the filters.
+/// Bytes of a picture's encoder: the compressor and a few rows for the filters.
 pub fn bytes(width: u32) -> u64 {
     DEFLATE_BYTES + u64::from(width) * 3 * 8
 }
 
-/// Writes the head of a PNG of `size` pixels, 8 bits a channel, sRGB, with `text` (key, value) in it.
+/// Writes the head of a PNG of `size` pixels, 8 bits a channel, sRGB, with `text` (key, value).
 pub fn begin<W: Write>(out: W, size: [u32; 2], text: &[(&str, String)]) -> io::Result<png::Writer<W>> {
     begin_as(out, size, (png::ColorType::Rgb, png::BitDepth::Eight), text)
 }
@@ -36,7 +36,7 @@ pub fn begin_as<W: Write>(
     encoder.write_header().map_err(plain)
 }
 
-/// The error of the writer itself, where it is one: the encoder's own wrapping loses its kind.
+/// The error of the writer itself, if it is one: the encoder's wrapper loses its kind.
 pub fn plain(error: png::EncodingError) -> io::Error {
     match error {
         png::EncodingError::IoError(error) => error,

@@ -1,9 +1,17 @@
 //! Arrays of a picture's pixels, row by row: NumPy's `.npy` and `.npz`.
 //!
-//! An `.npz` has one array a quantity, (rows, columns) or (rows, columns, components), single precision or double where numbers are
-//! names; `pixels` uint8 (rows, columns): 1 where there is a value, 2 outside, 3 where it cannot be read; `origin`, `across` and `down`
-//! float64 (3,): the middle of the first pixel, and the steps to the next of its row and to the next row; `extent` float64 (4,): left,
-//! right, bottom and top edge; `partial` bool (); `meta` string () in JSON. An `.npy` has the numbers alone, all quantities side by side.
+//! An `.npz` has one array a quantity, (rows, columns) or (rows, columns, components). It is in single precision, or in
+//! double for labels. Further arrays:
+//!
+//! | array | type and shape | |
+//! |---|---|---|
+//! | `pixels` | uint8 (rows, columns) | 1: a value, 2: outside, 3: unreadable |
+//! | `origin`, `across`, `down` | float64 (3,) | middle of the first pixel, steps to the next of its row and to the next row |
+//! | `extent` | float64 (4,) | left, right, bottom and top edge |
+//! | `partial` | bool () | |
+//! | `meta` | string () | JSON |
+//!
+//! An `.npy` has the numbers alone, all quantities side by side.
 
 use super::columns::ColumnWriter;
 use super::log::HeldMemory;
@@ -14,33 +22,33 @@ use std::path::Path;
 /// Names of our own arrays; a field with such a name gets the prefix `field_`.
 const RESERVED: [&str; 7] = ["pixels", "origin", "across", "down", "extent", "partial", "meta"];
 
-/// Bytes of a buffer; each array has one, and there is one for numbers on their way.
+/// Bytes of a buffer. Each array has one, and there is one for incoming numbers.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What the pixels of a picture are.
+/// The layout of a picture's pixels.
 #[derive(Clone, Debug)]
 pub struct RasterLayout {
     /// Pixels of a row, and rows.
     pub size: [u32; 2],
-    /// Quantities, in the order of the numbers of a pixel. Their types say how they are stored.
+    /// Quantities, in the order of a pixel's numbers, with their stored types.
     pub fields: Vec<FieldSpec>,
     /// Middle of the first pixel, step to the next of its row, step to the next row.
     pub steps: [[f64; 3]; 3],
     /// Left, right, bottom and top edge.
     pub extent: [f64; 4],
-    /// What NumPy calls the whole numbers of 64 bits whose bits the numbers of pixels have, if they have: of fields of doubles.
+    /// NumPy's type of 64-bit integers whose bits the numbers of pixels have, if any. Their fields are doubles.
     pub words: Option<&'static str>,
 }
 
-/// Writes the numbers of pixels as rows come, in bounded memory.
+/// Writes the numbers of pixels row by row, in bounded memory.
 pub struct RasterWriter {
     file: NewFile,
     layout: RasterLayout,
     names: Vec<String>,
     provenance: Provenance,
     columns: ColumnWriter,
-    /// Of an archive: its arrays with their headers.
-    #[allow(clippy::type_complexity)] // where each header goes, and the header
+    /// The arrays of an archive with their headers.
+    #[allow(clippy::type_complexity)] // place of each header, and the header
     archive: Option<(ZipPlan, Vec<(u64, Vec<u8>)>)>,
     rows: u64,
     scratch: Vec<u8>,
@@ -48,15 +56,15 @@ pub struct RasterWriter {
 }
 
 impl RasterWriter {
-    /// Whether a path's ending is one of an array.
+    /// Whether a path has the extension of an array.
     pub fn writes(path: &Path) -> bool {
         matches!(ending(path).as_deref(), Some("npy" | "npz"))
     }
 
-    /// Makes the temporary file and lays it out.
+    /// Creates the temporary file and lays it out.
     ///
     /// # Errors
-    /// [`OutputError`]: an ending that is none of an array, a target that cannot be written, memory that is not granted.
+    /// [`OutputError`] for another extension, an unwritable target, or memory that is not granted.
     pub fn create(
         path: &Path,
         layout: RasterLayout,
@@ -113,10 +121,10 @@ impl RasterWriter {
         Ok(Self { file, layout, names, provenance, columns, archive, rows: 0, scratch, _held: held })
     }
 
-    /// Takes whole rows: the numbers of each pixel side by side, and what each pixel is.
+    /// Adds whole rows: the numbers of each pixel side by side, and the states of pixels.
     ///
     /// # Errors
-    /// [`OutputError`] when it cannot be written; a count that is none of whole rows.
+    /// [`OutputError`] when it cannot be written, or for a count that is not of whole rows.
     pub fn push(&mut self, values: &[f64], pixels: &[u8]) -> Result<(), OutputError> {
         let components: usize = self.layout.fields.iter().map(|field| field.components).sum();
         let width = self.layout.size[0] as usize;
@@ -158,7 +166,7 @@ impl RasterWriter {
         Ok(())
     }
 
-    /// Ends the file and gives it its name; how many bytes it has. `meta` goes beside what the provenance says.
+    /// Completes the file and gives it its name. Returns its bytes. `meta` is added to the provenance.
     ///
     /// # Errors
     /// [`OutputError`] when rows are missing or it cannot be written.
@@ -217,7 +225,7 @@ fn descr(dtype: FieldType) -> &'static str {
     }
 }
 
-/// Whether any quantity takes double precision: then an array of all of them does.
+/// Whether any quantity is in double precision: then an array of all of them is.
 fn wide(layout: &RasterLayout) -> bool {
     layout.fields.iter().any(|field| field.dtype == FieldType::F64)
 }

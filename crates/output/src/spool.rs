@@ -1,4 +1,4 @@
-//! Finished lines, which come in any order and are read in seed order.
+//! Finished lines, added in any order and read in seed order.
 
 use super::columns::{ColumnWriter, RESERVED};
 use super::gather::{gather, GatherJob, Head};
@@ -15,22 +15,22 @@ use super::{
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Where finished lines are kept until the end.
+/// Options of a spool.
 #[derive(Clone, Debug)]
 pub struct SpoolOptions {
     /// Lines of the run, numbered `0..seeds`: one a seed, or as [`super::Moments`] says.
     pub seeds: u64,
-    /// What every line has.
+    /// The layout of all lines.
     pub layout: LineLayout,
-    /// Bytes of memory at most (an eighth of the ledger, by the design); what is above goes to disk.
+    /// Most bytes of memory (an eighth of the ledger by design); the rest is on disk.
     pub budget_bytes: usize,
-    /// Where the file without a name goes when it is needed. See [`SpoolOptions::spill_directory`].
+    /// The directory of the anonymous file. See [`SpoolOptions::spill_directory`].
     pub directory: PathBuf,
 }
 
 impl SpoolOptions {
-    /// Where temporary files belong: `$TMPDIR` if it is set, else beside the output (which must have room for the result anyway),
-    /// else `/var/tmp`, which unlike `/tmp` is never kept in memory.
+    /// The directory of temporary files: `$TMPDIR` if it is set. Otherwise beside the output, which must have room for
+    /// the result anyway. Otherwise `/var/tmp`, which unlike `/tmp` is never in memory.
     pub fn spill_directory(output: Option<&OutputFile>) -> PathBuf {
         if let Some(chosen) = std::env::var_os("TMPDIR").filter(|value| !value.is_empty()) {
             return PathBuf::from(chosen);
@@ -47,40 +47,41 @@ impl SpoolOptions {
     }
 }
 
-/// What a spool did.
+/// Counts of a spool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStats {
-    /// Lines kept, those without points too.
+    /// Stored lines, with those without points.
     pub lines: u64,
     /// Their points.
     pub points: u64,
-    /// Bytes that went to the temporary file.
+    /// Bytes in the temporary file.
     pub spilled_bytes: u64,
     /// Bytes of memory held.
     pub held_bytes: u64,
 }
 
-/// Keeps finished lines in bounded memory and writes them in seed order.
+/// Stores finished lines in bounded memory and writes them in seed order.
 pub struct LineSpool {
     options: SpoolOptions,
     names: Vec<String>,
     index: LineIndex,
     log: ByteLog,
-    /// Lines came in pieces.
+    /// Whether lines came in pieces.
     in_pieces: bool,
-    /// The lines are being put together, or were: none can follow. False where that, or keeping one, failed: none can be read.
+    /// Whether lines are being joined, or were: no further line is accepted. False after a failure of that, or of
+    /// storing a line: none can be read.
     gathered: Option<bool>,
-    /// Why keeping a line failed.
+    /// The error of storing a line.
     failure: Option<OutputError>,
-    /// The log has them one behind the other, in their order.
+    /// Whether the lines in the log are adjacent and in order.
     in_order: bool,
-    /// The index in memory and the buffers of the writing at the end: charged before the run, so that the end cannot fail for
-    /// want of memory.
+    /// The index in memory and the buffers of the final writing. They are charged before the run, so that the end
+    /// cannot fail for lack of memory.
     reserved: HeldMemory,
     buffer_bytes: usize,
-    /// Where a line is encoded, a piece at a time.
+    /// A buffer for encoding a line, a piece at a time.
     scratch: Vec<u8>,
-    /// Sums over the lines kept, from which the writers plan.
+    /// Sums over the stored lines, from which the writers plan.
     pub(crate) totals: Totals,
 }
 
@@ -88,7 +89,7 @@ impl LineSpool {
     /// An empty spool.
     ///
     /// # Errors
-    /// [`OutputError::Layout`] for fields that cannot be written, [`OutputError::Memory`] when the budget or the charge do not hold
+    /// [`OutputError::Layout`] for invalid fields. [`OutputError::Memory`] when the budget or the account does not hold
     /// the buffers (about 4 KiB an array).
     pub fn new(options: SpoolOptions, charge: Box<dyn MemoryAccount>) -> Result<Self, OutputError> {
         let names = array_names(&options.layout.fields, &RESERVED)?;
@@ -126,16 +127,17 @@ impl LineSpool {
         })
     }
 
-    /// Keeps a line, all of it: pieces of it that came before are of a time before it was begun again. Lines come in any order, each
-    /// seed's once.
+    /// Stores a complete line. Earlier pieces of it come from before a restart and are dropped. Lines come in any
+    /// order, each seed's once.
     ///
     /// # Errors
-    /// [`OutputError::Line`] for a line that does not fit the layout or comes twice; others when it must go to disk and cannot.
+    /// [`OutputError::Line`] for a line that does not fit the layout or comes twice. Other errors when it must be
+    /// stored on disk and cannot be.
     pub fn add(&mut self, line: &FinishedLine) -> Result<(), OutputError> {
         self.end(line, false)
     }
 
-    /// Keeps the last piece of a line, behind those that came before.
+    /// Stores the last piece of a line, behind the earlier ones.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -150,8 +152,8 @@ impl LineSpool {
         Ok(())
     }
 
-    /// Keeps a piece of a line that goes on behind it; its reasons mean nothing. Pieces of other lines may come between. The `first`
-    /// piece of a line that is begun again takes the place of all before it.
+    /// Stores a piece of a line that continues; its reasons are ignored. Pieces of other lines may come between. The
+    /// `first` piece of a restarted line replaces all before it.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -159,8 +161,8 @@ impl LineSpool {
         self.keep(piece, !first, true).map(|_| ())
     }
 
-    /// Keeps points of a line, that follow others or are the first, and after which it goes on or ends; says how many it has now. After a
-    /// failure to keep a line it fails with the same error: of several threads any may report first.
+    /// Stores points of a line; they may follow others, and the line may continue. Returns the number of its points
+    /// now. After a failure to store a line it fails with the same error: of several threads any may report first.
     fn keep(&mut self, line: &FinishedLine, follows: bool, goes_on: bool) -> Result<u64, OutputError> {
         self.check(line)?;
         if let Some(cause) = &self.failure {
@@ -191,7 +193,8 @@ impl LineSpool {
         };
         let before = there.map_or(Head::FIRST, |place| place.offset);
         let head = Head { before, line: line.seed, points: line.points.len() as u32 };
-        // Until all of it is there: the log is read from its beginning to its end, and half a piece would be in the way.
+        // Until all of it is there: the log is read from its beginning to its end, and half a piece would be in the
+        // way.
         self.gathered = Some(false);
         let at = self.log.append(&head.to_bytes())?;
         append(&mut self.log, &mut self.scratch, line.points.as_flattened(), |v| v.to_le_bytes())?;
@@ -217,7 +220,7 @@ impl LineSpool {
 
     fn check(&self, line: &FinishedLine) -> Result<(), OutputError> {
         let wrong = |reason: String| Err(OutputError::Line { seed: line.seed, reason });
-        // The offset of an index entry's place must not overflow either.
+        // The byte offset of an index entry must not overflow either.
         if line.seed >= self.options.seeds || line.seed > u64::MAX / (2 * ENTRY_BYTES as u64) {
             return wrong(format!("there are only {} seeds", self.options.seeds));
         }
@@ -240,7 +243,7 @@ impl LineSpool {
         Ok(())
     }
 
-    /// Changes the budget during a run; what is above goes to disk.
+    /// Changes the budget during a run; the excess is written to disk.
     ///
     /// # Errors
     /// [`OutputError`] when it cannot.
@@ -260,7 +263,7 @@ impl LineSpool {
         self.log.set_budget(budget_bytes.saturating_sub(self.reserved.bytes()))
     }
 
-    /// What it holds now.
+    /// Its present counts.
     pub fn stats(&self) -> SpoolStats {
         SpoolStats {
             lines: self.totals.lines,
@@ -270,7 +273,7 @@ impl LineSpool {
         }
     }
 
-    /// All lines in seed order, in memory that is the caller's and not charged here.
+    /// All lines in seed order, in memory of the caller that is not charged here.
     ///
     /// # Errors
     /// As [`LineSpool::write`].
@@ -300,7 +303,7 @@ impl LineSpool {
         Ok(arrays)
     }
 
-    /// Refuses a spool in which lines are missing.
+    /// Refuses a spool with missing lines.
     pub(super) fn check_complete(&self) -> Result<(), OutputError> {
         if self.totals.lines == self.options.seeds {
             return Ok(());
@@ -321,17 +324,16 @@ impl LineSpool {
         self.options.seeds
     }
 
-    /// The names that the fields' arrays get.
+    /// The array names of the fields.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Bytes of all buffers.
     pub(crate) fn buffers_bytes(&self) -> usize {
         buffers(&self.options) * self.buffer_bytes
     }
 
-    /// An account with the ledger for what a writer needs beside the buffers.
+    /// An account with the ledger for a writer's needs beside the buffers.
     pub(crate) fn account(&self) -> HeldMemory {
         self.reserved.sibling()
     }
@@ -348,7 +350,7 @@ impl LineSpool {
         parts
     }
 
-    /// The entry of a seed, if its line came.
+    /// The entry of a seed, if its line was stored.
     pub(crate) fn entry(&self, seed: u64) -> Result<Option<SpooledLine>, OutputError> {
         let LineEntry { offset, points, reason, reason_backward, state } = self.index.get(seed)?;
         let pieces = match state {
@@ -373,7 +375,7 @@ impl LineSpool {
         Ok(pieces)
     }
 
-    /// Puts lines together that came in pieces, where they do not lie in memory. `goes_on` is asked now and then.
+    /// Joins lines in pieces, if they are not in memory. `goes_on` is called now and then.
     pub(super) fn gather(&mut self, goes_on: &mut dyn FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
         if let Some(cause) = &self.failure {
             return Err(cause.clone());
@@ -403,7 +405,7 @@ impl LineSpool {
         Ok(())
     }
 
-    /// Gives a line's bytes, part after part, in pieces that fit the window and are whole numbers.
+    /// Passes on a line's bytes, part after part, in pieces that fit the window and are whole numbers.
     fn for_parts(
         &self,
         entry: &SpooledLine,
@@ -452,8 +454,8 @@ impl LineSpool {
         Ok(())
     }
 
-    /// Passes over the lines of a selection in order: copies the parts of each to the columns of the same order beginning at column 0,
-    /// and lets `per_line` write the rest, with the number of the line's first point.
+    /// Passes over the lines of a selection in order. It copies the parts of each to the columns of the same order
+    /// beginning at column 0. `per_line` writes the rest, with the number of the line's first point.
     pub(crate) fn pass(
         &self,
         lines: LineStride,
@@ -465,7 +467,7 @@ impl LineSpool {
         let mut window = LogWindow::new(self.buffer_bytes);
         let mut first_point = 0;
         for (n, seed) in lines.of(self.options.seeds).enumerate() {
-            // Often enough that a key press is answered at once, seldom enough that it costs nothing.
+            // Often enough for an immediate response to a key press, rarely enough to take no time.
             if n % 256 == 0 && watch(seed, self.options.seeds).is_break() {
                 return Err(OutputError::Cancelled { path: path.to_path_buf() });
             }
@@ -474,7 +476,7 @@ impl LineSpool {
             per_line(columns, seed, &entry, first_point)?;
             first_point += entry.points;
         }
-        // All is done: too late to stop.
+        // Finished: too late to stop.
         let _ = watch(self.options.seeds, self.options.seeds);
         Ok(())
     }

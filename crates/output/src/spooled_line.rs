@@ -1,11 +1,11 @@
-//! Where a line lies in the spool.
+//! The place of a line in the spool.
 
 use super::Reason;
 
-/// Where a line lies and how it ended.
+/// The place of a line and the reasons of its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpooledLine {
-    /// Its pieces in order: where the arrays of each begin, and how many points they have.
+    /// Its pieces in order: the begin of the arrays of each, and its number of points.
     pub(super) pieces: Vec<(u64, u64)>,
     pub(crate) points: u64,
     pub(crate) reason: Reason,
@@ -13,13 +13,13 @@ pub(crate) struct SpooledLine {
 }
 
 impl SpooledLine {
-    /// Its arrays lie behind each other.
+    /// Whether its arrays are adjacent.
     #[cfg(test)]
     pub(crate) fn is_whole(&self) -> bool {
         self.pieces.len() == 1
     }
 
-    /// Of a seed whose line never came.
+    /// For a seed without a line.
     pub(super) const NONE: Self =
         Self { pieces: Vec::new(), points: 0, reason: Reason::Unfinished, reason_backward: Reason::Unfinished };
 }

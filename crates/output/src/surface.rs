@@ -1,7 +1,7 @@
-//! Grid surfaces on their way to a file, row of points by row.
+//! Grid surfaces, written to a file row of points by row.
 //!
-//! How many quadrilaterals there are shows only at the end, since cells at holes are left out. So the list of quadrilaterals is the last
-//! array of the file, and the text in front has room for its numbers.
+//! The number of quadrilaterals is known only at the end, since cells at holes are left out. So the list of
+//! quadrilaterals is the last array of the file, and the text in front has room for its numbers.
 
 use super::columns::ColumnWriter;
 use super::log::HeldMemory;
@@ -10,7 +10,7 @@ use super::{
     array_names, npy, npz, vtp, FieldSpec, FieldType, FieldValues, MemoryAccount, OutputError, OutputFile,
     OutputFormat, Provenance,
 };
-// Into strings, which take everything: what `write!` answers is always Ok.
+// Into strings: `write!` cannot fail.
 use std::fmt::Write as _;
 
 /// Names of our own arrays; a field with such a name gets the prefix `field_`.
@@ -27,10 +27,10 @@ const FIELDS: usize = 2;
 /// Bytes of a quadrilateral: four point numbers of 64 bits.
 const QUAD_BYTES: u64 = 32;
 
-/// One rectangular piece of the surface: a face of a zone, or a part of one.
+/// One rectangular patch of the surface: a face of a zone, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// The zone as the output shall show it.
+    /// The zone, in the numbering of the output.
     pub zone: i32,
     /// Points a row.
     pub ni: usize,
@@ -38,37 +38,38 @@ pub struct Patch {
     pub nj: usize,
 }
 
-/// What a surface has.
+/// The layout of a surface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SurfaceLayout {
-    /// The patches, in the order in which their rows come.
+    /// The patches, in the order of their rows.
     pub patches: Vec<Patch>,
     /// Fields at each point, in the order of the rows' fields.
     pub fields: Vec<FieldSpec>,
-    /// How positions are stored.
+    /// The type of positions.
     pub positions: FieldType,
 }
 
-/// What was written.
+/// Counts of a written surface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SurfaceStats {
     /// Points.
     pub points: u64,
     /// Quadrilaterals.
     pub quads: u64,
-    /// Bytes of the file; 0 before it is whole.
+    /// Bytes of the file; 0 before it is complete.
     pub bytes: u64,
 }
 
-/// How the file at hand is laid out.
+/// The layout of the present file.
 enum SurfaceFilePlan {
-    /// Text in front is made again at the end, padded to `text_bytes`.
+    /// The text in front is written again at the end, padded to `text_bytes`.
     Vtp { blocks: vtp::AppendedBlocks, field_data: vtp::FieldData, text_bytes: usize },
-    /// Headers of the arrays with their places; that of the quadrilaterals, the last, is made again at the end.
+    /// Headers of the arrays with their places. That of the quadrilaterals, the last, is written again at the end.
     Npz { plan: ZipPlan, headers: Vec<(u64, Vec<u8>)> },
 }
 
-/// Writes points, fields and quadrilaterals as rows come, in bounded memory: a small buffer an array and a flag a point of a row.
+/// Writes points, fields and quadrilaterals as rows come, in bounded memory: a small buffer an array and a flag a point
+/// of a row.
 ///
 /// As `.vtp`: points, polygons, point data `zone` and the fields. As `.npz`: `points` (N, 3), `quads` int64 (M, 4), `zone` int32
 /// (N,), one array a field, `partial`, `meta`.
@@ -84,9 +85,9 @@ pub struct SurfaceWriter {
     patch: usize,
     row: usize,
     stats: SurfaceStats,
-    /// Which points of the row before are drawn.
+    /// The drawn points of the row before.
     drawn: Vec<bool>,
-    /// Which quadrilaterals between it and the next are not.
+    /// The hidden quadrilaterals between it and the next row.
     hidden: Vec<bool>,
     scratch: Vec<u8>,
     _held: HeldMemory,
@@ -96,7 +97,7 @@ impl SurfaceWriter {
     /// Lays out the file.
     ///
     /// # Errors
-    /// [`OutputError`] for fields that cannot be written, a format that has no surfaces (`.csv`), or memory that is not granted.
+    /// [`OutputError`] for invalid fields, a format without surfaces (`.csv`), or memory that is not granted.
     pub fn new(
         output: OutputFile,
         layout: SurfaceLayout,
@@ -106,7 +107,7 @@ impl SurfaceWriter {
         let names = array_names(&layout.fields, &RESERVED)?;
         let widest = layout.patches.iter().map(|patch| patch.ni).max().unwrap_or(0);
         let mut held = HeldMemory::new(charge);
-        // The arrays' buffers, two for bytes in passing, two flags a point.
+        // The arrays' buffers, two for bytes in transit, two flags a point.
         let needs = (layout.fields.len() + 5) * BUFFER_BYTES + 2 * widest;
         if !held.grow(needs) {
             return Err(OutputError::Memory { needs: needs as u64 });
@@ -119,7 +120,8 @@ impl SurfaceWriter {
             // Fewer than points, so it cannot overflow either.
             most_quads += ni.saturating_sub(1) * nj.saturating_sub(1);
         }
-        // A point takes below 2^13 bytes (some dozens of fields of 9 numbers) when this holds, and all sums stay in 64 bits.
+        // A point has less than 2^13 bytes (some dozens of fields of 9 numbers) under this bound, and all sums fit 64
+        // bits.
         if n > 1 << 48 || layout.fields.len() > 64 {
             return Err(too_large());
         }
@@ -155,11 +157,11 @@ impl SurfaceWriter {
         Ok(writer)
     }
 
-    /// Takes the next row of the patch at hand: `ni` positions, the fields there, and which points are usable, and which quadrilaterals,
-    /// by their low corner, are not (none: all are). A quadrilateral is drawn when all four corners are usable.
+    /// Adds the next row of the present patch: `ni` positions, their fields, and the usable points. And the hidden
+    /// quadrilaterals, by their low corner (empty: none is). A quadrilateral is drawn if all four corners are usable.
     ///
     /// # Errors
-    /// [`OutputError::Layout`] for a row of another length or one too many; others when it cannot be written.
+    /// [`OutputError::Layout`] for a row of another length or one too many. Other errors when it cannot be written.
     pub fn push_row(
         &mut self,
         points: &[[f64; 3]],
@@ -220,7 +222,7 @@ impl SurfaceWriter {
         Ok(())
     }
 
-    /// Goes on to the next patch when this one is complete, over those without points.
+    /// Moves to the next patch when this one is complete, and over those without points.
     fn skip_empty(&mut self) {
         while self.layout.patches.get(self.patch).is_some_and(|patch| self.row == patch.nj || patch.ni == 0) {
             self.patch += 1;
@@ -242,11 +244,11 @@ impl SurfaceWriter {
         Ok(())
     }
 
-    /// Ends the file and gives it its name. A `partial` surface may lack rows: their points are not numbers, no quadrilateral uses
-    /// them, and the file says that it is partial.
+    /// Completes the file and gives it its name. A `partial` surface may lack rows: their points are NaN, no
+    /// quadrilateral uses them, and the file is marked as partial.
     ///
     /// # Errors
-    /// [`OutputError::Layout`] when rows are missing and `partial` is false; others when it cannot be written.
+    /// [`OutputError::Layout`] when rows are missing and `partial` is false. Other errors when it cannot be written.
     pub fn finish(mut self, partial: bool) -> Result<SurfaceStats, OutputError> {
         while let Some(patch) = self.layout.patches.get(self.patch).copied() {
             if !partial {
@@ -331,7 +333,7 @@ impl SurfaceWriter {
         Ok(SurfaceStats { bytes, ..self.stats })
     }
 
-    /// A row of points that are not numbers, in pieces of bounded size.
+    /// A row of points of NaN, in pieces of bounded size.
     fn push_missing_row(&mut self, ni: usize) -> Result<(), OutputError> {
         let nan = f64::NAN;
         let zone = self.layout.patches[self.patch].zone;
@@ -376,7 +378,7 @@ fn plan_vtp(
     }
     let streamed = FIELDS + layout.fields.len();
     let field_data = vtp::FieldData::new(&mut blocks, provenance, &[], None);
-    // The longest that the text can get: with the most quadrilaterals.
+    // The longest possible text: with the most quadrilaterals.
     let mut most = blocks.clone();
     let quads_block = most.add(most_quads * QUAD_BYTES);
     most.add(most_quads * 8);
@@ -393,7 +395,7 @@ fn plan_vtp(
 }
 
 /// The text in front of the data, padded with spaces to `pad_to` bytes. The last two blocks are the polygons'.
-#[allow(clippy::too_many_arguments)] // all that the text names
+#[allow(clippy::too_many_arguments)] // all names in the text
 fn vtp_text(
     layout: &SurfaceLayout,
     names: &[String],

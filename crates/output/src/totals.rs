@@ -1,11 +1,11 @@
-//! Which lines of a spool are written, where they lie, and sums over them.
+//! Selections of a spool's lines, and sums over them.
 
 use super::spooled_line::SpooledLine;
 
-/// Sums over the lines kept.
+/// Sums over the stored lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Lines that came, with points or without.
+    /// Stored lines, with points or without.
     pub(crate) lines: u64,
     pub(crate) points: u64,
     /// Lines with at least one point.
@@ -15,7 +15,7 @@ pub(crate) struct Totals {
     pub(crate) reason_backward_bytes: u64,
 }
 
-/// Some of the lines: every so many from the first on.
+/// Some of the lines: every `every`th from the first on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineStride {
     pub(crate) first: u64,
@@ -26,7 +26,7 @@ impl LineStride {
     /// All of them.
     pub(crate) const ALL: Self = Self { first: 0, every: 1 };
 
-    /// Their numbers, of so many in all.
+    /// Their numbers, of `all` lines.
     pub(crate) fn of(self, all: u64) -> impl Iterator<Item = u64> {
         let every = self.every.max(1);
         let count = all.saturating_sub(self.first).div_ceil(every);

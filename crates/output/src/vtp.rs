@@ -1,14 +1,15 @@
 //! Lines as VTK XML PolyData, with appended raw data.
 //!
-//! One poly-line a seed that has points (one point is enough). Point data: `time`, `zone` and the fields. Cell data: `seed`, `reason` (strings)
-//! and `reason_code` (as [`super::Reason::code`]), and the same with `_backward` when lines run both ways. Field data: `program`, `source`,
-//! `seeds` (how many there were), `partial`, and the notes. Units are VTK's information keys `UNITS_LABEL`.
+//! One poly-line for each seed with points (one point is enough). Point data: `time`, `zone` and the fields. Cell data:
+//! `seed`, `reason` (strings) and `reason_code` (as [`super::Reason::code`]), and the same with `_backward` if lines
+//! run both ways. Field data: `program`, `source`, `seeds` (their number), `partial`, and the notes. Units are VTK's
+//! information keys `UNITS_LABEL`.
 
 use super::columns::ColumnWriter;
 use super::totals::LineStride;
 use super::{FieldSpec, FieldType, LineSpool, OutputError, OutputFile, Provenance};
 use std::borrow::Cow;
-// Into strings, which take everything: what `write!` answers is always Ok.
+// Into strings: `write!` cannot fail.
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
@@ -28,12 +29,12 @@ impl AppendedBlocks {
         self.blocks.len() - 1
     }
 
-    /// Offset of a block as the XML text names it.
+    /// Offset of a block in the XML text.
     pub(crate) fn offset(&self, block: usize) -> u64 {
         self.blocks[block].0
     }
 
-    /// How many there are.
+    /// Number of blocks.
     pub(crate) fn count(&self) -> usize {
         self.blocks.len()
     }
@@ -49,22 +50,22 @@ impl AppendedBlocks {
         (places, text_bytes as u64 + self.next)
     }
 
-    /// True when the sum of all sizes stays well within 64 bits.
+    /// Whether the sum of all sizes stays well within 64 bits.
     pub(crate) fn fit(&self) -> bool {
         self.next < 1 << 62
     }
 }
 
-/// What follows the appended data.
+/// The text behind the appended data.
 pub(crate) const TAIL: &[u8] = b"\n  </AppendedData>\n</VTKFile>\n";
 
-/// What stands between the tags and the appended data.
+/// The text between the tags and the appended data.
 pub(crate) const APPENDED: &str = "  <AppendedData encoding=\"raw\">\n   _";
 
 /// Text in front of the pieces.
 pub(crate) const HEAD: &str = "<?xml version=\"1.0\"?>\n<VTKFile type=\"PolyData\" version=\"1.0\" byte_order=\"LittleEndian\" header_type=\"UInt64\">\n  <PolyData>\n";
 
-/// A name or value within an attribute or element.
+/// Escapes a name or value in an attribute or element.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -127,7 +128,7 @@ pub(crate) fn vtk_type(dtype: FieldType) -> &'static str {
     }
 }
 
-/// The attributes that make viewers show the first scalar and the first vector.
+/// The attributes by which viewers show the first scalar and the first vector.
 pub(crate) fn active(fields: &[FieldSpec], names: &[String]) -> String {
     let mut out = String::new();
     for (attribute, components) in [("Scalars", 1), ("Vectors", 3)] {
@@ -138,10 +139,10 @@ pub(crate) fn active(fields: &[FieldSpec], names: &[String]) -> String {
     out
 }
 
-/// The array that tells a partial result.
+/// The array that marks a partial result.
 const PARTIAL: &str = "partial";
 
-/// Small arrays of the field data with their bytes, so that lines and surfaces say the same things.
+/// Small arrays of the field data with their bytes, the same for lines and surfaces.
 pub(crate) struct FieldData {
     /// Name, VTK type (none for strings), block, bytes.
     arrays: Vec<(String, Option<&'static str>, usize, Vec<u8>)>,
@@ -172,7 +173,7 @@ impl FieldData {
             add(name, Some("Int64"), count.to_le_bytes().to_vec());
         }
         if let Some(time) = time {
-            // The name that VTK's readers look for.
+            // The name that VTK's readers expect.
             add("TimeValue", Some("Float64"), time.to_le_bytes().to_vec());
         }
         for (name, value) in &provenance.notes {
@@ -205,7 +206,7 @@ impl FieldData {
         Ok(())
     }
 
-    /// What the blocks of the arrays hold, in their order.
+    /// The bytes of the arrays' blocks, in order.
     pub(crate) fn bytes(&self, partial: bool) -> impl Iterator<Item = Cow<'_, [u8]>> {
         self.arrays.iter().map(move |(name, _, _, bytes)| match name.as_str() {
             PARTIAL => Cow::Owned(i32::from(partial).to_le_bytes().to_vec()),

@@ -1,11 +1,11 @@
-//! The zip archive of a `.npz`: stored entries (no compression), written at planned places and listed when read.
+//! The zip archive of a `.npz`: stored entries (no compression), written at planned places, and listed for reading.
 //!
-//! Every local header carries the zip64 sizes, as NumPy's own do, so that an array above 4 GiB needs no other layout; the
+//! Every local header has the zip64 sizes, as NumPy's own do, so that an array above 4 GiB needs no other layout. The
 //! directory uses zip64 where a number needs it. Times are fixed, so equal arrays give equal bytes.
 
 use super::read::ReadAt;
 
-/// 1980-01-01, the first day that zip knows.
+/// 1980-01-01, the first day of zip.
 const DATE: u16 = (1 << 5) | 1;
 const LOCAL: u32 = 0x0403_4b50;
 const CENTRAL: u32 = 0x0201_4b50;
@@ -22,7 +22,7 @@ struct Planned {
     size: u64,
 }
 
-/// Entries laid out one behind the other before anything is written.
+/// Entries laid out in order before the archive is written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ZipPlan {
     entries: Vec<Planned>,
@@ -30,7 +30,7 @@ pub(crate) struct ZipPlan {
 }
 
 impl ZipPlan {
-    /// Adds an entry of `size` bytes and returns where its bytes go. The size of the last entry may be set later.
+    /// Adds an entry of `size` bytes and returns the place of its bytes. The size of the last entry may be set later.
     pub(crate) fn add(&mut self, name: &str, size: u64) -> u64 {
         let header_at = self.next;
         // 30 bytes of fixed fields and 20 of zip64 sizes.
@@ -136,7 +136,7 @@ pub(crate) enum ZipMethod {
     Deflated,
 }
 
-/// An entry of an archive that is read.
+/// An entry of an archive for reading.
 #[derive(Clone, Debug)]
 pub(crate) struct ZipEntry {
     pub(crate) name: String,
@@ -149,10 +149,10 @@ pub(crate) struct ZipEntry {
     pub(crate) crc: u32,
 }
 
-/// Bytes of directory that are read at most; ours have some hundred bytes an array.
+/// Most bytes of a directory that is read; ours have some hundred bytes an array.
 const MAX_DIRECTORY_BYTES: u64 = 16 << 20;
 
-/// Lists an archive. Every place is checked to lie within the file.
+/// Lists an archive. Every place is checked to be within the file.
 pub(crate) fn list(source: &dyn ReadAt) -> Result<Vec<ZipEntry>, String> {
     let total = source.len();
     let (directory_at, directory_bytes) = find_directory(source)?;

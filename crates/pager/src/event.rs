@@ -1,6 +1,6 @@
 //! Typed events for logs, reports and subscribers. Always compiled in, and nearly free without an observer.
 //!
-//! [`events!`] declares each kind once. It generates the enum, the names of kinds and fields in logs, and the fields
+//! `events!` declares each kind once. It generates the enum, the names of kinds and fields in logs, and the fields
 //! for `tracing` subscribers. A field is a number, a page (three numbers), or a text; a kind has at most one text.
 
 use crate::id::{ArrayId, PageId, SourceId};
@@ -336,7 +336,7 @@ events! {
     Decode = "decode" {
         /// The page.
         page: PageId,
-        /// How long it took.
+        /// Duration.
         took_ns: u64,
     }
     /// A derived page was computed.
@@ -472,7 +472,7 @@ events! {
     }
     /// Bytes were given to another process or machine.
     Send = "send" {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
         /// To whom.
         name: Arc<str>,

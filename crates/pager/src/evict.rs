@@ -428,7 +428,6 @@ impl Pager {
         st.relief += u64::from(st.residency.slots_mut().free_frame(frame));
     }
 
-    /// Marks a page as touched.
     pub(crate) fn mark_touched(&self, st: &mut PagerState, id: PageId) {
         if let Some(map) = st.maps.get(id.array.0 as usize).filter(|m| !m.derived()) {
             st.touched.mark(id, map.pages(), self.ledger.limit() / 32);

@@ -28,7 +28,6 @@ pub enum ChargeKind {
     Other,
 }
 
-/// Number of kinds.
 const KINDS: usize = 9;
 
 /// All kinds, in the order of their discriminants.

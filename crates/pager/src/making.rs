@@ -25,7 +25,6 @@ impl Making {
     }
 }
 
-/// An input.
 pub(crate) struct DerivedInput {
     pub(crate) page: PageId,
     /// Its index in the page map's list.

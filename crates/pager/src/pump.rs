@@ -397,7 +397,7 @@ impl Pager {
         self.drop_index(st, flight);
         st.flights.await_index(flight, page);
         if self.table.find(page, &self.frames).is_some() {
-            // The index is resident although the map asked for it: translate again, at most `MAX_HOPS` times.
+            // The index is resident although the map needs it: translate again, at most `MAX_HOPS` times.
             st.flights.enqueue(flight, true);
             return Start::Moved;
         }

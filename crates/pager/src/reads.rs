@@ -123,7 +123,6 @@ pub(crate) enum AfterExtent {
     Reading,
     /// The remaining extents wait for a reader.
     Staged,
-    /// All arrived.
     Arrived,
     /// None is left, and one had an error.
     Failed,

@@ -256,7 +256,7 @@ pub(crate) struct Residency {
     /// 1. The policy has exactly the frames of resident pages.
     policy: Box<dyn Policy>,
     hints: EvictionHints,
-    /// 2. How often each page is held, resident or not: never 0. The frame of a resident page has a copy.
+    /// 2. Number of holds of each page, resident or not: never 0. The frame of a resident page has a copy.
     held: HashMap<PageId, u32, PageHash>,
 }
 
@@ -293,7 +293,7 @@ impl Residency {
         self.policy.bytes_per_frame()
     }
 
-    /// How often a page is held.
+    /// Number of holds of a page.
     pub(crate) fn holds(&self, page: PageId) -> u32 {
         self.held.get(&page).copied().unwrap_or(0)
     }

@@ -47,7 +47,6 @@ pub(crate) fn count(c: &AtomicU64) {
     c.store(c.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
-/// A cached page.
 #[derive(Copy, Clone)]
 struct CachedPage {
     page: u64,

@@ -1,7 +1,18 @@
-//! Logs of events: kept during a run, exported, summed up for reports, and run again against other means.
+//! Logs of events: written during a run, exported, summarised for reports, and replayed with other settings.
 //!
-//! A run always writes the pager's own form ([`pager::log`]), which costs least and is whole up to where a run is killed. A name that
-//! ends in `.json` or `.parquet` is what the log is made into when the run ends, in its place. All three are read back.
+//! # Theory
+//! A log is the pager's own ([`pager::log`]): typed records in blocks with checksums. It has every request, read, pin
+//! and eviction, and every turn of a task. So the costs of a run, and of the same run with other settings, are computed
+//! afterwards and not during the run. All passes over a log use bounded memory.
+//!
+//! A run always writes this form, which is the cheapest and is whole up to the end of a killed run. A name in `.json`
+//! or `.parquet` selects another form, to which the log is converted at the end of the run, in place. All three forms
+//! can be read.
+//!
+//! # Practice
+//! [`RunLog`] writes the log of a run. [`Events`] reads any form and exports it. [`summarise`] makes the numbers of
+//! reports. [`replay`] repeats the pages of a log under other limits, policies and page sizes, and [`model`] predicts
+//! times for other numbers of readers and workers.
 
 pub mod model;
 mod parquet;
@@ -21,10 +32,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 pub use summary::summarise;
 
-/// What a log is made into.
+/// The form of a log.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As it is written.
+    /// As written.
     Log,
     /// A Chrome trace: JSON that Perfetto and `chrome://tracing` open.
     Chrome,
@@ -33,7 +44,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// By the ending of a file's name.
+    /// The form for a file's name.
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
             Some("json") => Self::Chrome,
@@ -43,17 +54,18 @@ impl Form {
     }
 }
 
-/// The log of a run under way.
+/// The log of a run in progress.
 pub struct RunLog {
-    /// Absolute: the working folder may be another when the run ends.
+    /// Absolute: the working directory may change before the run ends.
     path: PathBuf,
     log: Arc<EventLog>,
-    /// Whether it was ended, well or not: what is left of one that could not be written must not pass for all at a second try.
+    /// Whether it was ended, well or not. The rest of a log that could not be written must not count as complete at a
+    /// second try.
     ended: AtomicBool,
 }
 
 impl RunLog {
-    /// Creates the file. No other run writes its log there until [`Self::finish`].
+    /// Creates the file. No other run can write its log there until [`Self::finish`].
     ///
     /// # Errors
     /// [`FieldError`] when it cannot be written, or another run writes there.
@@ -79,12 +91,12 @@ impl RunLog {
         self.log.clone()
     }
 
-    /// Adds a document: what the run was begun with, or what it came to.
+    /// Adds a document: the settings of the run, or its results.
     pub fn note(&self, json: &Value) {
         self.log.note(json);
     }
 
-    /// Writes what there is, so that the log can be read while the run goes on.
+    /// Writes the current block, so that the log can be read during the run.
     ///
     /// # Errors
     /// [`FieldError`] when it cannot be written.
@@ -92,11 +104,12 @@ impl RunLog {
         self.log.flush().map_err(|e| FieldError::output(format!("{}: {e}", self.path.display()), &e))
     }
 
-    /// Ends the log, and makes of it what its name says. `watch` is told how much of that is done. Twice is fine.
+    /// Ends the log, and converts it to the form of its name. `watch` gets the progress of that. A second call does
+    /// nothing.
     ///
     /// # Errors
-    /// What kept it from being written whole: whoever asked for a log must not take a part of it for all.
-    /// [`FieldError::Interrupted`] where `watch` said so, and the log is whole.
+    /// The reason why the log is incomplete: a part of a log must not pass for all of it. [`FieldError::Interrupted`]
+    /// if `watch` returned false; the log is complete then.
     pub fn finish(&self, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<(), FieldError> {
         let not_whole = |e: &dyn std::fmt::Display| {
             FieldError::Output(format!(
@@ -112,14 +125,15 @@ impl RunLog {
             return self.log.let_go().map_err(|e| not_whole(&e));
         }
         let closed = self.log.close().map_err(|e| FieldError::Output(e.to_string()));
-        // Goes on when it is interrupted, as it does for a run that was: a file is of the form that its name says.
+        // The conversion continues after an interruption, as for an interrupted run: a file has the form of its name.
         let mut interrupted = false;
         let mut asking = |phase: &str, done: f64, all: f64| {
             interrupted |= !interrupted && !watch(phase, done, all);
             true
         };
         let exported = closed.and_then(|()| Events::open(&self.path)?.export(&self.path, form, &mut asking));
-        // Only now: until what is made of it has taken its place, the log is in the file. Whether it is whole was asked before.
+        // Only now: until the converted file has replaced it, the log is in the file. Its completeness was checked
+        // before.
         let _whole = self.log.let_go();
         exported.map_err(|e| not_whole(&e))?;
         if interrupted {
@@ -129,7 +143,7 @@ impl RunLog {
     }
 }
 
-/// A log that can be read again and again, in any of the forms.
+/// A log that can be read repeatedly, in any form.
 pub struct Events {
     path: PathBuf,
     inside: LogReader,
@@ -145,7 +159,7 @@ impl Events {
     /// Opens a log.
     ///
     /// # Errors
-    /// [`FieldError`] when it is not there, cannot be read, or is none.
+    /// [`FieldError`] when it does not exist, cannot be read, or is no log.
     pub fn open(path: &Path) -> Result<Self, FieldError> {
         let mut first = [0; 8];
         let mut file = File::open(path).map_err(|e| FieldError::io(path, e))?;
@@ -167,7 +181,7 @@ impl Events {
         }
     }
 
-    /// How much there is to read, in the unit in which [`Self::each`] says how much was.
+    /// The size of the log, in the unit of the progress of [`Self::each`].
     pub fn size(&self) -> u64 {
         match &self.inside {
             LogReader::Rows(reader, _) => reader.size(),
@@ -175,8 +189,8 @@ impl Events {
         }
     }
 
-    /// Tells all events in their order: time in microseconds, thread, event, and how much was read. Ends at once where `tell` says
-    /// false.
+    /// Passes on all events in their order: time in microseconds, thread, event, and progress. Ends at once if `tell`
+    /// returns false.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -207,7 +221,7 @@ impl Events {
     /// [`Self::each`] with progress under `phase`.
     ///
     /// # Errors
-    /// As there; [`FieldError::Interrupted`] where `watch` says so.
+    /// As [`Self::each`]; [`FieldError::Interrupted`] if `watch` returned false.
     pub fn each_watched(
         &self,
         phase: &str,
@@ -229,7 +243,7 @@ impl Events {
         Ok(ended)
     }
 
-    /// Writes the log in another form. The file may be this one: it takes its place when it is whole.
+    /// Writes the log in another form. The file may be the log's own: it is replaced when the export is complete.
     ///
     /// # Errors
     /// When the log cannot be read or the file cannot be written; [`FieldError::Interrupted`].
@@ -251,7 +265,7 @@ impl Events {
             Ok(ended)
         });
         if written.is_err() {
-            // What is there of it is of no use; the error says why.
+            // Its partial content is useless; the error has the reason.
             let _gone = std::fs::remove_file(&temporary);
         }
         written
@@ -294,10 +308,10 @@ impl Events {
     }
 }
 
-/// Numbers of events are sums of what a run did, and summed up again: none is larger than any run makes it.
+/// Bound of plausible numbers: events are sums over a run and are summed again, and no run reaches this.
 const MOST: u64 = 1 << 44;
 
-/// Whether an event's numbers can be: of what a checksum does not vouch for, one damaged digit is enough.
+/// Whether an event's numbers are plausible. Without a checksum one damaged digit is enough to spoil sums.
 fn is_plausible(at_us: u64, event: &Event) -> bool {
     struct NumberCheck(bool);
     impl pager::event::FieldSink for NumberCheck {

@@ -1,8 +1,9 @@
 //! Events as an Apache Parquet table, for data frames: one row an event, in their order.
 //!
-//! Columns: `at_us` int64, `thread` int32, `event` and `array` (its name) text, and one int64 column for each name that a field of
-//! any kind has, null where the kind has none; an array's number is `array_id`. `text` is the one text that a kind may have.
-//! The file's metadata has, under `farfield_crc32c`, how many bytes its row groups end at, and the crc32c of these.
+//! Columns: `at_us` int64, `thread` int32, `event` and `array` (its name) text. One int64 column follows for each field
+//! name of any kind, null if the kind has no such field; an array's number is `array_id`. `text` is the one text that a
+//! kind may have. The file's metadata has, under `farfield_crc32c`, the end of its row groups in bytes, and the crc32c
+//! of these.
 
 use super::{Events, Named};
 use field::error::FieldError;
@@ -24,7 +25,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Events of a row group: some three dozen columns of them are about 10 MiB at most.
+/// Events of a row group: some three dozen columns of them have at most about 10 MiB.
 const GROUP: usize = 1 << 16;
 
 /// Names of the number columns, in their order.
@@ -43,10 +44,10 @@ fn columns() -> Vec<&'static str> {
 /// The key of the checksum: `BYTES:CRC`.
 const CHECKSUM: &str = "farfield_crc32c";
 
-/// A file in the making, and the checksum of what was written.
+/// An unfinished file, and the checksum of the written bytes.
 struct Summed {
     file: File,
-    /// Bytes, and their crc32c: shared, since the writer of tables keeps the file to itself.
+    /// Bytes, and their crc32c. Shared, since the table writer owns the file.
     sum: Arc<Mutex<(u64, u32)>>,
 }
 
@@ -62,7 +63,7 @@ impl Write for Summed {
     }
 }
 
-/// The crc32c of the first `bytes` of a file; none where it has fewer.
+/// The crc32c of the first `bytes` of a file; `None` for a shorter file.
 fn checksum(file: &mut File, bytes: u64) -> io::Result<Option<u32>> {
     let (mut part, mut left, mut crc) = (vec![0; 1 << 16], bytes, 0);
     while left > 0 {
@@ -85,7 +86,7 @@ fn column_name(field: &str) -> &str {
     }
 }
 
-/// A column in the making: values that are there, and where.
+/// An unfinished column: non-null values, and their places.
 #[derive(Default)]
 struct EventColumn<T> {
     values: Vec<T>,
@@ -122,7 +123,7 @@ struct EventRow<'a> {
 impl FieldSink for EventRow<'_> {
     fn number(&mut self, name: &'static str, value: u64) {
         if let Some(n) = self.rows.names.iter().position(|known| *known == name) {
-            // Two's complement: numbers above 2^63 come back as they were.
+            // Two's complement: numbers above 2^63 are read back unchanged.
             self.rows.numbers[n].push(Some(value as i64));
         }
     }
@@ -257,7 +258,6 @@ pub(super) fn write(
     Ok(ended)
 }
 
-/// A table of events.
 pub(super) struct EventTable {
     path: PathBuf,
     rows: u64,
@@ -265,7 +265,7 @@ pub(super) struct EventTable {
 
 impl EventTable {
     /// # Errors
-    /// [`FieldError`] when it is not whole or not one of events.
+    /// [`FieldError`] when it is incomplete or no table of events.
     pub(super) fn open(path: &Path) -> Result<Self, FieldError> {
         let reader = Self::reader(path)?;
         let schema = reader.metadata().file_metadata().schema_descr();
@@ -282,7 +282,8 @@ impl EventTable {
         SerializedFileReader::new(file).map_err(|e| FieldError::format(path, e.to_string()))
     }
 
-    /// Whether the checksum of its rows is wrong; a table without one, such as another program writes, vouches for nothing.
+    /// Whether the checksum of its rows is wrong. A table without one, as another program writes it, has no such
+    /// guarantee.
     fn is_damaged(&self, reader: &SerializedFileReader<File>) -> Result<bool, FieldError> {
         let pairs = reader.metadata().file_metadata().key_value_metadata();
         let Some(said) = pairs.into_iter().flatten().find(|pair| pair.key == CHECKSUM) else { return Ok(false) };
@@ -345,7 +346,7 @@ impl EventTable {
     }
 }
 
-/// The values of a column of a row group, read some at a time.
+/// The values of a column of a row group, read in batches.
 struct ColumnValues<T: DataType> {
     reader: Option<ColumnReaderImpl<T>>,
     nullable: bool,

@@ -1,4 +1,4 @@
-//! A log's pages against other limits, policies and page sizes; what that says for advice.
+//! A log's pages against other limits, policies and page sizes, and the advice from that.
 
 use super::model::{self, Recording, RunFacts};
 use super::Events;
@@ -11,14 +11,14 @@ use std::path::Path;
 
 type ReplayProgress<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
 
-/// What is replayed.
+/// The settings of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct ReplaySpec {
-    /// Memory limits in bytes; none: shares of what the run touched, from all of it to 1/32.
+    /// Memory limits in bytes. Empty: shares of the touched bytes, from all to 1/32.
     pub limits: Vec<u64>,
-    /// Policies by name; none: all of them, the executor's knowledge with the run's own, and the optimum.
+    /// Policies by name. Empty: all of them, the run's own with the executor's knowledge, and the optimum.
     pub policies: Vec<String>,
-    /// How many pages along each axis become one.
+    /// Pages along each axis that become one.
     pub coarser: Vec<u64>,
     /// Seconds that a read takes.
     pub latencies_s: Vec<f64>,
@@ -28,17 +28,18 @@ pub struct ReplaySpec {
     pub workers: Vec<usize>,
 }
 
-/// Pools beside one another, each with the limit that leaves it its room, and with what decides in it.
+/// Several pools, each with the limit that leaves its room, and with its choice of victims.
 struct Stacks(Vec<(u64, Choice, Stack)>);
 
 impl Stacks {
-    /// One for each choice and each room, which is said with its limit; none for the optimum where the log is too long for it.
+    /// One for each choice and each room, which has its limit beside it. The optimum is omitted if the log is too long
+    /// for it.
     fn new(choices: &[Choice], rooms: &[(u64, u64)], survey: &Survey) -> Self {
         let each = choices.iter().flat_map(|choice| rooms.iter().map(move |(room, limit)| (*choice, *room, *limit)));
         Self(each.filter_map(|(c, room, limit)| Some((limit, c, Stack::new(c, room, survey)?))).collect())
     }
 
-    /// One for each limit, of which `other` is taken for other things, as the run itself goes about it.
+    /// One for each limit, as the run itself works. `other` bytes of each are used for other purposes than frames.
     fn as_the_run(policy: PolicyKind, limits: impl Iterator<Item = u64>, other: u64, survey: &Survey) -> Self {
         let rooms: Vec<(u64, u64)> = limits.map(|l| (l.saturating_sub(other), l)).collect();
         Self::new(&[Choice::Aware(policy)], &rooms, survey)
@@ -93,7 +94,7 @@ fn choices(spec: &ReplaySpec, own: PolicyKind) -> Result<Vec<Choice>, FieldError
     spec.policies.iter().map(named).collect()
 }
 
-/// What a log's head says of its run.
+/// The head of a log: facts of its run.
 struct RunHeader {
     policy: PolicyKind,
     limit: u64,
@@ -102,7 +103,7 @@ struct RunHeader {
 
 fn own(events: &Events) -> Result<RunHeader, FieldError> {
     let mut own = RunHeader { policy: PolicyKind::default(), limit: 0, readers: 0 };
-    // The note is the first event; some hundred more are looked at for the sake of logs that were put together by others.
+    // The note is the first event. Some hundred more are searched for logs that others have joined.
     let mut seen = 0;
     events.each(&mut |_, _, event, _| {
         seen += 1;
@@ -119,12 +120,12 @@ fn own(events: &Events) -> Result<RunHeader, FieldError> {
     Ok(own)
 }
 
-/// Runs the pages of a log again. The answer has the run's own counts beside those of its mirror, the curves of all choices over all
-/// limits, page sizes, and the times that the model gives for other latencies, readers and workers. All of it but the mirror is an
-/// estimate in a fixed order.
+/// Replays the pages of a log. The result has the run's own counts beside those of its mirror, the curves of all
+/// choices over all limits, and page sizes. It also has the model's times for other latencies, readers and workers. All
+/// results except the mirror are estimates in a fixed order.
 ///
 /// # Errors
-/// [`FieldError`] when the log cannot be read or has no pages in it; [`FieldError::Usage`] for a policy that there is not.
+/// [`FieldError`] when the log cannot be read or has no pages. [`FieldError::Usage`] for an unknown policy.
 pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut ReplayProgress<'_>) -> Result<Value, FieldError> {
     let events = Events::open(path)?;
     let own = own(&events)?;
@@ -142,7 +143,7 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut ReplayProgress<'_>) ->
         return Err(FieldError::format(path, "no page was used in this run: there is nothing to replay"));
     }
     let limit = survey.limit.unwrap_or(own.limit);
-    // What the limit left for frames beside everything else.
+    // The part of the limit that was not used for frames.
     let other = limit.saturating_sub(survey.frames_peak);
     let rooms: Vec<(u64, u64)> = if spec.limits.is_empty() {
         let share = |n: u32| (survey.touched_bytes >> n) + (1 << 16);
@@ -154,11 +155,11 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut ReplayProgress<'_>) ->
         rooms
     } else {
         let tight = survey.evictions > 0;
-        // Of a run that never dropped a page it is not known how much room there was: an eighth is left for what is not frames.
+        // A run without evictions does not show its room: an eighth is reserved for other purposes than frames.
         spec.limits.iter().map(|l| (if tight { l.saturating_sub(other) } else { l - l / 8 }, *l)).collect()
     };
     let mut stacks = Stacks::new(&choices, &rooms, &survey);
-    // What was read again under the run's own limit and would be under others, as the run itself went about it.
+    // Repeated reads under the run's own limit and under others, as the run itself works.
     let timed = !spec.limits.is_empty() && survey.evictions > 0;
     let limits = [limit].into_iter().chain(spec.limits.iter().copied()).filter(|_| timed);
     let mut timed = Stacks::as_the_run(own.policy, limits, other, &survey);
@@ -203,7 +204,7 @@ fn coarse(
     Ok(json!({"coarser": coarser, "touched": touched, "touched_bytes": bytes, "rows": stacks.rows()}))
 }
 
-/// `again`: pages read again by limit, first of all under the run's own.
+/// `again`: repeated reads by limit, the first under the run's own.
 fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64) -> Vec<Value> {
     if of.is_empty() {
         return Vec::new();
@@ -222,7 +223,7 @@ fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64)
     }
     if let Some(((_, now), others)) = again.split_first() {
         for (limit, then) in others {
-            // What more misses would cost the model does not say: it knows of no reads but those that there were.
+            // The model cannot predict more misses: it knows the recorded reads only.
             if then <= now {
                 add("memory_limit", json!(limit), model::ModelMeans { again: then / now.max(1.0), ..was });
             }
@@ -237,7 +238,7 @@ fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64)
     rows
 }
 
-/// Advice for a report: what the model makes of a log that a survey and a recording have heard, with what other limits would have meant.
+/// Advice for a report: the model's results for a log after its survey and recording, with other limits.
 pub(super) fn advise(
     events: &Events,
     (mut survey, mut recording): (Survey, Recording),

@@ -1,4 +1,4 @@
-//! Logs made by hand, of which it is known what they come to.
+//! Hand-made logs with known results.
 
 use super::model::{ModelMeans, Recording};
 use super::{summarise, Events, Form, RunLog};
@@ -54,7 +54,7 @@ fn waiting_for_a_read_is_that_also_where_the_thread_completes_it_itself() {
     assert!((is(&of["compute_s"]) - 0.002).abs() < 1e-6 && is(&of["decode_s"]) < 1e-5, "{of}");
     assert_eq!((&s["latency"]["all"]["count"], &s["latency"]["all"]["max_us"]), (&1.into(), &5000.into()));
     assert_eq!(s["touched"]["grid"], serde_json::json!({"pages": 1, "total": 8, "bytes": 4096, "total_bytes": 32768}));
-    // One task leaves nothing for a second thread, and one read nothing for more readers.
+    // One task has no work for a second thread, and one read none for more readers.
     assert_eq!(s["advice"], serde_json::json!([]));
 }
 
@@ -73,7 +73,7 @@ fn a_log_whose_end_is_interrupted_is_of_the_form_that_its_name_says() {
     }
 }
 
-/// In every form: the checksum tells a log that was changed from one that was cut off, which a killed run leaves.
+/// In every form: the checksum separates a changed log from a truncated one, which a killed run leaves.
 #[test]
 fn a_log_with_a_flipped_bit_is_said_to_be_damaged() {
     for ending in ["events", "json", "parquet"] {
@@ -85,7 +85,7 @@ fn a_log_with_a_flipped_bit_is_said_to_be_damaged() {
         let ended = read().unwrap();
         assert_eq!((ended.whole, ended.damaged), (true, false), "{ending}");
         let bytes = std::fs::read(&path).unwrap();
-        // A digit of a time: no form but a checksum tells it from another.
+        // A digit of a time: only a checksum detects it.
         let at = match ending {
             "json" => bytes.windows(6).rposition(|w| w.starts_with(b"\"at\":")).unwrap() + 5,
             "parquet" => 40,
@@ -107,7 +107,7 @@ fn a_log_with_a_flipped_bit_is_said_to_be_damaged() {
     }
 }
 
-/// Each part by a thread of its own, as each run has.
+/// Each part on a thread of its own, as each run has.
 fn recorded(parts: &[&[(u64, Event)]]) -> Recording {
     let mut recording = Recording::default();
     for (thread, events) in (1..).zip(parts) {
@@ -133,7 +133,7 @@ fn runs_one_after_the_other_are_not_one_and_what_lies_between_is_not_work() {
     let recording = recorded(&[&one_task(), &later.collect::<Vec<_>>()]);
     let was = recording.means();
     assert!((recording.predict(was) - recording.measured_s()).abs() < 0.002, "{}", recording.predict(was));
-    // Reads that take no time save what both runs waited, and nothing of the second between them.
+    // Reads in no time save the waits of both runs, and nothing of the second between them.
     let saved = recording.measured_s() - recording.scaled(ModelMeans { latency: 1e-6, ..was }, recording.predict(was));
     assert!((saved - 0.010).abs() < 0.001, "{saved}");
 }

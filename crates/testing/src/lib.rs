@@ -1,4 +1,12 @@
-//! What tests and experiments share: folders, random numbers, damaged bytes, volumes of a formula.
+//! Common tools of tests and experiments: folders, random numbers, damaged bytes, volumes from formulas.
+//!
+//! # Theory
+//! Inputs are computed from seeds and formulas and not stored. So a test states the exact value of every voxel, and a
+//! failure repeats on any machine.
+//!
+//! # Practice
+//! [`TestDir`] is a directory that is removed after the test. [`Lcg`] gives reproducible numbers. [`mutations`] passes
+//! damaged variants of a file to a parser. [`volumes::Formula`] makes the pages of a volume on demand.
 
 pub mod volumes;
 
@@ -8,10 +16,10 @@ use std::path::{Path, PathBuf};
 pub struct TestDir(PathBuf);
 
 impl TestDir {
-    /// An empty directory whose name holds this one and the number of the process.
+    /// An empty directory. Its name has `name` and the number of the process.
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("farfield-{name}-{}", std::process::id()));
-        // Another process of this number may have left it.
+        // An earlier process with this number may have left it.
         std::fs::remove_dir_all(&path).ok();
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -22,7 +30,7 @@ impl TestDir {
         self.0.join(name)
     }
 
-    /// Writes a file in it; its path.
+    /// Writes a file in it, and returns its path.
     pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, bytes).unwrap();
@@ -49,7 +57,7 @@ impl Drop for TestDir {
     }
 }
 
-/// A small generator for tests (64-bit linear congruential, high bits); seeds are fixed and so are the tests.
+/// A small generator for tests (64-bit linear congruential, high bits). Seeds are fixed, so tests are reproducible.
 pub struct Lcg(pub u64);
 
 impl Lcg {
@@ -66,8 +74,8 @@ impl Lcg {
     }
 }
 
-/// Every file that a parser reads is also read with bytes flipped, cut off, doubled and overwritten: nothing but an error may
-/// come of it.
+/// Passes bytes to `parse` with flips, truncation, repetition and overwrites, `rounds` times. A parser may return an
+/// error, and must not panic.
 pub fn mutations(original: &[u8], rounds: usize, mut parse: impl FnMut(&[u8])) {
     let mut random = Lcg(7);
     for _ in 0..rounds {

@@ -1,4 +1,4 @@
-//! Volumes of a formula: made page by page as they are asked for.
+//! Volumes from formulas, made page by page on request.
 
 use field::error::FieldError;
 use field::translate::Translation;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 /// The value at a voxel.
 pub type Value = dyn Fn([u32; 3]) -> f64 + Send + Sync;
 
-/// A scalar volume of a formula.
+/// A scalar volume from a formula.
 #[derive(Clone)]
 pub struct Formula {
-    /// What errors call it.
+    /// Its name in errors.
     pub name: String,
     /// Voxels along i, j, k.
     pub dims: [u32; 3],
     /// Voxels of a page along i, j, k.
     pub page: [u32; 3],
-    /// Their type. Values are cut to it.
+    /// Their type. Values are cast to it.
     pub voxel: VoxelType,
     /// The formula.
     pub value: Arc<Value>,
@@ -47,19 +47,19 @@ fn to_bytes(voxel: VoxelType, v: f64, out: &mut [u8]) {
 /// A number of a type as the nearest double.
 fn from_bytes(voxel: VoxelType, bytes: &[u8]) -> f64 {
     fn read<T: Voxel>(bytes: &[u8]) -> f64 {
-        // SAFETY: every pattern of bits is a number; the slice is as long as one.
+        // SAFETY: every bit pattern is a number, and the slice has the length of one.
         unsafe { core::ptr::read_unaligned(bytes[..size_of::<T>()].as_ptr().cast::<T>()) }.to_f64()
     }
     with_voxel!(voxel, T => read::<T>(bytes))
 }
 
 impl Formula {
-    /// How it is cut.
+    /// Its division into pages.
     pub fn translation(&self) -> Translation {
         Translation::new(self.dims.map(|n| n as usize), self.page.map(|n| n as usize))
     }
 
-    /// What its frames hold.
+    /// The layout of its frames.
     pub fn brick(&self) -> Brick {
         Brick { page: self.page, components: 1, voxel: self.voxel }
     }
@@ -103,7 +103,7 @@ impl Formula {
         }
     }
 
-    /// Lowest and highest values of all pages, as [`RangeLevel`] has them.
+    /// Lowest and highest values of all pages, as [`RangeLevel`] stores them.
     pub fn ranges(&self) -> Vec<[f32; 2]> {
         let t = self.translation();
         let size = self.voxel.size();
@@ -133,8 +133,7 @@ impl Formula {
         each.collect()
     }
 
-    /// A level of which frames are made when they are asked for, or lie one after the other in a source, with ranges where they are
-    /// given.
+    /// A level with frames made on request, or stored consecutively in a source, and with ranges if given.
     pub fn level(&self, pager: &Pager, source: Option<SourceId>, ranges: Option<Vec<[f32; 2]>>) -> VolumeLevel {
         let t = self.translation();
         let ranges = ranges.map(|of| {
@@ -164,7 +163,7 @@ impl Formula {
 /// The volume of a scene: `balls`, a small one every 64 voxels, so that every page is crossed; `ball`, a large one.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for a scene that there is not.
+/// [`FieldError::Usage`] for an unknown scene.
 pub fn scene(name: &str, edge: u32, page: u32, voxel: VoxelType) -> Result<Formula, FieldError> {
     let scale = match voxel {
         VoxelType::Uint16 => 256.0,

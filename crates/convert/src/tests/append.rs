@@ -1,4 +1,4 @@
-//! Steps that are added, and what a cut of the power leaves of that.
+//! Added steps, and the state after a power failure meanwhile.
 
 use super::*;
 use crate::append::append_on;
@@ -17,7 +17,7 @@ fn series(dir: &TestDir, count: usize) -> ConvertInput {
             let step = bytes.len() / 2;
             let steps = if zone.arrays[a].role == Role::Field { count } else { 1 };
             if steps > 1 {
-                // Steps of their own: the first two are there already.
+                // Own files of steps: the first two exist already.
                 for n in 2..5u8 {
                     let turned: Vec<u8> = bytes[..step].rchunks_exact(4).flatten().map(|b| b ^ (n & 1)).collect();
                     bytes.extend(turned);
@@ -60,7 +60,7 @@ fn cut_anywhere_it_is_the_old_store_or_the_new_one() {
             let memory = ConvertOptions { memory_limit: 64 << 20, ..o.clone() };
             append_on(&all, &dst, &memory, AskedPages::default(), disk, &free, &mut |_| true)
         };
-        // Every single operation once; what is left is gone on with every second time.
+        // A failure at every single operation; every second time the rest is continued.
         let (mut fuse, mut cuts) = (0, 0);
         loop {
             match add(&Disk { fuse: Some(AtomicI64::new(fuse)) }) {
@@ -75,7 +75,7 @@ fn cut_anywhere_it_is_the_old_store_or_the_new_one() {
             assert!(now == old || now == whole, "after {fuse} operations");
             assert!(validated(&dst).unwrap().is_ok());
             if now == whole {
-                // It was committed, and only what is beside it was not removed yet.
+                // It was committed, and only the rest beside it was not removed yet.
                 assert!(add(&Disk::default()).unwrap().steps.is_empty());
                 assert!(!dir.path("s.zarr.partial").exists());
                 std::fs::remove_dir_all(&dst).unwrap();
@@ -90,14 +90,14 @@ fn cut_anywhere_it_is_the_old_store_or_the_new_one() {
     }
 }
 
-/// What another conversion left beside the store is not taken for a part of this one.
+/// The rest of another conversion beside the store is not used for this one.
 #[test]
 fn leftovers_of_another_conversion_are_not_used() {
     let dir = TestDir::new("leftovers");
     let (few, all) = (series(&dir, 2), series(&dir, 5));
     let (dst, o) = (dir.path("s.zarr"), options(4, Layout::Cubed, Codec::None));
     convert(&few, &dst, &o, &free, &mut |_| true).unwrap();
-    // All five steps anew, given up half way: its units have other numbers.
+    // All five steps from the beginning, abandoned half way: its units have other numbers.
     let mut calls = 0;
     let replace = ConvertOptions { overwrite: true, ..o.clone() };
     let stopped = convert(&all, &dst, &replace, &free, &mut |_| {
@@ -108,7 +108,7 @@ fn leftovers_of_another_conversion_are_not_used() {
     append(&all, &dst, &o, AskedPages::default(), &free, &mut |_| true).unwrap();
     convert(&all, &dir.path("whole"), &o, &free, &mut |_| true).unwrap();
     assert!(digest(&dst) == digest(&dir.path("whole")));
-    // A shard that is gone is found out, and the old store stays.
+    // A missing shard is detected, and the old store stays.
     convert(&few, &dst, &replace, &free, &mut |_| true).unwrap();
     std::fs::remove_file(dst.join("zone1/density/c.0.0.0.0")).unwrap();
     let before = digest(&dst);

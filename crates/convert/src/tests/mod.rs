@@ -1,4 +1,4 @@
-//! Conversions of small datasets whose values are known, under every option, with and without interruptions.
+//! Conversions of small datasets with known values, under every option, with and without interruptions.
 
 mod append;
 mod trouble;
@@ -146,7 +146,7 @@ fn case(zones: &[[usize; 3]], dtype: DType, dimension: usize) -> ConvertCase {
     }
 }
 
-/// What a validation on two workers finds.
+/// The result of a validation on two workers.
 fn validated(path: &Path) -> Result<field::store::Validation, FieldError> {
     crate::check::check_store(path, 2, &free, None, &mut |_, _| true)
 }
@@ -171,7 +171,7 @@ fn digest(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     out
 }
 
-/// A pager that reads at once and forgets.
+/// A pager that reads at once and keeps no page.
 #[derive(Default)]
 struct MemoryRegistrar {
     files: Vec<PathBuf>,
@@ -272,7 +272,7 @@ fn check_store(case: &ConvertCase, path: &Path) {
                         assert_eq!(out, m.bytes[from..from + n]);
                     }
                 }
-                // Some box, off the pages' edges.
+                // A box off the pages' edges.
                 let b: [std::ops::Range<usize>; 3] = p.dims.map(|n| n / 3..n.div_ceil(2).max(n / 3 + 1));
                 let row = b[0].len() * m.size;
                 let mut out = vec![0; m.components * b[2].len() * b[1].len() * row];

@@ -39,7 +39,7 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
         let mut seed = 77;
         let mut kills = 0;
         for round in 0..16 {
-            // One fuse a round, or a short one again and again until it is through.
+            // One fuse a round, or a short one repeatedly until the end.
             let mut fuse = 1 + (random(&mut seed) % if round % 4 == 0 { 40 } else { 900 }) as i64;
             loop {
                 let disk = Disk { fuse: Some(AtomicI64::new(fuse)) };
@@ -49,7 +49,7 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
                     Err(e) => {
                         assert!(e.to_string().contains("the power is cut"), "{e}");
                         kills += 1;
-                        // What is there now reads right or is not a store.
+                        // The target reads right, or is not a store.
                         match (dst.exists(), &old) {
                             (true, Some(old)) => {
                                 let d = digest(&dst);
@@ -94,7 +94,7 @@ fn targets_and_resumption_are_guarded() {
     let dst = dir.path("s.zarr");
     let o = options(4, Layout::Cubed, Codec::None);
     let again = |o: &ConvertOptions, input: &ConvertInput| convert(input, &dst, o, &free, &mut |_| true);
-    // Cancelled half way: nothing there but what resumes.
+    // Cancelled half way: only a resumable rest is there.
     let calls = AtomicU32::new(0);
     let e = convert(&c.input, &dst, &o, &free, &mut |_| calls.fetch_add(1, Ordering::SeqCst) < 2).unwrap_err();
     assert!(matches!(e, FieldError::Interrupted));
@@ -107,7 +107,7 @@ fn targets_and_resumption_are_guarded() {
     assert!(e.to_string().contains("the source has changed"), "{e}");
     again(&o, &c.input).unwrap();
     check_store(&c, &dst);
-    // There already.
+    // It exists already.
     let e = again(&o, &c.input).unwrap_err();
     assert!(e.to_string().contains("--overwrite"), "{e}");
     assert!(!dir.path("s.zarr.partial").exists());
@@ -139,12 +139,12 @@ fn targets_and_resumption_are_guarded() {
     let which = source.display().to_string();
     assert!(e.to_string().contains("changed while") && e.to_string().contains(&which), "{e}");
     assert!(!dir.path("three.zarr").exists());
-    // A charge that is refused.
+    // A refused charge.
     let refuse = |n: u64| -> Result<Box<dyn Any>, FieldError> {
         Err(FieldError::LimitTooSmall { limit: 1, needs: n, what: "x".into() })
     };
     assert!(convert(&c.input, &dir.path("four.zarr"), &o, &refuse, &mut |_| true).is_err());
-    // What a dry run says.
+    // The result of a dry run.
     let d = dry_run(&c.input, &dst, &o, &free).unwrap();
     let real: u64 = digest(&dst).values().map(|v| v.len() as u64).sum();
     assert!(d.store_bytes > real * 7 / 10 && d.store_bytes < real * 14 / 10, "{d:?} {real}");
@@ -154,7 +154,7 @@ fn targets_and_resumption_are_guarded() {
     assert_eq!((d.padding_disk, d.source_bytes), (padding, made.source_bytes));
 }
 
-/// The same input with other values in other files: what a catalog cannot tell apart.
+/// The same input with other values in other files, which a catalog does not distinguish.
 fn with_other_values(c: &ConvertCase, files: Vec<PathBuf>) -> ConvertCase {
     let mut memory = c.memory.clone();
     for m in memory.iter_mut().flatten().filter(|m| m.size == 4 && m.components == 1) {
@@ -195,19 +195,19 @@ fn a_store_of_another_source_is_not_taken_for_done() {
     assert!(digest(&dst) == of_one && !dir.path("s.zarr.partial").exists());
     assert_eq!(again(&both, &two).unwrap().resumed_units, 0);
     check_store(&two, &dst);
-    // Put in the place of the old one, as `mv` and `cp -p` do.
+    // Moved over the old one, as `mv` and `cp -p` do.
     std::fs::rename(dir.path("two"), dir.path("one")).unwrap();
     let two = ConvertCase { input: ConvertInput { files: one.input.files.clone(), ..two.input }, ..two };
     again(&ConvertOptions { overwrite: true, ..o.clone() }, &two).unwrap();
     let of_two = digest(&dst);
-    // Written another time, elsewhere, it is the same.
+    // Written at another time and place, it is the same.
     convert(&two.input, &dir.path("t.zarr"), &o, &free, &mut |_| true).unwrap();
     assert!(digest(&dir.path("t.zarr")) == of_two);
     std::fs::rename(source("three", long_ago), dir.path("one")).unwrap();
     let three = with_other_values(&two, two.input.files.clone());
     assert_eq!(again(&both, &three).unwrap().resumed_units, 0);
     check_store(&three, &dst);
-    // A store that does not say what it was made of reads, and is made anew.
+    // A store without a record of its sources is readable, and is made again.
     let root = Store::open(&dst).unwrap().root;
     let new = digest(&dst);
     std::fs::write(dst.join("zarr.json"), field::store::metadata::Root { source: None, ..root }.document()).unwrap();
@@ -215,7 +215,7 @@ fn a_store_of_another_source_is_not_taken_for_done() {
     assert!(again(&resume, &three).unwrap_err().to_string().contains("--overwrite"));
     assert_eq!(again(&both, &three).unwrap().resumed_units, 0);
     assert!(digest(&dst) == new);
-    // A source that is gone is named.
+    // A missing source is named.
     std::fs::remove_file(dir.path("one")).unwrap();
     let e = again(&both, &three).unwrap_err();
     assert!(e.to_string().contains("one") && !dir.path("s.zarr.partial").exists(), "{e}");
@@ -234,7 +234,7 @@ fn what_somebody_else_put_in_the_folder_stays() {
         assert!(e.contains("s.zarr.partial") && e.contains("'mine'") && e.contains("choose another target"), "{e}");
         assert!(!dst.exists() && digest(&partial).len() == 1);
     }
-    // What comes while it works stays, too, and is found when the work is gone on with.
+    // Entries that appear during the work stay, too, and are found at the next continuation.
     std::fs::rename(&partial, dir.path("elsewhere")).unwrap();
     let stop = convert(&c.input, &dst, &o, &free, &mut |_| false);
     assert!(matches!(stop, Err(FieldError::Interrupted)));
@@ -246,7 +246,7 @@ fn what_somebody_else_put_in_the_folder_stays() {
     convert(&c.input, &dst, &resume, &free, &mut |_| std::fs::write(partial.join("notes"), b"x").is_ok()).unwrap();
     assert_eq!(digest(&partial).keys().collect::<Vec<_>>(), ["notes"]);
     check_store(&c, &dst);
-    // Nothing is left to be done there.
+    // No work is left there.
     assert_eq!(convert(&c.input, &dst, &resume, &free, &mut |_| true).unwrap().resumed_units, 6);
     assert!(partial.join("notes").exists());
 }
@@ -268,12 +268,12 @@ fn two_that_need_one_index_wait_for_each_other() {
         let first = scope.spawn(move || {
             let mut once = Some(working);
             build("index", &mut |_| {
-                // It is under way; it goes on when somebody waits for it.
+                // It is running, and continues when another run waits for it.
                 once.take().is_none_or(|w| w.send(()).is_ok() && is_waiting.recv().is_ok())
             })
         });
         is_working.recv().unwrap();
-        // Who does not want to wait is not held.
+        // A run without a wait returns at once.
         let mut asked = 0;
         let stopped = build("index", &mut |p| {
             assert_eq!((p.done, p.total), (0, 0));
@@ -292,7 +292,7 @@ fn two_that_need_one_index_wait_for_each_other() {
         (first.join().unwrap(), second)
     });
     assert_eq!(first.unwrap().resumed_units, 0);
-    // It took what the first had made.
+    // It used the result of the first.
     let second = second.unwrap();
     assert!(second.resumed_units == second.units && second.units > 0);
     assert!(digest(&dir.path("index")) == digest(&dir.path("alone")));
@@ -316,7 +316,7 @@ fn a_shard_that_was_cut_off_is_named() {
     }
 }
 
-/// Each page lies in a frame of whole pages of the system.
+/// Each page is in a frame of whole pages of the system.
 #[test]
 fn small_pages_are_padded_in_memory() {
     let dir = TestDir::new("padding");
@@ -330,7 +330,7 @@ fn small_pages_are_padded_in_memory() {
         [(3, 1), (1, 1), (3, 2), (1, 2)].map(|(c, steps)| (c * scalar).div_ceil(4096) * steps).iter().sum();
     let wanted = (frames * 4096 * count) as f64 / d.source_bytes as f64;
     assert!((d.padding_memory - wanted).abs() < 1e-12 && wanted > 5.0 && d.padding_disk < 2.0, "{d:?} {wanted}");
-    // Where a page fills its frames nothing is added.
+    // If a page fills its frame there is no padding.
     let d = dry_run(
         &case(&[[32, 32, 32]], DType::Float32, 3).input,
         &dir.path("t"),
@@ -341,7 +341,7 @@ fn small_pages_are_padded_in_memory() {
     assert_eq!((d.padding_disk, d.padding_memory), (1.0, 1.0));
 }
 
-/// Every bit of every file is vouched for; what the page maps read from a damaged store is right or an error.
+/// Every bit of every file is checked; page maps over a damaged store give right values or an error.
 #[test]
 fn every_damage_is_found() {
     let dir = TestDir::new("damage");
@@ -385,14 +385,14 @@ fn every_damage_is_found() {
         std::fs::write(dst.join("zone1/stray"), b"x").unwrap();
         assert!(!ok(&dst));
         std::fs::remove_file(dst.join("zone1/stray")).unwrap();
-        // Two whole shards that changed places.
+        // Two exchanged whole shards.
         std::fs::write(dst.join("zone1/density/c.0.0.0.0"), &whole["zone1/density/c.1.0.0.0"]).unwrap();
         assert!(!ok(&dst));
         std::fs::write(dst.join("zone1/density/c.0.0.0.0"), &whole["zone1/density/c.0.0.0.0"]).unwrap();
     }
 }
 
-/// Its buffers are charged, fewer workers and shorter reads do where memory is short, and what it says is the same then.
+/// Its buffers are charged. With little memory it uses fewer workers and shorter reads, with the same result.
 #[test]
 fn a_validation_takes_what_memory_there_is() {
     use crate::check::check_store;
@@ -426,7 +426,7 @@ fn a_validation_takes_what_memory_there_is() {
         for workers in [1, 4] {
             let found = within(limit, workers).unwrap();
             assert!(took.load(Ordering::SeqCst) <= limit);
-            // How it was read is no matter of what was found.
+            // The way of reading does not affect the result.
             assert_eq!(field::store::Validation { reads: wanted.reads, ..found }, wanted, "{limit} {workers}");
         }
     }
@@ -449,7 +449,7 @@ fn read_or_fail(c: &ConvertCase, path: &Path) {
                     let d = zone.paging.dims;
                     let from =
                         (((step * m.components * d[2] + e[2].start) * d[1] + e[1].start) * d[0] + e[0].start) * m.size;
-                    // The first component of the first row: components of a point stand together in a frame.
+                    // The first component of the first row: components of a point are adjacent in a frame.
                     for i in 0..e[0].len() {
                         let (at, of) = (i * m.components * m.size, from + i * m.size);
                         assert_eq!(frame[at..at + m.size], m.bytes[of..of + m.size]);
@@ -473,7 +473,7 @@ fn a_folder_that_may_not_be_opened_is_said_at_once() {
         let as_nobody = || {
             // SAFETY: a system call without memory, about this thread alone: root may open everything.
             unsafe { libc::setfsuid(65_534) };
-            // Where root cannot be anybody else there is nothing to see.
+            // Where root cannot change its user there is nothing to test.
             let denied = std::fs::File::open(&partial).is_err();
             denied.then(|| convert(&c.input, &dst, &options(4, Layout::Cubed, Codec::None), &free, &mut |_| true))
         };

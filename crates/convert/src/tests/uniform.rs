@@ -1,11 +1,12 @@
-//! Zones whose coordinates are those of uniform grids, and zones in which one point is not.
+//! Zones with the coordinates of uniform grids, and zones with one deviating point.
 
 use super::*;
 use field::uniform::Uniform;
 
 const GRID: Uniform = Uniform { origin: [0.1, -2.0, 1.0 / 3.0], spacing: [0.1, -0.25, 1.0 / 7.0] };
 
-/// A case whose coordinates are [`GRID`]'s but that of component and point `moved`, which is one unit in the last place off.
+/// A case with [`GRID`]'s coordinates, except for component and point `moved`, which deviates by one unit in the last
+/// place.
 fn gridded(dims: [usize; 3], dtype: DType, moved: Option<(usize, usize)>) -> ConvertCase {
     let mut case = case(&[dims], dtype, 3);
     let points: usize = dims.iter().product();
@@ -56,7 +57,7 @@ fn noted_whatever_the_pages() {
                 assert_eq!(all[0].stored(dtype, c, n), GRID.stored(dtype, c, n), "what is computed is what is stored");
             }
         }
-        // Out of a store, read by boxes; and for data that stay where they are, with the geometry alone.
+        // From a store, read by boxes; and for data in place, with the geometry alone.
         let store = Store::open(&dir.path(&format!("{}-0", dtype.name()))).unwrap();
         let rows = |a| Arc::new(StoreRows::new(&store, 0, a, 0).unwrap());
         let mut again = case.input.clone();
@@ -84,7 +85,7 @@ fn one_point_is_enough() {
             assert_eq!(found(&case, &path, &options(4, Layout::Cubed, Codec::None)), None, "{moved:?}");
         }
     }
-    // A grid that moves is none, however even each of its steps is.
+    // A moving grid is never uniform, however even each of its steps is.
     let mut case = gridded(dims, DType::Float32, None);
     let mut twice = case.memory[0][0].bytes.to_vec();
     twice.extend_from_within(..);
@@ -93,7 +94,7 @@ fn one_point_is_enough() {
     assert_eq!(found(&case, &dir.path("moves"), &options(4, Layout::Cubed, Codec::None)), None);
 }
 
-/// Whoever writes another grid into the root document, checksum and all, is found out.
+/// Another grid in the root document is detected, even with a valid checksum.
 #[test]
 fn a_forged_note_is_found() {
     let dir = TestDir::new("forged");
@@ -107,7 +108,7 @@ fn a_forged_note_is_found() {
     std::fs::write(path.join("zarr.json"), root.document()).unwrap();
     let validation = validated(&path).unwrap();
     assert!(!validation.is_ok() && validation.problems[0].error.contains("uniform grid"), "{:?}", validation.problems);
-    // One that no zone of these dimensions can have is not even opened.
+    // A grid that is impossible for a zone of these dimensions is refused at opening.
     other.spacing[0] = 0.0;
     root.uniform = vec![Some(other)];
     std::fs::write(path.join("zarr.json"), root.document()).unwrap();

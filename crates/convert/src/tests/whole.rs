@@ -68,7 +68,7 @@ fn the_bytes_do_not_depend_on_limit_or_workers() {
             }
         }
     }
-    // The least that the error asks for does, whatever is larger than that: pages are then read one at a time.
+    // The limit named by the error suffices, whatever is larger: pages are then read one at a time.
     for layout in [Layout::Cubed, Layout::Flat] {
         let mut o = options(32, layout, Codec::None);
         convert(&c.input, &dir.path("t"), &o, &free, &mut |_| true).unwrap();
@@ -116,7 +116,7 @@ fn an_index_alone_has_the_same_levels() {
     let (a, b) = (digest(&dir.path("s.zarr")), digest(&dir.path("index")));
     assert!(b.iter().filter(|(n, _)| *n != "zarr.json").all(|(n, v)| a.get(n) == Some(v)));
     assert!(validated(&dir.path("index")).unwrap().is_ok());
-    // A second time it is there already; with other pages it is made anew.
+    // The second time it exists already; with other pages it is made again.
     assert_eq!(
         build_index(&c.input, &store.paging(), &dir.path("index"), 64 << 20, 2, &free, &mut |_| true)
             .unwrap()

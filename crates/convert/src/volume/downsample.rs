@@ -1,7 +1,7 @@
-//! A level out of the one before.
+//! A level computed from the one before.
 //!
-//! Sums are made row by row over j, then k, then i, so that they are the same whatever piece of a volume is looked at; those of
-//! whole numbers are exact. Where sums of doubles overflow they are made of eighths.
+//! Sums are made row by row over j, then k, then i, so they are the same for any piece of a volume. Sums of integers
+//! are exact. If sums of doubles overflow they are computed from eighths.
 
 use super::number::VoxelNumber;
 use field::volume::store::Downsample;
@@ -32,17 +32,17 @@ impl<'a, T> Box3<'a, T> {
     }
 }
 
-/// How voxels become one.
+/// The rule by which voxels become one.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Halving<'a> {
     pub how: Downsample,
     /// Voxels along i, j, k that become one: 1 or 2.
     pub step: [usize; 3],
-    /// The numbers that stand for a missing value: means pass over them.
+    /// The numbers of missing values, which means ignore.
     pub missing: &'a Missing,
 }
 
-/// What a thread keeps from row to row.
+/// The buffers of a thread, reused from row to row.
 pub(super) struct Sums<T: VoxelNumber>(Vec<T::Sum>);
 
 impl<T: VoxelNumber> Default for Sums<T> {
@@ -52,8 +52,8 @@ impl<T: VoxelNumber> Default for Sums<T> {
 }
 
 impl Halving<'_> {
-    /// Fills `out` with the row (j, k) of the coarser level over `columns`. The finer box must have all voxels that these are made
-    /// of, as far as there are.
+    /// Fills `out` with the row (j, k) of the coarser level over `columns`. The finer box must have all voxels of
+    /// these, as far as they exist.
     pub fn row<T: VoxelNumber>(
         &self,
         fine: &Box3<'_, T>,
@@ -113,7 +113,7 @@ impl Halving<'_> {
         }
     }
 
-    /// Where in a row the voxels lie of which number `n` of the coarser row is made: the first, and each.
+    /// The voxels in a row for number `n` of the coarser row: the first, and each.
     fn places(&self, n: usize, components: usize) -> (usize, std::iter::StepBy<Range<usize>>) {
         let first = n / components * self.step[0] * components + n % components;
         (first, (first..first + self.step[0] * components).step_by(components))
@@ -148,7 +148,7 @@ impl Halving<'_> {
         }
     }
 
-    /// Makes anew, of those voxels that have a value, the means of which some have none, and those that are no numbers.
+    /// Recomputes, from voxels with values, the means with missing voxels, and those of NaN.
     fn mend<T: VoxelNumber>(&self, rows: &[&[T]], components: usize, out: &mut [T]) {
         let there = |v: T| !v.is_nothing() && !self.missing.holds(v);
         for (n, out) in out.iter_mut().enumerate() {
@@ -159,11 +159,11 @@ impl Halving<'_> {
             }
             let count = values().filter(|v| there(**v)).count() as u32;
             if count == 0 {
-                // As those are.
+                // As the voxels are.
                 *out = rows[0][first];
                 continue;
             }
-            // By column, rows two by two: the order in which whole rows are added.
+            // By column, rows two by two: the order of sums of whole rows.
             let sum = |part: fn(T) -> T::Sum| {
                 let value = |row: usize, i: usize| {
                     let v = rows.get(row).and_then(|row| row.get(i)).filter(|v| there(**v));
@@ -197,7 +197,7 @@ fn list<'a, T>(
     count
 }
 
-/// Of values of which not all are alike: that which is there most often, of several the lowest.
+/// The most frequent of differing values; of several the lowest.
 fn most_frequent<T: VoxelNumber>(values: &[T]) -> T {
     let mut best = (0, values[0]);
     for value in values {
@@ -215,7 +215,7 @@ fn plain<T: VoxelNumber, const SHIFT: u32>(sums: &[T::Sum], out: &mut [T]) {
     }
 }
 
-/// Means of neighbours; the last column of an odd number stands alone.
+/// Means of neighbours; the last column of an odd number is single.
 fn pairs<T: VoxelNumber, const ALONE: u32, const BOTH: u32>(sums: &[T::Sum], components: usize, out: &mut [T]) {
     let whole = sums.len() / (2 * components) * components;
     let (pairs, alone) = out.split_at_mut(whole.min(out.len()));

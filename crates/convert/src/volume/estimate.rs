@@ -1,4 +1,4 @@
-//! What a conversion would cost, without writing anything.
+//! The cost of a conversion, without writing.
 
 use super::piece::VolumeJob;
 use super::plan::VolumePlan;
@@ -12,10 +12,10 @@ use field::store::codec::CRC_BYTES;
 use std::path::Path;
 use std::time::Instant;
 
-/// What the root takes beside a seal and a checksum for each array.
+/// Bytes of the root beside a seal and a checksum for each array.
 const ROOT_BYTES: u64 = 4096;
 
-/// The report of a conversion that was not done. Reads a few megabytes.
+/// The report of a dry run. Reads a few megabytes.
 pub(super) fn estimate(plan: &VolumePlan<'_>) -> Result<VolumeReport, FieldError> {
     let layout = &plan.layout;
     let mut report = VolumeReport::of(plan);
@@ -37,7 +37,8 @@ pub(super) fn estimate(plan: &VolumePlan<'_>) -> Result<VolumeReport, FieldError
     Ok(report)
 }
 
-/// Encoded over raw bytes, and bytes a second of reading and encoding, by a piece from the middle of the finest level.
+/// The ratio of encoded to raw bytes, and the rate of reading and encoding in bytes a second. The sample is a piece
+/// from the middle of the finest level.
 fn sample(plan: &VolumePlan<'_>) -> Result<(f64, f64), FieldError> {
     let grid = &plan.layout.levels[0].grid;
     let shard = grid.locate(grid.paging.pages.map(|n| n / 2)).0;
@@ -54,7 +55,7 @@ fn sample(plan: &VolumePlan<'_>) -> Result<(f64, f64), FieldError> {
     let seconds = started.elapsed().as_secs_f64();
     let pages: usize = out.pages.iter().map(|e| e.lens.len()).sum();
     let raw = (pages * plan.layout.page_bytes(0)) as f64;
-    // Checksums are counted with the overhead.
+    // Checksums belong to the overhead.
     let encoded: usize = out.pages.iter().map(|e| e.bytes.len() - CRC_BYTES * e.lens.len()).sum();
     Ok((encoded as f64 / raw.max(1.0), values as f64 / seconds.max(1e-6)))
 }

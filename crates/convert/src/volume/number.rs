@@ -2,33 +2,33 @@
 
 use field::volume::Voxel;
 
-/// A type of voxels with what levels and ranges need of it.
+/// A type of voxels with the operations of levels and ranges.
 pub trait VoxelNumber: Voxel + PartialEq {
-    /// Holds the sum of eight of them: exactly for whole numbers, in double precision for others.
+    /// The sum of eight of them: exact for integers, in double precision for others.
     type Sum: Copy + std::ops::Add<Output = Self::Sum>;
     /// No number is larger.
     const LARGEST: Self;
     /// No number is smaller.
     const SMALLEST: Self;
-    /// Nothing.
+    /// Zero.
     const ZERO: Self::Sum;
-    /// For adding.
+    /// As a summand.
     fn widen(self) -> Self::Sum;
-    /// The mean of 2^`SHIFT` numbers whose sum this is, a whole number rounded to the nearest, halves to even.
+    /// The mean of 2^`SHIFT` numbers with this sum; an integer is rounded to the nearest, halves to even.
     fn mean_of<const SHIFT: u32>(sum: Self::Sum) -> Self;
-    /// The same of any count from 1 to 8.
+    /// The same for any count from 1 to 8.
     fn mean(sum: Self::Sum, count: u32) -> Self;
     /// Whether it is NaN.
     fn is_nothing(self) -> bool;
     /// Whether it is neither NaN nor infinite.
     fn is_plain(self) -> bool;
-    /// A part of itself, where sums may overflow: whole numbers never do.
+    /// An eighth, for sums that overflow; integers never do.
     fn eighth(self) -> Self::Sum;
-    /// The mean out of [`Self::eighth`]s.
+    /// The mean from [`Self::eighth`]s.
     fn mean_of_eighths(sum: Self::Sum, count: u32) -> Self;
-    /// The largest number in single precision that is not above it.
+    /// The largest number in single precision up to it.
     fn below(self) -> f32;
-    /// The smallest that is not below it.
+    /// The smallest number in single precision from it on.
     fn above(self) -> f32;
 }
 
@@ -46,7 +46,7 @@ macro_rules! whole {
                 if SHIFT == 0 {
                     return sum as Self;
                 }
-                // Shifting rounds down; what is added first makes that the nearest, and of two the even one.
+                // A shift rounds down; the offset makes that the nearest, and of two the even one.
                 let half = (1 << (SHIFT - 1)) - 1;
                 (sum.wrapping_add(half).wrapping_add((sum >> SHIFT) & 1) >> SHIFT) as Self
             }
@@ -108,13 +108,13 @@ macro_rules! real {
 
 real!(f32, f64);
 
-/// Elements of voxels of one type; bytes that are not aligned, or behind the last whole one, are left out.
+/// Elements of voxels of one type. Unaligned bytes, and those behind the last whole one, are omitted.
 pub fn elements<T: VoxelNumber>(bytes: &[u8]) -> &[T] {
-    // SAFETY: every bit pattern is a valid integer or float; `align_to` takes care of alignment and length.
+    // SAFETY: every bit pattern is a valid integer or float, and `align_to` handles alignment and length.
     unsafe { bytes.align_to().1 }
 }
 
-/// As [`elements`], to be written.
+/// As [`elements`], mutable.
 pub(super) fn elements_mut<T: VoxelNumber>(bytes: &mut [u8]) -> &mut [T] {
     // SAFETY: as above, and every value is valid bytes.
     unsafe { bytes.align_to_mut().1 }

@@ -1,32 +1,32 @@
-//! How a volume is converted.
+//! Options of a conversion of a volume.
 
 use crate::spans::Spans;
 use field::paging::Layout;
 use field::store::codec::Codec;
 use field::volume::store::Downsample;
 
-/// How a volume is converted.
+/// Options of a conversion of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeOptions {
-    /// Asked page edge, 32 unless the user says otherwise.
+    /// Requested page edge, by default 32.
     pub page: usize,
     /// Shape of pages.
     pub layout: Layout,
-    /// How pages are encoded.
+    /// Encoding of pages.
     pub codec: Codec,
-    /// How levels are made; what suits the kind of volume where nothing is said.
+    /// The rule for levels; by default the one for the kind of volume.
     pub downsample: Option<Downsample>,
-    /// Levels at most; down to where the longest side has at most 64 voxels where nothing is said.
+    /// Most levels; by default down to a longest side of at most 64 voxels.
     pub levels: Option<usize>,
-    /// Goes on with what an interrupted conversion left.
+    /// Whether to continue an interrupted conversion.
     pub resume: bool,
-    /// Replaces a store that is there.
+    /// Whether to replace an existing store.
     pub overwrite: bool,
-    /// Bytes that the conversion may hold.
+    /// Most bytes of the conversion.
     pub memory_limit: u64,
     /// Threads that encode.
     pub workers: usize,
-    /// Who is told what the threads do.
+    /// Receives the threads' spans of work.
     pub spans: Spans,
 }
 

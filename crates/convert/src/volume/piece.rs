@@ -1,4 +1,4 @@
-//! Turns a slab of voxels into encoded pages, their limits, and the voxels of the next level.
+//! Turns a slab of voxels into encoded pages, their limits, and voxels of the next level.
 
 use super::downsample::{Box3, Halving, Sums};
 use super::number::{elements, elements_mut, VoxelNumber};
@@ -18,7 +18,7 @@ use field::with_voxel;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// A conversion under way.
+/// A conversion in progress.
 pub(super) struct VolumeJob<'a> {
     pub plan: &'a VolumePlan<'a>,
     pub spool: Spool<'a>,
@@ -93,14 +93,13 @@ impl Conversion for VolumeJob<'_> {
     }
 }
 
-/// One row of pages and where its limits go.
+/// One row of pages and the place of its limits.
 struct PageRow<'r> {
     j: usize,
     k: usize,
     limits: &'r mut [f64],
 }
 
-/// A piece with its voxels.
 struct VoxelPiece<'a, T> {
     plan: &'a VolumePlan<'a>,
     unit: LevelUnit,
@@ -126,8 +125,8 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
         &self.plan.layout.levels[self.unit.level].grid
     }
 
-    /// Encodes the pages (one entry for each worker, in order), enters their limits in the unit's record, and makes the next level's
-    /// voxels. What comes out does not depend on the number of workers.
+    /// Encodes the pages (one entry for each worker, in order), stores their limits in the unit's record, and computes
+    /// the next level's voxels. The result does not depend on the number of workers.
     fn run(&self, record: &mut Record, out: &mut Output) -> Result<(), FieldError> {
         let pages = self.grid().pages_of(self.unit.shard);
         let one = 2 * self.plan.layout.components;
@@ -145,7 +144,7 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
         let coarse_rows = coarse.as_ref().map_or(0, |c| if width == 0 { 0 } else { c[1].len() * c[2].len() });
         out.aside_bytes = width * coarse_rows * size_of::<T>();
         if out.aside.bytes().len() < out.aside_bytes {
-            // The old one goes first.
+            // The old one is dropped first.
             out.aside = AlignedBytes::default();
             out.aside = AlignedBytes::new(self.plan.aside_bytes.max(out.aside_bytes));
         }
@@ -189,7 +188,7 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
         done
     }
 
-    /// Makes rows of the next level, from number `first` of the box `coarse` on.
+    /// Computes rows of the next level, from number `first` of the box `coarse` on.
     fn halve(&self, coarse: &[Range<usize>; 3], first: usize, out: &mut [T]) {
         let levels = &self.plan.layout.levels;
         let step = levels[self.unit.level].shape.step_to(&levels[self.unit.level + 1].shape);
@@ -221,8 +220,8 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
         Ok(())
     }
 
-    /// Limits of a row of pages over all cells with low corners in it, rounded outward to single precision. NaN compares with nothing
-    /// and is passed over; a page of nothing else keeps its lowest above its highest.
+    /// Limits of a row of pages over all cells with low corners in it, rounded outward to single precision. NaN is
+    /// ignored, since it compares with no number; a page of NaN only keeps its lowest above its highest.
     fn limits(&self, row: &mut PageRow<'_>, low: &mut Vec<T>, high: &mut Vec<T>) {
         let p = &self.grid().paging;
         let [ni, nj, nk] = self.voxels.size;
@@ -262,8 +261,8 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
         }
     }
 
-    /// Copies one page out of the slab, component by component. Where the level ends inside the page, the last value goes on: it
-    /// compresses to nothing, and no reader mistakes it for something else.
+    /// Copies one page out of the slab, component by component. Where the level ends inside the page, the last value is
+    /// repeated: it compresses well, and no reader mistakes it for data.
     fn gather(&self, at: [usize; 3], page: &mut [u8]) {
         match size_of::<T>() {
             1 => self.gather_of::<1>(at, page),
@@ -273,7 +272,7 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
         }
     }
 
-    /// [`Self::gather`] of elements of `N` bytes: behind a checksum a page is not aligned for them.
+    /// [`Self::gather`] for elements of `N` bytes: behind a checksum a page is not aligned for them.
     fn gather_of<const N: usize>(&self, at: [usize; 3], page: &mut [u8]) {
         let p = &self.grid().paging;
         let e = p.extent(at);

@@ -1,4 +1,5 @@
-//! What is to be done for a volume: units (one shard each), step by step and level by level, and the memory for them.
+//! The work of a conversion of a volume: units (one shard each), step by step and level by level, and the memory for
+//! them.
 
 use super::options::VolumeOptions;
 use super::rows::VolumeInput;
@@ -11,11 +12,11 @@ use field::volume::Missing;
 use std::ops::Range;
 use std::path::Path;
 
-/// Units that are listed: more are more than any disk holds files of.
+/// Most units that are listed: more than any disk has files.
 const MOST_UNITS: u64 = 1 << 31;
-/// What is kept of a file while it is looked at again: twice its name, and what the system said.
+/// Bytes for examining a file again: twice its name, and the system's data.
 const FILE_BYTES: usize = 1024;
-/// What is kept of a unit while there are others to do.
+/// Bytes of a unit in the list of work.
 const UNIT_BYTES: usize = 16;
 
 /// One shard of one level at one step.
@@ -27,16 +28,16 @@ pub(super) struct LevelUnit {
     pub shard: u64,
 }
 
-/// A conversion of a volume, thought through.
+/// The plan of a conversion of a volume.
 pub(super) struct VolumePlan<'a> {
     pub input: &'a VolumeInput,
     pub options: VolumeOptions,
-    /// As it will be written, but for what is known at the end.
+    /// The root as written, without the data known at the end.
     pub root: VolumeRoot,
     pub layout: VolumeLayout,
     /// Number of the first unit of each level at a step, and of the first of the next step.
     first: Vec<usize>,
-    /// Bytes of a slab buffer, of an output buffer, of what is left for the next level, and of everything.
+    /// Bytes of a slab buffer, of an output buffer, of the part of the next level, and in all.
     pub slab_bytes: usize,
     pub out_bytes: usize,
     pub aside_bytes: usize,
@@ -74,7 +75,7 @@ impl<'a> VolumePlan<'a> {
             documents: Vec::new(),
             seals: Vec::new(),
         };
-        // What does not fit is the source's fault: the store's layout follows from it.
+        // A misfit is the source's fault: the store's layout follows from it.
         let layout = VolumeLayout::new(dst, &root)?;
         let mut first = vec![0u64];
         for level in &layout.levels {
@@ -131,19 +132,19 @@ impl<'a> VolumePlan<'a> {
         units.start + group * each..units.start + (group + 1) * each
     }
 
-    /// The voxels that a box of pages is made of: its own and, where the level goes on, one more column, row and plane, which belong to
-    /// cells whose low corners are its own, and to voxels of the next level.
+    /// The voxels for a box of pages: its own and, where the level continues, one more column, row and plane. These
+    /// belong to cells with low corners in the box, and to voxels of the next level.
     pub fn slab(&self, level: usize, pages: &[Range<usize>; 3]) -> [Range<usize>; 3] {
         let p = &self.layout.levels[level].grid.paging;
         std::array::from_fn(|a| pages[a].start * p.page[a]..(pages[a].end * p.page[a] + 1).min(p.dims[a]))
     }
 
-    /// Bytes of that.
+    /// Bytes of that slab.
     pub fn slab_size(&self, level: usize, pages: &[Range<usize>; 3]) -> usize {
         self.slab(level, pages).iter().map(ExactSizeIterator::len).product::<usize>() * self.layout.voxel_bytes()
     }
 
-    /// The voxels of the next level that are made of a box of pages.
+    /// The voxels of the next level that a box of pages makes.
     pub fn coarse(&self, level: usize, pages: &[Range<usize>; 3]) -> Option<[Range<usize>; 3]> {
         let (own, next) = (&self.layout.levels[level], self.layout.levels.get(level + 1)?);
         let step = own.shape.step_to(&next.shape);
@@ -154,7 +155,7 @@ impl<'a> VolumePlan<'a> {
         }))
     }
 
-    /// The numbers that stand for a missing value in a group, where all its channels have the same.
+    /// The numbers of missing values in a group, if all its channels have the same.
     pub fn missing(&self, group: usize) -> &Missing {
         const NONE: &Missing = &Missing::none();
         let channels = &self.root.about.channels;
@@ -187,7 +188,7 @@ impl<'a> VolumePlan<'a> {
         (pages.iter().map(ExactSizeIterator::len).product::<usize>() * 2 * self.layout.components, 0)
     }
 
-    /// Finds buffer sizes that fit the limit; with fewer workers if need be, because each has a page of its own.
+    /// Finds buffer sizes within the limit; with fewer workers if needed, since each has a page of its own.
     fn find_memory(&mut self, limit: u64) -> Result<(), FieldError> {
         loop {
             match self.find_buffers(limit) {
@@ -205,7 +206,7 @@ impl<'a> VolumePlan<'a> {
         for (n, level) in self.layout.levels.iter().enumerate() {
             let grid = &level.grid;
             let record = grid.slots() * 2 * components * 8;
-            // Lowest, highest and sums of a row of voxels; a row of limits and what it is joined with.
+            // Lowest, highest and sums of a row of voxels; a row of limits and the one joined with it.
             let row = grid.paging.dims[0] * components * (2 * size + 16) + grid.paging.pages[0] * components * 4 * 8;
             let scratch = 2 * self.layout.page_bytes(n) + row + context;
             fixed = fixed.max(RECORDS * record + self.workers * scratch + READ_BYTES);
@@ -232,8 +233,8 @@ impl<'a> VolumePlan<'a> {
             }
             (slab, out, aside, (BUFFERS * (slab + out + aside) + fixed) as u64)
         };
-        // As for grids: buffers for reading and for writing share what is left, and a quarter of the limit is left to others unless
-        // nothing smaller will do.
+        // As for grids, buffers for reading and for writing share the rest. A quarter of the limit is left to others
+        // unless no smaller plan fits.
         let room = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(fixed);
         let mut most = (room / (2 * BUFFERS)).min(MAX_SLAB);
         loop {
@@ -250,7 +251,7 @@ impl<'a> VolumePlan<'a> {
         }
     }
 
-    /// Bytes of all levels' values: what passes through the conversion.
+    /// Bytes of all levels' values, which pass through the conversion.
     pub fn value_bytes(&self) -> u64 {
         (0..self.layout.levels.len()).map(|n| self.layout.value_bytes(n)).fold(0, u64::saturating_add)
     }
@@ -266,14 +267,14 @@ impl<'a> VolumePlan<'a> {
         (0..self.layout.levels.len()).map(|n| self.layout.page_count(n)).sum()
     }
 
-    /// Bytes of the files in which levels wait to be written, at most.
+    /// Most bytes of the files of waiting levels.
     pub fn spool_bytes(&self) -> u64 {
         let steps = self.layout.steps.max(1) as u64;
         let of = |n: usize| self.layout.levels.get(n).map_or(0, |_| self.layout.value_bytes(n) / steps);
         (1..self.layout.levels.len()).map(|n| of(n) + of(n + 1)).max().unwrap_or(0)
     }
 
-    /// Bytes on the disk meanwhile, where they are known beforehand.
+    /// Bytes on the disk during the conversion, if known beforehand.
     pub fn needs(&self) -> Option<u64> {
         let crcs = self.pages().saturating_mul(CRC_BYTES as u64);
         let known = self.options.codec == Codec::None;

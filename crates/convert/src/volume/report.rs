@@ -1,8 +1,8 @@
-//! What came of the conversion of a volume.
+//! The result of a conversion of a volume.
 
 use super::plan::VolumePlan;
 
-/// One level as it is written.
+/// One level as written.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct LevelReport {
     /// Voxels along i, j, k.
@@ -15,28 +15,29 @@ pub struct LevelReport {
     pub shards: u64,
 }
 
-/// What was done, or what would be.
+/// The result of a conversion, or of a dry run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeReport {
     /// Bytes of the finest level's values.
     pub source_bytes: u64,
-    /// Bytes of the store's shards; of a dry run, of all of it, exact with codec none but for ranges, else by a sample.
+    /// Bytes of the store's shards. For a dry run, of the whole store: exact with codec none except for ranges,
+    /// otherwise by a sample.
     pub store_bytes: u64,
-    /// Units that an earlier run had finished.
+    /// Units finished by an earlier run.
     pub resumed_units: u64,
     /// Units in all: shards of all levels.
     pub units: u64,
-    /// Bytes that were charged.
+    /// Charged bytes.
     pub memory: u64,
     /// Bytes of all pages, edge pages in full, before encoding.
     pub padded_bytes: u64,
     /// Bytes of values of all levels.
     pub value_bytes: u64,
-    /// Bytes of files in which levels wait to be written, at most; gone at the end.
+    /// Most bytes of the files of waiting levels, which are removed in the end.
     pub spool_bytes: u64,
     /// Levels, finest first.
     pub levels: Vec<LevelReport>,
-    /// Seconds that it may take; of a dry run only.
+    /// Estimated seconds; for a dry run only.
     pub seconds: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the voxels of a conversion come from.
+//! The source of a conversion's voxels.
 
 use field::catalog::ReadCounter;
 use field::error::FieldError;
@@ -7,16 +7,16 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A volume that can be read box by box. A *group* is a channel, or all components of a colour.
+/// A volume that is readable box by box. A *group* is a channel, or all components of a colour.
 pub trait VoxelRows: Send + Sync {
     /// Fills `out` with the voxels `[i, j, k]` of a group at a step: `[k][j][i][component]`, native byte order.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and the fault.
     fn read_box(&self, step: usize, group: usize, points: &[Range<usize>; 3], out: &mut [u8])
         -> Result<(), FieldError>;
 
-    /// What it has read so far.
+    /// Its reads so far.
     fn tally(&self) -> &ReadCounter;
 }
 
@@ -25,18 +25,18 @@ pub trait VoxelRows: Send + Sync {
 pub struct VolumeInput {
     /// Its voxels.
     pub rows: Arc<dyn VoxelRows>,
-    /// What it is. Of its levels only the first counts, and its arrays do not.
+    /// Its description. Only its first level is used, without the arrays.
     pub spec: VolumeSpec,
-    /// What voxels are.
+    /// The type of voxels.
     pub voxel: VoxelType,
-    /// The files it comes from: if one of them changes, nothing half done is used.
+    /// Its files. If one of them changes, unfinished work is not used.
     pub files: Vec<PathBuf>,
-    /// Folders of files that are too many to be named one by one, of which the same holds.
+    /// Folders of files that are too many to be named one by one, with the same rule.
     pub folders: Vec<PathBuf>,
 }
 
-/// Runs of bytes that lie one behind the other in a box and in the whole it is cut from, whose voxels have `voxel` bytes: where in the
-/// whole, where in the box, and how many.
+/// Runs of bytes that are contiguous both in a box and in the whole, with `voxel` bytes a voxel. Gives the places in
+/// the whole and in the box, and the length.
 pub(super) fn runs(
     dims: [usize; 3],
     voxel: usize,
@@ -44,7 +44,7 @@ pub(super) fn runs(
 ) -> impl Iterator<Item = (u64, Range<usize>)> {
     let [ni, nj, nk] = [points[0].len(), points[1].len(), points[2].len()];
     let (row, plane) = (ni * voxel, ni * nj * voxel);
-    // Rows and planes that are taken whole go together.
+    // Whole rows and planes are joined.
     let (count, len) = match (ni == dims[0], nj == dims[1]) {
         (true, true) => ([1, 1], plane * nk),
         (true, false) => ([1, nk], plane),

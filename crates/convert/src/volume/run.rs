@@ -19,8 +19,8 @@ use field::error::FieldError;
 use std::any::Any;
 use std::path::Path;
 
-/// Converts `input` into a store at `dst`. `charge` is asked for memory before it is used; `progress` is called often, on the calling
-/// thread, and answers whether to go on.
+/// Converts `input` into a store at `dst`. `charge` is called for memory before its use. `progress` is called often, on
+/// the calling thread, and returns whether to continue.
 ///
 /// # Errors
 /// As [`crate::convert`].
@@ -34,7 +34,7 @@ pub fn convert(
     run(input, dst, options, &Disk::default(), charge, progress)
 }
 
-/// A plan whose memory could be charged: others may hold some of the limit, so smaller plans are tried, too.
+/// A plan with charged memory: others may use a part of the limit, so smaller plans are tried, too.
 fn plan_within<'a>(
     input: &'a VolumeInput,
     dst: &Path,
@@ -111,8 +111,8 @@ impl StoreWork for VolumePlan<'_> {
     }
 }
 
-/// The units of each level of a step that are not done. Where a level is to be read from a file that is not there, or not whole, all of
-/// the level before is done again, which makes it.
+/// The unfinished units of each level of a step. If a level's file is missing or incomplete, the whole level before is
+/// done again, which makes the file.
 fn left_to_do(job: &VolumeJob<'_>, places: &Places<'_>, step: usize) -> Vec<Vec<usize>> {
     let plan = job.plan;
     let missed = |n: &usize| !is_whole(job, places, *n, plan.record_sizes(&plan.unit(*n)));
@@ -126,10 +126,10 @@ fn left_to_do(job: &VolumeJob<'_>, places: &Places<'_>, step: usize) -> Vec<Vec<
     todo
 }
 
-/// Says what [`convert`] would do.
+/// Reports the work of [`convert`].
 ///
 /// # Errors
-/// As [`convert`], as far as the source and the limit go.
+/// As [`convert`], for the source and the limit.
 pub fn dry_run(
     input: &VolumeInput,
     dst: &Path,

@@ -1,4 +1,4 @@
-//! Files in which a level waits until all of the one before is written: its voxels as they lie in a volume, nothing else.
+//! Files of a level that waits until all of the one before is written: its raw voxels in the order of a volume.
 
 use super::plan::{LevelUnit, VolumePlan};
 use super::rows::runs;
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Level, group: of one step at a time.
+/// Step, level, group: files of one step at a time.
 type SpoolKey = (usize, usize, usize);
 
 /// The files of a conversion.
@@ -22,7 +22,7 @@ pub(super) struct Spool<'a> {
 }
 
 impl<'a> Spool<'a> {
-    /// In `folder`.
+    /// Files in `folder`.
     pub fn new(plan: &'a VolumePlan<'a>, folder: &'a Path) -> Self {
         Self { plan, folder, open: Mutex::new(HashMap::new()) }
     }
@@ -36,7 +36,7 @@ impl<'a> Spool<'a> {
         self.plan.layout.levels[level].grid.paging.points() * self.plan.layout.voxel_bytes() as u64
     }
 
-    /// Whether a level's files at a step are there, as long as they must be.
+    /// Whether a level's files at a step exist, while they are needed.
     pub fn is_there(&self, step: usize, level: usize) -> bool {
         let whole = |group: usize| {
             std::fs::metadata(self.path((step, level, group))).is_ok_and(|m| m.len() == self.bytes(level))
@@ -44,7 +44,7 @@ impl<'a> Spool<'a> {
         (0..self.plan.layout.groups).all(whole)
     }
 
-    /// Makes a level's files at a step: holes of their full length. What is there stays.
+    /// Creates a level's files at a step: holes of their full length. Existing ones stay.
     pub fn make(&self, disk: &Disk, step: usize, level: usize) -> Result<(), FieldError> {
         for group in 0..self.plan.layout.groups {
             let path = self.path((step, level, group));
@@ -105,7 +105,7 @@ impl<'a> Spool<'a> {
         Ok(())
     }
 
-    /// Makes durable what a unit left for the next level.
+    /// Syncs the part of the next level that a unit made.
     pub fn sync(&self, disk: &Disk, unit: &LevelUnit) -> Result<(), FieldError> {
         let (file, path) = self.file((unit.step, unit.level + 1, unit.group))?;
         disk.sync(&file, &path)

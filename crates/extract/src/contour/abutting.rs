@@ -1,12 +1,12 @@
-//! Where a part of an isosurface goes on when it leaves its zone.
+//! The continuation of a part of an isosurface in other zones.
 //!
 //! # Theory
-//! A part leaves a zone through edges of the grid that lie in the zone's outermost faces. Where such an edge is crossed is a point of the
-//! surface, and a little farther out it lies in whichever zone abuts there, or overlaps. Faces of abutting zones mostly have the same
-//! nodes: then the point lies on an edge of the neighbour, too, and all sheets of its cells with that edge are of the part. Where it does
-//! not (other spacing, overlap) the sheet that is nearest within a cell is.
+//! A part leaves a zone through grid edges in the zone's outermost faces. The crossing of such an edge is a point of
+//! the surface, and slightly farther out is an abutting or overlapping zone. Faces of abutting zones mostly have the
+//! same nodes. Then the point is on an edge of the neighbour, too, and all sheets of its cells with that edge belong to
+//! the part. Otherwise (other spacing, overlap) the nearest sheet within a cell does.
 //!
-//! A zone may abut on itself, as at the seam of an O-grid.
+//! A zone may abut itself, as at the seam of an O-grid.
 
 use super::connected::{Exit, Joint, ZonePoint};
 use super::grid::Grid;
@@ -21,10 +21,11 @@ use pager::PageError;
 use runtime::blocking::{blocking_flow, until_here};
 use runtime::session::Session;
 
-/// How far beyond a face the other zone is looked for, in parts of a cell: coordinates are rounded, and curved faces gape.
+/// Distances beyond a face at which the other zone is searched, in cells: coordinates are rounded, and curved faces
+/// have gaps.
 const BEYOND: [f64; 3] = [1e-4, 1e-2, 0.1];
 
-/// Finds where parts go on.
+/// Finds the continuations of parts.
 pub(crate) struct Across<'a> {
     session: &'a Session,
     flow: GridFlow<PagedNodes>,
@@ -33,7 +34,7 @@ pub(crate) struct Across<'a> {
     grids: Vec<Option<usize>>,
     dims: Vec<[u32; 3]>,
     values: Vec<f64>,
-    /// Why places could not be looked for.
+    /// Errors of searches.
     pub lost: Vec<PageError>,
 }
 
@@ -59,10 +60,10 @@ impl<'a> Across<'a> {
         Ok(Self { session, flow, zones, grids: by_zone, dims, values: values.to_vec(), lost: Vec::new() })
     }
 
-    /// Grids in which the surface goes on beyond an edge, and where.
+    /// The grids in which the surface continues beyond an edge, and the places.
     ///
     /// # Errors
-    /// [`FieldError::LimitTooSmall`]. Pages that cannot be had are listed in `lost`.
+    /// [`FieldError::LimitTooSmall`]. Unreadable pages are listed in `lost`.
     pub fn beyond(&mut self, grid: usize, value: usize, exit: Exit) -> Result<Vec<(usize, Joint)>, FieldError> {
         let dims = self.dims[grid];
         let mut ijk: [u32; 3] = core::array::from_fn(|a| exit.node[a].min(dims[a] - 2));
@@ -97,7 +98,7 @@ impl<'a> Across<'a> {
                         }
                         Ok(None) => {}
                         Err(Miss::Failed) => return Err(Miss::Failed),
-                        // Other zones are still asked, so that all that is absent is reported at once.
+                        // Other zones are searched too, so that all absent pages are reported at once.
                         Err(absent) => miss = Some(absent),
                     }
                 }
@@ -114,7 +115,8 @@ impl<'a> Across<'a> {
     }
 }
 
-/// How far from an edge a point may be found that lies on it: it was looked for so far beyond the face, and lines of a grid bend there.
+/// Distance from an edge within which a point on it may be found. It was searched that far beyond the face, and grid
+/// lines bend there.
 fn slack(beyond: f64) -> f64 {
     1e-3 + 10.0 * beyond
 }

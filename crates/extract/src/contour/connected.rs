@@ -1,15 +1,16 @@
-//! The one connected part of an isosurface that is near a point.
+//! One connected part of an isosurface near a point.
 //!
 //! # Theory
-//! A cell may hold several sheets of a surface that have no edge in common ([`Case::edges_of`]). The part grows from one of them: where it
-//! leaves its cell through a face, the sheets of the neighbour that have the same edges are of it, too. What a cell needs is the signs
-//! of its corners, so only pages are read that have a corner of a cell of the part (and those around the point, until it is
-//! found). Afterwards the blocks that the part passes are drawn as always, with nothing but its cells and sheets.
+//! A cell may hold several sheets of a surface without a common edge ([`Case::edges_of`]). The part grows from one of
+//! them. If a sheet leaves its cell through a face, the neighbour's sheets with the same edges belong to the part, too.
+//! A cell needs the signs of its corners only. So only pages with a corner of a cell of the part are read, and those
+//! around the point until it is found. Afterwards the blocks that the part passes are drawn as always, with its cells
+//! and sheets only.
 //!
 //! # Practice
-//! [`Growing`] begins with the sheet that is nearest to a point ([`nearest`]), grows it within one zone and lists the edges through which
-//! it leaves that ([`Exit`]); [`super::across`] finds where it goes on. Which cells are found does not depend on the order in which they
-//! are.
+//! [`Growing`] starts with the sheet nearest to a point ([`nearest`]) and grows it within one zone. It lists the edges
+//! through which the part leaves the zone ([`Exit`]). [`super::abutting`] finds the continuations. The cells found do not
+//! depend on the order of the search.
 
 mod nearest;
 
@@ -24,13 +25,13 @@ use runtime::limits::{fetch_error, refused, too_large};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Cells from that of the point to where the surface is looked for.
+/// Cells from the point's cell within which the surface is searched.
 const REACH: u32 = 8;
-/// Bytes of a cell that is found, or waits, about.
+/// Approximate bytes of a found or waiting cell.
 const OF_CELL: usize = 24;
-/// Bytes of an edge through which it leaves the zone, and of where it goes on, about.
+/// Approximate bytes of an edge out of the zone, and of its continuation.
 const OF_EXIT: usize = 96;
-/// Cells from where a part comes out of another zone to the surface, where the zones' nodes are not the same.
+/// Cells from the entry of a part out of another zone to the surface, if the zones have different nodes.
 const JOINT_REACH: u32 = 1;
 /// The same as a distance in the zone's computational space.
 const JOINT_DISTANCE: f64 = 1.5;
@@ -38,15 +39,15 @@ const JOINT_DISTANCE: f64 = 1.5;
 /// An edge in an outermost face of a zone that the part crosses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Exit {
-    /// Its lower node, and the axis along which it goes.
+    /// Its lower node, and its axis.
     pub node: [u32; 3],
     pub along: u8,
-    /// The axis across the face, and at which end of it the face is.
+    /// The axis across the face, and the end of that axis.
     pub axis: u8,
     pub high: bool,
 }
 
-/// Where a point is.
+/// The place of a point.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct ZonePoint {
     /// In the zone's computational space.
@@ -59,32 +60,32 @@ pub(crate) struct ZonePoint {
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct Joint {
     pub at: ZonePoint,
-    /// How far from the edge that it lies on, if it does.
+    /// Distance from its edge, if it is on one.
     pub within: f64,
 }
 
-/// From where a part grows.
+/// The seeds of a part.
 #[derive(Clone, Debug)]
 pub(crate) enum Seeds {
-    /// What is nearest to a place.
+    /// The nearest sheet to a place.
     Nearest(ZonePoint),
-    /// What it has in common with parts in other zones.
+    /// Points shared with parts in other zones.
     Joints(Vec<Joint>),
 }
 
 /// The cells of a part, by block.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectedRegion {
-    /// By row of cells of the block, `[k][j]`: in which cells there is a sheet of it.
+    /// The cells with a sheet of the part, by row of cells of the block, `[k][j]`.
     blocks: HashMap<[u32; 3], Vec<u64>>,
-    /// Which sheets, where it is not the first alone: a bit each.
+    /// The sheets, if not only the first: a bit each.
     sheets: HashMap<[u32; 3], u8>,
-    /// Pages that cannot be had.
+    /// Unreadable pages.
     pub failed: Vec<(PageId, PageError)>,
 }
 
 impl ConnectedRegion {
-    /// Which cells of a block count, a word a row of `nodes`; `None`: it does not pass there.
+    /// The cells of a block that belong to the part, a word a row of `nodes`; `None`: it does not pass there.
     pub fn usable(&self, block: [u32; 3], nodes: [u32; 3]) -> Option<Vec<u64>> {
         let rows = self.blocks.get(&block)?;
         let (nj, nk) = ((nodes[1] - 1) as usize, (nodes[2] - 1) as usize);
@@ -96,7 +97,7 @@ impl ConnectedRegion {
         self.blocks.contains_key(&block)
     }
 
-    /// Tells of the cells in a block.
+    /// Passes the cells in a block to `each`.
     pub fn cells(&self, block: [u32; 3], mut each: impl FnMut([u32; 3])) {
         for (n, row) in self.blocks.get(&block).map_or(&[][..], |r| &r[..]).iter().enumerate() {
             let (j, k) = (n as u32 % BLOCK_CELLS, n as u32 / BLOCK_CELLS);
@@ -109,7 +110,7 @@ impl ConnectedRegion {
         }
     }
 
-    /// Whether a triangle of a block is of it.
+    /// Whether a triangle of a block belongs to it.
     pub fn has(&self, origin: [u32; 3], of: Origin) -> bool {
         let cell = core::array::from_fn(|a| origin[a] + u32::from(of.cell[a]));
         self.sheets.get(&cell).copied().unwrap_or(1) >> of.sheet & 1 == 1
@@ -131,14 +132,14 @@ impl ConnectedRegion {
         now != before
     }
 
-    /// Takes note of a page that cannot be had.
+    /// Records an unreadable page.
     fn fail(&mut self, failed: (PageId, PageError)) {
         if !self.failed.iter().any(|(id, _)| *id == failed.0) {
             self.failed.push(failed);
         }
     }
 
-    /// Whether a sheet of a cell is of it.
+    /// Whether a sheet of a cell belongs to it.
     fn has_cell(&self, cell: [u32; 3]) -> bool {
         let at = cell.map(|n| n % BLOCK_CELLS);
         let rows = self.blocks.get(&cell.map(|n| n / BLOCK_CELLS));
@@ -151,11 +152,11 @@ impl ConnectedRegion {
     }
 }
 
-/// Signs of the nodes of a page that lie in one block's range, two bits each.
+/// Signs of the nodes of a page within one block's range, as bits.
 struct Tile {
     first: [u32; 3],
     size: [u32; 3],
-    /// Inside, then cannot be used, then the low corner of a cell that is blanked out.
+    /// Inside, then unusable, then the low corner of a blanked-out cell.
     bits: [Vec<u64>; 3],
 }
 
@@ -167,7 +168,7 @@ impl Tile {
     }
 }
 
-/// A page and the range of nodes of a block, within which a tile lies.
+/// A page and the range of nodes of a block that contains a tile.
 type TileKey = (u64, [u32; 3]);
 
 /// Grows a part.
@@ -179,10 +180,10 @@ pub(crate) struct Growing<'a> {
     worker: Worker,
     at_once: u64,
     tiles: HashMap<TileKey, Tile>,
-    /// Bytes of the tiles, and of what waits.
+    /// Bytes of the tiles, and of waiting cells.
     bytes: usize,
     queued: usize,
-    /// What is known of nodes near a point.
+    /// Known nodes near a point.
     known: NodeCache,
     share: LedgerShare,
     charged: usize,
@@ -190,18 +191,18 @@ pub(crate) struct Growing<'a> {
     exits: BTreeSet<Exit>,
 }
 
-/// What has grown.
+/// The result of growth.
 pub(crate) struct Grown {
-    /// All of the part in the zone.
+    /// The whole part in the zone.
     pub part: ConnectedRegion,
-    /// Where it leaves the zone, as far as it has grown anew.
+    /// Edges out of the zone, from this growth.
     pub exits: BTreeSet<Exit>,
-    /// What it is charged with, beside what it was when it grew before.
+    /// Its charge, beside that of earlier growth.
     pub share: LedgerShare,
 }
 
 impl<'a> Growing<'a> {
-    /// For one of the values of a grid, and what there is of the part, which is charged.
+    /// For one of the values of a grid, and the charged present state of the part.
     pub fn new(
         grid: &'a dyn Grid,
         reads: &'a Reads,
@@ -216,17 +217,17 @@ impl<'a> Growing<'a> {
         Self { grid, reads, value, pager, worker, at_once, tiles, bytes, queued, known, share, charged, part, exits }
     }
 
-    /// Grows from seeds. `told` gets how many cells were found; when it returns false the run stops.
+    /// Grows from seeds. `told` gets the number of found cells; when it returns false the run stops.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] where no surface is near a place; [`FieldError::Page`] where what could be read has none;
-    /// [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
+    /// [`FieldError::Usage`] if no surface is near a place. [`FieldError::Page`] if the readable data near it have
+    /// none. [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
     pub fn grow(mut self, seeds: &Seeds, told: &mut dyn FnMut(u64) -> bool) -> Result<Grown, FieldError> {
         let mut ready: Vec<([u32; 3], u8)> = Vec::new();
         match seeds {
             Seeds::Nearest(place) => {
                 let Some(NearestSheet { cell, sheet, .. }) = self.nearest(place, REACH, true, told)? else {
-                    // It may be in what cannot be read.
+                    // It may be in unreadable pages.
                     return Err(self.part.failed.first().map_or_else(
                         || {
                             FieldError::Usage(format!(
@@ -251,7 +252,7 @@ impl<'a> Growing<'a> {
         }
         self.known = NodeCache::default();
         let mut found = 0u64;
-        // What waits for pages, by the first that it lacks.
+        // Cells that wait for pages, by the first missing one.
         let mut blocked: HashMap<TileKey, Vec<([u32; 3], u8)>> = HashMap::new();
         let mut waiting = 0;
         loop {
@@ -283,14 +284,14 @@ impl<'a> Growing<'a> {
                 ready.extend(of);
             }
         }
-        // Tiles go: what is left is the part.
+        // Tiles are dropped; the part stays.
         self.tiles = HashMap::new();
         (self.bytes, self.queued) = (0, 0);
         self.charge()?;
         Ok(Grown { part: self.part, exits: self.exits, share: self.share })
     }
 
-    /// Charges what is held now.
+    /// Charges the present bytes.
     fn charge(&mut self) -> Result<(), FieldError> {
         let own = self.bytes + self.queued + self.known.bytes;
         let bytes = own + self.part.bytes() + self.exits.len() * OF_EXIT;
@@ -312,7 +313,7 @@ impl<'a> Growing<'a> {
         (self.reads.translation.node(node).page, node.map(|n| n / BLOCK_CELLS))
     }
 
-    /// Corners of a cell that are inside; nothing drawn where one cannot be used. What is lacking otherwise.
+    /// The inner corners of a cell; none if a corner is unusable. `Err`: a missing tile.
     fn corners(&self, cell: [u32; 3]) -> Result<Option<usize>, TileKey> {
         let (mut inside, mut usable) = (0, true);
         for c in 0..8usize {
@@ -326,7 +327,7 @@ impl<'a> Growing<'a> {
         Ok(usable.then_some(inside))
     }
 
-    /// Adds the neighbours of a sheet; says what is lacking before anything was added.
+    /// Adds the neighbours of a sheet. Returns a missing tile before any is added.
     fn spread(&mut self, cell: [u32; 3], sheet: u8, ready: &mut Vec<([u32; 3], u8)>) -> Option<TileKey> {
         let dims = self.grid.dims();
         let cases = Cases::get();
@@ -350,7 +351,7 @@ impl<'a> Growing<'a> {
                     }
                     continue;
                 }
-                // The edges of the sheet in this face, as the cell beyond it calls them.
+                // The edges of the sheet in this face, in the numbering of the cell beyond it.
                 let beyond = (0..12).filter(in_face).fold(0u16, |bits, e| {
                     let ends = cases::ends(e).map(|c| c ^ 1 << axis);
                     bits | 1 << cases::between(ends[0], ends[1])
@@ -376,7 +377,7 @@ impl<'a> Growing<'a> {
         None
     }
 
-    /// The sheets that have a point in common with another zone's.
+    /// The sheets with a point in common with another zone's.
     fn joined(&mut self, joint: &Joint) -> Result<Vec<([u32; 3], u8)>, FieldError> {
         let (dims, place) = (self.grid.dims(), joint.at.index);
         let mut found = Vec::new();
@@ -396,7 +397,7 @@ impl<'a> Growing<'a> {
                     continue;
                 }
                 let edge = edge.map(|n| n as u32);
-                // The cells around the edge, as far as they are of the zone.
+                // The cells around the edge inside the zone.
                 for sides in 0..4usize {
                     let mut cell = edge;
                     let mut corner = 0;
@@ -423,7 +424,7 @@ impl<'a> Growing<'a> {
         Ok(found)
     }
 
-    /// As [`Self::corners`], with what is lacking read.
+    /// As [`Self::corners`], with missing tiles loaded.
     fn loaded_corners(&mut self, cell: [u32; 3]) -> Result<Option<usize>, FieldError> {
         loop {
             match self.corners(cell) {
@@ -433,7 +434,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// Takes the signs of tiles.
+    /// Loads the signs of tiles.
     fn load(&mut self, keys: &[TileKey]) -> Result<(), FieldError> {
         let pages: BTreeSet<u64> = keys.iter().map(|k| k.0).collect();
         let ids: Vec<PageId> = pages.iter().flat_map(|p| self.reads.ids(*p)).collect();
@@ -442,7 +443,7 @@ impl<'a> Growing<'a> {
         let short = |e| fetch_error(self.pager, e, bytes, self.reads.making);
         let _hold = match self.pager.fetch(&ids) {
             Ok(hold) => Some(hold),
-            // Which it is shows one by one.
+            // Single lookups show which one.
             Err(pager::PagerError::Page(_)) => None,
             Err(e) => return Err(short(e)),
         };
@@ -484,7 +485,7 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// A page of each array with what holds it, or which cannot be had.
+/// A page of each array with their holds, or the unreadable one.
 type PinnedPages<'w> = Result<(Vec<&'w [u8]>, Vec<Hold>), (PageId, PageError)>;
 
 fn held<'w>(pager: &Arc<Pager>, worker: &'w Worker, reads: &Reads, page: u64) -> Result<PinnedPages<'w>, FieldError> {
@@ -507,7 +508,7 @@ fn held<'w>(pager: &Arc<Pager>, worker: &'w Worker, reads: &Reads, page: u64) ->
         match worker.page(id) {
             pager::Lookup::Here(bytes) => pages.push(bytes),
             pager::Lookup::Failed(e) => return Ok(Err((id, e))),
-            // Held: it cannot have gone.
+            // Held, so it is resident.
             pager::Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
         }
     }

@@ -1,4 +1,4 @@
-//! Isosurfaces and planes on their way to a file.
+//! Isosurfaces and planes, written to files.
 
 use super::volume::is_far;
 use super::{run, run_volume, ContourKind, ContourSpec, Contoured, VolumeContour, VolumeWhat};
@@ -19,7 +19,7 @@ use std::path::Path;
 /// Writes a surface of a dataset to a `.vtp`, `.ply`, `.glb` or `.npz`.
 ///
 /// # Errors
-/// As [`run`]; what cannot be written.
+/// As [`run`], and errors of writing.
 pub fn write(
     session: &Session,
     spec: &ContourSpec,
@@ -54,10 +54,10 @@ pub fn write(
     finish(writer, &drawn, output).map_err(failed)
 }
 
-/// Writes a surface of a level of a volume likewise.
+/// Writes a surface of a level of a volume, likewise.
 ///
 /// # Errors
-/// As [`run_volume`]; what cannot be written.
+/// As [`run_volume`], and errors of writing.
 pub fn write_volume(
     session: &Session,
     level: usize,
@@ -93,17 +93,17 @@ pub fn write_volume(
     finish(writer, &drawn, output).map_err(failed)
 }
 
-/// A surface of a channel of a volume where it has some values, in its units.
+/// A surface of a channel of a volume at some values in its units.
 ///
 /// # Errors
-/// [`FieldError::Unknown`] for a channel that there is not.
+/// [`FieldError::Unknown`] for an unknown channel.
 pub fn of_channel(volume: &Volume, name: &str, values: &[f64]) -> Result<VolumeWhat, FieldError> {
     let channel = volume.channel_named(name)?;
     let [slope, shift] = volume.spec.channels[channel].scale.unwrap_or([1.0, 0.0]);
     Ok(VolumeWhat::Iso { channel, values: values.iter().map(|v| (v - shift) / slope).collect() })
 }
 
-/// Has a piece's fields, which are stored numbers of channels, in the channels' units.
+/// Converts a piece's fields from stored numbers to the channels' units.
 pub fn in_units(volume: &Volume, channels: &[usize], piece: &mut SurfacePiece) {
     for (field, n) in piece.vertices.fields.iter_mut().zip(channels) {
         if let Some([slope, shift]) = volume.spec.channels[*n].scale {

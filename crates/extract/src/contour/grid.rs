@@ -1,4 +1,4 @@
-//! What a surface is taken of: a zone or a level of a volume, as the tasks of a run see it.
+//! The grid of a surface, as the tasks of a run use it: a zone, or a level of a volume.
 
 use field::translate::Translation;
 use field::volume::Placement;
@@ -8,23 +8,23 @@ use pager::{ArrayId, Lookup, PageError, PageId, Worker};
 /// A box of nodes or cells of a zone: the first, and the one past the last.
 pub(crate) type IndexBox = [[u32; 3]; 2];
 
-/// What two boxes have in common; `None` where that is nothing.
+/// The intersection of two boxes; `None` if it is empty.
 pub(crate) fn meet(a: IndexBox, b: IndexBox) -> Option<IndexBox> {
     let lo: [u32; 3] = core::array::from_fn(|n| a[0][n].max(b[0][n]));
     let hi: [u32; 3] = core::array::from_fn(|n| a[1][n].min(b[1][n]));
     (0..3).all(|n| lo[n] < hi[n]).then_some([lo, hi])
 }
 
-/// Arrays that are cut in the same pages and read together.
+/// Arrays with the same pages, which are read together.
 #[derive(Clone, Debug)]
 pub(crate) struct Reads {
-    /// The cut.
+    /// The division into pages.
     pub translation: Translation,
     /// The arrays and their steps, each once.
     pub arrays: Vec<(ArrayId, u32)>,
     /// Bytes of a page of each, together.
     pub bytes: u64,
-    /// Bytes that making one of them takes beside it, where one is made of others.
+    /// Additional bytes while one of them is derived.
     pub making: u64,
 }
 
@@ -35,7 +35,7 @@ impl Reads {
         [first, core::array::from_fn(|a| first[a] + inside[a])]
     }
 
-    /// Adds the pages that have nodes in a box to `pages`.
+    /// Adds the pages with nodes in a box to `pages`.
     pub fn pages_of(&self, nodes: IndexBox, pages: &mut Vec<u64>) {
         let t = &self.translation;
         let lo: [u32; 3] = core::array::from_fn(|a| nodes[0][a] / t.page[a]);
@@ -52,7 +52,7 @@ impl Reads {
         self.arrays.iter().map(move |(array, step)| PageId::new(*array, *step, page))
     }
 
-    /// Looks a page of each array up.
+    /// Looks up a page of each array.
     pub fn look<'w>(&self, worker: &'w Worker, page: u64, missing: &mut Vec<PageId>) -> Looked<'w> {
         let mut here: Vec<&[u8]> = Vec::with_capacity(self.arrays.len());
         let before = missing.len();
@@ -74,48 +74,48 @@ impl Reads {
     }
 }
 
-/// What comes of a look at a page of several arrays.
+/// The result of a lookup of a page of several arrays.
 pub(crate) enum Looked<'w> {
-    /// All are here, in the order of the arrays.
+    /// All are resident, in the order of the arrays.
     Here(Vec<&'w [u8]>),
     /// Some are absent; they are listed.
     Absent,
-    /// One cannot be had.
+    /// One is unreadable.
     Failed(PageId, PageError),
 }
 
-/// Which cells of a block may be crossed.
+/// The cells of a block that may be crossed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Candidates {
-    /// All of them, as far as anybody knows.
+    /// All of them, as far as known.
     All,
     /// Those in these boxes, which do not overlap.
     In(Vec<IndexBox>),
 }
 
-/// The first look at a block: a bit a node for each of the values.
+/// The first pass over a block: a bit a node for each of the values.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockSigns {
     /// First node of the block.
     pub origin: [u32; 3],
-    /// Nodes that are inside, by value.
+    /// Inner nodes, by value.
     pub inside: Vec<Signs>,
-    /// Nodes that cannot be used.
+    /// Unusable nodes.
     pub bad: Option<Signs>,
-    /// Low corners of cells that are blanked out.
+    /// Low corners of blanked-out cells.
     pub hidden: Option<Signs>,
     /// Nodes on a plane.
     pub hits: Option<Signs>,
 }
 
 impl BlockSigns {
-    /// Nothing known yet.
+    /// All bits unset.
     pub fn new(origin: [u32; 3], nodes: [u32; 3], values: usize, plane: bool) -> Self {
         let none = Signs::new(nodes.map(|n| n as usize));
         Self { origin, inside: vec![none.clone(); values], bad: None, hidden: None, hits: plane.then_some(none) }
     }
 
-    /// As [`Self::new`] of as many values, in the same memory.
+    /// As [`Self::new`] for as many values, in the same memory.
     pub fn clear(&mut self, origin: [u32; 3], nodes: [u32; 3]) {
         let nodes = nodes.map(|n| n as usize);
         self.origin = origin;
@@ -123,9 +123,9 @@ impl BlockSigns {
         (self.bad, self.hidden) = (None, None);
     }
 
-    /// Bytes that one takes.
+    /// Bytes of one.
     pub fn bytes(nodes: [u32; 3], values: usize) -> usize {
-        // One more for nodes that cannot be used, one for cells that cannot, one for a plane.
+        // One more for unusable nodes, one for unusable cells, one for a plane.
         Signs::bytes(nodes.map(|n| n as usize)) * (values + 3)
     }
 
@@ -141,7 +141,7 @@ impl BlockSigns {
         [self.origin, core::array::from_fn(|a| self.origin[a] + n[a] as u32)]
     }
 
-    /// Nodes from this one on along i, a bit each, cannot be used.
+    /// Marks nodes from this one on along i, a bit each, as unusable.
     pub fn add_bad(&mut self, node: [u32; 3], bits: u64) {
         if bits != 0 {
             let [i, j, k] = self.place(node);
@@ -150,7 +150,7 @@ impl BlockSigns {
         }
     }
 
-    /// The cells of which nodes from this one on along i, a bit each, are the low corners are blanked out.
+    /// Marks the cells with low corners from this node on along i, a bit each, as blanked out.
     pub fn add_hidden(&mut self, node: [u32; 3], bits: u64) {
         if bits != 0 {
             let [i, j, k] = self.place(node);
@@ -159,7 +159,7 @@ impl BlockSigns {
         }
     }
 
-    /// Takes away cells that cannot be used, a word a row.
+    /// Removes unusable cells, a word a row.
     pub fn take_away(&self, usable: &mut [u64]) {
         if let Some(bad) = &self.bad {
             without_corners(bad, usable);
@@ -169,12 +169,12 @@ impl BlockSigns {
         }
     }
 
-    /// Whether a node cannot be used.
+    /// Whether a node is unusable.
     pub fn is_bad(&self, node: [u32; 3]) -> bool {
         self.bad.as_ref().is_some_and(|bad| bad.get(self.place(node)))
     }
 
-    /// None of the nodes in a box can be used.
+    /// Marks all nodes in a box as unusable.
     pub fn add_bad_box(&mut self, nodes: IndexBox) {
         let Some([lo, hi]) = meet(nodes, self.nodes()) else { return };
         for k in lo[2]..hi[2] {
@@ -185,44 +185,45 @@ impl BlockSigns {
     }
 }
 
-/// A zone, or a level of a volume, of which surfaces are taken.
+/// A zone, or a level of a volume, with surfaces.
 pub(crate) trait Grid: Send + Sync {
     /// Number of the zone.
     fn zone(&self) -> usize;
     /// Nodes along i, j, k; at least 2 each.
     fn dims(&self) -> [u32; 3];
-    /// How many values are looked for; 1 for a plane.
+    /// Number of values; 1 for a plane.
     fn values(&self) -> usize;
-    /// Whether it is a plane that is looked for.
+    /// Whether the surface is a plane.
     fn is_plane(&self) -> bool;
     /// Whether positions are in double precision.
     fn is_double(&self) -> bool;
-    /// Which cells in a box may be crossed, or what has to be here to say so. Nothing of what the answer rests on is read otherwise.
+    /// The cells in a box that may be crossed. `None`: pages for the answer are absent, and listed. It reads nothing
+    /// else.
     fn candidates(&self, worker: &Worker, cells: IndexBox, missing: &mut Vec<PageId>) -> Option<Candidates>;
-    /// What the first look takes; `None` where signs follow from indices alone.
+    /// The reads of the first pass; `None` if signs follow from indices alone.
     fn sign_reads(&self) -> Option<&Reads>;
-    /// Signs of the nodes of a box that lie in one page, out of it. Without pages: of all of them.
+    /// Sets in `out` the signs of the nodes of a box in one page. Without pages: of all of them.
     fn signs(&self, pages: &[&[u8]], page: u64, nodes: IndexBox, out: &mut BlockSigns);
-    /// What vertices take.
+    /// The reads of vertices.
     fn value_reads(&self) -> &[Reads];
     /// Columns of values of needed nodes.
     fn columns(&self) -> usize;
-    /// Values of the needed nodes in one page of what [`Grid::value_reads`] says, `[column][node]`.
+    /// Stores values of the needed nodes in one page of a read of [`Grid::value_reads`], `[column][node]`.
     fn take(&self, read: usize, pages: &[&[u8]], page: u64, needed: &Needed, values: &mut [f64]);
-    /// Tells of needed nodes that cannot be used after all, out of their values.
+    /// Passes on needed nodes that are unusable by their values.
     fn unusable(&self, _needed: &Needed, _values: &[f64], _each: &mut dyn FnMut([u32; 3])) {}
-    /// Where nodes are.
+    /// Positions of nodes.
     fn shape(&self) -> NodePositions<'_>;
-    /// What is looked for, by number.
+    /// The level of a value's number.
     fn level(&self, value: usize) -> Level;
-    /// Whether normals are made, and of what.
+    /// The source of normals, if any.
     fn normals(&self) -> Normals;
     /// Columns of the fields.
     fn fields(&self) -> &[[usize; 2]];
-    /// Whether i, j and k are left-handed in space; `None`: the block's points say it.
+    /// Whether i, j and k are left-handed in space; `None`: the block's points decide.
     fn turned(&self) -> Option<bool>;
 
-    /// What vertices of a block are made of.
+    /// The input for vertices of a block.
     fn ends<'a>(&'a self, origin: [u32; 3], value: usize, needed: &'a Needed, values: &'a [f64]) -> VertexInputs<'a> {
         VertexInputs {
             origin,
@@ -237,9 +238,9 @@ pub(crate) trait Grid: Send + Sync {
     }
 }
 
-/// Numbers of a frame in their own type. What does not lie on their boundary, or does not fill one, is left out; frames are aligned.
+/// Numbers of a frame in their own type. Unaligned bytes at the ends are omitted; frames are aligned.
 pub(crate) fn numbers<T: field::volume::Voxel>(bytes: &[u8]) -> &[T] {
-    // SAFETY: voxels are plain numbers, for which every pattern of bits is one.
+    // SAFETY: voxels are plain numbers, for which all bit patterns are valid.
     let (before, numbers, _) = unsafe { bytes.align_to::<T>() };
     debug_assert!(before.is_empty(), "frames are aligned");
     numbers

@@ -1,14 +1,14 @@
 //! Isosurfaces and cutting planes of datasets and of volumes.
 //!
 //! # Theory
-//! See [`kernels::surface`]. A zone is cut in blocks of 64^3 cells, each a task of the executor; pieces are handed over block by
-//! block, zone after zone, whatever the limit, the pages, or the number of workers, and equal bit for bit. A surface may be larger than
-//! memory: nothing of it is kept but the borders between blocks.
+//! See [`kernels::surface`]. A zone is divided into blocks of 64^3 cells, each a task of the executor. Pieces are
+//! passed on block by block, zone after zone. Their order and every bit are the same for any limit, pages, or number of
+//! workers. A surface may be larger than memory: only the borders between blocks are kept.
 //!
-//! Blocks and pages that cannot be crossed are ruled out by the ranges that are kept of pages, and not read.
+//! Blocks and pages that cannot be crossed are ruled out by stored ranges of pages, and not read.
 //!
 //! # Practice
-//! [`run_volume`] for a level of a volume, [`run`] for a dataset. Both take a function that gets the pieces.
+//! [`run_volume`] for a level of a volume, [`run`] for a dataset. Both pass pieces to a function.
 
 mod abutting;
 mod connected;
@@ -48,10 +48,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use task::{block_bytes, Contouring};
 use volume::{Sought, VolumeGrid};
 
-/// What is drawn of a level of a volume.
+/// A surface of a level of a volume.
 #[derive(Clone, Debug)]
 pub enum VolumeWhat {
-    /// Where a channel has these values, as they are stored.
+    /// An isosurface of a channel at these stored values.
     Iso {
         /// The channel.
         channel: usize,
@@ -67,46 +67,48 @@ pub enum VolumeWhat {
     },
 }
 
-/// A surface of a level of a volume.
+/// Options of a surface of a level of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeContour {
-    /// What is drawn.
+    /// The surface.
     pub what: VolumeWhat,
     /// Channels at the points, in single precision.
     pub channels: Vec<usize>,
     /// Whether points have normals.
     pub normals: bool,
-    /// Of an isosurface only the connected part nearest to this point; where no value is given, that of the point.
+    /// Restricts an isosurface to the connected part nearest to this point. Without a value the value is that of the
+    /// point.
     pub near: Option<[f64; 3]>,
     /// Time step.
     pub step: usize,
-    /// Where pieces that are not to be handed over yet go when memory is short; `None`: where temporary files belong.
+    /// Directory of pieces that wait when memory is short; `None`: that of temporary files.
     pub spill: Option<PathBuf>,
 }
 
-/// What came of a run, and what it took.
+/// The result of a run, and its statistics.
 #[derive(Clone, Debug, Default)]
 pub struct Contoured {
-    /// What came of it.
+    /// The result.
     pub drawn: Drawn,
-    /// What it took.
+    /// Statistics of the run.
     pub run: RunStats,
-    /// Zones left out because they are one point thick.
+    /// Zones omitted because they are one point thick.
     pub thin_zones: usize,
 }
 
 impl Contoured {
-    /// Whether something is missing of it.
+    /// Whether a part is missing.
     pub fn partial(&self) -> bool {
         self.drawn.failed_pages > 0
     }
 }
 
-/// Draws a surface of a level of a volume. `watch` gets blocks done and all of them; when it returns false the run stops.
+/// Draws a surface of a level of a volume. `watch` gets the number of finished blocks and of all; when it returns false
+/// the run stops.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for values that are no numbers, channels that there are not, a plane without a direction, a level one voxel
-/// thick; [`FieldError::LimitTooSmall`]; what `each` says; [`FieldError::Interrupted`].
+/// [`FieldError::Usage`] for values of NaN, unknown channels, a plane without a direction, or a level one voxel thick.
+/// [`FieldError::LimitTooSmall`]; errors of `each`; [`FieldError::Interrupted`].
 pub fn run_volume(
     pager: &Arc<Pager>,
     workers: usize,
@@ -133,10 +135,10 @@ pub fn run_volume(
     job.draw(each, &mut |_, done, all| watch(done, all))
 }
 
-/// What is drawn of a dataset.
+/// A surface of a dataset.
 #[derive(Clone, Debug)]
 pub enum ContourKind {
-    /// Where a scalar field has these values.
+    /// An isosurface of a scalar field at these values.
     Iso {
         /// The field.
         field: String,
@@ -152,30 +154,30 @@ pub enum ContourKind {
     },
 }
 
-/// A surface of a dataset.
+/// Options of a surface of a dataset.
 #[derive(Clone, Debug)]
 pub struct ContourSpec {
-    /// What is drawn.
+    /// The surface.
     pub what: ContourKind,
-    /// Fields at the points, in single precision. Every zone in which something is drawn must have them.
+    /// Fields at the points, in single precision. Every drawn zone must have them.
     pub scalars: Vec<String>,
     /// Whether points have normals.
     pub normals: bool,
-    /// Of an isosurface only the connected part nearest to this point, on through zones that abut; where no value is given, that of the
-    /// point.
+    /// Restricts an isosurface to the connected part nearest to this point, also through abutting zones. Without a
+    /// value the value is that of the point.
     pub near: Option<[f64; 3]>,
     /// Time step.
     pub step: usize,
-    /// Where pieces that are not to be handed over yet go when memory is short; `None`: where temporary files belong.
+    /// Directory of pieces that wait when memory is short; `None`: that of temporary files.
     pub spill: Option<PathBuf>,
 }
 
-/// Draws a surface of the zones of a dataset that have the field and are more than one point thick. `watch` gets blocks done and all of
-/// them; when it returns false the run stops.
+/// Draws a surface of the zones of a dataset with the field and more than one point thick. `watch` gets the number of
+/// finished blocks and of all; when it returns false the run stops.
 ///
 /// # Errors
-/// [`FieldError`]: names that are unknown, or lacking in a zone that is drawn; values that are no numbers; a dataset all of
-/// whose zones are one point thick; a limit that is too small; what `each` says; [`FieldError::Interrupted`].
+/// [`FieldError`] for unknown names, or names lacking in a drawn zone; for values of NaN; for a dataset of thin zones
+/// only. Also for a limit that is too small, errors of `each`, and [`FieldError::Interrupted`].
 pub fn run(
     session: &Session,
     spec: &ContourSpec,
@@ -253,7 +255,7 @@ pub fn run(
     Ok(Contoured { thin_zones: thin, ..made })
 }
 
-/// Values that a surface can be drawn of.
+/// Values for which a surface can be drawn.
 fn checked(values: &[f64]) -> Result<Vec<f64>, FieldError> {
     if values.is_empty() {
         return Err(FieldError::Usage("an isosurface needs a value".into()));
@@ -261,7 +263,7 @@ fn checked(values: &[f64]) -> Result<Vec<f64>, FieldError> {
     match values.iter().find(|v| !v.is_finite()) {
         Some(v) => Err(FieldError::Usage(format!("{v} is no value of which there is an isosurface"))),
         None => {
-            // The same surface twice would have all its points twice.
+            // A repeated surface would have all its points twice.
             let mut once: Vec<f64> = Vec::with_capacity(values.len());
             for value in values {
                 if !once.contains(value) {
@@ -273,7 +275,7 @@ fn checked(values: &[f64]) -> Result<Vec<f64>, FieldError> {
     }
 }
 
-/// A plane of a normal of any length.
+/// A plane from a normal of any length.
 fn plane(origin: [f64; 3], normal: [f64; 3], tolerance: f64) -> Result<Plane, FieldError> {
     let most = normal.iter().fold(0.0, |m: f64, c| m.max(c.abs()));
     let known = |v: &[f64; 3]| v.iter().all(|c| c.is_finite());
@@ -285,32 +287,33 @@ fn plane(origin: [f64; 3], normal: [f64; 3], tolerance: f64) -> Result<Plane, Fi
     Ok(Plane { origin, normal: normal.map(|c| c / length), tolerance })
 }
 
-/// Bytes of pages that a step asks for together: enough to keep readers busy, and no more than an elder may hold.
+/// Bytes of pages that a step requests together: enough to keep readers busy, and no more than an elder may hold.
 fn at_once(limit: u64) -> u64 {
     (limit / 64).clamp(64 << 10, 4 << 20)
 }
 
-/// Tasks that keep readers and workers busy; each more would only take memory.
+/// Most active tasks: enough for readers and workers. More would only use memory.
 const MOST_ACTIVE: u64 = 32;
 
-/// Bytes that a step of a block and handing it over take for a moment, before they are charged or beside what is: triangles that grow, values
-/// beside the vertices made of them. Of blocks of a plane they came to some more than half a mebibyte a thread (with that held back, a
-/// slice in 3840 x 2160 pixels was 0.1 MiB over); held back while anything is drawn, but for no more than this part of the limit.
+/// Temporary bytes of a step of a block, and of passing it on, which are not charged separately: growing triangles,
+/// values beside their vertices. For blocks of a plane they exceed half a mebibyte a thread. With that reserve, a slice
+/// of 3840 x 2160 pixels was 0.1 MiB over the limit. This reserve is held during drawing, at most up to the given part
+/// of the limit.
 const FOR_A_MOMENT: u64 = 1 << 20;
 const OF_MOMENTS: u64 = 64;
 
-/// The part of a surface that is drawn instead of everything.
+/// The part of a surface to be drawn.
 struct Near<'a> {
-    /// To what it is the nearest, and the grid in which that lies.
+    /// The point to which it is nearest, and its grid.
     at: ZonePoint,
     grid: usize,
-    /// The grids with nothing but what is looked for: which part it is does not depend on what else is drawn.
+    /// The grids with the surface's field only: the choice of the part does not depend on other fields.
     bare: &'a [Box<dyn Grid + 'a>],
-    /// How it goes on in others.
+    /// Its continuation in other grids.
     across: Option<Across<'a>>,
 }
 
-/// What is drawn, with what.
+/// The grids and options of a run.
 struct ContourJob<'a> {
     pager: &'a Arc<Pager>,
     workers: usize,
@@ -319,7 +322,7 @@ struct ContourJob<'a> {
     spill: Option<PathBuf>,
 }
 
-/// Progress: a phase, how much is done and of how much.
+/// Progress: a phase, the finished work and all of it.
 type PhaseProgress<'a> = dyn FnMut(&str, u64, u64) -> bool + 'a;
 
 impl ContourJob<'_> {
@@ -347,7 +350,7 @@ impl ContourJob<'_> {
             let most = MOST_ACTIVE.max(2 * workers as u64);
             (limit / 2 / (step + 4 * block)).clamp(2 * workers as u64, most) as usize
         };
-        // Where there is no room for it, blocks have less to themselves, too.
+        // Without room for it, blocks have less for themselves, too.
         let mut moments = LedgerShare::new(pager.clone());
         let _held_back = moments.try_charge(workers * FOR_A_MOMENT.min(limit / OF_MOMENTS) as usize);
         let directory = spill.unwrap_or_else(|| SpoolOptions::spill_directory(None));
@@ -359,7 +362,7 @@ impl ContourJob<'_> {
                 parts.resize_with(grids.len(), Vec::new);
                 for value in 0..grids[n].values() {
                     parts.iter_mut().for_each(|of| of.push(ConnectedRegion::default()));
-                    // The parts of zones in their order: where one grows does not depend on when it is told of it.
+                    // The parts of zones in their order: the place of growth does not depend on the order of joints.
                     let mut seeds = BTreeMap::from([(n, Seeds::Nearest(at))]);
                     let mut before = 0;
                     while let Some((n, from)) = seeds.pop_first() {
@@ -390,7 +393,7 @@ impl ContourJob<'_> {
                     }
                 }
                 if let Some(across) = across {
-                    // They have no page of a grid: one number each that no page has.
+                    // They have no page of a grid: each gets a number that no page has.
                     let lost = across.lost.into_iter().enumerate();
                     sink.failed(lost.map(|(n, e)| (PageId::new(ArrayId(u32::MAX), 0, n as u64), e)).collect());
                 }
@@ -412,7 +415,7 @@ impl ContourJob<'_> {
         let load = RunLoad { tasks, workers, active: active(limit), at_once: usize::MAX };
         let run = executor::run(&work, pager, load, &mut |done| told("drawing", done, tasks));
         let run = run.map_err(|e| match more_than(e, limit + limit / 2) {
-            // What is refused is a part of what a block takes until it is handed over.
+            // The refused charge is a part of a block's need up to its hand-over.
             FieldError::LimitTooSmall { limit, needs, .. } => {
                 let whole = largest.load(Relaxed) as u64 + 2 * page + making + block;
                 let needs = needs.max(would_do(pager, whole));
@@ -425,11 +428,11 @@ impl ContourJob<'_> {
     }
 }
 
-/// Adds a place where a part goes on in another grid.
+/// Adds a place where a part continues in another grid.
 fn add_joint(seeds: &mut BTreeMap<usize, Seeds>, grid: usize, joint: Joint) {
     match seeds.entry(grid).or_insert_with(|| Seeds::Joints(Vec::new())) {
         Seeds::Joints(joints) => joints.push(joint),
-        // The first one has gone before any other comes.
+        // The first seed is used before any joint comes.
         Seeds::Nearest(_) => {}
     }
 }
@@ -455,7 +458,7 @@ fn outside(x: [f64; 3]) -> FieldError {
     FieldError::Usage(format!("the point ({}, {}, {}) lies in no zone", x[0], x[1], x[2]))
 }
 
-/// The grid in which a point lies, and where in its computational space.
+/// The grid of a point, and its place in the computational space.
 fn near(
     session: &Session,
     dataset: &Dataset,

@@ -1,4 +1,4 @@
-//! Fields of a zone at its nodes, out of pages: by rows, or at some nodes of a page.
+//! Fields of a zone at its nodes, from pages: by rows, or at some nodes of a page.
 
 use super::grid::{IndexBox, Reads};
 use field::dataset::Dataset;
@@ -16,7 +16,7 @@ pub(crate) struct Sampler {
     /// The fields.
     pub quantities: Vec<Quantity>,
     info: ZoneFields,
-    /// Arrays that are read, each once, in the order of the pages that are given.
+    /// Arrays to be read, each once, in the order of the given pages.
     arrays: Vec<usize>,
     step: u32,
 }
@@ -29,7 +29,7 @@ pub(crate) struct RowBuffers {
 }
 
 impl Sampler {
-    /// Of fields that the zone has.
+    /// For fields of the zone.
     ///
     /// # Errors
     /// [`FieldError::Usage`].
@@ -43,7 +43,7 @@ impl Sampler {
         Ok(Self { quantities, info, arrays, step: step as u32 })
     }
 
-    /// What is read for them.
+    /// The reads for them.
     pub fn reads(&self, z: &Zone, pager: &Arc<Pager>) -> Reads {
         let of = |a: &usize| {
             let a = &z.arrays[*a];
@@ -55,7 +55,7 @@ impl Sampler {
         Reads { translation: z.translation, arrays, bytes, making }
     }
 
-    /// Memory to be used again from row to row.
+    /// Memory for reuse from row to row.
     pub fn scratch(&self) -> RowBuffers {
         RowBuffers::default()
     }
@@ -65,7 +65,7 @@ impl Sampler {
         self.arrays.iter().position(|a| *a == array).and_then(|n| pages.get(n).copied()).unwrap_or(&[])
     }
 
-    /// The first `count` fields at `n` points of a page that follow each other, component after component.
+    /// The first `count` fields at `n` consecutive points of a page, component after component.
     pub fn row<'s>(
         &self,
         z: &Zone,
@@ -83,7 +83,7 @@ impl Sampler {
         out
     }
 
-    /// Appends fields at points, of which `fill` gives the stored numbers.
+    /// Appends fields at points; `fill` gives the stored numbers.
     fn each(
         &self,
         n: usize,
@@ -127,7 +127,7 @@ impl Sampler {
         }
     }
 
-    /// All fields at the needed nodes of a page, into columns of them all.
+    /// Stores all fields at the needed nodes of a page into columns of them all.
     pub fn take(&self, z: &Zone, pages: &[&[u8]], nodes: IndexBox, needed: &Needed, values: &mut [f64]) {
         let [pi, pj, _] = z.translation.page.map(|n| n as usize);
         let (mut points, mut places) = (Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ impl Sampler {
         let mut out = Vec::new();
         self.each(points.len(), self.quantities.len(), &mut Columns::default(), &mut out, |array, component, to| {
             let page = self.page(pages, array);
-            // Components that there are not stay what they are.
+            // Missing components stay unchanged.
             if component < z.arrays[array].components {
                 to.iter_mut().zip(&points).for_each(|(to, n)| *to = z.element(array, page, component, *n));
             }

@@ -1,12 +1,13 @@
-//! Blocks back in order: vertices get their numbers, and pieces are handed over.
+//! Blocks in order: vertices get their numbers, and pieces are passed on.
 //!
 //! # Theory
-//! Blocks are finished in any order, and each needs the numbers of the vertices that earlier ones drew on their common faces. So those
-//! that come too early wait: in memory as long as they take less than their share of the limit, else in a file without a name.
+//! Blocks finish in any order. Each needs the numbers of the vertices that earlier ones drew on their common faces. So
+//! blocks that are too early wait: in memory while they use less than their share of the limit, else in an anonymous
+//! file.
 //!
-//! Whoever brings a block has memory for it, and may have taken all that there is. So nothing here depends on more: the file's buffer
-//! is there from the beginning, and a block whose turn it is, but whose borders find no room, waits like the others. What waits is
-//! handed over as soon as there is room for it, at the latest when all blocks are done and their memory is free.
+//! The thread that adds a block has charged it, and may have used all memory. So this module depends on no more: the
+//! file's buffer exists from the beginning. The next block also waits if there is no room for its borders. Waiting
+//! blocks are passed on as soon as there is room, at the latest when all blocks are done and their memory is free.
 
 use super::grid::Grid;
 use field::error::FieldError;
@@ -20,13 +21,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes pieces as they come, in order.
+/// Receives pieces in order.
 pub type TakePiece<'a> = dyn FnMut(SurfacePiece) -> Result<(), FieldError> + Send + 'a;
 
-/// Pages that cannot be had are told apart up to here; beyond it their number is a lower bound.
+/// Most unreadable pages that are counted separately; beyond it their number is a lower bound.
 const TOLD_APART: usize = 1 << 16;
 
-/// What is handed over at the end is tried for this long: reads over a network take a part of a second.
+/// Time for attempts to pass on the last blocks: reads over a network take a part of a second.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One value's surface in a block.
@@ -46,7 +47,7 @@ impl BlockSurface {
     }
 }
 
-/// What a block has.
+/// The result of a block.
 pub(crate) struct Results {
     pub(crate) grid: usize,
     pub(crate) block: [u32; 3],
@@ -59,9 +60,9 @@ pub(crate) struct Results {
 struct WaitingBlock {
     grid: usize,
     place: ResultStorage,
-    /// Bytes that it takes in memory while it waits there.
+    /// Bytes in memory while it waits there.
     bytes: usize,
-    /// Bytes that handing it over takes beside it.
+    /// Additional bytes for passing it on.
     handing: usize,
     /// Bytes that it may add to the tables of borders, value by value.
     borders: usize,
@@ -69,22 +70,22 @@ struct WaitingBlock {
 
 enum ResultStorage {
     Here(Results),
-    /// Where it lies in the file, and how long it is.
+    /// Its place in the file, and its length.
     Away(u64, usize),
 }
 
-/// Bytes that handing over some surfaces takes beside them: triangles with numbers of 64 bits beside those of 32, and the numbers of the
-/// vertices.
+/// Additional bytes for passing on some surfaces: triangles with numbers of 64 bits beside those of 32, and the numbers
+/// of the vertices.
 pub(super) fn handing_bytes(made: &[BlockSurface]) -> usize {
     made.iter().map(|m| handing_bytes_of(m.triangles.len(), m.edges.len())).sum()
 }
 
-/// The same of so many triangles and edges.
+/// The same for this many triangles and edges.
 pub(super) fn handing_bytes_of(triangles: usize, edges: usize) -> usize {
     triangles * 24 + edges * 9
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawn {
     /// Points.
@@ -93,11 +94,11 @@ pub struct Drawn {
     pub triangles: u64,
     /// Triangles of each value.
     pub by_value: Vec<u64>,
-    /// Pages that cannot be had; nothing was drawn from them.
+    /// Unreadable pages, without surface.
     pub failed_pages: u64,
-    /// The first of them, in words.
+    /// The first of them, as a message.
     pub failure: Option<String>,
-    /// Bytes that went through a temporary file.
+    /// Bytes written to a temporary file.
     pub spilled_bytes: u64,
 }
 
@@ -105,17 +106,17 @@ pub(crate) struct PieceSink<'a> {
     grids: &'a [Box<dyn Grid + 'a>],
     pager: Arc<Pager>,
     each: &'a mut TakePiece<'a>,
-    /// The block that is handed over next.
+    /// The next block.
     next: u64,
-    /// Those after it that are there.
+    /// Later blocks that wait.
     waiting: BTreeMap<u64, WaitingBlock>,
-    /// 1. Charged with what waits in memory, what is handed over of those that waited, and the tables of borders.
+    /// 1. The charge of blocks waiting in memory, of waiting blocks being passed on, and of the tables of borders.
     share: LedgerShare,
     waiting_bytes: usize,
     budget: usize,
-    /// Those that wait on disk.
+    /// Blocks waiting on disk.
     log: ByteLog,
-    /// The grid whose borders these are, by value, and what they are charged with.
+    /// The grid of these borders, by value, and their charge.
     grid: usize,
     borders: Vec<Borders>,
     charged: usize,
@@ -125,7 +126,7 @@ pub(crate) struct PieceSink<'a> {
 
 impl<'a> PieceSink<'a> {
     /// # Errors
-    /// [`FieldError::LimitTooSmall`] where there is not even memory for the file's buffer.
+    /// [`FieldError::LimitTooSmall`] if there is no memory even for the file's buffer.
     pub(crate) fn new(
         grids: &'a [Box<dyn Grid + 'a>],
         pager: &Arc<Pager>,
@@ -154,7 +155,7 @@ impl<'a> PieceSink<'a> {
         })
     }
 
-    /// The memory limit is another one now. Of what waits in memory the last blocks go to the file, until the others fit.
+    /// Adapts to another memory limit. The last waiting blocks are moved to the file until the others fit.
     pub(crate) fn resized(&mut self, limit: u64) -> Result<(), FieldError> {
         self.budget = results_budget(limit);
         self.log.set_budget(self.budget / 8).map_err(FieldError::from)?;
@@ -171,14 +172,14 @@ impl<'a> PieceSink<'a> {
         Ok(())
     }
 
-    /// What came of it, when all blocks are there: those that still wait are handed over.
+    /// The result after the last block. Blocks that still wait are passed on.
     ///
     /// # Errors
-    /// [`FieldError::LimitTooSmall`] where one finds no room though nothing else is under way; what the receiver says.
+    /// [`FieldError::LimitTooSmall`] if one finds no room although nothing else is in progress; errors of the receiver.
     pub(crate) fn finish(mut self) -> Result<Drawn, FieldError> {
         let began = Instant::now();
         while let Some(short) = self.go_on()? {
-            // Reads that nobody waits for any more hold their pages until they end.
+            // Abandoned reads hold their pages until they end.
             if began.elapsed() > PATIENCE {
                 let what = "the borders between blocks of a surface".into();
                 return Err(refused(&self.pager, FieldError::LimitTooSmall { limit: 0, needs: short as u64, what }));
@@ -189,7 +190,7 @@ impl<'a> PieceSink<'a> {
         Ok(Drawn { spilled_bytes: self.log.spilled_bytes(), ..self.drawn })
     }
 
-    /// Takes note of pages that cannot be had.
+    /// Records unreadable pages.
     pub(crate) fn failed(&mut self, failed: Vec<(PageId, PageError)>) {
         for (id, e) in failed {
             self.drawn.failure.get_or_insert_with(|| e.to_string());
@@ -199,10 +200,10 @@ impl<'a> PieceSink<'a> {
         }
     }
 
-    /// Takes a block, whose bytes and [`handing_bytes`] whoever brings it has charged.
+    /// Adds a block. The caller has charged its bytes and [`handing_bytes`].
     ///
     /// # Errors
-    /// What the receiver says; a file that cannot be written or read.
+    /// Errors of the receiver; a file that cannot be written or read.
     pub(crate) fn add(
         &mut self,
         number: u64,
@@ -221,7 +222,7 @@ impl<'a> PieceSink<'a> {
         self.go_on().map(|_short| ())
     }
 
-    /// Hands over those that waited and whose turn it is, as far as there is room. Says what the next one lacks.
+    /// Passes on waiting blocks in order, as far as there is room. Returns the bytes that the next one lacks.
     fn go_on(&mut self) -> Result<Option<usize>, FieldError> {
         while let Some(waiting) = self.waiting.get(&self.next) {
             let own = match waiting.place {
@@ -250,7 +251,7 @@ impl<'a> PieceSink<'a> {
         Ok(None)
     }
 
-    /// Keeps a block that is not handed over now.
+    /// Stores a block until its turn.
     fn keep(&mut self, number: u64, results: Results, borders: usize) -> Result<(), FieldError> {
         let bytes = results.made.iter().map(BlockSurface::bytes).sum::<usize>() + 128;
         let (grid, handing) = (results.grid, handing_bytes(&results.made));
@@ -274,7 +275,7 @@ impl<'a> PieceSink<'a> {
         found.map_err(FieldError::from)?.ok_or_else(lost)
     }
 
-    /// Numbers the vertices of the block whose turn it is and hands its pieces over.
+    /// Numbers the vertices of the next block and passes its pieces on.
     fn hand_over(&mut self, results: Results) -> Result<(), FieldError> {
         let Results { grid, block, origin, nodes, made } = results;
         self.next += 1;
@@ -299,7 +300,7 @@ impl<'a> PieceSink<'a> {
             if !all_new {
                 vertices.retain(&kept);
             }
-            // Those that are drawn by no earlier block follow each other.
+            // New vertices have consecutive numbers.
             let triangles: Vec<[u64; 3]> = triangles.iter().map(|t| t.map(|v| numbers[v as usize])).collect();
             self.drawn.points += vertices.points.len() as u64;
             self.drawn.triangles += triangles.len() as u64;
@@ -309,18 +310,19 @@ impl<'a> PieceSink<'a> {
         Ok(())
     }
 
-    /// Charges the tables of borders as large as they may be with a block of a grid that adds so many bytes; false where there is no room.
+    /// Charges the tables of borders at their largest size with a block of a grid that adds this many bytes. False if
+    /// there is no room.
     fn charge_borders(&mut self, grid: usize, more: usize) -> bool {
         let now = match grid == self.grid {
             true => self.borders.iter().map(Borders::bytes).sum::<usize>(),
-            // Those of the grid before go first.
+            // Those of the grid before are dropped first.
             false => self.grids[grid].values() * Borders::empty_bytes(blocks(self.grids[grid].dims())),
         };
         let bytes = now + more;
         if bytes <= self.charged {
             return true;
         }
-        // In steps, as they go up and down with each block.
+        // In steps, since they vary with each block.
         let more = (bytes - self.charged).next_multiple_of(64 << 10);
         let granted = self.share.try_charge(more);
         self.charged += if granted { more } else { 0 };

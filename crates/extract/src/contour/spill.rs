@@ -1,12 +1,12 @@
-//! A block's surface as bytes, for the time until it is its turn. They go and come in small parts: memory is short then.
+//! A block's surface as bytes, until its turn. It is written and read in small parts, since memory is short then.
 
 use super::sink::{BlockSurface, Results};
 use kernels::surface::{Edge, Points, Vertices};
 
-/// Bytes that are handed over or asked for at a time.
+/// Bytes of a part.
 const PART: usize = 8 << 10;
 
-/// Bytes on their way out.
+/// The output buffer.
 struct Writer<'a, E> {
     part: Vec<u8>,
     out: &'a mut dyn FnMut(&[u8]) -> Result<(), E>,
@@ -22,7 +22,7 @@ impl<E> Writer<'_, E> {
         Ok(())
     }
 
-    /// Numbers of one kind, how many there are before them.
+    /// Numbers of one kind, after their count.
     fn put<const N: usize>(&mut self, count: usize, bytes: impl Iterator<Item = [u8; N]>) -> Result<(), E> {
         self.bytes(&(count as u64).to_ne_bytes())?;
         for b in bytes {
@@ -36,10 +36,10 @@ impl<E> Writer<'_, E> {
     }
 }
 
-/// Hands the bytes to `out`, part by part.
+/// Passes the bytes to `out`, part by part.
 ///
 /// # Errors
-/// What `out` says.
+/// Errors of `out`.
 pub(super) fn write<E>(r: &Results, out: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let mut w = Writer { part: Vec::with_capacity(PART), out };
     let head = [[r.grid as u32, r.made.len() as u32, 0], r.block, r.origin, r.nodes];
@@ -65,27 +65,27 @@ pub(super) fn write<E>(r: &Results, out: &mut dyn FnMut(&[u8]) -> Result<(), E>)
     (w.out)(&w.part)
 }
 
-/// Bytes on their way back, so many of them.
+/// The input, of this many bytes.
 struct SpillReader<'a, E> {
     left: usize,
     from: &'a mut dyn FnMut(&mut [u8]) -> Result<(), E>,
 }
 
 impl<E> SpillReader<'_, E> {
-    /// The next bytes; none where there are not so many.
+    /// The next bytes; `None` if there are too few.
     fn fill(&mut self, into: &mut [u8]) -> Result<Option<()>, E> {
         let Some(left) = self.left.checked_sub(into.len()) else { return Ok(None) };
         self.left = left;
         (self.from)(into).map(Some)
     }
 
-    /// Numbers that go together by `together`; `made` makes one thing of the bytes of those.
+    /// Items of `together` numbers each; `made` converts their bytes.
     fn list<T>(&mut self, bytes: usize, together: usize, made: impl Fn(&[u8]) -> T) -> Result<Option<Vec<T>>, E> {
         let mut count = [0; 8];
         if self.fill(&mut count)?.is_none() {
             return Ok(None);
         }
-        // As many as there are bytes for, whatever is said.
+        // Limited by the bytes present, whatever the count claims.
         let count = usize::try_from(u64::from_ne_bytes(count)).ok();
         let Some(count) = count.filter(|n| n % together == 0 && n.checked_mul(bytes).is_some_and(|b| b <= self.left))
         else {
@@ -121,10 +121,10 @@ fn threes<T>(bytes: &[u8], size: usize, number: impl Fn(&[u8]) -> T) -> [T; 3] {
     core::array::from_fn(|n| number(&bytes[n * size..]))
 }
 
-/// What was written, of so many bytes that `from` brings; `None` where it is not that.
+/// The written result, from `bytes` bytes of `from`; `None` for other bytes.
 ///
 /// # Errors
-/// What `from` says.
+/// Errors of `from`.
 pub(super) fn read<E>(bytes: usize, from: &mut dyn FnMut(&mut [u8]) -> Result<(), E>) -> Result<Option<Results>, E> {
     let mut r = SpillReader { left: bytes, from };
     macro_rules! have {
@@ -170,7 +170,7 @@ mod tests {
             };
             let normals = double.then(|| vec![[0.0, 1.0, 0.0]; 2]);
             let vertices = Vertices { points, normals, fields: vec![vec![1.0, 2.0], vec![0.0; 6]] };
-            // More than a part.
+            // More than one part.
             let edges: Vec<Edge> = (0..5000).map(|n| Edge::new(n % 65, 2, n / 65, 3)).collect();
             let made =
                 BlockSurface { value: 1, edges: edges.clone(), triangles: vec![[0, 1, 0]], vertices: vertices.clone() };

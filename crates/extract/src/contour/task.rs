@@ -1,10 +1,16 @@
 //! Blocks as the executor's tasks.
 //!
-//! A task goes through: which cells may be crossed; the signs of their nodes, page by page; vertices and triangles without
-//! positions; the values of the nodes that those lie between, page by page again; positions, normals and fields. A step takes what
-//! pages are here and notes it, so that it needs only the pages of one place at a time, and never needs one again. Of a page that
-//! cannot be had all nodes are as those that are blanked out. What the next step takes is known before it: a block of noise
-//! has a million triangles, and what is charged once it is there is over the limit by then.
+//! A task has these stages:
+//!
+//! 1. The cells that may be crossed.
+//! 2. The signs of their nodes, page by page.
+//! 3. Vertices and triangles without positions.
+//! 4. The values of the nodes at their edges, page by page again.
+//! 5. Positions, normals and fields.
+//!
+//! A step stores the resident pages' part. So it needs only the pages of one place at a time, and never needs one
+//! again. All nodes of an unreadable page count as blanked out. The memory of the next step is known and charged before
+//! it. A block of noise has a million triangles: charged afterwards, they would exceed the limit.
 
 use super::connected::ConnectedRegion;
 use super::grid::{meet, BlockSigns, Candidates, Grid, IndexBox, Looked, Reads};
@@ -19,25 +25,25 @@ use runtime::limits::too_large;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What all blocks have in common.
+/// The common data of all blocks.
 pub(crate) struct Contouring<'a, 's> {
     pub(crate) pager: &'a Arc<Pager>,
     pub(crate) grids: &'a [Box<dyn Grid + 's>],
     /// Number of the first block of each grid, and of all.
     pub(crate) firsts: &'a [u64],
-    /// Bytes of pages that a step asks for, or uses, together.
+    /// Bytes of pages that a step requests or uses together.
     pub(crate) at_once: u64,
-    /// Tasks active at most.
+    /// Most active tasks.
     pub(crate) active: &'a (dyn Fn(u64) -> usize + Sync),
-    /// Parts of surfaces that are drawn instead of all: of one grid, one for each value.
+    /// Parts of surfaces to be drawn: in one grid, one for each value.
     pub(crate) parts: Option<&'a [Vec<ConnectedRegion>]>,
     pub(crate) sink: &'a Mutex<PieceSink<'s>>,
-    /// Bytes that a block takes at most from its shape to being handed over: of the largest whose shape was come to.
+    /// Most bytes of a block from its shape to its hand-over, over the shapes so far.
     pub(crate) largest: &'a AtomicUsize,
 }
 
-/// What a thread needs to step blocks. The signs and the needed nodes of a block that is done are kept for the next one: made anew for
-/// each, with pages that the system clears, they took an eighth of all time.
+/// The context of a thread that steps blocks. The signs and the needed nodes of a finished block are reused for the
+/// next one. Allocated each time, with pages cleared by the system, they took an eighth of all time.
 pub(crate) struct Context {
     worker: Worker,
     marcher: Marcher,
@@ -45,11 +51,11 @@ pub(crate) struct Context {
     needed: Vec<Needed>,
 }
 
-/// Of each kind so many are kept.
+/// Kept of each kind.
 const SPARE: usize = 2;
 
 impl Context {
-    /// Signs of a block of which nothing is known.
+    /// Signs of a block, unset.
     fn signs(&mut self, origin: [u32; 3], nodes: [u32; 3], grid: &dyn Grid) -> Box<BlockSigns> {
         let (values, plane) = (grid.values(), grid.is_plane());
         match self.signs.pop().filter(|s| s.inside.len() == values && s.hits.is_some() == plane) {
@@ -61,7 +67,7 @@ impl Context {
         }
     }
 
-    /// A box of nodes of which none is needed yet.
+    /// A box of nodes without needed ones.
     fn needed(&mut self, lo: [u32; 3], size: [u32; 3]) -> Needed {
         let mut needed = self.needed.pop().unwrap_or_default();
         needed.clear(lo, size);
@@ -81,24 +87,23 @@ impl Context {
     }
 }
 
-/// Where a block stands.
 enum BlockStage {
     Fresh,
-    /// Signs are taken of pages, those before `next` were.
+    /// Reading signs from pages; those before `next` are done.
     Signs {
         pages: Vec<u64>,
         next: usize,
         signs: Box<BlockSigns>,
         candidates: Candidates,
     },
-    /// Vertices and triangles come next.
+    /// Vertices and triangles are next.
     Shape {
         signs: Box<BlockSigns>,
         candidates: Candidates,
-        /// Vertices and triangles of each value at most.
+        /// Most vertices and triangles of each value.
         at_most: Vec<[usize; 2]>,
     },
-    /// Values are.
+    /// Values are next.
     Values {
         units: Vec<(u32, u64)>,
         next: usize,
@@ -111,7 +116,6 @@ enum BlockStage {
     Made(Vec<BlockSurface>),
 }
 
-/// One block.
 pub(crate) struct BlockTask {
     number: u64,
     grid: usize,
@@ -122,7 +126,7 @@ pub(crate) struct BlockTask {
     failed: Vec<(PageId, PageError)>,
 }
 
-/// What came of a step.
+/// The result of a step.
 enum Stepped {
     Done,
     Again,
@@ -180,7 +184,7 @@ impl BlockTask {
                 let cells = [lo, hi.map(|n| n - 1)];
                 let candidates = match parts {
                     [] => grid.candidates(&c.worker, cells, missing),
-                    // What a part passes is known.
+                    // The cells of a part are known.
                     parts if parts.iter().all(|p| !p.passes(self.block)) => Some(Candidates::In(Vec::new())),
                     _ => Some(Candidates::All),
                 };
@@ -198,7 +202,7 @@ impl BlockTask {
                     for part in parts {
                         part.cells(self.block, |cell| {
                             reads.translation.pages_of_cell(cell, |page| {
-                                // Of cells in a row mostly the same.
+                                // Consecutive cells mostly have the same.
                                 if pages.last() != Some(&page) {
                                     pages.push(page);
                                 }
@@ -282,7 +286,7 @@ impl BlockTask {
                     next += 1;
                 }
                 if lost {
-                    // Once for each page that cannot be had: what was drawn from it goes.
+                    // Once for each unreadable page: its part of the surface is dropped.
                     self.shapes(signs, candidates);
                     return Ok(Stepped::Again);
                 }
@@ -325,7 +329,7 @@ impl BlockTask {
         }
     }
 
-    /// All signs are here: how many vertices and triangles there are at most.
+    /// All signs are known: upper bounds of vertices and triangles.
     fn shapes(&mut self, signs: Box<BlockSigns>, candidates: Candidates) {
         let of =
             |inside| Marcher::at_most(&MarchBlock { inside, usable: None, hits: None, turned: false, origins: false });
@@ -333,18 +337,18 @@ impl BlockTask {
         self.stage = BlockStage::Shape { signs, candidates, at_most };
     }
 
-    /// Bytes that it will take at most, at [`BlockStage::Shape`]: vertices and triangles, the values for them, and what handing over takes.
+    /// Most bytes at [`BlockStage::Shape`]: vertices and triangles, their values, and the hand-over.
     fn whole(&self, grid: &dyn Grid) -> usize {
         let BlockStage::Shape { at_most, .. } = &self.stage else { return 0 };
         let [edges, triangles] = at_most.iter().fold([0, 0], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
-        // With normals each node takes its neighbours.
+        // With normals each node needs its neighbours.
         let around = self.nodes.map(|n| n as usize + 2).iter().product::<usize>();
         let each = if matches!(grid.normals(), Normals::None) { 2 } else { 14 };
         let values = around.min(edges.saturating_mul(each)) * grid.columns() * 8;
         self.bytes(grid) + values + handing_bytes_of(triangles, edges)
     }
 
-    /// Vertices and triangles out of signs, and what values they take.
+    /// Vertices and triangles from signs, and the needed values.
     fn shape(
         &mut self,
         grid: &dyn Grid,
@@ -376,7 +380,7 @@ impl BlockTask {
                 mesh.retain(|n| part.has(self.origin, of[n]));
             }
             if hits.is_some() {
-                // Triangles that shrank to nothing may have left vertices behind.
+                // Dropped degenerate triangles may have left vertices behind.
                 mesh.retain(|_| true);
             }
             meshes.push(mesh);
@@ -410,7 +414,7 @@ impl BlockTask {
         self.stage = BlockStage::Values { units, next: 0, signs, candidates, meshes, needed, values: Vec::new() };
     }
 
-    /// Cells that count, a word a row; `None`: all.
+    /// Usable cells, a word a row; `None`: all.
     fn usable(&self, signs: &BlockSigns, candidates: &Candidates) -> Option<Vec<u64>> {
         let rows = (self.nodes[1] - 1) as usize * (self.nodes[2] - 1) as usize;
         let mut usable = match candidates {
@@ -443,7 +447,7 @@ fn vertex_bytes(grid: &dyn Grid) -> usize {
     points + (normals + fields) * size_of::<f32>()
 }
 
-/// What a step that stands at a page is to say: that it went on, or what it lacks.
+/// The result of a step at a page: progress, or the missing pages.
 fn progress(moved: bool, missing: &mut Vec<PageId>) -> Stepped {
     if moved {
         missing.clear();
@@ -456,7 +460,7 @@ fn progress(moved: bool, missing: &mut Vec<PageId>) -> Stepped {
     }
 }
 
-/// Lists what is absent of the pages that come next, too, so that they are read together.
+/// Lists the absent pages of the next reads too, so that they are read together.
 fn ask_for<'r>(
     worker: &Worker,
     first: u64,
@@ -470,7 +474,7 @@ fn ask_for<'r>(
         if bytes > at_once {
             return;
         }
-        // What cannot be had shows when it is its turn.
+        // An unreadable page is reported at its turn.
         let _looked = reads.look(worker, page, missing);
     }
 }
@@ -483,7 +487,7 @@ fn each_corner_box(candidates: &Candidates, all: IndexBox, mut each: impl FnMut(
     }
 }
 
-/// Makes the vertices of one value's mesh.
+/// Computes the vertices of one value's mesh.
 fn make(
     grid: &dyn Grid,
     origin: [u32; 3],
@@ -500,7 +504,7 @@ fn make(
         mesh.triangles.iter_mut().for_each(|t| t.swap(1, 2));
     }
     if grid.turned().is_none() {
-        // Collapsed cells: what has no area is left out, and leaves no gap, since its corners lie on each other.
+        // Collapsed cells: triangles without area are omitted. They leave no gap, since their corners coincide.
         let same = |a: u32, b: u32| vertices.points.get(a as usize) == vertices.points.get(b as usize);
         let flat: Vec<bool> =
             mesh.triangles.iter().map(|t| same(t[0], t[1]) || same(t[1], t[2]) || same(t[2], t[0])).collect();
@@ -543,7 +547,7 @@ impl Work for Contouring<'_, '_> {
                 Ok(Stepped::Again) => StepProgress::Yield,
                 Ok(Stepped::Need) => StepProgress::Need,
                 Err(e) => {
-                    // The limit is too small for it: the run ends when the block is handed over.
+                    // The limit is too small for it: the run ends at the hand-over of the block.
                     let id = PageId::new(pager::ArrayId(0), 0, 0);
                     task.failed = vec![(id, e)];
                     task.stage = BlockStage::Made(Vec::new());
@@ -583,7 +587,7 @@ impl Work for Contouring<'_, '_> {
     }
 }
 
-/// Bytes that a block takes before anything of it is known.
+/// Bytes of a block before anything of it is known.
 pub(crate) fn block_bytes(grid: &dyn Grid) -> u64 {
     let nodes = grid.dims().map(|n| n.min(65));
     let needed = Needed::bytes(nodes.map(|n| n + 2));

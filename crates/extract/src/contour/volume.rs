@@ -13,23 +13,22 @@ use runtime::gridface::AXES;
 use runtime::limits::fetch_error;
 use std::sync::Arc;
 
-/// What is looked for in a level of a volume.
+/// The surface of a level of a volume.
 #[derive(Clone, Debug)]
 pub(crate) enum Sought {
-    /// Values of a channel, as they are stored.
+    /// Stored values of a channel.
     Values(usize, Vec<f64>),
-    /// A plane.
     Plane(Plane),
 }
 
-/// A level of a volume of which a surface is taken.
+/// A level of a volume with a surface.
 #[derive(Debug)]
 pub(crate) struct VolumeGrid<'a> {
     level: &'a VolumeLevel,
     sought: Sought,
-    /// The array that has the channel looked for, which of its components that is, and how it is read.
+    /// The array of the surface's channel, its component, and its reads.
     own: Option<(&'a VolumeArray, usize, Reads)>,
-    /// Arrays that vertices take values from: of each components and the columns that they go to.
+    /// Arrays for values of vertices: the components of each and their columns.
     arrays: Vec<(&'a VolumeArray, Vec<(usize, usize)>)>,
     reads: Vec<Reads>,
     fields: Vec<[usize; 2]>,
@@ -48,8 +47,8 @@ fn reads(array: &VolumeArray, step: u32) -> Reads {
     }
 }
 
-/// Whether a volume lies so far from the origin, or has so many voxels, that in single precision vertices of different edges
-/// could be the same: positions are in double precision then.
+/// Whether positions need double precision. The volume may be so far from the origin, or have so many voxels, that in
+/// single precision vertices of different edges could coincide.
 pub(crate) fn is_far(level: &VolumeLevel) -> bool {
     let corners = (0..8).map(|c| {
         let at =
@@ -63,10 +62,10 @@ pub(crate) fn is_far(level: &VolumeLevel) -> bool {
 }
 
 impl<'a> VolumeGrid<'a> {
-    /// For what is looked for, with channels as fields.
+    /// For a surface, with channels as fields.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a channel that there is not, or a level that is one voxel thick.
+    /// [`FieldError::Usage`] for an unknown channel, or a level that is one voxel thick.
     pub fn new(
         level: &'a VolumeLevel,
         sought: Sought,
@@ -112,10 +111,10 @@ impl<'a> VolumeGrid<'a> {
         Ok(Self { level, sought, own, arrays, reads: all, fields, columns, normals, step })
     }
 
-    /// Whether some value lies between the lowest and the highest of cells.
+    /// Whether some value is between the lowest and the highest of cells.
     fn may_cross(&self, low: f32, high: f32) -> bool {
         let Sought::Values(_, values) = &self.sought else { return true };
-        // Upside down where there is no number: no cell there counts.
+        // Low above high if there is no number: no cell there counts.
         values.iter().any(|v| f64::from(low) < *v && f64::from(high) >= *v)
     }
 
@@ -213,7 +212,7 @@ impl Grid for VolumeGrid<'_> {
                         Lookup::Here(page) => {
                             let of: &[f32] = numbers(page);
                             let entry = (at.element * n + component) * 2;
-                            // What is not there says nothing.
+                            // A missing range rules nothing out.
                             of.get(entry..entry + 2).is_none_or(|r| self.may_cross(r[0], r[1]))
                         }
                         Lookup::Failed(_) => true,
@@ -286,7 +285,7 @@ impl Grid for VolumeGrid<'_> {
     }
 }
 
-/// Where rows of a page begin, and where they go in a block.
+/// The places of rows of a page, and their places in a block.
 struct BlockRows {
     /// Of the first node in the page, and in the block.
     first: [usize; 3],
@@ -306,14 +305,14 @@ impl BlockRows {
         }
     }
 
-    /// Where the row with number (j, k) of these begins in the page.
+    /// The begin of the row with number (j, k) of these in the page.
     #[inline(always)]
     fn at(&self, j: usize, k: usize) -> usize {
         ((self.first[2] + k) * self.page[1] + self.first[1] + j) * self.page[0] + self.first[0]
     }
 }
 
-/// Signs of the nodes of a box that lie in one page, row by row.
+/// Signs of the nodes of a box in one page, row by row.
 fn row_by_row<T: Compared>(
     voxels: &[T],
     cut: Threshold<T>,
@@ -326,7 +325,7 @@ fn row_by_row<T: Compared>(
     let (rows, c) = (BlockRows::new(brick, nodes, out), brick.components);
     for k in 0..rows.count[2] {
         for j in 0..rows.count[1] {
-            // A block is 65 nodes long, which may lie in one page: 64 at a time.
+            // A block is 65 nodes long, possibly in one page: 64 at a time.
             for i in (0..rows.count[0]).step_by(64) {
                 let n = (rows.count[0] - i).min(64);
                 let from = (rows.at(j, k) + i) * c + component;
@@ -342,10 +341,10 @@ fn row_by_row<T: Compared>(
     }
 }
 
-/// The same of whole numbers by the ranges of a page's blocks ([`Brick`]): where all blocks beside each other along i lie on one side
-/// each, the bits follow from that, and no voxel is looked at. Of a foam with a bubble in every page that is nine in ten; row by row the
-/// comparisons took half of all time.
-#[allow(clippy::too_many_arguments)] // of what, and where to
+/// The same for integers by the ranges of a page's blocks ([`Brick`]). If all adjacent blocks along i are entirely on
+/// one side, the bits follow without any voxel. In a foam with a bubble in every page these are nine of ten; row by row
+/// the comparisons took half of all time.
+#[allow(clippy::too_many_arguments)] // source, and destination
 fn brick_signs<T: Compared>(
     voxels: &[T],
     ranges: &[T],
@@ -360,7 +359,7 @@ fn brick_signs<T: Compared>(
     let [bi, bj, _] = brick.blocks();
     let end: [usize; 3] = core::array::from_fn(|a| rows.first[a] + rows.count[a]);
     let signs = &mut out.inside[value];
-    // A block is 65 nodes long, which may lie in one page: 64 at a time.
+    // A block is 65 nodes long, possibly in one page: 64 at a time.
     for start in (rows.first[0]..end[0]).step_by(64) {
         let width = (end[0] - start).min(64);
         let mask = u64::MAX >> (64 - width);
@@ -402,7 +401,7 @@ fn brick_signs<T: Compared>(
     }
 }
 
-/// Values of the needed nodes in a page, for each of some components a column.
+/// Values of the needed nodes in a page, a column for each of some components.
 fn take<T: Voxel>(
     bytes: &[u8],
     brick: &Brick,
@@ -429,7 +428,7 @@ fn take<T: Voxel>(
     });
 }
 
-/// Where a point lies, in voxel indices.
+/// The place of a point in voxel indices.
 ///
 /// # Errors
 /// [`FieldError::Usage`] outside of the volume.
@@ -443,10 +442,10 @@ pub(crate) fn place(level: &VolumeLevel, x: [f64; 3]) -> Result<[f64; 3], FieldE
     Err(FieldError::Usage(format!("the point ({}, {}, {}) lies outside of the volume", x[0], x[1], x[2])))
 }
 
-/// The value of a channel between the voxels around a place.
+/// The value of a channel at a place, interpolated between voxels.
 ///
 /// # Errors
-/// A page that cannot be had; [`FieldError::Usage`] for a channel that there is not, or where a value is missing.
+/// An unreadable page; [`FieldError::Usage`] for an unknown channel, or a missing value.
 pub(crate) fn value_at(
     pager: &Arc<Pager>,
     level: &VolumeLevel,
@@ -471,7 +470,7 @@ pub(crate) fn value_at(
                 with_voxel!(array.brick.voxel, T => numbers::<T>(bytes)[n].to_f64())
             }
             Lookup::Failed(e) => return Err(e.into()),
-            // Held: it cannot have gone.
+            // Held, so it is resident.
             Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
         };
         let part = |a: usize| {
@@ -496,7 +495,7 @@ mod tests {
     use super::*;
     use field::volume::{write_ranges, VoxelType};
 
-    /// Bits by the ranges of blocks are those of row after row, whatever part of a page is looked at.
+    /// Bits by the ranges of blocks equal those of rows, for any part of a page.
     fn agree<T: Compared>(voxel: VoxelType, page: [u32; 3], components: usize, number: impl Fn(usize) -> T) {
         let brick = Brick { page, components, voxel };
         // Aligned for any type.
@@ -504,7 +503,7 @@ mod tests {
         // SAFETY: plain memory, as bytes.
         let frame = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), brick.bytes()) };
         let count = brick.voxels() * components;
-        // SAFETY: the frame is aligned for it and has room for so many.
+        // SAFETY: the frame is aligned for it and has room for that many.
         let voxels = unsafe { core::slice::from_raw_parts_mut(frame.as_mut_ptr().cast::<T>(), count) };
         for (n, v) in voxels.iter_mut().enumerate() {
             // Balls of the higher numbers in the lower ones, others in each component.

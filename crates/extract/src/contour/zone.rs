@@ -16,16 +16,15 @@ use kernels::surface::{row_signs, strided_signs, Compared, Level, Needed, NodePo
 use pager::{Lookup, PageId, Pager, Worker};
 use std::sync::Arc;
 
-/// What is looked for in a dataset.
+/// The surface of a dataset.
 #[derive(Clone, Debug)]
 pub(crate) enum Sought {
     /// Values of a scalar field.
     Values(String, Vec<f64>),
-    /// A plane.
     Plane(Plane),
 }
 
-/// What all zones of a run have in common.
+/// The common data of all zones of a run.
 #[derive(Clone)]
 pub(crate) struct ZoneRun<'a> {
     pub dataset: &'a Dataset,
@@ -35,15 +34,15 @@ pub(crate) struct ZoneRun<'a> {
     pub step: usize,
 }
 
-/// A zone of which a surface is taken.
+/// A zone with a surface.
 pub(crate) struct ZoneGrid<'a> {
     common: ZoneRun<'a>,
     zone: usize,
     z: &'a Zone,
-    /// What the first look takes: the field, or the coordinates for a plane; with iblank.
+    /// The reads of the first pass: the field, or the coordinates for a plane; with iblank.
     signs: Sampler,
     sign_reads: Reads,
-    /// What vertices take.
+    /// The reads of vertices.
     values: Sampler,
     value_reads: [Reads; 1],
     fields: Vec<[usize; 2]>,
@@ -54,10 +53,10 @@ pub(crate) struct ZoneGrid<'a> {
 }
 
 impl<'a> ZoneGrid<'a> {
-    /// For a zone at least two points thick that has the field, and the scalars.
+    /// For a zone at least two points thick with the field and the scalars.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`] and [`FieldError::Lacking`] for names, [`FieldError::Usage`] for a vector whose values are looked for.
+    /// [`FieldError::Unknown`] and [`FieldError::Lacking`] for names, [`FieldError::Usage`] for values of a vector.
     pub fn new(common: ZoneRun<'a>, zone: usize, scalars: &[String], normals: bool) -> Result<Self, FieldError> {
         let dataset = common.dataset;
         let z = &dataset.zones[zone];
@@ -118,7 +117,7 @@ impl<'a> ZoneGrid<'a> {
         }
     }
 
-    /// Which pages' cells may be crossed, by the ranges that are kept of pages.
+    /// The pages with cells that may be crossed, by stored ranges of pages.
     fn by_ranges(
         &self,
         (field, values): (&str, &[f64]),
@@ -129,7 +128,7 @@ impl<'a> ZoneGrid<'a> {
         let t = &self.z.translation;
         let ranges = self.common.dataset.ranges.get(self.zone).map_or(&[][..], |r| &r[..]);
         let whole = t.pages.map(|n| n as usize);
-        // Of a stored field its own; of others those of everything that it may be made of.
+        // A stored field's own ranges; for other fields those of all their inputs.
         let own = match self.common.dataset.quantity(self.zone, field) {
             Ok(Quantity::Stored { array, .. } | Quantity::Component { array, .. }) if !self.z.arrays[array].derived => {
                 array..array + 1
@@ -143,7 +142,7 @@ impl<'a> ZoneGrid<'a> {
         }
         let lo: [u32; 3] = core::array::from_fn(|a| cells[0][a] / t.page[a]);
         let hi: [u32; 3] = core::array::from_fn(|a| (cells[1][a] - 1) / t.page[a] + 1);
-        // Intervals of all arrays' components for each page, one after the other.
+        // Intervals of all arrays' components for each page, in order.
         let components: Vec<usize> = levels.iter().map(|(a, _)| self.z.arrays[*a].components).collect();
         let mut of_pages: Vec<([u32; 3], Vec<Interval>)> = Vec::new();
         for k in lo[2]..hi[2] {
@@ -155,7 +154,7 @@ impl<'a> ZoneGrid<'a> {
                         let id = PageId::new(level.id, self.step_of(self.z.arrays[*a].steady), number);
                         let entry: &[f64] = match worker.page(id) {
                             Lookup::Here(page) => numbers(page),
-                            // Then nothing is known.
+                            // Nothing is known then.
                             Lookup::Failed(_) => &[],
                             Lookup::Absent => {
                                 if !missing.contains(&id) {
@@ -191,7 +190,7 @@ impl<'a> ZoneGrid<'a> {
             let bounds = bounds.and_then(|b| b.first().copied()).unwrap_or(Interval::ALL);
             values.iter().any(|v| bounds.lo < *v && *v <= bounds.hi)
         };
-        // What follows from the bounds of the whole block costs one look where nothing is crossed, as mostly.
+        // The bounds of the whole block take one check if nothing is crossed, as is usual.
         let mut all = of_pages.first().map_or(Vec::new(), |p| p.1.clone());
         for (_, known) in &of_pages {
             for (all, one) in all.iter_mut().zip(known) {
@@ -212,7 +211,7 @@ impl<'a> ZoneGrid<'a> {
         Some(if boxes.len() == of_pages.len() { Candidates::All } else { Candidates::In(boxes) })
     }
 
-    /// Which blocks of cells a plane may cut, by their boxes.
+    /// The blocks of cells that a plane may cut, by their boxes.
     fn by_boxes(
         &self,
         plane: &Plane,
@@ -263,7 +262,7 @@ impl<'a> ZoneGrid<'a> {
         Some(candidates)
     }
 
-    /// Signs of rows of numbers as they lie in a page.
+    /// Signs of rows of stored numbers in a page.
     fn stored_signs<T: Compared>(
         &self,
         bytes: &[u8],
@@ -299,7 +298,8 @@ struct NodeRows {
 }
 
 impl NodeRows {
-    /// Tells of each row, at most 64 nodes of it at a time: the first node, which point of the page it is, and how many there are.
+    /// Passes on each row, at most 64 nodes at a time: the first node, its point number in the page, and the number of
+    /// nodes.
     fn each(&self, mut row: impl FnMut([u32; 3], usize, usize)) {
         let [lo, hi] = self.nodes;
         for k in lo[2]..hi[2] {
@@ -317,7 +317,7 @@ impl NodeRows {
     }
 }
 
-/// Whether a plane may cut a box; one that holds nothing is upside down.
+/// Whether a plane may cut a box. An empty box has low above high.
 fn cuts(plane: &Plane, b: &[f32]) -> bool {
     if b[0] > b[3] {
         return false;
@@ -325,7 +325,7 @@ fn cuts(plane: &Plane, b: &[f32]) -> bool {
     let corner = |c: usize| core::array::from_fn(|a| f64::from(b[a + 3 * (c >> a & 1)]));
     let depths = (0..8).map(|c| plane.depth(corner(c)));
     let (low, high) = depths.fold((f64::MAX, f64::MIN), |(l, h), d| (l.min(d), h.max(d)));
-    // A depth that is no number says nothing.
+    // A depth of NaN rules nothing out.
     !(low > 0.0) && !(high < 0.0)
 }
 

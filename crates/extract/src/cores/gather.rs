@@ -1,4 +1,4 @@
-//! Values at nodes, out of pages that are here.
+//! Values at nodes, from resident pages.
 
 use super::plan::{CorePlan, ReadStage};
 use field::nodes::Zone;
@@ -7,7 +7,7 @@ use pager::{Lookup, PageId, Worker};
 use runtime::values::NodeReader;
 use std::collections::HashMap;
 
-/// What a thread reads with: one worker's pins, and a reader for each zone and stage that it has met.
+/// A thread's reader: one worker's pins, and a reader for each zone and stage used so far.
 pub(super) struct BlockReader<'a> {
     plan: &'a CorePlan,
     /// The pins.
@@ -16,13 +16,13 @@ pub(super) struct BlockReader<'a> {
     values: Vec<f64>,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 pub(super) enum Got {
-    /// All pages were here.
+    /// All pages were resident.
     All,
     /// Some are absent, and are listed.
     Absent,
-    /// One cannot be had.
+    /// One is unreadable.
     Failed(PageError),
 }
 
@@ -74,7 +74,7 @@ impl<'a> BlockReader<'a> {
         (Attempt { zone: &plan.dataset.zones[zone.zone], reader, worker: &self.worker }, &mut self.values)
     }
 
-    /// Calls `each` with the nodes of a box of pages that lie in `lo..hi`, if its pages are here.
+    /// Calls `each` with the nodes of a box of pages inside `lo..hi`, if its pages are resident.
     pub fn page(
         &mut self,
         (of, stage): (usize, ReadStage),
@@ -104,7 +104,7 @@ impl<'a> BlockReader<'a> {
         Got::All
     }
 
-    /// The mean of values at nodes, with weights, of which those that are 0 are not asked for, added to `out` if all pages are here.
+    /// Adds to `out` the weighted mean of values at nodes, if all pages are resident. Nodes with weight 0 are not read.
     pub fn mean(
         &mut self,
         (of, stage): (usize, ReadStage),
@@ -145,7 +145,7 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// The part of a box of nodes that lies in a box of pages.
+/// The part of a box of nodes inside a box of pages.
 pub(super) fn within(page: [u32; 3], b: [u32; 3], [lo, hi]: [[u32; 3]; 2]) -> [[u32; 3]; 2] {
     [
         core::array::from_fn(|a| lo[a].max(b[a] * page[a])),

@@ -19,7 +19,7 @@ use runtime::session::{ProgressWatch, Session};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// The unit of the strength that a method finds in a field whose derivatives [`super::plan`] has made.
+/// The unit of a method's strength in a field whose derivatives `plan` has defined.
 pub fn unit_of_strength(dataset: &Dataset, method: Method, field: &str) -> String {
     dataset.units(&match method {
         Method::SujudiHaimes => format!("grad({field}.x)"),
@@ -28,7 +28,7 @@ pub fn unit_of_strength(dataset: &Dataset, method: Method, field: &str) -> Strin
     })
 }
 
-/// What every line has.
+/// The layout of all lines.
 pub(super) fn layout(dataset: &Dataset, spec: &CoreSpec) -> LineLayout {
     let unit = unit_of_strength(dataset, spec.method, &spec.field);
     let mut fields = vec![FieldSpec::scalar("strength", unit), FieldSpec::scalar("angle", "degrees")];
@@ -51,7 +51,7 @@ struct ChainPiece {
     /// Places within the chain, first and one past the last.
     from: u32,
     to: u32,
-    /// Goes against the chain's order, so that it goes with the velocity.
+    /// Runs against the chain's order, so that it follows the velocity.
     backward: bool,
     /// The first place follows the last.
     closed: bool,
@@ -67,7 +67,7 @@ pub(super) struct CoreLines<'p> {
     held: HeldMemory,
 }
 
-/// What was written.
+/// Counts of the written lines.
 pub(super) struct CoreSummary {
     pub lines: u64,
     pub points: u64,
@@ -100,7 +100,8 @@ impl<'p> CoreLines<'p> {
         &self.store.entries[self.chains.line(chain)[place] as usize]
     }
 
-    /// The angle between a line and the velocity at a place, in degrees; of lines that are closed as it goes round.
+    /// The angle between a line and the velocity at a place, in degrees; for closed lines in their direction of
+    /// traversal.
     fn angle(&self, chain: usize, place: usize, v: [f64; 3]) -> f64 {
         let count = self.chains.line(chain).len();
         let closed = self.chains.closed[chain];
@@ -111,7 +112,7 @@ impl<'p> CoreLines<'p> {
         dot(across, across).sqrt().atan2(dot(along, v).abs()).to_degrees()
     }
 
-    /// Cuts a chain where it does not pass, and keeps what is long enough.
+    /// Divides a chain where it does not pass, and keeps parts that are long enough.
     fn filter(&mut self, pager: &Pager, spec: &CoreSpec, chain: usize) -> Result<(), FieldError> {
         let count = self.chains.line(chain).len();
         let mut numbers = Vec::new();
@@ -227,7 +228,7 @@ impl<'p> CoreLines<'p> {
         Ok(CoreSummary { lines: stats.lines, points: stats.points, reasons, spilled_bytes, arrays })
     }
 
-    /// Hands one line to the spool, and says why it ends.
+    /// Adds one line to the spool, and returns why it ends.
     fn line(
         &self,
         spool: &mut LineSpool,

@@ -1,15 +1,17 @@
 //! Vortex cores of a dataset at a step.
 //!
 //! # Theory
-//! See [`kernels::cores`] for what a core is. Each block of 64^3 cells of a zone is a task ([`work`]): it gathers what it needs of a slab of
-//! planes page by page into memory of its own ([`gather`]), finds the points on the faces of its cells, computes their strength, joins
-//! them in cells, and samples fields where points are kept. Points of all blocks go to a bounded log, of which an entry a point stays in memory ([`store`]);
-//! when all are there they are joined to lines, which are filtered and written ([`lines`]).
+//! [`kernels::cores`] defines cores. Each block of 64^3 cells of a zone is a task (`work`). It copies the values of a
+//! slab of planes page by page into its own memory (`gather`). Then it finds the points on the faces of its cells,
+//! computes their strength, joins them in cells, and samples fields at kept points. Points of all blocks are in a
+//! bounded log, with an entry a point in memory (`store`). At the end they are joined to lines, which are filtered
+//! and written (`lines`).
 //!
-//! Derived pages do all differentiation; those that no cell needs are not made: of holes, and, for lambda2, those of its gradient and its
-//! Hessian where no node of a cell is below the least strength.
+//! Derived pages do all differentiation. Pages that no cell needs are not derived: those in holes. For lambda2, this
+//! includes pages of its gradient and Hessian where no node of a cell is below the least strength.
 //!
-//! Invariant: lines depend on data and options alone. Blocks are fixed, slabs are not, and nothing is known by its slab.
+//! Invariant: lines depend on data and options alone. Blocks are fixed and slabs are not, so nothing is identified by
+//! its slab.
 
 mod gather;
 mod lines;

@@ -1,4 +1,4 @@
-//! Which fields a method takes of each zone, and how much memory a block of it.
+//! The fields of each zone for a method, and the memory of a block.
 
 use super::CoreSpec;
 use field::dataset::Dataset;
@@ -12,19 +12,19 @@ use pager::{PageId, Pager};
 use runtime::session::Session;
 use std::sync::Arc;
 
-/// What is read for one purpose: the fields whose values stand one behind the other.
+/// The reads of one purpose: fields with consecutive values.
 pub(super) type Fields = Vec<Quantity>;
 
-/// Stages in which a block is read, each with fields of its own.
+/// Stages in which a block is read, each with its own fields.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ReadStage {
-    /// What nodes are good for: iblank, and lambda2 where it decides.
+    /// The use of nodes: iblank, and lambda2 if it decides.
     Mark,
     /// Position and both vectors.
     Set,
-    /// What strength is made of, at points.
+    /// The input of strength, at points.
     Strength,
-    /// What the user wants, at points that are kept.
+    /// The user's fields, at kept points.
     Scalars,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct ZonePlan {
     pub blocks: [u32; 3],
     /// Number of its first task.
     first: u64,
-    /// What its fields are made of.
+    /// The arrays of its fields.
     pub info: ZoneFields,
     mark: Fields,
     set: Fields,
@@ -56,34 +56,34 @@ impl ZonePlan {
     }
 }
 
-/// What is done.
+/// The plan of a run.
 pub(super) struct CorePlan {
     pub dataset: Arc<Dataset>,
     pub method: Method,
     pub step: usize,
     pub min_strength: f64,
     pub zones: Vec<ZonePlan>,
-    /// Components of what is sampled.
+    /// Components of the sampled fields.
     pub components: usize,
     tasks: u64,
-    /// Bytes of the pages of one box and one stage, and of making one of them, at most.
+    /// Most bytes of the pages of one box and one stage, and of deriving one of them.
     box_bytes: u64,
     making: u64,
 }
 
-/// How much a task may take.
+/// The memory of a task.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Size {
     /// Planes of nodes.
     pub planes: u32,
-    /// Boxes of pages that are asked for together.
+    /// Boxes of pages that are requested together.
     pub ahead: usize,
     /// Tasks at a time.
     pub active: usize,
 }
 
-/// Fields beside velocity of a method, by name: what strength is made of, and the second vector (for lambda2 all that the two vectors are
-/// made of).
+/// Fields beside velocity of a method, by name: the inputs of strength, and the second vector. For lambda2 all inputs
+/// of the two vectors.
 struct MethodFields {
     mark: Vec<String>,
     set: Vec<String>,
@@ -117,7 +117,7 @@ impl MethodFields {
 }
 
 impl CorePlan {
-    /// Gives pages to what the method needs, and looks names up.
+    /// Resolves names, and registers the derived fields that the method needs.
     pub fn new(session: &Session, spec: &CoreSpec) -> Result<Self, FieldError> {
         let before = session.dataset();
         let is_vector = |z: &Zone| Quantity::named(z, &spec.field).map(|q| q.components());
@@ -195,7 +195,7 @@ impl CorePlan {
         Ok(plan)
     }
 
-    /// The arrays that a stage reads of a zone.
+    /// The arrays of a zone that a stage reads.
     fn arrays(of: &ZonePlan, stage: ReadStage) -> Vec<usize> {
         let mut arrays = ZoneFields { sampled: of.fields(stage).clone(), ..of.info.clone() }.arrays();
         arrays.sort_unstable();
@@ -211,7 +211,7 @@ impl CorePlan {
                 let arrays = Self::arrays(of, stage);
                 let frame =
                     |a: &usize| pager.map(z.arrays[*a].id).page_bytes(PageId::new(z.arrays[*a].id, 0, 0)) as u64;
-                // A page and what it is read from.
+                // A page and its inputs.
                 let sum: u64 = arrays.iter().map(frame).sum();
                 most = most.max(sum);
                 making = arrays.iter().map(|a| z.arrays[*a].making.max(frame(a))).fold(making, u64::max);
@@ -220,7 +220,7 @@ impl CorePlan {
         (most, making)
     }
 
-    /// Blocks.
+    /// Number of blocks.
     pub fn tasks(&self) -> u64 {
         self.tasks
     }
@@ -233,7 +233,7 @@ impl CorePlan {
         (plan, [n % ni, n / ni % nj, n / (ni * nj)].map(|n| n as u32 * BLOCK))
     }
 
-    /// Bytes of the largest block with so many planes, and for points.
+    /// Bytes of the largest block with this many planes, and for points.
     fn block_bytes(&self, planes: u32) -> u64 {
         let of = |z: &ZonePlan| {
             let cells = self.dataset.zones[z.zone].cells().map(|n| n.min(BLOCK));
@@ -242,9 +242,9 @@ impl CorePlan {
         self.zones.iter().map(of).max().unwrap_or(0) + POINTS_BYTES
     }
 
-    /// How much a task takes under a limit.
+    /// The memory of a task under a limit.
     pub fn size(&self, limit: u64, workers: usize) -> Size {
-        // Slabs end where pages do, if as much fits.
+        // Slabs end where pages do, if that fits.
         let page = |z: &ZonePlan| self.dataset.zones[z.zone].translation.page[2];
         let thick = self.zones.iter().map(page).max().unwrap_or(1).min(BLOCK);
         let each = limit / 4 / (2 * workers.max(1)) as u64;
@@ -257,25 +257,26 @@ impl CorePlan {
         Size { planes, ahead, active }
     }
 
-    /// Bytes of the smallest task with the pages of its largest step: a box, or those around the three nodes of a point.
+    /// Bytes of the smallest task with the pages of its largest step: a box, or those around the three nodes of a
+    /// point.
     pub fn least_bytes(&self) -> u64 {
         self.block_bytes(2) + 3 * self.box_bytes + 2 * self.making
     }
 
-    /// Bytes with which nothing has to wait for memory but pages.
+    /// Bytes with which only pages wait for memory.
     pub fn enough_bytes(&self, workers: usize) -> u64 {
         2 * (self.least_bytes() + workers as u64 * (self.block_bytes(2) + self.box_bytes))
     }
 
-    /// Numbers that are kept of a point beside its place: velocity, strength, normalized helicity, and what is sampled.
+    /// Stored numbers of a point beside its place: velocity, strength, normalized helicity, and the sampled fields.
     pub fn record_numbers(&self) -> usize {
         super::store::OWN + self.components
     }
 }
 
-/// Room for points of a block before it has any.
+/// Initial room for points of a block.
 const POINTS_BYTES: u64 = 64 << 10;
 /// More planes at a time save nothing.
 const MOST_PLANES: u32 = 17;
-/// Blocks under way at most.
+/// Most blocks in progress.
 const MOST_ACTIVE: u64 = 32;

@@ -12,32 +12,32 @@ use runtime::limits::{enough_limit, least_limit, more_than, results_budget};
 use runtime::session::{ProgressWatch, Session};
 use std::sync::{Mutex, PoisonError};
 
-/// What came of it.
+/// The result of an extraction.
 #[derive(Clone, Debug)]
 pub struct CoreReport {
     /// Lines.
     pub lines: u64,
     /// Their points.
     pub points: u64,
-    /// Points at which the vectors are parallel, whatever their strength, those on edges of a block's faces once.
+    /// Points at which the vectors are parallel, of any strength, those on edges of a block's faces once.
     pub found: u64,
-    /// Lines by why they end at their last point.
+    /// Lines by the reason at their last point.
     pub reasons: Vec<(&'static str, u64)>,
-    /// Blocks that met a page that cannot be read.
+    /// Blocks with an unreadable page.
     pub failed: u64,
-    /// Such a page, in words.
+    /// Such a page, as a message.
     pub failure: Option<String>,
-    /// What the run took.
+    /// Statistics of the run.
     pub run: RunStats,
-    /// Bytes that went through temporary files.
+    /// Bytes written to temporary files.
     pub spilled_bytes: u64,
 }
 
-/// Extracts vortex cores and hands them over.
+/// Extracts vortex cores and passes them on.
 ///
 /// # Errors
-/// [`FieldError`]: unknown fields, options that make no sense, data in a plane, before any page is read; a limit that does not hold
-/// a block with the pages that it needs; what cannot be written; an interruption.
+/// [`FieldError`] for unknown fields, invalid options, or data in a plane, before any page is read. Also for a limit
+/// below a block with its pages, errors of writing, and an interruption.
 pub fn vortex_cores(
     session: &Session,
     spec: &CoreSpec,
@@ -86,7 +86,7 @@ pub fn vortex_cores(
     Ok((report, written.arrays))
 }
 
-/// What every line has.
+/// The layout of all lines.
 pub fn layout(session: &Session, spec: &CoreSpec) -> LineLayout {
     lines::layout(&session.dataset(), spec)
 }

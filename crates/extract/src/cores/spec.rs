@@ -1,14 +1,14 @@
-//! What cores are asked for.
+//! Options of cores.
 
 use field::error::FieldError;
 use kernels::cores::Method;
 use output::Provenance;
 use runtime::session::Session;
 
-/// What is extracted.
+/// An extraction.
 #[derive(Clone, Debug)]
 pub struct CoreSpec {
-    /// What a core is.
+    /// The definition of a core.
     pub method: Method,
     /// The velocity.
     pub field: String,
@@ -16,15 +16,15 @@ pub struct CoreSpec {
     pub step: usize,
     /// Fields sampled at the points.
     pub scalars: Vec<String>,
-    /// Strength that points exceed; for its meaning see [`Method`].
+    /// Least strength of points; for its meaning see [`Method`].
     pub min_strength: f64,
-    /// Length that lines have at least, in units of the grid.
+    /// Least length of lines, in units of the grid.
     pub min_length: f64,
-    /// Angle between line and velocity at a point, at most, in degrees.
+    /// Largest angle between line and velocity at a point, in degrees.
     pub max_angle: Option<f64>,
 }
 
-/// Refuses options that make no sense.
+/// Refuses invalid options.
 pub(super) fn check(spec: &CoreSpec) -> Result<(), FieldError> {
     let usage = |what: &str| Err(FieldError::Usage(what.to_owned()));
     if !(spec.min_strength >= 0.0 && spec.min_strength.is_finite()) {
@@ -39,7 +39,7 @@ pub(super) fn check(spec: &CoreSpec) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// What is written beside the lines.
+/// The provenance written beside the lines.
 pub fn provenance(session: &Session, spec: &CoreSpec) -> Provenance {
     let dataset = session.dataset();
     let mut notes: Vec<(String, String)> = vec![

@@ -1,8 +1,8 @@
 //! Points and segments of all blocks, until they are joined.
 //!
 //! # Practice
-//! Of a point an entry of 64 bytes stays in memory, and of a segment one of 32: lines cannot be joined without them. What is written of a point goes to a
-//! bounded log. All of it is charged as it grows.
+//! A point has an entry of 64 bytes in memory, and a segment one of 32: joining lines needs them. The numbers of a
+//! point are in a bounded log. All of it is charged as it grows.
 
 use field::error::FieldError;
 use kernels::cores::block::FeatureKey;
@@ -14,20 +14,20 @@ use runtime::limits::would_do;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A cell beside a point lies beyond the zone.
+/// A cell beside a point is beyond the zone.
 pub(super) const BEYOND: u8 = 1;
-/// Is a hole.
+/// It is a hole.
 pub(super) const HOLE: u8 = 2;
-/// Could not be read.
+/// It is unreadable.
 pub(super) const FAILED: u8 = 4;
 
 /// Numbers of a point that are not sampled: velocity, strength, normalized helicity.
 pub(super) const OWN: usize = 5;
 
-/// A point as a block has it.
+/// A point of a block.
 pub(super) struct CorePoint<'a> {
     pub key: FeatureKey,
-    /// What the cells around it are, as far as the block knows.
+    /// The states of the cells around it, as far as the block knows them.
     pub flags: u8,
     pub x: [f64; 3],
     pub size: f32,
@@ -37,20 +37,20 @@ pub(super) struct CorePoint<'a> {
     pub scalars: &'a [f64],
 }
 
-/// What stays in memory.
+/// The part of a point in memory.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct StoredPoint {
     pub key: FeatureKey,
-    /// Where its numbers lie.
+    /// The place of its numbers in the log.
     at: u64,
     pub x: [f64; 3],
-    /// Of blocks that have a place in common the first one's numbers count.
+    /// If several blocks have the point, the first one's numbers are used.
     block: u32,
     size: f32,
     pub flags: u8,
 }
 
-/// Keeps what comes of blocks.
+/// The results of blocks.
 pub(super) struct CoreStore {
     pager: Arc<Pager>,
     log: ByteLog,
@@ -62,7 +62,7 @@ pub(super) struct CoreStore {
 }
 
 impl CoreStore {
-    /// An empty one of points with so many numbers.
+    /// An empty store of points with this many numbers.
     pub fn new(pager: &Arc<Pager>, directory: &Path, budget: usize, numbers: usize) -> Result<Self, FieldError> {
         let held = HeldMemory::new(Box::new(LedgerShare::new(pager.clone())));
         let log = ByteLog::new(directory, budget, held.sibling()).map_err(|e| refused(pager, e))?;
@@ -74,12 +74,12 @@ impl CoreStore {
         self.log.set_budget(budget).map_err(|e| refused(&self.pager, e))
     }
 
-    /// Points that were found.
+    /// Number of found points.
     pub fn found(&self) -> u64 {
         self.found
     }
 
-    /// Bytes that went to the log's file.
+    /// Bytes in the log's file.
     pub fn spilled_bytes(&self) -> u64 {
         self.log.spilled_bytes()
     }
@@ -95,12 +95,12 @@ impl CoreStore {
         })
     }
 
-    /// Makes room for more of something in a list, charged before it is there.
+    /// Makes room for more elements in a list, charged beforehand.
     fn room<T>(&mut self, list: fn(&mut Self) -> &mut Vec<T>, more: usize) -> Result<(), FieldError> {
         let (capacity, wanted) = (list(self).capacity(), list(self).len() + more);
         if wanted > capacity {
             let grown = wanted.max(capacity + capacity / 2).max(64);
-            // Both are there while one is copied to the other.
+            // Both exist while one is copied to the other.
             self.charge(grown * size_of::<T>())?;
             let len = list(self).len();
             list(self).reserve_exact(grown - len);
@@ -109,7 +109,7 @@ impl CoreStore {
         Ok(())
     }
 
-    /// Takes what a block found: how many points in all, those that are kept, and pairs of them.
+    /// Adds the results of a block: the number of found points, the kept ones, and pairs of them.
     pub fn add<'p>(
         &mut self,
         block: u64,
@@ -142,10 +142,10 @@ impl CoreStore {
         Ok(())
     }
 
-    /// Joins all segments to lines of points; those are in order from now on.
+    /// Joins all segments to lines of points, which are in order from now on.
     pub fn join(&mut self) -> Result<chains::Chains, FieldError> {
         self.entries.sort_unstable_by_key(|e| (e.key, e.block));
-        // What blocks know of the cells around a place is put together.
+        // The blocks' knowledge of the cells around a place is joined.
         let mut kept = 0;
         for n in 0..self.entries.len() {
             if kept > 0 && self.entries[kept - 1].key == self.entries[n].key {
@@ -179,13 +179,13 @@ impl CoreStore {
         Ok(lines)
     }
 
-    /// An account with the ledger for what is made of it.
+    /// An account with the ledger for data derived from it.
     pub fn account(&self) -> HeldMemory {
         self.held.sibling()
     }
 }
 
-/// A refusal of the outputs as one that says what would do.
+/// An error of the outputs, with the limit that would suffice.
 pub(super) fn refused(pager: &Pager, e: OutputError) -> FieldError {
     runtime::limits::refused(pager, FieldError::from(e))
 }

@@ -1,4 +1,4 @@
-//! Cores are the same whatever the means, and where they should be.
+//! Cores are independent of limits and threads, and are at their known places.
 
 use super::*;
 use convert::{convert, ConvertOptions, Spans};
@@ -25,7 +25,7 @@ fn means(limit: u64, workers: usize) -> Resources {
     Resources { memory_limit: limit, workers, readers: 8, replacement: PolicyKind::Clock, observer: None }
 }
 
-/// Where the core is at a height: it leans and winds.
+/// The core at a height: it leans and winds.
 fn axis(z: f64) -> [f64; 2] {
     [0.5 + 0.12 * (3.0 * z).sin(), 0.45 + 0.1 * (2.0 * z).cos()]
 }
@@ -85,7 +85,7 @@ fn spec(method: Method) -> CoreSpec {
     }
 }
 
-/// Puts slow and unwilling memory in the place of a store's files.
+/// Puts a slow and failing source in place of a store's files.
 struct Unwilling<'a>(&'a Pager, u64);
 
 impl Register for Unwilling<'_> {
@@ -100,7 +100,7 @@ impl Register for Unwilling<'_> {
             transient_errors: 0.02,
             ..Simulation::fixed(Duration::ZERO, 8)
         };
-        // Read when it is there: shards that a store lacks are none of its files.
+        // Read if it exists: missing shards of a store are not among its files.
         self.0.add_source(Arc::new(Simulated::new(std::fs::read(path).unwrap(), simulation).unwrap()))
     }
     fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId {
@@ -196,13 +196,13 @@ fn a_winding_core_is_followed_through_zones_up_to_a_hole() {
         assert!(far < 0.03, "{method:?}: {far}");
         let ends = (&lines.reason[..], lines.reason_backward.as_deref().unwrap());
         use output::Reason::{Hole, Left};
-        // Third derivatives of velocity, from one side at the border, are off by more than lines are joined over.
+        // Third derivatives of velocity, one-sided at the border, have larger errors than the joining distance.
         match method {
             Method::Lambda2 => assert!((2..5).contains(&lines.line_count())),
             _ => assert_eq!(ends, (&[Hole, Left][..], &[Left, Hole][..]), "{method:?}"),
         }
         assert!(lines.zone.contains(&1) && lines.zone.contains(&2));
-        // With the flow, which goes up.
+        // With the flow, which is upwards.
         let heights = lines.points.chunks_exact(3).map(|p| p[2]);
         let [low, high] = [heights.clone().fold(9.0, f64::min), heights.fold(0.0, f64::max)];
         assert!(low < 0.3 && high > 1.7, "{method:?}: {low} {high}");

@@ -19,45 +19,44 @@ use runtime::executor::{Outcome, Work};
 use runtime::limits::{results_budget, too_large};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Points that are looked at in one step.
+/// Points processed in one step.
 const TOGETHER: usize = 128;
 
-/// All blocks.
 pub(super) struct CoreBlocks<'a> {
     pub plan: &'a CorePlan,
     pub size: Size,
     pub pager: &'a Arc<Pager>,
     pub store: Mutex<CoreStore>,
-    /// Blocks of which a page cannot be read, with what it says.
+    /// Blocks with an unreadable page, with its message.
     pub failed: Mutex<Vec<(u64, String)>>,
 }
 
-/// What a task does next.
+/// The next phase of a task.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Begins a slab.
+    /// Starts a slab.
     Slab,
     /// Reads boxes of pages.
     Boxes(ReadStage),
     /// Computes the strength of the points that are new.
     Strength,
-    /// Samples at points that are kept.
+    /// Samples at kept points.
     Scalars,
     Done,
 }
 
-/// One block under way.
+/// One block in progress.
 pub(super) struct Task {
     number: u64,
-    /// Which of the plan's zones.
+    /// Index of its zone in the plan.
     of: usize,
     block: CoreBlock,
     phase: Phase,
-    /// Boxes of pages that are still to be read.
+    /// Boxes of pages still to be read.
     boxes: Vec<[u32; 3]>,
-    /// Velocity and strength of the points of the block so far; no number where a point is none.
+    /// Velocity and strength of the points of the block so far; NaN if a point has none.
     made: Vec<CoreSample>,
-    /// Points that are kept, in the order of places, and pairs of them.
+    /// Kept points, in the order of places, and pairs of them.
     kept: Vec<u32>,
     pairs: Vec<[u32; 2]>,
     scalars: Vec<f64>,
@@ -80,7 +79,7 @@ fn vector(of: &[f64], n: usize) -> [f64; 3] {
 }
 
 impl CoreBlocks<'_> {
-    /// One step. Nothing has changed where it says that pages are needed.
+    /// One step. If it needs pages, nothing has changed.
     fn step(&self, g: &mut BlockReader<'_>, task: &mut Task, missing: &mut Vec<PageId>) -> StepProgress {
         match task.phase {
             Phase::Slab => {
@@ -110,7 +109,7 @@ impl CoreBlocks<'_> {
         task.phase = Phase::Boxes(ReadStage::Mark);
     }
 
-    /// The boxes of pages that meet a box of nodes, the last first.
+    /// The boxes of pages that overlap a box of nodes, the last first.
     fn boxes_of(&self, of: usize, lo: [u32; 3], hi: [u32; 3]) -> Vec<[u32; 3]> {
         let page = self.plan.dataset.zones[self.plan.zones[of].zone].translation.page;
         let range = |a: usize| (lo[a] / page[a]..(hi[a] - 1) / page[a] + 1).rev();
@@ -139,7 +138,7 @@ impl CoreBlocks<'_> {
         let first = task.boxes.len().saturating_sub(self.size.ahead);
         let mut some = task.boxes.split_off(first);
         let before = some.len();
-        // What comes of a box does not depend on the others: those that are here are read, whatever their order.
+        // The results of boxes are independent: resident ones are read, in any order.
         some.retain(|b| {
             let block = &mut task.block;
             let got = match stage {
@@ -182,8 +181,7 @@ impl CoreBlocks<'_> {
             return Mark::Hole;
         }
         match (self.plan.method, v.last()) {
-            // What is interpolated between nodes of which none is below is not below either. A node without a number may be a corner of
-            // nothing.
+            // Interpolation between nodes of at least this value gives no lower one. A NaN node makes its cells holes.
             (Method::Lambda2, Some(l)) if !l.is_finite() => Mark::Hole,
             (Method::Lambda2, Some(l)) if -l <= self.plan.min_strength => Mark::Quiet,
             _ => Mark::Field,
@@ -302,7 +300,7 @@ impl CoreBlocks<'_> {
         StepProgress::Yield
     }
 
-    /// What a point says of the cells around it, as far as this block knows them.
+    /// A point with the states of the cells around it, as far as this block knows them.
     fn point<'t>(&self, task: &'t Task, place: usize) -> CorePoint<'t> {
         let n = task.kept[place] as usize;
         let (f, made) = (&task.block.found[n], &task.made[n]);
@@ -381,7 +379,7 @@ impl<'a> Work for CoreBlocks<'a> {
             + task.scalars.capacity() * 8
             + size_of::<Task>()
     }
-    /// Places of points, and cells with their points, when they are joined.
+    /// Places of points, and cells with their points, during the join.
     fn finishing(&self, task: &Task) -> usize {
         task.block.found.len() * 4
     }

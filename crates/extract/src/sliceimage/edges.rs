@@ -1,36 +1,37 @@
-//! What is laid over pictures of slices: letters of anatomy at the edges, scales of colours, a rule.
+//! Annotations of pictures of slices: letters of anatomy at the edges, scales of colours, a rule.
 
 use super::paint::SlicePaint;
 use kernels::draw::{ColourMap, Furniture, Marks, Note, NotePosition, ScalarBar, ScaleBar};
 use output::FieldSpec;
 
-/// What somebody wants over a picture.
+/// The requested annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SliceMarks {
-    /// What colours mean: a scale, or names of channels.
+    /// The meaning of colours: a scale, or names of channels.
     pub bar: bool,
-    /// Letters at the edges, and a rule where the length of a pixel is known.
+    /// Letters at the edges, and a rule if the length of a pixel is known.
     pub letters: bool,
-    /// What is at the left, right, upper and lower edge, in letters of anatomy.
+    /// The letters of anatomy at the left, right, upper and lower edge.
     pub edges: Option<[String; 4]>,
-    /// What stands in the upper left corner; `None`: beside a scale where a slice of grids lies, and of volumes nothing.
+    /// The title in the upper left corner. `None`: for slices of grids with a scale the place of the slice, and for
+    /// volumes none.
     pub title: Option<String>,
 }
 
-/// Marks, with what they speak of.
+/// Annotations and their subject.
 #[derive(Clone, Debug)]
 pub(super) struct Marked {
     pub(super) marks: SliceMarks,
-    /// What pixels show.
+    /// The quantities of pixels.
     pub(super) fields: Vec<FieldSpec>,
     /// The title, if there is one.
     pub(super) title: String,
-    /// How long a pixel is.
+    /// The length of a pixel.
     pub(super) rule: Option<ScaleBar>,
 }
 
 impl Marked {
-    /// The marks of a picture whose look is settled; none over grey of 16 bits, which is data.
+    /// The annotations of a picture with final colours; none over 16-bit grey, which is data.
     pub(super) fn over(&self, look: &SlicePaint, size: [u32; 2]) -> Option<Marks> {
         let SliceMarks { bar, letters, edges, .. } = &self.marks;
         if look.is_grey16() || !(*bar || *letters || !self.title.is_empty()) {
@@ -40,7 +41,7 @@ impl Marked {
         match (look, self.fields.first()) {
             _ if !bar => {}
             (SlicePaint::Map { table, range: Some(range) }, Some(field)) => {
-                // A range that single precision does not hold has no scale.
+                // A range beyond single precision has no scale.
                 if let Ok(map) = ColourMap::new(table.clone(), *range) {
                     furniture.bars = vec![ScalarBar { title: field.name.clone(), unit: field.unit.clone(), map }];
                 }
@@ -60,7 +61,7 @@ impl Marked {
     }
 }
 
-/// Where a plane lies, for people: `z = 0.5 [m]` of one across an axis; else a point of it and its normal.
+/// The place of a plane, for people: `z = 0.5 [m]` for one across an axis, else a point and its normal.
 ///
 /// ```
 /// use extract::sliceimage::place;
@@ -85,11 +86,12 @@ fn short(x: f64) -> String {
     }
 }
 
-/// Part of a direction from which on it is told: some 17 degrees.
+/// Least part of a direction that gets a letter: some 17 degrees.
 const TOLD: f64 = 0.3;
 
-/// What is at the left, right, upper and lower edge of a picture with these directions to the right and up, of which x, y and z grow
-/// towards the three letters of `anatomy`: the nearest axis first, then others that it leans to.
+/// The letters at the left, right, upper and lower edge of a picture with these directions to the right and up. x, y
+/// and z grow towards the three letters of `anatomy`. The nearest axis comes first, then others that the direction
+/// leans to.
 ///
 /// ```
 /// let axes = [[1.0, 0.0, 0.0], [0.0, -0.8, 0.6]];
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn both_ways_of_counting_name_the_same_sides() {
-        // The same picture in coordinates whose x and y grow the other way.
+        // The same picture in coordinates with x and y reversed.
         let lps = [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0]];
         let ras = [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]];
         assert_eq!(edges(lps, "LPS"), ["R", "L", "A", "P"]);
@@ -131,7 +133,7 @@ mod tests {
     fn directions_between_axes_have_several_letters() {
         let half = 0.5f64.sqrt();
         assert_eq!(edges([[-half, -half, 0.0], [0.0, 0.0, 1.0]], "LPS"), ["LP", "RA", "S", "I"]);
-        // A little tilt is not told.
+        // A slight tilt gets no letter.
         assert_eq!(edges([[1.0, 0.0, 0.0], [0.0, -0.98, 0.2]], "LPS")[2], "A");
     }
 }

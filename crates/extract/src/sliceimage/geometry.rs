@@ -1,40 +1,40 @@
-//! Where a slice lies: from a normal, a point and a size to the pixels.
+//! The place of a slice: from a normal, a point and a size to the pixels.
 
 use field::error::FieldError;
 use field::volume::{Placement, VolumeLevel};
 use kernels::slice::PixelPlane;
 
-/// A plane as it is asked for.
+/// A requested plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlaneSpec {
-    /// Direction across the plane, of any length; its sign does not matter.
+    /// Direction across the plane, of any length and either sign.
     pub normal: [f64; 3],
     /// A point of the plane; `None`: the middle of the data.
     pub origin: Option<[f64; 3]>,
-    /// What is up in the picture, as far as it lies in the plane; `None`: z, or y where the plane faces z.
+    /// Upward direction in the picture, projected to the plane. `None`: z, or y if the plane faces z.
     pub up: Option<[f64; 3]>,
-    /// For each axis 1, or -1 where what is to the right has less of it: of anatomy the convention says so.
+    /// For each axis 1, or -1 if it decreases to the right, as in conventions of anatomy.
     pub rightward: [f64; 3],
     /// Left, right, bottom and top edge of the picture, as distances from `origin`; `None`: the whole cross-section.
     pub extent: Option<[f64; 4]>,
-    /// Pixels of a row, and rows; `None`: follows from `resolution`, or [`LONG_SIDE`] along the longer side.
+    /// Pixels of a row, and rows. `None`: from `resolution`, or [`LONG_SIDE`] along the longer side.
     pub size: Option<[u32; 2]>,
     /// Edge of a pixel in the data's length unit; `None`: follows from the size.
     pub resolution: Option<f64>,
 }
 
-/// Pixels along the longer side where nothing is asked for.
+/// Default number of pixels along the longer side.
 pub const LONG_SIDE: u32 = 1024;
 
-/// Pixels along a side at most: what readers of pictures take.
+/// Most pixels along a side: the bound of picture readers.
 pub const MOST_PIXELS: u32 = 1 << 20;
 
-/// A slice whose pixels are known.
+/// A slice with known pixels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Laid {
     /// The pixels.
     pub plane: PixelPlane,
-    /// The point that distances are counted from.
+    /// The origin of distances.
     pub origin: [f64; 3],
     /// Direction across the plane, of length 1.
     pub normal: [f64; 3],
@@ -54,30 +54,30 @@ fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 }
 
-/// At length 1; a vector along an axis has exactly that axis' numbers.
+/// At length 1. A vector along an axis becomes exactly that axis.
 fn unit(v: [f64; 3], what: &str) -> Result<[f64; 3], FieldError> {
     let most = v.iter().fold(0.0f64, |m, c| m.max(c.abs()));
     if !(most > 0.0 && most.is_finite()) || v.iter().any(|c| c.is_nan()) {
         return Err(FieldError::Usage(format!("the {what} of a slice must have a direction, and {v:?} has none")));
     }
-    // Scaled first, so that squares neither vanish nor overflow.
+    // Scaled first, so that squares neither underflow nor overflow.
     let scaled = v.map(|c| c / most);
     let length = dot(scaled, scaled).sqrt();
     Ok(scaled.map(|c| c / length))
 }
 
-/// Cosine of the angle to z from which y is up instead.
+/// Cosine of the angle to z from which on y is up instead.
 const FACES_Z: f64 = 0.9;
 
-/// Share of the data's size that counts as nothing: planes touch boxes whose corners are rounded.
+/// Share of the data's size that counts as zero: planes touch boxes with rounded corners.
 const TOUCH: f64 = 1e-9;
 
 impl PlaneSpec {
-    /// Lays the pixels, for data that reach to these corners (bit 0 of a corner's number for the first axis, 1 for the second, 2
-    /// for the third).
+    /// Places the pixels, for data with these corners. Bit 0 of a corner's number is for the first axis, 1 for the
+    /// second, 2 for the third.
     ///
     /// # Errors
-    /// [`FieldError::Usage`]: directions that are none, a plane that does not meet the data, sizes that make no picture.
+    /// [`FieldError::Usage`]: a direction of length 0, a plane outside of the data, sizes that make no picture.
     pub fn lay(&self, corners: &[[f64; 3]; 8]) -> Result<Laid, FieldError> {
         let wrong = |what: String| Err(FieldError::Usage(what));
         let normal = unit(self.normal, "normal")?;
@@ -123,13 +123,13 @@ impl PlaneSpec {
                 ([w, h].map(u64::from), [edge; 2])
             }
             (None, None, None) => {
-                // Rounded up there would be a row in which nothing lies.
+                // Rounded up there would be an empty row.
                 let edge = width.max(height) / f64::from(LONG_SIDE);
                 ([width, height].map(|length| (length / edge).round().max(1.0) as u64), [edge; 2])
             }
             (None, edge, _) => {
                 let edge = edge.unwrap_or(width.max(height) / f64::from(LONG_SIDE));
-                // A cast of what is too large for the number saturates, and is refused below.
+                // Casts saturate, and too large numbers are refused below.
                 let count = |length: f64| (length / edge - 1e-6).ceil().max(1.0) as u64;
                 ([count(width), count(height)], [edge; 2])
             }
@@ -139,7 +139,8 @@ impl PlaneSpec {
             return wrong(format!("a slice of {} x {} pixels is none: sides have 1 to {most}", size[0], size[1]));
         }
         let size = size.map(|n| n as u32);
-        // What does not follow from the extent lies about its middle; with a resolution alone the left and upper edges stay.
+        // Dimensions that do not follow from the extent are centred on it. With a resolution alone the left and upper
+        // edges stay.
         let reach = [0, 1].map(|a| f64::from(size[a]) * pixel[a]);
         let centred = self.extent.is_none() && (self.size.is_some() || self.resolution.is_none());
         let left = if centred { 0.5 * (left + right) - 0.5 * reach[0] } else { left };
@@ -155,8 +156,9 @@ impl PlaneSpec {
         Ok(Laid { plane, origin, normal, axes, extent, pixel })
     }
 
-    /// Right and up. Up is what is asked for as far as it lies in the plane. Right is across it, to the side to which its largest
-    /// coordinate grows, or falls where `rightward` says so: x grows to the right wherever it can, from whichever side the plane is seen.
+    /// Right and up. Up is the projection of the requested direction to the plane. Right is across it, towards the
+    /// growth of its largest coordinate, or against it by `rightward`. So x grows to the right if possible, from either
+    /// side of the plane.
     fn axes(&self, normal: [f64; 3]) -> Result<[[f64; 3]; 2], FieldError> {
         let up = match self.up {
             Some(up) => unit(up, "upward direction")?,
@@ -175,12 +177,12 @@ impl PlaneSpec {
         let turned = right.iter().zip(self.rightward).map(|(c, sign)| c * sign);
         let largest = turned.reduce(|m, c| if c.abs() > m.abs() + 1e-12 { c } else { m });
         let sign = if largest.unwrap_or(1.0) < 0.0 { -1.0 } else { 1.0 };
-        // Adding nought makes the minus of a nought go.
+        // Adding 0 removes a negative zero.
         Ok([right.map(|c| sign * c + 0.0), up.map(|c| c + 0.0)])
     }
 }
 
-/// Left, right, bottom and top of where a plane meets a box.
+/// Left, right, bottom and top of the intersection of a plane and a box.
 fn cross_section(
     corners: &[[f64; 3]; 8],
     origin: [f64; 3],
@@ -239,11 +241,11 @@ pub fn box_corners(low: [f64; 3], high: [f64; 3]) -> [[f64; 3]; 8] {
 /// The pixels in indices of a level's voxels.
 ///
 /// # Errors
-/// [`FieldError::Usage`] where the axes of the volume do not span space.
+/// [`FieldError::Usage`] if the axes of the volume do not span space.
 pub fn in_voxels(plane: &PixelPlane, placement: &Placement) -> Result<PixelPlane, FieldError> {
     let [i, j, k] = placement.axes;
     let determinant = dot(i, cross(j, k));
-    // Rows of the inverse: by Cramer's rule, exact for axes along those of space but for one rounding.
+    // Rows of the inverse by Cramer's rule: one rounding for axes along those of space.
     let row = |v: [f64; 3]| v.map(|c| c / determinant);
     let inverse = [row(cross(j, k)), row(cross(k, i)), row(cross(i, j))];
     if inverse.as_flattened().iter().any(|c| !c.is_finite()) {
@@ -252,13 +254,13 @@ pub fn in_voxels(plane: &PixelPlane, placement: &Placement) -> Result<PixelPlane
     Ok(plane.mapped(placement.origin, inverse))
 }
 
-/// Which level is shown where a pixel has this edge: the coarsest whose voxels are no larger than a pixel along any axis along which
-/// they are larger than those of the finest.
+/// The level for pixels with this edge. It is the coarsest whose voxels exceed a pixel along no axis, except where they
+/// equal those of the finest.
 pub fn level_for(levels: &[VolumeLevel], pixel: f64) -> usize {
     let Some(finest) = levels.first().map(|l| l.placement.spacing()) else { return 0 };
     let does = |level: &VolumeLevel| {
         let spacing = level.placement.spacing();
-        // Levels say their spacing to some digits only.
+        // Levels have their spacing in a few digits only.
         (0..3).all(|a| spacing[a] <= finest[a] * 1.001 || spacing[a] <= pixel * 1.001)
     };
     levels.iter().rposition(does).unwrap_or(0)
@@ -302,7 +304,7 @@ mod tests {
     fn oblique_planes_meet_boxes_in_polygons() {
         let corners = box_corners([0.0; 3], [1.0; 3]);
         let laid = spec([1.0, 1.0, 1.0]).lay(&corners).unwrap();
-        // The hexagon of a cube: its corners lie half a diagonal of a face from the middle.
+        // The hexagon of a cube: its corners are half a diagonal of a face from the middle.
         let [left, right, bottom, top] = laid.extent;
         let half = 0.5f64.sqrt();
         assert!(
@@ -314,7 +316,7 @@ mod tests {
         assert!(dot(laid.axes[0], laid.axes[1]).abs() < 1e-15 && dot(laid.axes[0], laid.normal).abs() < 1e-15);
         let out = PlaneSpec { origin: Some([2.0, 2.0, 2.0]), ..spec([1.0, 1.0, 1.0]) }.lay(&corners);
         assert!(out.unwrap_err().to_string().contains("does not meet the data"));
-        // Touching counts.
+        // A touching plane counts.
         let at_top = PlaneSpec { origin: Some([0.0, 0.0, 1.0]), ..spec([0.0, 0.0, 1.0]) }.lay(&corners).unwrap();
         assert_eq!(at_top.extent, [0.0, 1.0, 0.0, 1.0]);
     }

@@ -1,17 +1,18 @@
 //! Slices as pictures and as arrays: a plane through a volume or a dataset, sampled at pixels.
 //!
 //! # Theory
-//! Pixels are made by tiles, each a restartable task (`kernels::slice` says what a pixel's value is). Tiles are made in rows, as many
-//! rows at a time as fit into an eighth of the limit; whole rows of pixels go to the file at once, so that a picture may be far larger
-//! than memory. Where colours stand for the range that the slice itself has, which is known when its last pixel is, numbers wait in a
-//! log, which goes to disk where it is long.
+//! Pixels are computed by tiles, each a restartable task (`kernels::slice` defines a pixel's value). Tiles are computed
+//! in rows, as many rows at a time as fit into an eighth of the limit. Whole rows of pixels are written at once, so a
+//! picture may be far larger than memory. If colours follow the range of the slice itself, it is known only at the last
+//! pixel. The numbers wait in a log then, whose rest is on disk.
 //!
-//! Invariant: what is written is equal bit for bit for every limit, page size and number of workers (a pixel's value is), except that of
-//! pixels whose page failed, and that of values that memory could not be had for, which is an error.
+//! Invariant: the output is equal bit for bit for every limit, page size and number of workers, as each pixel's value
+//! is. Only pixels with an unreadable page may differ. Lack of memory is an error.
 //!
 //! # Practice
-//! [`PlaneSpec`] says where the slice lies, [`of_volume`] and [`of_grid`] lay it, and [`Slice::write`] or [`Slice::arrays`] make it. Rows
-//! go from the top of the picture down; `x` grows to the right wherever it can, from whichever side one looks.
+//! [`PlaneSpec`] places the slice, [`of_volume`] and [`of_grid`] prepare it, and [`Slice::write`] or [`Slice::arrays`]
+//! computes it. Rows run from the top of the picture down; `x` grows to the right if possible, from either side of the
+//! plane.
 
 mod edges;
 mod geometry;
@@ -48,42 +49,42 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A volume as slices take it.
+/// A volume as slices use it.
 #[derive(Copy, Clone, Debug)]
 pub struct VolumeView<'a> {
     /// Its levels, finest first.
     pub levels: &'a [VolumeLevel],
-    /// What its numbers are.
+    /// The kind of its numbers.
     pub kind: VolumeKind,
     /// Its channels.
     pub channels: &'a [ChannelSpec],
     /// Unit of positions.
     pub length_unit: &'a str,
-    /// Colours of labels that have one of their own, by number.
+    /// Own colours of labels, by number.
     pub label_colors: &'a BTreeMap<u64, String>,
 }
 
-/// What is sliced of a volume.
+/// The sliced part of a volume.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeChoice {
     /// Numbers of the channels; `None`: all.
     pub channels: Option<Vec<usize>>,
-    /// The level; `None`: the coarsest whose voxels are no larger than a pixel.
+    /// The level; `None`: the coarsest with voxels no larger than a pixel.
     pub level: Option<usize>,
-    /// How values between voxels are made; `None`: interpolated, of labels the nearest.
+    /// Interpolation between voxels; `None`: trilinear, for labels the nearest.
     pub filter: Option<Filter>,
     /// Time step.
     pub step: u32,
-    /// Labels are taken for the numbers that they are, as a look by values wants them: those of 64 bits as far as doubles hold them.
+    /// Treats labels as numbers, for lookups of values: 64-bit ones as far as doubles represent them.
     pub as_numbers: bool,
 }
 
-/// What the numbers of a slice's pixels are.
+/// The meaning of the numbers of a slice's pixels.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SliceNumbers {
     /// Doubles.
     Doubles,
-    /// Whole numbers of 64 bits, whose bits the doubles have; 0 where there is no value.
+    /// Unsigned 64-bit integers as the bits of doubles; 0 without a value.
     Unsigned,
     /// The same with a sign.
     Signed,
@@ -99,19 +100,19 @@ impl SliceNumbers {
     }
 }
 
-/// A slice that is laid: what is to be made, and of what.
+/// A prepared slice: its pixels and their sources.
 pub struct Slice {
-    /// Where its pixels are.
+    /// Its pixels.
     pub laid: Laid,
-    /// Its quantities, in the order of the numbers of a pixel.
+    /// Its quantities, in the order of a pixel's numbers.
     pub fields: Vec<FieldSpec>,
-    /// Of a volume, the level that is shown.
+    /// The shown level of a volume.
     pub level: Option<usize>,
-    /// Colours that suit what is shown: as they are stored, of channels, of labels; none where numbers need a table.
+    /// Colours that suit its numbers: as stored, of channels, or of labels; `None` if numbers need a table.
     pub look: Option<SlicePaint>,
-    /// What its numbers are.
+    /// The meaning of its numbers.
     pub numbers: SliceNumbers,
-    /// What is laid over a picture of it; nothing unless somebody asks.
+    /// Annotations of a picture; none by default.
     pub marks: SliceMarks,
     length_unit: String,
     what: SliceSource,
@@ -122,23 +123,23 @@ enum SliceSource {
     Grid(Box<GridSource>),
 }
 
-/// A slice in memory that is the caller's.
+/// A slice in memory of the caller.
 #[derive(Clone, Debug)]
 pub struct SliceArrays {
-    /// Row by row from the top, the numbers of a pixel side by side; not numbers where there is no value. See [`Slice::numbers`].
+    /// Row by row from the top, the numbers of a pixel adjacent; NaN without a value. See [`Slice::numbers`].
     pub values: Vec<f64>,
-    /// Of each pixel 1 (it has a value), 2 (outside) or 3 (failed).
+    /// State of each pixel: 1 (it has a value), 2 (outside) or 3 (failed).
     pub pixels: Vec<u8>,
-    /// How many of each.
+    /// Counts of pixels by state.
     pub counts: Pixels,
-    /// What making it took.
+    /// Statistics of the run.
     pub run: RunStats,
 }
 
-/// Lays a slice of a volume.
+/// Prepares a slice of a volume.
 ///
 /// # Errors
-/// [`FieldError::Usage`]: a level or channel that the volume does not have, and what [`PlaneSpec::lay`] says.
+/// [`FieldError::Usage`] for an unknown level or channel, and the errors of [`PlaneSpec::lay`].
 pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice) -> Result<Slice, FieldError> {
     let wrong = |what: String| FieldError::Usage(what);
     let finest = view.levels.first().ok_or_else(|| wrong("the volume has no level".into()))?;
@@ -158,7 +159,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let mut arrays: Vec<SliceArray> = Vec::new();
     let mut fields = Vec::new();
     let mut voxel = VoxelType::Uint8;
-    // A pixel has numbers of one kind.
+    // All numbers of a pixel have one kind.
     let names = |channel: &usize| {
         let (spec, (array, _)) = view.channels.get(*channel).zip(level.valued(*channel))?;
         let plain = labels && !choice.as_numbers && spec.scale.is_none() && spec.missing.is_none();
@@ -177,7 +178,8 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
                 view.channels.len()
             ))
         })?;
-        // Pages of values hold NaN there already. Compared once more, in double precision, neighbours of 64 bits would be missing, too.
+        // Pages of values have NaN there already. A second comparison in double precision would also match neighbours
+        // of 64-bit numbers.
         let is_stored = level.channel(*channel).is_some_and(|(stored, _)| stored.id == array.id);
         let pick = Pick {
             component,
@@ -197,9 +199,9 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
                 by_opacity: false,
             }),
         }
-        // That of what is stored, where values are of another.
+        // The stored type, if values have another.
         voxel = level.channel(*channel).map_or(array.brick.voxel, |(stored, _)| stored.brick.voxel);
-        // Single precision does not tell all of these numbers apart; of labels they are names.
+        // Single precision does not distinguish all of these numbers; those of labels are names.
         let wide = voxel.size() > 4 || matches!(voxel, VoxelType::Int32 | VoxelType::Uint32);
         let dtype = if labels || wide { FieldType::F64 } else { FieldType::F32 };
         let unit = if spec.units == "1" { String::new() } else { spec.units.clone() };
@@ -212,7 +214,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
             let own = own.collect();
             Some(if numbers == SliceNumbers::Doubles { SlicePaint::Labels(own) } else { SlicePaint::Names(own) })
         }
-        // All of them: one alone is a number like any other.
+        // All of them: a single one is an ordinary number.
         VolumeKind::Rgb | VolumeKind::Rgba if channels.len() == view.channels.len() => Some(SlicePaint::Colours(voxel)),
         VolumeKind::Channels if channels.len() > 1 => {
             let of = |channel: &usize| {
@@ -225,7 +227,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
         _ => None,
     };
     if colours && look.is_some() {
-        // One quantity, as pictures are.
+        // One quantity, as in pictures.
         let components = fields.len();
         if let (4, [array]) = (components, &mut arrays[..]) {
             array.by_opacity = true;
@@ -252,14 +254,14 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     })
 }
 
-/// Colours of channels for which the format says none.
+/// Colours of channels for formats without any.
 const SPREAD: [[u8; 3]; 6] = [[255, 0, 255], [0, 255, 0], [0, 160, 255], [255, 80, 0], [255, 255, 0], [255, 255, 255]];
 
-/// Lays a slice of a dataset on grids, with the fields of these names.
+/// Prepares a slice of a dataset on grids, with the named fields.
 ///
 /// # Errors
-/// [`FieldError`]: a name that not every zone has, what [`PlaneSpec::lay`] says, a page that the dataset's bounds lie on and that cannot be
-/// had.
+/// [`FieldError`]: a name that not every zone has, the errors of [`PlaneSpec::lay`], an unreadable page of the
+/// dataset's bounds.
 pub fn of_grid(
     session: &Session,
     plane: &PlaneSpec,
@@ -351,10 +353,10 @@ impl Slice {
         }
     }
 
-    /// Makes the slice in memory that is the caller's and not charged.
+    /// Computes the slice into memory of the caller, which is not charged.
     ///
     /// # Errors
-    /// [`FieldError`]: memory that is not to be had, too small a limit, an interruption.
+    /// [`FieldError`]: lack of memory, a limit that is too small, an interruption.
     pub fn arrays(
         &self,
         pager: &Arc<Pager>,
@@ -379,11 +381,12 @@ impl Slice {
         Ok(SliceArrays { values, pixels, counts, run })
     }
 
-    /// Makes the slice and writes it: `.png` with colours by `look`, `.npy` or `.npz` with numbers. What it came to as JSON.
+    /// Computes the slice and writes it: `.png` with colours by `look`, `.npy` or `.npz` with numbers. Returns a report
+    /// as JSON.
     ///
     /// # Errors
-    /// [`FieldError`]: an ending that is none of these, a look that does not suit, what cannot be written, too small a limit, an
-    /// interruption. Nothing is left of the file then.
+    /// [`FieldError`]: another extension, unsuitable colours, errors of writing, a limit that is too small, an
+    /// interruption. No part of the file is left then.
     pub fn write(
         &self,
         pager: &Arc<Pager>,
@@ -446,7 +449,7 @@ impl Slice {
         Ok(Value::Object(told))
     }
 
-    /// How long a pixel is, where that is a length.
+    /// The length of a pixel, if it has one.
     fn rule(&self) -> Option<ScaleBar> {
         let is_length = !matches!(self.length_unit.as_str(), "" | "1" | "voxel" | "degree");
         let [pixel, high] = self.laid.pixel;
@@ -454,7 +457,7 @@ impl Slice {
         (is_length && square).then(|| ScaleBar { pixel, unit: self.length_unit.clone() })
     }
 
-    /// What files and reports say of it.
+    /// Its description in files and reports.
     pub fn about(&self) -> Map<String, Value> {
         let laid = &self.laid;
         let mut about = Map::new();
@@ -477,7 +480,7 @@ impl Slice {
         about
     }
 
-    /// The look of a picture: what is asked for, or what suits what is shown.
+    /// The colours of a picture: as requested, or suited to its numbers.
     fn suited(&self, look: Option<SlicePaint>) -> Result<SlicePaint, FieldError> {
         let components = self.components();
         let look = match (look, &self.look) {

@@ -7,39 +7,37 @@ use kernels::draw::{ColourMap, ColourMapError};
 use kernels::slice::Pixel;
 use std::collections::BTreeMap;
 
-/// How values become colours.
+/// The rule from values to colours.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SlicePaint {
-    /// One number a pixel, by a table of colours over a range; `None`: from the least to the greatest number of the slice. What is no
-    /// number is grey.
+    /// One number a pixel, by a table of colours over a range; `None`: the range of the slice. NaN is grey.
     Map {
         /// The colours, least value first.
         table: Vec<Srgb8>,
         /// Values of the first and the last.
         range: Option<[f64; 2]>,
     },
-    /// One number a pixel as grey of 16 bits over a range (`None`: as above). What is no number is transparent.
+    /// One number a pixel as 16-bit grey over a range (`None`: as above). NaN is transparent.
     Grey16 {
-        /// Values that are black and white.
+        /// Values for black and white.
         range: Option<[f64; 2]>,
-        /// The least value is white.
+        /// Whether the least value is white.
         inverted: bool,
     },
-    /// Red, green and blue, and opacity if there is a fourth, as they are stored: whole numbers up to the largest of their type, others
-    /// from 0 to 1.
+    /// Red, green and blue, and opacity if there is a fourth, as stored. Integers range up to the largest of their
+    /// type, others from 0 to 1.
     Colours(VoxelType),
-    /// The sum of all numbers of a pixel, each from black to a colour over its limits (`None`: those that the slice has), in the
-    /// numbers of sRGB, as microscopes' viewers add them. Of one that is inverted (true) the least value has all of the colour.
+    /// The sum of all numbers of a pixel, each from black to a colour over its limits (`None`: those of the slice). It
+    /// is computed in sRGB, as microscopes' viewers do. In an inverted one (true) the least value has the full colour.
     Channels(Vec<(Srgb8, Option<[f64; 2]>, bool)>),
-    /// A number names what a pixel belongs to: a colour each, the same in every picture, if none is said for it here. 0 is nothing, and
-    /// transparent.
+    /// Labels: a colour each, the same in every picture, unless given here. 0 is transparent.
     Labels(BTreeMap<u64, Srgb8>),
-    /// The same of names whose bits the numbers have ([`super::Numbers`]).
+    /// The same for labels as bits of numbers ([`super::SliceNumbers`]).
     Names(BTreeMap<u64, Srgb8>),
 }
 
 impl SlicePaint {
-    /// Numbers that a pixel must have, if it must have so many.
+    /// Required numbers of a pixel, if any.
     pub(super) fn takes(&self, components: usize) -> bool {
         match self {
             Self::Map { .. } | Self::Grey16 { .. } | Self::Labels(_) | Self::Names(_) => components == 1,
@@ -48,7 +46,7 @@ impl SlicePaint {
         }
     }
 
-    /// For each number of a pixel whether its range is still to be found.
+    /// Whether the range of each number of a pixel must be found first.
     pub(super) fn seeks(&self) -> bool {
         match self {
             Self::Map { range, .. } | Self::Grey16 { range, .. } => range.is_none(),
@@ -57,7 +55,7 @@ impl SlicePaint {
         }
     }
 
-    /// With the ranges that were found where none were said.
+    /// With the found ranges in place of missing ones.
     pub(super) fn settled(&self, found: &[[f64; 2]]) -> Self {
         let of = |n: usize| found.get(n).copied().filter(|r| r[0] <= r[1]).unwrap_or([0.0, 1.0]);
         match self.clone() {
@@ -73,7 +71,7 @@ impl SlicePaint {
         }
     }
 
-    /// The ranges of a look that is settled, one a number of the pixel where it has any.
+    /// The final ranges, one for each number of the pixel if there are any.
     pub(super) fn ranges(&self) -> Vec<[f64; 2]> {
         match self {
             Self::Map { range, .. } | Self::Grey16 { range, .. } => range.iter().copied().collect(),
@@ -82,7 +80,7 @@ impl SlicePaint {
         }
     }
 
-    /// Whether a pixel is a word, of which any bits are a name.
+    /// Whether a pixel is a word with any bits as a label.
     fn is_words(&self) -> bool {
         matches!(self, Self::Names(_))
     }
@@ -93,11 +91,11 @@ impl SlicePaint {
     }
 }
 
-/// A look that is settled, ready to paint.
+/// A final rule, prepared for painting.
 pub(super) struct Painter {
     look: SlicePaint,
     map: Option<ColourMap>,
-    /// The range of a map that single precision does not hold: the map is then one of shares of it.
+    /// A range of a map beyond single precision: the map then is over shares of it.
     far: Option<[f64; 2]>,
 }
 
@@ -116,7 +114,7 @@ impl Painter {
                 Some(ColourMap::new(table.clone(), range)?)
             }
             SlicePaint::Grey16 { range, .. } => {
-                // For its check of the range.
+                // Only for its check of the range.
                 ColourMap::new(vec![[0; 3]], range.unwrap_or([0.0, 1.0]))?;
                 None
             }
@@ -131,7 +129,7 @@ impl Painter {
         Ok(Self { look, map, far })
     }
 
-    /// Appends a pixel: red, green, blue and opacity, or grey and opacity in 16 bits (highest byte first, as PNG has them).
+    /// Appends a pixel: red, green, blue and opacity, or grey and opacity in 16 bits (big-endian, as in PNG).
     pub(super) fn paint(&self, at: [u32; 2], pixel: Pixel, values: &[f64], out: &mut Vec<u8>) {
         let grey16 = |grey: u16, opacity: u16| {
             let [g, a] = [grey.to_be_bytes(), opacity.to_be_bytes()];
@@ -144,7 +142,7 @@ impl Painter {
                 true => grey16(if hatch::stripe(at) == 0 { u16::MAX } else { 0 }, u16::MAX),
                 false => opaque(hatch::colour(at)),
             },
-            // A gap, like what is outside: a grey would be one of the map's own.
+            // A gap, like pixels outside: grey would be one of the map's own colours.
             (Pixel::Value, look) if !look.is_words() && values.iter().all(|v| v.is_nan()) => [0; 4],
             (Pixel::Value, SlicePaint::Map { .. }) => {
                 let value = self.far.map_or(values[0], |range| share(values[0], range));
@@ -173,7 +171,7 @@ impl Painter {
             }
             (Pixel::Value, SlicePaint::Labels(own)) => match values[0] {
                 0.0 => [0; 4],
-                // Those below 0 as rays take them: the bits of a whole number with a sign.
+                // Labels below 0 as in rays: the bits of a signed integer.
                 label => opaque(label_colour(if label < 0.0 { label as i64 as u64 } else { label as u64 }, own)),
             },
             (Pixel::Value, SlicePaint::Names(own)) => match values[0].to_bits() {
@@ -185,7 +183,7 @@ impl Painter {
     }
 }
 
-/// How far a value is from the low end of a range to the high one, within both; in the middle where they are one.
+/// The share of a value between the ends of a range, clamped; one half if they are equal.
 fn share(value: f64, [low, high]: [f64; 2]) -> f64 {
     if high > low {
         ((value - low) / (high - low)).clamp(0.0, 1.0)
@@ -194,7 +192,7 @@ fn share(value: f64, [low, high]: [f64; 2]) -> f64 {
     }
 }
 
-/// The number that is full light.
+/// The number of full light.
 fn full(voxel: VoxelType) -> f64 {
     match voxel {
         VoxelType::Uint8 => f64::from(u8::MAX),
@@ -209,7 +207,7 @@ fn full(voxel: VoxelType) -> f64 {
     }
 }
 
-/// The colour of a label, which it also has where rays show it.
+/// The colour of a label, the same as in rays.
 fn label_colour(name: u64, own: &BTreeMap<u64, Srgb8>) -> Srgb8 {
     let usual = || kernels::rays::colour_of(name).map(|part| (255.0 * part).round() as u8);
     own.get(&name).copied().unwrap_or_else(usual)
@@ -264,7 +262,7 @@ mod tests {
         assert_ne!(of(1 << 63), of((1 << 63) + 1));
         let far = SlicePaint::Map { table: vec![[0; 3], [200; 3]], range: Some([0.0, 1e39]) };
         assert_eq!(paint(far.clone(), Pixel::Value, &[4e38]), [0, 0, 0, 255]);
-        // What waits for its range waits in single precision, which has no such number.
+        // Numbers wait in single precision, which does not represent this one.
         assert_eq!(paint(far, Pixel::Value, &[f64::INFINITY]), [200, 200, 200, 255]);
     }
 

@@ -14,14 +14,14 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of numbers that wait in memory until the range of all is known; the others go to disk.
+/// Most bytes of waiting numbers in memory until the range is known; the others are on disk.
 const WAIT_BYTES: usize = 1 << 20;
 
-/// Bytes of rows that are painted at a time.
+/// Bytes of rows painted at a time.
 const PAINT_BYTES: usize = 64 << 10;
 
-/// Writes a picture as rows come. Where the look's range is to be found first, numbers wait (as single precision) in memory and in a
-/// file without a name until all are there.
+/// Writes a picture as rows come. If its range must be found first, numbers wait (in single precision) in memory and in
+/// an anonymous file until the last row.
 pub(super) struct PngWriter {
     file: NewFile,
     size: [u32; 2],
@@ -33,7 +33,7 @@ pub(super) struct PngWriter {
     waiting: Option<ByteLog>,
     found: Vec<[f64; 2]>,
     painted: Vec<u8>,
-    /// A row on its way, and what is laid over it.
+    /// The present row, and its annotations.
     row: Vec<u8>,
     marked: Marked,
     marks: Option<Marks>,
@@ -49,7 +49,7 @@ impl PngWriter {
         marked: Marked,
         mut held: HeldMemory,
     ) -> Result<Self, FieldError> {
-        // The compressor, and rows that are painted; a row of the picture is four bytes a pixel.
+        // The compressor, and painted rows; a row of the picture is four bytes a pixel.
         let needs = png_rows::bytes(size[0]) as usize * 4 / 3 + 2 * PAINT_BYTES + 4 * size[0] as usize;
         if !held.grow(needs) {
             return Err(OutputError::Memory { needs: needs as u64 }.into());
@@ -155,7 +155,7 @@ impl PngWriter {
         written.map_err(|e| self.failed(e))
     }
 
-    /// Ends the file and gives it its name; bytes of it, and the ranges that colours stand for.
+    /// Completes the file and gives it its name. Returns its bytes, and the ranges of colours.
     pub(super) fn finish(mut self, watch: &mut ProgressWatch<'_>) -> Result<(u64, Vec<[f64; 2]>), FieldError> {
         if let Some(waiting) = self.waiting.take() {
             let found: Vec<[f64; 2]> =

@@ -1,4 +1,4 @@
-//! Tiles as tasks, and rows of pixels as they are done.
+//! Tiles as tasks, and finished rows of pixels.
 
 use field::error::FieldError;
 use field::locator::LANES;
@@ -12,29 +12,29 @@ use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What tiles are made of.
+/// The source of tiles.
 pub(crate) trait TileSource: Sync {
-    /// A tile in the making.
+    /// An unfinished tile.
     type Tile: Send + 'static;
-    /// What a thread needs.
+    /// The context of a thread.
     type Context;
     /// Numbers a pixel.
     fn components(&self) -> usize;
-    /// What a pixel has in the place of each number where it has no value.
+    /// The number of pixels without a value.
     fn nothing(&self) -> f64 {
         f64::NAN
     }
     /// Pixels of a row, and rows.
     fn size(&self) -> [u32; 2];
-    /// Bytes of pages that the largest step needs, and that any step may need wherever it leads.
+    /// Bytes of pages for the largest step, and for any step that may follow.
     fn step_bytes(&self, pager: &Pager) -> [u64; 2];
-    /// Makes a thread's context.
+    /// Creates a thread's context.
     fn context(&self, worker: Worker) -> Self::Context;
-    /// The pager's part of it.
+    /// The worker in it.
     fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker;
-    /// Begins a tile.
+    /// Starts a tile.
     fn begin(&self, tile: Tile) -> Self::Tile;
-    /// One step of it. What is absent goes to `missing` where that is why.
+    /// One step of it. Absent pages that stop it are added to `missing`.
     fn step(
         &self,
         context: &mut Self::Context,
@@ -43,9 +43,9 @@ pub(crate) trait TileSource: Sync {
         missing: &mut Vec<PageId>,
         failure: &mut Option<PageError>,
     ) -> StepProgress;
-    /// Bytes that it holds.
+    /// Bytes held.
     fn bytes(&self, tile: &Self::Tile) -> usize;
-    /// A tile that is done.
+    /// A finished tile.
     fn end(&self, tile: Self::Tile) -> Tile;
 }
 
@@ -70,29 +70,28 @@ impl PictureRows {
         }
     }
 
-    /// Bytes of a pixel.
     const fn pixel_bytes(components: usize) -> u64 {
         8 * components as u64 + 1
     }
 }
 
-/// What became of the pixels.
+/// Counts of pixels by state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pixels {
     /// With values.
     pub values: u64,
-    /// In a cell or voxel whose values are no numbers, none of them: they are missing.
+    /// In a cell or voxel with all values NaN: missing.
     pub missing: u64,
     /// In no cell and no voxel.
     pub outside: u64,
-    /// Of which a page cannot be had.
+    /// With an unreadable page.
     pub failed: u64,
-    /// The first such page, in words.
+    /// The first such page, as a message.
     pub failure: Option<String>,
 }
 
 impl Pixels {
-    /// How many there are of each.
+    /// Their counts.
     pub fn told(&self) -> Value {
         json!({"values": self.values, "missing": self.missing, "outside": self.outside, "failed": self.failed})
     }
@@ -101,7 +100,7 @@ impl Pixels {
 /// Tiles of some rows of tiles as tasks.
 struct Band<'a, S> {
     source: &'a S,
-    /// The first row of tiles, and how many there are.
+    /// The first row of tiles, and the number of rows.
     first: u32,
     count: u32,
     rows: &'a Mutex<PictureRows>,
@@ -119,7 +118,7 @@ impl<S: TileSource> Work for Band<'_, S> {
         self.source.worker(context)
     }
     fn admit(&self, n: u64) -> Result<S::Tile, FieldError> {
-        // Column by column: a tile's neighbours above and below stand on much the same pages as those at its sides.
+        // Column by column: a tile's neighbours above and below use about the same pages as those at its sides.
         let (column, row) = (n / u64::from(self.count), n % u64::from(self.count));
         let at = [column as u32, self.first + row as u32];
         Ok(self.source.begin(Tile::new(at, self.source.size(), self.source.components())))
@@ -144,20 +143,20 @@ impl<S: TileSource> Work for Band<'_, S> {
     }
 }
 
-/// What a thread takes beside its tasks and pages that nobody else charges: at 3840 x 2160 within 16 MiB slices of a derived field were 0.3 to
-/// 0.5 MB over the limit and what a process has for itself, for each thread. Together no more than this part of the limit, which is what
-/// threads up to a handful take.
+/// Uncharged bytes of a thread beside its tasks and pages. A thread on a slice of a derived field at 3840 x 2160 within
+/// 16 MiB exceeded its share by 0.3 to 0.5 MB. All threads together reserve at most this part of the limit, which is
+/// enough for a handful.
 const OF_THREAD: u64 = 512 << 10;
 const THREADS_SHARE: u64 = 8;
 
-/// Part of the limit that rows take while they are made, if more than one row of tiles fits.
+/// Part of the limit for rows in progress, if more than one row of tiles fits.
 const ROWS_SHARE: u64 = 8;
 
-/// Makes all tiles, and hands over whole rows of pixels from the top down. As many rows at a time as fit into an eighth of the limit, and
-/// those of one row of tiles at least.
+/// Computes all tiles, and passes on whole rows of pixels from the top down. The number of rows at a time fits into an
+/// eighth of the limit, and is at least that of one row of tiles.
 ///
 /// # Errors
-/// [`FieldError`]: too small a limit, an interruption, what `take` says.
+/// [`FieldError`]: a limit that is too small, an interruption, errors of `take`.
 pub(crate) fn run<S: TileSource>(
     source: &S,
     pager: &Arc<Pager>,
@@ -180,7 +179,7 @@ pub(crate) fn run<S: TileSource>(
             what: format!("the largest step of a slice, with {TILE} rows of it"),
         });
     }
-    // No run is refused for it.
+    // No run is refused for lack of it.
     let of_threads = (workers as u64 * OF_THREAD).min(limit / THREADS_SHARE).min((limit - least) / 2);
     let _threads = charge_other(pager, of_threads, "the threads of a slice").map_err(|e| more_than(e, enough))?;
     let at_once = (limit / ROWS_SHARE / of_row).clamp(1, u64::from(tile_rows)) as u32;
@@ -219,7 +218,7 @@ pub(crate) fn run<S: TileSource>(
         stats.add(&ran.map_err(|e| more_than(e, enough))?);
         let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
         let PictureRows { pixels: found, values, .. } = &mut *rows;
-        // Whole numbers are words, any of which may look like what is no number.
+        // Integers are words, and any of them may have the bits of NaN.
         let numbers = source.nothing().is_nan();
         for (pixel, values) in found.iter().zip(values.chunks_exact_mut(components.max(1))) {
             match pixel {
@@ -234,7 +233,7 @@ pub(crate) fn run<S: TileSource>(
         }
         take(&rows)?;
         first += tiles;
-        // A few rows may take less time than the executor lets pass between two words.
+        // A few rows may finish before the executor reports progress.
         if !watch("slicing", (u64::from(columns) * u64::from(first)) as f64, all as f64) {
             return Err(FieldError::Interrupted);
         }

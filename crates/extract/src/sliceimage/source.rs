@@ -1,4 +1,4 @@
-//! What tiles are made of: volumes and datasets on grids.
+//! Sources of tiles: volumes and datasets on grids.
 
 use super::run::TileSource;
 use field::dataset::Dataset;
@@ -12,13 +12,13 @@ use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
 use std::sync::Arc;
 
-/// Bytes that a page takes beside its frame while it comes: encoded, and decoded once more where its parts are put together.
+/// Bytes of a page on its way, in frames: encoded, and decoded again if its parts are joined.
 const BESIDE: u64 = 3;
 
 pub(crate) struct VolumeSource {
     pub(crate) slice: VolumeSlice,
     pub(crate) components: usize,
-    /// What pixels have that have no value.
+    /// The number of pixels without a value.
     pub(crate) nothing: f64,
 }
 
@@ -37,7 +37,7 @@ impl TileSource for VolumeSource {
     }
     fn step_bytes(&self, _: &Pager) -> [u64; 2] {
         let bytes = self.slice.step_bytes() + BESIDE * self.slice.page_bytes();
-        // Where a step leads is known.
+        // The pages of later steps are known.
         [bytes, bytes]
     }
     fn context(&self, worker: Worker) -> Worker {

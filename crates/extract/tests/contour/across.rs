@@ -10,7 +10,7 @@ use std::f64::consts::{PI, TAU};
 
 const RADIUS: f64 = 0.3;
 
-/// Files of zones whose nodes are where `place` says, and whose density is what `value` says of a place.
+/// Files of zones with nodes at `place` and with density `value`.
 pub fn files(
     folder: &ZonesFolder,
     dims: &[[usize; 3]],
@@ -32,7 +32,7 @@ pub fn files(
     SourceSpec { path: grid, q: vec![q], cache_dir: folder.0.join("cache"), ..SourceSpec::default() }
 }
 
-/// Two boxes side by side along x, the second one turned: its i runs against x and its j along z.
+/// Two boxes adjacent along x, the second one rotated: its i runs against x and its j along z.
 fn boxes(zone: usize, f: [f64; 3]) -> [f64; 3] {
     match zone {
         0 => f,
@@ -40,7 +40,7 @@ fn boxes(zone: usize, f: [f64; 3]) -> [f64; 3] {
     }
 }
 
-/// 1 and the distance to the nearest of some points.
+/// The distance to the nearest of some points, plus 1.
 fn density(centres: &'static [[f64; 3]]) -> impl Fn([f64; 3]) -> f64 {
     move |x| 1.0 + centres.iter().map(|c| distance(x, *c)).fold(f64::INFINITY, f64::min)
 }
@@ -49,7 +49,7 @@ fn distance(x: [f64; 3], c: [f64; 3]) -> f64 {
     (0..3).map(|a| (x[a] - c[a]).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Every edge that is open by number lies on one that is open the other way, bit for bit.
+/// Every open edge coincides with an opposite one, bit for bit.
 fn is_closed(s: &WholeSurface) -> bool {
     let mut ends: Vec<[[u64; 3]; 2]> = s.rim().iter().map(|e| e.map(|p| p.map(f64::to_bits))).collect();
     ends.sort_unstable();
@@ -116,7 +116,7 @@ fn zones_of_other_spacing_and_zones_that_overlap() {
 
 #[test]
 fn a_zone_that_meets_itself() {
-    // Around an axis, and back on itself; the ball lies across the seam.
+    // Around an axis, and back to itself; the ball is across the seam.
     const CENTRES: &[[f64; 3]] = &[[1.5, 0.0, 0.5], [-1.5, 0.0, 0.5]];
     let folder = ZonesFolder::new("seam");
     let place = |_: usize, f: [f64; 3]| {

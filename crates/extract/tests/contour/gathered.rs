@@ -1,4 +1,4 @@
-//! Pieces put together, and what holds of any surface.
+//! Joined pieces, and properties of any surface.
 
 use extract::contour::Drawn;
 use field::error::FieldError;
@@ -66,7 +66,7 @@ impl WholeSurface {
         all
     }
 
-    /// Edges that have a triangle on one side alone, as points; no edge has two triangles on one side.
+    /// Edges with a triangle on one side only, as points; no edge has two triangles on one side.
     pub fn rim(&self) -> Vec<[[f64; 3]; 2]> {
         let all = self.directed();
         assert!(all.values().all(|n| *n == 1), "three triangles at an edge, or two turned differently");
@@ -89,7 +89,7 @@ impl WholeSurface {
         self.triangles.iter().map(|t| self.cross(t).iter().map(|c| c * c).sum::<f64>().sqrt() / 2.0).sum()
     }
 
-    /// Volume within, where triangles look outward.
+    /// The enclosed volume of triangles that face outwards.
     pub fn volume(&self) -> f64 {
         let of = |t: &[u64; 3]| {
             let (n, p) = (self.cross(t), self.points[t[0] as usize]);

@@ -1,4 +1,4 @@
-//! Surfaces of volumes some of whose voxels have no value: cells with such a corner are left out, whatever stands there.
+//! Surfaces of volumes with missing voxels: cells with such a corner are omitted, whatever number is stored.
 
 use crate::gathered::{is_single, WholeSurface};
 use crate::holes::{HoleSetup, Holed, OpenedVolume, StoredNumbers};
@@ -18,7 +18,7 @@ fn radius(at: [f64; 3]) -> f64 {
     (0..3).map(|a| (at[a] - MIDDLE[a]).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Distance from the middle, in halves so that all types have it.
+/// Distance from the middle, in halves so that all types represent it.
 const BALL: Holed = Holed {
     dims: DIMS,
     components: 1,
@@ -79,7 +79,7 @@ fn all_stored() -> Vec<StoredNumbers> {
 
 #[test]
 fn a_ball_with_a_hole_has_no_wall_around_it_in_any_type() {
-    // Of what would be a number: walls at every value.
+    // Stored in place of missing voxels, these would give walls at every value.
     let values = [2.0 * RADIUS + 0.5, 41.25];
     let truth = draw(&BALL.open(NONE, MEANS), 1, &spec(&values));
     for stored in all_stored() {
@@ -91,7 +91,7 @@ fn a_ball_with_a_hole_has_no_wall_around_it_in_any_type() {
     }
     let of = BALL.open(all_stored()[0], MEANS);
     let cells_with_holes = |x: [f64; 3]| {
-        // Of a place on a face the cells on both sides; one of them is that of the triangle.
+        // For a place on a face the cells on both sides; one of them is that of the triangle.
         let low: [[usize; 2]; 3] = x.map(|x| [(x - 1e-3).floor() as usize, (x + 1e-3).floor() as usize]);
         let mut cells = Vec::new();
         for n in 0..8 {
@@ -106,7 +106,7 @@ fn a_ball_with_a_hole_has_no_wall_around_it_in_any_type() {
         let holes = cells_with_holes(at);
         assert!(holes.iter().any(|h| !h), "a vertex in a cell without all values: {at:?}");
         beside += usize::from(holes.iter().any(|h| *h));
-        // Halves are rounded to whole numbers.
+        // Halves are rounded to integers.
         assert!(values
             .iter()
             .any(|wanted| (f64::from(*v) - wanted).abs() < 1e-4 && (radius(at) - wanted / 2.0).abs() < 0.5));

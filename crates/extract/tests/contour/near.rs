@@ -1,4 +1,4 @@
-//! Which part of a surface is the one nearest to a point: in space, whatever the spacing, and not in what cannot be read.
+//! The part of a surface nearest to a point: in space for any spacing, and never in unreadable pages.
 
 use crate::across::files;
 use crate::gathered::WholeSurface;
@@ -14,23 +14,23 @@ use std::ops::Range;
 use std::sync::Arc;
 use testing::volumes::Formula;
 
-/// Of the balls, and how long cells are along the axis along which they are long.
+/// Radius of the balls, and length of cells along their long axis.
 const RADIUS: f64 = 12.0;
 const LONG: f64 = 10.0;
-/// How far out a ball may be between two nodes, one of which is nearer to the other ball. That one is farther off by far.
+/// Error of a ball between two nodes, one of which is nearer to the other ball; that ball is much farther off.
 const BULGE: f64 = 3.0;
-/// Where the point is, along the long axis and the two others.
+/// The point, along the long axis and the two others.
 const POINT: [f64; 3] = [31.0, 20.0, 30.0];
 
-/// Two balls: the first lies along a short axis so far from the point, the second along the long one.
+/// Two balls: the first at this distance from the point along a short axis, the second along the long one.
 #[derive(Copy, Clone)]
 struct Balls {
     long: usize,
     gaps: [f64; 2],
 }
 
-/// Of the gaps which is the nearer ball: less far, though more cells; the other way about; and farther than the cells that are looked
-/// at whatever is found.
+/// The nearer ball for each pair of gaps: nearer, though more cells away; the reverse; and beyond the cells that are
+/// always visited.
 const GAPS: [([f64; 2], usize); 4] = [([6.0, 14.0], 0), ([16.0, 4.0], 1), ([10.5, 14.0], 0), ([12.5, 11.0], 1)];
 
 impl Balls {
@@ -42,7 +42,7 @@ impl Balls {
         std::array::from_fn(|a| [8, 72, 48][self.which(a)])
     }
 
-    /// Which of those along the long axis and the two others is along `a`.
+    /// Whether `a` is the long axis (0), or the first or second of the others.
     fn which(self, a: usize) -> usize {
         (a + 3 - self.long) % 3
     }
@@ -60,7 +60,7 @@ impl Balls {
         [of(0), of(1)]
     }
 
-    /// How far a place is within the one of them in which it is farthest.
+    /// The largest depth of a place inside a ball.
     fn depth(self, x: [f64; 3]) -> f64 {
         self.centres().iter().map(|c| RADIUS - distance(x, *c)).fold(f64::NEG_INFINITY, f64::max)
     }
@@ -70,7 +70,7 @@ fn distance(x: [f64; 3], c: [f64; 3]) -> f64 {
     (0..3).map(|a| (x[a] - c[a]).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Rows of a turn, about no axis of the grid.
+/// Rows of a rotation about no axis of the grid.
 fn turn() -> [[f64; 3]; 3] {
     let ((s, c), (t, d)) = (0.6f64.sin_cos(), 1.1f64.sin_cos());
     [[c * d, s * d, -t], [-s, c, 0.0], [c * t, s * t, d]]
@@ -128,7 +128,7 @@ fn the_nearest_part_is_nearest_in_space() {
 
 #[test]
 fn in_zones_too_the_nearest_part_is_nearest_in_space() {
-    // Bent, so that nothing follows from a spacing.
+    // Bent, so that no spacing is regular.
     let bend =
         |x: [f64; 3]| -> [f64; 3] { std::array::from_fn(|a| x[a] + 0.8 * (0.05 * x[(a + 1) % 3] + a as f64).sin()) };
     for long in [0, 2] {
@@ -154,7 +154,7 @@ fn in_zones_too_the_nearest_part_is_nearest_in_space() {
     }
 }
 
-/// The ball, with some bytes of its file that cannot be read.
+/// The ball, with some unreadable bytes in its file.
 fn damaged(broken: impl Fn(&Formula, u64) -> Vec<Range<u64>>) -> (Arc<Pager>, VolumeLevel) {
     let f = ball([80, 70, 66], [16; 3], VoxelType::Float32, 25.0);
     let mut frame = vec![0; f.brick().bytes()];
@@ -170,7 +170,7 @@ fn damaged(broken: impl Fn(&Formula, u64) -> Vec<Range<u64>>) -> (Arc<Pager>, Vo
     (p, level)
 }
 
-/// Within the ball, some cells from its surface at x = 64.7.
+/// Inside the ball, some cells from its surface at x = 64.7.
 fn inside() -> VolumeContour {
     VolumeContour { near: Some([62.0, 34.7, 32.7]), ..spec(&[10_000.0]) }
 }
@@ -186,7 +186,7 @@ fn where_pages_cannot_be_read_that_is_what_is_said() {
         said.push(e.to_string());
     }
     assert_eq!(said[0], said[1]);
-    // Where all can be read and nothing is there, it is the point.
+    // If all is readable and there is no surface, the point is at fault.
     let (p, level) = damaged(|_, _| Vec::new());
     let far = VolumeContour { near: Some([40.0, 35.0, 33.0]), ..inside() };
     let e = run_volume(&p, 1, &level, &far, &mut |_| Ok(()), &mut |_, _| true).unwrap_err();
@@ -201,7 +201,7 @@ fn beside_a_page_that_cannot_be_read_the_surface_is_found_in_part() {
         draw(&p, &level, 1, &inside()).0
     };
     assert!(whole.rim().is_empty() && whole.euler() == 2);
-    // The page in which the surface is nearest.
+    // The page with the nearest surface.
     let (p, level) = damaged(|f, page| {
         let at = f.translation().number([4, 2, 2]) * page;
         vec![at..at + 8]

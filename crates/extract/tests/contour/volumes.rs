@@ -1,4 +1,4 @@
-//! Surfaces of volumes: truth, equality over all that must not matter, pages that cannot be had.
+//! Surfaces of volumes: exact values, equality for all settings without influence, unreadable pages.
 
 use crate::gathered::{is_single, WholeSurface};
 use extract::contour::{run_volume, Contoured, VolumeContour, VolumeWhat};
@@ -20,7 +20,7 @@ pub fn ball(dims: [u32; 3], page: [u32; 3], voxel: VoxelType, r: f64) -> Formula
     Formula { name: "ball".into(), dims, page, voxel, value: Arc::new(value) }
 }
 
-/// Waves that meet blocks' faces, edges and corners, in numbers of few kinds.
+/// Waves across blocks' faces, edges and corners, with few kinds of numbers.
 fn waves(dims: [u32; 3], page: [u32; 3], voxel: VoxelType) -> Formula {
     let value = |x: [u32; 3]| {
         let [x, y, z] = x.map(f64::from);
@@ -70,11 +70,11 @@ fn a_ball_is_a_ball_in_every_type() {
         let (s, made) = draw(&p, &f.level(&p, None, Some(f.ranges())), 2, &spec(&[value]));
         assert!(s.rim().is_empty() && s.euler() == 2, "{voxel:?}");
         let (area, volume) = (4.0 * std::f64::consts::PI * 625.0, 4.0 / 3.0 * std::f64::consts::PI * 15625.0);
-        // In whole numbers a step from one to the next is as wide as a voxel.
+        // For integers a step from one to the next is as wide as a voxel.
         let within = if voxel.size() == 1 { 0.1 } else { 0.003 };
         assert!((s.area() / area - 1.0).abs() < within, "{voxel:?} {}", s.area());
         assert!((s.volume() / volume - 1.0).abs() < within, "{voxel:?} {}", s.volume());
-        // Between the nodes there is the value, and out to what rounding adds.
+        // Between the nodes there is the value, up to rounding.
         assert!(s.fields[0].iter().all(|v| (f64::from(*v) - value).abs() < value * 1e-5), "{voxel:?}");
         assert_eq!((made.partial(), made.drawn.failed_pages), (false, 0));
     }
@@ -157,8 +157,8 @@ fn equal_whatever_the_limit_the_pages_and_the_workers() {
     }
 }
 
-/// When a block is done, memory may be full of what other blocks and pages have: here it is whenever a piece was handed over, for some
-/// milliseconds.
+/// When a block is done, memory may be full with other blocks and pages. Here it is full for some milliseconds after
+/// each piece.
 #[test]
 fn a_full_memory_when_blocks_are_done_ends_no_run() {
     let f = waves([200, 150, 140], [16; 3], VoxelType::Float32);
@@ -200,9 +200,9 @@ fn pages_that_cannot_be_crossed_are_not_read() {
     let (s, _) = draw(&p, &f.level(&p, None, Some(f.ranges())), 2, &spec(&[100.5]));
     assert!(s.rim().is_empty());
     let faults = p.counters().faults;
-    // What the ball's box covers, with the pages beside it for the gradient.
+    // The pages of the ball's box, and those beside it for the gradient.
     assert!(faults < 6 * 6 * 6 + 4, "{faults} of {}", f.translation().count());
-    // A value that is nowhere reads ranges alone.
+    // A value that does not occur reads ranges alone.
     let q = pager(64 << 20, PolicyKind::Clock, 4);
     let (none, _) = draw(&q, &f.level(&q, None, Some(f.ranges())), 2, &spec(&[254.0]));
     assert!(none.triangles.is_empty() && q.counters().faults <= 1, "{}", q.counters().faults);
@@ -232,7 +232,7 @@ fn nothing_is_drawn_from_pages_that_cannot_be_had() {
         results.push(s);
     }
     assert!(results[0].bits() == results[1].bits());
-    // Nothing lies in a cell that has a corner there; what is left ends at the edge of what is missing.
+    // No triangle is in a cell with a corner there; the rest ends at the edge of the missing page.
     let (first, inside) = f.translation().extent(broken_page);
     let within =
         |x: [f64; 3]| (0..3).all(|a| x[a] > f64::from(first[a]) - 1.0 && x[a] < f64::from(first[a] + inside[a]));
@@ -336,7 +336,7 @@ fn a_part_grows_from_a_point() {
         assert!(part.points.iter().all(inside));
         let count = all.triangles.iter().filter(|t| inside(&all.points[t[0] as usize])).count();
         assert_eq!((part.triangles.len(), made.partial()), (count, false));
-        // Pages that the part passes, with those beside it: far fewer than there are.
+        // Pages of the part, and those beside it: far fewer than all.
         assert!(q.counters().faults < 200, "{} of {}", q.counters().faults, f.translation().count());
         // With the value of the point.
         let on = [c[0] + r, c[1], c[2]];
@@ -384,7 +384,7 @@ fn parts_are_all_there_is_and_no_more() {
         let (part, _) = draw(&p, &level, 1, &VolumeContour { near: Some(middle), ..spec(&[7.5]) });
         let keys = sorted(&part);
         assert!(keys.binary_search(&first).is_ok(), "of a point on a triangle another part is drawn");
-        // Whole: closed but for the rim of the volume, so that no other triangle has an edge in common with it.
+        // Whole: closed except for the rim of the volume, so that no other triangle has an edge in common with it.
         let edge = |p: [f64; 3], q: [f64; 3]| {
             let hi = [13.0, 11.0, 69.0];
             (0..3).any(|a| p[a] == q[a] && (p[a] == 0.0 || p[a] == hi[a]))

@@ -19,13 +19,13 @@ impl Drop for ZonesFolder {
     }
 }
 
-/// Two zones of a bent box, abutting in i, the second counted from its far end (so left-handed), each a hole in it.
+/// Two zones of a bent box, abutting in i, the second counted from its far end (so left-handed), each with a hole.
 const N: [usize; 3] = [45, 30, 24];
 const DIMS: [[usize; 3]; 2] = [[70, N[1], N[2]], [N[0], N[1], N[2]]];
 const CENTRE: [f64; 3] = [1.0, 0.55, 0.45];
 const RADIUS: f64 = 0.3;
 
-/// Place of a node in the whole box.
+/// Position of a node in the whole box.
 fn place(zone: usize, ijk: [usize; 3]) -> [f64; 3] {
     let t = |n: usize, of: usize| n as f64 / (of - 1) as f64;
     let r = if zone == 0 { t(ijk[0], DIMS[0][0]) } else { 2.0 - t(ijk[0], DIMS[1][0]) };
@@ -128,7 +128,7 @@ fn a_ball_through_two_zones_meets_itself() {
     let (area, volume) =
         (4.0 * std::f64::consts::PI * RADIUS * RADIUS, 4.0 / 3.0 * std::f64::consts::PI * RADIUS.powi(3));
     assert!((s.area() / area - 1.0).abs() < 4e-3, "{}", s.area() / area);
-    // Both zones turn alike, inward, where values are lower: they enclose a volume together.
+    // Both zones have the same orientation, inwards, where values are lower: they enclose a volume together.
     assert!((s.volume() / -volume - 1.0).abs() < 1e-2, "{}", s.volume() / volume);
     for (x, n) in s.points.iter().zip(&s.normals) {
         assert!((distance(*x) - RADIUS).abs() < 2e-3);
@@ -137,7 +137,7 @@ fn a_ball_through_two_zones_meets_itself() {
         let along: f64 = (0..3).map(|a| out[a] * f64::from(n[a])).sum();
         assert!(along < -0.98, "{along}");
     }
-    // Open only where the zones meet, and there each edge has its partner, bit for bit.
+    // Open only where the zones meet. There each edge has its partner, bit for bit.
     let rim = s.rim();
     assert!(rim.len() > 100);
     let mut ends: Vec<[[u64; 3]; 2]> = rim.iter().map(|e| e.map(|p| p.map(f64::to_bits))).collect();
@@ -193,7 +193,7 @@ fn holes_are_left_out() {
     let (s, _) = draw(&session, &spec);
     let lo = place(0, [45, 0, 12]);
     let hi = place(0, [55, 7, 12]);
-    // With room for how far the grid is bent.
+    // With a margin for the bend of the grid.
     let within = |x: &[f64; 3]| x[0] > lo[0] + 0.03 && x[0] < hi[0] - 0.03 && x[1] < hi[1] - 0.03;
     assert!(s.points.iter().all(|x| !within(x) && (x[2] - 0.5).abs() < 1e-12));
     assert!(s.points.iter().any(|x| x[0] > lo[0] && x[0] < hi[0]));
@@ -204,7 +204,7 @@ fn holes_are_left_out() {
 
 #[test]
 fn collapsed_cells_leave_no_gap() {
-    // A cylinder with an axis: i from the axis outward, j around and back on itself, k along.
+    // A cylinder with an axis: i from the axis outwards, j around and back to itself, k along.
     let folder = ZonesFolder::new("axis");
     let dims = [12, 25, 9];
     let at = |ijk: [usize; 3]| {
@@ -230,10 +230,10 @@ fn collapsed_cells_leave_no_gap() {
             let p = t.map(|v| s.points[v as usize]);
             assert!(p[0] != p[1] && p[1] != p[2] && p[2] != p[0]);
         }
-        // Of a polygon of 24 corners, and a little more where it leans.
+        // Of a polygon of 24 corners, and slightly more where it leans.
         let flat = 12.0 * (std::f64::consts::TAU / 24.0).sin();
         assert!((s.area() / flat - 1.0).abs() < 6e-3, "{}", s.area() / flat);
-        // Edges that are open by number lie on each other, or on the rim of the cylinder.
+        // Open edges coincide with each other, or with the rim of the cylinder.
         let mut open: Vec<[[u64; 3]; 2]> = s.rim().iter().map(|e| e.map(|p| p.map(|c| (c + 0.0).to_bits()))).collect();
         open.sort_unstable();
         let rim = |p: &[u64; 3]| (f64::from_bits(p[0]).hypot(f64::from_bits(p[1])) - 1.0).abs() < 9e-3;
@@ -292,7 +292,7 @@ fn precision_is_that_of_the_grid() {
     }
 }
 
-/// A store whose page is damaged: counted, told, and nothing drawn from it.
+/// A store with a damaged page: counted, reported, and without surface.
 #[test]
 fn a_damaged_page_leaves_a_hole() {
     let folder = ZonesFolder::new("damaged");
@@ -301,7 +301,7 @@ fn a_damaged_page_leaves_a_hole() {
     let (whole, _) = draw(&open(&store, 64 << 20, 1), &iso("density", &[1.3]));
     let shard = shard_of(&store.path, "density");
     let mut bytes = std::fs::read(&shard).unwrap();
-    // A byte of each page in the half that lies behind: the index stands in front.
+    // A byte of each page, in the second half: the index is in front.
     let half = bytes.len() / 2;
     bytes[half..].iter_mut().step_by(1 << 11).for_each(|b| *b ^= 1);
     std::fs::write(&shard, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Volumes in files some of whose voxels have no value: a stored number stands there, of any type, or NaN.
+//! Volumes in files with missing voxels: a stored number marks them, of any type, or NaN.
 
 use field::volume::{
     ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeLevel, VolumeSpec, VoxelType,
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testing::volumes::Formula;
 
-/// The value of a voxel's component, if it has one, by (i, j, k).
+/// The value of a voxel's component, if present, by (i, j, k).
 pub type VoxelValues = fn([usize; 3], usize) -> Option<f64>;
 
 /// A volume.
@@ -24,16 +24,16 @@ pub struct Holed {
     pub values: VoxelValues,
 }
 
-/// What its numbers are, and which of them stands for a missing value. NaN is none that the file names.
+/// The type of its numbers, and the number for a missing value. NaN is not named in the file.
 pub type StoredNumbers = (VoxelType, f64);
 
-/// How it lies in its file, and by which means it is seen.
+/// The layout in its file, and the reading conditions.
 #[derive(Copy, Clone, Debug)]
 pub struct HoleSetup {
-    /// Voxels of a chunk along k, j, i; all in one piece where it says none.
+    /// Voxels of a chunk along k, j, i; `None`: contiguous.
     pub chunk: Option<[usize; 3]>,
     pub limit: u64,
-    /// Pages come late, in an order that follows from this.
+    /// Pages arrive late, in an order that follows from this.
     pub late: Option<u64>,
     /// Ranges of pages are known.
     pub ranges: bool,
@@ -56,7 +56,7 @@ impl Holed {
         (self.values)(at, c).unwrap_or(missing)
     }
 
-    /// The bytes of a box of voxels, some of which may lie beyond the end, highest byte first.
+    /// The bytes of a box of voxels, possibly beyond the end, big-endian.
     fn put(&self, stored: StoredNumbers, [low, high]: [[usize; 3]; 2], to: &mut Vec<u8>) {
         for k in low[2]..high[2] {
             for j in low[1]..high[1] {
@@ -164,7 +164,7 @@ impl Holed {
         OpenedVolume { pager, level, folder }
     }
 
-    /// Ranges of pages, as they are known of files: of all stored numbers.
+    /// Ranges of pages as known of files: of all stored numbers.
     fn ranges(&self, stored: StoredNumbers, pager: &Pager, page: [u32; 3]) -> Vec<field::volume::RangeLevel> {
         assert_eq!(self.components, 1);
         let own = *self;

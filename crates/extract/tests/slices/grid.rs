@@ -16,7 +16,7 @@ use testing::TestDir;
 
 const DIMS: [[usize; 3]; 3] = [[41, 31, 21], [25, 25, 25], [13, 49, 9]];
 
-/// A warped box with a hole, a finer block that lies turned within it, and a ring around a gap whose ends meet.
+/// A warped box with a hole, a finer block rotated inside it, and a ring around a gap with coinciding ends.
 fn place(zone: usize, at: [usize; 3]) -> [f64; 3] {
     let f: [f64; 3] = core::array::from_fn(|a| at[a] as f64 / (DIMS[zone][a] - 1) as f64);
     match zone {
@@ -38,7 +38,7 @@ fn place(zone: usize, at: [usize; 3]) -> [f64; 3] {
     }
 }
 
-/// A linear field: density, and pressure by energy, follow from it.
+/// A linear field; density, and pressure by energy, follow from it.
 fn linear(x: [f64; 3]) -> f64 {
     1.0 + 0.5 * x[0] - 0.25 * x[1] + 0.125 * x[2]
 }

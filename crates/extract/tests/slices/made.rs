@@ -1,4 +1,4 @@
-//! Volumes made in memory, cut in pages of a simulated source.
+//! Volumes in memory, in pages of a simulated source.
 
 use field::translate::Translation;
 use field::volume::{Brick, ChannelSpec, Placement, VolumeArray, VolumeLevel, VoxelType};
@@ -7,7 +7,7 @@ use pager::source::simulated::{Simulated, Simulation};
 use pager::{Extent, ExtentTarget, Located, PageError, PageErrorKind, PageId, PageMap, Pager, PagerConfig, SourceId};
 use std::sync::Arc;
 
-/// Pages that lie one after the other; some cannot be had.
+/// Consecutive pages, some of them unreadable.
 struct Bricks {
     source: SourceId,
     first: u64,
@@ -66,7 +66,7 @@ impl SyntheticArray<'_> {
         SyntheticArray { dims, page: [page; 3], voxel, channels: vec![0], steps: 1, failing: Vec::new(), rule }
     }
 
-    /// Puts it into a source of the pager.
+    /// Adds it to a source of the pager.
     pub fn array(&self, pager: &Arc<Pager>, simulation: Option<Simulation>) -> VolumeArray {
         let page = [0, 1, 2].map(|a| self.page[a].min(self.dims[a]));
         let translation = Translation::new(self.dims.map(|n| n as usize), page.map(|n| n as usize));
@@ -75,7 +75,7 @@ impl SyntheticArray<'_> {
         let mut bytes = Vec::new();
         for step in 0..self.steps {
             for number in 0..pages {
-                // What is no voxel has bytes that would show.
+                // Bytes outside of voxels would be visible.
                 let mut frame = vec![0x5a; brick.bytes()];
                 let (first, extent) = translation.extent(number);
                 for k in 0..extent[2] {

@@ -38,13 +38,13 @@ fn slice(
     (slice, arrays)
 }
 
-/// A number that jumps from voxel to voxel.
+/// A number that varies strongly from voxel to voxel.
 fn rough(at: [u32; 3]) -> f64 {
     let mixed = (at[0] * 7919 + at[1] * 104_729 + at[2] * 1_299_709).wrapping_mul(2_654_435_761);
     f64::from(mixed >> 16)
 }
 
-/// Interpolates by its own arithmetic: what trilinear means, slowly.
+/// Interpolates by independent arithmetic: the definition of trilinear, slowly.
 fn reference(dims: [u32; 3], placement: &Placement, x: [f64; 3], rule: &dyn Fn([u32; 3]) -> f64) -> Option<f64> {
     // Solves for the place by elimination.
     let mut m = [[0.0; 4]; 3];
@@ -87,7 +87,7 @@ fn reference(dims: [u32; 3], placement: &Placement, x: [f64; 3], rule: &dyn Fn([
     Some(sum)
 }
 
-/// Axes that stand on each other at no right angles.
+/// Axes without right angles.
 fn oblique() -> Placement {
     Placement { origin: [-3.0, 10.0, 2.0], axes: [[0.5, 0.1, 0.0], [-0.1, 0.7, 0.2], [0.0, 0.05, 1.3]] }
 }
@@ -231,7 +231,7 @@ fn what_is_missing_is_missing_and_no_more() {
         ..plane([0.0, 0.0, 1.0])
     };
     let nan = |arrays: &SliceArrays| arrays.values.iter().filter(|v| v.is_nan()).count();
-    // In its own plane only the voxel itself: those beside it have no part of it.
+    // In its own plane only the voxel itself: the others have no weight.
     let (_, arrays) = slice(&levels, std::slice::from_ref(&scaled), &spec(1.0, 4.0), &VolumeChoice::default(), &pager);
     assert_eq!((nan(&arrays), arrays.values[0], arrays.values[8]), (1, 10.0, 26.0));
     assert!(arrays.values[4 * 9 + 4].is_nan() && arrays.counts.outside == 0);
@@ -321,7 +321,7 @@ fn colours_channels_and_labels_have_colours_of_their_own() {
     let between = VolumeChoice { filter: Some(Filter::Trilinear), ..VolumeChoice::default() };
     let refused = of_volume(view(&levels, VolumeKind::Labels, &[channel("l")]), &spec, &between);
     assert!(refused.map(|_| ()).unwrap_err().to_string().contains("labels"));
-    // Names are kept whole: 10^9 + 1 is no number of single precision.
+    // Labels are exact: single precision does not represent 10^9 + 1.
     let slice = of_volume(view(&levels, VolumeKind::Labels, &[channel("l")]), &spec, &VolumeChoice::default()).unwrap();
     let told = slice.write(&pager, 1, &folder.path("l.npy"), None, &Provenance::default(), &mut GO_ON.clone()).unwrap();
     let file = std::fs::read(folder.path("l.npy")).unwrap();
@@ -370,7 +370,7 @@ fn coarse_pixels_show_a_coarse_level_and_pages_of_it_alone() {
     assert!(refused.map(|_| ()).unwrap_err().to_string().contains("3 levels"));
 }
 
-/// The picture of a large slice takes no more memory than the limit says, also where its range is found first.
+/// The picture of a large slice stays within the limit, also if its range is found first.
 #[test]
 fn pictures_larger_than_memory() {
     let dims = [96, 96, 8];
@@ -396,7 +396,7 @@ fn pictures_larger_than_memory() {
     }
     assert!(files[0] == files[1]);
     assert_eq!(files[0][1].len(), 128 + 4 * 4_000_000);
-    // A run that is stopped leaves nothing.
+    // A stopped run leaves nothing.
     let pager = pager(64 << 20, 4);
     let levels = [level(
         dims,

@@ -16,7 +16,7 @@ pub struct CellRaySetting {
     pub size: [u32; 2],
     /// The longest step along rays.
     pub longest: f64,
-    /// Most halvings of a step, up to [`MOST_HALVINGS`].
+    /// Most halvings of a step, up to `MOST_HALVINGS`.
     pub halvings: u8,
     /// Least steps in the length of a cell, as far as halvings allow.
     pub samples: f64,

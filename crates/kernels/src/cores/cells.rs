@@ -36,7 +36,6 @@ fn apart(a: &CellCrossing, b: &CellCrossing) -> f64 {
     dot(d, d).sqrt()
 }
 
-/// The cost of a pair.
 fn pair_cost(a: &CellCrossing, b: &CellCrossing) -> f64 {
     let d: Vec3 = core::array::from_fn(|c| a.x[c] - b.x[c]);
     let sideways = |along: Vec3| {

@@ -95,17 +95,14 @@ pub(crate) fn key(material: u8, colour: [u8; 3], normal: Vec3) -> u64 {
         | u64::from(pack(normal.y))
 }
 
-/// Material of a key.
 pub(crate) fn material_of(key: u64) -> u8 {
     (key >> 56) as u8
 }
 
-/// Colour of a key.
 pub(crate) fn colour_of(key: u64) -> [u8; 3] {
     [(key >> 48) as u8, (key >> 40) as u8, (key >> 32) as u8]
 }
 
-/// Normal of a key.
 pub(crate) fn normal_of(key: u64) -> Vec3 {
     let unpack = |v: u64| f32::from(v as u16 as i16) * (1.0 / 32767.0);
     let (x, y) = (unpack(key >> 16), unpack(key));

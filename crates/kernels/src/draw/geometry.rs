@@ -98,7 +98,7 @@ pub enum Positions<'a> {
 }
 
 impl Positions<'_> {
-    /// How many positions there are.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         match self {
             Positions::F32(p) => p.len(),

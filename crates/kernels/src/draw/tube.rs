@@ -391,7 +391,6 @@ fn scale(a: Lanes, k: f32x8) -> Lanes {
     [a[0] * k, a[1] * k, a[2] * k]
 }
 
-/// Draws one sphere.
 pub(crate) fn draw_sphere<T: DrawTarget>(
     target: &mut T,
     p: &Projector,

@@ -13,7 +13,6 @@ pub(crate) enum Tint {
     Plain,
     /// Three channels.
     Colour(Colour),
-    /// Labels.
     Labels(Labels),
 }
 

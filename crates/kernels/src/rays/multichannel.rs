@@ -77,7 +77,6 @@ pub(crate) enum SampleLight {
     Lost(i64),
     /// Pages are absent, and requested.
     Need,
-    /// Light.
     Light(TransferEntry),
     /// A number of a projection, already multiplied by the unit.
     Number(f32),
@@ -93,7 +92,6 @@ pub(crate) struct SampleRequest<'a> {
 }
 
 impl<'a> SampleRequest<'a> {
-    /// For a ray with a projection.
     pub(super) fn of_projection(source: &'a RaySource, ray: &'a Ray, tally: &ProjectionState, n: i64) -> Self {
         Self { source, ray, forward: Vec3::ZERO, best: tally.best, n }
     }
@@ -102,7 +100,6 @@ impl<'a> SampleRequest<'a> {
 /// Takes a sample; one for each voxel type.
 type Sampler = fn(&SampleRequest<'_>, &mut Context, &mut Option<(i64, RaySegment)>) -> SampleLight;
 
-/// The sampler of a voxel type.
 fn sampler(voxel: VoxelType) -> Sampler {
     with_voxel!(voxel, T => sample::<T>)
 }

@@ -27,7 +27,6 @@ pub(crate) enum TilePageState {
     Failed,
 }
 
-/// A page.
 #[derive(Clone)]
 pub(crate) struct TilePage {
     source: u32,

@@ -38,7 +38,7 @@ pub(crate) struct QueuedSamples {
     count: usize,
     /// Number of samples with computed values.
     valued: usize,
-    /// [`super::bricks::Known::next`] when the other samples were found: a brick made since may have replaced one of
+    /// [`super::bricks::BrickTable::next`] when the other samples were found: a brick made since may have replaced one of
     /// theirs.
     next: usize,
     tips: Tips,
@@ -61,7 +61,6 @@ pub(crate) enum Ended {
     Apart,
 }
 
-/// The brick of a voxel.
 #[inline(always)]
 pub(crate) fn brick_of(voxel: I4) -> [i32; 3] {
     let [i, j, k, _] = voxel.down::<{ EDGE_BITS as i32 }>().to_array();

@@ -4,7 +4,6 @@ use super::brick_shape::EDGE;
 
 /// Most places of a window, as a power of two: a window over 1024^3 voxels never moves, nor one over 2048 x 1216 x 130.
 const MOST_BITS: u32 = 15;
-/// The shape of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WindowShape {
     /// Its edges as powers of two.
@@ -36,7 +35,6 @@ impl WindowShape {
         self.shift
     }
 
-    /// Places.
     pub(crate) fn places(self) -> usize {
         1 << self.bits.iter().sum::<u32>()
     }

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 
 const UNIT: Placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] };
 
-/// A zone in memory.
 struct MemoryZone {
     dims: [u32; 3],
     values: Vec<f64>,

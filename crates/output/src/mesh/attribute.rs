@@ -1,6 +1,6 @@
-//! Names for formats that do not take every name.
+//! Names for formats with restricted names.
 
-/// A name of ASCII letters, digits and underscores, which is not yet in `taken`; it is put there.
+/// A name of ASCII letters, digits and underscores that is not in `taken` yet. It is added there.
 pub(super) fn plain(name: &str, taken: &mut Vec<String>) -> String {
     let ok = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let plain: String = name.chars().map(ok).collect();
@@ -14,7 +14,7 @@ pub(super) fn plain(name: &str, taken: &mut Vec<String>) -> String {
     unique
 }
 
-/// What is put behind a name for each component.
+/// The suffix of the name for each component.
 pub(super) fn suffixes(components: usize) -> Vec<String> {
     match components {
         1 => vec![String::new()],

@@ -1,9 +1,9 @@
-//! A mesh whose pieces have all come.
+//! A mesh with all its pieces.
 
 use super::piece::MeshLayout;
 use crate::Provenance;
 
-/// What was written.
+/// Counts of a written mesh.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MeshStats {
     /// Points.
@@ -12,22 +12,22 @@ pub struct MeshStats {
     pub triangles: u64,
     /// Line segments.
     pub lines: u64,
-    /// The least and the greatest coordinates, of points that are numbers; none where there are none.
+    /// Least and greatest coordinates of finite points; `None` if there are none.
     pub bounds: Option<[[f64; 3]; 2]>,
-    /// Bytes of the file; 0 before it is whole.
+    /// Bytes of the file; 0 before it is complete.
     pub bytes: u64,
-    /// Bytes that waited in temporary files.
+    /// Bytes in temporary files.
     pub spilled_bytes: u64,
 }
 
-/// What the formats are told of a mesh that is complete.
+/// A complete mesh, as the formats get it.
 pub(super) struct CompleteMesh<'a> {
     pub(super) layout: &'a MeshLayout,
-    /// The fields' names as arrays.
+    /// The array names of the fields.
     pub(super) names: &'a [String],
     pub(super) provenance: &'a Provenance,
     pub(super) partial: bool,
     pub(super) stats: MeshStats,
-    /// Numbers below this fit 32 bits with a sign.
+    /// Numbers below this fit signed 32 bits.
     pub(super) int32: u64,
 }

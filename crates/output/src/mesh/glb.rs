@@ -1,12 +1,14 @@
 //! Meshes as glTF 2.0 in one file (`.glb`), after the Khronos Group's specification.
 //!
-//! One mesh of triangles (and of line segments where there are any) under one node. Positions are single precision about the middle of
-//! the mesh, whose coordinates (numbers of single precision themselves) are the node's translation, so that what is far from the origin
-//! keeps its shape. Axes and units are those of the data: nothing is turned to have y upwards, nothing is scaled to metres.
+//! One mesh of triangles (and of line segments if there are any) under one node. Positions are single precision
+//! relative to the middle of the mesh. The middle is the node's translation, in single precision itself. So a mesh far
+//! from the origin keeps its shape. Axes and units are those of the data: there is no rotation to y up, and no scaling
+//! to metres.
 //!
-//! Fields are attributes `_NAME` in single precision, of up to four components; those of more are an attribute `_NAME_0`, `_NAME_1`, ... a
-//! component. Names are in capitals, with `_` for what is no ASCII letter or digit; the mesh's `extras` say which attribute is which field,
-//! and its unit. A value that is not a number stays so. `_ZONE` is the zone. Colours are `COLOR_0`, made linear as glTF wants them.
+//! Fields are attributes `_NAME` in single precision, of up to four components. Fields with more have an attribute
+//! `_NAME_0`, `_NAME_1`, ... for each component. Names are in capitals, with `_` in place of other characters than
+//! ASCII letters and digits. The mesh's `extras` name the field of each attribute, and its unit. NaN is kept. `_ZONE`
+//! is the zone. Colours are `COLOR_0`, converted to linear light as glTF requires.
 
 use super::attribute::plain;
 use super::complete::CompleteMesh;
@@ -17,10 +19,10 @@ use crate::{FieldType, OutputError};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
-/// Bytes that a file of this format has at most.
+/// Most bytes of a file of this format.
 const MOST_BYTES: u64 = u32::MAX as u64;
 
-/// Of these, what the description and the heads of the chunks are left while pieces come.
+/// Share of these that is reserved for the description and the heads of the chunks while pieces come.
 const TEXT_BYTES: u64 = 1 << 20;
 
 /// glTF's numbers for types.
@@ -28,11 +30,11 @@ const UNSIGNED_SHORT: u32 = 5123;
 const UNSIGNED_INT: u32 = 5125;
 const FLOAT: u32 = 5126;
 
-/// glTF's numbers for what a part of the buffer is.
+/// glTF's numbers for uses of a part of the buffer.
 const VERTICES: u32 = 34962;
 const INDICES: u32 = 34963;
 
-/// glTF's numbers for what is drawn.
+/// glTF's numbers for primitives.
 const POINTS: u32 = 0;
 const LINES: u32 = 1;
 const TRIANGLES: u32 = 4;
@@ -55,7 +57,7 @@ fn too_large(path: &Path) -> OutputError {
     ))
 }
 
-/// Refuses what the format does not hold.
+/// Refuses meshes beyond the format's limits.
 pub(super) fn check(
     path: &Path,
     layout: &MeshLayout,
@@ -80,7 +82,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Parts of the buffer and what lies in them, as they are described.
+/// Parts of the buffer and their contents, as they are described.
 #[derive(Default)]
 struct Described {
     views: Vec<Value>,
@@ -90,7 +92,7 @@ struct Described {
 }
 
 impl Described {
-    /// A part of the buffer; `stride` where it holds several numbers a point.
+    /// A part of the buffer. `stride` if it has several numbers a point.
     fn view(&mut self, bytes: u64, stride: Option<usize>, target: u32) -> usize {
         let mut view = json!({"buffer": 0, "byteOffset": self.next, "byteLength": bytes, "target": target});
         if let Some(stride) = stride {
@@ -110,7 +112,7 @@ impl Described {
         self.accessors.len() - 1
     }
 
-    /// An attribute of single precision with a part of the buffer of its own.
+    /// An attribute of single precision with its own part of the buffer.
     fn attribute(&mut self, name: &str, count: u64, components: usize, shape: &str) -> usize {
         let view = self.view(4 * components as u64 * count, None, VERTICES);
         let accessor = self.accessor(view, 0, FLOAT, count, shape);
@@ -119,12 +121,12 @@ impl Described {
     }
 }
 
-/// glTF's name of a tuple, for those that it has.
+/// glTF's name of a tuple, if it has one.
 fn shape(components: usize) -> Option<&'static str> {
     [None, Some("SCALAR"), Some("VEC2"), Some("VEC3"), Some("VEC4")].get(components).copied().flatten()
 }
 
-/// The middle of the mesh, in numbers that single precision has.
+/// The middle of the mesh, in single precision.
 fn middle(bounds: Option<[[f64; 3]; 2]>) -> [f64; 3] {
     let Some([lo, hi]) = bounds else {
         return [0.0; 3];
@@ -132,12 +134,12 @@ fn middle(bounds: Option<[[f64; 3]; 2]>) -> [f64; 3] {
     [0, 1, 2].map(|a| f64::from((0.5 * lo[a] + 0.5 * hi[a]) as f32))
 }
 
-/// A position about the middle.
+/// A position relative to the middle.
 fn about(position: f64, middle: f64) -> f32 {
     (position - middle) as f32
 }
 
-/// The description and how many bytes the buffer has.
+/// The description and the number of bytes in the buffer.
 fn describe(mesh: &CompleteMesh, middle: [f64; 3]) -> (Value, u64) {
     let (layout, stats) = (mesh.layout, mesh.stats);
     let n = stats.points;
@@ -214,13 +216,13 @@ fn describe(mesh: &CompleteMesh, middle: [f64; 3]) -> (Value, u64) {
         "asset": {"version": "2.0", "generator": provenance.program},
         "scene": 0,
         "scenes": [{"nodes": [0]}],
-        // A surface has no inside: it is seen from both sides.
+        // A surface has no inside: it is visible from both sides.
         "materials": [{
             "doubleSided": true,
             "pbrMetallicRoughness": {"metallicFactor": 0.0, "roughnessFactor": 0.6},
         }],
     });
-    // A mesh must have a point, and lists that are there must not be empty.
+    // A mesh must have a point, and lists must not be empty.
     if n > 0 {
         document["nodes"] = json!([{"mesh": 0, "translation": middle}]);
         document["meshes"] = json!([{"primitives": primitives, "extras": extras}]);
@@ -247,7 +249,7 @@ fn put_single(section: Section, dtype: FieldType, sink: &mut ByteSink) -> Result
     }
 }
 
-/// Positions about the middle.
+/// Positions relative to the middle.
 fn put_positions(points: Section, dtype: FieldType, middle: [f64; 3], sink: &mut ByteSink) -> Result<(), OutputError> {
     sink.each(points, |sink, bytes| {
         for (i, bytes) in bytes.chunks_exact(dtype.bytes()).enumerate() {

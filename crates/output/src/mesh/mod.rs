@@ -1,22 +1,22 @@
-//! Triangle meshes on their way to a file, piece by piece.
+//! Triangle meshes, written to a file piece by piece.
 //!
 //! # Theory
-//! Pieces come in their final order, and nobody knows beforehand how many there are. So each array of the mesh (a *section*) goes to a log
-//! of its own, which holds a little in memory and the rest in a file without a name. At the end every length is known, and the file
-//! is written from its front to its back, a section after the other; each log is given back as soon as it is in the file. So memory
-//! is bounded whatever the size, and the disk holds the mesh once and its largest section a second time at most.
+//! Pieces come in their final order, and their number is unknown beforehand. So each array of the mesh (a *section*)
+//! has its own log: a little in memory, and the rest in an anonymous file. At the end every length is known, and the
+//! file is written from front to back, one section after the other. Each log is deleted as soon as it is in the file.
+//! So memory is bounded whatever the size, and the disk holds the mesh once and its largest section at most twice.
 //!
-//! What a file is depends on the pieces put together, not on how they were cut: points, then triangles, in the order in which
-//! they came. A mesh whose numbers of points fit 32 bits has them in 32 bits.
+//! The file depends on the joined pieces, and not on their division: points, then triangles, in the order of arrival.
+//! If a mesh's point numbers fit 32 bits they have 32 bits.
 //!
 //! # Practice
-//! [`OutputFile::create_mesh`] before the run, [`MeshWriter::new`], [`MeshWriter::push`] for each piece, [`MeshWriter::finish`]. The
-//! ending of the name says the format:
+//! Call [`OutputFile::create_mesh`] before the run, [`MeshWriter::new`], [`MeshWriter::push`] for each piece, and
+//! [`MeshWriter::finish`]. The extension selects the format:
 //!
-//! - `.vtp`: VTK's PolyData; normals and colours are attributes, units stand in information keys.
+//! - `.vtp`: VTK's PolyData; normals and colours are attributes, units are information keys.
 //! - `.ply`: Stanford's polygons, binary; fields are properties of the vertices.
-//! - `.glb`: glTF 2.0 in one file; fields are attributes `_NAME`, and positions lie about the middle of the mesh, to which a node moves
-//!   them, so that single precision is as fine as the mesh is small.
+//! - `.glb`: glTF 2.0 in one file; fields are attributes `_NAME`. Positions are relative to the middle of the mesh, to
+//!   which a node moves them. So single precision is as fine as the mesh is small.
 //! - `.npz`: NumPy's arrays.
 //!
 //! ```

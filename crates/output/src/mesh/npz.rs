@@ -1,8 +1,18 @@
 //! Meshes as a NumPy archive.
 //!
-//! `points` (N, 3), `zone` int32 (N,), `normals` float32 (N, 3), `colours` uint8 (N, 4), one array a field (N,) or (N, components),
-//! `triangles` int64 (M, 3), `lines` int64 (L, 2), `partial` bool (), `meta` string () in JSON. `normals`, `colours` and `lines` where
-//! there are any.
+//! Arrays of N points, M triangles and L line segments:
+//!
+//! | array | type and shape | |
+//! |---|---|---|
+//! | `points` | (N, 3) | |
+//! | `zone` | int32 (N,) | |
+//! | `normals` | float32 (N, 3) | optional |
+//! | `colours` | uint8 (N, 4) | optional |
+//! | FIELD | (N,) or (N, components) | one a field |
+//! | `triangles` | int64 (M, 3) | |
+//! | `lines` | int64 (L, 2) | optional |
+//! | `partial` | bool () | |
+//! | `meta` | string () | JSON |
 
 use super::complete::CompleteMesh;
 use super::sections::Sections;
@@ -19,7 +29,7 @@ struct Archive<'s, 'a> {
 }
 
 impl<'a> Archive<'_, 'a> {
-    /// Appends an array of `bytes`; its local header is left out until its checksum is known.
+    /// Appends an array of `bytes`. Its local header is left out until its checksum is known.
     fn add(
         &mut self,
         name: &str,
@@ -82,7 +92,7 @@ pub(super) fn write(mesh: &CompleteMesh, sections: Sections, sink: &mut ByteSink
     archive.add("meta", &text, &[], meta.len() as u64, |sink| sink.put(&meta))?;
     let Archive { sink, plan, checksums } = archive;
     for (at, bytes) in plan.headers(&checksums) {
-        // The directory, the last, lies behind everything.
+        // The directory is last, behind everything.
         sink.put_at(at, &bytes)?;
     }
     Ok(())

@@ -1,19 +1,19 @@
-//! What a mesh has, and the pieces in which it comes.
+//! The layout of a mesh, and its pieces.
 
 use crate::{FieldSpec, FieldType, FieldValues};
 
-/// What a mesh has.
+/// The layout of a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshLayout {
     /// Fields at each point, in the order of [`MeshPiece::fields`].
     pub fields: Vec<FieldSpec>,
-    /// How positions are stored. A `.glb` has single precision about the middle of the mesh, made of this.
+    /// The type of positions. A `.glb` has single precision relative to the middle of the mesh, computed from this.
     pub positions: FieldType,
-    /// True when each point has a normal.
+    /// Whether each point has a normal.
     pub normals: bool,
-    /// True when each point has a colour.
+    /// Whether each point has a colour.
     pub colours: bool,
-    /// True when there may be line segments beside triangles.
+    /// Whether there may be line segments beside triangles.
     pub lines: bool,
 }
 
@@ -23,7 +23,7 @@ impl Default for MeshLayout {
     }
 }
 
-/// Positions of a piece; they are converted to what the layout says.
+/// Positions of a piece, which are converted to the layout's type.
 #[derive(Clone, Copy, Debug)]
 pub enum MeshPoints<'a> {
     /// In single precision.
@@ -33,7 +33,7 @@ pub enum MeshPoints<'a> {
 }
 
 impl MeshPoints<'_> {
-    /// How many there are.
+    /// Number of positions.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(points) => points.len(),
@@ -53,21 +53,21 @@ impl Default for MeshPoints<'_> {
     }
 }
 
-/// A piece of a mesh: points, and triangles of these and of points that came before.
+/// A piece of a mesh: points, and triangles over these and earlier points.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MeshPiece<'a> {
-    /// The zone of its points as the output shall show it.
+    /// The zone of its points, in the numbering of the output.
     pub zone: i32,
-    /// Its points. The first has the number that [`super::MeshWriter::points`] says before the piece is pushed.
+    /// Its points. The number of the first is [`super::MeshWriter::points`] before the push.
     pub points: MeshPoints<'a>,
-    /// A normal of length 1 for each, where the layout has them.
+    /// A normal of length 1 for each point, if the layout has them.
     pub normals: Option<&'a [[f32; 3]]>,
-    /// Red, green, blue and opacity of each (sRGB, 8 bits), where the layout has them.
+    /// Red, green, blue and opacity of each (sRGB, 8 bits), if the layout has them.
     pub colours: Option<&'a [[u8; 4]]>,
-    /// The fields at them.
+    /// The fields at its points.
     pub fields: &'a [FieldValues<'a>],
     /// Corners of triangles, numbered over all pieces.
     pub triangles: &'a [[u64; 3]],
-    /// Ends of line segments, numbered over all pieces, where the layout has them.
+    /// Ends of line segments, numbered over all pieces, if the layout has them.
     pub lines: &'a [[u64; 2]],
 }

@@ -1,22 +1,23 @@
 //! Meshes as Stanford's polygon files, binary little-endian.
 //!
-//! Vertices have `x y z`, then `nx ny nz`, then `red green blue alpha` (bytes), then `zone`, then the fields: a vector as `NAME_x NAME_y NAME_z`,
-//! other numbers of components as `NAME_0 NAME_1 ...`. Characters other than ASCII letters and digits become `_`. Faces are lists of
-//! numbers of vertices, line segments are the element `edge`. Comments say what made the file and the unit of each field.
+//! Vertices have `x y z`, then `nx ny nz`, then `red green blue alpha` (bytes), then `zone`, then the fields. A vector
+//! is `NAME_x NAME_y NAME_z`, and other numbers of components are `NAME_0 NAME_1 ...`. Characters other than ASCII
+//! letters and digits become `_`. Faces are lists of vertex numbers, and line segments are the element `edge`. Comments
+//! name the program and the unit of each field.
 
 use super::attribute::{plain, suffixes};
 use super::complete::CompleteMesh;
 use super::sections::{Section, Sections, INT32};
 use super::sink::{ByteSink, SINK_BYTES};
 use crate::{FieldType, OutputError};
-// Into strings, which take everything: what `write!` answers is always Ok.
+// Into strings: `write!` cannot fail.
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Characters of a comment's line: readers have buffers of fixed size.
+/// Characters of a comment's line: readers have fixed buffers.
 const LINE: usize = 1000;
 
-/// Refuses what the format's numbers do not reach: readers take numbers of vertices, and of elements, as 32 bits with a sign.
+/// Refuses meshes beyond the format's numbers: readers store vertex numbers, and counts, in signed 32 bits.
 pub(super) fn check(path: &Path, points: u64, triangles: u64, lines: u64) -> Result<(), OutputError> {
     if points.max(triangles).max(lines) < INT32 {
         return Ok(());
@@ -27,7 +28,7 @@ pub(super) fn check(path: &Path, points: u64, triangles: u64, lines: u64) -> Res
     )))
 }
 
-/// Adds comments: a key and what may be a long text, cut into lines.
+/// Adds comments: a key and a text, which may span several lines.
 fn comment(text: &mut String, key: &str, value: &str) {
     let clean = |value: &str| -> Vec<char> { value.chars().map(|c| if c.is_control() { '?' } else { c }).collect() };
     for line in clean(&format!("{key} {value}")).chunks(LINE) {
@@ -94,10 +95,10 @@ fn header(mesh: &CompleteMesh) -> String {
     text
 }
 
-/// Puts the arrays of points side by side.
+/// Interleaves the arrays of points.
 fn vertices(sections: &[Section], points: u64, sink: &mut ByteSink) -> Result<(), OutputError> {
     let vertex: usize = sections.iter().map(|section| section.item).sum();
-    // One buffer, which holds a run of every array one behind the other. A point has fewer bytes than it.
+    // One buffer holds a run of every array, one behind the other. A point is smaller than it.
     let run = (SINK_BYTES / vertex).max(1) as u64;
     let mut buffer = vec![0; run as usize * vertex];
     let mut first = 0;
@@ -138,7 +139,7 @@ pub(super) fn write(mesh: &CompleteMesh, sections: Sections, sink: &mut ByteSink
             sink.put(&[3])?;
         }
         corner += 1;
-        // Checked when it came: it is below 2^31.
+        // Checked on arrival: it is below 2^31.
         sink.put(&(number as u32).to_le_bytes())
     })?;
     match lines {

@@ -1,8 +1,8 @@
 //! Grid surfaces as triangles, row of points by row, for formats that have no quadrilaterals.
 //!
-//! A quadrilateral is drawn when its four corners may be used, and cut along the shorter of its diagonals. Points that no
-//! quadrilateral has are left out. A point's normal is that of the quadrilaterals about it, each by its area (half the cross product of its
-//! diagonals), so a row waits until the next one is there: memory holds three rows.
+//! A quadrilateral is drawn if its four corners are usable, divided along the shorter of its diagonals. Points without
+//! a quadrilateral are omitted. A point's normal is that of its quadrilaterals, weighted by area (half the cross
+//! product of the diagonals). So a row waits for the next one, and memory holds three rows.
 
 use super::complete::MeshStats;
 use super::piece::{MeshPiece, MeshPoints};
@@ -10,40 +10,40 @@ use super::writer::MeshWriter;
 use crate::{FieldValues, OutputError};
 use glam::DVec3;
 
-/// What waits of a row.
+/// A waiting row.
 #[derive(Default)]
 struct MeshRow {
     points: Vec<DVec3>,
     /// Values of each field, components of a point together.
     fields: Vec<Vec<f64>>,
     usable: Vec<bool>,
-    /// Of the quadrilateral that begins at the point and goes on to the next row.
+    /// Of the quadrilateral from the point towards the next row.
     hidden: Vec<bool>,
     /// Whether a drawn quadrilateral has the point.
     used: Vec<bool>,
-    /// The sum of the areas of these, as vectors.
+    /// The sum of their areas, as vectors.
     area: Vec<DVec3>,
-    /// Whether the quadrilateral that begins at the point is drawn between the row before and this one.
+    /// Whether the quadrilateral from the point is drawn between the row before and this one.
     cells: Vec<bool>,
-    /// The number that the point has in the mesh.
+    /// The number of the point in the mesh.
     numbers: Vec<u64>,
 }
 
-/// Takes rows of rectangular pieces of a surface and makes triangles of them.
+/// Converts rows of rectangular patches of a surface to triangles.
 pub struct MeshRows {
     writer: MeshWriter,
     /// Components of each field.
     components: Vec<usize>,
     zone: i32,
-    /// The row before the last, whose points have their numbers.
+    /// The row before the last, with numbered points.
     before: Option<MeshRow>,
     /// The last.
     here: Option<MeshRow>,
 }
 
-/// A vector of length 1 along another. Where that has none (all cells at a point have collapsed) every direction is as good, and z is taken.
+/// A vector of length 1 along another. A zero vector (all cells at a point have collapsed) gives z.
 fn unit(of: DVec3) -> [f32; 3] {
-    // The largest component first: areas of small things, squared, are too small for a number.
+    // Scaled by the largest component first: squares of small areas underflow.
     let largest = of.abs().max_element();
     if largest > 0.0 && largest.is_finite() {
         (of / largest).normalize().as_vec3().to_array()
@@ -53,22 +53,22 @@ fn unit(of: DVec3) -> [f32; 3] {
 }
 
 impl MeshRows {
-    /// Makes ready for rows. The writer's layout has normals and fields of so many `components` in double precision.
+    /// Prepares for rows. The writer's layout has normals and fields with these `components` in double precision.
     pub fn new(writer: MeshWriter, components: Vec<usize>) -> Self {
         Self { writer, components, zone: 0, before: None, here: None }
     }
 
-    /// Bytes that rows of so many points take at most, beside what the writer is charged.
+    /// Most bytes of rows of this many points, beside the writer's charge.
     pub fn bytes(widest: usize, components: &[usize]) -> u64 {
-        // A row waiting, one before it, one coming; of one more the copies that the writer takes.
+        // A waiting row, the one before, the coming one, and the copies of one in the writer.
         let values: usize = components.iter().sum();
         4 * widest as u64 * (24 + 24 + 16 + 8 * values as u64 + 4 + 48)
     }
 
-    /// Begins the next piece of the surface, in a zone as the output shall show it.
+    /// Begins the next patch of the surface, in a zone in the output's numbering.
     ///
     /// # Errors
-    /// [`OutputError`] when what came before cannot be kept.
+    /// [`OutputError`] when the patch before cannot be stored.
     pub fn begin(&mut self, zone: i32) -> Result<(), OutputError> {
         self.settle()?;
         self.before = None;
@@ -76,11 +76,11 @@ impl MeshRows {
         Ok(())
     }
 
-    /// Takes the next row of the piece: positions, the fields there with components of a point together, and which may be used; of
-    /// which quadrilaterals, by their low corner, are not drawn.
+    /// Adds the next row of the patch: positions, fields with the components of a point adjacent, and usable points.
+    /// And the quadrilaterals, by their low corner, that are not drawn.
     ///
     /// # Errors
-    /// [`OutputError`] when it cannot be kept.
+    /// [`OutputError`] when it cannot be stored.
     pub fn push(
         &mut self,
         points: &[[f64; 3]],
@@ -88,7 +88,7 @@ impl MeshRows {
         [usable, hidden]: [&[bool]; 2],
     ) -> Result<(), OutputError> {
         let n = points.len();
-        // No format of these holds a position that is no number of single precision; what has one is no cell.
+        // No format here holds a position beyond single precision; such a position makes no cell.
         let whole = |p: &[f64; 3]| p.iter().all(|v| (*v as f32).is_finite());
         let mut next = MeshRow {
             points: points.iter().copied().map(DVec3::from_array).collect(),
@@ -121,7 +121,7 @@ impl MeshRows {
         Ok(())
     }
 
-    /// Hands the last row on, which then is the one before.
+    /// Passes on the last row, which then is the one before.
     fn settle(&mut self) -> Result<(), OutputError> {
         let Some(mut here) = self.here.take() else { return Ok(()) };
         let used: Vec<usize> = (0..here.points.len()).filter(|i| here.used[*i]).collect();
@@ -160,7 +160,8 @@ impl MeshRows {
     }
 }
 
-/// The triangles between two rows, as the quadrilaterals go round. One with two corners in one place (at a pole) has no area and is left out.
+/// The triangles between two rows, in the orientation of the quadrilaterals. A triangle with two coinciding corners (at
+/// a pole) has no area and is omitted.
 fn triangles(below: &MeshRow, above: &MeshRow) -> Vec<[u64; 3]> {
     let mut found = Vec::new();
     for i in (1..above.points.len()).filter(|i| above.cells[*i - 1]) {
@@ -209,21 +210,21 @@ mod tests {
         assert_eq!((stats.points, stats.triangles), (20, 24));
     }
 
-    /// A hole in a corner takes its cell along, and the one point that no other cell has.
+    /// A hole at a corner removes its cell, and the one point without another cell.
     #[test]
     fn what_no_cell_has_is_left_out() {
         let mut rows = plane(5, 4);
         rows[0].1[0] = false;
         let (stats, _) = written(&rows, "corner");
         assert_eq!((stats.points, stats.triangles), (19, 22));
-        // A column that cannot be used leaves three of five columns, two of which have cells.
+        // An unusable column leaves three of five columns, two of which have cells.
         let mut rows = plane(5, 4);
         rows.iter_mut().for_each(|row| row.0[1][2] = f64::NAN);
         let (stats, _) = written(&rows, "column");
         assert_eq!((stats.points, stats.triangles), (12, 12));
     }
 
-    /// All points of a row in one place: half of each cell there is no triangle.
+    /// A row of coinciding points: half of each cell there has no triangle.
     #[test]
     fn a_pole_is_a_fan() {
         let mut rows = plane(5, 3);

@@ -1,14 +1,14 @@
-//! The arrays of a mesh while it grows: each in a log of its own.
+//! The growing arrays of a mesh: each in a log of its own.
 
 use super::piece::{MeshLayout, MeshPiece, MeshPoints};
 use crate::log::{ByteLog, HeldMemory};
 use crate::{FieldType, FieldValues, OutputError};
 use std::path::Path;
 
-/// Numbers of points that a log of narrow ones holds.
+/// Bound of point numbers in a log of narrow ones.
 const NARROW: u64 = 1 << 32;
 
-/// Numbers of points that lie below this are stored in 32 bits with a sign.
+/// Point numbers below this are stored in signed 32 bits.
 pub(super) const INT32: u64 = 1 << 31;
 
 /// Encodes numbers into a log through a buffer.
@@ -27,18 +27,18 @@ fn append<T: Copy, const B: usize>(
     Ok(())
 }
 
-/// Numbers of points: 32 bits each as long as they fit, 64 bits from the first on that does not.
+/// Point numbers: 32 bits each while they fit, 64 bits from the first that does not.
 pub(super) struct Indices {
     narrow: ByteLog,
     wide: ByteLog,
-    /// The first number that the narrow log does not hold; a test makes it small.
+    /// The first number that the narrow log does not hold; tests reduce it.
     pub(super) narrow_below: u64,
     largest: u64,
 }
 
 impl Indices {
     fn new(directory: &Path, budget: usize, held: &HeldMemory) -> Result<Self, OutputError> {
-        // Both from the start: memory for the second might not be there when it is wanted.
+        // Both from the start: memory for the second might not be available later.
         let narrow = ByteLog::new(directory, budget / 2, held.sibling())?;
         let wide = ByteLog::new(directory, budget / 2, held.sibling())?;
         Ok(Self { narrow, wide, narrow_below: NARROW, largest: 0 })
@@ -57,12 +57,12 @@ impl Indices {
         }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub(super) fn count(&self) -> u64 {
         self.narrow.len() / 4 + self.wide.len() / 8
     }
 
-    /// All numbers in order, as many at a time as `buffer` holds; the logs are given back on the way.
+    /// All numbers in order, up to a `buffer` at a time. The logs are deleted on the way.
     pub(super) fn each(
         self,
         buffer: &mut [u8],
@@ -94,7 +94,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// One array of a number of items a point.
+/// One array with a fixed number of bytes a point.
 pub(super) struct Section {
     pub(super) log: ByteLog,
     /// Bytes a point.
@@ -113,19 +113,19 @@ pub(super) struct Sections {
     positions: FieldType,
 }
 
-/// Logs of a layout.
+/// Number of logs of a layout.
 fn logs(layout: &MeshLayout) -> usize {
     let optional = usize::from(layout.normals) + usize::from(layout.colours) + 2 * usize::from(layout.lines);
     layout.fields.len() + 4 + optional
 }
 
 impl Sections {
-    /// Bytes that the logs take at least.
+    /// Least bytes of the logs.
     pub(super) fn least_bytes(layout: &MeshLayout) -> usize {
         logs(layout) * ByteLog::chunk_bytes(0)
     }
 
-    /// Empty ones, that share `budget` bytes of memory. Temporary files go to `directory`.
+    /// Empty sections, which share `budget` bytes of memory. Temporary files are in `directory`.
     pub(super) fn new(
         directory: &Path,
         layout: &MeshLayout,
@@ -133,7 +133,7 @@ impl Sections {
         held: &HeldMemory,
     ) -> Result<Self, OutputError> {
         let count = logs(layout);
-        // Under a limit that does not grant a chunk of this size for each, smaller ones.
+        // If the limit does not grant a chunk of this size for each, smaller ones.
         let mut each = budget / count;
         loop {
             match Self::with(directory, layout, each, held) {
@@ -212,7 +212,7 @@ impl Sections {
         sections.map(|section| &section.log).chain(indices.flat_map(|i| [&i.narrow, &i.wide]))
     }
 
-    /// Bytes that went to temporary files.
+    /// Bytes in temporary files.
     pub(super) fn spilled_bytes(&self) -> u64 {
         self.logs().map(ByteLog::spilled_bytes).sum()
     }

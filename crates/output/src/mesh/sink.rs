@@ -1,4 +1,4 @@
-//! The file of a mesh while it is written from its front to its back.
+//! The file of a mesh, written from front to back.
 
 use super::sections::{each, Indices, Section};
 use crate::{OutputError, OutputFile};
@@ -6,18 +6,18 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes of a buffer: the sink has one for what goes to the file and one for what comes from a log.
+/// Bytes of a buffer: the sink has one for the file and one for a log.
 pub(super) const SINK_BYTES: usize = 64 << 10;
 
 /// Takes the bytes of a file in order.
 pub(super) struct ByteSink<'a> {
     output: &'a OutputFile,
     buffer: Vec<u8>,
-    /// Where the buffer goes.
+    /// The place of the buffer in the file.
     at: u64,
-    /// The zip checksum since it was asked for.
+    /// The zip checksum since its begin.
     crc: Option<crc32fast::Hasher>,
-    /// Where a log's bytes are read to; lent while they are used.
+    /// The buffer for a log's bytes, lent while they are used.
     from: Vec<u8>,
     done: u64,
     total: u64,
@@ -25,7 +25,7 @@ pub(super) struct ByteSink<'a> {
 }
 
 impl<'a> ByteSink<'a> {
-    /// At the beginning of the file. `scratch` becomes one of its two buffers; `total` bytes are in the logs.
+    /// A sink at the beginning of the file. `scratch` becomes one of its two buffers; `total` bytes are in the logs.
     pub(super) fn new(
         output: &'a OutputFile,
         scratch: Vec<u8>,
@@ -42,7 +42,7 @@ impl<'a> ByteSink<'a> {
         self.output.path()
     }
 
-    /// Where the next byte goes.
+    /// The place of the next byte.
     pub(super) fn position(&self) -> u64 {
         self.at + self.buffer.len() as u64
     }
@@ -63,14 +63,14 @@ impl<'a> ByteSink<'a> {
         Ok(())
     }
 
-    /// Leaves `bytes` out, to be written by [`ByteSink::put_at`].
+    /// Leaves `bytes` out, which [`ByteSink::put_at`] writes later.
     pub(super) fn skip(&mut self, bytes: u64) -> Result<(), OutputError> {
         self.flush()?;
         self.at += bytes;
         Ok(())
     }
 
-    /// Writes something at a place that was left out.
+    /// Writes bytes at a place that was left out.
     pub(super) fn put_at(&self, offset: u64, bytes: &[u8]) -> Result<(), OutputError> {
         self.output.file().write_all_at(bytes, offset).map_err(|e| OutputError::io(self.output.path(), "write", e))
     }
@@ -92,7 +92,7 @@ impl<'a> ByteSink<'a> {
         self.crc.take().map_or(0, crc32fast::Hasher::finalize)
     }
 
-    /// Tells of `bytes` more of the logs that are in the file.
+    /// Reports `bytes` more of the logs as written.
     pub(super) fn tell(&mut self, bytes: u64) -> Result<(), OutputError> {
         self.done += bytes;
         match (self.watch)(self.done.min(self.total), self.total) {
@@ -101,12 +101,12 @@ impl<'a> ByteSink<'a> {
         }
     }
 
-    /// Appends an array as it is, and gives its log back.
+    /// Appends an array unchanged, and deletes its log.
     pub(super) fn copy(&mut self, section: Section) -> Result<(), OutputError> {
         self.each(section, |sink, bytes| sink.put(bytes))
     }
 
-    /// Shows an array in order, whole points at a time, and gives its log back.
+    /// Passes on an array in order, whole points at a time, and deletes its log.
     pub(super) fn each(
         &mut self,
         section: Section,
@@ -121,7 +121,7 @@ impl<'a> ByteSink<'a> {
         shown
     }
 
-    /// Shows numbers of points in order, and gives their logs back.
+    /// Passes on point numbers in order, and deletes their logs.
     pub(super) fn each_index(
         &mut self,
         indices: Indices,
@@ -140,16 +140,16 @@ impl<'a> ByteSink<'a> {
         shown
     }
 
-    /// Appends numbers of points, in 64 bits if `wide`, else in 32.
+    /// Appends point numbers, in 64 bits if `wide`, else in 32.
     pub(super) fn put_indices(&mut self, indices: Indices, wide: bool) -> Result<(), OutputError> {
         self.each_index(indices, |sink, number| match wide {
             true => sink.put(&number.to_le_bytes()),
-            // Whoever asks for 32 bits has seen that the largest fits.
+            // The caller has checked that the largest fits 32 bits.
             false => sink.put(&(number as u32).to_le_bytes()),
         })
     }
 
-    /// Writes what is left.
+    /// Writes the last buffer.
     pub(super) fn finish(mut self) -> Result<(), OutputError> {
         self.flush()
     }

@@ -17,7 +17,7 @@ use testing::TestDir;
 
 const NAMES: [&str; 4] = ["a.vtp", "a.ply", "a.glb", "a.npz"];
 
-/// A bent sheet of `N * N` points far from the origin, with everything that a mesh can have.
+/// A bent sheet of `N * N` points far from the origin, with all features of a mesh.
 struct Sheet {
     points: Vec<[f64; 3]>,
     normals: Vec<[f32; 3]>,
@@ -74,7 +74,7 @@ fn provenance() -> Provenance {
     }
 }
 
-/// Pushes rows of the sheet; triangles come with the row that has their last points.
+/// Pushes rows of the sheet. A triangle comes with the row of its last point.
 fn push_rows(writer: &mut MeshWriter, sheet: &Sheet, rows: Range<usize>) -> Result<(), OutputError> {
     let at = rows.start * N..rows.end * N;
     let cells = rows.start.saturating_sub(1) * (N - 1) * 2..(rows.end - 1) * (N - 1) * 2;
@@ -117,7 +117,7 @@ fn the_file_depends_on_the_mesh_alone() {
         assert_eq!((whole.points, whole.triangles, whole.lines), ((N * N) as u64, 2 * lines * lines, lines));
         assert_eq!((whole.bytes, whole.spilled_bytes), (bytes.len() as u64, 0));
         assert_eq!(whole.bounds.unwrap()[0], [1e6, -3.0, 0.0]);
-        // The least memory that does, where nearly all of it goes to disk.
+        // The least memory, with nearly all arrays on disk.
         for rows in [1, 7] {
             let stats = write(&path, FieldType::F64, rows, 400_000);
             assert!(stats.spilled_bytes > 400_000, "{name}: {stats:?}");
@@ -237,7 +237,7 @@ fn parse_glb(file: &[u8]) -> (Value, &[u8]) {
     (document, &rest[8..])
 }
 
-/// The bytes of an accessor, of which a point has `bytes`.
+/// The bytes of an accessor with `bytes` a point.
 fn accessor(document: &Value, buffer: &[u8], accessor: &Value, bytes: usize) -> Vec<u8> {
     let accessor = &document["accessors"][accessor.as_u64().unwrap() as usize];
     let view = &document["bufferViews"][accessor["bufferView"].as_u64().unwrap() as usize];
@@ -262,7 +262,8 @@ fn gltf_is_about_the_middle_and_keeps_its_shape() {
     let attributes = &mesh["primitives"][0]["attributes"];
     let of = |name: &str, bytes: usize| accessor(&document, buffer, &attributes[name], bytes);
     let positions = f32s(&of("POSITION", 12));
-    // A million from the origin single precision is good to 0.06; about the middle the sheet's hundredths are there.
+    // A million from the origin single precision is accurate to 0.06; relative to the middle the sheet's hundredths are
+    // there.
     for (stored, point) in positions.chunks(3).zip(&sheet.points) {
         for a in 0..3 {
             assert!((f64::from(stored[a]) + middle[a] - point[a]).abs() < 1e-6, "{stored:?} {point:?}");
@@ -301,7 +302,7 @@ fn gltf_is_about_the_middle_and_keeps_its_shape() {
 fn parse_vtp(file: &[u8]) -> (roxmltree::Document<'_>, &[u8]) {
     let mark = b"<AppendedData encoding=\"raw\">\n   _";
     let at = file.windows(mark.len()).position(|w| w == mark).unwrap() + mark.len();
-    // The text ends in the middle: it is completed to be parsed.
+    // The text ends in the middle: it is completed for parsing.
     let text = std::str::from_utf8(&file[..at]).unwrap().trim_end_matches('_');
     let text: &'static str = Box::leak(format!("{text}</AppendedData></VTKFile>").into_boxed_str());
     (roxmltree::Document::parse(text).unwrap(), &file[at..])
@@ -339,7 +340,7 @@ fn polydata_is_as_wide_as_it_must_be() {
                 (_, bytes) => u32s(bytes).into_iter().map(u64::from).collect(),
             }
         };
-        // Lines stand before triangles, so the last arrays of the name are theirs.
+        // Lines come before triangles, so the last arrays of the name are theirs.
         assert_eq!(numbers("connectivity"), sheet.triangles.as_flattened());
         assert_eq!(numbers("offsets"), (1..=sheet.triangles.len() as u64).map(|t| 3 * t).collect::<Vec<_>>());
         assert_eq!(array("partial").1, 1i32.to_le_bytes());
@@ -420,7 +421,7 @@ fn an_empty_mesh_is_a_file() {
     assert!(buffer.is_empty() && document.get("meshes").is_none() && document.get("buffers").is_none());
 }
 
-/// Counts what is charged.
+/// Counts charges.
 struct Meter {
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
@@ -445,7 +446,7 @@ fn memory_is_bounded_and_interruption_leaves_nothing() {
     for name in NAMES {
         let meter = Box::new(Meter { now: Arc::clone(&now), most: Arc::clone(&most) });
         let mut writer = writer(&dir.path(name), FieldType::F64, meter).unwrap();
-        // The sheet again and again, some 20 MB, its triangles always between the first points.
+        // The sheet repeated, some 20 MB, with triangles always between the first points.
         for _ in 0..40 {
             push_rows(&mut writer, &sheet, 0..N).unwrap();
         }

@@ -1,16 +1,16 @@
 //! Meshes as VTK XML PolyData, with appended raw data.
 //!
-//! Point data: `zone`, `Normals`, `colours` (four bytes) and the fields. Numbers of points are `Int32` where they and three times
-//! the number of triangles fit, else `Int64`. Field data and units as for lines.
+//! Point data: `zone`, `Normals`, `colours` (four bytes) and the fields. Point numbers are `Int32` if they and three
+//! times the number of triangles fit, else `Int64`. Field data and units as for lines.
 
 use super::complete::CompleteMesh;
 use super::sections::Sections;
 use super::sink::ByteSink;
 use crate::{vtp, OutputError};
-// Into strings, which take everything: what `write!` answers is always Ok.
+// Into strings: `write!` cannot fail.
 use std::fmt::Write as _;
 
-/// A set of cells: their numbers of points and where each cell ends.
+/// A set of cells: their point numbers and the end of each cell.
 struct CellArrays {
     count: u64,
     corners: u64,

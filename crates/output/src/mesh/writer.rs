@@ -1,4 +1,4 @@
-//! Takes the pieces of a mesh, and writes the file.
+//! The writer of a mesh: it collects the pieces and writes the file.
 
 use super::complete::{CompleteMesh, MeshStats};
 use super::piece::{MeshLayout, MeshPiece, MeshPoints};
@@ -16,17 +16,17 @@ use std::ops::ControlFlow;
 const RESERVED: [&str; 9] =
     ["points", "triangles", "lines", "normals", "Normals", "colours", "zone", "partial", "meta"];
 
-/// Bytes of memory that all logs together hold at most: a small mesh never meets the disk, and a large one is written in runs
-/// of some dozens of KiB.
+/// Most bytes of memory of all logs together. A small mesh stays in memory, and a large one is written in runs of some
+/// dozens of KiB.
 pub(super) const LOGS_BYTES: usize = 4 << 20;
 
-/// Fields at most; a point then takes below 2^13 bytes, and all sums stay in 64 bits.
+/// Most fields. A point then has less than 2^13 bytes, and all sums fit 64 bits.
 const MOST_FIELDS: usize = 64;
 
-/// Points at most, for the same reason.
+/// Most points, for the same reason.
 const MOST_POINTS: u64 = 1 << 48;
 
-/// Writes triangles with points and fields as they come, in bounded memory: see [the module](super).
+/// Writes triangles with points and fields as they come, in bounded memory: see the module `mesh`.
 pub struct MeshWriter {
     output: OutputFile,
     layout: MeshLayout,
@@ -34,20 +34,20 @@ pub struct MeshWriter {
     provenance: Provenance,
     pub(super) sections: Sections,
     stats: MeshStats,
-    /// [`INT32`]; a test makes it small.
+    /// [`INT32`]; tests reduce it.
     pub(super) int32: u64,
-    /// Why a piece was kept in part: no file can come of the rest.
+    /// The error of a piece that was stored in part only: no file can be written then.
     failure: Option<OutputError>,
     scratch: Vec<u8>,
     _held: HeldMemory,
 }
 
 impl MeshWriter {
-    /// Makes ready for pieces.
+    /// Prepares for pieces.
     ///
     /// # Errors
-    /// [`OutputError`] for fields that cannot be written, a format that has no meshes, or memory that is not granted (some 64 KiB and
-    /// 8 KiB an array at least; up to 4 MiB are taken where they are to be had).
+    /// [`OutputError`] for invalid fields, a format without meshes, or memory that is not granted. The least is some 64
+    /// KiB and 8 KiB an array; up to 4 MiB are used if available.
     pub fn new(
         output: OutputFile,
         layout: MeshLayout,
@@ -68,7 +68,7 @@ impl MeshWriter {
             });
         }
         let mut held = HeldMemory::new(charge);
-        // For numbers on their way in, and at the end on their way out.
+        // For incoming numbers, and at the end for outgoing ones.
         if !held.grow(4 * SINK_BYTES) {
             return Err(OutputError::Memory { needs: (4 * SINK_BYTES + Sections::least_bytes(&layout)) as u64 });
         }
@@ -96,8 +96,9 @@ impl MeshWriter {
     /// Takes the next piece.
     ///
     /// # Errors
-    /// [`OutputError::Layout`] for arrays that do not go together, a triangle of points that have not come, or a mesh that its format
-    /// cannot hold; others when it must go to disk and cannot. After an error of the disk all that follows fails with the same.
+    /// [`OutputError::Layout`] for inconsistent arrays, a triangle of later points, or a mesh beyond its format's
+    /// limits. Other errors when it must be stored on disk and cannot be. After a disk error all further calls fail
+    /// with the same one.
     pub fn push(&mut self, piece: &MeshPiece) -> Result<(), OutputError> {
         self.check(piece)?;
         if let Some(cause) = &self.failure {
@@ -159,7 +160,7 @@ impl MeshWriter {
         }
     }
 
-    /// Widens the bounds by points.
+    /// Extends the bounds to points.
     fn measure(&mut self, points: &MeshPoints) {
         let bounds = &mut self.stats.bounds;
         let mut take = |p: [f64; 3]| {
@@ -171,7 +172,7 @@ impl MeshWriter {
                 }
             }
         };
-        // As they are stored: a position that is rounded may lie outside the box of those that are not.
+        // As they are stored: a rounded position may be outside the box of the exact ones.
         match (points, self.layout.positions) {
             (MeshPoints::F32(points), _) => points.iter().for_each(|p| take(p.map(f64::from))),
             (MeshPoints::F64(points), FieldType::F64) => points.iter().for_each(|p| take(*p)),
@@ -181,16 +182,17 @@ impl MeshWriter {
         }
     }
 
-    /// Writes the file and gives it its name. A `partial` mesh says that it is one.
+    /// Writes the file and gives it its name. A `partial` mesh is marked as such.
     ///
     /// # Errors
-    /// [`OutputError`] when it cannot be written; nothing is left of it then, and an old file of its name is still there.
+    /// [`OutputError`] when it cannot be written. No part of it is left then, and an old file of its name is still
+    /// there.
     pub fn finish(self, partial: bool) -> Result<MeshStats, OutputError> {
         self.finish_watched(partial, &mut |_done, _of| ControlFlow::Continue(()))
     }
 
-    /// As [`MeshWriter::finish`]; `watch` is told of bytes written and of how many, now and then, and when it breaks nothing is left of
-    /// the file.
+    /// As [`MeshWriter::finish`]. `watch` gets the number of written bytes and of all, now and then. When it breaks, no
+    /// part of the file is left.
     ///
     /// # Errors
     /// As [`MeshWriter::finish`], and [`OutputError::Cancelled`].

@@ -1,16 +1,16 @@
-//! One array of a file, read by ranges of tuples wherever its bytes lie.
+//! One array of a file, read by ranges of tuples from any storage.
 
 use super::source::ReadAt;
 use crate::log::ByteLog;
 use crate::number::Number;
 use std::sync::Arc;
 
-/// Where the bytes of an array lie.
+/// The storage of an array.
 #[derive(Clone)]
 pub enum Storage {
-    /// In the file itself, as they are.
+    /// The file itself, unencoded.
     Source(Arc<dyn ReadAt>),
-    /// Decoded once, because the file's encoding can only be read from front to back.
+    /// Decoded once, for encodings that can only be read from front to back.
     Decoded(Arc<ByteLog>),
 }
 
@@ -26,9 +26,9 @@ impl Storage {
 /// An array of numbers, `tuples * components` of them.
 #[derive(Clone)]
 pub struct Column {
-    /// What holds its bytes.
+    /// The storage of its bytes.
     pub storage: Storage,
-    /// Where its bytes begin in the storage.
+    /// The begin of its bytes in the storage.
     pub at: u64,
     /// Type of a number.
     pub number: Number,
@@ -36,14 +36,14 @@ pub struct Column {
     pub big_endian: bool,
     /// Numbers of a tuple.
     pub components: usize,
-    /// How many tuples there are.
+    /// Number of tuples.
     pub tuples: u64,
-    /// True when all first components come first (NumPy's Fortran order).
+    /// Whether all first components come first (NumPy's Fortran order).
     pub fortran: bool,
 }
 
 impl Column {
-    /// Appends the numbers of `count` tuples from `first` on, the components of a tuple side by side.
+    /// Appends the numbers of `count` tuples from `first` on, the components of a tuple adjacent.
     pub fn read(&self, first: u64, count: usize, into: &mut Vec<f64>) -> Result<(), String> {
         if first.checked_add(count as u64).is_none_or(|end| end > self.tuples) {
             return Err("refers to a point that it does not have".into());
@@ -63,7 +63,7 @@ impl Column {
         Ok(())
     }
 
-    /// Appends whole numbers; an error for an array of another kind.
+    /// Appends integers; an error for an array of another kind.
     pub(crate) fn read_whole(&self, first: u64, count: usize, into: &mut Vec<i64>) -> Result<(), String> {
         if first.checked_add(count as u64).is_none_or(|end| end > self.tuples) {
             return Err("ends within its list of lines".into());
@@ -83,7 +83,7 @@ impl Column {
         self.bytes(first, count, |bytes| take(self.number.to_f64(bytes, self.big_endian)))
     }
 
-    /// Gives the bytes of each of `count` numbers from the `first` on.
+    /// Passes on the bytes of each of `count` numbers from the `first` on.
     fn bytes(&self, first: u64, count: usize, mut take: impl FnMut(&[u8])) -> Result<(), String> {
         let each = self.number.bytes();
         let mut buffer = [0; 16 << 10];

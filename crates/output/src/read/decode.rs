@@ -5,11 +5,11 @@ use crate::log::ByteLog;
 use crate::number::Number;
 use std::io::{self, BufRead, Read};
 
-/// Decodes base64 from a stream. White space is skipped, and padding within (VTK encodes a header and its data apart) only ends a
-/// group; anything else ends the stream.
+/// Decodes base64 from a stream. White space is skipped. Padding within only ends a group, since VTK encodes a header
+/// and its data separately. Any other character ends the stream.
 pub(crate) struct Base64<R> {
     inner: R,
-    /// Decoded bytes of one group that are not yet taken.
+    /// Decoded bytes of one group that are not read yet.
     ready: [u8; 3],
     from: usize,
     to: usize,
@@ -93,7 +93,7 @@ impl HeaderType {
     }
 }
 
-/// The words for a stream that fails.
+/// The message for a failed stream.
 pub(crate) fn said(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "ends before its data does".into(),
@@ -114,11 +114,13 @@ pub(crate) fn copy(from: &mut dyn Read, bytes: u64, log: &mut ByteLog) -> Result
     Ok(())
 }
 
-/// Lengths of blocks are held in memory: 8 MiB of them, for arrays of 32 GiB at VTK's smallest usual block.
+/// Most blocks, since their lengths are held in memory: 8 MiB, enough for arrays of 32 GiB at VTK's smallest usual
+/// block.
 const MAX_BLOCKS: u64 = 1 << 20;
 
-/// Decodes VTK's zlib blocks: the number of blocks, the bytes of a block and of the last one if it is shorter, the compressed
-/// bytes of each, then the blocks. They must hold `bytes` bytes in all; at most as many are written.
+/// Decodes VTK's zlib blocks. The stream begins with the number of blocks, and the bytes of a block and of a shorter
+/// last one. The compressed bytes of each follow, then the blocks. They must hold `bytes` bytes in all; at most that
+/// many are written.
 pub(crate) fn zlib_blocks(
     from: &mut dyn Read,
     header: HeaderType,
@@ -136,7 +138,7 @@ pub(crate) fn zlib_blocks(
     if blocks > MAX_BLOCKS {
         return Err(format!("has {blocks} compressed blocks, more than are read; save it without compression"));
     }
-    // Grows with the bytes that are there, not with the number that is claimed.
+    // Grows with the bytes present, not with the claimed number.
     let mut compressed = Vec::new();
     for _ in 0..blocks {
         compressed.push(header.read(from)?);

@@ -1,8 +1,8 @@
 //! Lines read back from files, in bounded memory.
 //!
-//! Arrays that lie in the file as plain numbers (all that we write) are read in place. Others are decoded once, front to back, into
-//! a [`super::ByteLog`] of a megabyte and a file without a name; so every array can be read by ranges, and a file larger than
-//! memory costs no memory.
+//! Arrays of plain numbers in the file (all that we write) are read in place. Others are decoded once, front to back,
+//! into a [`super::ByteLog`] of a megabyte and an anonymous file. So every array can be read by ranges, and a file
+//! larger than memory needs no memory.
 
 mod column;
 mod decode;
@@ -28,11 +28,11 @@ use std::sync::Arc;
 pub struct ReadError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub message: String,
 }
 
-/// What an array belongs to.
+/// The elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineArrayOn {
     /// One tuple a point.
@@ -48,37 +48,37 @@ pub struct LineArrayInfo {
     pub name: String,
     /// Numbers a point or line.
     pub components: usize,
-    /// What it belongs to.
+    /// Its elements.
     pub on: LineArrayOn,
-    /// Its unit, where the file tells it.
+    /// Its unit, if the file has it.
     pub unit: Option<String>,
 }
 
-/// Some lines in a row, or a part of a long one.
+/// Some consecutive lines, or a part of a long one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChunk {
     /// Number of the first line here, counted over the file.
     pub first_line: u64,
     /// Positions, physical space.
     pub points: Vec<[f64; 3]>,
-    /// Where each line begins in `points`, and the end: one number more than lines.
+    /// Begin of each line in `points`, and the end: one number more than lines.
     pub offsets: Vec<usize>,
-    /// For each array asked for, one number a point: the value, or of a vector its magnitude.
+    /// For each requested array one number a point: the value, or the magnitude of a vector.
     pub values: Vec<Vec<f64>>,
-    /// True when the first line goes on from the chunk before; its first point here was the last one there.
+    /// Whether the first line continues the chunk before; its first point here was the last one there.
     pub continues: bool,
-    /// True when the last line goes on in the next chunk.
+    /// Whether the last line continues in the next chunk.
     pub to_be_continued: bool,
 }
 
-/// For fuzzing: bytes that are read as a file of lines may do nothing but give chunks or fail.
+/// For fuzzing: any bytes read as a file of lines must give chunks or errors.
 pub fn fuzz_lines(bytes: &[u8]) {
     let Ok(file) = LineFile::from_source(Arc::new(bytes.to_vec()), Path::new("fuzz")) else {
         return;
     };
     let names: Vec<String> = file.arrays.iter().map(|array| array.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    // What damaged bytes say is not looked at: that they end in an answer or an error is the whole of it.
+    // Results of damaged bytes do not matter; the calls must return.
     let _ = file.bounds();
     for name in &names {
         let _ = file.range(name);
@@ -104,9 +104,9 @@ pub struct PointPiece {
     /// Positions.
     pub points: Option<Column>,
     pub(crate) offsets: Option<Column>,
-    /// True when the offsets begin with a zero.
+    /// Whether the offsets begin with a zero.
     pub(crate) offsets_lead: bool,
-    /// None when lines take the points in order.
+    /// `None` if lines use the points in order.
     pub(crate) connectivity: Option<Column>,
     pub(crate) arrays: Vec<NamedColumn>,
 }
@@ -118,7 +118,7 @@ pub struct LineFile {
     arrays: Vec<LineArrayInfo>,
 }
 
-/// Memory of the log that arrays are decoded into: a fixed cost of an open file, not one that grows with it.
+/// Memory of the log of decoded arrays: a fixed cost of an open file.
 const DECODED_BYTES: usize = 1 << 20;
 
 /// Offsets and tuples read at once.
@@ -130,10 +130,10 @@ pub(crate) fn new_log() -> Result<ByteLog, String> {
 }
 
 impl LineFile {
-    /// Opens a `.vtp` or `.npz` file; which one is told by its content.
+    /// Opens a `.vtp` or `.npz` file; the content decides.
     ///
     /// # Errors
-    /// [`ReadError`] when it cannot be read or is something else.
+    /// [`ReadError`] when it cannot be read or has another format.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         let failed = |message: String| ReadError { path: path.to_path_buf(), message };
         let source = FileBytes::open(path).map_err(|e| failed(e.to_string()))?;
@@ -148,7 +148,7 @@ impl LineFile {
         }
         let is_zip = known && magic.starts_with(b"PK");
         let pieces = if is_zip { npz::open(&source)? } else { vtp::open(&source, Want::Lines, new_log()?)? };
-        // An array counts when every piece with lines has it alike.
+        // An array counts if every piece with lines has the same.
         let mut arrays: Vec<LineArrayInfo> = Vec::new();
         let mut drawn = pieces.iter().filter(|piece| piece.lines > 0);
         let first = drawn.next().or(pieces.first());
@@ -169,12 +169,12 @@ impl LineFile {
         Ok(Self { path: path.to_path_buf(), pieces, arrays })
     }
 
-    /// How many lines there are, those without points too.
+    /// Number of lines, with those without points.
     pub fn line_count(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.lines).sum()
     }
 
-    /// How many points there are.
+    /// Number of points.
     pub fn point_count(&self) -> u64 {
         self.pieces.iter().filter_map(|piece| piece.points.as_ref()).map(|points| points.tuples).sum()
     }
@@ -184,10 +184,10 @@ impl LineFile {
         &self.arrays
     }
 
-    /// Lowest and highest coordinates of all points that are numbers; none when there are none.
+    /// Lowest and highest coordinates of all finite points; `None` if there are none.
     ///
     /// # Errors
-    /// [`ReadError`] when the file cannot be read any more.
+    /// [`ReadError`] when the file has become unreadable.
     pub fn bounds(&self) -> Result<Option<[[f64; 3]; 2]>, ReadError> {
         let mut bounds = [[f64::INFINITY; 3], [f64::NEG_INFINITY; 3]];
         for points in self.pieces.iter().filter_map(|piece| piece.points.as_ref()) {
@@ -203,10 +203,10 @@ impl LineFile {
         Ok((bounds[0][0] <= bounds[1][0]).then_some(bounds))
     }
 
-    /// Lowest and highest finite value of an array, of a vector its magnitude; none when there is no value.
+    /// Lowest and highest finite value of an array, or magnitude of a vector; `None` without values.
     ///
     /// # Errors
-    /// [`ReadError`] for a name that is not there, or when the file cannot be read any more.
+    /// [`ReadError`] for an unknown name, or when the file has become unreadable.
     pub fn range(&self, name: &str) -> Result<Option<[f64; 2]>, ReadError> {
         self.info(name)?;
         let mut range = [f64::INFINITY, f64::NEG_INFINITY];
@@ -223,11 +223,12 @@ impl LineFile {
         Ok((range[0] <= range[1]).then_some(range))
     }
 
-    /// Gives all lines in order, in chunks of at most `max_points` points (at least 2; a longer line comes in parts), with the values of
-    /// the arrays `names`. Memory is `max_points * (24 + 8 * names)` bytes and some buffers. It stops when `take` breaks.
+    /// Passes on all lines in order, in chunks of at most `max_points` points (at least 2), with the values of the
+    /// arrays `names`. A longer line comes in parts. Memory is `max_points * (24 + 8 * names)` bytes and some buffers.
+    /// It stops when `take` breaks.
     ///
     /// # Errors
-    /// [`ReadError`] for a name that is not there, or when the lines in the file do not fit its points.
+    /// [`ReadError`] for an unknown name, or for lines that do not fit the points of the file.
     pub fn for_each_chunk(
         &self,
         names: &[&str],
@@ -246,7 +247,7 @@ impl LineFile {
             }
         }
         if !builder.is_empty() {
-            // The last chunk: whether more is wanted makes no difference.
+            // The last chunk: a break makes no difference.
             let _ = take(&builder.chunk);
         }
         Ok(())
@@ -329,7 +330,7 @@ impl LineFile {
     }
 }
 
-/// The value that stands for a tuple: itself, or a vector's length.
+/// The value of a tuple: itself, or a vector's length.
 fn magnitude(tuple: &[f64]) -> f64 {
     match tuple {
         [value] => *value,
@@ -346,7 +347,7 @@ struct FetchBuffers {
 
 impl FetchBuffers {
     /// Appends `count` points of a line, from place `start` of the connectivity on, with their values.
-    #[allow(clippy::too_many_arguments)] // where from, how much, and where to
+    #[allow(clippy::too_many_arguments)] // source, count, and destination
     fn read(
         &mut self,
         piece: &PointPiece,
@@ -357,7 +358,7 @@ impl FetchBuffers {
         count: usize,
         chunk: &mut LineChunk,
     ) -> Result<(), String> {
-        // Runs of points in a row: mostly one, since writers number points along the lines.
+        // Runs of consecutive points: mostly one, since writers number points along the lines.
         let mut runs: Vec<(u64, usize)> = Vec::new();
         match &piece.connectivity {
             None => runs.push((start, count)),
@@ -417,7 +418,7 @@ impl ChunkBuilder {
         self.max_points.saturating_sub(self.chunk.points.len())
     }
 
-    /// True when it is time to hand it over; lines without points count too, so that their number is bounded.
+    /// Whether to pass it on. Lines without points count too, so that their number is bounded.
     fn full(&self) -> bool {
         self.room() < 2 || self.chunk.offsets.len() > self.max_points
     }
@@ -433,7 +434,7 @@ impl ChunkBuilder {
         self.chunk.to_be_continued = false;
     }
 
-    /// Ends the line here though it goes on.
+    /// Ends the part of a line that continues.
     fn end_part(&mut self) {
         self.end_line();
         self.chunk.to_be_continued = true;
@@ -447,7 +448,7 @@ impl ChunkBuilder {
         self.chunk.to_be_continued = false;
     }
 
-    /// After a hand-over within a line: begins again with that line's last point.
+    /// After a chunk that ends within a line: starts again with that line's last point.
     fn split(&mut self, line: u64) {
         let last = self.chunk.points.last().copied();
         let values: Vec<Option<f64>> = self.chunk.values.iter().map(|values| values.last().copied()).collect();

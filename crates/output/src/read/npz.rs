@@ -34,7 +34,7 @@ pub fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<PointPiece>, String> {
             .map_err(|e| about(super::decode::said(&e)))?;
         let header = match npy::parse(&head) {
             Ok(header) => header,
-            // Of a kind that is no use here; only the arrays that are needed must be readable.
+            // Of an unusable kind; only the needed arrays must be readable.
             Err(_) if name != "points" && name != "offsets" => continue,
             Err(message) => return Err(about(message)),
         };
@@ -94,7 +94,7 @@ pub fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<PointPiece>, String> {
     let mut arrays = Vec::new();
     for f in found.iter().filter(|f| f.name != "points" && f.name != "offsets") {
         let Some(column) = column(f) else { continue };
-        // Where both counts are equal an array of points is meant, unless it is known to be one of lines.
+        // If both counts are equal it counts as an array of points, unless it is known to be one of lines.
         let on = if column.tuples == points.tuples && f.name != "seed" {
             LineArrayOn::Point
         } else if column.tuples == lines {
@@ -115,7 +115,7 @@ pub fn open(source: &Arc<dyn ReadAt>) -> Result<Vec<PointPiece>, String> {
     }])
 }
 
-/// Holds the bytes of an entry against its checksum, in one pass before any of them is used.
+/// Verifies the checksum of an entry, in one pass before any of its bytes is used.
 fn check(source: &dyn ReadAt, entry: &ZipEntry) -> Result<(), String> {
     let (mut from, mut part, mut crc) = (stream(source, entry), vec![0; 1 << 16], crc32fast::Hasher::new());
     loop {
@@ -138,7 +138,7 @@ fn stream<'a>(source: &'a dyn ReadAt, entry: &ZipEntry) -> Box<dyn Read + 'a> {
     }
 }
 
-/// The units in our own `meta` array; none when it is anything else.
+/// The units in our own `meta` array; `None` for any other content.
 fn parse_units(head: &[u8], header: &npy::NpyHeader, rest: &mut dyn Read) -> Option<serde_json::Value> {
     let bytes = usize::try_from(header.data_bytes()?).ok().filter(|bytes| *bytes <= 1 << 20)?;
     let mut data = head.get(header.data_at as usize..)?.to_vec();

@@ -3,9 +3,9 @@
 use field::file::FileBytes;
 use std::io::{self, BufRead, Read};
 
-/// Bytes of known length, read anywhere.
+/// Bytes of known length with random access.
 pub trait ReadAt: Send + Sync {
-    /// How many there are.
+    /// Number of bytes.
     fn len(&self) -> u64;
     /// Whether there are none.
     fn is_empty(&self) -> bool {
@@ -55,15 +55,15 @@ pub struct Section<'a> {
     at: u64,
     end: u64,
     buffer: Vec<u8>,
-    /// What of the buffer is read already.
+    /// Bytes of the buffer that are read already.
     read: usize,
 }
 
-/// Long enough that reading is sequential, small enough not to count.
+/// Long enough for sequential reading, small enough to be negligible.
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl<'a> Section<'a> {
-    /// The part of a source that lies within it.
+    /// The part of a source inside it.
     pub fn new(source: &'a dyn ReadAt, at: u64, end: u64) -> Self {
         let end = end.min(source.len());
         Self { source, at: at.min(end), end, buffer: Vec::new(), read: 0 }

@@ -1,16 +1,15 @@
-//! The tags of an XML file, one after the other, without holding its text.
+//! The tags of an XML file in order, without its text in memory.
 //!
-//! A VTK file can have gigabytes of numbers between two tags, and raw bytes behind the last; so a tree or a string of the whole is
-//! out of the question. Only what VTK's files have is known here: elements, attributes, comments, processing instructions and the
-//! five named entities with numeric ones.
+//! A VTK file can have gigabytes of numbers between two tags, and raw bytes behind the last. So a tree or a string of
+//! the whole is impossible. This parser has the parts of XML in VTK's files only: elements, attributes, comments,
+//! processing instructions, and the five named entities with numeric ones.
 
 use super::source::Section;
 use std::io::BufRead;
 
-/// A tag of more bytes is none.
+/// A longer tag is invalid.
 const MAX_TAG_BYTES: usize = 64 << 10;
 
-/// A tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// `<name a="b">`, or `<name a="b"/>` when `empty`.
@@ -24,7 +23,7 @@ pub(crate) enum Tag {
 pub(crate) struct Text {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// True when it is nothing but white space.
+    /// Whether it is white space only.
     pub(crate) blank: bool,
 }
 
@@ -38,12 +37,12 @@ impl<'a> Tags<'a> {
         Self { section }
     }
 
-    /// Position of what follows the tag read last.
+    /// Position behind the last tag.
     pub(crate) fn position(&self) -> u64 {
         self.section.position()
     }
 
-    /// The next tag with the text in front of it; none at the end.
+    /// The next tag with the text in front of it; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<(Text, Tag)>, String> {
         let mut text = Text { start: self.section.position(), end: 0, blank: true };
         loop {
@@ -61,7 +60,7 @@ impl<'a> Tags<'a> {
         }
     }
 
-    /// Reads on to the next `<` and over it; false when there is none.
+    /// Reads to the next `<` and over it; false if there is none.
     fn skip_text(&mut self, text: &mut Text) -> Result<bool, String> {
         loop {
             let have = self.section.fill_buf().map_err(|e| e.to_string())?;
@@ -80,7 +79,7 @@ impl<'a> Tags<'a> {
         }
     }
 
-    /// What stands between `<` and `>`; a `>` within quotes or a comment does not end it.
+    /// The text between `<` and `>`; a `>` within quotes or a comment does not end it.
     fn tag_body(&mut self) -> Result<Vec<u8>, String> {
         let mut body = Vec::new();
         let mut quote = None;
@@ -133,7 +132,7 @@ fn parse(body: &str) -> Option<Tag> {
     }
 }
 
-/// Replaces entities; an unknown one stays as it stands.
+/// Replaces entities; an unknown one stays unchanged.
 pub(crate) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

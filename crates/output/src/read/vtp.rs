@@ -1,5 +1,5 @@
-//! VTK XML PolyData as VTK, ParaView, PyVista, meshio and we write it: appended raw or base64, inline base64 or text, with or
-//! without zlib, either byte order, both header widths.
+//! VTK XML PolyData as VTK, ParaView, PyVista, meshio and Farfield write it. Data are appended raw or base64, inline
+//! base64 or text, with or without zlib, in either byte order, with both header widths.
 
 use super::column::{Column, Storage};
 use super::decode::{copy, text_numbers, zlib_blocks, Base64, HeaderType};
@@ -11,7 +11,7 @@ use crate::number::Number;
 use std::io::{BufReader, Read};
 use std::sync::Arc;
 
-/// What is wanted of a file.
+/// The requested parts of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// The points only.
@@ -57,7 +57,7 @@ struct DeclaredPiece {
     arrays: Vec<Declared>,
 }
 
-/// What the tags say about the whole file.
+/// The declarations of the whole file.
 struct VtpDocument {
     header: HeaderType,
     zlib: bool,
@@ -66,11 +66,11 @@ struct VtpDocument {
     appended: Option<(bool, u64)>,
 }
 
-/// Arrays and pieces beyond this are no file of lines.
+/// Most arrays and pieces of a valid file of lines.
 const MAX_ARRAYS: usize = 4096;
 const MAX_DEPTH: usize = 64;
 
-/// Opens a file. What lies in it as it is needed is read in place later; the rest is decoded now, into `log`.
+/// Opens a file. Plain arrays are read in place later; the rest is decoded now, into `log`.
 pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Vec<PointPiece>, String> {
     let document = scan(source.as_ref())?;
     let mut pieces = Vec::new();
@@ -81,9 +81,9 @@ pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Ve
                 (VtpSection::Points | VtpSection::PointData, _) => piece.points,
                 _ if want == Want::Points => continue,
                 (VtpSection::Lines, "offsets") => piece.lines,
-                // As long as the last offset says, known once that is read.
+                // Its length is the last offset, which is read first.
                 (VtpSection::Lines, _) => continue,
-                // Vertices come first; cells behind the lines do not matter here.
+                // Vertices come first; cells behind the lines are not needed.
                 (VtpSection::CellData, _) => piece.verts.saturating_add(piece.lines),
             };
             if want == Want::Points && declared.place != VtpSection::Points {
@@ -93,7 +93,7 @@ pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Ve
         }
         pieces.push(columns);
     }
-    // The connectivity's length is the last offset: that is looked up in what was decoded so far.
+    // The connectivity's length is the last offset, which is among the decoded arrays.
     let mut tails = Vec::new();
     for (piece, columns) in document.pieces.iter().zip(&pieces) {
         let total = match columns.iter().find(|(d, _)| d.place == VtpSection::Lines) {
@@ -177,7 +177,7 @@ fn last_offset(
     value.ok_or_else(|| "has offsets of lines that are not whole numbers".into())
 }
 
-/// Where an array's bytes are.
+/// The place of an array's bytes.
 #[derive(Clone, Copy)]
 struct ArrayBytes {
     decoded: bool,
@@ -232,7 +232,7 @@ fn decode(
     Ok(ArrayBytes { decoded: true, at })
 }
 
-/// Decodes what has a header of lengths in front.
+/// Decodes data with a header of lengths.
 fn binary(stream: &mut dyn Read, document: &VtpDocument, bytes: u64, log: &mut ByteLog) -> Result<(), String> {
     if bytes == 0 {
         // Writers leave out even the header of an empty array.
@@ -261,7 +261,7 @@ fn scan(source: &dyn ReadAt) -> Result<VtpDocument, String> {
     let mut document: Option<VtpDocument> = None;
     let mut stack: Vec<String> = Vec::new();
     let mut arrays = 0;
-    // The array whose tags are open, and whether its text was found.
+    // The array with open tags, and whether its text was found.
     let mut open: Option<Declared> = None;
     let mut unit_at: Option<u64> = None;
     while let Some((text, tag)) = tags.next()? {
@@ -322,7 +322,7 @@ fn scan(source: &dyn ReadAt) -> Result<VtpDocument, String> {
                     Some(other) => return Err(format!("has appended data in encoding '{other}'")),
                 };
                 document.appended = Some((base64, underscore(source, tags.position())?));
-                // What follows is not text.
+                // The rest is not text.
                 break;
             }
             _ => {}
@@ -364,7 +364,7 @@ fn root<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Result<VtpDocument, Strin
     Ok(VtpDocument { header: HeaderType { bytes, big_endian }, zlib, pieces: Vec::new(), appended: None })
 }
 
-/// An array of numbers at a place that matters; none for others.
+/// An array of numbers at a relevant place; `None` for others.
 fn declare<'a>(stack: &[String], get: &impl Fn(&str) -> Option<&'a str>) -> Result<Option<Declared>, String> {
     let place = match stack.last().map(String::as_str) {
         Some("Points") => VtpSection::Points,
@@ -405,14 +405,14 @@ fn finish_array(document: &mut Option<VtpDocument>, declared: Option<Declared>) 
     }
 }
 
-/// A short text as it stands in the file.
+/// A short text, as in the file.
 fn short_text(source: &dyn ReadAt, text: Text) -> Option<String> {
     let mut bytes = vec![0; usize::try_from(text.end.checked_sub(text.start)?).ok().filter(|n| *n <= 1000)?];
     source.read_at(text.start, &mut bytes).ok()?;
     Some(unescape(std::str::from_utf8(&bytes).ok()?.trim()))
 }
 
-/// Where the appended data begins: behind the first underscore.
+/// The begin of the appended data: behind the first underscore.
 fn underscore(source: &dyn ReadAt, from: u64) -> Result<u64, String> {
     let mut section = Section::new(source, from, from.saturating_add(4096));
     while let Some(byte) = section.byte().map_err(|e| e.to_string())? {

@@ -13,7 +13,7 @@ mod surface;
 
 const GO_ON: fn(u64, u64) -> ControlFlow<()> = |_, _| ControlFlow::Continue(());
 
-/// A line that depends on its seed alone: no points for some, not-a-number here and there, a long one.
+/// A line that depends on its seed alone: some without points, some with NaN, a long one.
 struct RandomLine {
     points: Vec<[f64; 3]>,
     time: Vec<f64>,
@@ -55,7 +55,7 @@ fn layout(both: bool) -> LineLayout {
 
 fn spool(dir: &TestDir, seeds: u64, budget_bytes: usize, both: bool) -> LineSpool {
     let options = SpoolOptions { seeds, layout: layout(both), budget_bytes, directory: dir.at().to_path_buf() };
-    // A table takes some memory more when it is written.
+    // A table needs some memory more when it is written.
     LineSpool::new(options, Box::new(FixedBudget::new(budget_bytes + (1 << 20)))).unwrap()
 }
 
@@ -72,7 +72,7 @@ fn add(spool: &mut LineSpool, seed: u64) -> Result<(), OutputError> {
     })
 }
 
-/// The points of a line from one to before another, as a piece of it.
+/// Adds a part of a line's points as a piece.
 fn extend(spool: &mut LineSpool, seed: u64, points: std::ops::Range<usize>, first: bool) -> Result<(), OutputError> {
     let line = made(seed);
     let piece = FinishedLine {
@@ -126,7 +126,7 @@ fn pieces_do_not_show_in_the_bytes() {
             let (seed, end) = (left[n], made(left[n]).points.len());
             let begin = at[seed as usize];
             if begin > 0 && begin < end && random.below(20) == 0 {
-                // Dropped, and begun again: what came of it before is no part of the line.
+                // Dropped and restarted: its earlier pieces do not belong to the line.
                 let next = (1 + random.below(end as u64) as usize).min(end - 1);
                 extend(&mut pieces, seed, 0..next, true).unwrap();
                 at[seed as usize] = next;
@@ -158,7 +158,7 @@ fn pieces_do_not_show_in_the_bytes() {
 #[test]
 fn lines_of_many_pieces_are_put_together_in_order() {
     let dir = TestDir::new("spool-gather");
-    // Some short, one longer than all memory, many of nothing; the pieces of two points as particles that take turns hand them over.
+    // Some short, one longer than all memory, many empty; in pieces of two points, as packed tasks pass them on.
     const SEEDS: u64 = 3000;
     let of = |seed: u64| match seed {
         7 => 20_000,
@@ -237,7 +237,7 @@ fn putting_lines_together_can_be_interrupted() {
         let end = made(seed).points.len();
         extend(&mut spool, seed, 0..end / 2, true).unwrap();
     }
-    // One is never done: of it there is nothing in a partial result.
+    // One never ends: a partial result has no part of it.
     for seed in (1..40).filter(|seed| made(*seed).points.len() > 4) {
         let end = made(seed).points.len();
         extend(&mut spool, seed, end / 2..end, false).unwrap();
@@ -469,7 +469,7 @@ fn interrupted_writing_leaves_nothing() {
 #[test]
 fn millions_of_seeds_fit_a_small_budget() {
     let dir = TestDir::new("spool-index");
-    // 160 MB of index entries under 1 MiB: the index lies in a sparse file.
+    // 160 MB of index entries under 1 MiB: the index is a sparse file.
     let mut spool = spool(&dir, 10_000_000, 1 << 20, false);
     for seed in [9_999_999, 0, 5_000_000] {
         add(&mut spool, seed).unwrap();
@@ -539,7 +539,7 @@ fn damaged_files_of_lines_do_not_panic() {
     assert!(LineFile::open(&dir.path("none.vtp")).err().unwrap().to_string().contains("none.vtp"));
 }
 
-/// Of two threads the second may report first, so that its error has to be the first one's.
+/// Of two threads the second may report first, so its error must be the first one's.
 #[test]
 fn lines_after_a_failure_and_the_end_name_its_cause() {
     let dir = TestDir::new("spool-failure");

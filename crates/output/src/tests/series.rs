@@ -4,7 +4,7 @@ use super::*;
 
 const TIMES: [f64; 4] = [0.0, 0.5, 1.5, 4.0];
 
-/// Particles that begin at 0, step by a quarter, and end at different times; some never begin.
+/// Particles that start at 0, step by a quarter, and end at different times; some never start.
 fn through(dir: &TestDir, budget_bytes: usize, trail: f64, order: impl Iterator<Item = u64>) -> LineSpool {
     let moments = Moments::Through { times: TIMES.into(), trail };
     let layout = LineLayout { fields: vec![FieldSpec::vector("velocity", "m/s")], both: false, moments };

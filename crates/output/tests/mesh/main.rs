@@ -1,7 +1,7 @@
-//! Meshes read back by VTK, and disks that are full.
+//! Meshes read back by VTK, and full disks.
 //!
-//! VTK is found in `.peers/vtk`, where the experiments have it, or by `FARFIELD_VTK_PYTHON`, which names a Python that has it. Without it
-//! the comparison says that it was left out. So it is where no file system can be mounted.
+//! VTK is found in `.peers/vtk`, where the experiments install it, or by `FARFIELD_VTK_PYTHON`, which names a Python
+//! with it. Without it the comparison reports that it was skipped. The same holds if no file system can be mounted.
 
 use output::{
     FieldSpec, FieldType, FieldValues, FixedBudget, MeshLayout, MeshPiece, MeshPoints, MeshStats, MeshWriter,
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testing::TestDir;
 
-/// The unit ball's surface as `n` rings of `n` points about a place, ring by ring.
+/// The unit ball's surface as `n` rings of `n` points around a place, ring by ring.
 fn ball(path: &Path, n: usize, middle: [f64; 3], zones: i32) -> Result<MeshStats, OutputError> {
     let velocity = FieldSpec { dtype: FieldType::F32, ..FieldSpec::vector("velocity", "m/s") };
     let layout = MeshLayout {
@@ -91,7 +91,7 @@ fn a_full_disk_is_said_and_leaves_nothing() {
         eprintln!("left out: file systems cannot be mounted here");
         return;
     }
-    // Ten megabytes and three: the arrays fill the disk while they wait, or with the file beside them.
+    // Ten megabytes and three: the arrays fill the disk while they wait, or together with the file.
     let mut said = Vec::new();
     for (name, n) in [("a.vtp", 400), ("a.ply", 190), ("a.glb", 190), ("a.npz", 190)] {
         said.push(ball(&small.join(name), n, [0.0; 3], 1).map(|_| ()).map_err(|e| e.to_string()));

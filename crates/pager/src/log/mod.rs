@@ -2,7 +2,7 @@
 //!
 //! *Theory.* As in NetLogger, every layer appends a small typed record with its time, and analysis follows later. The
 //! log must be cheap: a pin is a record of ten bytes. It must not grow in memory, and must be readable up to the point
-//! where a run was killed. So records are packed into blocks of about [`BLOCK_BYTES`] with their length and a crc32c. A
+//! where a run was killed. So records are packed into blocks of about `BLOCK_BYTES` with their length and a crc32c. A
 //! block is written when it is full, or when its first event is half a second old.
 //!
 //! *Practice.* [`EventLog`] writes and [`EventReader`] reads. [`write_chrome`] converts a log to a Chrome trace, which

@@ -239,8 +239,8 @@ pub(crate) mod conformance {
         assert!(lost <= 4, "{lost}");
     }
 
-    /// Of two policies with the same history, one is sometimes asked for a prefetch while all is in use. Both evict the
-    /// same afterwards.
+    /// Of two policies with the same history, one sometimes gets a request for a prefetch while all is in use. Both
+    /// evict the same afterwards.
     fn prefetches_change_nothing(kind: PolicyKind, f: Frames) {
         let mut both = [(kind.build(), f.clone()), (kind.build(), f)];
         for i in 0..200 {

@@ -1,10 +1,10 @@
 //! S3-FIFO.
 //!
-//! *Theory.* Yang, Zhang, Qiu, Yue, Vinayak, "FIFO queues are all you need for cache eviction" (SOSP 2023),
-//! algorithm 1. Most pages are used once. A small queue S (a tenth) holds new pages for a short time. A page at its end that was
-//! used moves to the main queue M. Any other page is evicted, and its name enters a ghost queue G. A page that comes
-//! back while its name is in G enters M at once. M is a queue with second chances: a page counts its uses up to 3. At
-//! its end it moves to the front again and its count drops by one.
+//! *Theory.* Algorithm 1 of Yang, Zhang, Qiu, Yue, Vinayak, "FIFO queues are all you need for cache eviction" (SOSP
+//! 2023). Most pages are used once. A small queue S (a tenth) holds new pages for a short time. A page at its end that
+//! was used moves to the main queue M. Any other page is evicted, and its name enters a ghost queue G. A page that
+//! comes back while its name is in G enters M at once. M is a queue with second chances: a page counts at most
+//! three uses. At its end it moves to the front again and its count drops by one.
 //!
 //! *Practice.* Differences from the paper:
 //! - A page's uses are one bit, read when its turn comes, once in S and once a turn in M. In S one use is enough, and

@@ -1,6 +1,6 @@
 //! SIEVE.
 //!
-//! *Theory.* Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU" (NSDI 2024), algorithm 1. One queue in
+//! *Theory.* Algorithm 1 of Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU" (NSDI 2024). One queue in
 //! order of arrival; a use sets a page's bit and moves nothing. A hand moves from the oldest to the newest and round
 //! again. It clears set bits and evicts the first page without one. Unlike second chance, survivors keep their place,
 //! so the hand is soon among the newest pages. A page used once is evicted after a short time ("quick demotion"), and

@@ -15,7 +15,6 @@ use crate::residency::HINTS_TRIED;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// The state of a page.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum PageState {
     Queued { demand: bool },

@@ -132,7 +132,6 @@ impl FileSet {
         &self.helpers
     }
 
-    /// A file that is open.
     pub(super) fn opened(&self, serial: u64, direct: bool) -> Option<Arc<File>> {
         let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
         open.clock += 1;

@@ -81,7 +81,7 @@ impl About {
         match std::fs::metadata(path) {
             Ok(m) if m.is_file() => Self::There(m.len()),
             Ok(_) => Self::Unknown(libc::EISDIR),
-            // A broken link (as an annex has for files that were not fetched) stands for an existing file.
+            // A broken link represents a file that was written, such as an annex has for files that were not fetched.
             Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => Self::Unknown(libc::ENOLINK),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Self::Missing,
             Err(e) => Self::Unknown(e.raw_os_error().unwrap_or(libc::EIO)),

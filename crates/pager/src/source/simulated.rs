@@ -266,7 +266,7 @@ impl SimulatedShared {
 }
 
 impl SimulatedState {
-    /// How long until the next read is due.
+    /// Time until the next read is due.
     fn wait(&self, now: Instant) -> Option<Duration> {
         self.heap.peek().map(|Reverse((at, ..))| at.saturating_duration_since(now))
     }

@@ -1,12 +1,12 @@
-//! Which change of the means would save how much, by the model.
+//! The savings of other settings, by the model.
 
 use super::{ModelMeans, Recording};
 use serde_json::{json, Value};
 
-/// Savings that are worth telling.
+/// Least saving worth reporting.
 const LEAST_SHARE: f64 = 0.02;
 
-/// What is known of the run beside its turns.
+/// Facts of the run beside its turns.
 pub struct RunFacts {
     /// Memory limit in bytes.
     pub limit: u64,
@@ -14,7 +14,7 @@ pub struct RunFacts {
     pub cores: usize,
     /// Reads in flight, most at a time.
     pub deepest: usize,
-    /// Misses again at other limits: limit in bytes, share of those that there were.
+    /// Pages read again at other limits: limit in bytes, share of those in the run.
     pub again: Vec<(u64, f64)>,
 }
 
@@ -27,7 +27,7 @@ fn bytes(n: u64) -> String {
     }
 }
 
-/// Advice, best first, and what the model says of the run as it was.
+/// Advice, best first, and the model's result for the run's own settings.
 pub fn advice(of: &Recording, known: &RunFacts) -> (Vec<Value>, Value) {
     if of.is_empty() {
         return (Vec::new(), Value::Null);
@@ -46,7 +46,7 @@ pub fn advice(of: &Recording, known: &RunFacts) -> (Vec<Value>, Value) {
             }),
         ));
     };
-    // More reads can only be in flight where as many were as may be.
+    // More reads can be in flight only if the run reached its own bound.
     if known.deepest >= was.readers {
         for factor in [2, 4, 16, 64] {
             let readers = was.readers * factor;
@@ -71,7 +71,7 @@ pub fn advice(of: &Recording, known: &RunFacts) -> (Vec<Value>, Value) {
         offer(means, change, "memory", json!(known.limit), json!(limit), why);
     }
     found.retain(|(saving, _)| *saving >= LEAST_SHARE * measured);
-    // Of two changes of the same thing that save about the same the smaller one is said.
+    // Of two changes of one setting with about the same saving only the smaller is reported.
     let mut kept: Vec<(f64, Value)> = Vec::new();
     for (saving, row) in found {
         let same = kept.iter().position(|(_, k)| k["of"] == row["of"]);

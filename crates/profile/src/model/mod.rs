@@ -1,14 +1,16 @@
-//! How long a run would have taken with other means: a queueing simulation of what its log says.
+//! The duration of a run with other settings: a queueing simulation of its log.
 //!
-//! *Theory.* A run is a closed queueing network: tasks go round between workers (which compute, decode and keep books) and readers. Of
-//! each task the log has its turns, with the steps made in each, and the pages that it then waited for; of reads how long they took at
-//! which depth. [`Recording`] keeps that, [`Recording::predict`] lets it run again with other numbers of workers and readers, other
-//! latencies, or fewer pages read a second time. Service of a read is `a + b d` at depth `d`, by least squares over the reads of the log: `b` is 0
-//! for a device of fixed latency, and the time of a read by itself for one that serves one after the other.
+//! *Theory.* A run is a closed queueing network: tasks circulate between workers (which compute, decode and keep books)
+//! and readers. For each task the log has its turns, with the steps of each and the pages that it then waited for. For
+//! reads it has their duration and depth. [`Recording`] stores that. [`Recording::predict`] simulates the run with
+//! other numbers of workers and readers, other latencies, or fewer repeated reads. The service time of a read is `a + b
+//! d` at depth `d`, by least squares over the reads of the log. `b` is 0 for a device of fixed latency, and the time of
+//! a single read for a device that serves them in sequence.
 //!
-//! *What it leaves out.* The order of turns is that of the log within a task and "first come, first served" between tasks; what a
-//! second thread costs the first (memory bandwidth, locks) is not known from one run, and taken from others ([`THREADING`]). So of a run as it was the model says
-//! something else than was measured, and what it says of other means is scaled by that ([`Recording::scaled`]).
+//! *Limits.* The order of turns is that of the log within a task, and "first come, first served" between tasks. The
+//! cost of a second thread for the first (memory bandwidth, locks) cannot be known from one run, and is taken from
+//! others (`THREADING`). So the model's result for the run's own settings differs from the measurement. Its results
+//! for other settings are scaled by the ratio ([`Recording::scaled`]).
 
 mod advice;
 mod queue;
@@ -21,19 +23,20 @@ use std::hash::BuildHasherDefault;
 
 type ModelPages<V> = HashMap<PageId, V, BuildHasherDefault<pager::IdHash>>;
 
-/// What several threads cost beyond one, as a share of the time of all work of processors: what Ellsworth (2001) found for threads alone.
+/// The cost of several threads beyond one, as a share of all processor time: Ellsworth's (2001) result for threads
+/// alone.
 const THREADING: f64 = 0.13;
 
-/// Turns that are kept: with the pages that they wait for some 100 MiB. Of a longer run its beginning stands for all.
+/// Most turns kept, some 100 MiB with the pages that they wait for. The beginning of a longer run represents all of it.
 const MOST_TURNS: usize = 2 << 20;
 
-/// What a task did at a stretch, and what it waited for then.
+/// A task's work in one turn, and its wait afterwards.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     task: u32,
     window: u32,
     steps: u32,
-    /// Where its loads begin among all; they end where those of the next turn begin.
+    /// Index of its first load; its loads end where those of the next turn begin.
     loads: u32,
     ends: bool,
 }
@@ -41,41 +44,41 @@ struct Turn {
 /// A page on its way, once.
 #[derive(Clone, Copy, Debug)]
 struct PageLoad {
-    /// Whether the page had been here before.
+    /// Whether the page was resident before.
     again: bool,
 }
 
-/// The means of a prediction.
+/// The settings of a prediction.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct ModelMeans {
     /// Threads that compute.
     pub workers: usize,
     /// Reads in flight at most.
     pub readers: usize,
-    /// Service time of reads, as a share of what it was.
+    /// Service time of reads, as a share of the measured one.
     pub latency: f64,
-    /// Share of the pages that were read again that still are.
+    /// Share of the repeated reads that remain.
     pub again: f64,
 }
 
-/// What a model needs of a log.
+/// The data of a log that the model needs.
 #[derive(Default)]
 pub struct Recording {
     turns: Vec<Turn>,
-    /// For each turn, in order: loads waited for (true) or asked for ahead.
+    /// For each turn, in order: loads waited for (true) or prefetched.
     wants: Vec<(u32, bool)>,
     loads: Vec<PageLoad>,
     current: ModelPages<u32>,
     seen: ModelPages<()>,
-    /// Queued ahead of their use, and not begun.
+    /// Queued prefetches that have not started.
     queued: ModelPages<()>,
     tasks: HashMap<u64, u32>,
     task_count: u32,
-    /// Turns and steps of the whole log, and time in which no task was under way.
+    /// Turns and steps of the whole log, and time without a task in progress.
     all_turns: u64,
     all_steps: f64,
     idle_us: u64,
-    /// The last turn of each thread, to which what is asked for belongs.
+    /// The last turn of each thread, to which later requests belong.
     open: HashMap<u32, (usize, Vec<(u32, bool)>)>,
     full: bool,
     compute_us: u64,
@@ -93,17 +96,17 @@ pub struct Recording {
     /// Sums for the line of service over depth: count, d, d^2, t, d t.
     line: [f64; 5],
     in_flight: HashMap<u64, (u64, u32)>,
-    /// Tasks begun and not ended, most at a time.
+    /// Tasks in progress, and most at a time.
     active: HashMap<u64, ()>,
     most_active: usize,
-    /// As it was.
+    /// As in the run.
     pub workers: usize,
-    /// As it was.
+    /// As in the run.
     pub readers: usize,
 }
 
 impl Recording {
-    /// Is told all events in their order.
+    /// Processes an event. All events must come in their order.
     pub fn event(&mut self, at_us: u64, thread: u32, event: &Event) {
         self.wall_us = self.wall_us.max(at_us);
         match event {
@@ -114,7 +117,7 @@ impl Recording {
                     self.readers = number("readers").unwrap_or(self.readers);
                 }
             }
-            // A fault of a page that was queued ahead is the same load.
+            // A fault of a queued prefetch is the same load.
             Event::Fault { page } if self.queued.remove(page).is_some() => {}
             Event::Fault { page } | Event::Queued { page } => {
                 let again = self.seen.insert(*page, ()).is_some();
@@ -128,7 +131,7 @@ impl Recording {
                 if !demand {
                     self.queued.insert(*page, ());
                 }
-                // It was wanted a moment before, when there was no such load yet.
+                // It was requested slightly before the load existed.
                 if let Some((_, wants)) = self.open.get_mut(&thread) {
                     wants.push((load, demand));
                 }
@@ -181,7 +184,7 @@ impl Recording {
     fn turn(&mut self, at_us: u64, thread: u32, task: u64, did: Did, took_us: u64, steps: u64, window: u32) {
         let begin = at_us.saturating_sub(took_us);
         if self.first_us.is_some() && self.active.is_empty() {
-            // Between two runs, or while something else is done.
+            // Between two runs, or during other work.
             self.idle_us += begin.saturating_sub(self.last_us);
         }
         self.first_us = Some(self.first_us.map_or(begin, |f| f.min(begin)));
@@ -204,7 +207,7 @@ impl Recording {
         let number = *self.tasks.entry(task).or_insert(next);
         self.task_count = self.task_count.max(number + 1);
         if did == Did::End {
-            // The next run counts its tasks from the beginning.
+            // The next run numbers its tasks from the beginning.
             self.tasks.remove(&task);
         }
         let task = number;
@@ -214,17 +217,17 @@ impl Recording {
         self.open.insert(thread, (self.turns.len() - 1, Vec::new()));
     }
 
-    /// What the last turn of a thread asked for is known now.
+    /// The requests of a thread's last turn are complete now.
     fn close(&mut self, thread: u32) {
         if let Some((turn, wants)) = self.open.remove(&thread) {
             self.turns[turn].loads = self.wants.len() as u32;
-            // Behind each turn's wants stands a mark.
+            // Each turn's requests end in a mark.
             self.wants.extend(wants);
             self.wants.push((u32::MAX, false));
         }
     }
 
-    /// When all events were told.
+    /// Completes the recording after the last event.
     pub fn end(&mut self) {
         let threads: Vec<u32> = self.open.keys().copied().collect();
         threads.into_iter().for_each(|t| self.close(t));
@@ -232,12 +235,12 @@ impl Recording {
         (self.workers, self.readers) = (self.workers.max(1), self.readers.max(1));
     }
 
-    /// Whether there is enough to say anything.
+    /// Whether there is too little for a prediction.
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// Share of the run that the kept turns are.
+    /// Share of the run in the kept turns.
     pub fn covers(&self) -> f64 {
         let kept: f64 = self.turns.iter().map(|t| f64::from(t.steps)).sum();
         if self.full {
@@ -247,28 +250,28 @@ impl Recording {
         }
     }
 
-    /// The means as they were.
+    /// The settings of the run.
     pub fn means(&self) -> ModelMeans {
         ModelMeans { workers: self.workers, readers: self.readers, latency: 1.0, again: 1.0 }
     }
 
-    /// Seconds of the run outside of the part in which tasks were stepped.
+    /// Seconds of the run outside of the stepping of tasks.
     fn outside_s(&self) -> f64 {
         let inside = self.last_us.saturating_sub(self.first_us.unwrap_or(0)).saturating_sub(self.idle_us);
         self.wall_us.saturating_sub(inside) as f64 * 1e-6
     }
 
-    /// Seconds of the run as it was.
+    /// Measured seconds of the run.
     pub fn measured_s(&self) -> f64 {
         self.wall_us as f64 * 1e-6
     }
 
-    /// Seconds that the run would have taken, by the model alone.
+    /// Predicted seconds of the run, by the model alone.
     pub fn predict(&self, means: ModelMeans) -> f64 {
         self.outside_s() + queue::Queueing::new(self, means).run() * 1e-6
     }
 
-    /// The same, scaled by how far the model is off the run as it was.
+    /// The same, scaled by the model's error for the run's own settings.
     pub fn scaled(&self, means: ModelMeans, as_it_was_s: f64) -> f64 {
         let inside = self.measured_s() - self.outside_s();
         let modelled = (as_it_was_s - self.outside_s()).max(1e-9);
@@ -280,7 +283,7 @@ impl Recording {
         self.read_us as f64 * 1e-6 / self.line[0].max(1.0)
     }
 
-    /// Service time of a read in microseconds: what it takes alone, and what each other read in flight adds.
+    /// Service time of a read in microseconds: of a single one, and the addition for each other read in flight.
     fn service(&self) -> (f64, f64) {
         let [n, d, dd, t, dt] = self.line;
         if n < 1.0 {

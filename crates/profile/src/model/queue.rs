@@ -4,7 +4,7 @@ use super::{ModelMeans, Recording};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Tasks of a run through time get so many windows ahead of the last one, as in the executor.
+/// Most windows between the first and the last task of a run through time, as in the executor.
 const AHEAD: u32 = 1;
 
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -18,18 +18,18 @@ enum ModelPageState {
 enum ModelEvent {
     /// A read has come; its loads wait for a worker.
     Read(u32),
-    /// A worker is free again, after a task's turn (by number) or else.
+    /// A worker is free again, after a task's turn (by number) or other work.
     Turned(u32),
     Decoded(u32),
 }
 
-/// Time in nanoseconds as a whole number, so that the order is total.
+/// Time in integer nanoseconds, so that the order is total.
 type Nanoseconds = u64;
 
 pub(super) struct Queueing<'a> {
     of: &'a Recording,
     means: ModelMeans,
-    /// Turns of each task, in order, and where it stands.
+    /// Turns of each task, in order, and its present one.
     turns: Vec<Vec<u32>>,
     at: Vec<usize>,
     state: Vec<ModelPageState>,
@@ -37,7 +37,7 @@ pub(super) struct Queueing<'a> {
     waiters: Vec<Vec<u32>>,
     /// Loads that each task lacks.
     lacks: Vec<u32>,
-    /// Tasks that may go on, those of early windows first.
+    /// Tasks that may continue, those of early windows first.
     ready: BinaryHeap<Reverse<(u32, u64, u32)>>,
     order: u64,
     /// Tasks in each window, to know the earliest.
@@ -67,7 +67,7 @@ impl<'a> Queueing<'a> {
         for (n, turn) in of.turns.iter().enumerate() {
             turns[turn.task as usize].push(n as u32);
         }
-        // Which of the pages that were read again still are: evenly spread.
+        // The remaining repeated reads, evenly spread.
         let (mut sum, again) = (0.0, means.again);
         let state = of.loads.iter().map(|load| {
             sum += if load.again { again } else { 1.0 };
@@ -164,7 +164,7 @@ impl<'a> Queueing<'a> {
 
     fn window(&self, task: u32) -> u32 {
         let turns = &self.turns[task as usize];
-        // The turn's window is where the task was when it ended: the one before is where it is now.
+        // A turn's window is the task's at its end; the one before is the task's present window.
         let at = self.at[task as usize];
         let turn = if at == 0 { turns.first() } else { turns.get(at - 1) };
         turn.map_or(0, |t| self.of.turns[*t as usize].window)

@@ -2,18 +2,18 @@
 
 use serde_json::{json, Value};
 
-/// Bins of time at most.
+/// Most bins of time.
 pub(super) const BINS: usize = 400;
 
-/// Parts of an octave: quantiles are right to 3 %.
+/// Parts of an octave: quantiles are accurate to 3 %.
 const PARTS: u64 = 16;
 
-/// Seconds of so many microseconds.
+/// Seconds from microseconds.
 pub(super) fn seconds(us: u64) -> f64 {
     us as f64 * 1e-6
 }
 
-/// A distribution of whole numbers of microseconds: counts in buckets of equal ratio.
+/// A distribution of integer microseconds: counts in buckets of equal ratio.
 #[derive(Clone, Default)]
 pub(super) struct Dist {
     buckets: Vec<u64>,
@@ -68,7 +68,7 @@ impl Dist {
         for (n, count) in self.buckets.iter().enumerate() {
             sum += count;
             if sum >= rank {
-                // The middle of the bucket, which the ends of the distribution bound.
+                // The middle of the bucket, bounded by the ends of the distribution.
                 let middle = (low(n) as f64 + low(n + 1).saturating_sub(1) as f64) / 2.0;
                 return middle.clamp(self.least as f64, self.most as f64);
             }
@@ -76,7 +76,7 @@ impl Dist {
         self.most as f64
     }
 
-    /// Null if there is nothing.
+    /// Null if it is empty.
     pub(super) fn json(&self) -> Value {
         if self.count == 0 {
             return Value::Null;
@@ -118,7 +118,7 @@ impl Bins {
         ((at_us / self.width_us) as usize).min(self.count - 1)
     }
 
-    /// Adds what lies between two times to each bin's share of it.
+    /// Adds the interval between two times to each bin's share of it.
     pub(super) fn spread(&self, from_us: u64, to_us: u64, to: &mut [u64]) {
         let mut at = from_us;
         while at < to_us {

@@ -1,4 +1,4 @@
-//! What flows: reads, bytes, memory, and how long whoever asks has to wait.
+//! Flows: reads, bytes, memory, and waits of requests.
 
 use super::dist::{seconds, Bins, BySecond, Dist};
 use super::scan::Scan;
@@ -7,7 +7,7 @@ use serde_json::{json, Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Sources that are told apart; the others come last, together.
+/// Most sources listed separately; the others come last, together.
 const SOURCES: usize = 200;
 
 struct OpenRead {
@@ -26,26 +26,26 @@ pub(super) struct Flows {
     pub(super) latency: BySecond,
     pub(super) waiting: BySecond,
     reads: HashMap<u64, OpenRead>,
-    /// When each request was begun that waits now.
+    /// Begin of each waiting request.
     requests: HashMap<u64, u64>,
     names: BTreeMap<u32, Arc<str>>,
     sources: BTreeMap<u32, SourceFlow>,
     counts: BTreeMap<&'static str, Vec<u64>>,
-    /// Most bytes in the ledger, and the limit, in each bin; 0: nothing was told in it.
+    /// Most bytes in the ledger, and the limit, in each bin; 0: no event in it.
     used: Vec<u64>,
     limits: Vec<u64>,
     /// Sum of the reads in flight over time, and time with any.
     depth: Vec<u64>,
     reading: Vec<u64>,
     most_depth: u64,
-    /// Time at which as many reads were in flight as may be.
+    /// Time at the bound of reads in flight.
     full_us: u64,
     readers: u64,
-    /// Until when the two are summed up.
+    /// End of the summed time.
     until_us: u64,
     /// Time with a read in flight until then.
     reading_us: u64,
-    /// A page waits for memory since.
+    /// Begin of a page's wait for memory.
     starved: Option<u64>,
     starved_us: u64,
 }
@@ -94,7 +94,7 @@ impl Flows {
         (self.reading_us + more, self.starved_us + starved)
     }
 
-    /// Sums up what was in flight until now.
+    /// Adds the time until now to the sums.
     fn advance(&mut self, at_us: u64) {
         let depth = self.reads.len() as u64;
         if at_us > self.until_us && depth > 0 {
@@ -148,7 +148,7 @@ impl Flows {
                     self.waiting.add(at_us, at_us.saturating_sub(since));
                 }
             }
-            // Of a request whose pages were all here nobody hears; its task goes on at once.
+            // A request of resident pages has no further event; its task continues at once.
             Event::Task { token, did: pager::Did::Wait, .. } => drop(self.requests.remove(token)),
             Event::Fault { .. } => self.count("faults", at_us, 1),
             Event::Evict { .. } => self.count("evictions", at_us, 1),
@@ -197,7 +197,7 @@ impl Flows {
             self.counts.iter().map(|(name, counts)| ((*name).to_owned(), json!(counts))).collect();
         let share =
             |sums: &[u64]| -> Vec<f64> { sums.iter().map(|us| *us as f64 / self.bins.width_us as f64).collect() };
-        // Memory stays as it was where nothing is told.
+        // Memory is unchanged in bins without an event.
         let mut last = None;
         let used: Vec<Option<u64>> = self
             .used
@@ -249,8 +249,8 @@ impl Flows {
         })
     }
 
-    /// How far loading and computing went on at the same time. Both are shares of each bin; within a bin they are taken to overlap as
-    /// far as they can, which is an upper bound. `computing` has the microseconds of all threads in each bin.
+    /// The overlap of loading and computing. Both are shares of each bin. Within a bin they are assumed to overlap as
+    /// far as possible, which gives an upper bound. `computing` has the microseconds of all threads in each bin.
     pub(super) fn overlap(&self, computing: &[u64], scan: &Scan) -> Value {
         let (mut compute, mut reading, mut both, mut neither) = (0.0, 0.0, 0.0, 0.0);
         let workers = scan.run["workers"].as_u64().unwrap_or(1).max(1) as f64;

@@ -1,4 +1,4 @@
-//! Lifelines in the manner of NetLogger: who was where in a part of the run that a page can show.
+//! Lifelines in the manner of NetLogger: the places of tasks and threads, in a part of the run that a page can show.
 
 use super::dist::seconds;
 use super::scan::Scan;
@@ -7,12 +7,12 @@ use serde_json::{json, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Events of the part that is shown, about: more cannot be told apart.
+/// Approximate number of events in the shown part: more are indistinguishable.
 const SHOWN: u64 = 6000;
-/// Tasks, and spans of each, that are shown.
+/// Most tasks shown, and spans of each.
 const TASKS: usize = 24;
 const SPANS: usize = 4000;
-/// Pictures that are told at most.
+/// Most pictures listed.
 const FRAMES: usize = 10_000;
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub(super) struct Lifelines {
     from: u64,
     to: u64,
     tasks: BTreeMap<u64, Lifeline>,
-    /// What tasks that no thread has are doing, and since when.
+    /// The state of tasks without a thread, and its begin.
     pending: HashMap<u64, (u64, &'static str)>,
     threads: BTreeMap<u32, Lifeline>,
     names: BTreeMap<u32, Arc<str>>,
@@ -122,14 +122,15 @@ impl Lifelines {
         line.add(since.max(from), at.min(to), "run".into());
     }
 
-    /// Whether a task is one of those that are shown. They begin all over the part that is: the first ones may be done soon.
+    /// Whether a task is among those shown. Their begins are spread over the shown part, since the first tasks may end
+    /// soon.
     fn shows(&self, task: u64, since: u64) -> bool {
         let gone = since.saturating_sub(self.from) as f64 / (self.to - self.from).max(1) as f64;
         let by_now = 1 + (gone * (TASKS - 1) as f64) as usize;
         self.tasks.contains_key(&task) || self.tasks.len() < by_now.min(TASKS)
     }
 
-    /// When all events were told: what shown tasks were doing beyond the part that is shown.
+    /// After the last event: the states of shown tasks beyond the shown part.
     pub(super) fn end(&mut self) {
         for (task, line) in &mut self.tasks {
             if let Some((until, what)) = self.pending.get(task) {

@@ -1,8 +1,8 @@
-//! What a log of events comes to, for reports: one JSON object, made by a few passes in bounded memory.
+//! The summary of a log of events for reports: one JSON object, made in a few passes in bounded memory.
 //!
-//! The first pass ([`Scan`]) finds out how long the run was and what there is; the second fills as many bins, rows and lifelines as a
-//! page can show, whatever the length of the log. What grows with the run is what was in flight at a time (reads, tasks that wait) and a
-//! bit for each page of a time step that was touched.
+//! The first pass ([`Scan`]) finds the duration of the run and its contents. The second fills as many bins, rows and
+//! lifelines as a page can show, whatever the length of the log. Memory grows only with the reads and waiting tasks at
+//! one time, and with a bit for each touched page of a time step.
 
 mod dist;
 mod flows;
@@ -24,10 +24,10 @@ use serde_json::{json, Map, Value};
 use std::path::Path;
 use threads::Threads;
 
-/// Sums up a log. Times in seconds since its run was begun, sizes in bytes.
+/// Summarises a log. Times are in seconds since the begin of its run, sizes in bytes.
 ///
 /// # Errors
-/// [`FieldError`] when it cannot be read; [`FieldError::Interrupted`] where `watch` says so.
+/// [`FieldError`] when it cannot be read; [`FieldError::Interrupted`] if `watch` returned false.
 pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<Value, FieldError> {
     let events = Events::open(path)?;
     let mut scan = Scan::default();

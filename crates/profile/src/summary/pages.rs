@@ -1,4 +1,4 @@
-//! Which pages were touched, when they were faulted in, and what was read again.
+//! Touched pages, their faults over time, and repeated reads.
 
 use super::dist::Bins;
 use super::scan::Scan;
@@ -12,7 +12,7 @@ const ROWS: usize = 256;
 /// Pages of a part of a set.
 const PART: u64 = 4096;
 
-/// Pages: a bit each, in parts of which there are those that hold any. What a log says of the number of pages sizes nothing.
+/// A set of pages: a bit each, in parts that exist if any bit is set. The number of pages in a log sizes no allocation.
 #[derive(Default)]
 struct Set(HashMap<u64, Box<[u64; (PART / 64) as usize]>>);
 
@@ -46,7 +46,7 @@ struct ArrayPages {
     published: u64,
     published_bytes: u64,
     again: u64,
-    /// Bytes of its last page that came: that of those whose size is asked for.
+    /// Bytes of its last page that came: the usual size.
     page_bytes: u64,
 }
 

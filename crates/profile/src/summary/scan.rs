@@ -1,14 +1,14 @@
-//! The first pass: how long the run was, and what there is.
+//! The first pass: the duration of the run, and its contents.
 
 use pager::Event;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Times that are kept of events, evenly, to find the part of the run in which much happens.
+/// Times of events that are kept, evenly, to find the busy part of the run.
 const KEPT_TIMES: usize = 4096;
 
-/// What an array is for.
+/// The role of an array.
 pub(crate) fn role(name: &str, derived: bool) -> &'static str {
     let last = name.rsplit('/').next().unwrap_or(name);
     if derived {
@@ -28,7 +28,7 @@ pub(super) struct ScannedArray {
     pub(super) name: Arc<str>,
     pub(super) pages: u64,
     pub(super) role: &'static str,
-    /// Whether any of its pages was asked for or came.
+    /// Whether any of its pages was requested or came.
     pub(super) met: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Scan {
     pub(super) windows: BTreeSet<u32>,
     pub(super) run: Value,
     pub(super) stats: Value,
-    /// Every so many events their time.
+    /// The times of every so many events.
     times: Vec<u64>,
     every: u64,
 }
@@ -99,7 +99,7 @@ impl Scan {
         }
     }
 
-    /// The times between which about `events` events lie, in the middle of the run.
+    /// The interval in the middle of the run with about `events` events.
     pub(super) fn middle(&self, events: u64) -> (u64, u64) {
         if self.events <= events || self.times.len() < 4 {
             return (0, self.last_us);
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn the_middle_of_a_run_is_where_its_events_are() {
         let mut scan = Scan::default();
-        // A second in which little happens, and then ten milliseconds of much.
+        // A second with few events, and then ten milliseconds with many.
         (0..1000).for_each(|n| scan.event(n * 1000, 1, &Event::Limit { bytes: 1 }));
         (0..100_000).for_each(|n| scan.event(1_000_000 + n / 10, 1, &Event::Limit { bytes: 1 }));
         let (from, to) = scan.middle(10_000);

@@ -1,4 +1,4 @@
-//! What each thread did with its time.
+//! The use of each thread's time.
 
 use super::dist::{seconds, Bins};
 use super::flows::Flows;
@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names of threads, and of what else they did, that are told apart.
+/// Most names of threads, and of other work, that are listed separately.
 const NAMES: usize = 64;
 
 #[derive(Clone, Default)]
@@ -22,7 +22,7 @@ struct Sums {
     wait_us: u64,
     wait_reads_us: u64,
     wait_memory_us: u64,
-    /// A page takes less than a microsecond where it is small.
+    /// Decoding of small pages takes less than a microsecond.
     decode_ns: u64,
     derive_ns: u64,
     spans_us: BTreeMap<Arc<str>, u64>,
@@ -32,7 +32,8 @@ struct Sums {
 #[derive(Clone, Copy, Default)]
 struct Now {
     place: usize,
-    /// Time of its last event, and how long reads had been in flight, and pages had waited for memory, until then.
+    /// Time of its last event. And until then, the time with reads in flight, and the time with pages that waited for
+    /// memory.
     last_us: u64,
     reading_us: u64,
     starved_us: u64,
@@ -53,7 +54,7 @@ impl Threads {
         for (number, thread) in &scan.threads {
             let known = names.iter().position(|(name, _)| *name == thread.name);
             let place = known.unwrap_or_else(|| {
-                // Beyond so many names the last one stands for the rest.
+                // Beyond this many names the last one collects the rest.
                 if names.len() < NAMES {
                     names.push((thread.name.clone(), Sums { first_us: u64::MAX, ..Sums::default() }));
                 }
@@ -101,7 +102,8 @@ impl Threads {
             _ => {}
         }
         now.last_us = now.last_us.max(at_us);
-        // Of a thread that waits, which itself completes reads and starts others, these are none: its wait began before them.
+        // A waiting thread completes reads and starts others itself. Those events do not end its wait, which started
+        // before them.
         let marks = matches!(
             event,
             Event::Compute { .. }

@@ -1,4 +1,4 @@
-//! Truth is made voxel by voxel from the definition, by code that shares nothing with what it checks.
+//! The expected values are computed voxel by voxel from the definition, by independent code.
 
 mod wholes;
 
@@ -116,7 +116,7 @@ impl VolumeCase {
                         1 => f64::MAX,
                         2 if n.is_multiple_of(7) => f64::NEG_INFINITY,
                         3 => self.missing.unwrap_or(1.5),
-                        // Whole regions without a number, and some whose sums overflow.
+                        // Whole regions of NaN, and some with sums that overflow.
                         _ if n < count / 4 => f64::NAN,
                         _ if n < count / 2 => f64::MAX,
                         _ => (r >> 11) as f64 / 3.0,
@@ -184,7 +184,7 @@ impl VolumeCase {
     }
 }
 
-/// With the limit of the options, or the least that will do.
+/// With the limit of the options, or the least sufficient one.
 fn convert_within(input: &VolumeInput, path: &Path, options: &VolumeOptions) -> VolumeReport {
     match convert(input, path, options, &free(), &mut |_| true) {
         Err(FieldError::LimitTooSmall { needs, .. }) => {
@@ -206,7 +206,7 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
-/// A level of a group at a step as it lies in the store: `[k][j][i][component]`.
+/// A level of a group at a step as stored: `[k][j][i][component]`.
 fn stored(store: &VolumeStore, level: usize, step: usize, group: usize) -> Vec<u8> {
     let l = &store.layout;
     let grid = &l.levels[level].grid;
@@ -237,7 +237,7 @@ fn stored(store: &VolumeStore, level: usize, step: usize, group: usize) -> Vec<u
     out
 }
 
-/// A number as the test reckons with it: whole numbers exactly.
+/// A number in the test's arithmetic: integers exactly.
 #[derive(Copy, Clone, PartialEq, PartialOrd, Debug)]
 enum Exact {
     Whole(i128),
@@ -267,7 +267,7 @@ fn back(voxel: VoxelType, x: Exact) -> Vec<u8> {
     }
 }
 
-/// What some voxels become, in the order i, j, k.
+/// The coarse voxel of some voxels in the order i, j, k.
 fn one(how: Downsample, missing: Option<f64>, all: &[Exact]) -> Exact {
     let first = all[0];
     let is_missing = |x: &Exact| match (x, missing) {
@@ -342,7 +342,7 @@ fn coarser(
     out
 }
 
-/// Whole numbers and medians to the bit; means of others but for what the order of adding leaves open.
+/// Integers and medians to the bit; other means up to the order of summation.
 fn near(voxel: VoxelType, have: Exact, want: Exact) -> bool {
     match (have, want) {
         (Exact::Real(a), Exact::Real(b)) => {
@@ -356,7 +356,7 @@ fn near(voxel: VoxelType, have: Exact, want: Exact) -> bool {
     }
 }
 
-/// Of numbers of unlike signs little may be left of what is added.
+/// A sum of numbers of unlike signs may cancel.
 fn cancelled(voxel: VoxelType, a: f64, b: f64) -> bool {
     matches!(voxel, VoxelType::Float32) && (a - b).abs() < 1e-12
         || matches!(voxel, VoxelType::Float64) && (a - b).abs() < 8.0
@@ -390,7 +390,7 @@ fn check_levels(c: &VolumeCase, options: &VolumeOptions, name: &str) -> VolumeSt
                         assert_eq!(h, back(c.voxel, *w));
                     }
                 }
-                // Of what was stored: what follows is checked against that.
+                // The stored level is the input of the next check.
                 fine = have;
             }
             check_ranges(c, &store, step, group);
@@ -414,7 +414,8 @@ fn validate(store: &VolumeStore) -> Validation {
     found
 }
 
-/// Ranges are those of the pages and of the layer that follows, as near as single precision goes, and of 8x8x8 of them.
+/// Ranges are those of the pages and of the layer behind them, as tight as single precision allows, and of 8x8x8 of
+/// them.
 fn check_ranges(c: &VolumeCase, store: &VolumeStore, step: usize, group: usize) {
     let nc = store.layout.components;
     for (number, level) in store.layout.levels.iter().enumerate() {
@@ -469,7 +470,7 @@ fn check_ranges(c: &VolumeCase, store: &VolumeStore, step: usize, group: usize) 
     }
 }
 
-/// The nearest numbers in single precision that contain it; NaN: none.
+/// The tightest limits in single precision; NaN: none.
 fn outward(x: Exact) -> (f32, f32) {
     match x {
         Exact::Real(x) if x.is_nan() => (1.0, 0.0),

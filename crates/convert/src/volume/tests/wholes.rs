@@ -1,4 +1,4 @@
-//! Whole conversions against what they should give.
+//! Whole conversions against expected results.
 
 use super::super::run::run;
 use super::*;
@@ -131,7 +131,7 @@ fn killed_anywhere_it_is_completed_to_the_same_bytes() {
                 break;
             }
             cuts += 1;
-            // Files in which levels wait may get lost, too: then what they were made of is made again.
+            // Files of waiting levels may get lost, too: then the level before is converted again.
             if random(&mut seed).is_multiple_of(4) {
                 let units = dir.join("v.partial/units");
                 for entry in std::fs::read_dir(&units).into_iter().flatten().flatten() {
@@ -181,7 +181,7 @@ fn documents_say_what_there_is() {
     );
     assert_eq!(VolumeRoot::parse(&path, &store.root.document()).unwrap(), store.root);
     assert_eq!(VolumeLayout::new(&path, &store.root).unwrap(), store.layout);
-    // Resuming what is there does nothing; another source is no reason to replace it.
+    // Resuming a finished store does nothing; another source does not replace it.
     let again = VolumeOptions { resume: true, ..VolumeOptions::default() };
     let report = convert(&c.input(), &path, &again, &free(), &mut |_| true).unwrap();
     assert_eq!((report.resumed_units, report.store_bytes), (report.units, store.bytes()));
@@ -190,7 +190,7 @@ fn documents_say_what_there_is() {
         .unwrap_err()
         .to_string()
         .contains("--overwrite"));
-    // A dry run says as much.
+    // A dry run reports the same.
     let dry = dry_run(&c.input(), &dir.join("w"), &VolumeOptions::default(), &free()).unwrap();
     let files: u64 = all_files(&path).values().map(|f| f.len() as u64).sum();
     assert!((dry.store_bytes as f64 / files as f64 - 1.0).abs() < 0.05, "{} {files}", dry.store_bytes);
@@ -205,7 +205,7 @@ fn documents_say_what_there_is() {
         assert!(VolumeStore::open(&path).is_err(), "{name}");
         std::fs::write(&file, &good).unwrap();
     }
-    // So is one in a page, a shard that is not there, and a file too many.
+    // So is one in a page, a missing shard, and an extra file.
     let shard = path.join("0/c.0.0.0.0.0");
     let good = std::fs::read(&shard).unwrap();
     let mut bad = good.clone();
@@ -240,7 +240,7 @@ fn refusals_touch_nothing() {
     let none = VolumeOptions { levels: Some(0), ..VolumeOptions::default() };
     assert!(convert(&c.input(), &path, &none, &free(), &mut |_| true).is_err());
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
-    // Stopped, it can be gone on with.
+    // After a stop it can be continued.
     let stopped = convert(&c.input(), &path, &VolumeOptions::default(), &free(), &mut |_| false);
     assert!(matches!(stopped, Err(FieldError::Interrupted)));
     assert!(dir.join("v.partial/plan.json").exists() && !path.exists());

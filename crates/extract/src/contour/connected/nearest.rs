@@ -1,17 +1,19 @@
-//! The sheet of an isosurface that is nearest to a point.
+//! The sheet of an isosurface nearest to a point.
 //!
 //! # Theory
-//! How far a sheet is, is how far its triangles are in space: cells may be a thousand times as long as they are wide, so that
-//! indices say nothing of distances, and of a point on a sheet vertices of another one may be nearer than the sheet's own.
+//! The distance of a sheet is that of its triangles in space. Cells may be a thousand times as long as they are wide,
+//! so indices do not measure distance. And near a point on a sheet, vertices of another sheet may be nearer than the
+//! sheet's own.
 //!
-//! Cells are looked at from that of the point on, through their faces, in the order of how far each face is at least. Where the straight
-//! line from the point to a sheet runs, no face on its way is farther than the sheet: when nothing nearer waits than what was found, it is
-//! the nearest. First a sheet is looked for within so many cells; then nearer ones, in all cells that are less far than it, however many
-//! these are where cells are short. What does not count (holes, pages that cannot be had) is no obstacle within the first.
+//! Cells are visited from the point's cell on, through their faces, in the order of a lower bound of each face's
+//! distance. On the straight line from the point to a sheet no face is farther than the sheet. So the found sheet is
+//! the nearest when no waiting cell is nearer. First a sheet is searched within some cells. Then nearer ones are
+//! searched in all cells that may be nearer, however many these are where cells are short. Holes and unreadable pages
+//! are no obstacle within the first cells.
 //!
 //! # Practice
-//! [`Growing::nearest`]. What is found follows from the data alone: cells that are equally far are looked at in their order, and of sheets
-//! that are equally far the first counts.
+//! [`Growing::nearest`]. The result follows from the data alone. Cells at equal distance are visited in their order,
+//! and of sheets at equal distance the first is used.
 
 use super::{held, ConnectedRegion, Growing, TileKey, ZonePoint, OF_CELL};
 use crate::contour::grid::meet;
@@ -20,43 +22,43 @@ use kernels::surface::{cases, Cases, Edge, Level, Needed, NodePositions, LEAST, 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Nodes along each axis whose values are taken together.
+/// Nodes along each axis with values read together.
 const TOGETHER: u32 = 4;
-/// Cells between two looks at memory and at whether to go on.
+/// Cells between two checks of memory and of interruption.
 const PERIOD: usize = 256;
-/// Bytes that what was seen may grow by meanwhile: the blocks around a corner.
+/// Growth in bytes of the visited set in that time: the blocks around a corner.
 const SEEN_MORE: usize = 256 << 10;
-/// Cells that are looked at, at most: a matter of seconds. There are more that are nearer than what is found only where that is
-/// some cells away and these are dozens of times as long as they are wide.
+/// Most visited cells: a matter of seconds. More cells are nearer than the found sheet only if it is some cells away
+/// and cells are dozens of times as long as wide.
 const MOST: usize = 1 << 20;
 
-/// The sheet that was found.
+/// The found sheet.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct NearestSheet {
     pub cell: [u32; 3],
     pub sheet: u8,
-    /// The square of how far it is, in space and in the zone's computational space.
+    /// Squares of its distance, in space and in the zone's computational space.
     apart: f64,
     pub cells_apart: f64,
 }
 
-/// A node's value, and where it is; no numbers where that is not known.
+/// A node's value and position; NaN if unknown.
 type NodeValue = (f64, [f64; 3]);
 
-/// What is known of nodes, by page and a few nodes along each axis.
+/// Known nodes, by page and a few nodes along each axis.
 #[derive(Debug, Default)]
 pub(super) struct NodeCache {
     of: HashMap<TileKey, NodeTile>,
-    /// What they take.
+    /// Bytes held.
     pub bytes: usize,
 }
 
-/// Nodes of a page that lie next to each other.
+/// Adjacent nodes of a page.
 #[derive(Debug)]
 struct NodeTile {
     first: [u32; 3],
     size: [u32; 3],
-    /// None where the page cannot be had.
+    /// Empty for an unreadable page.
     nodes: Vec<NodeValue>,
 }
 
@@ -69,8 +71,8 @@ impl NodeTile {
 }
 
 impl Growing<'_> {
-    /// The sheet that is nearest to a place, if any comes within `reach` cells of it: of those, or, with `farther`, of all. `told` is asked
-    /// whether to go on.
+    /// The sheet nearest to a place, if one is within `reach` cells of it. It is the nearest within reach, or with
+    /// `farther` the nearest of all. `told` returns whether to continue.
     pub(super) fn nearest(
         &mut self,
         from: &ZonePoint,
@@ -81,7 +83,7 @@ impl Growing<'_> {
         let cells = self.grid.dims().map(|n| n - 1);
         let middle: [u32; 3] = core::array::from_fn(|a| (from.index[a].floor().max(0.0) as u32).min(cells[a] - 1));
         let mut found: Option<NearestSheet> = None;
-        // Squares of distances as bits, which are in order as long as none is negative; cells by k, j, i.
+        // Bits of squared distances, which are ordered for non-negative numbers; cells by k, j, i.
         let mut queue = BinaryHeap::from([Reverse((0u64, turned(middle)))]);
         let mut beyond = Vec::new();
         let (mut seen, mut is_farther, mut looked) = (ConnectedRegion::default(), false, 0);
@@ -134,7 +136,7 @@ impl Growing<'_> {
                 let face = at_least(from.x, face_of(&places, axis, high));
                 let bound = match face {
                     Some(face) if corners.is_some() || !is_within => face,
-                    // Nodes that do not count may have been put anywhere.
+                    // Unusable nodes may have any position.
                     _ if is_within => face.unwrap_or(f64::INFINITY).min(f64::from_bits(least)),
                     _ => continue,
                 };
@@ -157,7 +159,7 @@ impl Growing<'_> {
         Ok(found)
     }
 
-    /// The sheets of a cell, and squares of how far each is, in space and in the zone's computational space.
+    /// The sheets of a cell, and squares of their distances, in space and in the zone's computational space.
     fn sheets(&mut self, cell: [u32; 3], corners: usize, from: &ZonePoint) -> Result<Vec<(f64, f64, u8)>, FieldError> {
         let case = &Cases::get().of[corners];
         if case.sheets == 0 {
@@ -169,7 +171,7 @@ impl Growing<'_> {
             *above = self.node(corner(cell, c))?.0 - value;
         }
         let places = self.places(cell)?;
-        // As vertices are cut.
+        // As vertices are computed.
         let cut = |e: u8| {
             let [low, high] = cases::ends(usize::from(e));
             let (inside, outside) = if above[low] >= 0.0 { (low, high) } else { (high, low) };
@@ -192,7 +194,7 @@ impl Growing<'_> {
         Ok(known.map(|([apart, cells], sheet)| (apart, cells, sheet)).collect())
     }
 
-    /// Where the corners of a cell are.
+    /// Positions of the corners of a cell.
     fn places(&mut self, cell: [u32; 3]) -> Result<[[f64; 3]; 8], FieldError> {
         let mut places = [[f64::NAN; 3]; 8];
         for (c, place) in places.iter_mut().enumerate() {
@@ -205,9 +207,9 @@ impl Growing<'_> {
         Ok(places)
     }
 
-    /// A node's value, and where it is, if that is stored.
+    /// A node's value and position, if stored.
     fn node(&mut self, node: [u32; 3]) -> Result<NodeValue, FieldError> {
-        // What a surface is of stands first in what vertices take.
+        // The field of the surface is the first of the vertices' reads.
         let page = self.grid.value_reads()[0].translation.node(node).page;
         let key = (page, node.map(|n| n / TOGETHER));
         if !self.known.of.contains_key(&key) {
@@ -216,7 +218,7 @@ impl Growing<'_> {
         Ok(self.known.of.get(&key).map_or((f64::NAN, [f64::NAN; 3]), |few| few.get(node)))
     }
 
-    /// Takes the values of some nodes, and where they are.
+    /// Reads the values and positions of some nodes.
     fn take(&mut self, key: TileKey) -> Result<(), FieldError> {
         let (grid, (page, at)) = (self.grid, key);
         let reads = &grid.value_reads()[0];
@@ -256,7 +258,7 @@ impl Growing<'_> {
     }
 }
 
-/// Why the nearest sheet cannot be said.
+/// The error of an undecided search.
 fn too_many(apart: f64) -> FieldError {
     FieldError::Usage(format!(
         "the isosurface was found at a distance of {:.3e} from the point, and more than {MOST} cells are less far, too many to look through \
@@ -265,7 +267,7 @@ fn too_many(apart: f64) -> FieldError {
     ))
 }
 
-/// Indices the other way about: cells are in the order k, j, i.
+/// Indices reversed: cells are in the order k, j, i.
 fn turned([a, b, c]: [u32; 3]) -> [u32; 3] {
     [c, b, a]
 }
@@ -274,7 +276,7 @@ fn corner(cell: [u32; 3], c: usize) -> [u32; 3] {
     core::array::from_fn(|a| cell[a] + (c >> a & 1) as u32)
 }
 
-/// The corners of a face of a cell, one beside the other.
+/// The corners of a face of a cell, in order around it.
 fn face_of(places: &[[f64; 3]; 8], axis: usize, high: bool) -> [[f64; 3]; 4] {
     let (b, c) = ((axis + 1) % 3, (axis + 2) % 3);
     [[0, 0], [1, 0], [1, 1], [0, 1]].map(|[p, q]| places[usize::from(high) << axis | p << b | q << c])
@@ -292,8 +294,8 @@ fn cross(p: [f64; 3], q: [f64; 3]) -> [f64; 3] {
     [p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2], p[0] * q[1] - p[1] * q[0]]
 }
 
-/// No more than the square of how far a point is from anything between four others: along the axes, and along the directions in which
-/// faces mostly look. `None` where one of them is nowhere.
+/// A lower bound of the squared distance of a point from anything between four others. It uses the axes, and the
+/// directions in which faces usually point. `None` if one of them is not finite.
 fn at_least(x: [f64; 3], face: [[f64; 3]; 4]) -> Option<f64> {
     let to = face.map(|p| less(p, x));
     if !to.as_flattened().iter().all(|c| c.is_finite()) {
@@ -318,17 +320,17 @@ fn at_least(x: [f64; 3], face: [[f64; 3]; 4]) -> Option<f64> {
     Some(of_box.max(along(normal)).max(along(middle)))
 }
 
-/// The square of how far a point is from a segment.
+/// The squared distance of a point from a segment.
 fn to_segment(x: [f64; 3], p: [f64; 3], q: [f64; 3]) -> f64 {
     let (along, from) = (less(q, p), less(x, p));
     let t = dot(from, along) / dot(along, along);
-    // One without a length is a point.
+    // A segment without length is a point.
     let t = if t.is_nan() { 0.0 } else { t.clamp(0.0, 1.0) };
     let d: [f64; 3] = core::array::from_fn(|a| from[a] - t * along[a]);
     dot(d, d)
 }
 
-/// The square of how far a point is from a triangle.
+/// The squared distance of a point from a triangle.
 fn to_triangle(x: [f64; 3], [a, b, c]: [[f64; 3]; 3]) -> f64 {
     let sides = [(a, b), (b, c), (c, a)];
     let of_sides = sides.iter().map(|(p, q)| to_segment(x, *p, *q)).fold(f64::INFINITY, f64::min);
@@ -358,10 +360,10 @@ mod tests {
         ] {
             assert!((to_triangle(x, triangle) - square).abs() < 1e-12, "{x:?}");
         }
-        // What is no triangle is a segment, or a point.
+        // A degenerate triangle is a segment, or a point.
         assert_eq!(to_triangle([0.0, 1.0, 0.0], [[0.0; 3], [2.0, 0.0, 0.0], [1.0, 0.0, 0.0]]), 1.0);
         assert_eq!(to_triangle([0.0, 1.0, 0.0], [[0.0; 3]; 3]), 1.0);
-        // A face, long and turned: no more than how far its triangles are, and not much less where it looks at the point.
+        // A face, long and rotated: at most the distance of its triangles, and little less if it faces the point.
         let turn = |p: [f64; 3]| [0.6 * p[0] - 0.8 * p[1], 0.8 * p[0] + 0.6 * p[1], p[2]];
         let face = [[0.0, 0.0, 1.0], [10.0, 0.0, 1.0], [10.0, 100.0, 1.0], [0.0, 100.0, 1.0]].map(turn);
         for x in [[5.0, 50.0, 3.0], [5.0, 50.0, 1.0], [30.0, 50.0, 1.0], [-3.0, 140.0, 2.0]].map(turn) {

@@ -82,7 +82,6 @@ impl F8 {
     pub(crate) fn last(self) -> Self {
         Self(unsafe { _mm256_permute_ps::<0b11_11_11_11>(self.0) })
     }
-    /// Whether any is at most `most`.
     #[inline(always)]
     pub(crate) fn any_at_most(self, most: Self) -> bool {
         unsafe { _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(self.0, most.0)) != 0 }

@@ -44,7 +44,6 @@ impl F8 {
     pub(crate) fn last(self) -> Self {
         Self(from_fn(|n| self.0[n | 3]))
     }
-    /// Whether any is at most `most`.
     pub(crate) fn any_at_most(self, most: Self) -> bool {
         (0..8).any(|n| self.0[n] <= most.0[n])
     }
