@@ -161,7 +161,6 @@ impl TraceJob<'_> {
                 likely: Likely::default(),
                 whole_step: need.whole_step,
                 holds: AtomicBool::new(false),
-                units: spec.path.as_ref().and_then(|p| p.units.as_ref()),
                 keeps_passed: spec.path.as_ref().is_some_and(|p| p.keeps_passed),
                 sink: &sink,
             };
