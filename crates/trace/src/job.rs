@@ -76,10 +76,7 @@ impl TraceJob<'_> {
         self,
         tracers: impl ExactSizeIterator<Item = Result<T, FieldError>>,
         watch: &mut ProgressWatch<'_>,
-    ) -> Result<(TraceReport, Option<LineArrays>), FieldError>
-    where
-        T::Line: 'static,
-    {
+    ) -> Result<(TraceReport, Option<LineArrays>), FieldError> {
         let TraceJob { session, spec, seeds, tasks, layout, need, file, kept } = self;
         let pager = &session.pager;
         let limit = pager.ledger().limit();

@@ -35,7 +35,7 @@ pub enum ReadAhead {
 /// A kind of line.
 pub(crate) trait Tracer: Sync {
     /// One line in the making.
-    type Line: Send;
+    type Line: Send + 'static;
     /// A thread's view of the dataset.
     type Flow;
     /// Makes a thread's view.
@@ -215,7 +215,7 @@ impl<L: UnsteadyLine> Unsteady<L> {
     }
 }
 
-impl<L: UnsteadyLine<Cell = CellId>> Tracer for Unsteady<L> {
+impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
     type Line = L;
     type Flow = UnsteadyFlow<PagedNodes>;
 
