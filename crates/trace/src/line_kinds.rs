@@ -77,7 +77,7 @@ pub(crate) trait Tracer: Sync {
     fn windows(&self) -> usize {
         1
     }
-    /// The window that a line is in; see [`runtime::executor::Work::window`].
+    /// The window that a line is in; see [`runtime::executor::Windowed::window`].
     fn window(_line: &Self::Line) -> u32 {
         0
     }

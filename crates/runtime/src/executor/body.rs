@@ -1,6 +1,6 @@
 //! What the executor keeps of a task that has begun: its state, what that is charged with, and the pages that its step stands on.
 
-use super::scheduler::Task;
+use super::scheduler::ActiveTask;
 use pager::{Charge, Hold, PageId};
 
 pub(crate) struct Body<T> {
@@ -23,7 +23,7 @@ impl<T> Body<T> {
 }
 
 /// A task with its body, as the scheduler holds it.
-pub(crate) type TaskSlot<T> = Task<Body<T>>;
+pub(crate) type TaskSlot<T> = ActiveTask<Body<T>>;
 
 /// The pages that a step has asked for. The list takes no more room than they need: hundreds of tasks wait with one.
 #[derive(Debug, Default)]

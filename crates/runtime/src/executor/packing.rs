@@ -6,7 +6,7 @@
 
 use super::body::{Body, TaskSlot};
 use super::memory::{too_small, Refused};
-use super::scheduler::{Packed, Task, Waiting};
+use super::scheduler::{ActiveTask, Packed, Waiting};
 use super::thread::Thread;
 use super::work::{Budgeted, Windowed};
 use pager::ChargeKind;
@@ -24,7 +24,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
             self.cache.keep_record(record);
             return Waiting::Whole(slot);
         };
-        let Task { number, window, place, body, .. } = *slot;
+        let ActiveTask { number, window, place, body, .. } = *slot;
         self.cache.keep(body.charge);
         Waiting::Packed(Packed { number, window, place, record, from })
     }
@@ -77,7 +77,13 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
                 if self.cache.keep_record(record) {
                     self.cache.give_records(&mut s.lock().records);
                 }
-                return Some(Box::new(Task { number, body: Body::new(task, charge), restarts: 0, window, place }));
+                return Some(Box::new(ActiveTask {
+                    number,
+                    body: Body::new(task, charge),
+                    restarts: 0,
+                    window,
+                    place,
+                }));
             }
             Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, "a line under way")),
             // Its record is as it was.

@@ -42,7 +42,7 @@ impl Records {
         self.size
     }
 
-    /// Bytes of memory for more of them; 0 where tasks are never put away.
+    /// Bytes of memory for more of them; 0 where tasks are never packed.
     fn of_chunk(&self) -> usize {
         CHUNK.checked_div(self.size).map_or(0, |records| records.max(1) * self.size)
     }

@@ -32,7 +32,7 @@ use admission::Admission;
 use load_control::LoadControl;
 use parked::Parked;
 use ready::Ready;
-pub(crate) use task::{Gone, Next, Packed, Task, Waiting, WITHIN};
+pub(crate) use task::{ActiveTask, Gone, Next, Packed, Waiting, WITHIN};
 use unstarted::Unstarted;
 
 /// What a run consists of.
@@ -160,7 +160,7 @@ impl<T> Scheduler<T> {
     }
 
     /// A task waits for pages, under the token that this gives.
-    pub(crate) fn park(&mut self, task: Box<Task<T>>) -> usize {
+    pub(crate) fn park(&mut self, task: Box<ActiveTask<T>>) -> usize {
         let (token, first) = self.parked.park(task);
         first.into_iter().for_each(|place| self.ready.shut(place));
         token
@@ -184,7 +184,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    fn unpark(&mut self, token: usize) -> Option<Box<Task<T>>> {
+    fn unpark(&mut self, token: usize) -> Option<Box<ActiveTask<T>>> {
         let (task, last) = self.parked.wake(token);
         last.into_iter().for_each(|place| self.ready.open(place));
         task
@@ -275,7 +275,7 @@ impl<T> Scheduler<T> {
         self.drop_those(count, |task| Some(task.number) != elder)
     }
 
-    fn drop_those(&mut self, count: usize, which: impl Fn(&Task<T>) -> bool) -> Gone<T> {
+    fn drop_those(&mut self, count: usize, which: impl Fn(&ActiveTask<T>) -> bool) -> Gone<T> {
         let mut gone = Gone::default();
         self.parked.drop_those(count, &which, &mut gone);
         self.ready.drop_those(count, which, &mut gone);

@@ -1,11 +1,11 @@
-//! A thread of a run: it takes tasks up, steps several of them at a time, and hands them over, parks them or puts them away.
+//! A thread of a run: it takes tasks up, steps several of them at a time, and hands them over, parks them or packs them.
 //!
 //! How it gets memory for them stands in `memory.rs`, how tasks are packed while they wait for their turn in `packing.rs`.
 
 use super::body::{Body, TaskSlot};
 use super::memory::{too_small, Refused};
 use super::read_ahead::Ahead;
-use super::scheduler::{Next, Task, Waiting, WITHIN};
+use super::scheduler::{ActiveTask, Next, Waiting, WITHIN};
 use super::shared::{Queue, RunState};
 use super::task_events::Telling;
 use super::thread_cache::{ThreadCache, TOGETHER};
@@ -160,7 +160,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         match self.begin(|_| charge.grow(bytes)) {
             Ok(()) => {
                 let place = if W::WINDOWED { 0 } else { self.number as u64 };
-                Some(Box::new(Task { number, body: Body::new(task, charge), restarts: 0, window: 0, place }))
+                Some(Box::new(ActiveTask { number, body: Body::new(task, charge), restarts: 0, window: 0, place }))
             }
             Err(Refused { full, alone: true, .. }) => {
                 s.fail(too_small(full, "the state of a line"));
@@ -388,7 +388,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         s.let_pages_go(&mut slot);
         let bytes = self.work.bytes(&slot.body.task) + self.work.finishing(&slot.body.task);
         let Some(slot) = self.charge(slot, bytes, "the result of a line") else { return };
-        let Task { number, window, body, .. } = *slot;
+        let ActiveTask { number, window, body, .. } = *slot;
         self.telling.left(&s.pager, lane, number, Did::End, window, 0);
         if let Err(e) = self.work.finish(body.task) {
             s.fail(e);

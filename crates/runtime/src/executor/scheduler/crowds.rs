@@ -5,7 +5,7 @@
 //! shut, too, where the task that waits is amid the window and lacks the page beyond: the crowd then waits for what it may not need, and
 //! the thread has others. The figures stand in docs/decisions/042-crowds-wait-as-one.md.
 
-use super::task::{Gone, Packed, Task, Waiting, WITHIN};
+use super::task::{ActiveTask, Gone, Packed, Waiting, WITHIN};
 use std::collections::BTreeMap;
 
 /// Place and number of a task.
@@ -13,7 +13,7 @@ type TaskKey = (u64, u64);
 
 /// A task that has not gone on in the window yet.
 enum Fresh<T> {
-    Whole(Box<Task<T>>),
+    Whole(Box<ActiveTask<T>>),
     /// The record of one that is packed.
     Packed(u32),
 }
@@ -62,7 +62,7 @@ pub(crate) struct Crowds<T> {
     /// Whether those at the low end of the data go first, or those at the high end.
     low_first: bool,
     /// Those whose pages have come.
-    woken: BTreeMap<TaskKey, Box<Task<T>>>,
+    woken: BTreeMap<TaskKey, Box<ActiveTask<T>>>,
     /// 1. No crowd is empty. 2. Of a neighbourhood there is one at most: in `shut` while tasks wait there, else here.
     crowds: BTreeMap<u64, Crowd<T>>,
     /// Those at places where others wait for pages.
@@ -173,7 +173,7 @@ impl<T> Crowds<T> {
         &mut self,
         window: u32,
         most: usize,
-        which: impl Fn(&Task<T>) -> bool,
+        which: impl Fn(&ActiveTask<T>) -> bool,
         gone: &mut Gone<T>,
     ) {
         for whole in [false, true] {

@@ -3,13 +3,13 @@
 //! Each waits under a token until its wake comes. How many places they wait at is counted, too: tasks in one place mostly wait for
 //! the same pages, so that places, and not tasks, say how much is on its way for them.
 
-use super::task::{Gone, Task, Where};
+use super::task::{ActiveTask, Gone, Where};
 use pager::PageHash;
 use std::collections::HashMap;
 
 pub(crate) struct Parked<T> {
     /// By token. A token is free again when its wake has come, whatever has become of its task.
-    tasks: Vec<Option<Box<Task<T>>>>,
+    tasks: Vec<Option<Box<ActiveTask<T>>>>,
     /// Of each token's task.
     at: Vec<Where>,
     free: Vec<usize>,
@@ -23,7 +23,7 @@ impl<T> Parked<T> {
     }
 
     /// Parks a task, and gives the token under which it waits; and where that is, if it is the first there.
-    pub(crate) fn park(&mut self, task: Box<Task<T>>) -> (usize, Option<Where>) {
+    pub(crate) fn park(&mut self, task: Box<ActiveTask<T>>) -> (usize, Option<Where>) {
         let place = task.neighbourhood();
         let there = self.places.entry(place).or_insert(0);
         *there += 1;
@@ -38,7 +38,7 @@ impl<T> Parked<T> {
     }
 
     /// A wake has come: the task that waited for it, if it is still there, and where it was the last that waited.
-    pub(crate) fn wake(&mut self, token: usize) -> (Option<Box<Task<T>>>, Option<Where>) {
+    pub(crate) fn wake(&mut self, token: usize) -> (Option<Box<ActiveTask<T>>>, Option<Where>) {
         let Some(task) = self.tasks.get_mut(token) else { return (None, None) };
         let (task, place) = (task.take(), self.at[token]);
         self.free.push(token);
@@ -63,12 +63,12 @@ impl<T> Parked<T> {
         self.places.contains_key(&at)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Task<T>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ActiveTask<T>> {
         self.tasks.iter().flatten().map(|task| &**task)
     }
 
     /// Moves tasks to `gone` until there are `most`, the latest first; their wakes are still to come.
-    pub(crate) fn drop_those(&mut self, most: usize, which: impl Fn(&Task<T>) -> bool, gone: &mut Gone<T>) {
+    pub(crate) fn drop_those(&mut self, most: usize, which: impl Fn(&ActiveTask<T>) -> bool, gone: &mut Gone<T>) {
         for task in self.tasks.iter_mut().rev() {
             if gone.len() >= most {
                 break;

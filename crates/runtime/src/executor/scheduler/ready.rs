@@ -9,10 +9,10 @@
 //! the next from the high end to the low: where memory does not hold what a window takes, each page of it is still read about once for
 //! all that is done there, and what is in memory at the end of one window serves the beginning of the next. (10,000 particles at
 //! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
-//! read it three times, and less since their states are put away.)
+//! read it three times, and less since their states are packed.)
 
 use super::crowds::Crowds;
-use super::task::{Gone, Task, Waiting, Where};
+use super::task::{ActiveTask, Gone, Waiting, Where};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Windows that tasks may be ahead of the earliest.
@@ -22,7 +22,7 @@ pub(crate) struct Ready<T> {
     /// Of a run through time.
     windows: BTreeMap<u32, Crowds<T>>,
     /// Of any other run, as they came.
-    queue: VecDeque<Box<Task<T>>>,
+    queue: VecDeque<Box<ActiveTask<T>>>,
     windowed: bool,
     /// Of any other run, whether a thread goes on with its own tasks first. Their places are the numbers of threads.
     by_thread: bool,
@@ -129,7 +129,7 @@ impl<T> Ready<T> {
 
     /// Moves tasks to `gone` until there are `most`, those of the latest window first. Those that are packed go whatever `which` says of
     /// others.
-    pub(crate) fn drop_those(&mut self, most: usize, which: impl Fn(&Task<T>) -> bool, gone: &mut Gone<T>) {
+    pub(crate) fn drop_those(&mut self, most: usize, which: impl Fn(&ActiveTask<T>) -> bool, gone: &mut Gone<T>) {
         for at in (0..self.queue.len()).rev() {
             if gone.len() < most && which(&self.queue[at]) {
                 gone.tasks.extend(self.queue.remove(at));
@@ -152,8 +152,8 @@ mod tests {
     use super::super::task::WITHIN;
     use super::*;
 
-    fn task(number: u64, window: u32) -> Box<Task<()>> {
-        Box::new(Task { number, body: (), restarts: 0, window, place: number })
+    fn task(number: u64, window: u32) -> Box<ActiveTask<()>> {
+        Box::new(ActiveTask { number, body: (), restarts: 0, window, place: number })
     }
 
     fn number(waiting: &Waiting<()>) -> u64 {

@@ -8,7 +8,7 @@ pub(crate) type Where = (u32, u64);
 
 /// A task that has begun, with whatever its steps need.
 #[derive(Debug)]
-pub(crate) struct Task<T> {
+pub(crate) struct ActiveTask<T> {
     pub(crate) number: u64,
     pub(crate) body: T,
     /// Restarts of the present step.
@@ -19,7 +19,7 @@ pub(crate) struct Task<T> {
     pub(crate) place: u64,
 }
 
-impl<T> Task<T> {
+impl<T> ActiveTask<T> {
     /// The neighbourhood in which it was when it was last looked at.
     pub(crate) fn neighbourhood(&self) -> Where {
         (self.window, self.place >> WITHIN)
@@ -40,7 +40,7 @@ pub(crate) struct Packed {
 /// A task that waits for a thread.
 #[derive(Debug)]
 pub(crate) enum Waiting<T> {
-    Whole(Box<Task<T>>),
+    Whole(Box<ActiveTask<T>>),
     Packed(Packed),
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Next<T> {
 /// ([`super::Scheduler::freed`]).
 #[derive(Debug)]
 pub(crate) struct Gone<T> {
-    pub(crate) tasks: Vec<Box<Task<T>>>,
+    pub(crate) tasks: Vec<Box<ActiveTask<T>>>,
     pub(crate) packed: Vec<Packed>,
 }
 

@@ -63,7 +63,7 @@ struct Pair {
     real: Scheduler<()>,
     model: Model,
     plan: SchedulerPlan,
-    hands: Vec<Task<()>>,
+    hands: Vec<ActiveTask<()>>,
     tokens: Vec<usize>,
     /// Dropped, and their memory is not free yet.
     gone: VecDeque<Vec<(u64, u32)>>,
@@ -91,7 +91,7 @@ impl Pair {
             Waiting::Whole(task) => *task,
             Waiting::Packed(Packed { number, window, place, record, .. }) => {
                 assert_eq!(u64::from(record), number + 100, "its own record");
-                Task { number, body: (), restarts: 0, window, place }
+                ActiveTask { number, body: (), restarts: 0, window, place }
             }
         });
     }
@@ -105,7 +105,7 @@ impl Pair {
             Some(Next::Ready(waiting)) => self.take_up(waiting),
             Some(Next::Begin(number)) => {
                 let place = if self.plan.windowed { 0 } else { thread as u64 };
-                self.hands.push(Task { number, body: (), restarts: 0, window: 0, place });
+                self.hands.push(ActiveTask { number, body: (), restarts: 0, window: 0, place });
             }
             None => {}
         }
@@ -113,7 +113,7 @@ impl Pair {
     }
 
     /// The step of a task in hand was made.
-    fn step(&mut self, n: usize) -> Option<Task<()>> {
+    fn step(&mut self, n: usize) -> Option<ActiveTask<()>> {
         let mut task = self.hands.swap_remove(one(n, self.hands.len())?);
         task.restarts = 0;
         if self.model.elder == Some(task.number) {
@@ -173,7 +173,7 @@ impl Pair {
                 let from = task.window;
                 task.window = (from + on).min(5);
                 task.place = place(at);
-                let Task { number, window, place, .. } = task;
+                let ActiveTask { number, window, place, .. } = task;
                 let record = number as u32 + 100;
                 let waiting = if packed {
                     Waiting::packed(number, window, place, record)
@@ -296,8 +296,8 @@ proptest! {
     }
 }
 
-fn task(number: u64, window: u32, place: u64) -> Box<Task<()>> {
-    Box::new(Task { number, body: (), restarts: 0, window, place })
+fn task(number: u64, window: u32, place: u64) -> Box<ActiveTask<()>> {
+    Box::new(ActiveTask { number, body: (), restarts: 0, window, place })
 }
 
 fn plan_of(tasks: u64, windowed: bool) -> SchedulerPlan {
