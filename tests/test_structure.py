@@ -111,16 +111,11 @@ LATE = {
 """Imports inside functions, as `importer` or `importer:imported`, with their reasons."""
 
 
-CIRCLES = {"field": 4, "render": 6, "runtime": 7}
-"""Crates that have larger circles of files than others may, with the largest."""
-
-
 @pytest.mark.parametrize("crate", CHAIN)
 def test_files_of_a_crate_form_no_large_circles(crate: str) -> None:
     needs = Crate(ROOT / "crates" / crate / "src").needs
     assert needs
-    allowed = CIRCLES.get(crate, CIRCLE_AT_MOST)
-    large = [circle for circle in circles_of_files(needs) if len(circle) > allowed]
+    large = [circle for circle in circles_of_files(needs) if len(circle) > CIRCLE_AT_MOST]
     assert not large, "\n".join(" ".join("::".join(module) or "lib" for module in circle) for circle in large)
 
 

@@ -8,7 +8,7 @@ use field::error::FieldError;
 use pager::source::{Buffer, Completion, Read, Source};
 use pager::{Event, Observer, PageErrorKind, Pager};
 use runtime::process;
-use runtime::session::{is_past_cache, ProgressWatch, Resources, Session, SourceSpec};
+use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -170,7 +170,7 @@ impl Completion for Done {
 pub fn replayed(list: &Path, means: &Resources, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let listed = Listed::open(list)?;
     let pager = means.pager()?;
-    let direct = is_past_cache(listed.bytes);
+    let direct = process::is_past_cache(listed.bytes);
     pager.set_direct(direct);
     let add = |(number, path): (&u32, &PathBuf)| {
         let id = pager.add_file(path);

@@ -12,7 +12,7 @@ use kernels::line::Joined;
 use kernels::streamline::{step_lanes, StepProgress, Streamline};
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
-use runtime::executor::{self, Outcome, RunLoad, RunStats, Work};
+use runtime::executor::{self, Budgeted, Outcome, RunLoad, RunStats, Windowed, Work};
 use runtime::limits;
 use runtime::session::ProgressWatch;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -280,7 +280,7 @@ impl<N: Pinning> Work for Tracing<'_, '_, N> {
     type Task = Task;
     type Context = GridFlow<N>;
 
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         self.job.flow((self.make)(worker))
     }
     #[inline(always)]
@@ -318,3 +318,7 @@ impl<N: Pinning> Work for Tracing<'_, '_, N> {
         Ok(())
     }
 }
+
+impl<N: Pinning> Windowed for Tracing<'_, '_, N> {}
+
+impl<N: Pinning> Budgeted for Tracing<'_, '_, N> {}

@@ -7,7 +7,6 @@ use pager::source::Source;
 use pager::{Counters, Pager};
 use runtime::process;
 use runtime::session::Resources;
-use runtime::volume::goes_past_cache;
 use serde_json::{json, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ impl VolumeArm {
         let link = link.map_err(|e| FieldError::io(Path::new(&self.spec.path), e))?;
         let through = |source: Arc<dyn Source>| link.as_ref().map_or(source.clone(), |link| link.source(source));
         let volume = Volume::open_through(self.spec.clone(), Vec::new(), &pager, &through)?;
-        pager.set_direct(goes_past_cache(&volume));
+        pager.set_direct(process::is_past_cache(volume.bytes_to_read()));
         Ok(Opened { volume, pager, threads: means.threads(), base_bytes, _link: link })
     }
 }

@@ -1,7 +1,7 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
 use crate::catalog::{Catalog, Role, RowReader, ZoneInfo};
-use crate::derive::fields::DerivedField;
+use crate::derive::derived_field::DerivedField;
 use crate::error::FieldError;
 use crate::format::Format;
 use crate::freestream::FlowUnits;
@@ -10,7 +10,7 @@ use crate::inplace::{page_box, InPlace};
 use crate::locator::ZoneFields;
 use crate::nodes::{ArraySlot, BoxLevel, Zone};
 use crate::plot3d::Plot3d;
-use crate::quantity::Quantity;
+use crate::quantity::{FreeStream, Quantity};
 use crate::store::layout::box_pages;
 use crate::store::{LevelId, Register, Store};
 use crate::translate::Translation;
@@ -535,6 +535,16 @@ impl Dataset {
             let path = files.first().map_or(Path::new(""), |p| p.as_path());
             FieldError::format(path, "has more pages than can be counted; read fewer zones or steps")
         })
+    }
+
+    /// The remarks that whoever has used what was used of the data should hear.
+    pub fn warnings(&self) -> Vec<&str> {
+        self.uses.remarks(&self.catalog)
+    }
+
+    /// Ratio of specific heats and free stream of a zone at a step, as its header says.
+    pub(crate) fn gas(&self, zone: usize, step: usize) -> (f64, FreeStream) {
+        self.units.gas(&self.catalog.zones[zone], step)
     }
 
     /// Bytes of all pages of the arrays, decoded, all time steps.

@@ -1,7 +1,6 @@
 //! The free stream of a dataset, in the units of its conserved variables.
 
-use crate::catalog::Catalog;
-use crate::dataset::Dataset;
+use crate::catalog::{Catalog, ZoneInfo};
 use crate::plot3d::{Reference, DENSITY_UNITS};
 use crate::quantity::FreeStream;
 
@@ -19,6 +18,14 @@ impl FlowUnits {
         let si = catalog.array_named("density").is_some_and(|a| a.units == DENSITY_UNITS);
         Self { si, reference: Reference::of(&catalog.settings) }
     }
+
+    /// Ratio of specific heats and free stream of a zone at a step, as its header says.
+    pub(crate) fn gas(&self, zone: &ZoneInfo, step: usize) -> (f64, FreeStream) {
+        let header = zone.headers.get(step).or(zone.headers.last());
+        let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
+        let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
+        (gamma, free_stream(self, mach, gamma))
+    }
 }
 
 /// The free stream in the units of the data, which are SI or none.
@@ -33,15 +40,4 @@ fn free_stream(FlowUnits { si, reference }: &FlowUnits, mach: f64, gamma: f64) -
         (None, None) => sound_speed * sound_speed,
     };
     FreeStream { mach, density, sound_speed, gas_constant }
-}
-
-impl Dataset {
-    /// Ratio of specific heats and free stream of a zone at a step, as its header says.
-    pub(crate) fn gas(&self, zone: usize, step: usize) -> (f64, FreeStream) {
-        let info = &self.catalog.zones[zone];
-        let header = info.headers.get(step).or(info.headers.last());
-        let gamma = header.map(|h| h.gamma).filter(|g| g.is_finite()).unwrap_or(1.4);
-        let mach = header.map(|h| h.mach).unwrap_or(f64::NAN);
-        (gamma, free_stream(&self.units, mach, gamma))
-    }
 }

@@ -1,8 +1,7 @@
 //! What runs have used of a dataset, for the remarks that are about some of its numbers only: an odd Mach number in a header is no
 //! matter to streamlines, and is one to pressure coefficients.
 
-use crate::catalog::{OF_ENERGY, OF_FREE_STREAM, OF_TIME};
-use crate::dataset::Dataset;
+use crate::catalog::{Catalog, OF_ENERGY, OF_FREE_STREAM, OF_TIME};
 use crate::quantity::{Derived, Quantity};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::Arc;
@@ -66,12 +65,10 @@ impl Uses {
             }
         }
     }
-}
 
-impl Dataset {
-    /// The remarks that whoever has used what was used of the data should hear.
-    pub fn warnings(&self) -> Vec<&str> {
-        let used = |s: &&str| Use::ALL.iter().any(|u| self.uses.has(*u) && s.contains(u.marker()));
-        self.catalog.doubts().chain(self.catalog.guessed.iter().map(String::as_str).filter(used)).collect()
+    /// The remarks about what was used, and those that everybody should hear.
+    pub(crate) fn remarks<'c>(&self, catalog: &'c Catalog) -> Vec<&'c str> {
+        let used = |s: &&str| Use::ALL.iter().any(|u| self.has(*u) && s.contains(u.marker()));
+        catalog.doubts().chain(catalog.guessed.iter().map(String::as_str).filter(used)).collect()
     }
 }

@@ -285,7 +285,6 @@ pub fn trace_object(
             ahead: read_ahead(o)?,
             at_steps: points_at_steps(o)?,
             at_once: o.whole("at_once")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
-            units: None,
             keeps_passed: false,
         }),
         Some(k) => {

@@ -3,8 +3,9 @@
 use crate::arguments::{self, Events, Object};
 use crate::watch::watched;
 use ::convert::{self as converter, AskedPages, ConvertOptions, Spans};
-use ::runtime::selected_fields::{charge_for_made, chosen_input, convert_input};
+use ::runtime::selected_fields::{charge_for_made, chosen_input};
 use ::runtime::session::{Session, SourceSpec};
+use ::runtime::whole_dataset::convert_input;
 use field::catalog::{Catalog, Role};
 use field::error::FieldError;
 use field::paging::Layout;

@@ -5,7 +5,7 @@ use crate::session::{ProgressWatch, Session};
 use crate::survey::{known, survey};
 use field::catalog::{Catalog, DType};
 use field::dataset::{Dataset, FieldName};
-use field::derive::fields::DerivedField;
+use field::derive::derived_field::DerivedField;
 use field::derive::Definitions;
 use field::error::FieldError;
 use field::json::Each;

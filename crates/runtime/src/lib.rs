@@ -29,3 +29,4 @@ pub mod validate;
 pub mod values;
 pub mod volume;
 pub mod walls;
+pub mod whole_dataset;

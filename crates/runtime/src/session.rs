@@ -5,8 +5,9 @@
 //! session has one pager with one ledger, and one [`Stats`].
 
 use crate::limits::{charge_other, check_limit, most_threads, pager_error, Unseen};
-use crate::selected_fields::{convert_input, only_geometry};
+use crate::process;
 use crate::stats::{PageStats, Stats};
+use crate::whole_dataset::{convert_input, only_geometry};
 use field::cache_records::note_use;
 use field::catalog::{Catalog, Role};
 use field::dataset::Dataset;
@@ -128,7 +129,7 @@ impl Resources {
     pub fn pager(&self) -> Result<Arc<Pager>, FieldError> {
         check_limit(self.memory_limit)?;
         if self.memory_limit < LITTLE {
-            crate::process::share_freed();
+            process::share_freed();
         }
         let readers = self.reads_in_flight();
         let config = PagerConfig {
@@ -217,7 +218,7 @@ impl Session {
                 let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);
                 let session = Self::begin(spec, means, "opening a volume", |_, pager| open(pager))?;
                 if let Some(volume) = &session.volume {
-                    session.pager.set_direct(crate::volume::goes_past_cache(volume));
+                    session.pager.set_direct(process::is_past_cache(volume.bytes_to_read()));
                 }
                 Ok(session)
             }
@@ -241,7 +242,7 @@ impl Session {
         for name in &session.spec.zone_order {
             dataset.zone_named(name)?;
         }
-        session.pager.set_direct(is_past_cache(dataset.bytes()));
+        session.pager.set_direct(process::is_past_cache(dataset.bytes()));
         session.settle(&session.spec.settled)?;
         session.define(&session.spec.define)?;
         Ok(session)
@@ -254,8 +255,8 @@ impl Session {
         what: &str,
         open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
     ) -> Result<Self, FieldError> {
-        let base_bytes = crate::process::base_bytes();
-        let (opened, cpu_at_open_s) = (Instant::now(), crate::process::cpu_seconds());
+        let base_bytes = process::base_bytes();
+        let (opened, cpu_at_open_s) = (Instant::now(), process::cpu_seconds());
         let pager = means.pager()?;
         let unseen = if what.is_empty() { None } else { Some(Unseen::new(&pager, what)?) };
         let dataset = open(&spec, &pager)?;
@@ -450,12 +451,12 @@ impl Session {
         let dataset = self.dataset();
         Stats {
             wall_s: self.opened.elapsed().as_secs_f64() + self.spec.read_s[0],
-            cpu_s: crate::process::cpu_seconds() - self.cpu_at_open_s + self.spec.read_s[1],
+            cpu_s: process::cpu_seconds() - self.cpu_at_open_s + self.spec.read_s[1],
             wait_s: *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner),
             base_bytes: self.base_bytes,
             peak_bytes: c.peak_bytes,
             limit_bytes: c.limit_bytes,
-            resident_peak_bytes: crate::process::peak_resident_bytes(),
+            resident_peak_bytes: process::peak_resident_bytes(),
             pages: PageStats {
                 total: dataset.page_count().unwrap_or(c.total),
                 touched: c.touched,
@@ -536,13 +537,6 @@ pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any:
     let page = session.dataset().format.as_ref().map_or(0, |f| f.storage().page_bytes);
     // Encoded beside decoded.
     move |bytes| charge_other(&session.pager, bytes + 2 * page as u64, "the conversion")
-}
-
-/// Whether so many bytes are read past the page cache. Data that it cannot keep anyway go past it: 48 KiB at random come at 980 MB/s
-/// that way and at 500 through it, for a third of the processor time. What it can keep is read through it, so that the next run finds
-/// it there.
-pub fn is_past_cache(bytes: u64) -> bool {
-    bytes > crate::process::memory_available().map_or(u64::MAX, |b| b / 2)
 }
 
 fn open_plot3d(spec: &SourceSpec, watch: &mut ProgressWatch<'_>) -> Result<Plot3d, FieldError> {

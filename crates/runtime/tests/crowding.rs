@@ -7,7 +7,7 @@ use pager::source::memory::Memory;
 use pager::{
     ArrayId, Extent, ExtentTarget, Located, Lookup, PageError, PageId, PageMap, Pager, PagerConfig, SourceId, Worker,
 };
-use runtime::executor::{run, Outcome, RunLoad, RunStats, Work};
+use runtime::executor::{run, Budgeted, Outcome, RunLoad, RunStats, Windowed, Work};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn page(task: u64, step: u64) -> u64 {
 impl Work for Walks {
     type Task = WalkState;
     type Context = Worker;
-    fn context(&self, worker: Worker) -> Worker {
+    fn context(&self, _thread: usize, worker: Worker) -> Worker {
         worker
     }
     fn worker<'c>(&self, context: &'c mut Worker) -> &'c mut Worker {
@@ -105,6 +105,10 @@ impl Work for Walks {
         Ok(())
     }
 }
+
+impl Windowed for Walks {}
+
+impl Budgeted for Walks {}
 
 fn walk(limit: u64, workers: usize, later: Option<u64>) -> RunStats {
     let pager = Pager::new(PagerConfig { limit, readers: 4, ..PagerConfig::default() }).unwrap();

@@ -26,7 +26,7 @@ use kernels::pathline::PathOptions;
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::error::PageError;
 use pager::{Charge, ChargeKind, Pager, Worker};
-use runtime::executor::{self, Outcome, RunLoad, Work};
+use runtime::executor::{self, Budgeted, Outcome, RunLoad, Windowed, Work};
 use runtime::limits::{active_lines, enough_limit, least_limit, more_than, too_large, would_do};
 use runtime::session::{ProgressWatch, Session};
 use std::any::Any;
@@ -222,7 +222,7 @@ impl Work for MarchWindow<'_> {
     type Task = Going;
     type Context = UnsteadyFlow<PagedNodes>;
 
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.march.zones.clone(), worker, 0);
         UnsteadyFlow::new(nodes, self.march.series.clone(), self.march.order.clone())
     }
@@ -251,10 +251,6 @@ impl Work for MarchWindow<'_> {
     fn bytes(&self, task: &Going) -> usize {
         kernels::unsteady::UnsteadyLine::bytes(&task.particle)
     }
-    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
-        let each = particle_bytes(self.march.components);
-        Ok(active_lines(limit, self.march.step_bytes, each, self.workers, self.pager.readers()))
-    }
     fn finish(&self, mut task: Going) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
             if let Some(e) = too_large(self.pager, e) {
@@ -268,6 +264,15 @@ impl Work for MarchWindow<'_> {
         }
         self.flock.lock().unwrap_or_else(PoisonError::into_inner)[task.number] = task.particle;
         Ok(())
+    }
+}
+
+impl Windowed for MarchWindow<'_> {}
+
+impl Budgeted for MarchWindow<'_> {
+    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
+        let each = particle_bytes(self.march.components);
+        Ok(active_lines(limit, self.march.step_bytes, each, self.workers, self.pager.readers()))
     }
 }
 

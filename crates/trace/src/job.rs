@@ -76,10 +76,7 @@ impl TraceJob<'_> {
         self,
         tracers: impl ExactSizeIterator<Item = Result<T, FieldError>>,
         watch: &mut ProgressWatch<'_>,
-    ) -> Result<(TraceReport, Option<LineArrays>), FieldError>
-    where
-        T::Line: 'static,
-    {
+    ) -> Result<(TraceReport, Option<LineArrays>), FieldError> {
         let TraceJob { session, spec, seeds, tasks, layout, need, file, kept } = self;
         let pager = &session.pager;
         let limit = pager.ledger().limit();
@@ -161,7 +158,6 @@ impl TraceJob<'_> {
                 likely: Likely::default(),
                 whole_step: need.whole_step,
                 holds: AtomicBool::new(false),
-                units: spec.path.as_ref().and_then(|p| p.units.as_ref()),
                 keeps_passed: spec.path.as_ref().is_some_and(|p| p.keeps_passed),
                 sink: &sink,
             };

@@ -35,7 +35,7 @@ pub enum ReadAhead {
 /// A kind of line.
 pub(crate) trait Tracer: Sync {
     /// One line in the making.
-    type Line: Send;
+    type Line: Send + 'static;
     /// A thread's view of the dataset.
     type Flow;
     /// Makes a thread's view.
@@ -77,7 +77,7 @@ pub(crate) trait Tracer: Sync {
     fn windows(&self) -> usize {
         1
     }
-    /// The window that a line is in; see [`runtime::executor::Work::window`].
+    /// The window that a line is in; see [`runtime::executor::Windowed::window`].
     fn window(_line: &Self::Line) -> u32 {
         0
     }
@@ -215,7 +215,7 @@ impl<L: UnsteadyLine> Unsteady<L> {
     }
 }
 
-impl<L: UnsteadyLine<Cell = CellId>> Tracer for Unsteady<L> {
+impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
     type Line = L;
     type Flow = UnsteadyFlow<PagedNodes>;
 

@@ -4,7 +4,6 @@ use crate::admission::{SeedOrder, SeedRule};
 use crate::finished_lines::{cut, LineSink};
 use crate::line_kinds::Tracer;
 use crate::resume::StateReader;
-use crate::spec::Units;
 use field::domain::Domains;
 use field::error::FieldError;
 use field::locator::{CellId, LANES};
@@ -13,7 +12,7 @@ use kernels::saved::{Saved, Saver};
 use output::LineLayout;
 use pager::error::PageError;
 use pager::{PageId, Pager, Reuse, Worker};
-use runtime::executor::{Outcome, Work, OF_RECORD};
+use runtime::executor::{Budgeted, Outcome, Windowed, Work, OF_RECORD};
 use runtime::last_use::{Leaving, ZonePage};
 use runtime::limits::{active_lines, results_budget, too_large};
 use runtime::next_window::Likely;
@@ -60,7 +59,6 @@ pub(crate) struct Tracing<'a, T> {
     pub(crate) whole_step: u64,
     /// Whether memory holds what two windows may want: then pages need not go before a window is through.
     pub(crate) holds: AtomicBool,
-    pub(crate) units: Option<&'a Units>,
     pub(crate) keeps_passed: bool,
     pub(crate) sink: &'a Mutex<LineSink>,
 }
@@ -81,7 +79,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     type Task = LineTask<T::Line>;
     type Context = T::Flow;
 
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         self.tracer.flow(worker)
     }
     #[inline(always)]
@@ -139,17 +137,27 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         // A state that is kept stands beside them, and a copy of the line.
         T::bytes(&task.line) * if self.saves { 4 } else { 1 }
     }
-    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
-        let holds = self.whole_step.saturating_mul(3) <= limit / 2;
-        match (self.holds.swap(holds, Relaxed), holds) {
-            (false, true) => self.leaving.stop(),
-            (true, false) => self.leaving.begin(self.window.load(Relaxed)),
-            _ => {}
+    fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
+        self.moved(&mut task, None);
+        if let Some(e) = task.failure.as_deref().and_then(|e| too_large(self.pager, e)) {
+            return Err(e);
         }
-        Ok(self.most_active(limit))
+        let mut state = Saver::default();
+        let line = task.line;
+        if self.saves {
+            self.tracer.save(&line, &mut state);
+        }
+        let j = T::join(line);
+        let lines = cut(self.layout, task.number, self.moment, &j);
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(states) = &mut sink.state {
+            states.add(task.number, &state.0).map_err(FieldError::from)?;
+        }
+        sink.take(&j, &lines, !task.first, task.failure.map(|e| *e)).map_err(FieldError::from)
     }
+}
+
+impl<T: Tracer> Windowed for Tracing<'_, T> {
     const WINDOWED: bool = T::WINDOWED;
     #[inline(always)]
     fn window(&self, task: &Self::Task) -> u32 {
@@ -238,29 +246,19 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
         pages
     }
-    fn has_units(&self) -> bool {
-        T::WINDOWED && self.units.is_some()
-    }
-    fn open(&self, window: u32) -> Result<(), FieldError> {
-        self.units.map_or(Ok(()), |units| (units.0)(window))
-    }
-    fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
-        self.moved(&mut task, None);
-        if let Some(e) = task.failure.as_deref().and_then(|e| too_large(self.pager, e)) {
-            return Err(e);
-        }
-        let mut state = Saver::default();
-        let line = task.line;
-        if self.saves {
-            self.tracer.save(&line, &mut state);
-        }
-        let j = T::join(line);
-        let lines = cut(self.layout, task.number, self.moment, &j);
+}
+
+impl<T: Tracer> Budgeted for Tracing<'_, T> {
+    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(states) = &mut sink.state {
-            states.add(task.number, &state.0).map_err(FieldError::from)?;
+        sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
+        let holds = self.whole_step.saturating_mul(3) <= limit / 2;
+        match (self.holds.swap(holds, Relaxed), holds) {
+            (false, true) => self.leaving.stop(),
+            (true, false) => self.leaving.begin(self.window.load(Relaxed)),
+            _ => {}
         }
-        sink.take(&j, &lines, !task.first, task.failure.map(|e| *e)).map_err(FieldError::from)
+        Ok(self.most_active(limit))
     }
 }
 

@@ -17,7 +17,7 @@ use kernels::rk::Method;
 use kernels::streamline::{Direction, Options, Seed, StepProgress, Streamline};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, Counters, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Outcome, RunLoad, Work};
+use runtime::executor::{run, Budgeted, Outcome, RunLoad, Windowed, Work};
 use std::sync::{Arc, Mutex};
 use trace::line_kinds::{step_lines, step_unsteady};
 
@@ -60,7 +60,7 @@ struct TracedLines<'a>(Arc<[Zone]>, &'a [[f64; 3]], Options, Out);
 impl Work for TracedLines<'_> {
     type Task = (usize, Streamline);
     type Context = GridFlow<PagedNodes>;
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.0.clone(), worker, 0);
         GridFlow::new(ZoneLocator::new(nodes, fields(&self.0)), ZoneOrder::file(self.0.len()))
     }
@@ -87,12 +87,16 @@ impl Work for TracedLines<'_> {
     }
 }
 
+impl Windowed for TracedLines<'_> {}
+
+impl Budgeted for TracedLines<'_> {}
+
 struct Paths<'a>(Arc<[Zone]>, &'a [[f64; 3]], PathOptions, Out);
 
 impl Work for Paths<'_> {
     type Task = (usize, Pathline);
     type Context = UnsteadyFlow<PagedNodes>;
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.0.clone(), worker, 0);
         UnsteadyFlow::new(nodes, series(&self.0), ZoneOrder::file(self.0.len()))
     }
@@ -118,6 +122,10 @@ impl Work for Paths<'_> {
         Ok(())
     }
 }
+
+impl Windowed for Paths<'_> {}
+
+impl Budgeted for Paths<'_> {}
 
 /// Lines over flat arrays that hold the derived fields' numbers.
 fn truth(flat: &FlatSeries, unsteady: bool) -> Vec<Joined> {

@@ -15,7 +15,7 @@ use kernels::line::{Joined, Reason};
 use kernels::streamline::{Direction, Integrator, Options, Seed, StepProgress, Streamline};
 use pager::source::simulated::Simulation;
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Outcome, RunLoad, Work};
+use runtime::executor::{run, Budgeted, Outcome, RunLoad, Windowed, Work};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trace::line_kinds::step_lines;
@@ -51,7 +51,7 @@ impl<'a> Lines<'a> {
 impl Work for Lines<'_> {
     type Task = (usize, Streamline);
     type Context = GridFlow<PagedNodes>;
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
         GridFlow::new(ZoneLocator::new(nodes, self.fields.clone()), ZoneOrder::file(self.zones.len()))
     }
@@ -80,6 +80,10 @@ impl Work for Lines<'_> {
         Ok(())
     }
 }
+
+impl Windowed for Lines<'_> {}
+
+impl Budgeted for Lines<'_> {}
 
 fn sampled() -> Vec<String> {
     ["density", "velocity"].map(str::to_owned).to_vec()

@@ -18,7 +18,7 @@ use kernels::streamline::{Seed, StepProgress};
 use kernels::timeline::{Refine, Timeline, TimelineOptions};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Outcome, RunLoad, Work};
+use runtime::executor::{run, Budgeted, Outcome, RunLoad, Windowed, Work};
 use std::sync::{Arc, Mutex};
 use trace::line_kinds::step_unsteady;
 
@@ -76,10 +76,10 @@ struct TimeLines<'a, L: UnsteadyLine> {
     out: Mutex<Vec<Option<Joined>>>,
 }
 
-impl<L: UnsteadyLine<Cell = CellId>> Work for TimeLines<'_, L> {
+impl<L: UnsteadyLine<Cell = CellId> + 'static> Work for TimeLines<'_, L> {
     type Task = (usize, L);
     type Context = UnsteadyFlow<PagedNodes>;
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
         UnsteadyFlow::new(nodes, series(&self.zones, TIMES.len(), true), ZoneOrder::file(self.zones.len()))
     }
@@ -105,6 +105,10 @@ impl<L: UnsteadyLine<Cell = CellId>> Work for TimeLines<'_, L> {
         Ok(())
     }
 }
+
+impl<L: UnsteadyLine<Cell = CellId> + 'static> Windowed for TimeLines<'_, L> {}
+
+impl<L: UnsteadyLine<Cell = CellId> + 'static> Budgeted for TimeLines<'_, L> {}
 
 /// Traces the same lines in core, and out of core in several ways; all must be equal. Gives those in core.
 fn all_equal<L: UnsteadyLine<Cell = CellId> + 'static>(

@@ -18,7 +18,7 @@ use kernels::rk::Method;
 use kernels::streamline::{Seed, StepProgress};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Outcome, RunLoad, Work};
+use runtime::executor::{run, Budgeted, Outcome, RunLoad, Windowed, Work};
 use std::sync::{Arc, Mutex};
 use trace::line_kinds::step_unsteady;
 
@@ -131,7 +131,7 @@ struct ParticleWindow<'a> {
 impl Work for ParticleWindow<'_> {
     type Task = (usize, Particle);
     type Context = UnsteadyFlow<PagedNodes>;
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
         UnsteadyFlow::new(nodes, series(&self.zones), ZoneOrder::file(self.zones.len()))
     }
@@ -157,6 +157,10 @@ impl Work for ParticleWindow<'_> {
         Ok(())
     }
 }
+
+impl Windowed for ParticleWindow<'_> {}
+
+impl Budgeted for ParticleWindow<'_> {}
 
 #[test]
 fn out_of_core_equals_in_core() {

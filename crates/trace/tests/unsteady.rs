@@ -15,7 +15,7 @@ use kernels::rk::Method;
 use kernels::streamline::{Seed, StepProgress};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
 use pager::{Backend, PageId, Pager, PagerConfig, PolicyKind, Worker};
-use runtime::executor::{run, Outcome, RunLoad, Work};
+use runtime::executor::{run, Budgeted, Outcome, RunLoad, Windowed, Work};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use trace::line_kinds::step_unsteady;
@@ -66,7 +66,7 @@ impl Work for Paths<'_> {
     /// The seed, its particle, and what the particle has handed over of its line.
     type Task = (usize, Pathline, Vec<Joined>);
     type Context = UnsteadyFlow<PagedNodes>;
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
         UnsteadyFlow::new(nodes, series(&self.zones), ZoneOrder::file(self.zones.len()))
     }
@@ -99,6 +99,9 @@ impl Work for Paths<'_> {
         self.out.lock().unwrap()[n] = Some(all);
         Ok(())
     }
+}
+
+impl Windowed for Paths<'_> {
     const WINDOWED: bool = true;
     fn window(&self, task: &Self::Task) -> u32 {
         task.1.window()
@@ -132,6 +135,8 @@ impl Work for Paths<'_> {
         Vec::new()
     }
 }
+
+impl Budgeted for Paths<'_> {}
 
 #[test]
 fn out_of_core_equals_in_core() {

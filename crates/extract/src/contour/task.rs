@@ -20,7 +20,7 @@ use field::locator::LANES;
 use kernels::streamline::StepProgress;
 use kernels::surface::{block_nodes, blocks, BlockMesh, Edge, MarchBlock, Marcher, Needed, Normals, Signs, Vertices};
 use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
-use runtime::executor::{Outcome, Work};
+use runtime::executor::{Budgeted, Outcome, Windowed, Work};
 use runtime::limits::too_large;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -520,7 +520,7 @@ impl Work for Contouring<'_, '_> {
     type Task = BlockTask;
     type Context = Context;
 
-    fn context(&self, worker: Worker) -> Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Context {
         Context { worker, marcher: Marcher::default(), signs: Vec::new(), needed: Vec::new() }
     }
     fn worker<'c>(&self, context: &'c mut Context) -> &'c mut Worker {
@@ -535,7 +535,6 @@ impl Work for Contouring<'_, '_> {
         let (origin, nodes) = block_nodes(dims, block);
         Ok(BlockTask { number: n, grid, block, origin, nodes, stage: BlockStage::Fresh, failed: Vec::new() })
     }
-
     fn steps(&self, c: &mut Context, tasks: [Option<&mut BlockTask>; LANES], outcomes: &mut [Outcome; LANES]) {
         for (task, outcome) in tasks.into_iter().zip(outcomes) {
             let Some(task) = task else { continue };
@@ -556,7 +555,6 @@ impl Work for Contouring<'_, '_> {
             };
         }
     }
-
     const EACH_STEP: bool = true;
     fn bytes(&self, task: &BlockTask) -> usize {
         let grid = &*self.grids[task.grid];
@@ -569,10 +567,6 @@ impl Work for Contouring<'_, '_> {
             _ => 0,
         }
     }
-    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
-        self.sink.lock().unwrap_or_else(PoisonError::into_inner).resized(limit)?;
-        Ok((self.active)(limit))
-    }
     fn finish(&self, task: BlockTask) -> Result<(), FieldError> {
         if let Some(e) = task.failed.iter().find_map(|(_, e)| too_large(self.pager, e)) {
             return Err(e);
@@ -584,6 +578,15 @@ impl Work for Contouring<'_, '_> {
         let results = Results { grid: task.grid, block: task.block, origin: task.origin, nodes: task.nodes, made };
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         sink.add(task.number, results, task.failed)
+    }
+}
+
+impl Windowed for Contouring<'_, '_> {}
+
+impl Budgeted for Contouring<'_, '_> {
+    fn resized(&self, limit: u64, _active: usize) -> Result<usize, FieldError> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner).resized(limit)?;
+        Ok((self.active)(limit))
     }
 }
 

@@ -15,7 +15,7 @@ use kernels::cores::Method;
 use kernels::streamline::StepProgress;
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
-use runtime::executor::{Outcome, Work};
+use runtime::executor::{Budgeted, Outcome, Windowed, Work};
 use runtime::limits::{results_budget, too_large};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -340,7 +340,7 @@ impl<'a> Work for CoreBlocks<'a> {
     type Task = Task;
     type Context = BlockReader<'a>;
 
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         BlockReader::new(self.plan, worker)
     }
     fn worker<'c>(&self, g: &'c mut Self::Context) -> &'c mut Worker {
@@ -383,11 +383,6 @@ impl<'a> Work for CoreBlocks<'a> {
     fn finishing(&self, task: &Task) -> usize {
         task.block.found.len() * 4
     }
-    fn resized(&self, limit: u64, active: usize) -> Result<usize, FieldError> {
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        store.set_budget(results_budget(limit) / 2)?;
-        Ok(active)
-    }
     fn finish(&self, task: Task) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
             if let Some(e) = too_large(self.pager, e) {
@@ -400,5 +395,15 @@ impl<'a> Work for CoreBlocks<'a> {
         let found = task.block.places().len() as u64;
         let pairs = task.pairs.iter().map(|p| p.map(|n| task.block.found[n as usize].key));
         store.add(task.number, found, (0..task.kept.len()).map(|n| self.point(&task, n)), pairs)
+    }
+}
+
+impl<'a> Windowed for CoreBlocks<'a> {}
+
+impl<'a> Budgeted for CoreBlocks<'a> {
+    fn resized(&self, limit: u64, active: usize) -> Result<usize, FieldError> {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        store.set_budget(results_budget(limit) / 2)?;
+        Ok(active)
     }
 }

@@ -6,7 +6,7 @@ use kernels::slice::{Pixel, Tile, TILE};
 use kernels::streamline::StepProgress;
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
-use runtime::executor::{self, Outcome, RunLoad, RunStats, Work};
+use runtime::executor::{self, Budgeted, Outcome, RunLoad, RunStats, Windowed, Work};
 use runtime::limits::{active_lines, charge_other, enough_limit, least_limit, more_than};
 use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
@@ -111,7 +111,7 @@ impl<S: TileSource> Work for Band<'_, S> {
     type Task = S::Tile;
     type Context = S::Context;
 
-    fn context(&self, worker: Worker) -> S::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> S::Context {
         self.source.context(worker)
     }
     fn worker<'c>(&self, context: &'c mut S::Context) -> &'c mut Worker {
@@ -142,6 +142,10 @@ impl<S: TileSource> Work for Band<'_, S> {
         Ok(())
     }
 }
+
+impl<S: TileSource> Windowed for Band<'_, S> {}
+
+impl<S: TileSource> Budgeted for Band<'_, S> {}
 
 /// Uncharged bytes of a thread beside its tasks and pages. A thread on a slice of a derived field at 3840 x 2160 within
 /// 16 MiB exceeded its share by 0.3 to 0.5 MB. All threads together reserve at most this part of the limit, which is

@@ -7,8 +7,8 @@ use field::error::FieldError;
 use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use pager::PolicyKind;
-use runtime::selected_fields::convert_input;
 use runtime::session::{charge_for, Resources, Session, SourceSpec};
+use runtime::whole_dataset::convert_input;
 use std::path::{Path, PathBuf};
 
 pub struct ZonesFolder(pub PathBuf);

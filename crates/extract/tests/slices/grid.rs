@@ -8,9 +8,9 @@ use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{Kind, Precision};
 use output::Provenance;
 use pager::PolicyKind;
-use runtime::selected_fields::convert_input;
 use runtime::session::{charge_for, Resources, Session, SourceSpec};
 use runtime::values::probe;
+use runtime::whole_dataset::convert_input;
 use std::path::{Path, PathBuf};
 use testing::TestDir;
 

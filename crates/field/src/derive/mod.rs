@@ -8,6 +8,7 @@
 //! fields are exact on any grid; see [`stencil`].
 
 pub mod definitions;
+pub mod derived_field;
 pub mod fields;
 pub mod page;
 mod planes;

@@ -141,6 +141,11 @@ impl Volume {
         self.pages_beside + arrays.map(|a| pages_of(a, self.steps)).sum::<u64>()
     }
 
+    /// Bytes that its pages are read from: those of its files, or of the voxels where these are more or the files' bytes are not known.
+    pub fn bytes_to_read(&self) -> u64 {
+        self.file_bytes.max(self.bytes())
+    }
+
     /// Bytes of all voxels, of all levels and steps.
     pub fn bytes(&self) -> u64 {
         let arrays = self.levels.iter().flat_map(|l| l.arrays.iter().map(move |a| (l, a)));

@@ -11,7 +11,7 @@ use kernels::cellrays::{CellScene, CellTile};
 use kernels::rays::RayCounts;
 use kernels::streamline::StepProgress;
 use pager::{ChargeKind, Pager, Worker};
-use runtime::executor::{self, Outcome, RunLoad, Work};
+use runtime::executor::{self, Budgeted, Outcome, RunLoad, Windowed, Work};
 use runtime::limits::{active_lines, enough_limit, least_limit, more_than, would_do};
 use std::sync::Arc;
 use std::time::Instant;
@@ -124,15 +124,12 @@ impl Work for CellCast<'_> {
     type Task = CellTile;
     type Context = ZoneLocator<PagedNodes>;
 
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.source.zones.clone(), worker, self.source.step);
         ZoneLocator::new(nodes, self.source.fields.clone())
     }
     fn worker<'c>(&self, space: &'c mut Self::Context) -> &'c mut Worker {
         space.nodes.worker()
-    }
-    fn until(&self) -> Option<Instant> {
-        self.share.to.deadline
     }
     fn admit(&self, n: u64) -> Result<CellTile, FieldError> {
         let tile = CellTile::of(self.scene, self.share.pixels(n));
@@ -169,5 +166,13 @@ impl Work for CellCast<'_> {
         let counts = RayCounts { samples: tile.counts.samples, ..RayCounts::default() };
         self.share.to.take(tile.pixels(self.scene), &counts);
         Ok(())
+    }
+}
+
+impl Windowed for CellCast<'_> {}
+
+impl Budgeted for CellCast<'_> {
+    fn until(&self) -> Option<Instant> {
+        self.share.to.deadline
     }
 }

@@ -17,7 +17,7 @@ use kernels::streamline::StepProgress;
 use next_step::Next;
 use pager::{Charge, ChargeKind, Pager, Worker};
 use progressive::{Framebuffer, PassTiles, To};
-use runtime::executor::{self, Outcome, RunLoad, RunStats, Work};
+use runtime::executor::{self, Budgeted, Outcome, RunLoad, RunStats, Windowed, Work};
 use runtime::limits::would_do;
 use slab_sweep::Sweep;
 use std::ops::Range;
@@ -334,10 +334,7 @@ impl<'a> Work for VolumeCast<'a> {
     type Task = Under;
     type Context = Lent<'a>;
 
-    fn context(&self, worker: Worker) -> Lent<'a> {
-        self.context_of(0, worker)
-    }
-    fn context_of(&self, thread: usize, worker: Worker) -> Lent<'a> {
+    fn context(&self, thread: usize, worker: Worker) -> Lent<'a> {
         let mut lent = self.own.context(thread, self.scene, worker);
         if self.next.is_some() {
             lent.context().note_touched();
@@ -346,15 +343,6 @@ impl<'a> Work for VolumeCast<'a> {
     }
     fn worker<'c>(&self, lent: &'c mut Lent<'a>) -> &'c mut Worker {
         lent.context().worker()
-    }
-    fn in_runs(&self) -> u64 {
-        self.means.in_runs
-    }
-    fn holds(&self) -> usize {
-        self.means.holds
-    }
-    fn until(&self) -> Option<Instant> {
-        self.share.to.deadline
     }
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError> {
         Ok(Under { tile: Some(self.tile(n)), counts: RayCounts::default(), to: self.share.to.clone() })
@@ -381,5 +369,19 @@ impl<'a> Work for VolumeCast<'a> {
         let Some(tile) = task.tile.take() else { return Ok(()) };
         self.take(&tile, &task.counts);
         Ok(())
+    }
+}
+
+impl<'a> Windowed for VolumeCast<'a> {}
+
+impl<'a> Budgeted for VolumeCast<'a> {
+    fn in_runs(&self) -> u64 {
+        self.means.in_runs
+    }
+    fn holds(&self) -> usize {
+        self.means.holds
+    }
+    fn until(&self) -> Option<Instant> {
+        self.share.to.deadline
     }
 }

@@ -20,7 +20,7 @@ use field::locator::LANES;
 use kernels::rays::{Bound, Front, Layers, RayCounts, RayTile, RestingTile, Strips, TILE};
 use kernels::streamline::StepProgress;
 use pager::{ChargeKind, Pager, Worker};
-use runtime::executor::{self, Outcome, RunLoad, RunStats, Work};
+use runtime::executor::{self, Budgeted, Outcome, RunLoad, RunStats, Windowed, Work};
 use runtime::limits::would_do;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -319,20 +319,11 @@ impl<'a> Work for SlabPass<'_, 'a> {
     type Task = Visit;
     type Context = Lent<'a>;
 
-    fn context(&self, worker: Worker) -> Lent<'a> {
-        self.cast.context(worker)
-    }
-    fn context_of(&self, thread: usize, worker: Worker) -> Lent<'a> {
-        self.cast.context_of(thread, worker)
+    fn context(&self, thread: usize, worker: Worker) -> Lent<'a> {
+        self.cast.context(thread, worker)
     }
     fn worker<'c>(&self, lent: &'c mut Lent<'a>) -> &'c mut Worker {
         self.cast.worker(lent)
-    }
-    fn in_runs(&self) -> u64 {
-        self.cast.in_runs()
-    }
-    fn holds(&self) -> usize {
-        self.cast.holds()
     }
     fn admit(&self, n: u64) -> Result<Visit, FieldError> {
         let n = self.list[n as usize];
@@ -379,5 +370,16 @@ impl<'a> Work for SlabPass<'_, 'a> {
             task.tile = Some(tile);
         }
         Ok(())
+    }
+}
+
+impl<'a> Windowed for SlabPass<'_, 'a> {}
+
+impl<'a> Budgeted for SlabPass<'_, 'a> {
+    fn in_runs(&self) -> u64 {
+        self.cast.in_runs()
+    }
+    fn holds(&self) -> usize {
+        self.cast.holds()
     }
 }

@@ -10,9 +10,9 @@ use super::gather::{GatheredObject, ObjectGeometry};
 use super::geometry_log::LineLayer;
 use super::meshes::TriangleLayer;
 use super::objects::{Object, Paint, VolumeLook, VolumeTint};
+use super::studio::Studio;
 use super::view::{self, Chosen, NUMBERS};
 use super::volumes::Fog;
-use super::Studio;
 use crate::picture::{
     self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, NotePosition, PictureError, Radius,
     Samples, ScalarBar, StageSetting, Stoppable, Style, Subject,

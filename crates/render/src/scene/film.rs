@@ -15,7 +15,7 @@
 use super::colour_maps::{says_ranges, settle_maps};
 use super::depth_compositing::Lack;
 use super::destination::{Out, PictureFile, DIGEST, SETTLED};
-use super::document::FilmSpec;
+use super::document::{FilmSpec, SceneDocument, ViewSpec};
 use super::drawing::{Captions, LayerSource, Shot, ViewParts};
 use super::error_context::placed;
 use super::frame_names::{fixed_point, numbered};
@@ -25,8 +25,8 @@ use super::moving_lines::Moving;
 use super::objects::{LinesFrom, Object};
 use super::path::{on_path, Picture};
 use super::resume::{Digests, SharedParts, There};
+use super::studio::{picture_limit, Studio, ARENA_SHARE};
 use super::video::Video;
-use super::{picture_limit, SceneDocument, Studio, ARENA_SHARE};
 use field::error::FieldError;
 use field::volume::Volume;
 use pager::Event;
@@ -220,7 +220,7 @@ impl<'a> Film<'a> {
             let (camera, path, size) = (&document.camera, &document.path[..], document.size);
             return vec![(Shot { document, session, camera, path, size, title }, None)];
         }
-        let view = |v: &'a super::ViewSpec| {
+        let view = |v: &'a ViewSpec| {
             // A camera of a view's own stands still.
             let (camera, path) = v.camera.as_ref().map_or((&document.camera, &document.path[..]), |own| (own, &[][..]));
             let title = v.title.as_deref().or(title);

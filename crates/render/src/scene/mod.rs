@@ -29,6 +29,7 @@ mod objects;
 mod overview;
 mod path;
 mod resume;
+mod studio;
 #[cfg(test)]
 mod tests;
 mod video;
@@ -39,36 +40,18 @@ mod wall_sides;
 pub use document::{CameraSpec, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, SceneDocument, ViewSpec};
 pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, VolumeTint};
 pub use overview::look;
+pub use studio::{PartReaders, ReadTrace};
 
 use crate::raycast::KeptBricks;
-use extract::cores::CoreSpec;
 use field::error::FieldError;
-use field::volume::{Volume, VolumeSpec};
+use field::volume::VolumeSpec;
 use film::Film;
-use pager::Event;
-use runtime::limits::limit_for;
-use runtime::session::{ProgressWatch, Resources, Session, Source, SourceSpec};
+use runtime::session::{ProgressWatch, Resources, Session, Source};
 use serde::Deserialize;
 use serde_json::{json, Value};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use trace::TraceSpec;
-
-/// See [`PartReaders::trace`].
-pub type ReadTrace = dyn Fn(Value, &Session, &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError>;
-
-/// How the parts of a scene are read that the caller reads elsewhere too.
-pub struct PartReaders<'a> {
-    /// `{"path", "q", "function", "options"}`.
-    pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
-    /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
-    pub trace: &'a ReadTrace,
-    /// Options of vortex cores.
-    pub cores: &'a dyn Fn(Value) -> Result<CoreSpec, FieldError>,
-}
-
-/// Share of the limit that gathered geometry may hold in memory; the rest of it goes to disk.
-const ARENA_SHARE: u64 = 4;
+use studio::Studio;
 
 /// Draws a scene: to a PNG, or to the files that it names.
 ///
@@ -116,48 +99,4 @@ pub fn render(
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
     found["stats"] = json!(session.stats());
     Ok(found)
-}
-
-/// What pictures are made with.
-pub(crate) struct Studio<'a> {
-    pub(crate) document: &'a SceneDocument,
-    pub(crate) session: &'a Session,
-    /// What pictures of a volume keep for each other.
-    pub(crate) kept: &'a Arc<KeptBricks>,
-    pub(crate) reader: &'a PartReaders<'a>,
-}
-
-impl<'a> Studio<'a> {
-    /// The session, where the source is a flow.
-    pub(crate) fn flow(&self) -> Option<&'a Session> {
-        Some(self.session).filter(|s| s.is_flow())
-    }
-
-    /// The volume, where the source is one.
-    pub(crate) fn volume(&self) -> Option<&'a Volume> {
-        self.session.volume().ok()
-    }
-
-    /// Tells whoever observes what was done since `begun_us` of the pager's clock.
-    fn tell_span(&self, name: &str, begun_us: u64) {
-        let took_us = self.session.pager.now_us().saturating_sub(begun_us);
-        self.session.pager.record(|| Event::Span { took_us, name: name.into() });
-    }
-
-    /// The name of each view's file, or their pattern.
-    fn outputs(&self, output: &Path) -> Vec<PathBuf> {
-        match &self.document.views[..] {
-            [] => vec![output.to_owned()],
-            views => views.iter().map(|v| v.output.clone()).collect(),
-        }
-    }
-}
-
-/// A limit that does for lines through a dataset in a picture of that size.
-fn picture_limit(session: &Session, [width, height]: [u32; 2]) -> u64 {
-    let dataset = session.dataset();
-    let closure = dataset.fields(Some("velocity"), &[], 0).map_or(0, |f| dataset.closure_bytes(&f, &session.pager, 1));
-    // Of a row of pixels everything is kept: colour, depth, normals.
-    let row = u64::from(width.max(height)) * 64;
-    limit_for(closure + row + (2 << 20), ARENA_SHARE)
 }

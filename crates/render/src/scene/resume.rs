@@ -4,7 +4,7 @@ use super::colour_maps::Settled;
 use super::destination::read_marks;
 use super::drawing::ViewParts;
 use super::objects::{LinesFrom, Object};
-use super::Studio;
+use super::studio::Studio;
 use field::error::FieldError;
 use field::file::{identities, Digest};
 use field::volume::{PlaceSpec, Volume};

@@ -10,9 +10,11 @@ use field::plot3d::Kind;
 use kernels::draw::readable;
 use kernels::streamline::{Direction, Options};
 use pager::PolicyKind;
+use runtime::session::SourceSpec;
 use std::path::PathBuf;
 use testing::{Lcg, TestDir};
 use trace::seeds::Seeds;
+use trace::TraceSpec;
 
 fn means(limit: u64, workers: usize) -> Resources {
     Resources { memory_limit: limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None }

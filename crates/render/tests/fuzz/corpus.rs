@@ -10,8 +10,8 @@ use output::{
     SpoolOptions,
 };
 use pager::PolicyKind;
-use runtime::selected_fields::convert_input;
 use runtime::session::{charge_for, Resources, Session, SourceSpec};
+use runtime::whole_dataset::convert_input;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use testing::TestDir;

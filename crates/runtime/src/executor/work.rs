@@ -7,18 +7,14 @@ use kernels::streamline::StepProgress;
 use pager::{PageId, Worker};
 use std::time::Instant;
 
-/// A kind of task.
+/// A kind of task: what all need. Most kinds need no more, and say so by empty [`Windowed`] and [`Budgeted`].
 pub trait Work: Sync {
     /// The task.
-    type Task: Send;
+    type Task: Send + 'static;
     /// What a thread needs to step tasks.
     type Context;
-    /// Makes a thread's context.
-    fn context(&self, worker: Worker) -> Self::Context;
-    /// The same for the thread of this number.
-    fn context_of(&self, _thread: usize, worker: Worker) -> Self::Context {
-        self.context(worker)
-    }
+    /// Makes the context of a thread, counted from 0.
+    fn context(&self, thread: usize, worker: Worker) -> Self::Context;
     /// The pager's part of a context.
     fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker;
     /// Makes task number `n` in the order of admission.
@@ -36,11 +32,6 @@ pub trait Work: Sync {
     );
     /// Asks the processor to load what the next step of a task will read, while others are stepped.
     fn prefetch(&self, _context: &mut Self::Context, _task: &Self::Task) {}
-    /// Of tasks that go on within a step ([`Outcome::moved`]), how many pages the elder holds at most, unless those that it asked for since
-    /// it last went on are more: a tile of rays comes to more than fit. 0: what came before that is forgotten, and it begins anew.
-    fn holds(&self) -> usize {
-        0
-    }
     /// Whether tasks are charged after each step, since one may take megabytes; else now and then.
     const EACH_STEP: bool = false;
     /// Bytes that a task holds now, and with the next step at most where it is charged after each.
@@ -49,31 +40,23 @@ pub trait Work: Sync {
     fn finishing(&self, _task: &Self::Task) -> usize {
         0
     }
-    /// The memory limit is `limit` bytes now (told at the beginning, too): gives back what is too much under it, and says how many
-    /// tasks may be active at most.
+    /// Takes a finished task's result.
     ///
     /// # Errors
     /// Anything; it ends the run.
-    fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
-        Ok(active)
-    }
-    /// When the run is to end, whether or not all tasks are done: it is then interrupted.
-    fn until(&self) -> Option<Instant> {
-        None
-    }
-    /// How many tasks that follow each other a thread begins, and goes on with itself, since they share what it keeps for itself. With 1
-    /// threads take whatever is next, so that all are at work in one place and share its pages.
-    fn in_runs(&self) -> u64 {
-        1
-    }
-    /// Whether tasks go through time, and are in the window that [`Work::window`] says.
+    fn finish(&self, task: Self::Task) -> Result<(), FieldError>;
+}
+
+/// What tasks need that go through time, window by window. Left empty they do not.
+pub trait Windowed: Work {
+    /// Whether tasks go through time, and are in the window that [`Windowed::window`] says.
     const WINDOWED: bool = false;
     /// The window that a task is in, counted from 0 in the order of the run; it never falls.
     fn window(&self, _task: &Self::Task) -> u32 {
         0
     }
-    /// Where in the data a task is that goes through time, if that is known: tasks at places that are near each other read the same
-    /// pages, those whose places differ in the lowest twelve bits alone mostly the very same.
+    /// Where in the data a task is, if that is known: tasks at places that are near each other read the same pages, those whose places
+    /// differ in the lowest twelve bits alone mostly the very same.
     fn place(&self, _task: &Self::Task) -> Option<u64> {
         None
     }
@@ -98,40 +81,50 @@ pub trait Work: Sync {
     }
     /// Adds what tasks read of a page of points in a window.
     fn of_page(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
-    /// Bytes of a task that is put away while it waits for its turn; 0 where none is.
-    fn record_bytes(&self) -> usize {
-        0
-    }
-    /// Adds what [`Work::take_up`] makes the task of; false if it cannot be put away as it is now.
-    fn put_away(&self, _task: &Self::Task, _to: &mut Vec<u8>) -> bool {
-        false
-    }
-    /// The task of this number that was put away as the first of these bytes.
-    fn take_up(&self, _n: u64, _from: &[u8]) -> Option<Self::Task> {
-        None
-    }
-    /// Has the processor load what the next step of a task reads that was put away as the first of these bytes, in a window.
-    fn prefetch_away(&self, _context: &mut Self::Context, _window: u32, _from: &[u8]) {}
     /// No task is in a window before this one, and none will be, unless all begin again. Says which pages to read ahead.
     fn passed(&self, _window: u32) -> Vec<PageId> {
         Vec::new()
     }
-    /// Whether windows are *units*: each is opened by [`Work::open`] before any task goes on in it, and no task gets ahead of the others.
-    fn has_units(&self) -> bool {
+    /// Bytes of a task that is packed while it waits for its turn; 0 where none is.
+    fn record_bytes(&self) -> usize {
+        0
+    }
+    /// Adds what [`Windowed::take_up`] makes the task of; false if it cannot be packed as it is now.
+    fn put_away(&self, _task: &Self::Task, _to: &mut Vec<u8>) -> bool {
         false
     }
-    /// Reads all of a window, on the calling thread, while nothing is computed.
-    ///
-    /// # Errors
-    /// Anything; it ends the run.
-    fn open(&self, _window: u32) -> Result<(), FieldError> {
-        Ok(())
+    /// The task of this number that was packed as the first of these bytes.
+    fn take_up(&self, _n: u64, _from: &[u8]) -> Option<Self::Task> {
+        None
     }
-    /// Takes a finished task's result.
+    /// Has the processor load what the next step of a task reads that was packed as the first of these bytes, in a window.
+    fn prefetch_away(&self, _context: &mut Self::Context, _window: u32, _from: &[u8]) {}
+}
+
+/// What work needs that keeps to a limit or a time of its own. Left empty it has none.
+pub trait Budgeted: Work {
+    /// The memory limit is `limit` bytes now (told at the beginning, too): gives back what is too much under it, and says how many
+    /// tasks may be active at most.
     ///
     /// # Errors
     /// Anything; it ends the run.
-    fn finish(&self, task: Self::Task) -> Result<(), FieldError>;
+    fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
+        Ok(active)
+    }
+    /// Of tasks that go on within a step ([`Outcome::moved`]), how many pages the elder holds at most, unless those that it asked for since
+    /// it last went on are more: a tile of rays comes to more than fit. 0: what came before that is forgotten, and it begins anew.
+    fn holds(&self) -> usize {
+        0
+    }
+    /// How many tasks that follow each other a thread begins, and goes on with itself, since they share what it keeps for itself. With 1
+    /// threads take whatever is next, so that all are at work in one place and share its pages.
+    fn in_runs(&self) -> u64 {
+        1
+    }
+    /// When the run is to end, whether or not all tasks are done: it is then interrupted.
+    fn until(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// What came of a step.
@@ -153,7 +146,7 @@ pub struct RunLoad {
     pub tasks: u64,
     /// Threads.
     pub workers: usize,
-    /// Tasks active at most, unless [`Work::resized`] says otherwise.
+    /// Tasks active at most, unless [`Budgeted::resized`] says otherwise.
     pub active: usize,
     /// Tasks that wait for pages at most; with 1 a thread has one task, and waits for each page of it.
     pub at_once: usize,

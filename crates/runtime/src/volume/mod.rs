@@ -11,7 +11,7 @@ mod page_set;
 mod paged;
 
 use crate::limits::{least_limit, SMALLEST_LIMIT};
-use crate::session::{is_past_cache, Session};
+use crate::session::Session;
 use field::error::FieldError;
 use field::volume::Volume;
 use serde_json::{json, Value};
@@ -20,12 +20,6 @@ pub use check::VolumeCheck;
 pub use page_ranges::{build_ranges, RangesReport};
 pub(crate) use page_set::PageSet;
 pub use paged::{charge_beside_pages, paged_input};
-
-/// Whether a volume's pages are read past the page cache: see [`is_past_cache`]. Of files whose bytes are not known it goes by those of
-/// the voxels.
-pub fn goes_past_cache(volume: &Volume) -> bool {
-    is_past_cache(volume.file_bytes.max(volume.bytes()))
-}
 
 impl Session {
     /// Looks whether the limit holds a page, which whatever reads one asks first. What a volume is can be said under any limit.

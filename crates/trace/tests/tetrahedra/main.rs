@@ -16,7 +16,7 @@ use locator::{Access, TetLocator};
 use mesh::{Bytes, Mesh, TetId};
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
 use pages::{same, simulation};
-use runtime::executor::{run, Outcome, RunLoad, Work};
+use runtime::executor::{run, Budgeted, Outcome, RunLoad, Windowed, Work};
 use runtime::limits::enough_limit;
 use std::sync::{Arc, Mutex};
 use trace::admission::RandomCells;
@@ -171,7 +171,7 @@ struct Lines<'a> {
 impl Work for Lines<'_> {
     type Task = (usize, Streamline<TetId>);
     type Context = DomainFlow<TetLocator>;
-    fn context(&self, worker: Worker) -> Self::Context {
+    fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         DomainFlow::new(TetLocator::new(self.mesh.clone(), Access::Pager(worker)), ZoneOrder::file(1))
     }
     fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
@@ -199,6 +199,10 @@ impl Work for Lines<'_> {
         Ok(())
     }
 }
+
+impl Windowed for Lines<'_> {}
+
+impl Budgeted for Lines<'_> {}
 
 /// The lines, and how many pages were evicted.
 fn out_of_core(

@@ -1,12 +1,15 @@
-//! How many tasks may wait for pages at a time, by whether their pages are still there when they go on.
+//! How many tasks may wait for pages at a time: as many as are asked for, as the limit has room for, and by whether their pages are still
+//! there when they go on.
 //!
-//! Theory. Where more tasks are under way than memory has room for what they stand on, a page that came for one goes for another before
+//! # Theory
+//! Where more tasks are under way than memory has room for what they stand on, a page that came for one goes for another before
 //! the first has used it, and both ask again: thrashing (Denning, "Thrashing: its causes and prevention", 1968). How much room a task
 //! takes cannot be said beforehand (a step of a line with a derived field stands on one page or on sixty), but that a task asks for a
 //! page that it has already asked for in the same step says it as it happens. The answer is the one of networks: less by a factor
 //! where it shows, more by one while it does not (Chiu and Jain 1989).
 //!
-//! Practice. For runs without windows; those through time wait by places (`Work::waiting`).
+//! # Practice
+//! [`Crowding`] is for runs without windows; those through time wait by places ([`crate::executor::Windowed::waiting`]).
 
 /// How many times fewer tasks wait when pages were asked for in vain. With 2/3 of them left and a patience of 4, 300 streamlines with
 /// vorticity in a sixteenth of what they touch read 60,000 to 132,000 pages, with these 55,000 to 57,000; without load control 166,000 to
@@ -15,8 +18,60 @@ const FEWER: usize = 2;
 /// So many waits of each task that may wait have to go well before one more may.
 const PATIENCE: usize = 16;
 
+/// Bounds of how many tasks wait for pages.
 #[derive(Debug)]
-pub(super) struct Crowding {
+pub(crate) struct LoadControl {
+    /// As many as whoever runs them says.
+    at_once: usize,
+    /// The same by the present limit, and places at which they wait at most.
+    fitting: (usize, usize),
+    /// And by how it goes.
+    crowding: Crowding,
+}
+
+impl LoadControl {
+    pub(crate) fn new(at_once: usize) -> Self {
+        Self { at_once, fitting: (usize::MAX, usize::MAX), crowding: Crowding::new() }
+    }
+
+    /// So many tasks, and at so many places, may wait from now on.
+    pub(crate) fn may_wait(&mut self, (tasks, places): (usize, usize)) {
+        self.fitting = (tasks.max(1), places.max(1));
+    }
+
+    /// What was found of one limit says nothing of another.
+    pub(crate) fn forget(&mut self) {
+        self.crowding = Crowding::new();
+    }
+
+    /// Tasks that may wait, however it goes.
+    pub(crate) fn most(&self) -> usize {
+        self.at_once.min(self.fitting.0)
+    }
+
+    /// Whether as many tasks, or at as many places, wait as may.
+    pub(crate) fn is_enough(&self, (tasks, places): (usize, usize)) -> bool {
+        tasks >= self.most().min(self.crowding.most()) || places >= self.fitting.1
+    }
+
+    /// Whether fewer may wait than would if all went well.
+    pub(crate) fn is_short(&self) -> bool {
+        self.crowding.is_short()
+    }
+
+    /// A task waits for the first time in a step: the one before was made.
+    pub(crate) fn went_well(&mut self) {
+        self.crowding.went_well();
+    }
+
+    /// A task waits once more for a page that it has already waited for, while `waiting` do, it and others; `woken` are about to go on.
+    pub(crate) fn in_vain(&mut self, waiting: usize, woken: usize) {
+        self.crowding.in_vain(waiting, woken);
+    }
+}
+
+#[derive(Debug)]
+struct Crowding {
     most: usize,
     /// Waits that were begun before `most` was last lowered: what comes of them says nothing of it.
     settling: usize,
@@ -24,22 +79,22 @@ pub(super) struct Crowding {
 }
 
 impl Crowding {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { most: usize::MAX, settling: 0, well: 0 }
     }
 
     /// Tasks that may wait before any other goes on. Those that threads have in hand may come to wait all the same.
-    pub(super) fn most(&self) -> usize {
+    fn most(&self) -> usize {
         self.most
     }
 
     /// Whether fewer may wait than would if all went well.
-    pub(super) fn is_short(&self) -> bool {
+    fn is_short(&self) -> bool {
         self.most < usize::MAX
     }
 
     /// A task waits for the first time in a step: the one before was made.
-    pub(super) fn went_well(&mut self) {
+    fn went_well(&mut self) {
         self.settling = self.settling.saturating_sub(1);
         if !self.is_short() {
             return;
@@ -51,7 +106,7 @@ impl Crowding {
     }
 
     /// A task waits once more for a page that it has already waited for, while `waiting` do, it and others; `woken` are about to go on.
-    pub(super) fn in_vain(&mut self, waiting: usize, woken: usize) {
+    fn in_vain(&mut self, waiting: usize, woken: usize) {
         if self.settling > 0 {
             self.settling -= 1;
             return;

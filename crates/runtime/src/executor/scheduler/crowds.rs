@@ -5,9 +5,7 @@
 //! shut, too, where the task that waits is amid the window and lacks the page beyond: the crowd then waits for what it may not need, and
 //! the thread has others. The figures stand in docs/decisions/042-crowds-wait-as-one.md.
 
-use super::packed_tasks::{Records, WaitingTask};
-use super::parked::WITHIN;
-use super::scheduler::{Gone, TaskSlot};
+use super::task::{ActiveTask, Gone, Packed, Waiting, WITHIN};
 use std::collections::BTreeMap;
 
 /// Place and number of a task.
@@ -15,9 +13,9 @@ type TaskKey = (u64, u64);
 
 /// A task that has not gone on in the window yet.
 enum Fresh<T> {
-    Whole(Box<TaskSlot<T>>),
-    /// The record of one that is put away.
-    Away(u32),
+    Whole(Box<ActiveTask<T>>),
+    /// The record of one that is packed.
+    Packed(u32),
 }
 
 /// A crowd of so many or fewer takes no more room than it needs: where tasks lie far apart most are alone.
@@ -60,11 +58,11 @@ impl<T> Crowd<T> {
     }
 }
 
-pub(super) struct Places<T> {
+pub(crate) struct Crowds<T> {
     /// Whether those at the low end of the data go first, or those at the high end.
     low_first: bool,
     /// Those whose pages have come.
-    woken: BTreeMap<TaskKey, Box<TaskSlot<T>>>,
+    woken: BTreeMap<TaskKey, Box<ActiveTask<T>>>,
     /// 1. No crowd is empty. 2. Of a neighbourhood there is one at most: in `shut` while tasks wait there, else here.
     crowds: BTreeMap<u64, Crowd<T>>,
     /// Those at places where others wait for pages.
@@ -75,8 +73,8 @@ pub(super) struct Places<T> {
     kept_back: usize,
 }
 
-impl<T> Places<T> {
-    pub(super) fn new(low_first: bool) -> Self {
+impl<T> Crowds<T> {
+    pub(crate) fn new(low_first: bool) -> Self {
         Self {
             low_first,
             woken: BTreeMap::new(),
@@ -87,19 +85,19 @@ impl<T> Places<T> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.woken.len() + self.fresh
     }
 
     /// Adds one; `shut` says whether others wait for pages where it is.
-    pub(super) fn push(&mut self, waiting: WaitingTask<T>, shut: bool) {
+    pub(crate) fn push(&mut self, waiting: Waiting<T>, shut: bool) {
         let (key, fresh) = match waiting {
-            WaitingTask::Whole(slot) if slot.restarts > 0 => {
-                self.woken.insert((slot.place, slot.number), slot);
+            Waiting::Whole(task) if task.restarts > 0 => {
+                self.woken.insert((task.place, task.number), task);
                 return;
             }
-            WaitingTask::Whole(slot) => ((slot.place, slot.number), Fresh::Whole(slot)),
-            WaitingTask::Away(away) => ((away.place, away.number), Fresh::Away(away.record)),
+            Waiting::Whole(task) => ((task.place, task.number), Fresh::Whole(task)),
+            Waiting::Packed(packed) => ((packed.place, packed.number), Fresh::Packed(packed.record)),
         };
         let crowds = if shut { &mut self.shut } else { &mut self.crowds };
         let crowd = crowds.entry(key.0 >> WITHIN).or_insert_with(Crowd::new);
@@ -109,7 +107,7 @@ impl<T> Places<T> {
     }
 
     /// Others wait for pages in a neighbourhood now.
-    pub(super) fn shut(&mut self, neighbourhood: u64) {
+    pub(crate) fn shut(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.crowds.remove(&neighbourhood) {
             self.kept_back += crowd.tasks.len();
             self.shut.insert(neighbourhood, crowd);
@@ -117,7 +115,7 @@ impl<T> Places<T> {
     }
 
     /// No others do any more.
-    pub(super) fn open(&mut self, neighbourhood: u64) {
+    pub(crate) fn open(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.shut.remove(&neighbourhood) {
             self.kept_back -= crowd.tasks.len();
             self.crowds.insert(neighbourhood, crowd);
@@ -125,12 +123,12 @@ impl<T> Places<T> {
     }
 
     /// How many may go on.
-    pub(super) fn may_go_on(&self) -> usize {
+    pub(crate) fn may_go_on(&self) -> usize {
         self.len() - self.kept_back
     }
 
     /// The next that may go on.
-    pub(super) fn pop(&mut self, window: u32) -> Option<WaitingTask<T>> {
+    pub(crate) fn pop(&mut self, window: u32) -> Option<Waiting<T>> {
         let (woken, crowd) = if self.low_first {
             (self.woken.first_key_value(), self.crowds.first_key_value())
         } else {
@@ -140,7 +138,7 @@ impl<T> Places<T> {
         if let Some(key) = woken {
             let at = key.0 >> WITHIN;
             if crowd.is_none_or(|crowd| at == crowd || (at < crowd) == self.low_first) {
-                return self.woken.remove(&key).map(WaitingTask::Whole);
+                return self.woken.remove(&key).map(Waiting::Whole);
             }
         }
         let mut entry = if self.low_first { self.crowds.first_entry() } else { self.crowds.last_entry() }?;
@@ -150,33 +148,32 @@ impl<T> Places<T> {
         }
         self.fresh -= usize::from(next.is_some());
         next.map(|(key, fresh)| match fresh {
-            Fresh::Whole(slot) => WaitingTask::Whole(slot),
-            Fresh::Away(record) => WaitingTask::away(key.1, window, key.0, record),
+            Fresh::Whole(task) => Waiting::Whole(task),
+            Fresh::Packed(record) => Waiting::packed(key.1, window, key.0, record),
         })
     }
 
-    /// How many are held.
-    pub(super) fn held(&self) -> usize {
-        // Of those that have not gone on none has been restarted.
-        self.woken.values().filter(|slot| slot.hold.is_some()).count()
+    /// Whether a task waits here that has gone on in the window.
+    pub(crate) fn has_woken(&self, number: u64) -> bool {
+        self.woken.values().any(|task| task.number == number)
     }
 
-    /// The records of those that are put away.
-    pub(super) fn records(&mut self) -> impl Iterator<Item = &mut u32> {
+    /// The records of those that are packed.
+    pub(crate) fn records(&mut self) -> impl Iterator<Item = &mut u32> {
         let crowds = self.crowds.values_mut().chain(self.shut.values_mut());
         crowds.flat_map(|crowd| &mut crowd.tasks).filter_map(|(_, fresh)| match fresh {
-            Fresh::Away(record) => Some(record),
+            Fresh::Packed(record) => Some(record),
             Fresh::Whole(_) => None,
         })
     }
 
-    /// Moves tasks to `gone` until there are `most`: those that are put away before others, and woken ones last; see [`super::ready::Ready::drop_those`].
-    pub(super) fn drop_those(
+    /// Moves tasks to `gone` until there are `most`: those that are packed before others, and woken ones last; see
+    /// [`super::ready::Ready::drop_those`].
+    pub(crate) fn drop_those(
         &mut self,
         window: u32,
         most: usize,
-        which: impl Fn(&TaskSlot<T>) -> bool,
-        records: &mut Records,
+        which: impl Fn(&ActiveTask<T>) -> bool,
         gone: &mut Gone<T>,
     ) {
         for whole in [false, true] {
@@ -184,17 +181,16 @@ impl<T> Places<T> {
                 for crowd in crowds.values_mut().rev() {
                     let left = most.saturating_sub(gone.len());
                     let goes = |(_, fresh): &mut (TaskKey, Fresh<T>)| match fresh {
-                        Fresh::Away(_) => !whole,
-                        Fresh::Whole(slot) => whole && which(slot),
+                        Fresh::Packed(_) => !whole,
+                        Fresh::Whole(task) => whole && which(task),
                     };
-                    for (key, fresh) in crowd.tasks.extract_if(.., goes).take(left) {
+                    for ((place, number), fresh) in crowd.tasks.extract_if(.., goes).take(left) {
                         self.fresh -= 1;
                         self.kept_back -= usize::from(shut);
                         match fresh {
-                            Fresh::Whole(slot) => gone.slots.push(slot),
-                            Fresh::Away(record) => {
-                                records.put_back(record);
-                                gone.away.push((key.1, window));
+                            Fresh::Whole(task) => gone.tasks.push(task),
+                            Fresh::Packed(record) => {
+                                gone.packed.push(Packed { number, window, place, record, from: 0 })
                             }
                         }
                     }
@@ -203,9 +199,9 @@ impl<T> Places<T> {
             }
         }
         let left = most.saturating_sub(gone.len());
-        let those = self.woken.iter().rev().filter(|(_, slot)| which(slot)).map(|(key, _)| *key).take(left);
+        let those = self.woken.iter().rev().filter(|(_, task)| which(task)).map(|(key, _)| *key).take(left);
         for key in those.collect::<Vec<_>>() {
-            gone.slots.extend(self.woken.remove(&key));
+            gone.tasks.extend(self.woken.remove(&key));
         }
     }
 }
@@ -216,30 +212,30 @@ mod tests {
     use crate::executor::OF_RECORD;
 
     /// Bytes that entries take: of one that is alone with its place in the map, at its most.
-    fn bytes(places: &Places<()>) -> usize {
+    fn bytes(crowds: &Crowds<()>) -> usize {
         let of = |crowd: &Crowd<()>| crowd.tasks.capacity() * size_of::<(TaskKey, Fresh<()>)>();
-        let crowds = places.crowds.values().chain(places.shut.values());
+        let crowds = crowds.crowds.values().chain(crowds.shut.values());
         crowds.map(|crowd| of(crowd) + if crowd.tasks.len() < FEW { 16 + 74 } else { 0 }).sum()
     }
 
     #[test]
     fn what_crowds_take_is_charged_with_their_records() {
-        let away = |number: u64, place: u64| WaitingTask::away(number, 0, place, number as u32);
+        let packed = |number: u64, place: u64| Waiting::packed(number, 0, place, number as u32);
         // Each alone, all in one, and some in each; and whatever has gone on.
         for each in [1, 2, 3, 5, 40, 4000] {
-            let mut places = Places::<()>::new(true);
+            let mut crowds = Crowds::<()>::new(true);
             for n in 0..4000 {
-                places.push(away(n, (n / each) << WITHIN), false);
-                assert!(bytes(&places) <= OF_RECORD * places.len(), "{n} of {each}: {}", bytes(&places));
+                crowds.push(packed(n, (n / each) << WITHIN), false);
+                assert!(bytes(&crowds) <= OF_RECORD * crowds.len(), "{n} of {each}: {}", bytes(&crowds));
             }
             for n in 0..4000 {
-                let Some(WaitingTask::Away(next)) = places.pop(0) else { panic!("{n} of {each}") };
+                let Some(Waiting::Packed(next)) = crowds.pop(0) else { panic!("{n} of {each}") };
                 assert_eq!(next.number, n, "low first");
                 // In the last few of a crowd its room is that of a few.
-                let most = OF_RECORD * places.len() + FEW * size_of::<(TaskKey, Fresh<()>)>() + 90;
-                assert!(bytes(&places) <= most, "{n} of {each}: {}", bytes(&places));
+                let most = OF_RECORD * crowds.len() + FEW * size_of::<(TaskKey, Fresh<()>)>() + 90;
+                assert!(bytes(&crowds) <= most, "{n} of {each}: {}", bytes(&crowds));
             }
-            assert!(places.pop(0).is_none() && places.crowds.is_empty() && places.len() == 0);
+            assert!(crowds.pop(0).is_none() && crowds.crowds.is_empty() && crowds.len() == 0);
         }
     }
 }

@@ -1,0 +1,74 @@
+//! What pictures are made with: the document, the session, how parts of a scene are read, and how much memory geometry takes.
+
+use super::document::SceneDocument;
+use crate::raycast::KeptBricks;
+use extract::cores::CoreSpec;
+use field::error::FieldError;
+use field::volume::Volume;
+use pager::Event;
+use runtime::limits::limit_for;
+use runtime::session::{ProgressWatch, Session, SourceSpec};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace::TraceSpec;
+
+/// See [`PartReaders::trace`].
+pub type ReadTrace = dyn Fn(Value, &Session, &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError>;
+
+/// How the parts of a scene are read that the caller reads elsewhere too.
+pub struct PartReaders<'a> {
+    /// `{"path", "q", "function", "options"}`.
+    pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
+    /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
+    pub trace: &'a ReadTrace,
+    /// Options of vortex cores.
+    pub cores: &'a dyn Fn(Value) -> Result<CoreSpec, FieldError>,
+}
+
+/// Share of the limit that gathered geometry may hold in memory; the rest of it goes to disk.
+pub(super) const ARENA_SHARE: u64 = 4;
+
+/// What pictures are made with.
+pub(super) struct Studio<'a> {
+    pub(super) document: &'a SceneDocument,
+    pub(super) session: &'a Session,
+    /// What pictures of a volume keep for each other.
+    pub(super) kept: &'a Arc<KeptBricks>,
+    pub(super) reader: &'a PartReaders<'a>,
+}
+
+impl<'a> Studio<'a> {
+    /// The session, where the source is a flow.
+    pub(super) fn flow(&self) -> Option<&'a Session> {
+        Some(self.session).filter(|s| s.is_flow())
+    }
+
+    /// The volume, where the source is one.
+    pub(super) fn volume(&self) -> Option<&'a Volume> {
+        self.session.volume().ok()
+    }
+
+    /// Tells whoever observes what was done since `begun_us` of the pager's clock.
+    pub(super) fn tell_span(&self, name: &str, begun_us: u64) {
+        let took_us = self.session.pager.now_us().saturating_sub(begun_us);
+        self.session.pager.record(|| Event::Span { took_us, name: name.into() });
+    }
+
+    /// The name of each view's file, or their pattern.
+    pub(super) fn outputs(&self, output: &Path) -> Vec<PathBuf> {
+        match &self.document.views[..] {
+            [] => vec![output.to_owned()],
+            views => views.iter().map(|v| v.output.clone()).collect(),
+        }
+    }
+}
+
+/// A limit that does for lines through a dataset in a picture of that size.
+pub(super) fn picture_limit(session: &Session, [width, height]: [u32; 2]) -> u64 {
+    let dataset = session.dataset();
+    let closure = dataset.fields(Some("velocity"), &[], 0).map_or(0, |f| dataset.closure_bytes(&f, &session.pager, 1));
+    // Of a row of pixels everything is kept: colour, depth, normals.
+    let row = u64::from(width.max(height)) * 64;
+    limit_for(closure + row + (2 << 20), ARENA_SHARE)
+}

@@ -1,0 +1,457 @@
+//! A thread of a run: it takes tasks up, steps several of them at a time, and hands them over, parks them or packs them.
+//!
+//! How it gets memory for them stands in `memory.rs`, how tasks are packed while they wait for their turn in `packing.rs`.
+
+use super::body::{Body, TaskSlot};
+use super::memory::{too_small, Refused};
+use super::read_ahead::Ahead;
+use super::scheduler::{ActiveTask, Next, Waiting, WITHIN};
+use super::shared::{Queue, RunState};
+use super::task_events::Telling;
+use super::thread_cache::{ThreadCache, TOGETHER};
+use super::work::{Budgeted, Outcome, RunLoad, Windowed, Work};
+use field::locator::LANES;
+use kernels::streamline::StepProgress;
+use pager::{Did, PageId, Priority, Requested, Wake, Worker};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::*;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
+const ROUNDS: usize = 256;
+/// Restarts of one step before its task may become the elder.
+const PATIENCE: u32 = 3;
+/// Rounds between looks at the size of a task's state.
+const CHARGE_ROUNDS: usize = 16;
+/// A task's state is charged anew when it has grown by this much: what a dozen of them have not been charged with yet must be little at
+/// the smallest limits, too.
+const CHARGE_STEP: usize = 8 << 10;
+
+pub(crate) struct Thread<'a, W: Work> {
+    pub(crate) work: &'a W,
+    /// Counted from 0.
+    number: usize,
+    pub(crate) shared: &'a Arc<RunState<W::Task>>,
+    wake: Arc<dyn Wake>,
+    /// Asks for what is read ahead.
+    nobody: Arc<dyn Wake>,
+    pub(crate) context: W::Context,
+    pub(crate) load: RunLoad,
+    pub(crate) lanes: [Option<Box<TaskSlot<W::Task>>>; LANES],
+    /// Tasks that this thread has taken up and that wait for a lane.
+    pub(crate) mine: VecDeque<Waiting<Body<W::Task>>>,
+    /// Tasks that came to another window, with the one that the scheduler knows.
+    turned: Vec<(u32, Waiting<Body<W::Task>>)>,
+    pub(crate) cache: ThreadCache,
+    pub(crate) outcomes: [Outcome; LANES],
+    steps: u64,
+    /// Pages that were asked for ahead of their use, in this window and the one before: they need not be asked for again.
+    ahead: Ahead,
+    telling: Telling,
+}
+
+impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
+    /// Of this number, counted from 0.
+    pub(crate) fn new(
+        work: &'a W,
+        shared: &'a Arc<RunState<W::Task>>,
+        (number, worker): (usize, Worker),
+        load: RunLoad,
+        nobody: Arc<dyn Wake>,
+    ) -> Self {
+        let fresh = || Outcome { progress: StepProgress::Yield, missing: Vec::new(), moved: false };
+        Self {
+            work,
+            number,
+            shared,
+            wake: shared.clone(),
+            nobody,
+            context: work.context(number, worker),
+            load,
+            lanes: [const { None }; LANES],
+            mine: VecDeque::new(),
+            turned: Vec::new(),
+            cache: ThreadCache::new(&shared.pager),
+            outcomes: core::array::from_fn(|_| fresh()),
+            steps: 0,
+            ahead: Ahead::new(),
+            telling: Telling::new(&shared.pager),
+        }
+    }
+
+    /// Steps tasks until all are done, or the run stops.
+    pub(crate) fn run(&mut self) {
+        let s = self.shared;
+        while !s.stop.load(Relaxed) {
+            while s.pager.work() {}
+            self.follow();
+            for lane in 0..LANES.min(self.load.at_once) {
+                if self.lanes[lane].is_none() {
+                    match self.take() {
+                        // What came of the last step in this lane was another task's.
+                        Some(slot) => {
+                            self.lanes[lane] = Some(slot);
+                            self.telling.took(&s.pager, lane);
+                            self.outcomes[lane].progress = StepProgress::Need;
+                        }
+                        None => break,
+                    }
+                }
+            }
+            if self.lanes.iter().all(Option::is_none) {
+                if s.is_done() {
+                    break;
+                }
+                if !self.let_go() {
+                    self.wait();
+                }
+                continue;
+            }
+            self.telling.begin(&s.pager);
+            self.rounds();
+            self.telling.end(&s.pager);
+        }
+        self.telling.tell(&s.pager);
+        s.steps.fetch_add(self.steps, Relaxed);
+        self.lanes = [const { None }; LANES];
+        self.work.worker(&mut self.context).release();
+        s.pager.notify();
+    }
+
+    /// A ready task, or a new one while there is room for its state.
+    fn take(&mut self) -> Option<Box<TaskSlot<W::Task>>> {
+        if let Some(waiting) = self.mine.pop_front() {
+            self.prefetch(LANES - 1..LANES);
+            return self.unpack(waiting);
+        }
+        self.hand_back();
+        let next = {
+            let mut q = self.shared.lock();
+            let Queue { scheduler, records, .. } = &mut *q;
+            let mut next = scheduler.next(self.number)?;
+            if let (true, Next::Ready(first)) = (W::WINDOWED, &mut next) {
+                scheduler.take_more(TOGETHER, LANES, &mut self.mine);
+                self.cache.take(first, &mut self.mine, records);
+            }
+            next
+        };
+        match next {
+            Next::Ready(waiting) => {
+                self.prefetch(0..LANES);
+                self.unpack(waiting)
+            }
+            Next::Begin(number) => self.admit(number),
+        }
+    }
+
+    /// Makes a task that begins; none where there is no memory for its state.
+    fn admit(&mut self, number: u64) -> Option<Box<TaskSlot<W::Task>>> {
+        let s = self.shared;
+        let task = match self.work.admit(number) {
+            Ok(task) => task,
+            Err(e) => {
+                s.fail(e);
+                return None;
+            }
+        };
+        let bytes = self.work.bytes(&task) as u64;
+        let mut charge = self.kept(bytes);
+        match self.begin(|_| charge.grow(bytes)) {
+            Ok(()) => {
+                let place = if W::WINDOWED { 0 } else { self.number as u64 };
+                Some(Box::new(ActiveTask { number, body: Body::new(task, charge), restarts: 0, window: 0, place }))
+            }
+            Err(Refused { full, alone: true, .. }) => {
+                s.fail(too_small(full, "the state of a line"));
+                None
+            }
+            Err(_) => {
+                drop((task, charge));
+                s.freed(&[(number, 0)]);
+                None
+            }
+        }
+    }
+
+    /// Has the processor load what some of those that this thread takes next will read: a particle that begins a window reads some twenty
+    /// lines that no other has read, and waited for them for a quarter of the time.
+    fn prefetch(&mut self, which: core::ops::Range<usize>) {
+        for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
+            match waiting {
+                Waiting::Whole(slot) => self.work.prefetch(&mut self.context, &slot.body.task),
+                Waiting::Packed(packed) => {
+                    self.work.prefetch_away(&mut self.context, packed.window, self.cache.taken(packed));
+                }
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        let s = self.shared;
+        self.ask_ahead();
+        self.work.worker(&mut self.context).release();
+        self.telling.tell(&s.pager);
+        if s.short.load(SeqCst) > 0 {
+            self.release_kept();
+        }
+        // This thread has no task, and no pins.
+        s.waiting.fetch_add(1, SeqCst);
+        let began = Instant::now();
+        if s.pager.stalled().is_some() {
+            let dropped = s.dropped.load(SeqCst);
+            self.release_kept();
+            // Asked twice: a release may have been on its way.
+            s.pager.idle(Duration::from_millis(20));
+            // Those that wait here have found the same: one of them decides.
+            let _judge = pager::spin_lock::lock(&s.judge);
+            let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && s.lock().scheduler.is_stuck();
+            if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
+                // What others have let go of since.
+                self.release_kept();
+                if let Some(full) = s.pager.stalled() {
+                    if !s.make_room() {
+                        s.fail(too_small(full, "the largest step"));
+                    }
+                }
+            }
+        } else {
+            s.pager.idle(Duration::from_millis(50));
+        }
+        s.waiting.fetch_sub(1, SeqCst);
+        let took_us = began.elapsed().as_micros() as u64;
+        s.waited_us.fetch_add(took_us, Relaxed);
+        self.telling.waited(&s.pager, took_us);
+    }
+
+    /// Steps of all lanes, until one of them is done or lacks pages.
+    fn rounds(&mut self) {
+        for round in 0..ROUNDS {
+            self.work.worker(&mut self.context).begin_step();
+            let tasks = self.lanes.each_mut().map(|l| l.as_mut().map(|slot| &mut slot.body.task));
+            self.work.steps(&mut self.context, tasks, &mut self.outcomes);
+            self.telling.round();
+            let mut left = false;
+            for lane in 0..LANES {
+                if self.lanes[lane].is_some() && !self.stays(lane, W::EACH_STEP || round % CHARGE_ROUNDS == 0) {
+                    left = true;
+                    match self.lanes[lane].take() {
+                        Some(slot) if self.outcomes[lane].progress == StepProgress::Yield => self.turn(lane, slot),
+                        Some(slot) => {
+                            let missing = core::mem::take(&mut self.outcomes[lane].missing);
+                            self.leave(lane, slot, missing);
+                        }
+                        None => {}
+                    }
+                }
+            }
+            if left {
+                return;
+            }
+        }
+    }
+
+    /// Takes note of a step; false when its task cannot go on here: it is done, lacks pages, or has come to another window.
+    #[inline(always)]
+    fn stays(&mut self, lane: usize, charge: bool) -> bool {
+        self.steps += 1;
+        if self.outcomes[lane].progress != StepProgress::Yield {
+            return false;
+        }
+        let Some(slot) = &mut self.lanes[lane] else { return false };
+        if slot.restarts > 0 {
+            self.shared.stepped(slot);
+        }
+        if W::WINDOWED && self.work.window(&slot.body.task) != slot.window {
+            return false;
+        }
+        if !charge {
+            return true;
+        }
+        let bytes = self.work.bytes(&slot.body.task);
+        // Of thousands of tasks that go together each counts.
+        if bytes <= slot.body.charged() + if W::WINDOWED { 0 } else { CHARGE_STEP } {
+            return true;
+        }
+        let Some(slot) = self.lanes[lane].take() else { return false };
+        self.lanes[lane] = self.charge(slot, bytes, "a line under way");
+        self.lanes[lane].is_some()
+    }
+
+    /// A task that has come to another window: others may have to go first.
+    fn turn(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>) {
+        let s = self.shared;
+        let window = self.work.window(&slot.body.task);
+        if let Err(e) = self.work.turned(&mut self.context, lane, &mut slot.body.task, &mut self.ahead.pages) {
+            return s.fail(e);
+        }
+        self.telling.left(&s.pager, lane, slot.number, Did::Turn, window, 0);
+        self.ahead.take_new(window, |page, pages| self.work.of_page(window, page, pages));
+        let from = core::mem::replace(&mut slot.window, window);
+        slot.place = self.place(&slot);
+        let waiting = match self.pack(slot) {
+            Waiting::Whole(mut slot) => {
+                let bytes = self.work.bytes(&slot.body.task);
+                // Should it be dropped, it is still counted where it came from.
+                slot.window = from;
+                let Some(mut slot) = self.charge(slot, bytes, "a line under way") else { return };
+                slot.window = window;
+                self.cache.shrink(&mut slot.body.charge, bytes as u64);
+                Waiting::Whole(slot)
+            }
+            packed => packed,
+        };
+        self.turned.push((from, waiting));
+        if self.ahead.are_many() {
+            self.ask_ahead();
+        }
+        // Where others have nothing to do, or this thread may not look here again for long, at once.
+        if self.turned.len() >= TOGETHER || self.mine.is_empty() || s.waiting.load(Relaxed) > 0 {
+            self.hand_back();
+        }
+    }
+
+    /// Hands back the tasks that came to another window.
+    pub(crate) fn hand_back(&mut self) {
+        let Some(latest) = self.turned.iter().map(|(_, waiting)| waiting.window()).max() else { return };
+        let (passed, others) = {
+            let mut q = self.shared.lock();
+            for (from, waiting) in self.turned.drain(..) {
+                self.cache.hand_back(&waiting, &mut q.records);
+                q.scheduler.turned(from, waiting);
+            }
+            self.cache.handed_back();
+            (q.scheduler.passed(), q.scheduler.any_before(latest))
+        };
+        self.passed(passed);
+        self.shared.notify_waiting();
+        // Where no other task goes first, one of these may be the next that goes on.
+        if !others && self.mine.is_empty() {
+            self.ask_ahead();
+        }
+    }
+
+    /// Where a task is: of those that go through time in the data, and one that has not found its place has one for itself; of others the
+    /// thread that steps it.
+    pub(crate) fn place(&self, slot: &TaskSlot<W::Task>) -> u64 {
+        if W::WINDOWED {
+            self.work.place(&slot.body.task).unwrap_or(slot.number << WITHIN)
+        } else {
+            self.number as u64
+        }
+    }
+
+    /// Asks for what tasks that came to another window will want.
+    fn ask_ahead(&mut self) {
+        let (pager, nobody) = (&self.shared.pager, &self.nobody);
+        self.ahead.ask(|pages| {
+            // Nobody waits for them, whether they come at once or later.
+            let _asked = pager.request(pages, 0, nobody, Priority::Prefetch);
+        });
+    }
+
+    /// Tells the work that the run has come to another window, if it has.
+    fn passed(&mut self, window: Option<u32>) {
+        let Some(window) = window else { return };
+        let s = self.shared;
+        self.ask_ahead();
+        let ahead = self.work.passed(window);
+        let limit = s.limit.load(SeqCst);
+        let waiting = self.work.waiting(limit);
+        let mut q = s.lock();
+        // Under another limit whoever follows it says so.
+        if s.limit.load(SeqCst) == limit {
+            q.scheduler.may_wait(waiting);
+        }
+        drop(q);
+        s.notify_waiting();
+        if !ahead.is_empty() {
+            s.pager.request(&ahead, 0, &self.nobody, Priority::Prefetch);
+        }
+    }
+
+    /// A task that cannot go on: it is done, or `missing` says what it lacks.
+    fn leave(&mut self, lane: usize, slot: Box<TaskSlot<W::Task>>, missing: Vec<PageId>) {
+        if self.shared.stop.load(Relaxed) {
+            return;
+        }
+        if missing.is_empty() {
+            self.finish(lane, slot);
+        } else {
+            self.park(lane, slot, &missing);
+        }
+    }
+
+    /// Hands over the result of a task that is done.
+    fn finish(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>) {
+        let s = self.shared;
+        s.let_pages_go(&mut slot);
+        let bytes = self.work.bytes(&slot.body.task) + self.work.finishing(&slot.body.task);
+        let Some(slot) = self.charge(slot, bytes, "the result of a line") else { return };
+        let ActiveTask { number, window, body, .. } = *slot;
+        self.telling.left(&s.pager, lane, number, Did::End, window, 0);
+        if let Err(e) = self.work.finish(body.task) {
+            s.fail(e);
+        }
+        if W::WINDOWED {
+            s.retire(body.charge);
+        } else {
+            self.keep(body.charge);
+        }
+        let passed = s.finished(window);
+        self.passed(passed);
+    }
+
+    /// Parks a task under the pages that it lacks, and asks for them.
+    fn park(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>, missing: &[PageId]) {
+        let s = self.shared;
+        s.restarts.fetch_add(1, Relaxed);
+        if core::mem::take(&mut self.outcomes[lane].moved) {
+            match self.work.holds() {
+                0 => s.stepped(&mut slot),
+                _ => slot.body.wanted.go_on(),
+            }
+        }
+        slot.restarts += 1;
+        let in_vain = slot.body.wanted.add(missing);
+        let first = slot.restarts == 1;
+        if W::WINDOWED {
+            // It may wait for long, as many others do.
+            let bytes = self.work.bytes(&slot.body.task) + slot.body.wanted.bytes();
+            let Some(charged) = self.charge(slot, bytes, "a line under way") else { return };
+            slot = charged;
+        }
+        let may = slot.body.hold.is_none() && slot.restarts > PATIENCE;
+        let becomes = may && s.lock().scheduler.make_elder(slot.number);
+        s.elders.fetch_add(u64::from(becomes), Relaxed);
+        if becomes || slot.body.hold.is_some() {
+            slot.body.hold = Some(Box::new(s.pager.hold(slot.body.wanted.held(self.work.holds()))));
+        }
+        slot.place = self.place(&slot);
+        let (number, window, at) = (slot.number, slot.window, slot.neighbourhood());
+        // Parked before the pages are asked for: the wake may come at once, from any thread.
+        let token = {
+            let mut q = s.lock();
+            let token = q.scheduler.park(slot);
+            // Those beside it would lack the same pages.
+            for _ in 0..self.mine.len() {
+                match self.mine.pop_front() {
+                    Some(waiting) if waiting.is_fresh_at(at) => q.scheduler.push(waiting),
+                    other => self.mine.extend(other),
+                }
+            }
+            token
+        };
+        self.telling.left(&s.pager, lane, number, Did::Wait, window, token as u64);
+        if s.pager.request(missing, token as u64, &self.wake, Priority::Demand) == Requested::Pending {
+            if !W::WINDOWED {
+                s.lock().scheduler.note_wait(first, in_vain);
+            }
+            return;
+        }
+        // No wake comes.
+        s.lock().scheduler.wake_first(token);
+        // Who found that enough wait, or the others beside it kept back, may sleep.
+        s.notify_waiting();
+    }
+}
