@@ -1,5 +1,5 @@
 //! Arms of the experiments that need the kernel in this process: flat arrays, mapped files, resident pages, a reader of known
-//! latency, pages at random. What they report is JSON; what they mean is said by `farfield bench`.
+//! latency, pages at random. What they report is JSON; what they mean is said by `farfield-bench`.
 
 mod counters;
 mod crossings;

@@ -14,6 +14,7 @@ mod abutting;
 mod connected;
 mod files;
 mod grid;
+pub mod options;
 mod sampler;
 mod sink;
 mod spill;

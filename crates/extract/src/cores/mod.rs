@@ -13,6 +13,7 @@
 
 mod gather;
 mod lines;
+pub mod options;
 mod plan;
 mod run;
 mod spec;

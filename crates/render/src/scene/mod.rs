@@ -27,6 +27,7 @@ mod meshes;
 mod moving_lines;
 mod objects;
 mod overview;
+mod parts;
 mod path;
 mod resume;
 #[cfg(test)]
@@ -41,31 +42,16 @@ pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, Volu
 pub use overview::look;
 
 use crate::raycast::KeptBricks;
-use extract::cores::CoreSpec;
 use field::error::FieldError;
 use field::volume::{Volume, VolumeSpec};
 use film::Film;
 use pager::Event;
 use runtime::limits::limit_for;
-use runtime::session::{ProgressWatch, Resources, Session, Source, SourceSpec};
+use runtime::session::{ProgressWatch, Resources, Session, Source};
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trace::TraceSpec;
-
-/// See [`PartReaders::trace`].
-pub type ReadTrace = dyn Fn(Value, &Session, &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError>;
-
-/// How the parts of a scene are read that the caller reads elsewhere too.
-pub struct PartReaders<'a> {
-    /// `{"path", "q", "function", "options"}`.
-    pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
-    /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
-    pub trace: &'a ReadTrace,
-    /// Options of vortex cores.
-    pub cores: &'a dyn Fn(Value) -> Result<CoreSpec, FieldError>,
-}
 
 /// Share of the limit that gathered geometry may hold in memory; the rest of it goes to disk.
 const ARENA_SHARE: u64 = 4;
@@ -80,7 +66,6 @@ pub fn render(
     tables: Vec<Vec<u8>>,
     output: &Path,
     means: Resources,
-    reader: &PartReaders<'_>,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let document = SceneDocument::parse(scene)?;
@@ -97,7 +82,7 @@ pub fn render(
     let source = match &document.source {
         None => Source::Nothing,
         Some(source) => match source.get("volume") {
-            None => (reader.source)(source.clone())?.into(),
+            None => parts::source(source.clone())?.into(),
             Some(spec) => {
                 let spec = VolumeSpec::deserialize(spec);
                 let spec = spec.map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
@@ -112,7 +97,7 @@ pub fn render(
         }
     }
     let kept = Arc::new(KeptBricks::default());
-    let studio = Studio { document: &document, session: &session, kept: &kept, reader };
+    let studio = Studio { document: &document, session: &session, kept: &kept };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
     found["stats"] = json!(session.stats());
     Ok(found)
@@ -124,7 +109,6 @@ pub(crate) struct Studio<'a> {
     pub(crate) session: &'a Session,
     /// What pictures of a volume keep for each other.
     pub(crate) kept: &'a Arc<KeptBricks>,
-    pub(crate) reader: &'a PartReaders<'a>,
 }
 
 impl<'a> Studio<'a> {
