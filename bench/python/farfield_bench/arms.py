@@ -37,8 +37,9 @@ What each arm of the extension's `bench` takes and gives, as JSON:
 "turns": the "traces" one after another, "rounds" times, each over the dataset opened anew, with the files and folders of "cold"
     dropped from the page cache before. Result: {"traces": [[LINES]]}
 "windows": pathlines through the steps of a store, "output" to a file; "way": "listed" (which pages each window between two
-    steps takes goes to "list"), "units" (those are read before anything goes on in it), "waiting" (one particle at a time
-    waits), "ours", which takes any kind of trace; "latency_s": on a device as that of "overlap"; "events": a log of this way.
+    steps takes goes to "list"), "units" (those are read before anything goes on in it), "ours", which takes any kind of
+    trace; both others make a run of each window, and count no handing on between them; "latency_s": on a device
+    as that of "overlap"; "events": a log of this way.
     Result: LINES, with "stats": STATS and "reading": {"windows", "wall_s", "cpu_s",
     "bytes_read", "reads", "faults"}, "device_latency_s", "readers"
 LINES = {"wall_s", "cpu_s", "wait_s", "points", "dropped", "faults", "bytes_read", "reads", "evictions", "prefetched",

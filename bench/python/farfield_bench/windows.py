@@ -39,8 +39,8 @@ class Windows:
             arms.warm([self.store])
 
     def run(self, arm: str, way: str, cores: Sequence[int]) -> dict[str, Any]:
-        """Runs it once and records it: `listed` first (which pages each window takes), then `units` (serial), `ours`
-        (overlapped) or `waiting`. One worker a core.
+        """Runs it once and records it: `listed` first (which pages each window takes), then `units` (serial) or `ours`
+        (overlapped). One worker a core.
         """
         output = self.outputs.setdefault(arm, self.recorder.work / f"{self.name}-{len(self.outputs)}.npz")
         command = arms.inside(

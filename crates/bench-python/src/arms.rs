@@ -214,10 +214,9 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
         "windows" => {
             let way = match o.text("way")?.as_deref() {
                 Some("listed") => Way::Listed,
-                Some("waiting") => Way::Waiting,
                 Some("units") => Way::Units,
                 Some("ours") => Way::Ours,
-                _ => return Err(FieldError::Usage("bench options: 'way' is listed, waiting, units or ours".into())),
+                _ => return Err(FieldError::Usage("bench options: 'way' is listed, units or ours".into())),
             };
             let mut means = means(&mut o)?;
             let events = Events::begin(o.text("events")?.as_deref(), &mut means)?;

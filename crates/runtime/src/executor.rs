@@ -39,7 +39,7 @@ use pager::{Did, PageId, Pager, Priority, Requested, Wake, Worker};
 use parked::Parked;
 use read_ahead::Ahead;
 pub use read_ahead::Nobody;
-use ready::{ReadyTasks, AHEAD};
+use ready::ReadyTasks;
 use scheduler::{Leaving, Next, Scheduler, TaskSlot};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
@@ -84,8 +84,7 @@ where
     let (workers, _stacks) = stacks(pager, load.workers.max(1));
     let load = RunLoad { workers, ..load };
     let nobody: Arc<dyn Wake> = Arc::new(Nobody);
-    let ahead = if work.has_units() { 0 } else { AHEAD };
-    let ready = ReadyTasks::new(W::WINDOWED, ahead, Records::new(work.record_bytes(), pager));
+    let ready = ReadyTasks::new(W::WINDOWED, Records::new(work.record_bytes(), pager));
     let shared: Arc<Scheduler<W::Task>> = Arc::new(Scheduler::new(pager, &load, ready, work.in_runs()));
     // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
@@ -131,7 +130,7 @@ where
     let mut q = shared.lock();
     // Pages that others want, too, are still read, and their requests hold `shared`, but no task any more. These are freed under no
     // lock: who waits for memory may be woken by it.
-    let ready = core::mem::replace(&mut q.ready, ReadyTasks::new(W::WINDOWED, ahead, Records::new(0, pager)));
+    let ready = core::mem::replace(&mut q.ready, ReadyTasks::new(W::WINDOWED, Records::new(0, pager)));
     let parked = core::mem::replace(&mut q.parked, Parked::new());
     let error = q.error.take();
     drop(q);
@@ -169,8 +168,6 @@ struct Thread<'a, W: Work> {
     steps: u64,
     /// Pages that were asked for ahead of their use, in this window and the one before: they need not be asked for again.
     ahead: Ahead,
-    /// Windows are opened before tasks go on in them.
-    has_units: bool,
     telling: Telling,
 }
 
@@ -189,7 +186,7 @@ where
         let context = work.context_of(number, worker);
         let fresh = || Outcome { progress: StepProgress::Yield, missing: Vec::new(), moved: false };
         let outcomes = core::array::from_fn(|_| fresh());
-        let (lanes, ahead, has_units) = ([const { None }; LANES], Ahead::new(), work.has_units());
+        let (lanes, ahead) = ([const { None }; LANES], Ahead::new());
         let (mine, turned, hands) = (VecDeque::new(), Vec::new(), Hands::new(&shared.pager));
         let steps = 0;
         Self {
@@ -207,7 +204,6 @@ where
             outcomes,
             steps,
             ahead,
-            has_units,
             telling: Telling::new(&shared.pager),
         }
     }
@@ -217,7 +213,7 @@ where
         while !s.stop.load(Relaxed) {
             while s.pager.work() {}
             self.follow();
-            for lane in 0..LANES.min(self.load.at_once) {
+            for lane in 0..LANES {
                 if self.lanes[lane].is_none() {
                     match self.take() {
                         // What came of the last step in this lane was another task's.
@@ -258,19 +254,13 @@ where
             return self.take_up(waiting);
         }
         self.hand_back();
-        if self.has_units && !self.opened() {
-            return None;
-        }
         let next = {
             let mut q = s.lock();
-            if self.has_units && s.opened.load(SeqCst) <= q.ready.earliest() {
-                return None;
-            }
             let mut next = q.next(self.number, W::WINDOWED)?;
             if let (true, Next::Ready(first)) = (W::WINDOWED, &mut next) {
                 // The other threads get their share, and no more are taken than may wait.
                 let workers = self.load.workers.max(1);
-                let waiting = q.at_once.min(q.fitting.0) / (LANES * workers);
+                let waiting = q.fitting.0 / (LANES * workers);
                 let more = (q.ready.in_first() / (2 * workers)).min(TOGETHER).min(waiting);
                 self.mine.extend((1..more).map_while(|_| q.ready.pop()));
                 self.hands.take(first, &mut self.mine, &mut q.ready.records);

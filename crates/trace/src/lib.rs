@@ -28,5 +28,5 @@ pub use crate::line_kinds::ReadAhead;
 pub use crate::report::TraceReport;
 pub use crate::run::trace;
 pub use crate::seed_condition::seeded;
-pub use crate::spec::{OutputTimes, OverTime, PathSpec, Releases, TraceSpec, Units};
+pub use crate::spec::{OutputTimes, OverTime, PathSpec, Releases, TraceSpec};
 pub use crate::timelines::{Curves, Refine, TimelineSpec};

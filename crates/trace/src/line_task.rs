@@ -4,7 +4,6 @@ use crate::admission::{SeedOrder, SeedRule};
 use crate::finished_lines::{cut, LineSink};
 use crate::line_kinds::Tracer;
 use crate::resume::StateReader;
-use crate::spec::Units;
 use field::domain::Domains;
 use field::error::FieldError;
 use field::locator::{CellId, LANES};
@@ -60,8 +59,6 @@ pub(crate) struct Tracing<'a, T> {
     pub(crate) whole_step: u64,
     /// Whether memory holds what two windows may want: then pages need not go before a window is through.
     pub(crate) holds: AtomicBool,
-    pub(crate) units: Option<&'a Units>,
-    pub(crate) keeps_passed: bool,
     pub(crate) sink: &'a Mutex<LineSink>,
 }
 
@@ -230,19 +227,13 @@ impl<T: Tracer> Work for Tracing<'_, T> {
             self.leaving.passed(window, !roomy);
         }
         let (arrays, steps) = self.tracer.passed(window);
-        if !steps.is_empty() && !self.keeps_passed {
+        if !steps.is_empty() {
             self.pager.give_back_segments(arrays, steps);
         }
-        let mut pages = self.tracer.coming(window);
+        let mut pages = Vec::new();
         self.tracer.after(window, &self.likely.passed(window, roomy), &mut pages);
         pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
         pages
-    }
-    fn has_units(&self) -> bool {
-        T::WINDOWED && self.units.is_some()
-    }
-    fn open(&self, window: u32) -> Result<(), FieldError> {
-        self.units.map_or(Ok(()), |units| (units.0)(window))
     }
     fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
         self.moved(&mut task, None);

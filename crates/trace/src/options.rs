@@ -131,9 +131,6 @@ pub fn trace_object(
             streak,
             ahead: read_ahead(o)?,
             at_steps: points_at_steps(o)?,
-            at_once: o.whole("at_once")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)),
-            units: None,
-            keeps_passed: false,
         }),
         Some(k) => {
             return Err(usage(format!("no lines of kind '{k}'; there are: streamline, pathline, streakline, timeline")))
@@ -160,15 +157,12 @@ fn points_at_steps(o: &mut Object) -> Result<bool, FieldError> {
     }
 }
 
-/// What is read before particles ask for it: `along` (where they go), `none`, or a number of whole time steps.
+/// What is read before particles ask for it: `along` (where they go) or `none`.
 fn read_ahead(o: &mut Object) -> Result<ReadAhead, FieldError> {
     Ok(match o.text("read_ahead")?.as_deref() {
         None | Some("along") => ReadAhead::Along,
         Some("none") => ReadAhead::None,
-        Some(n) => match n.parse::<u32>() {
-            Ok(steps) if steps > 0 => ReadAhead::Steps(steps),
-            _ => return Err(usage(format!("no read-ahead '{n}'; say along, none, or a number of whole time steps"))),
-        },
+        Some(other) => return Err(usage(format!("no read-ahead '{other}'; say along or none"))),
     })
 }
 

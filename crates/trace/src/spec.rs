@@ -6,7 +6,6 @@ use crate::timelines::TimelineSpec;
 use field::error::FieldError;
 use kernels::streamline::Options;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// What is traced.
 #[derive(Clone, Debug)]
@@ -47,22 +46,6 @@ pub struct PathSpec {
     pub ahead: ReadAhead,
     /// Keep points at the times of the dataset, the first and the last alone.
     pub at_steps: bool,
-    /// Particles that wait for pages at most; `None`: as many as there are.
-    pub at_once: Option<usize>,
-    /// Read each window whole before anything goes on in it: for comparison.
-    pub units: Option<Units>,
-    /// Keep the segments that were passed: for comparison.
-    pub keeps_passed: bool,
-}
-
-/// Reads what a window (between two time steps, counted from the beginning of the run) takes, while nothing is computed.
-#[derive(Clone)]
-pub struct Units(pub Arc<dyn Fn(u32) -> Result<(), FieldError> + Send + Sync>);
-
-impl std::fmt::Debug for Units {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Units")
-    }
 }
 
 /// When the particles of a streakline are let go, between the times of its first and its last one.

@@ -19,10 +19,10 @@ def measure(recorder: Recorder) -> None:
     """As GODIVA counted it (Ma et al. 2004): the time that overlapping saves of a run that reads and computes in turn, over
     the time that this run reads. A unit is what particles touch between two time steps. 4,000 pathlines by RK45 through 81
     time steps of a curvilinear grid of 129 x 129 x 97 points in its store, with memory for everything and nothing resident
-    at the start; times are of the trace with its output, without the opening. Without units (once): pages come as particles
-    ask for them, one particle at a time waits, on one thread, and nothing is read ahead. Units, serial: a run before has
+    at the start; times are of the trace with its output, without the opening. Units, serial: a run before has
     listed which pages each window needs that no window before it needed; all of them are read at once, with as deep a queue
-    as ours, and only then does any particle go on, by the same executor. Overlapped: ours. L is the time for which the
+    as ours, and only then does any particle go on, by the same executor: each window is a run of its own that goes on where
+    the one before saved its particles, which is not counted. Overlapped: ours. L is the time for which the
     serial run reads, R the time for which it computes; no more than the shorter of them can be hidden. With one core and
     with two (a worker each), on three devices: the disk, with the files evicted, where much of L is work of the processor
     (copying and checking), which a processor that computes cannot hide; and simulated ones over files that are in memory,
@@ -50,7 +50,6 @@ def measure(recorder: Recorder) -> None:
         units = Windows(recorder, "hidden", store, spec, latency_s, readers, takes, outputs)
         units.ready()
         units.run(f"{device}: listing the windows", "listed", cores[:1])
-        units.run(f"{device}: without units", "waiting", cores[:1])
         for workers in range(1, min(len(cores), 2) + 1):
             title = f"{device}, {workers} core" + "s" * (workers > 1)
             lacked = 0

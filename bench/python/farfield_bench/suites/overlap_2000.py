@@ -26,7 +26,8 @@ def measure(recorder: Recorder) -> None:
     + R). Overlapped, one step computed while the next is loaded: N max(L, R) + min(L, R). Here 20,000 pathlines by RK45 through
     N = 10 windows between 11 time steps of a curvilinear grid of 129 x 129 x 97 points in its store, with memory for everything
     and nothing resident at the start; a step's load is what the particles touch in its window and had not touched before.
-    Serial: all of a window's pages are read at once, then its particles go on, by the same executor. Overlapped: Farfield as it
+    Serial: all of a window's pages are read at once, then its particles go on, by the same executor, each window a run of its
+    own that goes on where the one before saved its particles, which is not counted. Overlapped: Farfield as it
     is, which reads page by page where particles go and is not bound to one step at a time. L is measured alone, while the
     serial run reads and nothing computes; R alone, in a process that has everything resident. With one core and with two, from
     the local disk with its files evicted and from a simulated device that takes 25 ms for each read and serves 32 at a time,

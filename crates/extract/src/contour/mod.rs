@@ -410,7 +410,7 @@ impl ContourJob<'_> {
             sink: &sink,
             largest: &largest,
         };
-        let load = RunLoad { tasks, workers, active: active(limit), at_once: usize::MAX };
+        let load = RunLoad { tasks, workers, active: active(limit) };
         let run = executor::run(&work, pager, load, &mut |done| told("drawing", done, tasks));
         let run = run.map_err(|e| match more_than(e, limit + limit / 2) {
             // What is refused is a part of what a block takes until it is handed over.

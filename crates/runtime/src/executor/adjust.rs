@@ -1,4 +1,4 @@
-//! What changes while a thread steps tasks: the memory limit, and the window that the run has come to.
+//! What changes while a thread steps tasks: the memory limit.
 
 use super::work::Work;
 use super::Thread;
@@ -27,25 +27,5 @@ where
             Ok(most) => s.allow(most, self.work.waiting(limit)),
             Err(e) => s.fail(e),
         }
-    }
-
-    /// Opens the window that the run has come to, unless that was done. False while another thread does, or when it fails.
-    pub(super) fn opened(&mut self) -> bool {
-        let s = self.shared;
-        let window = s.lock().ready.earliest();
-        if s.opened.load(SeqCst) > window {
-            return true;
-        }
-        // No task is in it yet but those that wait to be taken: all other threads are idle, or on their way here.
-        let Ok(_opens) = s.opens.try_lock() else { return false };
-        while s.opened.load(SeqCst) <= window {
-            if let Err(e) = self.work.open(s.opened.load(SeqCst)) {
-                s.fail(e);
-                return false;
-            }
-            s.opened.fetch_add(1, SeqCst);
-        }
-        s.pager.notify();
-        true
     }
 }

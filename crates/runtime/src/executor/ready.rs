@@ -17,8 +17,8 @@ use super::parked::Where;
 use super::scheduler::{Gone, TaskSlot};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Windows that tasks may be ahead of the earliest, unless windows are units.
-pub(super) const AHEAD: u32 = 1;
+/// Windows that tasks may be ahead of the earliest.
+const AHEAD: u32 = 1;
 
 pub(super) struct ReadyTasks<T> {
     /// Of a run through time.
@@ -32,8 +32,6 @@ pub(super) struct ReadyTasks<T> {
     /// 1. How many active tasks are in each window, wherever they are: every window of an active task is a key.
     active: BTreeMap<u32, usize>,
     windowed: bool,
-    /// Windows that tasks may be ahead of the earliest.
-    ahead: u32,
     /// 2. Tasks that go through time begin in batches: while one is open tasks begin, in the first window, and nothing is passed. Then
     ///    none does until all of the batch are through: one that began later would want the first segments once more.
     open: bool,
@@ -42,9 +40,9 @@ pub(super) struct ReadyTasks<T> {
 }
 
 impl<T> ReadyTasks<T> {
-    pub(super) fn new(windowed: bool, ahead: u32, records: Records) -> Self {
+    pub(super) fn new(windowed: bool, records: Records) -> Self {
         let (windows, queue, active) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
-        Self { windows, records, queue, by_thread: false, active, windowed, ahead, open: true, told: 0 }
+        Self { windows, records, queue, by_thread: false, active, windowed, open: true, told: 0 }
     }
 
     /// The earliest window of an active task, or of one that may begin.
@@ -139,7 +137,7 @@ impl<T> ReadyTasks<T> {
         if !self.windowed {
             return self.queue.pop_front().map(WaitingTask::Whole);
         }
-        let last = self.earliest() + self.ahead;
+        let last = self.earliest() + AHEAD;
         let (&window, places) = self.windows.range_mut(..=last).find(|(_, places)| places.may_go_on() > 0)?;
         let next = places.pop(window);
         if places.len() == 0 {
@@ -165,7 +163,7 @@ impl<T> ReadyTasks<T> {
 
     /// Whether no task may go on.
     pub(super) fn none(&self) -> bool {
-        let mut windows = self.windows.range(..=self.earliest() + self.ahead);
+        let mut windows = self.windows.range(..=self.earliest() + AHEAD);
         self.queue.is_empty() && windows.all(|(_, places)| places.may_go_on() == 0)
     }
 
@@ -231,7 +229,7 @@ mod tests {
     #[test]
     fn those_put_away_go_on_among_the_others_and_are_dropped_first_of_the_latest() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = ReadyTasks::new(true, AHEAD, Records::new(100, &pager));
+        let mut ready = ReadyTasks::new(true, Records::new(100, &pager));
         (0..4).for_each(|_| ready.began());
         ready.close();
         for (n, record) in [(0, None), (1, Some(7)), (2, None), (3, Some(8))] {
@@ -255,7 +253,7 @@ mod tests {
         // Three at each of three places: one that is put away, one that is whole, one that is either. The pages of one at the second
         // have come.
         let of = |window: u32, shut: &[u64], late: bool| {
-            let mut ready = ReadyTasks::new(true, AHEAD, Records::new(100, &pager));
+            let mut ready = ReadyTasks::new(true, Records::new(100, &pager));
             (0..9).for_each(|_| ready.began());
             ready.close();
             (0..9).for_each(|_| ready.turned(0, window));
@@ -320,7 +318,7 @@ mod tests {
     #[test]
     fn who_is_dropped_is_so_wherever_it_waits() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = ReadyTasks::new(true, AHEAD, Records::new(100, &pager));
+        let mut ready = ReadyTasks::new(true, Records::new(100, &pager));
         (0..8).for_each(|_| ready.began());
         ready.close();
         for n in 0..8 {
@@ -350,7 +348,7 @@ mod tests {
     #[test]
     fn the_earliest_window_goes_first_and_nobody_far_ahead() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = ReadyTasks::new(true, AHEAD, Records::new(0, &pager));
+        let mut ready = ReadyTasks::new(true, Records::new(0, &pager));
         (0..4).for_each(|_| ready.began());
         assert!(ready.may_begin() && ready.passed().is_none());
         ready.close();
@@ -379,25 +377,9 @@ mod tests {
     }
 
     #[test]
-    fn of_units_none_is_begun_before_the_one_before_it_is_done() {
-        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = ReadyTasks::new(true, 0, Records::new(0, &pager));
-        (0..2).for_each(|_| ready.began());
-        ready.close();
-        ready.turned(0, 1);
-        ready.push(slot(&pager, 0, 1), false);
-        assert!(ready.none() && ready.pop().is_none());
-        assert!(ready.any_before(2) && !ready.any_before(1));
-        ready.turned(0, 1);
-        ready.push(slot(&pager, 1, 1), false);
-        assert_eq!(ready.earliest(), 1);
-        assert_eq!(ready.pop().map(|slot| number(&slot)), Some(1));
-    }
-
-    #[test]
     fn tasks_without_time_go_on_as_they_came() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let mut ready = ReadyTasks::new(false, AHEAD, Records::new(0, &pager));
+        let mut ready = ReadyTasks::new(false, Records::new(0, &pager));
         (0..3).for_each(|n| {
             ready.began();
             ready.push(slot(&pager, n, 0), false);
@@ -422,7 +404,7 @@ mod tests {
             }
             away => away,
         };
-        let mut ready = ReadyTasks::new(false, AHEAD, Records::new(0, &pager));
+        let mut ready = ReadyTasks::new(false, Records::new(0, &pager));
         ready.by_thread = true;
         [(0, 1), (1, 0), (2, 1), (3, 0)].into_iter().for_each(|(n, thread)| ready.push(of(n, thread), false));
         let mut next = |thread| ready.pop_for(thread).map(|slot| number(&slot));

@@ -9,7 +9,7 @@ use super::RunLoad;
 use crate::process;
 use field::error::FieldError;
 use pager::{Charge, Hold, PageId, Pager, Wake};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(super) struct TaskSlot<T> {
@@ -100,8 +100,6 @@ pub(super) struct TaskQueue<T> {
     pub(super) again: Vec<u64>,
     /// Those that never began.
     fresh: Fresh,
-    /// Tasks that wait for pages at most.
-    pub(super) at_once: usize,
     /// The same by the present limit, and places at which they wait at most.
     pub(super) fitting: (usize, usize),
     /// And by how it goes.
@@ -128,7 +126,6 @@ impl<T> TaskQueue<T> {
             parked: Parked::new(),
             again: Vec::new(),
             fresh: Fresh::new(load.tasks, load.workers, in_runs),
-            at_once: load.at_once,
             fitting: (usize::MAX, usize::MAX),
             crowding: Crowding::new(),
             active: 0,
@@ -163,7 +160,7 @@ impl<T> TaskQueue<T> {
     /// Whether as many tasks wait for pages as may.
     pub(super) fn enough_wait(&self) -> bool {
         let (tasks, places) = self.parked.waiting();
-        tasks >= self.at_once.min(self.fitting.0).min(self.crowding.most()) || places >= self.fitting.1
+        tasks >= self.fitting.0.min(self.crowding.most()) || places >= self.fitting.1
     }
 
     /// A task waits for a thread from now on, behind the others where no place says otherwise.
@@ -245,10 +242,6 @@ pub(super) struct Scheduler<T> {
     /// What finished tasks of a run through time were charged with: the allocator keeps their memory, and what is charged in its place
     /// would come on top (3 MiB were seen, of 10,000 particles).
     retired: Mutex<Vec<Charge>>,
-    /// Windows that were opened, where they are units.
-    pub(super) opened: AtomicU32,
-    /// Held by the thread that opens one, and for nothing else.
-    pub(super) opens: Mutex<()>,
     /// Held by the one thread for whose task others are dropped.
     pub(super) insists: Mutex<()>,
     /// Threads that wait for memory for a task: what others keep for later is for them.
@@ -273,8 +266,6 @@ impl<T> Scheduler<T> {
     pub(super) fn new(pager: &Arc<Pager>, load: &RunLoad, ready: ReadyTasks<T>, in_runs: u64) -> Self {
         Self {
             queue: Mutex::new(TaskQueue::new(load, ready, in_runs)),
-            opened: AtomicU32::new(0),
-            opens: Mutex::new(()),
             pager: pager.clone(),
             // None yet: the first thread tells the work.
             limit: AtomicU64::new(0),
@@ -482,16 +473,14 @@ impl<T> Drop for Leaving<'_, T> {
 mod tests {
     use super::super::packed_tasks::Records;
     use super::super::parked::WITHIN;
-    use super::super::ready::AHEAD;
     use super::*;
     use pager::{ChargeKind, PagerConfig};
 
     #[test]
     fn what_was_found_of_one_limit_is_forgotten_with_it() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let load = RunLoad { tasks: 6, workers: 1, active: 6, at_once: usize::MAX };
-        let shared: Scheduler<()> =
-            Scheduler::new(&pager, &load, ReadyTasks::new(false, AHEAD, Records::new(0, &pager)), 1);
+        let load = RunLoad { tasks: 6, workers: 1, active: 6 };
+        let shared: Scheduler<()> = Scheduler::new(&pager, &load, ReadyTasks::new(false, Records::new(0, &pager)), 1);
         shared.lock().note_wait(false, true);
         assert!(shared.lock().crowding.is_short());
         shared.allow(6, (usize::MAX, usize::MAX));
@@ -502,8 +491,8 @@ mod tests {
     #[test]
     fn a_crowd_goes_on_when_the_last_wake_has_come_whatever_became_of_the_tasks() {
         let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
-        let load = RunLoad { tasks: 6, workers: 1, active: 6, at_once: usize::MAX };
-        let mut q: TaskQueue<()> = TaskQueue::new(&load, ReadyTasks::new(true, AHEAD, Records::new(0, &pager)), 1);
+        let load = RunLoad { tasks: 6, workers: 1, active: 6 };
+        let mut q: TaskQueue<()> = TaskQueue::new(&load, ReadyTasks::new(true, Records::new(0, &pager)), 1);
         let slot = |number: u64| {
             let charge = pager.charge(ChargeKind::Tasks, 1).unwrap();
             let (restarts, wanted, behind, hold) = (0, Vec::new(), 0, None);

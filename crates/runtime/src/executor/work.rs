@@ -116,17 +116,6 @@ pub trait Work: Sync {
     fn passed(&self, _window: u32) -> Vec<PageId> {
         Vec::new()
     }
-    /// Whether windows are *units*: each is opened by [`Work::open`] before any task goes on in it, and no task gets ahead of the others.
-    fn has_units(&self) -> bool {
-        false
-    }
-    /// Reads all of a window, on the calling thread, while nothing is computed.
-    ///
-    /// # Errors
-    /// Anything; it ends the run.
-    fn open(&self, _window: u32) -> Result<(), FieldError> {
-        Ok(())
-    }
     /// Takes a finished task's result.
     ///
     /// # Errors
@@ -155,8 +144,6 @@ pub struct RunLoad {
     pub workers: usize,
     /// Tasks active at most, unless [`Work::resized`] says otherwise.
     pub active: usize,
-    /// Tasks that wait for pages at most; with 1 a thread has one task, and waits for each page of it.
-    pub at_once: usize,
 }
 
 /// What a run took.
