@@ -1,15 +1,24 @@
-//! Arms of the experiments that run in this process.
+//! Arms by their options in JSON.
 
-use ::bench::{
-    self as arms, Arm, Overlap, OverlapDisk, PageReads, PathlinesArm, TraceArm, VolumeArm, VolumeMapped, VolumeRays,
-    VolumeSurface, Way, Whole, Windows,
-};
+use crate::counters::counters;
+use crate::crossings::crossings;
+use crate::extents::{recorded, replayed};
+use crate::mmap::Whole;
+use crate::overlap::{overlap, overlap_disk, Overlap, OverlapDisk};
+use crate::pages::{page_reads, PageReads};
+use crate::plain::{pathlines, plain, PathlinesArm};
+use crate::trace::{trace as traced, Arm, TraceArm};
+use crate::turns::turns;
+use crate::volume::VolumeArm;
+use crate::volume_contour::{volume_contour, VolumeSurface};
+use crate::volume_mapped::{volume_mapped, VolumeMapped};
+use crate::volume_rays::{volume_rays, VolumeRays};
+use crate::ways::whole_pathlines;
+use crate::windows::{windows, Way, Windows};
 use field::error::FieldError;
 use field::options::Object;
 use field::volume::VoxelType;
 use kernels::rays::{full_range, ColourOpacity, Manner, TransferError, TransferFunction, VoxelPaint};
-use pyo3::prelude::*;
-use python_calls::watched;
 use runtime::events::Events;
 use runtime::options as run_options;
 use runtime::session::{ProgressWatch, Resources, SourceSpec};
@@ -79,7 +88,7 @@ fn transfer(o: &mut Object) -> Result<TransferFunction, FieldError> {
     TransferFunction::new(colours, opacities).map_err(wrong)
 }
 
-fn volume_mapped(o: &mut Object, how: Whole) -> Result<VolumeMapped, FieldError> {
+fn mapped_volume(o: &mut Object, how: Whole) -> Result<VolumeMapped, FieldError> {
     let (file, spacing) = (path(o, "file")?, typed(o, "spacing")?.unwrap_or([1.0; 3]));
     Ok(VolumeMapped {
         file,
@@ -97,7 +106,7 @@ fn volume_mapped(o: &mut Object, how: Whole) -> Result<VolumeMapped, FieldError>
     })
 }
 
-fn volume_rays(o: &mut Object) -> Result<VolumeRays, FieldError> {
+fn rays_of(o: &mut Object) -> Result<VolumeRays, FieldError> {
     // Colours as they are stored, opaque by how far they are from a background; or one channel.
     let paint = match typed(o, "background")? {
         Some(from) => VoxelPaint::Colour {
@@ -138,7 +147,11 @@ fn volume_surface(o: &mut Object) -> Result<VolumeSurface, FieldError> {
     })
 }
 
-fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
+/// Runs one arm; `farfield_bench/arms.py` says what each takes and gives.
+///
+/// # Errors
+/// [`FieldError::Usage`] for options that make no sense; what the arm says.
+pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let mut o = Object::parse(options, "bench options")?;
     let kind = o.text("arm")?.ok_or_else(|| needs("arm"))?;
     let arm = match kind.as_str() {
@@ -156,18 +169,18 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
         let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
         let spec = TraceArm { means, traces, source, arm, touched, latency, active };
         o.done()?;
-        return arms::trace(&spec, watch);
+        return traced(&spec, watch);
     }
     match kind.as_str() {
         "counters" => {
             o.done()?;
-            arms::counters()
+            counters()
         }
         "crossings" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
-            arms::crossings(source, means, first, watch)
+            crossings(source, means, first, watch)
         }
         "plain" | "mmap_pathlines" | "read_pathlines" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
@@ -175,9 +188,9 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             match kind.as_str() {
-                "plain" => arms::plain(source, means, first, rounds, watch),
-                "mmap_pathlines" => arms::whole_pathlines(source, means, first, Whole::Mapped, watch),
-                _ => arms::whole_pathlines(source, means, first, Whole::Read, watch),
+                "plain" => plain(source, means, first, rounds, watch),
+                "mmap_pathlines" => whole_pathlines(source, means, first, Whole::Mapped, watch),
+                _ => whole_pathlines(source, means, first, Whole::Read, watch),
             }
         }
         "pathlines" => {
@@ -191,25 +204,25 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
                 latency: latency(&mut o)?,
             };
             o.done()?;
-            arms::pathlines(&spec, watch)
+            pathlines(&spec, watch)
         }
         "recorded" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let list = path(&mut o, "list")?;
             o.done()?;
-            arms::recorded(source, means, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
+            recorded(source, means, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
         }
         "replayed" => {
             let (means, list) = (means(&mut o)?, path(&mut o, "list")?);
             o.done()?;
-            arms::replayed(&list, &means, watch)
+            replayed(&list, &means, watch)
         }
         "turns" => {
             let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
             let cold: Vec<PathBuf> = o.texts("cold")?.into_iter().map(PathBuf::from).collect();
             o.done()?;
-            arms::turns(&source, &means, &traces, rounds, &cold, watch)
+            turns(&source, &means, &traces, rounds, &cold, watch)
         }
         "windows" => {
             let way = match o.text("way")?.as_deref() {
@@ -230,7 +243,7 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
                 latency: latency(&mut o)?,
             };
             o.done()?;
-            let done = arms::windows(&spec, watch)?;
+            let done = windows(&spec, watch)?;
             events.finish(&done["stats"], watch)?;
             Ok(done)
         }
@@ -243,7 +256,7 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
                 active: o.whole("active")?.unwrap_or(0) as usize,
             };
             o.done()?;
-            arms::overlap(&spec, watch)
+            overlap(&spec, watch)
         }
         "overlap_disk" => {
             let spec = OverlapDisk {
@@ -253,7 +266,7 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
                 waiting: o.truth("waiting")?,
             };
             o.done()?;
-            arms::overlap_disk(&spec, watch)
+            overlap_disk(&spec, watch)
         }
         "page_reads" => {
             let spec = PageReads {
@@ -269,29 +282,23 @@ fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError
             };
             let means = means(&mut o)?;
             o.done()?;
-            arms::page_reads(&spec, &means)
+            page_reads(&spec, &means)
         }
         "volume_rays" => {
-            let spec = volume_rays(&mut o)?;
+            let spec = rays_of(&mut o)?;
             o.done()?;
-            arms::volume_rays(&spec, watch)
+            volume_rays(&spec, watch)
         }
         "volume_mapped" | "volume_read" => {
-            let spec = volume_mapped(&mut o, if kind == "volume_read" { Whole::Read } else { Whole::Mapped })?;
+            let spec = mapped_volume(&mut o, if kind == "volume_read" { Whole::Read } else { Whole::Mapped })?;
             o.done()?;
-            arms::volume_mapped(&spec, watch)
+            volume_mapped(&spec, watch)
         }
         "volume_contour" => {
             let spec = volume_surface(&mut o)?;
             o.done()?;
-            arms::volume_contour(&spec, watch)
+            volume_contour(&spec, watch)
         }
         other => Err(FieldError::Usage(format!("no arm '{other}'"))),
     }
-}
-
-/// Runs one arm; what it takes and gives is said in the stubs.
-#[pyfunction]
-pub fn bench(py: Python<'_>, options: &str) -> PyResult<String> {
-    watched(py, None, |watch| run(options, watch).map(|v| v.to_string()))
 }
