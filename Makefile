@@ -56,7 +56,7 @@ $(VENV)/.built: $(VENV)/.made $(RUST)
 
 # The experiments are an extension and a package of their own.
 $(VENV)/.bench: $(VENV)/.built bench/pyproject.toml
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet -m crates/bench-python/Cargo.toml
+	cd bench && VIRTUAL_ENV=$(abspath $(VENV)) $(abspath $(BIN))/maturin develop --release --quiet
 	touch $@
 
 $(VENV)/.peers: $(VENV)/.made

@@ -16,6 +16,9 @@ pub struct Object {
 
 impl Object {
     /// Parses text.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for text that is no JSON object.
     pub fn parse(text: &str, what: &'static str) -> Result<Self, FieldError> {
         match serde_json::from_str(text) {
             Ok(Value::Object(map)) => Ok(Self { map, what }),
@@ -24,6 +27,9 @@ impl Object {
         }
     }
     /// Wraps a value.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for another value.
     pub fn of(value: Value, what: &'static str) -> Result<Self, FieldError> {
         match value {
             Value::Object(map) => Ok(Self { map, what }),
@@ -43,6 +49,9 @@ impl Object {
         self.map.get(key).is_some_and(|v| !v.is_null())
     }
     /// Takes a number.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a value of another type.
     pub fn number(&mut self, key: &str) -> Result<Option<f64>, FieldError> {
         match self.take(key) {
             None => Ok(None),
@@ -50,6 +59,9 @@ impl Object {
         }
     }
     /// Takes a number that must be positive.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for any other value.
     pub fn positive(&mut self, key: &str) -> Result<Option<f64>, FieldError> {
         match self.number(key)? {
             Some(v) if !(v > 0.0) => Err(self.wrong(key, "a positive number")),
@@ -57,6 +69,9 @@ impl Object {
         }
     }
     /// Takes a whole number.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for any other value.
     pub fn whole(&mut self, key: &str) -> Result<Option<u64>, FieldError> {
         match self.take(key) {
             None => Ok(None),
@@ -64,6 +79,9 @@ impl Object {
         }
     }
     /// Takes a truth value.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for any other value.
     pub fn truth(&mut self, key: &str) -> Result<bool, FieldError> {
         match self.take(key) {
             None => Ok(false),
@@ -71,6 +89,9 @@ impl Object {
         }
     }
     /// Takes text.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for any other value.
     pub fn text(&mut self, key: &str) -> Result<Option<String>, FieldError> {
         match self.take(key) {
             None => Ok(None),
@@ -79,12 +100,18 @@ impl Object {
         }
     }
     /// Takes a list of texts.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for any other value.
     pub fn texts(&mut self, key: &str) -> Result<Vec<String>, FieldError> {
         let Some(v) = self.take(key) else { return Ok(Vec::new()) };
         let list = v.as_array().ok_or_else(|| self.wrong(key, "a list of texts"))?;
         list.iter().map(|s| s.as_str().map(str::to_owned).ok_or_else(|| self.wrong(key, "a list of texts"))).collect()
     }
     /// Takes a list of numbers.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] where `number` refuses one; the message says that the key must be `form`.
     pub fn numbers<T>(
         &mut self,
         key: &str,
@@ -95,7 +122,10 @@ impl Object {
         let list = v.as_array().and_then(|v| v.iter().map(number).collect::<Option<Vec<T>>>());
         list.map(Some).ok_or_else(|| self.wrong(key, form))
     }
-    /// Ends the reading.
+    /// Ends the reading: all keys are to be known.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] naming a key that nobody has taken.
     pub fn done(self) -> Result<(), FieldError> {
         match self.map.iter().find(|(_, v)| !v.is_null()) {
             None => Ok(()),

@@ -7,7 +7,10 @@ use pager::PolicyKind;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The source part of `options`.
+/// The source part of `options`: `plot3d`, `cache_dir`, `times`, `untimed`, `dt`, `grids`, `zone_order`, `define`, `settled`, `read_s`.
+///
+/// # Errors
+/// [`FieldError::Usage`] of an option that has another form.
 pub fn source(
     path: &str,
     q: Option<Vec<String>>,
@@ -51,7 +54,10 @@ fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
     Ok(rows.into_iter().map(|[name, expression, file]| Settled { name, expression, file }).collect())
 }
 
-/// The means of a run.
+/// The means of a run: bytes, threads, reads under way (0: as many as suit the machine), and the replacement policy by name.
+///
+/// # Errors
+/// [`FieldError::Usage`] listing the policies.
 pub fn means(memory_limit: u64, workers: usize, readers: usize, replacement: &str) -> Result<Resources, FieldError> {
     let kind = PolicyKind::named(replacement).ok_or_else(|| {
         let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();

@@ -44,6 +44,9 @@ impl Ground {
         e.in_run(self.pager.as_deref())
     }
     /// Seeds from positions.
+    ///
+    /// # Errors
+    /// [`FieldError`] of a position, and of more than the ledger has room for.
     pub fn list(&self, points: impl Iterator<Item = Result<[f64; 3], FieldError>>) -> Result<Seeds, FieldError> {
         let mut list = PointList::new(self.charge()).map_err(|e| self.error(e))?;
         for point in points {
@@ -58,6 +61,9 @@ impl Ground {
 }
 
 /// What is traced. `points` win over `options["seeds"]`.
+///
+/// # Errors
+/// [`FieldError`] of an option that makes no sense, of others, and of seeds that cannot be had.
 pub fn parse(
     options: &str,
     points: Option<Seeds>,
@@ -71,6 +77,9 @@ pub fn parse(
 }
 
 /// As [`parse`], from an object that may hold more.
+///
+/// # Errors
+/// As [`parse`], but not of others.
 pub fn trace_object(
     o: &mut Object,
     points: Option<Seeds>,

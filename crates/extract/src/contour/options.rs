@@ -26,7 +26,10 @@ fn vector(o: &mut Object, key: &str) -> Result<Option<[f64; 3]>, FieldError> {
     <[f64; 3]>::try_from(list).map(Some).map_err(|_| usage(format!("{key} is three numbers")))
 }
 
-/// Of a dataset.
+/// Of a dataset: `field` and `values`, or `origin` and `normal`; `scalars`, `normals`, `near`, `step`.
+///
+/// # Errors
+/// [`FieldError::Usage`] of an option that makes no sense, and of others.
 pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
     let mut o = Object::parse(options, "contour options")?;
     let what = match asked(&mut o)? {
@@ -39,7 +42,10 @@ pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
     Ok(ContourSpec { what, scalars, normals, near, step, spill: None })
 }
 
-/// Of a volume, with the level.
+/// Of a volume, with the level, `level`.
+///
+/// # Errors
+/// [`FieldError`] of an option that makes no sense, of others, and of names of no channel.
 pub fn of_volume(session: &Session, options: &str) -> Result<(usize, VolumeContour), FieldError> {
     let mut o = Object::parse(options, "contour options")?;
     let volume = session.volume()?;

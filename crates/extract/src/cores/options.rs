@@ -6,11 +6,17 @@ use field::options::Object;
 use serde_json::Value;
 
 /// Options: `method`, `field`, `step`, `scalars`, `min_strength`, `min_length`, `max_angle`.
+///
+/// # Errors
+/// [`FieldError`] of an option that makes no sense, and of others.
 pub fn parse(options: &str) -> Result<CoreSpec, FieldError> {
     of_object(Object::parse(options, "vortex core options")?)
 }
 
 /// The same out of a scene.
+///
+/// # Errors
+/// As [`parse`].
 pub fn of_value(options: Value) -> Result<CoreSpec, FieldError> {
     of_object(Object::of(options, "scene: vortex cores")?)
 }

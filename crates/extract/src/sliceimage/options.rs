@@ -60,6 +60,9 @@ fn marks(o: &mut Object) -> Result<SliceMarks, FieldError> {
 }
 
 /// A slice of a session's dataset, and how it is to look.
+///
+/// # Errors
+/// [`FieldError`] of an option that makes no sense, of others, and of what cannot be laid out.
 pub fn laid(
     session: &Session,
     options: &str,
