@@ -148,8 +148,8 @@ def _of_call(key: str, thing: object) -> Rows:
 
 def documents() -> Rows:
     """`SCENE.objects[volume].opacity`, and the same of results of experiments: types, limits, defaults."""
-    from farfield.bench.result import result_schema
     from farfield.scene.files import json_schema
+    from farfield_bench.result import result_schema
 
     return {**_of_schema("SCENE", json_schema()), **_of_schema("RESULT", result_schema())}
 

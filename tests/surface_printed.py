@@ -64,11 +64,8 @@ RUNS = {
     "config list": "config list",
     "config get": "config get readers",
     "config set": "config set readers 8 --project",
-    "bench list": "bench list",
-    "bench compare": "bench compare convert.json convert.json",
-    "bench report": "bench report --results results -o page.md",
 }
-"""A name for each run, and what is typed. `bench run` prints documents that have a schema."""
+"""A name for each run, and what is typed."""
 
 FLOW = "flow.zarr"
 TRACE = f"trace {FLOW} {LINE} -o a.npz"
@@ -119,7 +116,6 @@ WORDS = {
     "demo:": "info demo:x",
     "cache clear": "cache clear x",
     "setting": "config get x",
-    "experiment": "bench run x",
     "command": "xxxxxx",
 }
 """What takes a word of a list, and a command line that has a wrong one."""
@@ -146,10 +142,6 @@ class Workplace:
 
         shutil.copytree(made.BASELINE, self._folder)
         made.write_inputs(self._folder)
-        results = made.BASELINE.parent.parent / "docs" / "benchmarks"
-        (self._folder / "results").mkdir()
-        for path in (self._folder / "convert.json", self._folder / "results" / "convert.json"):
-            shutil.copyfile(results / "convert.json", path)
         old = {name: os.environ.get(name) for name in ("FARFIELD_CACHE_DIR", "XDG_CONFIG_HOME")}
         self._stack.callback(_restore, old)
         os.environ |= {"FARFIELD_CACHE_DIR": str(self._folder / "cache"), "XDG_CONFIG_HOME": str(self._folder)}

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from farfield import cli
-from farfield.bench import Recorder, load, registry
-from farfield.bench.arms import evict, run
-from farfield.bench.machine import commit, describe_machine
-from farfield.bench.report import report
-from farfield.bench.result import read_results, write_result
-from farfield.bench.suites import eventlog
 from farfield.errors import AccessError, DataError, Interrupted, MemoryLimitError, UsageError
+from farfield.runtime.page_cache import evict
+from farfield_bench import Recorder, cli, load, registry
+from farfield_bench.arms import run
+from farfield_bench.machine import commit, describe_machine
+from farfield_bench.report import report
+from farfield_bench.result import read_results, write_result
+from farfield_bench.suites import eventlog
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -78,6 +78,13 @@ def test_every_experiment_says_what_it_shows() -> None:
         assert found.title and found.about and "|" not in found.about, found.name
 
 
+def test_an_experiment_that_is_not_there_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["run", "no_such"]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("farfield: error: ") and err.count("\n") == 1 and "no_such" in err and out == ""
+    assert cli.run([]) == 0 and "compare" in capsys.readouterr().out
+
+
 def test_quick_runs_leave_the_kept_results_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of small data are none to quote: they go beside the data, unless someone says where to."""
     monkeypatch.chdir(tmp_path)
@@ -90,7 +97,7 @@ def test_quick_runs_leave_the_kept_results_alone(tmp_path: Path, monkeypatch: py
         ([], "docs/benchmarks/tiny.json"),
     ):
         before = set(tmp_path.rglob("*.json"))
-        assert cli.run(["bench", "run", "tiny", "-q", *more]) == 0
+        assert cli.run(["run", "tiny", "-q", *more]) == 0
         assert set(tmp_path.rglob("*.json")) - before == {tmp_path / path}
     assert not read_results(tmp_path / "docs/benchmarks")[0].quick
 
@@ -118,13 +125,13 @@ def test_all_experiments_run_whatever_becomes_of_each(
     for measure in (broken, defect, slow, wrong):
         made = registry.Experiment(measure.__name__, "An experiment", "", measure)
         monkeypatch.setitem(registry._FOUND, made.name, made)
-    assert cli.run(["bench", "run", "slow", "--quick"]) == 0
+    assert cli.run(["run", "slow", "--quick"]) == 0
     out, err = capsys.readouterr()
     assert "  missed fast" in out and "not all is well" not in err
-    assert cli.run(["bench", "run", "slow"]) == 1
+    assert cli.run(["run", "slow"]) == 1
     out, err = capsys.readouterr()
     assert "  MISSED fast" in out and err.endswith("not all is well:\n  slow: missed: fast\n")
-    assert cli.run(["bench", "run", "broken", "defect", "slow", "wrong", "--quick"]) == 1
+    assert cli.run(["run", "broken", "defect", "slow", "wrong", "--quick"]) == 1
     out, err = capsys.readouterr()
     assert "  MISSED results that differ" in out and "  missed particles that the other lost" in out
     ends = ("broken failed: an arm failed", "defect failed: KeyError('wall_s')", "wrong: missed: results that differ")
@@ -151,10 +158,10 @@ def test_a_failure_is_told_with_what_is_left_of_earlier_runs(
         made = registry.Experiment(measure.__name__, "An experiment", "", measure)
         monkeypatch.setitem(registry._FOUND, made.name, made)
     raised = AccessError("no network")
-    assert cli.run(["bench", "run", "fickle"]) == 5
+    assert cli.run(["run", "fickle"]) == 5
     assert capsys.readouterr().err.endswith("not all is well:\n  fickle failed: no network\n")
     raised = None
-    assert cli.run(["bench", "run", "fickle"]) == 0
+    assert cli.run(["run", "fickle"]) == 0
     written = Path("docs/benchmarks/fickle.json").read_bytes()
     capsys.readouterr()
     for raised, code in (
@@ -164,14 +171,14 @@ def test_a_failure_is_told_with_what_is_left_of_earlier_runs(
         (PermissionError("no"), 5),
         (KeyError("no"), 1),
     ):
-        assert cli.run(["bench", "run", "fickle", "--json"]) == code
+        assert cli.run(["run", "fickle", "--json"]) == code
         out, err = capsys.readouterr()
         said = str(raised) if code != 1 or isinstance(raised, DataError) else repr(raised)
         assert err.endswith(f"  fickle failed: {said}; docs/benchmarks/fickle.json is of an earlier run\n")
         assert json.loads(out) == {"fickle": {"name": "fickle", "title": "An experiment", "error": said}}
-    assert cli.run(["bench", "run", "fickle", "fickle"]) == 1
+    assert cli.run(["run", "fickle", "fickle"]) == 1
     capsys.readouterr()
-    assert cli.run(["bench", "run", "fickle", "stopped", "fickle"]) == 130
+    assert cli.run(["run", "fickle", "stopped", "fickle"]) == 130
     err = capsys.readouterr().err
     assert err.index("not all is well:\n  fickle failed") < err.index("farfield: error: interrupted")
     assert [path.name for path in Path("docs/benchmarks").iterdir()] == ["fickle.json"]

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from farfield import cli
-from farfield.bench import Recorder, arms, kin, readers, registry, rights
-from farfield.bench.compare import compare, lines
-from farfield.bench.papers import Paper
-from farfield.bench.report import report
-from farfield.bench.result import Result, read_result, write_result
 from farfield.errors import AccessError, DataError
+from farfield_bench import Recorder, arms, cli, kin, readers, registry, rights
+from farfield_bench.compare import compare, lines
+from farfield_bench.papers import Paper
+from farfield_bench.report import report
+from farfield_bench.result import Result, read_result, write_result
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +39,7 @@ def no_cgroup() -> rights.Right:
 def test_paging_is_measured_by_all_arms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     every = kin.kin
     monkeypatch.setattr(
-        "farfield.bench.suites.paging_1997.kin", lambda recorder: (k for k in every(recorder) if k.name == "cylinder")
+        "farfield_bench.suites.paging_1997.kin", lambda recorder: (k for k in every(recorder) if k.name == "cylinder")
     )
     monkeypatch.setattr(kin, "_steady", lambda *_: kin.Kin("", "", "", None, "", {}, []))  # type: ignore[arg-type]
     monkeypatch.setattr(kin.data, "single", lambda *_, **__: None)
@@ -156,14 +155,14 @@ def test_two_results_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[
     paths = []
     for name, recorder in (("a", first), ("b", second)):
         paths.append(str(write_result(recorder.result(), tmp_path / name)))
-    assert cli.run(["bench", "compare", *paths]) == 0
+    assert cli.run(["compare", *paths]) == 0
     out = capsys.readouterr().out
     assert "warning: the version of vtk differs" in out and "only in B: new" in out
-    assert cli.run(["bench", "compare", *paths, "--json"]) == 0
+    assert cli.run(["compare", *paths, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["pairs"][0]["ratio"] == pytest.approx(1.8 / 1.1) and said["only_second"][-1] == "new"
     (tmp_path / "no.json").write_text("{}")
-    assert cli.run(["bench", "compare", paths[0], str(tmp_path / "no.json")]) == 1
+    assert cli.run(["compare", paths[0], str(tmp_path / "no.json")]) == 1
     assert "not a benchmark result" in capsys.readouterr().err
 
 
@@ -176,7 +175,7 @@ def test_equal_results_give_no_warning() -> None:
 
 
 def test_an_arm_is_marked_by_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from farfield.bench.suites import paging_1997
+    from farfield_bench.suites import paging_1997
 
     one = kin.Kin("x", "set", "", None, "", {}, [])  # type: ignore[arg-type]
     way = paging_1997._Way("mmap", {"arm": "mmap"}, [], paged=False)

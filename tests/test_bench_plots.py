@@ -8,15 +8,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from farfield import cli
-from farfield.bench import Recorder, load
-from farfield.bench.drawing import figure, svg
-from farfield.bench.plots import CLAIMS, Spec, bounds, levels, points, write
-from farfield.bench.plotted import PLOTS
-from farfield.bench.report import report
-from farfield.bench.result import Result, read_results, write_result
 from farfield.errors import DataError
 from farfield.report.plots import style
+from farfield_bench import Recorder, cli, load
+from farfield_bench.drawing import figure, svg
+from farfield_bench.plots import CLAIMS, Spec, bounds, levels, points, write
+from farfield_bench.plotted import PLOTS
+from farfield_bench.report import report
+from farfield_bench.result import Result, read_results, write_result
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 KEPT = {result.name: result for result in read_results(DOCS / "benchmarks")}
@@ -123,7 +122,7 @@ def test_the_same_results_give_the_same_files_and_old_ones_go(tmp_path: Path, mo
     folder.mkdir(parents=True)
     for name in ("tax-7.svg", "example-2.svg", "not-ours-1.svg", "drawn by hand.svg", "notes.txt"):
         (folder / name).write_text("old")
-    command = ["bench", "report", "-q", "--results", str(tmp_path / "results"), "-o", str(tmp_path / "page.md")]
+    command = ["report", "-q", "--results", str(tmp_path / "results"), "-o", str(tmp_path / "page.md")]
     written = []
     for _ in range(2):
         assert cli.run(command) == 0
@@ -144,7 +143,7 @@ def test_a_page_that_cannot_be_written_keeps_its_plots(tmp_path: Path, monkeypat
     (folder / "example-2.svg").write_text("old")
     target = tmp_path / "my page.md"
     target.mkdir()
-    command = ["bench", "report", "-q", "--results", str(tmp_path / "results"), "-o", str(target)]
+    command = ["report", "-q", "--results", str(tmp_path / "results"), "-o", str(target)]
     assert cli.run(command) == 1
     assert {path.name for path in folder.iterdir()} == {"example-1.svg", "example-2.svg"}
     target.rmdir()

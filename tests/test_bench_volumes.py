@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farfield.bench import Recorder, arms, registry, rights, volume_arms, volumes
-from farfield.bench import volume_reference as reference
-from farfield.bench.plots import points
-from farfield.bench.plotted import PLOTS
-from farfield.bench.result import Result
-from farfield.bench.volumes import Transfer, View
+from farfield_bench import Recorder, arms, registry, rights, volume_arms, volumes
+from farfield_bench import volume_reference as reference
+from farfield_bench.plots import points
+from farfield_bench.plotted import PLOTS
+from farfield_bench.result import Result
+from farfield_bench.volumes import Transfer, View
 
 
 @pytest.fixture(autouse=True)

@@ -94,7 +94,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         ("info g.xyz -q -v", "-q"),
         ("config list -vq", "-v"),
         ("cache clear nothing", "nothing"),
-        ("bench run no_such", "no_such"),
+        ("bench run no_such", "farfield-bench"),
         ("extract", "command"),
     ],
 )

@@ -14,10 +14,10 @@ import pytest
 
 import farfield
 from farfield import _native
-from farfield.bench.suites.eventlog import repeat
 from farfield.cli import run
 from farfield.errors import DataError, UsageError
 from farfield.report.replays import export, parse_seconds, replay
+from farfield_bench.suites.eventlog import repeat
 from plot3d_files import box, cut, source_of, write
 from running import Command, Json, begun, start
 

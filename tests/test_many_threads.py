@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farfield.bench import series
+from farfield_bench import series
 from running import Command, Json
 
 MIB = 1 << 20

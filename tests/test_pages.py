@@ -203,11 +203,9 @@ def test_options_are_on_the_pages_of_their_topics() -> None:
         r"^\| `(--[a-z0-9-]+|-., --[a-z0-9-]+)", PAGES["docs/command-line.md"].read_text("utf-8"), re.MULTILINE
     )
     missing = {flag.split()[-1] for flag in known} - set(re.findall(r"--[a-z0-9-]+", by_hand))
-    assert sorted(missing - OF_EXPERIMENTS - IN_SHORT) == []
+    assert sorted(missing - IN_SHORT) == []
 
 
-OF_EXPERIMENTS = {"--work", "--results"}
-"""Options of `bench`, for those who work on the project."""
 IN_SHORT = {"--output", "--verbose", "--quiet"}
 """The pages call them -o, -v and -q."""
 

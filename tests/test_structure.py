@@ -39,12 +39,14 @@ CHAIN = [
     "extract",
     "render",
     "bench",
+    "python-calls",
     "python",
+    "bench-python",
 ]
 
 
 def sources(*suffixes: str) -> Iterator[Path]:
-    for top in ("crates", "python", "tests"):
+    for top in ("crates", "python", "bench", "tests"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix in suffixes and "target" not in path.parts and "__pycache__" not in path.parts:
                 yield path
@@ -80,7 +82,7 @@ def shipped(path: Path) -> str:
         ("pager", r"iblank|plot3d|curvilinear|streamline"),
         ("field", r"std::thread|crossbeam|rayon"),
         ("kernels", r"std::fs|std::io\b|std::thread|std::net|std::time|Mutex|RwLock|\basync\b|\.await"),
-        *((crate, r"pyo3|numpy::") for crate in CHAIN[4:-1]),
+        *((crate, r"pyo3|numpy::") for crate in CHAIN[4:-3]),
     ],
 )
 def test_crates_do_not_know_what_they_must_not(crate: str, words: str) -> None:
@@ -99,7 +101,6 @@ CIRCLE_AT_MOST = 3
 
 LATE = {
     r"farfield\.cli(\..*)?": "a command imports its needs when it runs, so that help costs little more than Python's start",
-    r".*:farfield\.bench\..*": "the experiments are not needed by what users run",
     r".*:farfield\.demo(\..*)?": "datasets are made once",
     r".*:farfield\.report(\..*)?": "reports are for those who ask what a run waited for",
     r".*:farfield\.pictures\.colors": "`cmap` is for those who name a colour map",
@@ -119,8 +120,12 @@ def test_files_of_a_crate_form_no_large_circles(crate: str) -> None:
     assert not large, "\n".join(" ".join("::".join(module) or "lib" for module in circle) for circle in large)
 
 
+EXPERIMENTS = ROOT / "bench" / "python" / "farfield_bench"
+
+
 def module_of(path: Path) -> str:
-    parts = [*path.relative_to(PACKAGE.parent).with_suffix("").parts]
+    top = PACKAGE if path.is_relative_to(PACKAGE) else EXPERIMENTS
+    parts = [*path.relative_to(top.parent).with_suffix("").parts]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -168,7 +173,7 @@ def test_circles_of_modules_are_found() -> None:
 
 def test_python_modules_form_no_circles() -> None:
     """Imports within functions count, too."""
-    modules = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    modules = {module_of(path): path for top in (PACKAGE, EXPERIMENTS) for path in sorted(top.rglob("*.py"))}
     graph = {name: {other for other, _ in imports(path, modules)} for name, path in modules.items()}
     assert len(graph) > 100 and sum(map(len, graph.values())) > 500
     large = [circle for circle in circles(graph) if len(circle) > CIRCLE_AT_MOST]
@@ -177,17 +182,15 @@ def test_python_modules_form_no_circles() -> None:
 
 def test_imports_in_functions_have_a_reason() -> None:
     modules = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-    late = [
-        f"{name}:{other}"
-        for name, path in modules.items()
-        if not name.startswith("farfield.bench")
-        for other, inside in imports(path, modules)
-        if inside
-    ]
+    late = [f"{name}:{other}" for name, path in modules.items() for other, inside in imports(path, modules) if inside]
     assert not [one for one in late if not any(re.fullmatch(f"{way}(:.*)?", one) for way in LATE)]
     assert not [way for way in LATE if not any(re.fullmatch(f"{way}(:.*)?", one) for one in late)], (
         "a reason without use"
     )
+
+
+def test_the_product_knows_no_experiments() -> None:
+    assert not [str(path) for path in PACKAGE.rglob("*.py*") if "farfield_bench" in path.read_text(errors="ignore")]
 
 
 # Kernels whose subject is the arrangement of a grid: its surfaces, cores, slices and rays.
@@ -311,7 +314,7 @@ def test_rust_surface(crate: str) -> None:
     ("path", "maker"),
     [
         ("docs/scene.schema.json", "farfield.scene.files:json_schema"),
-        ("docs/benchmark.schema.json", "farfield.bench.result:result_schema"),
+        ("docs/benchmark.schema.json", "farfield_bench.result:result_schema"),
     ],
 )
 def test_schemas(path: str, maker: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import farfield
-from farfield.bench import series
+from farfield_bench import series
 from running import Command, Json
 
 DIMS = (65, 65, 65)

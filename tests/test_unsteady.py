@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from farfield.bench import Recorder, registry
+from farfield_bench import Recorder, registry
 
 
 def test_what_is_said_of_unsteady_flows_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,8 +22,8 @@ def test_what_is_said_of_unsteady_flows_holds(tmp_path: Path, monkeypatch: pytes
 
 
 def test_an_experiment_says_what_was_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from farfield.bench import arms
-    from farfield.bench.suites import tracers, unsteady
+    from farfield_bench import arms
+    from farfield_bench.suites import tracers, unsteady
 
     monkeypatch.delenv("FARFIELD_DATA", raising=False)
     monkeypatch.setattr(arms, "PARCELS", tmp_path / "none")

@@ -105,7 +105,7 @@ def test_an_isosurface_of_a_sparse_store_is_whole(tmp_path: Path) -> None:
 def test_a_terabyte_of_nothing_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """10^12 bytes with five shards: what is asked of the system follows from what was written, not from what could be."""
     monkeypatch.setenv("FARFIELD_CACHE_DIR", str(tmp_path / "cache"))
-    from farfield.bench.suites.volume_unlevelled import sparse_store
+    from farfield_bench.suites.volume_unlevelled import sparse_store
 
     path = tmp_path / "a.zarr"
     sparse_store(path, 10_000, 5)

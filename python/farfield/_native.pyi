@@ -144,7 +144,7 @@ __all__ = [
     "summarise",
     "validate",
 ]
-__all__ += ["replay_events", "export_events", "resident_bytes", "bench"]
+__all__ += ["replay_events", "export_events", "resident_bytes"]
 
 __version__: str
 
@@ -567,11 +567,6 @@ def render(
              pages failed has a "failure", the first one, and "partial" is true then. A range is null where nothing drawn has a
              finite value. Of pictures of many time steps also "frames", and "redrawn", how many "pictures" that were there are not
              kept and "why", where `resume` is asked for and there are such
-    """
-
-def bench(options: str) -> str:
-    """Runs one arm of an experiment in this process; `farfield.bench` calls it in processes of their own. `arm` says which:
-    `farfield/bench/arms.py` says what each takes and gives.
     """
 
 def summarise(path: str, *, progress: _Progress | None = None) -> str:

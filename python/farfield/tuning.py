@@ -21,6 +21,7 @@ from typing import Any
 
 from farfield.errors import DataError, Interrupted, MemoryLimitError, UsageError
 from farfield.results.text_tables import aligned
+from farfield.runtime.page_cache import evict
 from farfield.runtime.progress import Report, reporting
 from farfield.runtime.sizes import format_bytes
 from farfield.sources.parsing import parse
@@ -84,8 +85,6 @@ class Bench:
         return math.inf if middle is None else middle
 
     def _run(self, choice: Choice, store: Path) -> dict[str, Any]:
-        from farfield.bench.arms import evict
-
         words = [str(store) if word == self.source else word for word in self.like]
         result = self.folder / f"result{_ending(self.like)}"
         words += ["-o", str(result)] if _writes(self.like) else []

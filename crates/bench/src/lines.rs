@@ -170,7 +170,7 @@ impl<'a> Job<'a> {
         let line_bytes = limits::line_bytes(&self.spec.options, 0);
         let limit = pager.ledger().limit();
         let active = limits::active_lines(limit, step_bytes, line_bytes, workers, pager.readers());
-        RunLoad { tasks: self.spec.seeds.len(), workers, active, at_once: usize::MAX }
+        RunLoad { tasks: self.spec.seeds.len(), workers, active }
     }
 
     /// Traces one seed after another on each thread.

@@ -3,13 +3,15 @@
 use super::device::{open_on, Device};
 use super::trace::whole;
 use super::watcher::Watcher;
+use super::windows::Came;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::in_memory::FlatArray;
 use field::locator::VectorSource;
 use kernels::streamline::Seed;
 use output::Destination;
-use pager::Observer;
+use pager::{Observer, PageId};
+use runtime::limits::pager_error;
 use runtime::process;
 use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
 use serde_json::{json, Value};
@@ -167,7 +169,7 @@ pub struct PathlinesArm {
     pub means: Resources,
     /// What is traced.
     pub trace: TraceSpec,
-    /// The same so often. Of more than one, time steps that were passed are kept for the next.
+    /// The same so often. Of more than one, what the first has read is there in the others.
     pub rounds: usize,
     /// Where lines go; `None`: they stay in memory.
     pub output: Option<PathBuf>,
@@ -185,19 +187,22 @@ pub struct PathlinesArm {
 pub fn pathlines(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let (spec, rounds) = (&arm.trace, arm.rounds);
     let watcher = arm.touched.then(|| Arc::new(Watcher::default()));
+    let again = if rounds > 1 { pages_of(arm, watch)? } else { Vec::new() };
     let observer = watcher.clone().map(|watcher| watcher as Arc<dyn Observer>);
     let means = Resources { observer: observer.or_else(|| arm.means.observer.clone()), ..arm.means.clone() };
     let (session, device) = open_on(arm.latency, arm.source.clone(), means, watch)?;
     session.located(watch)?;
-    let mut spec = spec.clone();
-    // What one round has read is to be there in the next.
-    spec.path.iter_mut().for_each(|path| path.keeps_passed = rounds > 1);
     let mut rows = Vec::with_capacity(rounds);
-    for _ in 0..rounds {
+    for round in 0..rounds {
+        // A run gives back the time steps that it has passed: what the first has read is there again, and held, in the others.
+        let _held = match round {
+            0 => None,
+            _ => Some(session.pager.fetch(&again).map_err(pager_error)?),
+        };
         watcher.iter().for_each(|watcher| watcher.next_run());
         let mut row = match &arm.output {
-            None => measured(&session, &spec, watch)?,
-            Some(output) => written(&session, &spec, output, watch)?,
+            None => measured(&session, spec, watch)?,
+            Some(output) => written(&session, spec, output, watch)?,
         };
         if let Some(watcher) = &watcher {
             row["touched"] = watcher.report();
@@ -208,6 +213,17 @@ pub fn pathlines(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Va
         "runs": rows, "peak_bytes": session.pager.counters().peak_bytes, "resident_peak_bytes": process::peak_resident_bytes(),
         "device_latency_s": device.as_ref().map(Device::latency_s),
     }))
+}
+
+/// The pages that a trace comes to, by a session of its own: whoever watches a run slows it down. Both open the same files in the same
+/// order, so that their arrays have the same numbers.
+fn pages_of(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Vec<PageId>, FieldError> {
+    let came = Arc::new(Came::default());
+    let means = Resources { observer: Some(came.clone()), ..arm.means.clone() };
+    let session = Session::open(arm.source.clone(), means, watch)?;
+    session.located(watch)?;
+    trace(&session, &arm.trace, Destination::Memory, watch)?;
+    Ok(came.pages())
 }
 
 /// One trace into memory: what it took, what the pager did meanwhile, and what to know its lines by.

@@ -13,7 +13,7 @@
 //! [`append`] finds the new steps ([`Addition`]) and runs the conversion on top of the store.
 
 use super::base::Base;
-use super::request::ConvertRequest;
+use super::job::ConvertJob;
 use super::run::run;
 use super::{commit, ArraySource, ChargeMemory, ConvertInput, ConvertOptions, ConvertReport, PieceProgress};
 use crate::disk::{Disk, Partial};
@@ -108,7 +108,7 @@ pub(super) fn append_on(
     }
     let nothing = !dst.exists() || std::fs::read_dir(dst).is_ok_and(|mut d| d.next().is_none());
     if nothing {
-        let converted = run(&ConvertRequest::new(input, dst, &options), disk, charge, progress)?;
+        let converted = run(&ConvertJob::new(input, dst, &options), disk, charge, progress)?;
         let times = input.catalog.times.clone();
         return Ok(AppendReport {
             converted: Some(converted),
@@ -134,8 +134,8 @@ pub(super) fn append_on(
         commit::clean(disk, dst, root.source.as_deref())?;
         None
     } else {
-        let request = ConvertRequest { base: Some(&base), ..ConvertRequest::new(&input, dst, &options) };
-        Some(run(&request, disk, charge, progress)?)
+        let job = ConvertJob { base: Some(&base), ..ConvertJob::new(&input, dst, &options) };
+        Some(run(&job, disk, charge, progress)?)
     };
     Ok(AppendReport { converted, steps, times, page: root.page, layout: Some(root.layout), codec: Some(root.codec) })
 }

@@ -1,8 +1,8 @@
 //! The work of a conversion: units (one shard each), the pieces in which a unit is read, and the memory for them.
 
 use super::base::Base;
+use super::job::ConvertJob;
 use super::memory::{within, ChargeMemory};
-use super::request::ConvertRequest;
 use super::{ConvertInput, ConvertOptions};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
@@ -93,17 +93,17 @@ pub(super) struct ConversionPlan<'a> {
 
 impl<'a> ConversionPlan<'a> {
     /// A plan whose memory could be charged: others may hold some of the limit, so smaller plans are tried, too.
-    pub fn within(request: &ConvertRequest<'a>, charge: &ChargeMemory<'_>) -> Result<(Self, Box<dyn Any>), FieldError> {
-        within(request.options.memory_limit, charge, |limit| {
-            let plan = Self::new(request, limit)?;
+    pub fn within(job: &ConvertJob<'a>, charge: &ChargeMemory<'_>) -> Result<(Self, Box<dyn Any>), FieldError> {
+        within(job.options.memory_limit, charge, |limit| {
+            let plan = Self::new(job, limit)?;
             let memory = plan.memory;
             Ok((plan, memory))
         })
     }
 
     /// Plans a conversion, or an index of data that stays where it is, within `limit` bytes.
-    fn new(request: &ConvertRequest<'a>, limit: u64) -> Result<Self, FieldError> {
-        let ConvertRequest { input, dst, options, pages, base } = *request;
+    fn new(job: &ConvertJob<'a>, limit: u64) -> Result<Self, FieldError> {
+        let ConvertJob { input, dst, options, pages, base } = *job;
         let steps: Vec<Vec<usize>> = input.arrays.iter().map(|z| z.iter().map(|a| a.steps).collect()).collect();
         let chosen =
             pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);

@@ -1,25 +1,139 @@
-//! What is asked of a conversion of zones.
+//! What is asked of a conversion, out of JSON.
 
-use crate::base::Base;
-use crate::input::ConvertInput;
-use crate::options::ConvertOptions;
-use field::paging::Paging;
-use std::path::Path;
+use crate::append::AskedPages;
+use crate::options::{ConvertOptions, DEFAULT_CODEC};
+use crate::volume::VolumeOptions;
+use field::error::FieldError;
+use field::options::{usage, Object};
+use field::paging::Layout;
+use field::store::codec::Codec;
+use field::volume::store::Downsample;
+use std::ops::RangeInclusive;
 
-/// What a conversion is of, and what it makes.
-pub(crate) struct ConvertRequest<'a> {
-    pub input: &'a ConvertInput,
-    pub dst: &'a Path,
-    pub options: &'a ConvertOptions,
-    /// The pages of data that stay where they are: then only ranges and boxes are made.
-    pub pages: Option<&'a [Paging]>,
-    /// The store that has the first steps already.
-    pub base: Option<&'a Base>,
+/// Page edges that pages of flows may have.
+const FLOW_PAGES: RangeInclusive<usize> = 2..=256;
+/// Page edges that pages of volumes may have.
+const VOLUME_PAGES: RangeInclusive<usize> = 4..=256;
+
+/// Layout and codec by name.
+struct PageForm {
+    layout: Layout,
+    codec: Codec,
+    codec_name: String,
 }
 
-impl<'a> ConvertRequest<'a> {
-    /// Of all steps, data and all.
-    pub fn new(input: &'a ConvertInput, dst: &'a Path, options: &'a ConvertOptions) -> Self {
-        Self { input, dst, options, pages: None, base: None }
+impl PageForm {
+    fn take(o: &mut Object) -> Result<Self, FieldError> {
+        let name = o.text("layout")?.unwrap_or_else(|| Layout::Cubed.name().into());
+        let layout =
+            Layout::parse(&name).ok_or_else(|| usage(format!("no layout '{name}'; there are: cubed, flat")))?;
+        let codec_name = o.text("codec")?.unwrap_or_else(|| DEFAULT_CODEC.into());
+        Ok(Self { layout, codec: Codec::parse(&codec_name, None)?, codec_name })
     }
+}
+
+/// The page edge, if it is asked for.
+fn page(o: &mut Object) -> Result<Option<usize>, FieldError> {
+    Ok(o.whole("page")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
+}
+
+/// What is asked of the conversion of a flow.
+#[derive(Clone, Debug)]
+pub struct ConvertRequest {
+    /// Fields that the store is to hold; none: the arrays of the source.
+    pub fields: Vec<String>,
+    /// How it is converted; limit, workers and spans are the session's.
+    pub options: ConvertOptions,
+    /// The codec as it was named.
+    pub codec_name: String,
+    /// Only says what would be done.
+    pub dry_run: bool,
+    given: Vec<String>,
+}
+
+impl ConvertRequest {
+    /// Takes `fields`, `page`, `layout`, `codec`, `resume`, `overwrite`, `dry_run`, `append` and `given`, and ends the reading.
+    ///
+    /// # Errors
+    /// [`FieldError`] of an option that makes no sense, of options that do not go together, and of others.
+    pub fn take(mut o: Object) -> Result<Self, FieldError> {
+        let fields = o.texts("fields")?;
+        let page = page(&mut o)?.unwrap_or(ConvertOptions::default().page);
+        if !FLOW_PAGES.contains(&page) {
+            return Err(usage(format!(
+                "a page edge of {page} is not between 2 and 256; 4, 8, 16, 32 and 64 are usual"
+            )));
+        }
+        let PageForm { layout, codec, codec_name } = PageForm::take(&mut o)?;
+        let (resume, overwrite, dry_run) = (o.truth("resume")?, o.truth("overwrite")?, o.truth("dry_run")?);
+        let (append, given) = (o.truth("append")?, o.texts("given")?);
+        o.done()?;
+        if append && (overwrite || dry_run) {
+            let other = if overwrite { "overwrite" } else { "dry-run" };
+            return Err(usage(format!("--append and --{other} do not go together; leave one of them out")));
+        }
+        if append && !fields.is_empty() {
+            return Err(usage(
+                "--append adds steps to stores that hold all arrays of their source, and does not go with --fields; convert the whole \
+                 series again, with --overwrite",
+            ));
+        }
+        let options = ConvertOptions { page, layout, codec, resume, overwrite, append, ..ConvertOptions::default() };
+        Ok(Self { fields, options, codec_name, dry_run, given })
+    }
+
+    /// What of the pages was said, and not only the default.
+    pub fn asked_pages(&self) -> AskedPages {
+        let is = |name: &str| self.given.iter().any(|g| g == name);
+        AskedPages {
+            page: is("page").then_some(self.options.page),
+            layout: is("layout").then_some(self.options.layout),
+            codec: is("codec").then_some(self.options.codec),
+        }
+    }
+}
+
+/// What is asked of the conversion of a volume.
+#[derive(Clone, Debug)]
+pub struct VolumeRequest {
+    /// How it is converted; limit, workers and spans are the session's.
+    pub options: VolumeOptions,
+    /// The codec as it was named.
+    pub codec_name: String,
+    /// Only says what would be done.
+    pub dry_run: bool,
+}
+
+impl VolumeRequest {
+    /// Options: `page`, `layout`, `codec`, `levels`, `downsample`, `resume`, `overwrite`, `dry_run`.
+    ///
+    /// # Errors
+    /// [`FieldError`] of an option that makes no sense, and of others.
+    pub fn parse(options: &str) -> Result<Self, FieldError> {
+        let mut o = Object::parse(options, "convert options")?;
+        let page = page(&mut o)?.unwrap_or(VolumeOptions::default().page);
+        if !VOLUME_PAGES.contains(&page) {
+            return Err(usage(format!(
+                "a page edge of {page} is not between {} and {}; 16, 32 and 64 are usual",
+                VOLUME_PAGES.start(),
+                VOLUME_PAGES.end()
+            )));
+        }
+        let PageForm { layout, codec, codec_name } = PageForm::take(&mut o)?;
+        let levels = o.whole("levels")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        let downsample = o.text("downsample")?.map(|name| downsample(&name)).transpose()?;
+        let (resume, overwrite) = (o.truth("resume")?, o.truth("overwrite")?);
+        let dry_run = o.truth("dry_run")?;
+        o.done()?;
+        let options =
+            VolumeOptions { page, layout, codec, levels, downsample, resume, overwrite, ..VolumeOptions::default() };
+        Ok(Self { options, codec_name, dry_run })
+    }
+}
+
+fn downsample(name: &str) -> Result<Downsample, FieldError> {
+    Downsample::parse(name).ok_or_else(|| {
+        let known = Downsample::ALL.map(Downsample::name).join(", ");
+        usage(format!("no way to downsample is called '{name}'; there are: {known}"))
+    })
 }

@@ -3,12 +3,12 @@
 use crate::commit::{begin, finish, is_whole, Begun, StorePlan};
 use crate::disk::Disk;
 use crate::input::ConvertInput;
+use crate::job::ConvertJob;
 use crate::memory::ChargeMemory;
 use crate::options::ConvertOptions;
 use crate::pipeline::{self, Places};
 use crate::plan::ConversionPlan;
 use crate::report::{ConvertReport, PieceProgress};
-use crate::request::ConvertRequest;
 use crate::spans::Spans;
 use crate::zone_store::SealedZones;
 use crate::{levels, uniform};
@@ -32,7 +32,7 @@ pub fn convert(
     charge: &ChargeMemory<'_>,
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
-    run(&ConvertRequest::new(input, dst, options), &Disk::default(), charge, progress)
+    run(&ConvertJob::new(input, dst, options), &Disk::default(), charge, progress)
 }
 
 /// Makes ranges and boxes of data that stay in place, in pages by `pages`. The result is a store without data at `dst`,
@@ -51,22 +51,22 @@ pub fn build_index(
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
     let options = ConvertOptions { resume: true, overwrite: true, memory_limit, workers, ..ConvertOptions::default() };
-    let request = ConvertRequest { pages: Some(pages), ..ConvertRequest::new(input, dst, &options) };
-    run(&request, &Disk::default(), charge, progress)
+    let job = ConvertJob { pages: Some(pages), ..ConvertJob::new(input, dst, &options) };
+    run(&job, &Disk::default(), charge, progress)
 }
 
 /// As [`convert`], on any disk.
 pub(crate) fn run(
-    request: &ConvertRequest<'_>,
+    job: &ConvertJob<'_>,
     disk: &Disk,
     charge: &ChargeMemory<'_>,
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<ConvertReport, FieldError> {
-    if request.input.arrays.len() != request.input.catalog.zones.len() {
+    if job.input.arrays.len() != job.input.catalog.zones.len() {
         return Err(FieldError::Internal("zones and arrays differ in number"));
     }
-    let (mut plan, _charged) = ConversionPlan::within(request, charge)?;
-    let made = make_store(&mut plan, disk, request.dst, progress)?;
+    let (mut plan, _charged) = ConversionPlan::within(job, charge)?;
+    let made = make_store(&mut plan, disk, job.dst, progress)?;
     Ok(ConvertReport {
         source_bytes: plan.source_bytes(),
         store_bytes: made.store_bytes,

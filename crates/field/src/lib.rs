@@ -31,6 +31,7 @@ pub mod lattice;
 pub mod locator;
 pub mod motion;
 pub mod nodes;
+pub mod options;
 pub mod paged;
 pub mod paging;
 pub mod plot3d;

@@ -17,6 +17,7 @@
 pub mod model;
 mod parquet;
 pub mod replay;
+mod replay_options;
 mod summary;
 
 use field::error::FieldError;

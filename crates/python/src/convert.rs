@@ -1,18 +1,19 @@
 //! Conversion and validation.
 
-use crate::arguments::{self, Events, Object};
-use crate::watch::watched;
-use ::convert::{self as converter, AskedPages, ConvertOptions, Spans};
+use ::convert::{self as converter, ConvertOptions, ConvertRequest, Spans};
+use ::runtime::events::Events;
+use ::runtime::options as run_options;
 use ::runtime::selected_fields::{charge_for_made, chosen_input};
 use ::runtime::session::{Session, SourceSpec};
 use ::runtime::whole_dataset::convert_input;
 use field::catalog::{Catalog, Role};
 use field::error::FieldError;
+use field::options::Object;
 use field::paging::Layout;
-use field::store::codec::Codec;
 use field::store::Problem;
 use pager::Event;
 use pyo3::prelude::*;
+use python_calls::watched;
 use serde_json::{json, Value};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,41 +44,16 @@ pub fn convert(
 ) -> PyResult<String> {
     watched(py, progress, |watch| {
         let mut o = Object::parse(options, "convert options")?;
-        let spec = arguments::source(source, q, function, &mut o)?;
-        let fields = o.texts("fields")?;
-        if fields.is_empty() {
+        let spec = run_options::source(source, q, function, &mut o)?;
+        let asked = ConvertRequest::take(o)?;
+        if asked.fields.is_empty() {
             no_definitions(
                 &spec,
                 "a store holds the arrays of its source; to keep what is defined, too, name all fields that it is to hold in --fields",
             )?;
         }
-        let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
+        let mut means = run_options::means(memory_limit, workers, readers, "clock")?;
         let events = Events::begin(events, &mut means)?;
-        let page = o.whole("page")?.map_or(converter::ConvertOptions::default().page, |p| p as usize);
-        if !(2..=256).contains(&page) {
-            return Err(FieldError::Usage(format!(
-                "a page edge of {page} is not between 2 and 256; 4, 8, 16, 32 and 64 are usual"
-            )));
-        }
-        let layout_name = o.text("layout")?.unwrap_or_else(|| "cubed".into());
-        let layout = Layout::parse(&layout_name)
-            .ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
-        let codec_name = o.text("codec")?.unwrap_or_else(|| converter::DEFAULT_CODEC.into());
-        let codec = Codec::parse(&codec_name, None)?;
-        let (resume, overwrite, dry) = (o.truth("resume")?, o.truth("overwrite")?, o.truth("dry_run")?);
-        let (append, given) = (o.truth("append")?, o.texts("given")?);
-        o.done()?;
-        if append && (overwrite || dry) {
-            let other = if overwrite { "overwrite" } else { "dry-run" };
-            return Err(FieldError::Usage(format!("--append and --{other} do not go together; leave one of them out")));
-        }
-        if append && !fields.is_empty() {
-            return Err(FieldError::Usage(
-                "--append adds steps to stores that hold all arrays of their source, and does not go with --fields; convert the whole \
-                 series again, with --overwrite"
-                    .into(),
-            ));
-        }
         let session = Arc::new(Session::open(spec, means, watch)?);
         let spans = if session.pager.observed() {
             let pager = session.pager.clone();
@@ -89,21 +65,24 @@ pub fn convert(
             Spans::default()
         };
         let workers = session.means.threads();
-        let options = ConvertOptions { page, layout, codec, resume, overwrite, append, memory_limit, workers, spans };
-        let input =
-            if fields.is_empty() { convert_input(&session.dataset())? } else { chosen_input(&session, &fields)? };
+        let how = ConvertOptions { memory_limit, workers, spans, ..asked.options };
+        let dry = asked.dry_run;
+        let input = match &asked.fields[..] {
+            [] => convert_input(&session.dataset())?,
+            fields => chosen_input(&session, fields)?,
+        };
         let dst = Path::new(destination);
         let charge = charge_for_made(&session, &input);
         let zone =
             |z: &field::catalog::ZoneInfo, page: [usize; 3]| json!({"name": z.name, "dims": z.dims, "page": page});
         let mut result = json!({
-            "destination": destination, "dry_run": dry, "resumed": false, "page": page, "layout": layout_name, "codec": codec_name,
-            "guessed": input.catalog.guessed, "appended": Value::Null,
+            "destination": destination, "dry_run": dry, "resumed": false, "page": how.page, "layout": how.layout.name(),
+            "codec": asked.codec_name, "guessed": input.catalog.guessed, "appended": Value::Null,
             "fields": stored_fields(&input.catalog),
             "order_assumed": input.catalog.order_assumed,
         });
         if dry {
-            let d = converter::dry_run(&input, dst, &options, &charge)?;
+            let d = converter::dry_run(&input, dst, &how, &charge)?;
             result["bytes_in"] = d.source_bytes.into();
             result["bytes_out"] = d.store_bytes.into();
             result["pages_written"] = d.pages.into();
@@ -116,15 +95,9 @@ pub fn convert(
         } else {
             let mut told = |p: converter::PieceProgress| watch("converting", p.done as f64, p.total as f64);
             // Of an append, what it adds: the steps that were there are none of what is converted.
-            let before = if append { runtime::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
-            let report = if append {
-                let is = |name: &str| given.iter().any(|g| g == name);
-                let asked = AskedPages {
-                    page: is("page").then_some(page),
-                    layout: is("layout").then_some(layout),
-                    codec: is("codec").then_some(codec),
-                };
-                let done = converter::append(&input, dst, &options, asked, &charge, &mut told)?;
+            let before = if how.append { runtime::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
+            let report = if how.append {
+                let done = converter::append(&input, dst, &how, asked.asked_pages(), &charge, &mut told)?;
                 let names = [done.layout.map(Layout::name), done.codec.map(|c| c.name())];
                 result["page"] = done.page.into();
                 [result["layout"], result["codec"]] = names.map(|name| json!(name));
@@ -135,7 +108,7 @@ pub fn convert(
                 });
                 done.converted.unwrap_or_default()
             } else {
-                converter::convert(&input, dst, &options, &charge, &mut told)?
+                converter::convert(&input, dst, &how, &charge, &mut told)?
             };
             let values: u64 = report.source_bytes.max(1);
             result["resumed"] = (report.resumed_units > 0).into();
@@ -172,10 +145,10 @@ pub fn validate(
 ) -> PyResult<String> {
     watched(py, progress, |watch| {
         let mut o = Object::parse(options, "validate options")?;
-        let spec = arguments::source(source, q, function, &mut o)?;
+        let spec = run_options::source(source, q, function, &mut o)?;
         no_definitions(&spec, "validating reads what is stored and names no fields; leave it out")?;
         o.done()?;
-        let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
+        let mut means = run_options::means(memory_limit, workers, readers, "clock")?;
         let events = Events::begin(events, &mut means)?;
         if spec.is_store()? {
             let (v, stats) = runtime::validate::run(&spec.path, &means, watch)?;

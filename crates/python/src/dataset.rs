@@ -1,23 +1,27 @@
 //! An open dataset.
 
-use crate::arguments::{self, Events, Ground, Object};
-use crate::errors::{raise, to_python};
 use crate::lines::PyLines;
 use crate::slices;
-use crate::watch::watched;
 use ::extract::surfaces;
 use ::output::Destination;
+use ::runtime::events::Events;
 use ::runtime::info;
+use ::runtime::options as run_options;
 use ::runtime::session::{ProgressWatch, Session};
 use ::runtime::values::{self, NodeBox};
+use ::trace::flowmap::FlowMapSpec;
+use ::trace::options::{self as trace_options, Ground};
 use ::trace::seeds::Seeds;
 use ::trace::{TraceReport, TraceSpec};
 use field::catalog::DType;
 use field::error::FieldError;
+use field::options::Object;
 use field::quantity::Quantity;
 use numpy::ndarray::s;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
+use python_calls::watched;
+use python_calls::{raise, to_python};
 use serde_json::{json, Value};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -185,9 +189,9 @@ impl PyDataset {
     ) -> PyResult<Self> {
         let open = watched(py, progress, |watch| {
             let mut o = Object::parse(options, "options")?;
-            let spec = arguments::source(source, q, function, &mut o)?;
+            let spec = run_options::source(source, q, function, &mut o)?;
             o.done()?;
-            let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
+            let mut means = run_options::means(memory_limit, workers, readers, replacement)?;
             let events = Events::begin(events, &mut means)?;
             Ok(OpenDataset { session: Arc::new(Session::open(spec, means, watch)?), events })
         })?;
@@ -250,7 +254,7 @@ impl PyDataset {
         let rows = VectorRows::checked(py, &seeds, &ground)?;
         watched(py, progress, |watch| {
             let points = rows.as_ref().map(|rows| rows.seeds(&ground, watch)).transpose()?;
-            let spec = arguments::trace(options, points, &ground, watch)?;
+            let spec = trace_options::parse(options, points, &ground, watch)?;
             let (report, arrays) = trace::trace(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or(FieldError::Internal("a trace in memory gives no lines"))?;
             let text = summary(&session, &spec, &report, None).to_string();
@@ -272,7 +276,7 @@ impl PyDataset {
         let rows = VectorRows::checked(py, &seeds, &ground)?;
         watched(py, progress, |watch| {
             let points = rows.as_ref().map(|rows| rows.seeds(&ground, watch)).transpose()?;
-            let spec = arguments::trace(options, points, &ground, watch)?;
+            let spec = trace_options::parse(options, points, &ground, watch)?;
             let (report, _) = trace::trace(&session, &spec, Destination::File(Path::new(output)), watch)?;
             Ok(summary(&session, &spec, &report, Some(output)).to_string())
         })
@@ -288,7 +292,7 @@ impl PyDataset {
     ) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
-            let spec = crate::flowmap::spec(options, &session, watch)?;
+            let spec = FlowMapSpec::parse(options, &session, watch)?;
             Ok(trace::flowmap::flow_map(&session, &spec, Path::new(output), watch)?.to_string())
         })
     }
@@ -297,7 +301,7 @@ impl PyDataset {
     fn vortex_cores(&self, py: Python<'_>, options: &str, progress: Option<&Bound<'_, PyAny>>) -> PyResult<PyLines> {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
-            let spec = crate::cores::spec(options)?;
+            let spec = ::extract::cores::options::parse(options)?;
             let (report, arrays) = extract::cores::vortex_cores(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or(FieldError::Internal("vortex cores in memory give no lines"))?;
             let text = crate::cores::summary(&session, &report, None, 0).to_string();
@@ -315,7 +319,7 @@ impl PyDataset {
     ) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
-            let spec = crate::cores::spec(options)?;
+            let spec = ::extract::cores::options::parse(options)?;
             let to = Destination::File(Path::new(output));
             let (report, _) = extract::cores::vortex_cores(&session, &spec, to, watch)?;
             Ok(crate::cores::summary(&session, &report, Some(output), written(Path::new(output))).to_string())
@@ -338,7 +342,7 @@ impl PyDataset {
     ) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
-            let spec = crate::contours::of_flow(options)?;
+            let spec = ::extract::contour::options::of_flow(options)?;
             let mut v = extract::contour::write(&session, &spec, Path::new(output), watch)?;
             v["stats"] = json!(session.stats());
             Ok(v.to_string())

@@ -1,12 +1,10 @@
 //! Logs of events: summed up, replayed, exported.
 
-use crate::arguments::Object;
-use crate::watch::watched;
 use ::profile::replay::{self, ReplaySpec};
 use ::profile::{summarise as sum_up, Events, Form};
-use field::error::FieldError;
 use pyo3::prelude::*;
-use serde_json::{json, Value};
+use python_calls::watched;
+use serde_json::json;
 use std::path::Path;
 
 #[pyfunction]
@@ -24,16 +22,7 @@ pub fn replay_events(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     watched(py, progress, |watch| {
-        let mut o = Object::parse(options, "replay options")?;
-        let spec = ReplaySpec {
-            limits: wholes(&mut o, "limits")?,
-            policies: o.texts("policies")?,
-            coarser: wholes(&mut o, "coarser")?,
-            latencies_s: numbers(&mut o, "latencies_s")?,
-            readers: wholes(&mut o, "readers")?.into_iter().map(|n| n as usize).collect(),
-            workers: wholes(&mut o, "workers")?.into_iter().map(|n| n as usize).collect(),
-        };
-        o.done()?;
+        let spec = ReplaySpec::parse(options)?;
         replay::replay(Path::new(path), &spec, watch).map(|v| v.to_string())
     })
 }
@@ -55,21 +44,4 @@ pub fn export_events(
         })
         .to_string())
     })
-}
-
-fn list<T>(o: &mut Object, key: &str, of: impl Fn(&Value) -> Option<T>) -> Result<Vec<T>, FieldError> {
-    let wrong = || FieldError::Usage(format!("replay options: {key} must be a list of numbers, each at least 0"));
-    match o.take(key) {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(list)) => list.iter().map(|v| of(v).ok_or_else(wrong)).collect(),
-        Some(_) => Err(wrong()),
-    }
-}
-
-fn wholes(o: &mut Object, key: &str) -> Result<Vec<u64>, FieldError> {
-    list(o, key, Value::as_u64)
-}
-
-fn numbers(o: &mut Object, key: &str) -> Result<Vec<f64>, FieldError> {
-    list(o, key, |v| v.as_f64().filter(|n| *n >= 0.0))
 }

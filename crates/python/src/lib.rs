@@ -1,23 +1,16 @@
 //! `farfield._native`: thin classes over the engine, one file a noun. What crosses, and in which shape, is fixed by
 //! `python/farfield/_native.pyi`.
 
-mod arguments;
-mod bench;
-mod contours;
 mod convert;
 mod cores;
 mod dataset;
-mod errors;
 mod events;
-mod flowmap;
 mod lines;
 mod mesh;
 mod render;
-mod series;
 mod slices;
 mod volume;
 mod volumestore;
-mod watch;
 
 use pyo3::prelude::*;
 
@@ -44,7 +37,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(volumestore::known_ranges, m)?)?;
     m.add_function(wrap_pyfunction!(volumestore::stored_volume, m)?)?;
     m.add_function(wrap_pyfunction!(render::render, m)?)?;
-    m.add_function(wrap_pyfunction!(bench::bench, m)?)?;
     m.add_function(wrap_pyfunction!(events::summarise, m)?)?;
     m.add_function(wrap_pyfunction!(events::replay_events, m)?)?;
     m.add_function(wrap_pyfunction!(events::export_events, m)?)?;

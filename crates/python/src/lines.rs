@@ -1,11 +1,11 @@
 //! Lines in memory that belongs to Python.
 
-use crate::errors::to_python;
 use ::output::{LineArrays, LineColumn, LineSpool, OutputError, OutputFile, Provenance, Reason, SpoolOptions};
 use field::error::FieldError;
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use python_calls::to_python;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::OnceLock;

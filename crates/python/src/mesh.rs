@@ -1,15 +1,15 @@
 //! Surfaces whose arrays belong to Python, on their way to a file.
 
-use crate::arguments::usage;
-use crate::errors::to_python;
 use ::output::{
     FieldSpec, FieldType, FieldValues, FixedBudget, MeshLayout, MeshPiece, MeshPoints, MeshWriter, OutputError,
     OutputFile, Provenance,
 };
 use field::error::FieldError;
+use field::options::usage;
 use numpy::{Element, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use python_calls::to_python;
 use serde_json::Value;
 use std::path::Path;
 

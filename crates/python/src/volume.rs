@@ -1,15 +1,16 @@
 //! An open volume.
 
-use crate::arguments::{self, Events};
-use crate::errors::{raise, to_python};
 use crate::slices;
-use crate::watch::watched;
+use ::runtime::events::Events;
+use ::runtime::options as run_options;
 use ::runtime::session::{Session, Source};
 use field::error::FieldError;
 use field::volume::{VolumeSpec, Voxel};
 use field::with_voxel;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
+use python_calls::watched;
+use python_calls::{raise, to_python};
 use serde_json::json;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -70,7 +71,7 @@ impl PyVolume {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let open = watched(py, progress, |watch| {
-            let mut means = arguments::means(memory_limit, workers, readers, replacement)?;
+            let mut means = run_options::means(memory_limit, workers, readers, replacement)?;
             let events = Events::begin(events, &mut means)?;
             let source = Source::Volume(Box::new(spec(spec_json)?), tables);
             Ok(OpenVolume { session: Arc::new(Session::open(source, means, watch)?), events })
@@ -158,7 +159,7 @@ impl PyVolume {
     ) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, progress, |watch| {
-            let (level, spec) = crate::contours::of_volume(&session, options)?;
+            let (level, spec) = ::extract::contour::options::of_volume(&session, options)?;
             let output = std::path::Path::new(output);
             let mut v = extract::contour::write_volume(&session, level, &spec, output, watch)?;
             v["stats"] = json!(session.stats());

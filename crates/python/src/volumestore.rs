@@ -1,24 +1,20 @@
 //! Volumes and Farfield's own store of them: conversion, what a store says, ranges of data that are paged in place.
 
-use crate::arguments::{self, Events, Object};
 use crate::volume::spec;
-use crate::watch::watched;
-use ::convert::volume::{self as converter, VolumeOptions, VolumeReport};
-use ::convert::{PieceProgress, Spans};
+use ::convert::volume::{self as converter, VolumeReport};
+use ::convert::{PieceProgress, Spans, VolumeRequest};
+use ::runtime::events::Events;
+use ::runtime::options as run_options;
 use ::runtime::session::{Session, Source};
 use field::error::FieldError;
-use field::paging::Layout;
-use field::store::codec::Codec;
 use field::volume::store::{Downsample, RangeDocument, VolumeStore};
 use field::volume::VolumeFiles;
 use pager::Event;
 use pyo3::prelude::*;
+use python_calls::watched;
 use serde_json::{json, Value};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Page edges that pages of volumes may have.
-const PAGES: std::ops::RangeInclusive<usize> = 4..=256;
 
 #[pyfunction]
 #[pyo3(signature = (path))]
@@ -94,31 +90,10 @@ pub fn convert_volume(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     watched(py, progress, |watch| {
-        let mut o = Object::parse(options, "convert options")?;
-        let mut means = arguments::means(memory_limit, workers, readers, "clock")?;
+        let VolumeRequest { options: mut asked, codec_name, dry_run: dry } = VolumeRequest::parse(options)?;
+        asked.memory_limit = memory_limit;
+        let mut means = run_options::means(memory_limit, workers, readers, "clock")?;
         let events = Events::begin(events, &mut means)?;
-        let mut asked = VolumeOptions { memory_limit, ..VolumeOptions::default() };
-        if let Some(page) = o.whole("page")? {
-            asked.page = usize::try_from(page).unwrap_or(usize::MAX);
-        }
-        if !PAGES.contains(&asked.page) {
-            return Err(FieldError::Usage(format!(
-                "a page edge of {} is not between {} and {}; 16, 32 and 64 are usual",
-                asked.page,
-                PAGES.start(),
-                PAGES.end()
-            )));
-        }
-        let layout_name = o.text("layout")?.unwrap_or_else(|| "cubed".into());
-        asked.layout = Layout::parse(&layout_name)
-            .ok_or_else(|| FieldError::Usage(format!("no layout '{layout_name}'; there are: cubed, flat")))?;
-        let codec_name = o.text("codec")?.unwrap_or_else(|| convert::DEFAULT_CODEC.into());
-        asked.codec = Codec::parse(&codec_name, None)?;
-        asked.levels = o.whole("levels")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-        asked.downsample = o.text("downsample")?.map(|name| downsample(&name)).transpose()?;
-        (asked.resume, asked.overwrite) = (o.truth("resume")?, o.truth("overwrite")?);
-        let dry = o.truth("dry_run")?;
-        o.done()?;
         let session = Arc::new(Session::open(Source::Volume(Box::new(spec(spec_json)?), tables), means, watch)?);
         session.check_limit()?;
         asked.workers = session.threads();
@@ -142,7 +117,7 @@ pub fn convert_volume(
         let bytes_out = if dry { report.store_bytes } else { runtime::process::folder_bytes(dst)? };
         let mut result = described(&report, bytes_out);
         let more = json!({
-            "destination": destination, "dry_run": dry, "what": "volume", "page": asked.page, "layout": layout_name,
+            "destination": destination, "dry_run": dry, "what": "volume", "page": asked.page, "layout": asked.layout.name(),
             "codec": codec_name, "downsample": how.name(), "downsample_asked": asked.downsample.is_some(),
             "dtype": input.voxel.name(), "kind": input.spec.kind, "steps": input.spec.times.len().max(1),
             "channels": input.spec.channels.iter().map(|c| &c.name).collect::<Vec<_>>(), "guessed": input.spec.guessed,
@@ -153,13 +128,6 @@ pub fn convert_volume(
         }
         events.finish(&result["stats"], watch)?;
         Ok(result.to_string())
-    })
-}
-
-fn downsample(name: &str) -> Result<Downsample, FieldError> {
-    Downsample::parse(name).ok_or_else(|| {
-        let known = Downsample::ALL.map(Downsample::name).join(", ");
-        FieldError::Usage(format!("no way to downsample is called '{name}'; there are: {known}"))
     })
 }
 

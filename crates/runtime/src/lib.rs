@@ -12,6 +12,7 @@
 pub mod allocator;
 pub mod blocking;
 pub mod derived;
+pub mod events;
 pub mod executor;
 pub mod gridface;
 pub mod gridkind;
@@ -20,6 +21,7 @@ pub mod last_use;
 pub mod ledger_share;
 pub mod limits;
 pub mod next_window;
+pub mod options;
 pub mod process;
 pub mod selected_fields;
 pub mod session;

@@ -120,7 +120,7 @@ fn walk(limit: u64, workers: usize, later: Option<u64>) -> RunStats {
         Box::new(move || later.into_iter().for_each(|limit| pager.set_limit(limit)))
     };
     let work = Walks { array, sum: AtomicU64::new(0), midway, made: AtomicU64::new(0) };
-    let load = RunLoad { tasks: TASKS, workers, active: TASKS as usize, at_once: usize::MAX };
+    let load = RunLoad { tasks: TASKS, workers, active: TASKS as usize };
     let stats = run(&work, &pager, load, &mut |_| true).unwrap();
     let truth: u64 =
         (0..TASKS).flat_map(|n| (0..STEPS).flat_map(move |s| (0..STANDS_ON).map(move |k| page(n, s + k) % 251))).sum();

@@ -188,7 +188,7 @@ impl March {
             failure: Mutex::new(None),
             workers,
         };
-        let load = RunLoad { tasks: total, workers, active, at_once: usize::MAX };
+        let load = RunLoad { tasks: total, workers, active };
         let limit = pager.ledger().limit();
         let run = executor::run(&work, pager, load, &mut |done| watch(done, total))
             .map_err(|e| more_than(e, self.enough.max(limit + limit / 2)))?;

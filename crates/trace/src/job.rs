@@ -158,11 +158,9 @@ impl TraceJob<'_> {
                 likely: Likely::default(),
                 whole_step: need.whole_step,
                 holds: AtomicBool::new(false),
-                keeps_passed: spec.path.as_ref().is_some_and(|p| p.keeps_passed),
                 sink: &sink,
             };
-            let at_once = spec.path.as_ref().and_then(|p| p.at_once).unwrap_or(usize::MAX).max(1);
-            let load = RunLoad { tasks, workers, active: work.most_active(pager.ledger().limit()), at_once };
+            let load = RunLoad { tasks, workers, active: work.most_active(pager.ledger().limit()) };
             pager.keep_used_since(if T::WINDOWED { pager.now() } else { u64::MAX });
             let before = tasks * n as u64;
             let one =

@@ -9,6 +9,7 @@ mod job;
 mod line_fields;
 pub mod line_kinds;
 mod line_task;
+pub mod options;
 pub mod pathlines;
 mod report;
 mod resume;
@@ -17,6 +18,7 @@ mod seed_condition;
 mod seed_importance;
 pub mod seeds;
 mod spec;
+mod time_options;
 mod timelines;
 pub mod trace_times;
 

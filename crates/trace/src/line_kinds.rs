@@ -28,8 +28,6 @@ pub enum ReadAhead {
     /// Where each particle is going between the next two steps, into memory that nobody uses.
     #[default]
     Along,
-    /// All pages of this many steps that come, wherever particles are: for comparison.
-    Steps(u32),
 }
 
 /// A kind of line.
@@ -122,10 +120,6 @@ pub(crate) trait Tracer: Sync {
     fn left(&self, _window: u32, _page: ZonePage, _pages: &mut [Vec<PageId>; 2]) {}
     /// Of pages of points that lines want in a window adds what the window after it reads that this one does not.
     fn after(&self, _window: u32, _pages: &[ZonePage], _of: &mut Vec<PageId>) {}
-    /// Pages to read ahead when the run has come to a window, wherever lines are.
-    fn coming(&self, _window: u32) -> Vec<PageId> {
-        Vec::new()
-    }
 }
 
 /// Lines of a single step.
@@ -338,24 +332,6 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
                 of.extend(zone.iter().map(|(_, page)| PageId::new(array.id, fresh, *page)));
             }
         }
-    }
-    fn coming(&self, window: u32) -> Vec<PageId> {
-        let ReadAhead::Steps(count) = self.ahead else { return Vec::new() };
-        let count = count.min(self.series.times.len() as u32);
-        // The step at the far end of the window, and those behind it, of which the windows before have asked for all but the last.
-        let fresh = if window == 0 { 0..=count } else { count..=count };
-        let times = L::times(&self.options);
-        let far = fresh.map(|n| self.series.fresh(window.saturating_add(n), times));
-        let mut pages = Vec::new();
-        for step in far {
-            for (zone, fields) in self.zones.iter().zip(self.series.fields[step as usize].iter()) {
-                let moving = [Some(zone.xyz), zone.iblank].into_iter().flatten();
-                for array in fields.arrays().into_iter().chain(moving).map(|a| &zone.arrays[a]).filter(|a| !a.steady) {
-                    pages.extend((0..zone.translation.count()).map(|page| PageId::new(array.id, step, page)));
-                }
-            }
-        }
-        pages
     }
     fn save(&self, line: &L, to: &mut Saver) {
         line.save(&self.options, to);

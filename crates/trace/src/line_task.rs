@@ -59,7 +59,6 @@ pub(crate) struct Tracing<'a, T> {
     pub(crate) whole_step: u64,
     /// Whether memory holds what two windows may want: then pages need not go before a window is through.
     pub(crate) holds: AtomicBool,
-    pub(crate) keeps_passed: bool,
     pub(crate) sink: &'a Mutex<LineSink>,
 }
 
@@ -238,10 +237,10 @@ impl<T: Tracer> Windowed for Tracing<'_, T> {
             self.leaving.passed(window, !roomy);
         }
         let (arrays, steps) = self.tracer.passed(window);
-        if !steps.is_empty() && !self.keeps_passed {
+        if !steps.is_empty() {
             self.pager.give_back_segments(arrays, steps);
         }
-        let mut pages = self.tracer.coming(window);
+        let mut pages = Vec::new();
         self.tracer.after(window, &self.likely.passed(window, roomy), &mut pages);
         pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
         pages

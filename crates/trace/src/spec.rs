@@ -46,10 +46,6 @@ pub struct PathSpec {
     pub ahead: ReadAhead,
     /// Keep points at the times of the dataset, the first and the last alone.
     pub at_steps: bool,
-    /// Particles that wait for pages at most; `None`: as many as there are.
-    pub at_once: Option<usize>,
-    /// Keep the segments that were passed: for comparison.
-    pub keeps_passed: bool,
 }
 
 /// When the particles of a streakline are let go, between the times of its first and its last one.

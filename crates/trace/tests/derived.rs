@@ -161,7 +161,7 @@ fn out_of_core(
     let pager = Pager::new(config).unwrap();
     let zones = with_derived(&paged(flat, edge, &pager, simulation(seed)), &pager, times);
     let seeds = seeds();
-    let load = RunLoad { tasks: seeds.len() as u64, workers, active, at_once: usize::MAX };
+    let load = RunLoad { tasks: seeds.len() as u64, workers, active };
     let out = Mutex::new(vec![None; seeds.len()]);
     let out = if unsteady {
         let work = Paths(zones, &seeds, path_options(), out);

@@ -129,7 +129,7 @@ fn out_of_core(
     let zones = paged(&steady(flat.clone()), arm.edge, &pager, arm.simulation.clone());
     let seeds = seeds();
     let work = Lines::new(zones, &seeds, o);
-    let load = RunLoad { tasks: seeds.len() as u64, workers: arm.workers, active: arm.active, at_once: usize::MAX };
+    let load = RunLoad { tasks: seeds.len() as u64, workers: arm.workers, active: arm.active };
     let stats = run(&work, &pager, load, &mut |_| true).unwrap();
     (work.lines(), pager.ledger().peak(), pager.counters(), stats)
 }
@@ -319,8 +319,7 @@ fn tasks_without_room_are_begun_again() {
         let seeds = seeds();
         // Ten at most, and sixty are let in.
         let work = Lines { ballast: 300 << 10, ..Lines::new(zones, &seeds, &o) };
-        let stats =
-            run(&work, &pager, RunLoad { tasks: 60, workers, active: 60, at_once: usize::MAX }, &mut |_| true).unwrap();
+        let stats = run(&work, &pager, RunLoad { tasks: 60, workers, active: 60 }, &mut |_| true).unwrap();
         assert!(stats.dropped > 0);
         assert!(same(&truth, &work.lines()), "{workers} workers");
         assert_eq!(pager.ledger().of(pager::ChargeKind::Tasks), 0);
@@ -340,7 +339,7 @@ fn results_without_room_wait_or_end_with_what_they_need() {
         let zones = paged(&steady(flat.clone()), [8, 8, 8], &pager, simulation(70));
         let seeds = seeds();
         let work = Lines { ballast: 100 << 10, finishing, ..Lines::new(zones, &seeds, &o) };
-        let ended = run(&work, &pager, RunLoad { tasks: 60, workers, active: 60, at_once: usize::MAX }, &mut |_| true);
+        let ended = run(&work, &pager, RunLoad { tasks: 60, workers, active: 60 }, &mut |_| true);
         match ended {
             Ok(_) => assert!(finishing < 3 << 20 && same(&truth, &work.lines()), "{workers} workers"),
             Err(FieldError::LimitTooSmall { needs, .. }) => assert!(finishing > 3 << 20 && needs > 4 << 20, "{needs}"),
@@ -374,8 +373,7 @@ fn the_limit_may_change_while_lines_are_under_way() {
                     std::thread::sleep(Duration::from_millis(8));
                 }
             });
-            let stats =
-                run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 60, at_once: usize::MAX }, &mut |_| true);
+            let stats = run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 60 }, &mut |_| true);
             over.store(true, std::sync::atomic::Ordering::SeqCst);
             stats.unwrap();
         });
@@ -395,8 +393,7 @@ fn a_limit_below_one_step_ends_with_what_it_needs() {
     let zones = paged(&steady(flat.clone()), [21, 21, 21], &pager, simulation(40));
     let seeds = seeds();
     let work = Lines::new(zones, &seeds, &o);
-    let e = run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 4, at_once: usize::MAX }, &mut |_| true)
-        .unwrap_err();
+    let e = run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 4 }, &mut |_| true).unwrap_err();
     assert!(matches!(e, FieldError::LimitTooSmall { needs, limit, .. } if needs > limit), "{e}");
 }
 
@@ -412,8 +409,7 @@ fn a_run_can_be_stopped() {
     let seeds = seeds();
     let work = Lines::new(zones, &seeds, &o);
     let began = std::time::Instant::now();
-    let e = run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 40, at_once: usize::MAX }, &mut |_| false)
-        .unwrap_err();
+    let e = run(&work, &pager, RunLoad { tasks: 60, workers: 2, active: 40 }, &mut |_| false).unwrap_err();
     assert!(matches!(e, FieldError::Interrupted), "{e}");
     assert!(began.elapsed() < Duration::from_secs(5));
 }

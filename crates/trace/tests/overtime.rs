@@ -129,8 +129,7 @@ fn all_equal<L: UnsteadyLine<Cell = CellId> + 'static>(
         let pager = Pager::new(config).unwrap();
         let zones = paged(&flat, edge, &pager, simulation(300 + n as u64));
         let work = TimeLines { zones, options, make, out: Mutex::new(vec![None; count]) };
-        run(&work, &pager, RunLoad { tasks: count as u64, workers, active, at_once: usize::MAX }, &mut |_| true)
-            .unwrap();
+        run(&work, &pager, RunLoad { tasks: count as u64, workers, active }, &mut |_| true).unwrap();
         let lines: Vec<Joined> = work.out.into_inner().unwrap().into_iter().map(Option::unwrap).collect();
         assert!(same(&truth, &lines), "arm {n} differs");
         assert!(pager.ledger().peak() <= limit, "arm {n}: {}", pager.ledger().peak());

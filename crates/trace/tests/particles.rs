@@ -195,7 +195,7 @@ fn out_of_core_equals_in_core() {
                 let o = options(times, *until, within);
                 let work = ParticleWindow { zones: zones.clone(), options: &o, particles: Mutex::new(particles) };
                 let tasks = seeds().len() as u64;
-                run(&work, &pager, RunLoad { tasks, workers, active, at_once: usize::MAX }, &mut |_| true).unwrap();
+                run(&work, &pager, RunLoad { tasks, workers, active }, &mut |_| true).unwrap();
                 particles = work.particles.into_inner().unwrap();
             }
             let found: Vec<_> = particles.iter().map(state).collect();

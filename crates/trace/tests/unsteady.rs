@@ -160,17 +160,17 @@ fn out_of_core_equals_in_core() {
         let holed = flat.zones()[0].iblank.is_some();
         assert!(reasons.contains(&Reason::Left) && reasons.contains(&Reason::Hole) == holed, "{reasons:?}");
         let arms = [
-            ([8, 8, 8], 64 << 20, PolicyKind::Clock, 1, 1, 1, usize::MAX),
-            ([8, 8, 8], 2 << 20, PolicyKind::Clock, 2, 8, 12, usize::MAX),
-            ([5, 7, 6], 1800 << 10, PolicyKind::Lru, 3, 4, 12, 3),
-            ([13, 13, 11], 3 << 20, PolicyKind::Clock, 2, 16, 8, usize::MAX),
-            ([21, 4, 1], 2 << 20, PolicyKind::Lru, 5, 33, 12, usize::MAX),
-            ([8, 8, 8], 4 << 20, PolicyKind::Clock, 1, 4, 1000, 1),
-            ([8, 8, 8], 2 << 20, PolicyKind::Sieve, 2, 8, 12, usize::MAX),
-            ([13, 13, 11], 3 << 20, PolicyKind::S3Fifo, 2, 16, 8, 3),
-            ([21, 4, 1], 2 << 20, PolicyKind::TwoQueue, 3, 4, 12, usize::MAX),
+            ([8, 8, 8], 64 << 20, PolicyKind::Clock, 1, 1, 1),
+            ([8, 8, 8], 2 << 20, PolicyKind::Clock, 2, 8, 12),
+            ([5, 7, 6], 1800 << 10, PolicyKind::Lru, 3, 4, 12),
+            ([13, 13, 11], 3 << 20, PolicyKind::Clock, 2, 16, 8),
+            ([21, 4, 1], 2 << 20, PolicyKind::Lru, 5, 33, 12),
+            ([8, 8, 8], 4 << 20, PolicyKind::Clock, 1, 4, 1000),
+            ([8, 8, 8], 2 << 20, PolicyKind::Sieve, 2, 8, 12),
+            ([13, 13, 11], 3 << 20, PolicyKind::S3Fifo, 2, 16, 8),
+            ([21, 4, 1], 2 << 20, PolicyKind::TwoQueue, 3, 4, 12),
         ];
-        for (n, (edge, limit, policy, workers, readers, active, at_once)) in arms.into_iter().enumerate() {
+        for (n, (edge, limit, policy, workers, readers, active)) in arms.into_iter().enumerate() {
             let config = PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None };
             let pager = Pager::new(config).unwrap();
             let zones = paged(flat, edge, &pager, simulation(100 + n as u64));
@@ -178,7 +178,7 @@ fn out_of_core_equals_in_core() {
             let out = Mutex::new(vec![None; seeds.len()]);
             let (pager_of_work, given_back) = (pager.clone(), AtomicU64::new(0));
             let work = Paths { zones, seeds: &seeds, options: &o, out, pager: pager_of_work, given_back };
-            let load = RunLoad { tasks: seeds.len() as u64, workers, active, at_once };
+            let load = RunLoad { tasks: seeds.len() as u64, workers, active };
             run(&work, &pager, load, &mut |_| true).unwrap();
             assert!(work.given_back.load(Relaxed) > 0, "arm {n} of case {case} gave no segment back");
             let lines: Vec<Joined> =

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -19,10 +19,15 @@ PARTIAL = 3
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs `farfield` and exits."""
+    end_with(run, sys.argv[1:] if arguments is None else list(arguments))
+
+
+def end_with(run: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
+    """Runs a command line as the whole of this process, and exits with its code."""
     _stop_in_order()
     # NumPy's linear algebra, which nothing here uses, starts a thread a core when it is imported, and these spin for 0.1 s.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    code = run(sys.argv[1:] if arguments is None else list(arguments))
+    code = run(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # what is done is done: the exit code tells how it ended
     try:
@@ -42,8 +47,13 @@ def _stop_in_order() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line; the exit code."""
+    return guarded(_run, arguments)
+
+
+def guarded(invoke: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """Runs a command line by `invoke`. Whatever happens is an exit code and, for errors, one clear line."""
     try:
-        return _run(arguments)
+        return _told(invoke, arguments)
     except KeyboardInterrupt as stop:
         # A command may have more to say, in one line with it.
         _say(f"interrupted; {stop}" if str(stop) else "interrupted")
@@ -55,7 +65,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     from farfield.cli.table import check_command, help_text
-    from farfield.errors import FarfieldError
 
     if not arguments or arguments[0] in ("-h", "--help"):
         print(help_text())
@@ -65,10 +74,16 @@ def _run(arguments: Sequence[str]) -> int:
 
         print(f"farfield {__version__}")
         return 0
-    try:
-        check_command(arguments[0])
-        from farfield.cli.app import invoke
+    check_command(arguments[0])
+    from farfield.cli.app import build, invoke
 
+    return invoke(build(arguments[:1]), arguments)
+
+
+def _told(invoke: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    from farfield.errors import FarfieldError
+
+    try:
         return invoke(arguments)
     except FarfieldError as error:
         if wants_traceback(arguments):

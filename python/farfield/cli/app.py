@@ -12,16 +12,22 @@ import typer
 from farfield.errors import UsageError
 
 
-def build(names: Sequence[str]) -> typer.Typer:
-    """The parser of some commands."""
+def parser(name: str) -> typer.Typer:
+    """A parser without commands, of a command line of that name."""
     app = typer.Typer(
-        name="farfield",
+        name=name,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
         rich_markup_mode=None,
     )
     app.callback()(_top)
+    return app
+
+
+def build(names: Sequence[str]) -> typer.Typer:
+    """The parser of some commands."""
+    app = parser("farfield")
     for name in names:
         importlib.import_module(f"farfield.cli.{name}").register(app)
     return app
@@ -31,16 +37,16 @@ def _top() -> None:
     """A callback makes a group of an app with a single command."""
 
 
-def invoke(arguments: Sequence[str]) -> int:
-    """Runs a command line that begins with a command; the exit code.
+def invoke(app: typer.Typer, arguments: Sequence[str]) -> int:
+    """Runs a command line that begins with a command of a parser; the exit code.
 
     Raises:
         UsageError: if the command line makes no sense.
     """
-    command = typer.main.get_command(build(arguments[:1]))
+    command = typer.main.get_command(app)
     try:
         # Not `command.main`: it would turn Ctrl-C and closed pipes into exits of its own.
-        with command.make_context("farfield", list(arguments)) as context:
+        with command.make_context(app.info.name, list(arguments)) as context:
             result = command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

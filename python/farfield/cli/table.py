@@ -22,7 +22,6 @@ COMMANDS = {
     "demo": "Show it all on a flow made here.",
     "cache": "What is kept between runs.",
     "config": "Settings, and where they come from.",
-    "bench": "The experiments.",
 }
 """Each has a module of its name beside this one, with `register(app)`."""
 
@@ -78,11 +77,13 @@ INSTEAD = {
     "check": "farfield validate SRC",
     "verify": "farfield validate SRC",
     "ftle": "farfield flowmap SRC --quantity ftle --seeds-grid X0:X1:N,Y0:Y1:N,Z -o map.zarr",
-    "benchmark": "farfield bench list",
     "help": "farfield --help, or farfield COMMAND --help",
     "version": "farfield --version",
 }
 """What to say instead of words that people guess."""
+
+EXPERIMENTS = ("bench", "benchmark")
+"""Words for what is a package of its own."""
 
 
 def help_text() -> str:
@@ -126,6 +127,10 @@ def check_command(word: str) -> None:
         raise UsageError(f"no such option: {word}; options come after the command: see 'farfield --help'")
     import difflib
 
+    if word in EXPERIMENTS:
+        raise UnknownName(
+            f"no command '{word}'; the experiments are a package of their own: see 'farfield-bench --help'"
+        )
     if (instead := INSTEAD.get(word.lower().replace("_", "-"))) is not None:
         raise UnknownName(f"no command '{word}'; it is: {instead}")
     near = difflib.get_close_matches(word.lower(), [*COMMANDS, *INSTEAD], n=1)

@@ -99,8 +99,8 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(
                 "--read-ahead",
-                metavar="along|none|N",
-                help="pathlines: read what lies where they go, nothing, or N whole time steps ahead  [default: along]",
+                metavar="along|none",
+                help="pathlines: read what lies where they go, or nothing, ahead  [default: along]",
             ),
         ] = None,
         points: Annotated[
@@ -110,10 +110,6 @@ def register(app: typer.Typer) -> None:
                 metavar="all|steps",
                 help="pathlines: keep all points, or those at time steps  [default: all]",
             ),
-        ] = None,
-        at_once: Annotated[
-            int | None,
-            typer.Option("--at-once", min=1, help="pathlines: how many may wait for pages  [default: all of them]"),
         ] = None,
         release_every: Annotated[
             float | None, typer.Option("--release-every", help="streaklines: time between particles")
@@ -208,7 +204,6 @@ def register(app: typer.Typer) -> None:
                 "--time-step": time_step,
                 "--hold-steps": hold_steps or None,
                 "--read-ahead": read_ahead,
-                "--at-once": at_once,
                 "--output-every": output_every,
                 "--output-times": output_times,
             },
@@ -234,7 +229,7 @@ def register(app: typer.Typer) -> None:
         more: dict[str, object] = {}
         if kind != "streamline":
             more = output_options(output_every, wanted, save_state, resume)
-            more |= {"read_ahead": read_ahead, "at_once": at_once}
+            more |= {"read_ahead": read_ahead}
         if kind == "pathline":
             more |= {"trail": trail, "points": points}
         if kind == "streakline":

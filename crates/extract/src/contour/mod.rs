@@ -14,6 +14,7 @@ mod abutting;
 mod connected;
 mod files;
 mod grid;
+pub mod options;
 mod sampler;
 mod sink;
 mod spill;
@@ -412,7 +413,7 @@ impl ContourJob<'_> {
             sink: &sink,
             largest: &largest,
         };
-        let load = RunLoad { tasks, workers, active: active(limit), at_once: usize::MAX };
+        let load = RunLoad { tasks, workers, active: active(limit) };
         let run = executor::run(&work, pager, load, &mut |done| told("drawing", done, tasks));
         let run = run.map_err(|e| match more_than(e, limit + limit / 2) {
             // The refused charge is a part of a block's need up to its hand-over.

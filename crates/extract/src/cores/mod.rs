@@ -15,6 +15,7 @@
 
 mod gather;
 mod lines;
+pub mod options;
 mod plan;
 mod run;
 mod spec;

@@ -63,7 +63,7 @@ pub fn vortex_cores(
     let directory = SpoolOptions::spill_directory(file.as_ref());
     let store = CoreStore::new(pager, &directory, results_budget(limit) / 2, plan.record_numbers())?;
     let work = CoreBlocks { plan: &plan, size, pager, store: Mutex::new(store), failed: Mutex::default() };
-    let load = RunLoad { tasks: plan.tasks(), workers, active: size.active, at_once: usize::MAX };
+    let load = RunLoad { tasks: plan.tasks(), workers, active: size.active };
     let all = plan.tasks() as f64;
     let run = executor::run(&work, pager, load, &mut |done| watch("finding cores", done as f64, all))
         .map_err(|e| more_than(e, enough.max(limit + limit / 2)))?;

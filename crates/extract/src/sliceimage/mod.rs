@@ -16,6 +16,7 @@
 
 mod edges;
 mod geometry;
+pub mod options;
 mod paint;
 mod png;
 mod run;

@@ -215,7 +215,6 @@ pub(crate) fn run<S: TileSource>(
             tasks: u64::from(columns) * u64::from(tiles),
             workers,
             active: active_lines(limit, step, tile_bytes, workers, pager.readers()),
-            at_once: usize::MAX,
         };
         let before = u64::from(columns) * u64::from(first);
         let ran = executor::run(&band, pager, load, &mut |done| watch("slicing", (before + done) as f64, all as f64));

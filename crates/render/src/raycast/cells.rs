@@ -103,7 +103,7 @@ pub fn cast_cells(
     };
     let grid = Framebuffer::new(width, rows.clone(), options.deadline.map(|_| COARSEST));
     let (grid, filled, stats) = grid.cast(options, ends, &|| false, watch, |share, told| {
-        let load = RunLoad { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX };
+        let load = RunLoad { tasks: share.tiles.len() as u64, workers, active };
         let work = CellCast { source, scene, depth, share, pin_bytes, at_once };
         executor::run(&work, pager, load, told).map_err(|e| more_than(e, enough))
     })?;

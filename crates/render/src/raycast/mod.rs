@@ -265,7 +265,7 @@ impl TileBudget {
     fn load(&self, share: &PassTiles<'_>, workers: usize, pager: &Pager) -> RunLoad {
         let busy = pager.readers().max(workers * 2 * LANES).max(BUSY);
         let active = (self.room / 8 / self.tile_bytes as u64).clamp(2 * workers as u64, busy as u64) as usize;
-        RunLoad { tasks: share.tiles.len() as u64, workers, active, at_once: usize::MAX }
+        RunLoad { tasks: share.tiles.len() as u64, workers, active }
     }
 }
 

@@ -18,7 +18,7 @@ pub type Rgb = [u8; 3];
 /// A whole scene.
 #[derive(Clone, Debug)]
 pub struct SceneDocument {
-    /// Source of the dataset, to be read by the caller's own reader; `None` where only files of lines are drawn.
+    /// Source of the dataset, as [`super::parts`] reads it; `None` where only files of lines are drawn.
     pub source: Option<Value>,
     /// Time step.
     pub step: usize,

@@ -23,6 +23,7 @@ use super::gather::{is_steady, GatheredObject, Gatherer};
 use super::geometry_log::{Arena, Range};
 use super::moving_lines::Moving;
 use super::objects::{LinesFrom, Object};
+use super::parts;
 use super::path::{on_path, Picture};
 use super::resume::{Digests, SharedParts, There};
 use super::studio::{picture_limit, Studio, ARENA_SHARE};
@@ -115,7 +116,7 @@ impl<'a> Film<'a> {
         output: &Path,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
-        let Studio { document, reader, .. } = studio;
+        let Studio { document, .. } = studio;
         let (session, volume, pager) = (studio.flow(), studio.volume(), &studio.session.pager);
         let times = session.map_or(1, |s| s.dataset().catalog.times.len().max(1));
         let times = volume.map_or(times, |v| v.steps as usize);
@@ -142,7 +143,7 @@ impl<'a> Film<'a> {
                     if is_path(options) =>
                 {
                     let field = paint.map.as_ref().and_then(|m| document.map(m)).map(|m| m.field.as_str());
-                    let spec = (reader.trace)(options.clone(), session, watch);
+                    let spec = parts::trace(options.clone(), session, watch);
                     let made = spec.and_then(|spec| Moving::new(session, spec, field, *tail, watch));
                     Some(made.map_err(|e| placed(document, n, e))?)
                 }
@@ -187,7 +188,7 @@ impl<'a> Film<'a> {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<StepFrame, FieldError> {
         let begun_us = self.studio.session.pager.now_us();
-        let Studio { document, session, reader, .. } = self.studio;
+        let Studio { document, session, .. } = self.studio;
         let (flow, volume) = (self.studio.flow(), self.studio.volume());
         let mut own: Vec<Option<GatheredObject>> = document.objects.iter().map(|_| None).collect();
         // Particles first: they come from the step before.
@@ -203,7 +204,7 @@ impl<'a> Film<'a> {
                 continue;
             }
             let into = if self.is_fixed[n] { &mut self.arena } else { &mut *arena };
-            let mut gatherer = Gatherer { document, step, flow, volume, session, reader, arena: into };
+            let mut gatherer = Gatherer { document, step, flow, volume, session, arena: into };
             let gathered =
                 gatherer.gather(object, watch).map_err(|e| placed(document, n, more_than(e, self.enough)))?;
             let place = if self.is_fixed[n] { &mut self.fixed[n] } else { &mut own[n] };

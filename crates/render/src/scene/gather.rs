@@ -8,9 +8,10 @@ use super::faces::{FaceBuilder, FaceStore};
 use super::geometry_log::{Arena, LineBuilder, LineStore, Range};
 use super::meshes::MeshStore;
 use super::objects::{LinesFrom, MeshFrom, Object, Paint};
-use super::studio::PartReaders;
+use super::parts;
 use super::volumes;
 use super::wall_sides::flow_side;
+use extract::cores::options::of_value as core_options;
 use extract::surfaces::face_rows;
 use extract::{contour, cores};
 use field::dataset::Dataset;
@@ -113,7 +114,6 @@ pub(crate) struct Gatherer<'a> {
     pub(crate) flow: Option<&'a Session>,
     pub(crate) volume: Option<&'a Volume>,
     pub(crate) session: &'a Session,
-    pub(crate) reader: &'a PartReaders<'a>,
     pub(crate) arena: &'a mut Arena,
 }
 
@@ -303,7 +303,7 @@ impl<'a> Gatherer<'a> {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<(LineStore, Option<String>), FieldError> {
         let session = self.flow()?;
-        let mut spec = (self.reader.trace)(options, session, watch)?;
+        let mut spec = parts::trace(options, session, watch)?;
         spec.step = self.step;
         let named = self.sampled(session, &mut spec.scalars, field, &[]);
         let scratch = ScratchFile::new("npz");
@@ -319,7 +319,7 @@ impl<'a> Gatherer<'a> {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<(LineStore, Option<String>), FieldError> {
         let session = self.flow()?;
-        let mut spec = (self.reader.cores)(options)?;
+        let mut spec = core_options(options)?;
         spec.step = self.step;
         let named = self.sampled(session, &mut spec.scalars, field, &["strength"]);
         let scratch = ScratchFile::new("npz");

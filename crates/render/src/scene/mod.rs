@@ -27,6 +27,7 @@ mod meshes;
 mod moving_lines;
 mod objects;
 mod overview;
+mod parts;
 mod path;
 mod resume;
 mod studio;
@@ -40,7 +41,6 @@ mod wall_sides;
 pub use document::{CameraSpec, FilmSpec, Frames, KeySpec, MapSpec, Projection, Rgb, SceneDocument, ViewSpec};
 pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, VolumeTint};
 pub use overview::look;
-pub use studio::{PartReaders, ReadTrace};
 
 use crate::raycast::KeptBricks;
 use field::error::FieldError;
@@ -63,7 +63,6 @@ pub fn render(
     tables: Vec<Vec<u8>>,
     output: &Path,
     means: Resources,
-    reader: &PartReaders<'_>,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let document = SceneDocument::parse(scene)?;
@@ -80,7 +79,7 @@ pub fn render(
     let source = match &document.source {
         None => Source::Nothing,
         Some(source) => match source.get("volume") {
-            None => (reader.source)(source.clone())?.into(),
+            None => parts::source(source.clone())?.into(),
             Some(spec) => {
                 let spec = VolumeSpec::deserialize(spec);
                 let spec = spec.map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
@@ -95,7 +94,7 @@ pub fn render(
         }
     }
     let kept = Arc::new(KeptBricks::default());
-    let studio = Studio { document: &document, session: &session, kept: &kept, reader };
+    let studio = Studio { document: &document, session: &session, kept: &kept };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
     found["stats"] = json!(session.stats());
     Ok(found)

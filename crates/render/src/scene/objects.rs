@@ -44,7 +44,7 @@ pub enum Object {
     },
     /// Vortex cores as tubes.
     Cores {
-        /// How they are found, to be read by the caller's own reader.
+        /// How they are found, as [`extract::cores::options`] reads it.
         options: Value,
         /// Colour.
         paint: Paint,
@@ -167,7 +167,7 @@ pub enum MeshFrom {
 pub enum LinesFrom {
     /// A `.vtp` or `.npz` file.
     File(PathBuf),
-    /// Options of a trace, to be read by the caller's own reader.
+    /// Options of a trace, as [`super::parts`] reads them.
     Trace(Value),
 }
 

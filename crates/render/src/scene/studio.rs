@@ -1,30 +1,13 @@
-//! What pictures are made with: the document, the session, how parts of a scene are read, and how much memory geometry takes.
+//! What pictures are made with: the document, the session, bricks, and the memory that geometry takes.
 
 use super::document::SceneDocument;
 use crate::raycast::KeptBricks;
-use extract::cores::CoreSpec;
-use field::error::FieldError;
 use field::volume::Volume;
 use pager::Event;
 use runtime::limits::limit_for;
-use runtime::session::{ProgressWatch, Session, SourceSpec};
-use serde_json::Value;
+use runtime::session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trace::TraceSpec;
-
-/// See [`PartReaders::trace`].
-pub type ReadTrace = dyn Fn(Value, &Session, &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError>;
-
-/// How the parts of a scene are read that the caller reads elsewhere too.
-pub struct PartReaders<'a> {
-    /// `{"path", "q", "function", "options"}`.
-    pub source: &'a dyn Fn(Value) -> Result<SourceSpec, FieldError>,
-    /// Options of a trace, for the dataset of a session. Seeds may come from a file, and reading that can be watched.
-    pub trace: &'a ReadTrace,
-    /// Options of vortex cores.
-    pub cores: &'a dyn Fn(Value) -> Result<CoreSpec, FieldError>,
-}
 
 /// Share of the limit that gathered geometry may hold in memory; the rest of it goes to disk.
 pub(super) const ARENA_SHARE: u64 = 4;
@@ -35,7 +18,6 @@ pub(super) struct Studio<'a> {
     pub(super) session: &'a Session,
     /// What pictures of a volume keep for each other.
     pub(super) kept: &'a Arc<KeptBricks>,
-    pub(super) reader: &'a PartReaders<'a>,
 }
 
 impl<'a> Studio<'a> {

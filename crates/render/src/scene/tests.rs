@@ -8,13 +8,9 @@ use crate::picture::{Chunk, Geometry};
 use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::Kind;
 use kernels::draw::readable;
-use kernels::streamline::{Direction, Options};
 use pager::PolicyKind;
-use runtime::session::SourceSpec;
 use std::path::PathBuf;
 use testing::{Lcg, TestDir};
-use trace::seeds::Seeds;
-use trace::TraceSpec;
 
 fn means(limit: u64, workers: usize) -> Resources {
     Resources { memory_limit: limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None }
@@ -47,50 +43,28 @@ fn ring(dir: &TestDir) -> PathBuf {
     dir.path("ring.xyz")
 }
 
-fn source(value: Value) -> Result<SourceSpec, FieldError> {
-    let path = PathBuf::from(value["path"].as_str().unwrap());
-    Ok(SourceSpec {
-        q: vec![path.with_extension("q")],
-        cache_dir: path.parent().unwrap().join("cache"),
-        path,
-        ..SourceSpec::default()
-    })
+/// Of a scene: a grid with its solution.
+fn source(path: &Path) -> Value {
+    let cache = path.parent().unwrap().join("cache");
+    json!({"path": path, "q": [path.with_extension("q")], "options": {"cache_dir": cache}})
 }
 
-fn trace_options(_: Value, session: &Session, _: &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError> {
-    assert_eq!(session.dataset().catalog.dimension, 3);
-    let seeds = Seeds::Random { count: 40, seed: 1 };
-    let options = Options { direction: Direction::Both, ..Options::default() };
-    Ok(TraceSpec {
-        seeds,
-        field: "velocity".into(),
-        step: 0,
-        scalars: vec![],
-        options,
-        stop: None,
-        path: None,
-        over: Default::default(),
-    })
+fn trace_options() -> Value {
+    json!({"seeds": "random:40:1", "direction": "both"})
 }
-
-fn no_cores(_: Value) -> Result<extract::cores::CoreSpec, FieldError> {
-    Err(FieldError::Usage("no cores here".into()))
-}
-
-const READER: PartReaders<'static> = PartReaders { source: &source, trace: &trace_options, cores: &no_cores };
 
 fn drawn(scene: &Value, dir: &TestDir, means: Resources) -> Result<(Value, Vec<u8>), FieldError> {
     let path = dir.path("out.png");
     let _ = std::fs::remove_file(&path);
-    let found = render(&scene.to_string(), Vec::new(), &path, means, &READER, &mut |_, _, _| true)?;
+    let found = render(&scene.to_string(), Vec::new(), &path, means, &mut |_, _, _| true)?;
     Ok((found, std::fs::read(path).unwrap()))
 }
 
 fn full(source: &Path) -> Value {
     json!({
-        "version": 1, "source": {"path": source}, "size": [240, 160],
+        "version": 1, "source": self::source(source), "size": [240, 160],
         "objects": [
-            {"kind": "lines", "trace": {}, "map": "speed", "rgb": null, "radius": null},
+            {"kind": "lines", "trace": trace_options(), "map": "speed", "rgb": null, "radius": null},
             {"kind": "surface", "walls": true, "rgb": [200, 200, 200], "mesh": true},
             {"kind": "surface", "zone": "zone2", "axis": "k", "index": 1, "map": "p"},
             {"kind": "outline", "width": 1.0},
@@ -218,7 +192,7 @@ fn it_stops_when_told_to_and_leaves_nothing() {
     let dir = TestDir::new("scene-stop");
     let scene = full(&ring(&dir)).to_string();
     let mut calls = 0;
-    render(&scene, Vec::new(), &dir.path("a.png"), means(64 << 20, 2), &READER, &mut |_, _, _| {
+    render(&scene, Vec::new(), &dir.path("a.png"), means(64 << 20, 2), &mut |_, _, _| {
         calls += 1;
         true
     })
@@ -226,7 +200,7 @@ fn it_stops_when_told_to_and_leaves_nothing() {
     std::fs::remove_file(dir.path("a.png")).unwrap();
     for stop_at in (0..calls).step_by((calls / 12).max(1)) {
         let mut n = 0;
-        let stopped = render(&scene, Vec::new(), &dir.path("b.png"), means(64 << 20, 2), &READER, &mut |_, _, _| {
+        let stopped = render(&scene, Vec::new(), &dir.path("b.png"), means(64 << 20, 2), &mut |_, _, _| {
             n += 1;
             n <= stop_at
         });
@@ -245,8 +219,10 @@ fn a_scene_of_files_alone_needs_no_source() {
     let dir = TestDir::new("scene-files");
     let mut scene = full(&ring(&dir));
     let session =
-        Session::open(source(scene["source"].clone()).unwrap(), means(64 << 20, 1), &mut |_, _, _| true).unwrap();
-    let mut spec = trace_options(Value::Null, &session, &mut |_, _, _| true).unwrap();
+        Session::open(parts::source(scene["source"].clone()).unwrap(), means(64 << 20, 1), &mut |_, _, _| true)
+            .unwrap();
+    assert_eq!(session.dataset().catalog.dimension, 3);
+    let mut spec = parts::trace(trace_options(), &session, &mut |_, _, _| true).unwrap();
     spec.scalars = vec!["velocity".into()];
     for name in ["l.vtp", "l.npz"] {
         trace::trace(&session, &spec, output::Destination::File(&dir.path(name)), &mut |_, _, _| true).unwrap();

@@ -35,7 +35,6 @@ pub fn run<W: Windowed + Budgeted>(
         tasks: load.tasks,
         threads: workers,
         active: load.active,
-        at_once: load.at_once,
         windowed: W::WINDOWED,
         in_runs: work.in_runs(),
     };

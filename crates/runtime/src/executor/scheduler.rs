@@ -43,8 +43,6 @@ pub(crate) struct SchedulerPlan {
     pub(crate) threads: usize,
     /// Tasks active at most.
     pub(crate) active: usize,
-    /// Tasks that wait for pages at most.
-    pub(crate) at_once: usize,
     /// Whether tasks go through time, window by window.
     pub(crate) windowed: bool,
     /// Tasks that follow each other which a thread begins, and goes on with itself; with 1 threads take whatever is next.
@@ -68,13 +66,13 @@ pub(crate) struct Scheduler<T> {
 
 impl<T> Scheduler<T> {
     pub(crate) fn new(plan: SchedulerPlan) -> Self {
-        let SchedulerPlan { tasks, threads, active, at_once, windowed, in_runs } = plan;
+        let SchedulerPlan { tasks, threads, active, windowed, in_runs } = plan;
         Self {
             ready: Ready::new(windowed, in_runs > 1),
             parked: Parked::new(),
             windows: ActiveWindows::new(windowed),
             admission: Admission::new(Unstarted::new(tasks, threads, in_runs), active),
-            load: LoadControl::new(at_once),
+            load: LoadControl::new(),
             elder: None,
             began_again: false,
             windowed,

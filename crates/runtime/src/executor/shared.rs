@@ -202,7 +202,7 @@ impl<T> RunState<T> {
     /// requests hold this, but no task any more. These are freed under no lock: who waits for memory may be woken by it.
     pub(crate) fn end(&self) -> Result<(), FieldError> {
         self.release_retired();
-        let none = SchedulerPlan { tasks: 0, threads: 1, active: 0, at_once: 0, windowed: false, in_runs: 1 };
+        let none = SchedulerPlan { tasks: 0, threads: 1, active: 0, windowed: false, in_runs: 1 };
         let queue = core::mem::replace(&mut *self.lock(), Queue::new(none, 0, &self.pager));
         queue.error.map_or(Ok(()), Err)
     }

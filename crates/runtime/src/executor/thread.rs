@@ -86,7 +86,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         while !s.stop.load(Relaxed) {
             while s.pager.work() {}
             self.follow();
-            for lane in 0..LANES.min(self.load.at_once) {
+            for lane in 0..LANES {
                 if self.lanes[lane].is_none() {
                     match self.take() {
                         // What came of the last step in this lane was another task's.

@@ -148,8 +148,6 @@ pub struct RunLoad {
     pub workers: usize,
     /// Tasks active at most, unless [`Budgeted::resized`] says otherwise.
     pub active: usize,
-    /// Tasks that wait for pages at most; with 1 a thread has one task, and waits for each page of it.
-    pub at_once: usize,
 }
 
 /// What a run took.

@@ -15,6 +15,7 @@
 
 pub mod ftle;
 mod grid;
+mod options;
 mod volume;
 
 pub use grid::{SeedAxis, SeedGrid};

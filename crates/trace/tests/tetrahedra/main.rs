@@ -215,7 +215,7 @@ fn out_of_core(
     let pager = Pager::new(config).unwrap();
     let mesh = Arc::new(Mesh::new(vortex, linear).0.paged(bytes, &pager, simulation(limit ^ workers as u64)));
     let work = Lines { mesh, seeds, options, out: Mutex::new(vec![None; seeds.len()]) };
-    let load = RunLoad { tasks: seeds.len() as u64, workers, active: 12, at_once: usize::MAX };
+    let load = RunLoad { tasks: seeds.len() as u64, workers, active: 12 };
     run(&work, &pager, load, &mut |_| true).unwrap();
     assert!(pager.ledger().peak() <= limit, "{} over {limit}", pager.ledger().peak());
     let lines = work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();

@@ -21,17 +21,15 @@ const PATIENCE: usize = 16;
 /// Bounds of how many tasks wait for pages.
 #[derive(Debug)]
 pub(crate) struct LoadControl {
-    /// As many as whoever runs them says.
-    at_once: usize,
-    /// The same by the present limit, and places at which they wait at most.
+    /// Tasks by the present limit, and places at which they wait, at most.
     fitting: (usize, usize),
     /// And by how it goes.
     crowding: Crowding,
 }
 
 impl LoadControl {
-    pub(crate) fn new(at_once: usize) -> Self {
-        Self { at_once, fitting: (usize::MAX, usize::MAX), crowding: Crowding::new() }
+    pub(crate) fn new() -> Self {
+        Self { fitting: (usize::MAX, usize::MAX), crowding: Crowding::new() }
     }
 
     /// So many tasks, and at so many places, may wait from now on.
@@ -46,7 +44,7 @@ impl LoadControl {
 
     /// Tasks that may wait, however it goes.
     pub(crate) fn most(&self) -> usize {
-        self.at_once.min(self.fitting.0)
+        self.fitting.0
     }
 
     /// Whether as many tasks, or at as many places, wait as may.

@@ -77,7 +77,7 @@ impl Model {
             told: 0,
             elder: None,
             began_again: false,
-            load: LoadControl::new(plan.at_once),
+            load: LoadControl::new(),
             plan,
         }
     }

@@ -49,11 +49,10 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 fn plan() -> impl Strategy<Value = SchedulerPlan> {
-    let at_once = prop_oneof![3 => Just(usize::MAX), 1 => 1..5usize];
-    (0..14u64, 1..4usize, 1..14usize, at_once, any::<bool>(), prop_oneof![Just(1), Just(3), Just(u64::MAX)]).prop_map(
-        |(tasks, threads, active, at_once, windowed, in_runs)| {
+    (0..14u64, 1..4usize, 1..14usize, any::<bool>(), prop_oneof![Just(1), Just(3), Just(u64::MAX)]).prop_map(
+        |(tasks, threads, active, windowed, in_runs)| {
             let in_runs = if windowed { 1 } else { in_runs };
-            SchedulerPlan { tasks, threads, active, at_once, windowed, in_runs }
+            SchedulerPlan { tasks, threads, active, windowed, in_runs }
         },
     )
 }
@@ -301,7 +300,7 @@ fn task(number: u64, window: u32, place: u64) -> Box<ActiveTask<()>> {
 }
 
 fn plan_of(tasks: u64, windowed: bool) -> SchedulerPlan {
-    SchedulerPlan { tasks, threads: 1, active: tasks as usize, at_once: usize::MAX, windowed, in_runs: 1 }
+    SchedulerPlan { tasks, threads: 1, active: tasks as usize, windowed, in_runs: 1 }
 }
 
 /// Has all begin.

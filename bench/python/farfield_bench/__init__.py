@@ -1,0 +1,13 @@
+"""The experiments: `farfield-bench list`, `run NAME`, `report`.
+
+An experiment is a function in a module of `farfield_bench.suites`, registered by `@experiment`. It measures its arms side by
+side in one run and records them; medians, spreads, claims and the machine are written as one JSON document, from which
+`report` makes docs/benchmarks.md with its plots (`plotted` says which).
+"""
+
+from __future__ import annotations
+
+from farfield_bench.registry import Experiment, experiment, find, load
+from farfield_bench.result import Arm, Claim, Recorder, Result
+
+__all__ = ["Arm", "Claim", "Experiment", "Recorder", "Result", "experiment", "find", "load"]

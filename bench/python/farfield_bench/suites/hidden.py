@@ -1,0 +1,76 @@
+"""How much of the reading is hidden behind computing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from farfield_bench import common, series
+from farfield_bench.registry import experiment
+from farfield_bench.result import Recorder
+from farfield_bench.windows import Windows
+
+DEVICES: dict[str, tuple[float | None, int]] = {"disk": (None, 128), "5 ms": (0.005, 32), "25 ms": (0.025, 32)}
+"""Seconds that each read takes, unless it is the disk as it is, and how many go on at a time."""
+
+
+@experiment("hidden", "Hidden I/O: how much of the reading goes on behind computing")
+def measure(recorder: Recorder) -> None:
+    """As GODIVA counted it (Ma et al. 2004): the time that overlapping saves of a run that reads and computes in turn, over
+    the time that this run reads. A unit is what particles touch between two time steps. 4,000 pathlines by RK45 through 81
+    time steps of a curvilinear grid of 129 x 129 x 97 points in its store, with memory for everything and nothing resident
+    at the start; times are of the trace with its output, without the opening. Units, serial: a run before has
+    listed which pages each window needs that no window before it needed; all of them are read at once, with as deep a queue
+    as ours, and only then does any particle go on, by the same executor: each window is a run of its own that goes on where
+    the one before saved its particles, which is not counted. Overlapped: ours. L is the time for which the
+    serial run reads, R the time for which it computes; no more than the shorter of them can be hidden. With one core and
+    with two (a worker each), on three devices: the disk, with the files evicted, where much of L is work of the processor
+    (copying and checking), which a processor that computes cannot hide; and simulated ones over files that are in memory,
+    which take 5 ms or 25 ms for each read, however long, and serve 32 at a time: a disk that seeks, or a server nearby,
+    where a fifth of L is such work; and a server far away, where nearly all of L is waiting and L is longer than R. There
+    more than all can be hidden, since the serial run waits for the last read of each window before it asks for the next.
+    Beside it stands what overlapping costs computing: the processor time of the overlapped run without that of the serial
+    run's reading, over that of the serial run's computing.
+    """
+    quick = recorder.quick
+    dims, steps = ((33, 33, 33), 9) if quick else ((129, 129, 97), 81)
+    common.cache(recorder)
+    flow = series.make(recorder.work, dims, steps)
+    store = common.series_store(recorder, flow)
+    seeds = common.seeds_file(recorder, "hidden", series.cloud(dims, 200 if quick else 4000))
+    spec = {"kind": "pathline", "direction": "forward", "seeds": seeds, "max_steps": 1_000_000, "points": "steps"}
+    cores, takes = sorted(os.sched_getaffinity(0)), (64 if quick else 1024) * common.MIB
+    if len(cores) < 2:
+        recorder.note("Two cores were asked for; this machine has one.")
+    rows: list[list[str | float | int]] = []
+    outputs: dict[str, Path] = {}
+    devices = list(DEVICES)[:2] if quick else list(DEVICES)
+    for device in devices:
+        latency_s, readers = DEVICES[device]
+        units = Windows(recorder, "hidden", store, spec, latency_s, readers, takes, outputs)
+        units.ready()
+        units.run(f"{device}: listing the windows", "listed", cores[:1])
+        for workers in range(1, min(len(cores), 2) + 1):
+            title = f"{device}, {workers} core" + "s" * (workers > 1)
+            lacked = 0
+            for _ in range(recorder.runs):
+                found = units.run(f"{title}: units, serial", "units", cores[:workers])
+                lacked += found["faults"] - found["reading"]["faults"]
+                units.run(f"{title}: overlapped", "ours", cores[:workers])
+            recorder.claim(f"{title}: pages that the serial run lacked while it computed", lacked, "==", 0)
+            rows.append(_judged(recorder, title))
+    common.same_bytes(recorder, "pathlines", outputs)
+    columns = ["", "L, s", "of it processor, s", "R, s", "saved, s", "saved of L", "can be hidden", "hidden of that"]
+    recorder.table("Hidden", [*columns, "processor, times that of computing"], rows)
+
+
+def _judged(recorder: Recorder, title: str) -> list[str | float | int]:
+    """What overlapping hides: the row of it, and its claim."""
+    serial, ours = f"{title}: units, serial", f"{title}: overlapped"
+    reading, computing = recorder.median(serial, "reading_s"), recorder.median(serial, "computing_s")
+    reading_cpu = recorder.median(serial, "reading_cpu_s")
+    saved = recorder.median(serial, "wall_s") - recorder.median(ours, "wall_s")
+    most = min(reading, computing)
+    slower = (recorder.median(ours, "cpu_s") - reading_cpu) / (recorder.median(serial, "cpu_s") - reading_cpu)
+    recorder.claim(f"{title}: hidden, of what can be", saved / most, ">=", 0.95)
+    return [title, reading, reading_cpu, computing, saved, saved / reading, most / reading, saved / most, slower]

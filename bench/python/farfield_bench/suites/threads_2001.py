@@ -1,0 +1,162 @@
+"""Readers and tasks: what threads that wait bring, and how many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from farfield_bench import arms, common, data, rights
+from farfield_bench.common import MIB
+from farfield_bench.papers import Paper
+from farfield_bench.registry import experiment
+from farfield_bench.result import Recorder
+
+LATENCY_S = 0.005
+SLOW = "5 ms"
+"""The simulated device, by what a read takes."""
+READERS = (1, 2, 4, 8, 16, 32, 64)
+TASKS = (1, 4, 16, 64, 256, 1024, 4096)
+"""A core."""
+MANY_READERS, MANY_TASKS = 16, 1024
+"""Of which the other is varied."""
+
+
+@experiment("threads-2001", "Readers and tasks: one of each to dozens and thousands (2001)")
+def measure(recorder: Recorder) -> None:
+    """As Ellsworth's threads were measured (2001): the same streamlines by a loop that waits for each page, and by tasks that
+    give the processor away while pages come, with more and more readers and tasks. The 256 x 256 x 128 flow (0.3 GB) in its
+    store, 4,200 random seeds, lines a quarter unit (16 cells) long at most, forward, memory for everything and nothing resident
+    at the start. Serial: one thread takes one line after another (four in turn, as everywhere) and reads each page when it
+    needs it, by a plain read. Readers: reads in flight, 1 to 64, with up to 1,024 tasks a core under way. Tasks: lines under
+    way at a time, 1 to 4,096 a core, with 16 readers. One worker a core, on one core and on two; from the local disk with the
+    files evicted, and from a simulated device that takes 5 ms for each read, however long, over files that are in memory. Times
+    are of the trace, with the dataset open; bytes and reads stand beside them. Nothing is bounded but that all lines are the
+    same; the paper's figures (a third off local time, 35 to 60 % off remote time, remote as fast as local, 13 % for threading
+    alone) stand beside ours.
+    """
+    quick = recorder.quick
+    dims, count = (common.SMALL, 60) if quick else ((256, 256, 128), 4200)
+    readers, tasks = ((1, 16), (1, 64)) if quick else (READERS, TASKS)
+    runs = 1 if quick else min(recorder.runs, 3)
+    common.cache(recorder)
+    rights.eviction(recorder.work).record(recorder)
+    recorder.condition("a server", False, f"simulated by a device of {1e3 * LATENCY_S:g} ms a read until there is one")
+    flow = data.single(recorder.work, dims)
+    store = common.store(recorder, flow)
+    spec = {"seeds": f"random:{count}:1", "max_length": 0.25, "max_steps": 10_000}
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        recorder.note("Two cores were asked for; this machine has one.")
+    digests: set[str] = set()
+    many = min(MANY_TASKS, max(tasks))
+    for _ in range(runs):
+        for device in ("disk", SLOW):
+            _serial(recorder, device, store, spec, cores[:1], digests)
+            for workers in range(1, min(len(cores), 2) + 1):
+                use = cores[:workers]
+                for n in readers:
+                    _paged(recorder, device, store, spec, use, n, many, digests)
+                for n in tasks:
+                    if (MANY_READERS, n) not in [(r, many) for r in readers]:
+                        _paged(recorder, device, store, spec, use, MANY_READERS, n, digests)
+    _resident(recorder, store, spec, cores[:1], runs, digests)
+    recorder.claim("results that differ between arms", len(digests) - 1, "==", 0, right=True)
+    _judge(recorder, len(cores) > 1, many, max(readers))
+
+
+def _name(device: str, workers: int, readers: int, tasks: int) -> str:
+    return f"{device}, {workers} core{'s' * (workers > 1)}: {readers} readers, {tasks} tasks a core"
+
+
+def _record(recorder: Recorder, arm: str, row: dict[str, Any], reads: str = "reads") -> None:
+    recorder.run(arm, wall_s=row["wall_s"], cpu_s=row["cpu_s"], read_bytes=row["bytes_read"], reads=row[reads])
+
+
+def _paged(
+    recorder: Recorder,
+    device: str,
+    store: Path,
+    spec: dict[str, Any],
+    cores: Sequence[int],
+    readers: int,
+    tasks: int,
+    digests: set[str],
+) -> None:
+    """Farfield with so many readers, and so many tasks a core."""
+    local = device == "disk"
+    if not local:
+        arms.warm([store])
+    command = arms.inside(
+        arm="paged",
+        source=str(store),
+        traces=[spec],
+        memory_limit=common.PLENTY,
+        workers=len(cores),
+        readers=readers,
+        active=tasks * len(cores),
+        latency_s=None if local else LATENCY_S,
+    )
+    done = arms.run(command, cold=[store] if local else [], cores=cores, takes_bytes=1024 * MIB, timeout_s=1200)
+    row = done.json()["runs"][0]
+    digests.add(row["digest"])
+    _record(recorder, _name(device, len(cores), readers, tasks), row)
+
+
+def _serial(
+    recorder: Recorder, device: str, store: Path, spec: dict[str, Any], cores: Sequence[int], digests: set[str]
+) -> None:
+    """The plain loop that waits, which the arms of the overlap run beside others."""
+    how: dict[str, Any] = {"source": str(store), "traces": [spec], "memory_limit": common.PLENTY, "workers": 1}
+    if device == "disk":
+        command = arms.inside(arm="overlap_disk", waiting=True, **how)
+    else:
+        arms.warm([store])
+        command = arms.inside(arm="overlap", latency_s=LATENCY_S, readers=MANY_READERS, **how)
+    cold = [store] if device == "disk" else []
+    row = arms.run(command, cold=cold, cores=cores, takes_bytes=1024 * MIB, timeout_s=1200).json()["waiting"]
+    digests.add(row["digest"])
+    _record(recorder, f"{device}: serial", row)
+
+
+def _resident(
+    recorder: Recorder, store: Path, spec: dict[str, Any], cores: Sequence[int], runs: int, digests: set[str]
+) -> None:
+    """What tasks cost where nothing is waited for: one at a time and many, all pages resident."""
+    for _ in range(runs):
+        for tasks in (1, MANY_TASKS):
+            command = arms.inside(
+                arm="paged",
+                source=str(store),
+                traces=[spec] * 3,
+                memory_limit=common.PLENTY,
+                workers=1,
+                active=tasks,
+            )
+            rows = arms.run(command, cores=cores, timeout_s=1200).json()["runs"]
+            digests.update(row["digest"] for row in rows)
+            # The first brings the pages in.
+            _record(recorder, f"resident, 1 core: {tasks} tasks", min(rows[1:], key=lambda row: float(row["cpu_s"])))
+
+
+def _judge(recorder: Recorder, two: bool, tasks: int, most: int) -> None:
+    """The paper's figures beside the fastest of ours."""
+    paper = Paper("the paper's threads")
+    readers = min(MANY_READERS, most)
+    for device, low, high in (("disk", 1 / 3, 1 / 3), (SLOW, 0.35, 0.60)):
+        serial = recorder.median(f"{device}: serial", "wall_s")
+        for workers in (1, 2) if two else (1,):
+            ours = recorder.median(_name(device, workers, readers, tasks), "wall_s")
+            what = f"{device}, {workers} core{'s' * (workers > 1)}: off the serial time, share"
+            if low == high:
+                paper.ratio(what, 1 - ours / serial, low)
+            else:
+                paper.span(what, 1 - ours / serial, low, high)
+    walls = [recorder.median(_name(device, 1, readers, tasks), "wall_s") for device in (SLOW, "disk")]
+    paper.ratio(f"{SLOW} over disk, one core", walls[0] / walls[1], 1.0)
+    alone = [recorder.median(f"resident, 1 core: {n} tasks", "cpu_s") for n in (MANY_TASKS, 1)]
+    paper.ratio(
+        "processor time of many tasks over one at a time, nothing waited for", alone[0] / alone[1], 1.13, factor=1.1
+    )
+    paper.record(recorder)

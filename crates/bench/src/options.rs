@@ -1,0 +1,304 @@
+//! Arms by their options in JSON.
+
+use crate::counters::counters;
+use crate::crossings::crossings;
+use crate::extents::{recorded, replayed};
+use crate::mmap::Whole;
+use crate::overlap::{overlap, overlap_disk, Overlap, OverlapDisk};
+use crate::pages::{page_reads, PageReads};
+use crate::plain::{pathlines, plain, PathlinesArm};
+use crate::trace::{trace as traced, Arm, TraceArm};
+use crate::turns::turns;
+use crate::volume::VolumeArm;
+use crate::volume_contour::{volume_contour, VolumeSurface};
+use crate::volume_mapped::{volume_mapped, VolumeMapped};
+use crate::volume_rays::{volume_rays, VolumeRays};
+use crate::ways::whole_pathlines;
+use crate::windows::{windows, Way, Windows};
+use field::error::FieldError;
+use field::options::Object;
+use field::volume::VoxelType;
+use kernels::rays::{full_range, ColourOpacity, Manner, TransferError, TransferFunction, VoxelPaint};
+use runtime::events::Events;
+use runtime::options as run_options;
+use runtime::session::{ProgressWatch, Resources, SourceSpec};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+use trace::options::{trace_object, Ground};
+use trace::TraceSpec;
+
+fn needs(what: &str) -> FieldError {
+    FieldError::Usage(format!("bench options: '{what}' is missing"))
+}
+
+fn path(o: &mut Object, key: &str) -> Result<PathBuf, FieldError> {
+    o.text(key)?.map(PathBuf::from).ok_or_else(|| needs(key))
+}
+
+fn source(o: &mut Object) -> Result<SourceSpec, FieldError> {
+    let path = o.text("source")?.ok_or_else(|| needs("source"))?;
+    let q = o.texts("q")?;
+    run_options::source(&path, Some(q), None, o)
+}
+
+fn means(o: &mut Object) -> Result<Resources, FieldError> {
+    let limit = o.whole("memory_limit")?.ok_or_else(|| needs("memory_limit"))?;
+    let whole = |v: Option<u64>| v.unwrap_or(0) as usize;
+    let (workers, readers) = (whole(o.whole("workers")?), whole(o.whole("readers")?));
+    run_options::means(limit, workers, readers, o.text("replacement")?.as_deref().unwrap_or("clock"))
+}
+
+/// How long each read takes on a simulated device.
+fn latency(o: &mut Object) -> Result<Option<Duration>, FieldError> {
+    Ok(o.positive("latency_s")?.map(Duration::from_secs_f64))
+}
+
+fn traces(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<Vec<TraceSpec>, FieldError> {
+    let list = match o.take("traces") {
+        Some(Value::Array(list)) => list,
+        _ => return Err(needs("traces")),
+    };
+    let each = |v| {
+        let mut t = Object::of(v, "trace options")?;
+        let spec = trace_object(&mut t, None, &Ground::bare(), watch)?;
+        t.done()?;
+        Ok(spec)
+    };
+    list.into_iter().map(each).collect()
+}
+
+/// Takes a key that is of a type of ours.
+fn typed<T: serde::de::DeserializeOwned>(o: &mut Object, key: &str) -> Result<Option<T>, FieldError> {
+    let wrong = |e| FieldError::Usage(format!("bench options: '{key}': {e}"));
+    o.take(key).map(|v| serde_json::from_value(v).map_err(wrong)).transpose()
+}
+
+/// The volume of an arm.
+fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
+    let spec = typed(o, "spec")?.ok_or_else(|| needs("spec"))?;
+    let link_bytes_per_s = o.positive("link_bytes_per_s")?;
+    Ok(VolumeArm { spec, means: means(o)?, link_bytes_per_s })
+}
+
+fn transfer(o: &mut Object) -> Result<TransferFunction, FieldError> {
+    let colours = typed(o, "colours")?.ok_or_else(|| needs("colours"))?;
+    let opacities = typed(o, "opacities")?.ok_or_else(|| needs("opacities"))?;
+    let wrong = |e: TransferError| FieldError::Usage(format!("bench options: {e}"));
+    TransferFunction::new(colours, opacities).map_err(wrong)
+}
+
+fn mapped_volume(o: &mut Object, how: Whole) -> Result<VolumeMapped, FieldError> {
+    let (file, spacing) = (path(o, "file")?, typed(o, "spacing")?.unwrap_or([1.0; 3]));
+    Ok(VolumeMapped {
+        file,
+        how,
+        dims: typed(o, "dims")?.ok_or_else(|| needs("dims"))?,
+        components: o.whole("components")?.unwrap_or(1) as usize,
+        spacing,
+        transfer: transfer(o)?,
+        cameras: typed(o, "cameras")?.ok_or_else(|| needs("cameras"))?,
+        size: typed(o, "size")?.ok_or_else(|| needs("size"))?,
+        lengths: typed(o, "lengths")?.unwrap_or([1.0; 2]),
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        workers: o.whole("workers")?.unwrap_or(0) as usize,
+        pictures: o.text("pictures")?.map(PathBuf::from),
+    })
+}
+
+fn rays_of(o: &mut Object) -> Result<VolumeRays, FieldError> {
+    // Colours as they are stored, opaque by how far they are from a background; or one channel.
+    let paint = match typed(o, "background")? {
+        Some(from) => VoxelPaint::Colour {
+            channels: [0, 1, 2],
+            limits: [full_range(VoxelType::Uint8); 3],
+            opacity: ColourOpacity::Distance { from, nodes: typed(o, "opacities")?.ok_or_else(|| needs("opacities"))? },
+        },
+        None => VoxelPaint::Scalar { channel: 0, transfer: transfer(o)? },
+    };
+    Ok(VolumeRays {
+        of: volume(o)?,
+        paint,
+        manner: Manner::default(),
+        cameras: typed(o, "cameras")?.ok_or_else(|| needs("cameras"))?,
+        size: typed(o, "size")?.ok_or_else(|| needs("size"))?,
+        lengths: typed(o, "lengths")?.unwrap_or([1.0; 2]),
+        level: o.whole("level")?.unwrap_or(0) as usize,
+        steps: typed(o, "steps")?.unwrap_or_else(|| vec![0]),
+        ahead: o.truth("ahead")?,
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        pictures: o.text("pictures")?.map(PathBuf::from),
+        touched: o.truth("touched")?,
+        everything: o.truth("everything")?,
+        alone: o.truth("alone")?,
+        first: o.truth("first")?,
+    })
+}
+
+fn volume_surface(o: &mut Object) -> Result<VolumeSurface, FieldError> {
+    Ok(VolumeSurface {
+        of: volume(o)?,
+        value: o.number("value")?.ok_or_else(|| needs("value"))?,
+        normals: o.truth("normals")?,
+        level: o.whole("level")?.unwrap_or(0) as usize,
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        area: o.truth("area")?,
+        touched: o.truth("touched")?,
+    })
+}
+
+/// Runs one arm; `farfield_bench/arms.py` says what each takes and gives.
+///
+/// # Errors
+/// [`FieldError::Usage`] for options that make no sense; what the arm says.
+pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
+    let mut o = Object::parse(options, "bench options")?;
+    let kind = o.text("arm")?.ok_or_else(|| needs("arm"))?;
+    let arm = match kind.as_str() {
+        "flat" => Some(Arm::Flat),
+        "flat_turns" => Some(Arm::FlatTurns),
+        "mmap" => Some(Arm::Whole(Whole::Mapped)),
+        "mmap_random" => Some(Arm::Whole(Whole::MappedRandom)),
+        "read" => Some(Arm::Whole(Whole::Read)),
+        "paged" => Some(Arm::Paged),
+        _ => None,
+    };
+    if let Some(arm) = arm {
+        let (touched, latency) = (o.truth("touched")?, latency(&mut o)?);
+        let active = o.whole("active")?.unwrap_or(0) as usize;
+        let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+        let spec = TraceArm { means, traces, source, arm, touched, latency, active };
+        o.done()?;
+        return traced(&spec, watch);
+    }
+    match kind.as_str() {
+        "counters" => {
+            o.done()?;
+            counters()
+        }
+        "crossings" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            o.done()?;
+            let first = traces.first().ok_or_else(|| needs("traces"))?;
+            crossings(source, means, first, watch)
+        }
+        "plain" | "mmap_pathlines" | "read_pathlines" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let rounds = if kind == "plain" { o.whole("rounds")?.unwrap_or(1) as usize } else { 1 };
+            o.done()?;
+            let first = traces.first().ok_or_else(|| needs("traces"))?;
+            match kind.as_str() {
+                "plain" => plain(source, means, first, rounds, watch),
+                "mmap_pathlines" => whole_pathlines(source, means, first, Whole::Mapped, watch),
+                _ => whole_pathlines(source, means, first, Whole::Read, watch),
+            }
+        }
+        "pathlines" => {
+            let spec = PathlinesArm {
+                means: means(&mut o)?,
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                source: source(&mut o)?,
+                rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+                output: o.text("output")?.map(PathBuf::from),
+                touched: o.truth("touched")?,
+                latency: latency(&mut o)?,
+            };
+            o.done()?;
+            pathlines(&spec, watch)
+        }
+        "recorded" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let list = path(&mut o, "list")?;
+            o.done()?;
+            recorded(source, means, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
+        }
+        "replayed" => {
+            let (means, list) = (means(&mut o)?, path(&mut o, "list")?);
+            o.done()?;
+            replayed(&list, &means, watch)
+        }
+        "turns" => {
+            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
+            let cold: Vec<PathBuf> = o.texts("cold")?.into_iter().map(PathBuf::from).collect();
+            o.done()?;
+            turns(&source, &means, &traces, rounds, &cold, watch)
+        }
+        "windows" => {
+            let way = match o.text("way")?.as_deref() {
+                Some("listed") => Way::Listed,
+                Some("units") => Way::Units,
+                Some("ours") => Way::Ours,
+                _ => return Err(FieldError::Usage("bench options: 'way' is listed, units or ours".into())),
+            };
+            let mut means = means(&mut o)?;
+            let events = Events::begin(o.text("events")?.as_deref(), &mut means)?;
+            let spec = Windows {
+                store: path(&mut o, "source")?,
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                means,
+                way,
+                list: path(&mut o, "list")?,
+                output: path(&mut o, "output")?,
+                latency: latency(&mut o)?,
+            };
+            o.done()?;
+            let done = windows(&spec, watch)?;
+            events.finish(&done["stats"], watch)?;
+            Ok(done)
+        }
+        "overlap" => {
+            let spec = Overlap {
+                store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                means: means(&mut o)?,
+                latency: latency(&mut o)?.ok_or_else(|| needs("latency_s"))?,
+                active: o.whole("active")?.unwrap_or(0) as usize,
+            };
+            o.done()?;
+            overlap(&spec, watch)
+        }
+        "overlap_disk" => {
+            let spec = OverlapDisk {
+                store: path(&mut o, "source")?,
+                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
+                means: means(&mut o)?,
+                waiting: o.truth("waiting")?,
+            };
+            o.done()?;
+            overlap_disk(&spec, watch)
+        }
+        "page_reads" => {
+            let spec = PageReads {
+                store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
+                zone: o.whole("zone")?.unwrap_or(0) as usize,
+                array: o.text("array")?.ok_or_else(|| needs("array"))?,
+                batch: o.whole("batch")?.unwrap_or(64) as usize,
+                count: o.whole("count")?.ok_or_else(|| needs("count"))? as usize,
+                seed: o.whole("seed")?.unwrap_or(1),
+                rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+                pread_buffers: o.whole("pread_buffers")?.unwrap_or(0) as usize,
+                direct: o.truth("direct")?,
+            };
+            let means = means(&mut o)?;
+            o.done()?;
+            page_reads(&spec, &means)
+        }
+        "volume_rays" => {
+            let spec = rays_of(&mut o)?;
+            o.done()?;
+            volume_rays(&spec, watch)
+        }
+        "volume_mapped" | "volume_read" => {
+            let spec = mapped_volume(&mut o, if kind == "volume_read" { Whole::Read } else { Whole::Mapped })?;
+            o.done()?;
+            volume_mapped(&spec, watch)
+        }
+        "volume_contour" => {
+            let spec = volume_surface(&mut o)?;
+            o.done()?;
+            volume_contour(&spec, watch)
+        }
+        other => Err(FieldError::Usage(format!("no arm '{other}'"))),
+    }
+}

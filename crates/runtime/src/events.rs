@@ -1,0 +1,53 @@
+//! The log of a run's events.
+
+use crate::session::{ProgressWatch, Resources};
+use field::error::FieldError;
+use profile::RunLog;
+use serde_json::{json, Value};
+use std::path::Path;
+
+/// The log of a run's events, where one is asked for. It is ended by [`Events::finish`], or when this is dropped: a thread of the
+/// pager may live on for a moment longer and would take the log with it, unfinished, when the process ends.
+pub struct Events(Option<RunLog>);
+
+impl Events {
+    /// Creates the file, notes what the run is begun with, and has the pager tell it of events.
+    pub fn begin(path: Option<&str>, means: &mut Resources) -> Result<Self, FieldError> {
+        let Some(path) = path else { return Ok(Self(None)) };
+        let log = RunLog::create(Path::new(path))?;
+        means.observer = Some(log.observer());
+        log.note(&json!({"run": {
+            "version": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(),
+            "memory_limit": means.memory_limit, "workers": means.threads(), "readers": means.reads_in_flight(),
+            "replacement": means.replacement.name(), "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        }}));
+        Ok(Self(Some(log)))
+    }
+
+    /// Adds what the run has come to so far, and writes what there is. Whether there is a log.
+    pub fn flush(&self, stats: &Value) -> Result<bool, FieldError> {
+        let Some(log) = &self.0 else { return Ok(false) };
+        log.note(&json!({ "stats": stats }));
+        log.flush()?;
+        Ok(true)
+    }
+
+    /// Ends the log, with what the run came to.
+    ///
+    /// # Errors
+    /// What kept it from being written whole: whoever asked for it must not take a part of it for all.
+    pub fn finish(&self, stats: &Value, watch: &mut ProgressWatch<'_>) -> Result<(), FieldError> {
+        let Some(log) = &self.0 else { return Ok(()) };
+        log.note(&json!({ "stats": stats }));
+        log.finish(watch)
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // Only where a run failed or was not closed: its own error is the one that is told.
+        if let Some(log) = &self.0 {
+            let _ = log.finish(&mut |_, _, _| true);
+        }
+    }
+}

@@ -1,1 +1,0 @@
-"""Experiments, one module for each question. Every module here is loaded by `farfield.bench.load`."""
