@@ -41,7 +41,7 @@ pub enum Located {
         /// formats have none.
         found: Box<[u64]>,
     },
-    /// The format defines the page as never written: the frame gets the fill value by [`PageMap::fill`].
+    /// No bytes hold the page, which was never written or follows from a rule: [`PageMap::fill`] writes its numbers.
     Fill,
     /// Made of other pages: each is shown to [`PageMap::take`] once, in any order, then [`PageMap::decode`] makes the page of what
     /// was kept of them in the scratch buffer. Whoever computes does that, never a reader.
@@ -102,7 +102,7 @@ pub trait PageMap: Send + Sync {
         let what = format!("{} page {}", self.name(), page.page);
         Err(PageError::new(what, PageErrorKind::Decode("it is not made of other pages".into())))
     }
-    /// Writes the fill value. Only called after [`Located::Fill`].
+    /// Writes the fill value, or the numbers of a rule. Only called after [`Located::Fill`].
     fn fill(&self, page: PageId, frame: &mut [u8]);
     /// Whether pages carry a checksum that `decode` verifies.
     fn checked(&self) -> bool;

@@ -11,6 +11,7 @@ use field::cache_records::note_use;
 use field::catalog::{Catalog, Role};
 use field::dataset::Dataset;
 use field::derive::Definitions;
+use field::described_zones::{DescribedZones, ZonesSpec};
 use field::error::FieldError;
 use field::file::{self, Digest};
 use field::format::Format;
@@ -38,6 +39,9 @@ pub struct SourceSpec {
     pub q: Vec<PathBuf>,
     /// Function files, one a step.
     pub function: Vec<PathBuf>,
+    /// The zones of files of a foreign format, as its reader describes them: then there are no grids, q or function files. A session
+    /// does not keep it.
+    pub zones: Option<Box<ZonesSpec>>,
     /// When the steps of files are, where whoever names them knows it: rising, one a step, or none.
     pub times: Vec<f64>,
     /// Why times that files give are not used, where whoever names them knows it; else empty.
@@ -75,7 +79,7 @@ impl SourceSpec {
     /// # Errors
     /// [`FieldError::Usage`] for a store with q or function files.
     pub fn is_store(&self) -> Result<bool, FieldError> {
-        let store = self.path.is_dir();
+        let store = self.zones.is_none() && self.path.is_dir();
         if store && !(self.grids.is_empty() && self.q.is_empty() && self.function.is_empty()) {
             return Err(FieldError::Usage(format!(
                 "{}: a store holds its grid and fields; it takes no grid, q or function files",
@@ -211,7 +215,13 @@ impl Session {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         match source.into() {
-            Source::Flow(spec) => Self::open_as(*spec, means, |spec, pager| open_flow(spec, pager, watch)),
+            Source::Flow(mut spec) => {
+                let zones = spec.zones.take();
+                Self::open_as(*spec, means, |spec, pager| match zones {
+                    Some(zones) => open_described(*zones, spec, pager),
+                    None => open_flow(spec, pager, watch),
+                })
+            }
             Source::Volume(description, tables) => {
                 let spec = SourceSpec { path: (&description.path).into(), ..SourceSpec::default() };
                 let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);
@@ -560,6 +570,16 @@ fn open_plot3d(spec: &SourceSpec, watch: &mut ProgressWatch<'_>) -> Result<Plot3
     Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
 }
 
+fn open_described(zones: ZonesSpec, spec: &SourceSpec, pager: &Pager) -> Result<Dataset, FieldError> {
+    if spec.plot3d != Plot3dOptions::default() {
+        let path = spec.path.display();
+        let message =
+            format!("{path}: this is not PLOT3D, and says itself how it is read; leave the options of PLOT3D away");
+        return Err(FieldError::Usage(message));
+    }
+    Dataset::from_described(DescribedZones::open(zones, spec.dt)?, pager)
+}
+
 fn open_flow(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut ProgressWatch<'_>) -> Result<Dataset, FieldError> {
     if spec.is_store()? {
         return Dataset::from_store(Store::open(&spec.path)?, pager);
@@ -574,8 +594,10 @@ fn index_name(format: &dyn Format, catalog: &Catalog, sources: Digest) -> String
     for (n, zone) in catalog.zones.iter().enumerate() {
         digest = digest.text(&format!(" {:?}", zone.dims));
         let geometry = zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field);
-        for layout in geometry.filter_map(|(m, _)| format.layout(n, m)) {
-            digest = digest.text(&layout.reading());
+        for (m, _) in geometry {
+            let reading = format.layout(n, m).map(|l| l.reading());
+            let rule = || format.computed(n, m).map(|c| c.reading());
+            digest = digest.text(&reading.or_else(rule).unwrap_or_default());
         }
     }
     let files = format.files();
