@@ -13,6 +13,7 @@ pub mod allocator;
 pub mod blocking;
 pub mod derived;
 pub mod executor;
+mod flow_source;
 pub mod gridface;
 pub mod gridkind;
 pub mod info;

@@ -308,7 +308,13 @@ impl Format for DescribedZones {
 
     fn files_by_step(&self, steps: usize) -> Vec<Vec<usize>> {
         let number = |path: &PathBuf| self.named.iter().position(|p| p == path);
-        (0..steps).map(|step| self.series.of_step(step).filter_map(number).collect()).collect()
+        let of_step = |step| {
+            let mut files: Vec<usize> = self.series.of_step(step).filter_map(number).collect();
+            files.sort_unstable();
+            files.dedup();
+            files
+        };
+        (0..steps).map(of_step).collect()
     }
 
     fn series(&self) -> SeriesFiles {
