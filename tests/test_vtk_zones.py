@@ -21,7 +21,7 @@ from running import Command, Json, command
 
 Array = NDArray[Any]
 NAMES = {
-    "float32": "Float32", "float64": "Float64", "int16": "Int16", "int32": "Int32", "uint8": "UInt8",
+    "float32": "Float32", "float64": "Float64", "int16": "Int16", "int32": "Int32", "int64": "Int64", "uint8": "UInt8",
 }  # fmt: skip
 DIMS = (9, 8, 7)
 

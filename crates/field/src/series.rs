@@ -171,7 +171,7 @@ mod tests {
         let moves = SeriesFiles { steady: Vec::new(), steps: vec![vec![grid.clone(), q0.clone()], vec![q1.clone()]] };
         assert_eq!((known(&moves, 0), known(&moves, 1)), (StepState::Step(0), StepState::New));
         file("q0", "other");
-        assert_eq!((known(&two, 0), known(&two, 1)), (StepState::Changed(q0), StepState::New));
+        assert_eq!((known(&two, 0), known(&two, 1)), (StepState::Changed(q0.clone()), StepState::New));
         file("grid", "other");
         assert_eq!(known(&two, 1), StepState::Changed(grid));
         assert_eq!(two.name_of(1), q1);

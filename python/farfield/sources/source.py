@@ -151,10 +151,7 @@ class Source:
             steps = f"{each}{self.made_zones:,} blocks"
         way = "converted into the cache" if self.is_converted else "paged in place"
         made = f"{self.made_format}{f' ({steps})' if steps else ''}, {way}"
-        # How the files in the cache are read is no guess, and of no interest.
-        cached = [os.path.basename(name) for name in (self.path, *self.options.get("grids", ()), *self.function)]
-        rest = [said for said in found.get("guessed", ()) if not any(name in said for name in cached)]
-        guessed = [*self.remarks, *rest]
+        guessed = [*self.remarks, *found.get("guessed", ())]
         return {
             "source": self.text,
             "format": made,
