@@ -1,11 +1,11 @@
 //! The rival: a PLOT3D file mapped into memory, or read into it whole, and the same kernel over it. The system does the paging.
 
+use field::array_layout::Affine;
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
-use field::plot3d::Affine;
 use field::simd::V4;
 use pager::error::PageError;
 use pager::{PageId, Pager};
@@ -131,7 +131,7 @@ impl Memory {
         let Some(files) = format else {
             return Err(FieldError::Usage("only files that are paged in place can be mapped".into()));
         };
-        let paths = files.files();
+        let paths = files.data_files();
         let regions = paths.iter().map(|p| Region::new(p, how)).collect::<Result<Vec<_>, _>>()?;
         let mut arrays = Vec::with_capacity(steps.len() * dataset.zones.len());
         for (step, (z, zone)) in steps.clone().flat_map(|step| dataset.zones.iter().enumerate().map(move |z| (step, z)))
@@ -149,7 +149,7 @@ impl Memory {
                     .affine(step)
                     .filter(|_| layout.big_endian(step) == cfg!(target_endian = "big"))
                     .ok_or_else(unfit)?;
-                let region = &regions[layout.file(step)];
+                let region = &regions[layout.file(step, 0)];
                 let last = last_byte(&affine, layout.components(), layout.dims())
                     .filter(|n| *n <= region.len as u64)
                     .ok_or_else(unfit)?;

@@ -27,6 +27,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+/// How the words for files of PLOT3D begin.
+const PLOT3D: &str = "PLOT3D";
+
 /// Requested properties of pages. Those of a store cannot change while steps are added.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedPages {
@@ -182,8 +185,16 @@ fn addition(input: &ConvertInput, store: Store) -> Result<Addition, FieldError> 
     };
     if input.series.steps.is_empty() || sources.steps.len() != old.times.len() {
         return Err(FieldError::Usage(format!(
-            "{}: --append adds steps of PLOT3D files to a store that was made of such; convert again for anything else",
+            "{}: --append adds steps of files to a store that was made of such; convert again for anything else",
             path.display()
+        )));
+    }
+    let is_plot3d = |format: &str| format.starts_with(PLOT3D);
+    if is_plot3d(&store.origin) && !is_plot3d(&input.catalog.format) {
+        return Err(bad(format!(
+            "was made of PLOT3D files, or by a version that read others by way of such, and the source is {}; convert the whole series \
+             again, with --overwrite",
+            input.catalog.format
         )));
     }
     let (n, now) = (sources.steps.len(), input.series.identify()?);

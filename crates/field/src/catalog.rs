@@ -133,10 +133,45 @@ pub(crate) const OF_ENERGY: &str = "What is made of energy (pressure, mach, temp
 pub(crate) const OF_TIME: &str = "The times of the steps are those of";
 /// ... about steps of which nothing says when they are.
 pub(crate) const NUMBERED: &str = "are numbered from 0";
+/// What to do then.
+pub(crate) const SAY_DT: &str = "--dt says how far apart they are";
 /// ... about steps that are not in the order of their names.
 pub(crate) const SORTED: &str = "are sorted by the times in the q headers";
 /// ... about steps that are counted where some are missing.
 pub(crate) const COUNTED: &str = "--dt counts files";
+
+/// The remark about steps of which no file says when they are; `why` times that files give are not used, or nothing where none does.
+pub(crate) fn untimed_steps(steps: usize, why: &str) -> String {
+    if why.is_empty() {
+        format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}.")
+    } else {
+        format!("The times that files give are not used, as {why}: the {steps} steps {NUMBERED}. {SAY_DT}.")
+    }
+}
+
+/// Refuses a distance between steps that is none.
+///
+/// # Errors
+/// [`FieldError::Usage`].
+pub(crate) fn check_dt(dt: Option<f64>) -> Result<(), FieldError> {
+    match dt.filter(|dt| !(*dt > 0.0 && dt.is_finite())) {
+        Some(dt) => Err(FieldError::Usage(format!("the steps cannot be {dt} apart; --dt is a positive number"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses times that are not one a step, or do not rise.
+///
+/// # Errors
+/// [`FieldError::Usage`].
+pub(crate) fn check_times(times: &[f64], steps: usize) -> Result<(), FieldError> {
+    let rises = times.windows(2).all(|w| w[0] < w[1]) && times.iter().all(|t| t.is_finite());
+    if times.is_empty() || times.len() == steps && rises {
+        return Ok(());
+    }
+    let message = format!("{} times for {steps} steps, and they should rise from one to the next", times.len());
+    Err(FieldError::Usage(message))
+}
 
 impl Catalog {
     /// The first array of that name in any zone.

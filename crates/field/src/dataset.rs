@@ -1,7 +1,9 @@
 //! A dataset that is open: what it holds, and the pager's numbers for it.
 
 use crate::catalog::{Catalog, Role, RowReader, ZoneInfo};
+use crate::computed_array::ComputedPages;
 use crate::derive::derived_field::DerivedField;
+use crate::described_zones::DescribedZones;
 use crate::error::FieldError;
 use crate::format::Format;
 use crate::freestream::FlowUnits;
@@ -102,9 +104,10 @@ fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
     catalog.zones.iter().map(zone).sum::<u64>() + heap_size::grown::<BoxLevel>(boxes) + 48 * catalog.zones.len() as u64
 }
 
-/// Bytes on the heap of the map of pages of an array of that name.
-fn map_bytes(name: &str) -> u64 {
-    heap_size::shared::<InPlace>() + heap_size::grown::<u8>(name.len()) + heap_size::grown::<[usize; 2]>(1)
+/// Bytes on the heap of the map of pages of an array of a zone.
+fn map_bytes(zone: &str, array: &str) -> u64 {
+    let map = heap_size::shared::<InPlace>().max(heap_size::shared::<ComputedPages>());
+    map + heap_size::grown::<u8>(zone.len() + 1 + array.len()) + heap_size::grown::<[usize; 2]>(1)
 }
 
 /// The boxes of a grid that is `steady`, or moves.
@@ -193,6 +196,15 @@ impl Dataset {
         Self::in_place(Arc::new(files), catalog, bytes, pager)
     }
 
+    /// Registers zones that a document describes: [`Self::in_place`].
+    ///
+    /// # Errors
+    /// As [`Self::in_place`].
+    pub fn from_described(zones: DescribedZones, pager: &Pager) -> Result<Self, FieldError> {
+        let (catalog, bytes) = (zones.catalog.clone(), zones.held());
+        Self::in_place(Arc::new(zones), catalog, bytes, pager)
+    }
+
     /// Registers files whose arrays are paged where they lie. They have no boxes yet: see [`Self::with_boxes`]. `bytes` is the size of
     /// `format` on the heap.
     ///
@@ -201,24 +213,26 @@ impl Dataset {
     /// [`FieldError::LimitTooSmall`] where the limit does not hold what is kept of the zones.
     pub fn in_place(format: Arc<dyn Format>, catalog: Catalog, bytes: u64, pager: &Pager) -> Result<Self, FieldError> {
         // A map of its pages for each array, with the layout's name.
-        let zones = catalog.zones.iter().enumerate();
-        let layouts = zones.flat_map(|(n, z)| (0..z.arrays.len()).map(move |a| (n, a)));
-        let names: u64 = layouts.filter_map(|(n, a)| format.layout(n, a)).map(|l| map_bytes(l.name())).sum();
+        let arrays = catalog.zones.iter().flat_map(|z| z.arrays.iter().map(move |a| map_bytes(&z.name, &a.name)));
+        let names: u64 = arrays.sum();
         let bytes = bytes + names + heap_size::catalog(&catalog) + held_by_zones(&catalog, 0);
         let charges = vec![heap_size::charge(pager, bytes, catalog.zones.len())?];
-        let sources: Arc<[SourceId]> = format.files().iter().map(|p| pager.add_file(p)).collect();
+        let sources: Arc<[SourceId]> = format.data_files().iter().map(|p| pager.add_file(p)).collect();
         let mut zones = Vec::with_capacity(catalog.zones.len());
         for (n, z) in catalog.zones.iter().enumerate() {
             let mut ids = Vec::with_capacity(z.arrays.len());
             let mut steps = Vec::with_capacity(z.arrays.len());
             for (a, info) in z.arrays.iter().enumerate() {
-                let layout = format.layout(n, a).ok_or_else(|| FieldError::Unknown {
-                    what: "array",
-                    name: info.name.clone(),
-                    known: Vec::new(),
-                })?;
-                steps.push(layout.steps());
-                ids.push(pager.add_array(Arc::new(InPlace::new(layout, sources.clone()))));
+                let (of, map): (usize, Arc<dyn PageMap>) = match (format.layout(n, a), format.computed(n, a)) {
+                    (Some(layout), _) => (layout.steps(), Arc::new(InPlace::new(layout, sources.clone()))),
+                    (None, Some(rule)) => (rule.steps(), Arc::new(ComputedPages::new(rule))),
+                    (None, None) => {
+                        let name = info.name.clone();
+                        return Err(FieldError::Unknown { what: "array", name, known: Vec::new() });
+                    }
+                };
+                steps.push(of);
+                ids.push(pager.add_array(map));
             }
             zones.push(zone(&catalog, n, page_box(z.dims), slots(&catalog, n, &ids, |a| steps[a]), &[], None)?);
         }

@@ -1,12 +1,13 @@
-//! PLOT3D arrays paged where they lie: a page is a run of whole i-rows of one plane, with all components, which a file
-//! holds in one extent a component.
+//! Arrays paged where they lie: a page is a run of whole i-rows of one plane, with all components, which a file holds in one extent a
+//! component, or in one where the components of a point stand together.
 
+use crate::array_layout::ArrayLayout;
 use crate::interleave::interleave;
-use crate::plot3d::ArrayLayout;
 use crate::translate::Translation;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{PageId, SourceId};
 use pager::map::{Extent, ExtentTarget, Located, PageMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Points of a page aimed at: as many as a cube of 16, the default of the store.
@@ -20,7 +21,7 @@ pub fn page_box(dims: [usize; 3]) -> [usize; 3] {
     [dims[0].max(1), dims[1].max(1).div_ceil(pages), 1]
 }
 
-/// One array of one zone in its PLOT3D files.
+/// One array of one zone in its files.
 pub struct InPlace {
     layout: Arc<ArrayLayout>,
     /// One a file of the dataset.
@@ -30,11 +31,73 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// `sources` are the dataset's files in the order of [`crate::plot3d::Files::paths`].
+    /// `sources` are the dataset's files in the order of [`crate::data_files::DataFiles::paths`].
     pub fn new(layout: Arc<ArrayLayout>, sources: Arc<[SourceId]>) -> Self {
         let dims = layout.dims();
         let name = layout.name().to_owned();
         Self { layout, sources, translation: Translation::new(dims, page_box(dims)), name }
+    }
+}
+
+/// How the bytes of a page become its frame.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Way {
+    /// They are the frame.
+    AsIs,
+    /// Planes of components, of the frame's type.
+    Planes,
+    /// Points with all components, and more between them or numbers of another type.
+    Points,
+    /// Planes of components whose numbers stand apart or are of another type.
+    Apart,
+}
+
+impl InPlace {
+    fn way(&self, step: usize) -> Way {
+        let l = &self.layout;
+        let is_of = |c| l.numbers(step, c).is_of(l.dtype());
+        if l.is_interleaved(step) {
+            let (point, own) = (l.point_bytes(step, 0), l.component_bytes(step));
+            let size = l.dtype().size();
+            return if is_of(0) && own == size && point == size * l.components() { Way::AsIs } else { Way::Points };
+        }
+        let first = l.numbers(step, 0);
+        if !(0..l.components()).all(|c| l.is_plain(step, c) && l.numbers(step, c) == first) {
+            return Way::Apart;
+        }
+        if l.components() > 1 {
+            Way::Planes
+        } else {
+            Way::AsIs
+        }
+    }
+
+    /// Where each component begins in the bytes that are read of a full page, bytes from a point to the next there, and all of them.
+    fn encoded(&self, step: usize, c: usize) -> (usize, usize) {
+        let l = &self.layout;
+        if l.is_interleaved(step) {
+            return (c * l.component_bytes(step), l.point_bytes(step, 0));
+        }
+        let before: usize = (0..c).map(|c| self.translation.component * l.point_bytes(step, c)).sum();
+        (before, l.point_bytes(step, c))
+    }
+
+    fn encoded_len(&self, step: usize) -> usize {
+        let l = &self.layout;
+        let points = self.translation.component;
+        if l.is_interleaved(step) {
+            return points * l.point_bytes(step, 0);
+        }
+        (0..l.components()).map(|c| points * l.point_bytes(step, c)).sum()
+    }
+
+    /// Plane and rows of a page.
+    fn rows(&self, page: PageId) -> (usize, Range<usize>) {
+        let t = &self.translation;
+        let plane_pages = u64::from(t.pages[1]);
+        let (k, jp) = ((page.page / plane_pages) as usize, (page.page % plane_pages) as usize);
+        let j0 = jp * t.page[1] as usize;
+        (k, j0..(j0 + t.page[1] as usize).min(t.dims[1] as usize))
     }
 }
 
@@ -52,36 +115,51 @@ impl PageMap for InPlace {
         self.translation.component * self.layout.components() * self.layout.dtype().size()
     }
     fn locate(&self, page: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-        let t = &self.translation;
         let step = page.step as usize;
-        let plane_pages = u64::from(t.pages[1]);
-        let (k, jp) = ((page.page / plane_pages) as usize, (page.page % plane_pages) as usize);
-        let j0 = jp * t.page[1] as usize;
-        let j1 = (j0 + t.page[1] as usize).min(t.dims[1] as usize);
-        let component_bytes = t.component * self.layout.dtype().size();
-        let Some(&source) = self.sources.get(self.layout.file(step)) else {
-            return Located::Failed(PageError::new(self.name.as_str(), PageErrorKind::Missing));
-        };
-        let mut segments = Vec::with_capacity(self.layout.components());
-        for c in 0..self.layout.components() {
-            let mut at = c * component_bytes;
-            self.layout.extents(step, c, k, j0..j1, &mut |run| {
+        let (k, j) = self.rows(page);
+        let l = &self.layout;
+        let way = self.way(step);
+        // Of those that stand together one run has all.
+        let (runs, together) = if l.is_interleaved(step) { (1, l.components()) } else { (l.components(), 1) };
+        let mut segments = Vec::with_capacity(runs);
+        for c in 0..runs {
+            let Some(&source) = self.sources.get(l.file(step, c)) else {
+                return Located::Failed(PageError::new(self.name.as_str(), PageErrorKind::Missing));
+            };
+            let mut at = self.encoded(step, c).0;
+            l.spread_extents(step, c, k, j.clone(), together, &mut |run| {
                 let len = run.len as usize;
                 // Vectors not into the frame: there the components of a point stand together.
-                let to = if self.layout.components() > 1 { ExtentTarget::Encoded(at) } else { ExtentTarget::Frame(at) };
+                let to = if way == Way::AsIs { ExtentTarget::Frame(at) } else { ExtentTarget::Encoded(at) };
                 segments.push(Extent { source, offset: run.offset, len, to });
                 at += len;
             });
         }
-        let encoded_len = if self.layout.components() > 1 { component_bytes * self.layout.components() } else { 0 };
+        let encoded_len = if way == Way::AsIs { 0 } else { self.encoded_len(step) };
         Located::Extents { segments, encoded_len, scratch_len: 0, found: Box::default() }
     }
     fn decode(&self, page: PageId, _: &[u64], encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        let components = self.layout.components();
-        if components > 1 {
-            interleave(encoded, frame, components, self.layout.dtype().size());
+        let step = page.step as usize;
+        let l = &self.layout;
+        let (components, size) = (l.components(), l.dtype().size());
+        let way = self.way(step);
+        if way == Way::AsIs || way == Way::Planes {
+            if way == Way::Planes {
+                interleave(encoded, frame, components, size);
+            }
+            l.finish(step, frame);
+            return Ok(());
         }
-        self.layout.finish(page.step as usize, frame);
+        let (_, j) = self.rows(page);
+        let points = j.len() * self.translation.dims[0] as usize;
+        for c in 0..components {
+            let (from, apart) = self.encoded(step, c);
+            let numbers = l.numbers(step, c);
+            let end = from + (points - 1) * apart + numbers.size();
+            let to = &mut frame[c * size..(points - 1) * components * size + (c + 1) * size];
+            numbers.convert(&encoded[from..end], apart, l.dtype(), to, components * size);
+        }
+        l.scaled(frame);
         Ok(())
     }
     fn fill(&self, _: PageId, frame: &mut [u8]) {

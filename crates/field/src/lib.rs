@@ -2,17 +2,22 @@
 //!
 //! This crate knows cells and formats. It does not know algorithms or threads.
 
+pub mod array_layout;
 pub mod boxes;
+pub mod byte_runs;
 pub mod cache_records;
 pub mod catalog;
 pub mod cell;
 mod cell_cache;
 mod cell_pages;
 mod closure;
+pub mod computed_array;
 pub mod curve;
+pub mod data_files;
 pub mod dataset;
 pub mod decimal;
 pub mod derive;
+pub mod described_zones;
 pub mod domain;
 pub mod error;
 pub mod expression;
@@ -41,6 +46,7 @@ pub mod series;
 pub mod shape;
 pub mod simd;
 pub mod store;
+pub mod stored_numbers;
 pub mod time_interpolated;
 pub mod translate;
 pub mod uniform;

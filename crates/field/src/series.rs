@@ -100,10 +100,13 @@ impl Sources {
     /// What is known here of step `step` of `series`, whose files are `now`.
     pub fn known(&self, series: &SeriesFiles, now: &Self, step: usize) -> StepState {
         let files: Vec<&SourceFile> = now.of_step(step).collect();
+        // A file may be that of a step and hold the grid of all.
         let same = |s: &usize| {
-            self.of_step(*s).count() == files.len() && files.iter().all(|f| self.of_step(*s).any(|g| g == *f))
+            self.of_step(*s).all(|g| files.contains(&g)) && files.iter().all(|f| self.of_step(*s).any(|g| g == *f))
         };
-        if let Some(found) = (0..self.steps.len()).find(same) {
+        // Where one file has all steps each is itself.
+        let likely = Some(step).filter(|s| *s < self.steps.len());
+        if let Some(found) = likely.into_iter().chain(0..self.steps.len()).find(same) {
             return StepState::Step(found);
         }
         let all = || self.steady.iter().chain(self.steps.iter().flatten());
@@ -168,10 +171,18 @@ mod tests {
         let moves = SeriesFiles { steady: Vec::new(), steps: vec![vec![grid.clone(), q0.clone()], vec![q1.clone()]] };
         assert_eq!((known(&moves, 0), known(&moves, 1)), (StepState::Step(0), StepState::New));
         file("q0", "other");
-        assert_eq!((known(&two, 0), known(&two, 1)), (StepState::Changed(q0), StepState::New));
+        assert_eq!((known(&two, 0), known(&two, 1)), (StepState::Changed(q0.clone()), StepState::New));
         file("grid", "other");
         assert_eq!(known(&two, 1), StepState::Changed(grid));
         assert_eq!(two.name_of(1), q1);
+        // One file has all steps, or its own step and the grid of all.
+        let whole = SeriesFiles { steady: vec![q0.clone()], steps: vec![Vec::new(), Vec::new()] };
+        let all = whole.identify().unwrap();
+        assert_eq!([0, 1].map(|s| all.known(&whole, &all, s)), [StepState::Step(0), StepState::Step(1)]);
+        let both = SeriesFiles { steady: vec![q0.clone()], steps: vec![vec![q0.clone()], vec![q1.clone()]] };
+        let apart = SeriesFiles { steady: Vec::new(), ..both.clone() };
+        let now = apart.identify().unwrap();
+        assert_eq!(both.identify().unwrap().known(&apart, &now, 0), StepState::Step(0));
         std::fs::remove_file(&q1).unwrap();
         assert!(two.identify().unwrap_err().to_string().contains("q1"));
         for bad in ["{}", r#"{"steady":[["0","1"]],"steps":[]}"#, r#"{"steady":[],"steps":[[["x"]]]}"#] {

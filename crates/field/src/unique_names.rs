@@ -1,4 +1,4 @@
-//! Names that are taken.
+//! Names that can stand in a list, a path and a Zarr group, each for one thing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -40,4 +40,27 @@ impl Taken {
             }
         }
     }
+}
+
+/// A name of letters, digits and `_ . + -`.
+pub(crate) fn plain(label: &str) -> String {
+    let mut name = String::with_capacity(label.len());
+    for c in label.chars() {
+        if c.is_alphanumeric() || "_.+-".contains(c) {
+            name.push(c);
+        } else if !name.ends_with('_') {
+            name.push('_');
+        }
+    }
+    let name = name.trim_matches(['_', '.']);
+    if name.is_empty() {
+        "unnamed".to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Names of which none is taken.
+pub(crate) fn none_taken() -> Taken {
+    Taken::new(str::to_owned, '_')
 }

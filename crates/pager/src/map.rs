@@ -40,7 +40,7 @@ pub enum Located {
         /// Numbers that `locate` passes to `decode` unchanged. Most formats have none.
         found: Box<[u64]>,
     },
-    /// The format defines the page as never written: the frame gets the fill value by [`PageMap::fill`].
+    /// No bytes hold the page, which was never written or follows from a rule: [`PageMap::fill`] writes its numbers.
     Fill,
     /// The page is computed from other pages. Each is passed to [`PageMap::take`] once, in any order. Then
     /// [`PageMap::decode`] computes the page from the scratch buffer. Workers do this, never readers.
@@ -103,7 +103,7 @@ pub trait PageMap: Send + Sync {
         let what = format!("{} page {}", self.name(), page.page);
         Err(PageError::new(what, PageErrorKind::Decode("it is not made of other pages".into())))
     }
-    /// Writes the fill value. Called only after [`Located::Fill`].
+    /// Writes the fill value, or the numbers of a rule. Called only after [`Located::Fill`].
     fn fill(&self, page: PageId, frame: &mut [u8]);
     /// Whether pages carry a checksum that `decode` verifies.
     fn checked(&self) -> bool;

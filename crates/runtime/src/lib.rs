@@ -14,6 +14,7 @@ pub mod blocking;
 pub mod derived;
 pub mod events;
 pub mod executor;
+mod flow_source;
 pub mod gridface;
 pub mod gridkind;
 pub mod info;

@@ -21,6 +21,10 @@ pub fn source(
         None => Default::default(),
         Some(v) => serde_json::from_value(v).map_err(|e| usage(e.to_string()))?,
     };
+    let zones = match options.take("zones") {
+        None => None,
+        Some(v) => Some(serde_json::from_value(v).map_err(|e| usage(format!("zones: {e}")))?),
+    };
     let paths = |v: Option<Vec<String>>| v.unwrap_or_default().into_iter().map(PathBuf::from).collect();
     let cache_dir = match options.text("cache_dir")? {
         Some(d) => PathBuf::from(d),
@@ -28,6 +32,7 @@ pub fn source(
     };
     Ok(SourceSpec {
         path: PathBuf::from(path),
+        zones,
         times: options.numbers("times", "a list of numbers", Value::as_f64)?.unwrap_or_default(),
         untimed: options.text("untimed")?.unwrap_or_default(),
         dt: options.number("dt")?,

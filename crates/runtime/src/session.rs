@@ -4,6 +4,9 @@
 //! [`Session::open`] takes files of a flow, what a reader says of a volume, or nothing where a run pages nothing. Whatever is open, a
 //! session has one pager with one ledger, and one [`Stats`].
 
+pub use crate::flow_source::{Settled, SourceSpec};
+
+use crate::flow_source::{open_described, open_flow};
 use crate::limits::{charge_other, check_limit, most_threads, pager_error, Unseen};
 use crate::process;
 use crate::stats::{PageStats, Stats};
@@ -17,7 +20,6 @@ use field::file::{self, Digest};
 use field::format::Format;
 use field::nodes::Zone;
 use field::paging::Paging;
-use field::plot3d::{Plot3d, Plot3dInput, Plot3dOptions};
 use field::store::Store;
 use field::uniform::Uniform;
 use field::volume::{Volume, VolumeSpec};
@@ -27,71 +29,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// What is opened.
-#[derive(Clone, Debug, Default)]
-pub struct SourceSpec {
-    /// A store's folder, a PLOT3D grid, or VTK's `.p3d` file.
-    pub path: PathBuf,
-    /// The grids of the steps after the first, where the grid moves.
-    pub grids: Vec<PathBuf>,
-    /// q files, one a step.
-    pub q: Vec<PathBuf>,
-    /// Function files, one a step.
-    pub function: Vec<PathBuf>,
-    /// When the steps of files are, where whoever names them knows it: rising, one a step, or none.
-    pub times: Vec<f64>,
-    /// Why times that files give are not used, where whoever names them knows it; else empty.
-    pub untimed: String,
-    /// How far apart the steps of files are, where their own times are not to be used.
-    pub dt: Option<f64>,
-    /// How PLOT3D files are to be read.
-    pub plot3d: Plot3dOptions,
-    /// Where converted text and indexes of foreign data are kept.
-    pub cache_dir: PathBuf,
-    /// Names of zones in the order in which they are searched.
-    pub zone_order: Vec<String>,
-    /// Fields that the user defines, `NAME = EXPRESSION`.
-    pub define: Vec<String>,
-    /// Fields that files of settings define, which hold where a dataset has what they are made of and no field of that name.
-    pub settled: Vec<Settled>,
-    /// Wall and processor seconds of reading headers, or converting files, before the run: part of the time that it tells.
-    pub read_s: [f64; 2],
-}
-
-/// A field that a file of settings defines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub expression: String,
-    /// The file.
-    pub file: String,
-}
-
-impl SourceSpec {
-    /// Whether it is a store, which is a folder, and not files.
-    ///
-    /// # Errors
-    /// [`FieldError::Usage`] for a store with q or function files.
-    pub fn is_store(&self) -> Result<bool, FieldError> {
-        let store = self.path.is_dir();
-        if store && !(self.grids.is_empty() && self.q.is_empty() && self.function.is_empty()) {
-            return Err(FieldError::Usage(format!(
-                "{}: a store holds its grid and fields; it takes no grid, q or function files",
-                self.path.display()
-            )));
-        }
-        if store && self.dt.is_some() {
-            return Err(FieldError::Usage(format!(
-                "{}: a store holds its times; --dt is for the files that it is made of",
-                self.path.display()
-            )));
-        }
-        Ok(store)
-    }
-}
 
 /// The means that a run has.
 #[derive(Clone)]
@@ -212,7 +149,13 @@ impl Session {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         match source.into() {
-            Source::Flow(spec) => Self::open_as(*spec, means, |spec, pager| open_flow(spec, pager, watch)),
+            Source::Flow(mut spec) => {
+                let zones = spec.zones.take();
+                Self::open_as(*spec, means, |spec, pager| match zones {
+                    Some(zones) => open_described(*zones, spec, pager),
+                    None => open_flow(spec, pager, watch),
+                })
+            }
             Source::Volume(description, tables) => {
                 let spec = SourceSpec { path: (&description.path).into(), ..SourceSpec::default() };
                 let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);
@@ -539,28 +482,6 @@ pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any:
     move |bytes| charge_other(&session.pager, bytes + 2 * page as u64, "the conversion")
 }
 
-fn open_plot3d(spec: &SourceSpec, watch: &mut ProgressWatch<'_>) -> Result<Plot3d, FieldError> {
-    let folder = spec.cache_dir.join("data");
-    let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
-    let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
-    let given = Plot3dInput {
-        grids: &grids,
-        q: &spec.q,
-        function: &spec.function,
-        times: &spec.times,
-        dt: spec.dt,
-        untimed: &spec.untimed,
-    };
-    Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
-}
-
-fn open_flow(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut ProgressWatch<'_>) -> Result<Dataset, FieldError> {
-    if spec.is_store()? {
-        return Dataset::from_store(Store::open(&spec.path)?, pager);
-    }
-    Dataset::from_plot3d(open_plot3d(spec, watch)?, pager)
-}
-
 /// Names the index of files by what they are and how they are read: the same files are read in another way when options say so.
 fn index_name(format: &dyn Format, catalog: &Catalog, sources: Digest) -> String {
     // With what an index says: one that was made before uniform grids were looked for is none of these.
@@ -568,8 +489,10 @@ fn index_name(format: &dyn Format, catalog: &Catalog, sources: Digest) -> String
     for (n, zone) in catalog.zones.iter().enumerate() {
         digest = digest.text(&format!(" {:?}", zone.dims));
         let geometry = zone.arrays.iter().enumerate().filter(|(_, a)| a.role != Role::Field);
-        for layout in geometry.filter_map(|(m, _)| format.layout(n, m)) {
-            digest = digest.text(&layout.reading());
+        for (m, _) in geometry {
+            let reading = format.layout(n, m).map(|l| l.reading());
+            let rule = || format.computed(n, m).map(|c| c.reading());
+            digest = digest.text(&reading.or_else(rule).unwrap_or_default());
         }
     }
     let files = format.files();

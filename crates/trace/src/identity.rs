@@ -205,19 +205,7 @@ fn ranges(session: &Session, dataset: &Dataset, step: u32) -> Result<String, Fie
 fn files(dataset: &Dataset, steps: usize) -> Result<Vec<String>, FieldError> {
     let Some(format) = &dataset.format else { return Ok(Vec::new()) };
     let known = identities(&format.files())?;
-    let mut used = vec![Vec::new(); steps];
-    for (zone, info) in dataset.catalog.zones.iter().enumerate() {
-        for array in 0..info.arrays.len() {
-            let Some(layout) = format.layout(zone, array) else { continue };
-            let steady = dataset.zones[zone].arrays[array].steady;
-            for (step, used) in used.iter_mut().enumerate() {
-                let file = layout.file(if steady { 0 } else { step });
-                if !used.contains(&file) {
-                    used.push(file);
-                }
-            }
-        }
-    }
+    let used = format.files_by_step(steps);
     let digest = |files: &Vec<usize>| files.iter().fold(Digest::default(), |d, f| d.file(&known[*f])).to_string();
     Ok(used.iter().map(digest).collect())
 }

@@ -219,8 +219,8 @@ def _at_step(field: Field, step: int, component: int | None, key: Key) -> NDArra
 def _moves(zone: Zone) -> bool:
     """Whether the points of a zone may differ from step to step."""
     source = zone._dataset._source
-    if not os.path.isdir(source.path):
-        return bool(source.options.get("grids"))
+    if "zones" in source.options or not os.path.isdir(source.path):
+        return source.moves
     try:
         with open(os.path.join(source.path, zone.name, "xyz", "zarr.json"), "rb") as file:
             return int(json.load(file)["shape"][0]) > 1

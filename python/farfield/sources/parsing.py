@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 from farfield.errors import DataError, UsageError
 from farfield.flow.flow_map_store import flow_map, opened_with
+from farfield.flow.formats import registry
 from farfield.results.outputs import is_begun, not_there
-from farfield.sources.cached_zones import converted_zones, uneven_zone
 from farfield.sources.paths import PART, SCHEME, natural, numbers_of
 from farfield.sources.source import Source
 from farfield.volume.formats import unsupported
@@ -97,19 +97,18 @@ def _parsed(
     paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
     if not head:
         raise UsageError(f"{whole}: the grid file is missing before '+'")
-    if check and (made := uneven_zone(head, quiet=quiet)) is not None:
-        if parts or q or function:
-            raise UsageError(f"{whole}: {head} holds its fields itself: leave +q= and +function= away")
-        return _read_since(begun, made)
     if check and not (parts or q or function) and is_volume(head):
         from farfield.volume.vector_flow import flow_in
 
         return _read_since(begun, flow_in(os.path.expanduser(head), quiet=quiet))
-    grid, *grids = expand(head, check=check) or [head]
-    if check and (made := converted_zones([grid, *grids], head, quiet=quiet)) is not None:
+    path, variable = split_variable(os.path.expanduser(head))
+    grid, *grids = [path] if variable is not None and os.path.exists(path) else (expand(head, check=check) or [head])
+    if check and (made := registry.source_of([grid, *grids], variable, head, quiet=quiet)) is not None:
         if parts or q or function:
             raise UsageError(f"{whole}: {grid} holds its fields itself: leave +q= and +function= away")
         return _read_since(begun, made)
+    if variable is not None:
+        grid, *grids = expand(head, check=check) or [head]
     if check:
         for name in (grid, *grids, *paths["q"], *paths["function"]):
             _readable(name)

@@ -15,6 +15,7 @@ from typing import Any
 
 from farfield.errors import UsageError
 from farfield.flow.definitions import beneath
+from farfield.flow.formats.description import Zones
 from farfield.sources.paths import elsewhere
 
 _NAMED = re.compile(r'"(?:xyz|q|function)"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -46,7 +47,9 @@ class Source:
     """Zones of each step."""
     notes: tuple[str, ...] = field(default=(), repr=False)
     """Those of the remarks that whoever uses the data should hear."""
-    made_format: str = field(default="VTK XML", repr=False)
+    made_format: str = field(default="", repr=False)
+    is_converted: bool = field(default=True, repr=False)
+    """Whether numbers of those files were decoded into the cache."""
     places: tuple[str, ...] = field(default=(), repr=False)
     """What every command that gives positions says of them."""
     main_field: str | None = field(default=None, repr=False)
@@ -59,6 +62,36 @@ class Source:
     again: Callable[[str], Source] | None = field(default=None, repr=False, compare=False)
     """What made it of its text. Another process, whose cache is another one, makes it again."""
 
+    @classmethod
+    def of_zones(cls, found: Zones, path: str, text: str) -> Source:
+        """What a reader of a format says of files, the first of which is `path`."""
+        more: dict[str, Any] = {"zones": found.document()}
+        if found.define:
+            more["define"] = [f"{name} = {of}" for name, of in found.define.items()]
+        return cls(
+            path,
+            options=more,
+            text=text,
+            made_of=found.all_files,
+            remarks=found.remarks,
+            made_steps=len(found.files_of_steps),
+            made_zones=len(found.zones),
+            notes=found.notes,
+            made_format=found.format,
+            is_converted=found.is_converted,
+            places=found.places,
+            main_field=found.main_field,
+            units=found.units,
+            length_unit=found.length_unit,
+            time_unit=found.time_unit,
+        )
+
+    @property
+    def moves(self) -> bool:
+        """Whether the grid of files is another one at each step."""
+        zones = self.options.get("zones", {}).get("zones", ())
+        return bool(self.options.get("grids")) or any(len(zone["arrays"][0]["steps"]) > 1 for zone in zones)
+
     def native(self) -> dict[str, Any]:
         """Keyword arguments that the extension's calls share."""
         return {
@@ -69,6 +102,8 @@ class Source:
 
     def reads(self) -> list[str]:
         """What opening and paging it reads, files or a store's folder; also names of what is read beside them if it is there."""
+        if "zones" in self.options:
+            return [self.path, *self.made_of]
         listed = _named_by(self.path)
         beside = [
             made
@@ -87,12 +122,14 @@ class Source:
         if self.again is None or not (self.made_of or self.text.startswith("demo:")):
             return self
         made = self.again(self.text)
-        said = {key: value for key, value in self.options.items() if key != "grids"}
+        said = {key: value for key, value in self.options.items() if key not in ("grids", "zones")}
         return replace(made, options={**made.options, **said})
 
     def elsewhere(self) -> Source:
         """The same source for another process, whose working folder and cache may be others."""
-        options = {key: value for key, value in self.without_time().options.items() if key != "cache_dir"}
+        options = {
+            key: value for key, value in self.without_time().options.items() if key not in ("cache_dir", "zones")
+        }
         if "grids" in options:
             options["grids"] = [*map(os.path.abspath, options["grids"])]
         return replace(
@@ -112,11 +149,9 @@ class Source:
         if self.made_zones > 1:
             each = f"{self.made_steps:,} time steps of " if self.made_steps > 1 else ""
             steps = f"{each}{self.made_zones:,} blocks"
-        made = f"{self.made_format}{f' ({steps})' if steps else ''}, converted into the cache"
-        # How the files in the cache are read is no guess, and of no interest.
-        cached = [os.path.basename(name) for name in (self.path, *self.options.get("grids", ()), *self.function)]
-        rest = [said for said in found.get("guessed", ()) if not any(name in said for name in cached)]
-        guessed = [*self.remarks, *rest]
+        way = "converted into the cache" if self.is_converted else "paged in place"
+        made = f"{self.made_format}{f' ({steps})' if steps else ''}, {way}"
+        guessed = [*self.remarks, *found.get("guessed", ())]
         return {
             "source": self.text,
             "format": made,

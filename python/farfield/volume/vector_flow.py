@@ -1,36 +1,36 @@
 """Flows that lie in volumes: a vector of two or three numbers a voxel, or the components of a velocity, as a zone.
 
-Lines need all components of a place at once, at points of a grid. So a volume that is traced is converted into the cache once: its
-voxels' centres become the points of a grid, its vectors a field. Memory that this takes does not depend on how large it is.
+Lines need all components of a place at once, at points of a grid. So a volume that is traced becomes a zone: its voxels' centres
+are the points of a grid, by a rule, and its vectors a field that is decoded into the cache once. Memory that this takes does not
+depend on how large it is.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from farfield.errors import UnknownName, UsageError
+from farfield.flow.formats.description import Array, Uniform, Zone, Zones
+from farfield.flow.formats.flat_arrays import FlatArrays
 from farfield.runtime.progress import reporting
 from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
 from farfield.runtime.settings import Settings
 from farfield.sources.source import Source
-from farfield.volume.formats.cache_conversion import PIECE, converted
+from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.detection import split_variable
 from farfield.volume.formats.options import Means, Options
 from farfield.volume.formats.patterns import is_pattern
 from farfield.volume.formats.units import BY_NUMBERS, SECONDS, factor, followed, speed_factor, unit
 from farfield.volume.formats.vtk.array_names import SPELLINGS, VELOCITY, components_of_velocity
-from farfield.volume.formats.vtk.zones import put_text
 from farfield.volume.values import VolumeChannel
 from farfield.volume.voxels import Voxels, open_native
 
@@ -201,82 +201,49 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
     paces = _paces(source, parts, remarks)
     axes = 2 if planar else 3
     nodes = int(np.prod(dims))
-    head = 4 * axes
     files = list(dict.fromkeys(name for part in parts for name in part.volume.reads))
-    why = "is a volume with a flow in it"
-    grid = converted(
-        source,
-        means,
-        count=head + axes * 8 * nodes,
-        why=why,
-        how=f"flow grid {axes} {dims} {origin.tolist()} {columns.tolist()}",
-        files=files,
-        write=partial(_write_grid, dims, axes, origin, columns),
-    )
-    item = 4 if all(part.about.dtype.itemsize <= 4 for part in parts) else 8
+    number = "float32" if all(part.about.dtype.itemsize <= 4 for part in parts) else "float64"
+    dtype = np.dtype(number).newbyteorder("<").str
     steps = max(1, len(first.times))
-    functions = [
-        converted(
-            source,
-            means,
-            count=head + 4 + axes * item * nodes,
-            why=f"{why}, with its vectors" + (f" of step {step}" if steps > 1 else ""),
-            how=f"flow {step} {item} {axes} {[(p.volume.source, p.channel) for p in parts]} {paces}",
-            files=files,
-            write=partial(_write_vectors, parts, paces, step, item, dims, axes),
-        ).path
-        for step in range(steps)
-    ]
-    names = [f"{VELOCITY} {axis}{f' ; {VELOCITY}' if n == 0 else ''}" for n, axis in enumerate("xyz"[:axes])]
-    form = {
-        "format": "binary",
-        "byte-order": "little",
-        "dimension": str(axes),
-        "order": "whole",
-        "plot3d-zones": "single",
-        "iblank": "no",
-        "grid": {"precision": "64"},
-        "function": {"precision": str(8 * item)},
-        "names": names,
-    }
-    put_text(Path(grid.path + ".p3d.json"), json.dumps(form))
+    places = []
+    for step in range(steps):
+        flat = FlatArrays()
+        flat.add(VELOCITY, dtype, axes * nodes, partial(_write_vectors, parts, paces, step, dtype, dims))
+        places.append(
+            flat.stored(
+                source,
+                means,
+                why="is a volume with a flow in it" + (f", and its vectors are of step {step}" if steps > 1 else ""),
+                how=f"flow {step} {axes} {[(p.volume.source, p.channel) for p in parts]} {paces}",
+                files=files,
+            )
+        )
+    rules = tuple(
+        Uniform(float(origin[n]), (float(columns[0][n]), float(columns[1][n]), float(columns[2][n])))
+        for n in range(axes)
+    )
     remarks.insert(
         0, f"It is a volume, of which {said} are taken as the vector {VELOCITY}, along x, y and z of its positions."
     )
     if planar:
         remarks.append("It is flat, and so two-dimensional: lines stay in its plane, and positions are x,y.")
-    times = [float(t) for t in first.times]
-    more = {"times": times} if times and all(a < b for a, b in itertools.pairwise(times)) else {}
+    times = tuple(float(t) for t in first.times)
     path = split_variable(source)[0]
-    made_of = tuple(dict.fromkeys([*files, *([path] if os.path.exists(path) else [])]))
-    return Source(
-        grid.path, (), tuple(functions), more, source, made_of, tuple(remarks), steps, 1, (), f"{first.format} volume"
+    arrays = (
+        Array("xyz", rules, role="coordinates", dtype="float64", long_name="position"),
+        Array(VELOCITY, dtype=number, components=axes, steps=tuple(places)),
     )
-
-
-def _write_grid(
-    dims: Sequence[int],
-    axes: int,
-    origin: np.ndarray[tuple[int], np.dtype[np.float64]],
-    columns: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    file: BinaryIO,
-    tell: Callable[[int], None],
-) -> None:
-    nx, ny, nz = dims
-    file.write(np.array(dims[:axes], "<i4").tobytes())
-    tell(4 * axes)
-    rows = max(1, PIECE // (nx * 8))
-    for n in range(axes):
-        for k in range(nz):
-            for j in range(0, ny, rows):
-                count = min(rows, ny - j)
-                block = np.full((count, nx), origin[n])
-                # What adds nothing is left away: so a uniform grid stays one to the last bit.
-                for along, index in ((0, np.arange(nx)), (1, np.arange(j, j + count)[:, None]), (2, np.array(k))):
-                    if columns[along][n] != 0:
-                        block += columns[along][n] * index
-                file.write(block.astype("<f8").tobytes())
-                tell(block.nbytes)
+    zones = Zones(
+        f"{first.format} volume",
+        (Zone((dims[0], dims[1], dims[2]), arrays),),
+        files=tuple(dict.fromkeys([*files, *([path] if os.path.exists(path) else [])])),
+        files_of_steps=((),) * steps,
+        dimension=axes,
+        times=times if all(a < b for a, b in itertools.pairwise(times)) else (),
+        is_converted=True,
+        remarks=tuple(remarks),
+    )
+    return Source.of_zones(zones, path, source)
 
 
 def _layers(dims: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -289,20 +256,18 @@ def _write_vectors(
     parts: Sequence[_Part],
     paces: Sequence[float],
     step: int,
-    item: int,
+    dtype: str,
     dims: Sequence[int],
-    axes: int,
     file: BinaryIO,
+    at: int,
     tell: Callable[[int], None],
 ) -> None:
-    head = np.array([*dims[:axes], len(parts)], "<i4").tobytes()
-    file.write(head)
-    tell(len(head))
+    file.seek(at)
     for part, pace in zip(parts, paces, strict=True):
         about = part.about
         for low, high in _layers(dims):
             box = part.volume.read(part.channel, low, high, step)
             values = about.values(box) if pace == 1.0 else about.values(box) * pace
-            block = np.asarray(values, dtype=f"<f{item}")
+            block = np.asarray(values, dtype=dtype)
             file.write(block.tobytes())
             tell(block.nbytes)

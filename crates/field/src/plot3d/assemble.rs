@@ -1,18 +1,23 @@
 //! From readings to a catalog and layouts.
 
+use super::blocks::ZoneBlocks;
 use super::dataset::Plot3d;
 use super::headers::{self, flow_headers, velocity};
-use super::layout::{ArrayLayout, DataFiles, ZoneData};
 use super::measure::{Measure, Scales};
-use super::names::{group, none_taken, plain};
+use super::names::group;
 use super::options::{Dimension, Format, Precision};
 use super::parts::{OpenedFile, Parts};
 use super::reading::{Encoding, FileReading, AVERAGED};
 use super::sniff::file_name;
-use crate::catalog::{ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo, COUNTED, NUMBERED, SORTED};
+use crate::array_layout::ArrayLayout;
+use crate::catalog::{
+    untimed_steps, ArrayInfo, Catalog, DType, FlowHeader, Role, ZoneInfo, COUNTED, NUMBERED, SAY_DT, SORTED,
+};
+use crate::data_files::DataFiles;
 use crate::decimal::Multiples;
 use crate::error::FieldError;
 use crate::series::SeriesFiles;
+use crate::unique_names::{none_taken, plain};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,7 +121,7 @@ fn function_variables(reading: &FileReading, count: usize, names: &[String], sca
 }
 
 /// The data of files of one kind: blocks by zone, and by step or one for all steps.
-type Series = Vec<Vec<Arc<ZoneData>>>;
+type Series = Vec<Vec<ZoneBlocks>>;
 
 pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     for (what, list) in [("grid", &parts.grids), ("solution", &parts.q), ("function", &parts.functions)] {
@@ -191,7 +196,8 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
                 components: v.info.components as u64,
                 dtype: v.info.dtype,
                 factor: v.factor,
-                blocks: from[n].clone(),
+                apart: 1,
+                blocks: from[n].iter().map(|b| b.of(v.info.role)).collect(),
                 tally: Arc::default(),
             }));
             arrays.push(v.info);
@@ -225,8 +231,7 @@ fn format_words(e: &Encoding) -> String {
     }
 }
 
-/// What to do where nobody says when steps are.
-const SAY_DT: &str = "--dt says how far apart they are";
+/// What to do about steps that may be counted.
 const SAY_DT_IF: &str = "--dt says how far apart these are.";
 
 /// When the steps are.
@@ -257,14 +262,7 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     let numbered = |order| Timing { times: (0..steps).map(|s| s as f64).collect(), order, physical: steps == 1 };
     if headers.is_empty() || parts.q.len() < steps {
         if steps > 1 {
-            parts.guessed.push(if parts.untimed.is_empty() {
-                format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}.")
-            } else {
-                format!(
-                    "The times that files give are not used, as {}: the {steps} steps {NUMBERED}. {SAY_DT}.",
-                    parts.untimed
-                )
-            });
+            parts.guessed.push(untimed_steps(steps, &parts.untimed));
             parts.guessed.extend(counts);
         }
         return numbered(order);
@@ -387,7 +385,7 @@ fn series(
             paths.len() - 1
         });
         for (zone, all) in opened.part.reading.zones.iter().zip(&mut blocks) {
-            all.push(Arc::new(ZoneData::new(number, &opened.part.reading, zone)));
+            all.push(ZoneBlocks::new(number, &opened.part.reading, zone));
         }
     }
     blocks

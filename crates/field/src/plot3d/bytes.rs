@@ -1,6 +1,5 @@
 //! Where the bytes of a file come from while it is sniffed: a file, or memory in tests and fuzzers.
 
-use crate::catalog::DType;
 use crate::file::FileBytes;
 use std::io;
 
@@ -59,42 +58,5 @@ pub(super) fn real(bytes: &[u8], big_endian: bool) -> f64 {
         Ok(eight) if big_endian => f64::from_be_bytes(eight),
         Ok(eight) => f64::from_le_bytes(eight),
         Err(_) => f64::NAN,
-    }
-}
-
-/// Multiplies floating-point numbers in native order by `factor`, in double precision, rounded once. Integers stay.
-pub(super) fn scale(bytes: &mut [u8], dtype: DType, factor: f64) {
-    match dtype {
-        DType::Float32 => {
-            for four in bytes.chunks_exact_mut(4) {
-                let v = f32::from_ne_bytes([four[0], four[1], four[2], four[3]]);
-                four.copy_from_slice(&((f64::from(v) * factor) as f32).to_ne_bytes());
-            }
-        }
-        DType::Float64 => {
-            for eight in bytes.chunks_exact_mut(8) {
-                let mut own = [0; 8];
-                own.copy_from_slice(eight);
-                eight.copy_from_slice(&(f64::from_ne_bytes(own) * factor).to_ne_bytes());
-            }
-        }
-        DType::Int32 | DType::Uint8 => {}
-    }
-}
-
-/// Reverses each element of `size` bytes in place.
-pub(super) fn swap(bytes: &mut [u8], size: usize) {
-    match size {
-        4 => {
-            for four in bytes.chunks_exact_mut(4) {
-                four.reverse();
-            }
-        }
-        8 => {
-            for eight in bytes.chunks_exact_mut(8) {
-                eight.reverse();
-            }
-        }
-        _ => {}
     }
 }

@@ -1,10 +1,11 @@
 //! An open PLOT3D dataset.
 
-use super::layout::{ArrayLayout, DataFiles};
 use super::settings::Plot3dSettings;
+use crate::array_layout::ArrayLayout;
 use crate::catalog::{Catalog, RowReader};
+use crate::data_files::DataFiles;
 use crate::error::FieldError;
-use crate::format::{Format, Storage};
+use crate::format::{files_of_layouts, Format, Storage};
 use crate::heap_size;
 use crate::series::SeriesFiles;
 use std::path::PathBuf;
@@ -52,6 +53,10 @@ impl Plot3d {
 impl Format for Plot3d {
     fn files(&self) -> Vec<PathBuf> {
         self.files.paths().to_vec()
+    }
+
+    fn files_by_step(&self, steps: usize) -> Vec<Vec<usize>> {
+        files_of_layouts(self.layouts.iter().flatten(), steps)
     }
 
     fn series(&self) -> SeriesFiles {

@@ -127,7 +127,7 @@ fn unlike(parts: &Parts, headers: &[Vec<FlowHeader>], number: HeaderNumber) -> O
         }
     }
     let name = |zone: usize| match parts.settings.zone_names.get(zone) {
-        Some(name) => super::names::plain(name),
+        Some(name) => crate::unique_names::plain(name),
         None => format!("zone{}", zone + 1),
     };
     let some = |g: &(f64, Vec<usize>)| {

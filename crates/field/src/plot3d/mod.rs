@@ -8,7 +8,7 @@
 //! users have them.
 //!
 //! **Practice.** [`Plot3d::open`] reads headers and record marks only and gives a [`crate::catalog::Catalog`] and, for each array, an
-//! [`ArrayLayout`]: where in which file its rows lie. Pages are then read in place. Text is converted once into a plain
+//! [`crate::array_layout::ArrayLayout`]: where in which file its rows lie. Pages are then read in place. Text is converted once into a plain
 //! binary file in a cache folder.
 //!
 //! 1. No allocation follows from a header alone: a zone gets memory when its data fit in the file, zones and variables
@@ -19,6 +19,7 @@
 
 mod ascii;
 mod assemble;
+mod blocks;
 mod bytes;
 mod cache;
 mod dataset;
@@ -28,7 +29,6 @@ mod fuzz;
 mod headers;
 pub mod iblank;
 mod input;
-mod layout;
 mod measure;
 mod meta;
 mod names;
@@ -40,7 +40,6 @@ mod reading;
 mod records;
 mod settings;
 mod sniff;
-mod spans;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -52,14 +51,12 @@ pub use cache::fuzz_note;
 pub use dataset::Plot3d;
 pub use fuzz::fuzz_sniff;
 pub use input::Plot3dInput;
-pub use layout::{Affine, ArrayLayout, DataFiles};
 pub(crate) use measure::DENSITY_UNITS;
 pub use meta::MetaFile;
 pub use options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
 pub use reading::{Encoding, Expected, FileReading, ZoneReading};
 pub use records::Records;
 pub use settings::{Plot3dSettings, Reference, VelocityScale};
-pub use spans::{ByteRun, Spans};
 
 use crate::error::FieldError;
 use std::path::{Path, PathBuf};

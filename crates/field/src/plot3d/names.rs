@@ -1,7 +1,7 @@
 //! Names of functions, from a `.nam` file or a list: one a line, in the order of the function file. `name ; vector` makes
 //! this function and the next ones components of a vector; some writers give each its own label (`; X-Velocity`).
 
-use crate::unique_names::Taken;
+use crate::unique_names::plain;
 
 /// One array of a function file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,32 +72,10 @@ fn common_label(labels: &[Option<&str>]) -> Option<String> {
     common.map(str::to_owned)
 }
 
-/// A name of letters, digits and `_ . + -`.
-pub(super) fn plain(label: &str) -> String {
-    let mut name = String::with_capacity(label.len());
-    for c in label.chars() {
-        if c.is_alphanumeric() || "_.+-".contains(c) {
-            name.push(c);
-        } else if !name.ends_with('_') {
-            name.push('_');
-        }
-    }
-    let name = name.trim_matches(['_', '.']);
-    if name.is_empty() {
-        "unnamed".to_owned()
-    } else {
-        name.to_owned()
-    }
-}
-
-/// Names of which none is taken.
-pub(super) fn none_taken() -> Taken {
-    Taken::new(str::to_owned, '_')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unique_names::none_taken;
 
     fn grouped(text: &str, count: usize, dimension: usize) -> Vec<(String, usize, usize)> {
         group(&lines(text), count, dimension).into_iter().map(|a| (a.name, a.first, a.components)).collect()

@@ -15,7 +15,7 @@ use super::reading::{dims_text, Encoding, Expected, FileReading, ReadRequest};
 use super::settings::{read_side_file, Plot3dSettings};
 use super::sniff::{self, file_name, Sniffed};
 use super::walk::Why;
-use crate::catalog::{DOUBT, EITHER};
+use crate::catalog::{check_dt, check_times, DOUBT, EITHER};
 use crate::error::FieldError;
 use crate::file::FileBytes;
 use std::collections::HashSet;
@@ -214,9 +214,7 @@ pub(super) fn open(
     progress: ConversionProgress<'_>,
 ) -> Result<Plot3d, FieldError> {
     let dt = given.dt;
-    if let Some(dt) = dt.filter(|dt| !(*dt > 0.0 && dt.is_finite())) {
-        return Err(FieldError::Usage(format!("the steps cannot be {dt} apart; --dt is a positive number")));
-    }
+    check_dt(dt)?;
     let (plan, first) = Plot3dFiles::new(given, options)?;
     let mut opener =
         Opener { plan: &plan, cache_dir, progress, guessed: Vec::new(), order_assumed: Vec::new(), order: None };
@@ -227,12 +225,7 @@ pub(super) fn open(
     let order_assumed = opener.order_assumed;
     let steps = plan.steps()?;
     let said = given.times;
-    let rises = said.windows(2).all(|w| w[0] < w[1]) && said.iter().all(|t| t.is_finite());
-    let usable = said.len() == steps && rises;
-    if !(said.is_empty() || usable) {
-        let message = format!("{} times for {steps} steps, and they should rise from one to the next", said.len());
-        return Err(FieldError::Usage(message));
-    }
+    check_times(said, steps)?;
     let times = plan.times.or_else(|| (!said.is_empty()).then(|| said.to_vec()));
     let settings = plan.settings;
     let settings_path = plan.settings_path.unwrap_or_else(|| plan.grids[0].clone());

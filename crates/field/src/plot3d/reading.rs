@@ -15,8 +15,8 @@
 use super::bytes::{real, ByteSource};
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
 use super::records::Records;
-use super::spans::Spans;
 use super::walk::{read_spans, SectionWalk, Stop};
+use crate::byte_runs::Spans;
 use crate::catalog::FlowHeader;
 use crate::decimal;
 use std::io;

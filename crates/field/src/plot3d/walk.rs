@@ -6,7 +6,7 @@
 use super::bytes::{int32, ByteSource};
 use super::options::Format;
 use super::reading::Encoding;
-use super::spans::{Spans, MAX_PIECES};
+use crate::byte_runs::{Spans, MAX_PIECES};
 use std::io;
 
 /// Why a reading does not hold.

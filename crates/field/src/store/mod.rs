@@ -105,6 +105,10 @@ impl Format for Store {
         vec![self.path.join("zarr.json")]
     }
 
+    fn files_by_step(&self, _: usize) -> Vec<Vec<usize>> {
+        Vec::new()
+    }
+
     fn is_in_place(&self) -> bool {
         false
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from farfield.errors import DataError
 from farfield.flow.flow_map_store import flow_map
+from farfield.flow.formats import registry
 from farfield.runtime.run_context import once
 from farfield.volume.formats import patterns, unsupported, unsupported_meshes
 from farfield.volume.formats.dicom.without_preamble import is_dicom_start
@@ -85,6 +86,8 @@ def format_of(path: str, options: Options | None = None) -> str | None:
 
 
 def _format_of(path: str, options: Options) -> str | None:
+    if registry.is_always_zones(path):
+        return None
     if os.path.isdir(path):
         return _format_of_folder(path, options)
     if not os.path.isfile(path):

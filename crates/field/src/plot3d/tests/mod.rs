@@ -12,6 +12,7 @@ mod variants;
 
 use super::write::{write, WriteSpec};
 use super::*;
+use crate::array_layout::ArrayLayout;
 use crate::catalog::{DType, RowReader};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -114,7 +115,7 @@ pub(super) fn check_layout(layout: &ArrayLayout, step: usize, spec: &WriteSpec, 
                     assert_eq!(part, &file[at as usize..at as usize + (b - a) * size], "affine, {spec:?}");
                 }
                 if swapped {
-                    super::bytes::swap(&mut part, size);
+                    crate::stored_numbers::swap(&mut part, size);
                 }
                 assert_eq!(part, &rows[(j * ni + a) * size..(j * ni + b) * size]);
             }

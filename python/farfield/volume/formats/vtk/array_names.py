@@ -1,4 +1,4 @@
-"""What the arrays of VTK files become: variables of a function file, three of which are a vector (two in a plane)."""
+"""What the arrays of VTK files become: fields, of which those of three numbers are vectors (of two in a plane)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,20 @@ class Arrayed:
     components: int
 
 
+@dataclass(frozen=True)
+class Variable:
+    """A field that arrays become."""
+
+    name: str
+    parts: tuple[tuple[str, int], ...]
+    """Name of the array and number there of each component."""
+
+
 @dataclass
 class Variables:
     """What arrays become."""
 
-    order: list[str] = field(default_factory=list)
-    """Names of arrays, in the order of the function file."""
-    lines: list[str] = field(default_factory=list)
-    """A line for each variable, as PLOT3D's files of names have it."""
+    fields: list[Variable] = field(default_factory=list)
     define: dict[str, str] = field(default_factory=dict)
     """Fields that go by other names too."""
     remarks: list[str] = field(default_factory=list)
@@ -72,10 +78,10 @@ def is_flow(arrays: Sequence[tuple[str, int, str]], *, planar: bool) -> bool:
 
 
 def variables_of(arrays: Sequence[Arrayed], *, planar: bool) -> Variables:
-    """The variables of a function file for arrays, and the fields that are made of them.
+    """The fields that arrays become, and those that go by other names too.
 
-    >>> variables_of([Arrayed("u", 1), Arrayed("p", 1), Arrayed("v", 1), Arrayed("w", 1)], planar=False).lines
-    ['velocity x ; velocity', 'velocity y', 'velocity z', 'p']
+    >>> [(of.name, len(of.parts)) for of in variables_of([Arrayed(name, 1) for name in "upvw"], planar=False).fields]
+    [('velocity', 3), ('p', 1)]
     """
     made = Variables()
     vectors = [a.name for a in arrays if a.components == 3 or (planar and a.components == 2)]
@@ -84,8 +90,7 @@ def variables_of(arrays: Sequence[Arrayed], *, planar: bool) -> Variables:
         None if has_velocity else components_of_velocity([a.name for a in arrays if a.components == 1], planar=planar)
     )
     if parts is not None:
-        made.order += parts
-        made.lines += _vector(VELOCITY, len(parts))
+        made.fields.append(Variable(VELOCITY, tuple((part, 0) for part in parts)))
         for axis, part in zip(_AXES, parts, strict=False):
             if part != f"{VELOCITY}_{axis}" and _WORD.match(part):
                 made.define[part] = f"{VELOCITY}_{axis}"
@@ -94,20 +99,14 @@ def variables_of(arrays: Sequence[Arrayed], *, planar: bool) -> Variables:
         if parts is not None and array.name in parts:
             continue
         name = array.name.replace(";", ",").replace("\n", " ").strip()
-        made.order.append(array.name)
+        each = tuple((array.name, n) for n in range(array.components))
         if array.components == 3 and planar:
-            made.lines += [*_vector(name, 2), f"{name}_z"]
-        elif array.components == (2 if planar else 3):
-            made.lines += _vector(name, array.components)
-        elif array.components == 1 or (array.components == 3 and not planar):
-            made.lines.append(name)
+            made.fields += [Variable(name, each[:2]), Variable(f"{name}_z", each[2:])]
+        elif array.components == (2 if planar else 3) or array.components == 1:
+            made.fields.append(Variable(name, each))
         else:
-            made.lines += [f"{name} {n}" for n in range(array.components)]
+            made.fields += [Variable(f"{name} {n}", (part,)) for n, part in enumerate(each)]
     if parts is None and not has_velocity and len(vectors) == 1 and vectors[0].lower() in _VELOCITIES:
         made.define[VELOCITY] = vectors[0]
         made.remarks.append(f"The vector {vectors[0]} also goes by the name {VELOCITY}.")
     return made
-
-
-def _vector(name: str, components: int) -> list[str]:
-    return [f"{name} {axis}{f' ; {name}' if n == 0 else ''}" for n, axis in enumerate(_AXES[:components])]

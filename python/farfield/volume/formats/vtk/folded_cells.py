@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,20 @@ _ROUNDED = 64
 """Edges of fewer roundings of their coordinates go anywhere."""
 
 
+class Folded(NamedTuple):
+    """The positions of a zone that may be folded."""
+
+    rows: Callable[[int, int, int], NDArray[Any]]
+    """Positions [xyz, row, i] of plane k from row j on, so many rows."""
+    dims: tuple[int, ...]
+    """Points along the axes, two of a plane."""
+
+
 def folds_of(
     source: str,
-    grid: str,
-    zones: Sequence[tuple[int, tuple[int, ...]] | None],
+    zones: Sequence[Folded | None],
     names: Sequence[str],
-    item: int,
+    dtype: str,
     files: Sequence[str],
     means: Means,
 ) -> list[str]:
@@ -32,10 +40,9 @@ def folds_of(
 
     Args:
         source: What the grid was made of.
-        grid: The converted file.
-        zones: Where the coordinates of each zone begin there, and its points along the axes; None of zones that are not looked at.
+        zones: Those of a time step; None for those that are not looked at.
         names: What zones are called; empty: by their numbers.
-        item: Bytes of a coordinate.
+        dtype: Type of coordinates in the dataset.
         files: All files that it was made of.
         means: Where the cache is.
 
@@ -44,14 +51,13 @@ def folds_of(
     """
 
     def counted() -> Iterator[bytes]:
-        with open(grid, "rb") as file:
-            found = [None if zone is None else _turned(file, *zone, item) for zone in zones]
+        found = [None if zone is None else _turned(zone, dtype) for zone in zones]
         yield json.dumps(found).encode()
 
-    kept = converted(
-        source, replace(means, say=None, progress=None), count=None, why="is a curvilinear grid", how=f"folds {item} {zones}",
-        pieces=counted, files=files, suffix=".json",
-    )  # fmt: skip
+    how = f"folds {dtype} {[zone and zone.dims for zone in zones]}"
+    own = replace(means, say=None, progress=None)
+    why = "is a curvilinear grid"
+    kept = converted(source, own, count=None, why=why, how=how, pieces=counted, files=files, suffix=".json")
     with open(kept.path, "rb") as file:
         found = json.load(file)
     said = []
@@ -67,16 +73,16 @@ def folds_of(
     return said
 
 
-def _turned(file: BinaryIO, start: int, dims: tuple[int, ...], item: int) -> dict[str, Any]:
+def _turned(zone: Folded, dtype: str) -> dict[str, Any]:
     """How many cells have a volume of the sign that fewer have, and the first of them, counted from 1."""
-    count = [0, 0]
+    dims, count = zone.dims, [0, 0]
     first: list[Any] = [None, None]
-    for (k, j), edges in _edges(file, start, dims, item):
+    for (k, j), edges in _edges(zone):
         volume = _determinant(edges)
         signs = [volume < 0, volume > 0]
         # Where all are alike none is in doubt.
         if not (signs[0].all() or signs[1].all()):
-            sure = _is_sure(volume, edges, item)
+            sure = _is_sure(volume, edges, dtype)
             signs = [sign & sure for sign in signs]
         for n, sign in enumerate(signs):
             if here := int(np.count_nonzero(sign)):
@@ -100,19 +106,16 @@ class _Edges(NamedTuple):
     largest: float
 
 
-def _edges(file: BinaryIO, start: int, dims: tuple[int, ...], item: int) -> Iterator[tuple[tuple[int, int], _Edges]]:
+def _edges(zone: Folded) -> Iterator[tuple[tuple[int, int], _Edges]]:
     """Plane and first row of some rows of cells, and their edges."""
+    dims, axes = zone.dims, len(zone.dims)
     nx, ny = dims[:2]
-    axes, nodes = len(dims), int(np.prod(dims))
     rows = max(1, PIECE // (nx * 8 * axes * 4))
     for j in range(0, ny - 1, rows):
         count = min(rows, ny - 1 - j) + 1
         before: tuple[Any, ...] | None = None
         for k in range(dims[2] if axes == 3 else 1):
-            points = np.empty((axes, count, nx))
-            for n in range(axes):
-                file.seek(start + (n * nodes + (k * ny + j) * nx) * item)
-                points[n] = np.fromfile(file, f"<f{item}", count * nx).reshape(count, nx)
+            points = zone.rows(k, j, count).astype(np.float64)
             # Twice the mean of two; what is common to all edges of a cell changes no sign.
             across, up = points[:, :-1] + points[:, 1:], points[..., :-1] + points[..., 1:]
             plane = (np.diff(across, axis=2), np.diff(up, axis=1), across[..., :-1] + across[..., 1:])
@@ -135,10 +138,10 @@ def _determinant(edges: _Edges) -> NDArray[np.float64]:
     )
 
 
-def _is_sure(volume: NDArray[np.float64], edges: _Edges, item: int) -> NDArray[np.bool_]:
+def _is_sure(volume: NDArray[np.float64], edges: _Edges, dtype: str) -> NDArray[np.bool_]:
     """Where the sign of a volume says something: not of a cell that has none, nor of edges that are what their coordinates are
     rounded to."""
     lengths = [np.sqrt((edge**2).sum(axis=0)) for edge in edges.along]
-    least = _ROUNDED * float(np.finfo(f"f{item}").eps) * edges.largest
+    least = _ROUNDED * float(np.finfo(dtype).eps) * edges.largest
     whole = np.prod(lengths, axis=0)
     return np.asarray((np.minimum.reduce(lengths) > least) & (np.abs(volume) > _FLAT * whole))

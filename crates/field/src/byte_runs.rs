@@ -1,10 +1,10 @@
-//! Where the payload of one zone lies in its file: one piece, equal pieces at equal distances (planes, the sub-records of
+//! Where the payload of one zone or array lies in its file: one piece, equal pieces at equal distances (planes, the sub-records of
 //! a split record), or a list. Memory is bounded: a zone has at most [`MAX_PIECES`] irregular pieces.
 
 use crate::heap_size;
 
 /// More irregular pieces than this are refused: 65,536 sub-records of 2 GiB are 128 TiB.
-pub(super) const MAX_PIECES: u64 = 1 << 16;
+pub(crate) const MAX_PIECES: u64 = 1 << 16;
 
 /// A contiguous run of bytes in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ enum SpanLayout {
 
 impl Spans {
     /// Nothing yet.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { total: 0, shape: SpanLayout::Empty }
     }
 
@@ -66,7 +66,7 @@ impl Spans {
     }
 
     /// Appends a piece of the file to the payload. False if there are too many irregular pieces.
-    pub(super) fn push(&mut self, offset: u64, len: u64) -> bool {
+    pub(crate) fn push(&mut self, offset: u64, len: u64) -> bool {
         if len == 0 {
             return true;
         }
@@ -108,7 +108,7 @@ impl Spans {
     }
 
     /// `(offset, piece, stride)` where the payload is one piece or equal pieces at equal distances.
-    pub(super) fn regular(&self) -> Option<(u64, u64, u64)> {
+    pub(crate) fn regular(&self) -> Option<(u64, u64, u64)> {
         match self.shape {
             SpanLayout::Regular { offset, piece, stride } => Some((offset, piece, stride)),
             _ => None,

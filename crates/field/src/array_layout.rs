@@ -1,0 +1,343 @@
+//! Where the bytes of one array lie, for paging in place and for reading rows in order: what PLOT3D files and described zones share.
+//!
+//! Memory is a few numbers a zone and step (a list only for records split in sub-records), never anything a point.
+
+use crate::byte_runs::{ByteRun, Spans};
+use crate::catalog::{DType, ReadCounter, RowReader};
+use crate::data_files::DataFiles;
+use crate::error::FieldError;
+use crate::heap_size;
+use crate::stored_numbers::{scale, swap, StoredNumbers};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of a piece that rows are read in where their numbers do not stand as the dataset has them.
+const PIECE: u64 = 64 << 10;
+
+/// Numbers of one zone in one file: variables, each with a number a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredBlock {
+    /// Number of the file.
+    pub file: usize,
+    pub data: Spans,
+    pub numbers: StoredNumbers,
+    /// Bytes from a variable to the next.
+    pub variable: u64,
+    /// Bytes from a point to the next along i: more than a number where those of several variables stand together.
+    pub element: u64,
+    /// Bytes from a row (j) to the next; none where rows follow one another.
+    pub row: Option<u64>,
+    /// Bytes from a plane (k) to the next, likewise.
+    pub plane: Option<u64>,
+}
+
+/// Where an array's elements are, when distances between them are constant: byte offset of element (c, k, j, i) is
+/// `base + c * component + k * plane + j * row + i * element`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Affine {
+    /// Byte offset of the first element.
+    pub base: u64,
+    /// Bytes from a component to the next.
+    pub component: u64,
+    /// Bytes from a plane (k) to the next.
+    pub plane: u64,
+    /// Bytes from a row (j) to the next.
+    pub row: u64,
+    /// Bytes an element.
+    pub element: u64,
+}
+
+/// How one array of one zone lies in its files.
+#[derive(Clone, Debug)]
+pub struct ArrayLayout {
+    pub(crate) name: String,
+    pub(crate) files: Arc<DataFiles>,
+    pub(crate) dims: [u64; 3],
+    /// First variable of each block.
+    pub(crate) first: u64,
+    pub(crate) components: u64,
+    /// Blocks a step: one with all components, or one a component.
+    pub(crate) apart: usize,
+    pub(crate) dtype: DType,
+    /// What the numbers in the file are multiplied by; 1 for integers.
+    pub(crate) factor: f64,
+    /// Those of each step, or of one for all.
+    pub(crate) blocks: Vec<Arc<StoredBlock>>,
+    /// What was read of it by rows.
+    pub(crate) tally: Arc<ReadCounter>,
+}
+
+impl ArrayLayout {
+    /// Bytes of it on the heap. Blocks are shared among the arrays of a file, so each has its part of them.
+    pub(crate) fn held(&self) -> u64 {
+        let block = |b: &Arc<StoredBlock>| {
+            (heap_size::shared::<StoredBlock>() + b.data.held()).div_ceil(Arc::strong_count(b) as u64)
+        };
+        let blocks = heap_size::list(&self.blocks) + self.blocks.iter().map(block).sum::<u64>();
+        heap_size::shared::<Self>() + heap_size::text(&self.name) + heap_size::shared::<ReadCounter>() + blocks
+    }
+    /// `zone1/momentum`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Element type in frames.
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+    /// Components of the array.
+    pub const fn components(&self) -> usize {
+        self.components as usize
+    }
+    /// Points along i, j, k.
+    pub fn dims(&self) -> [usize; 3] {
+        self.dims.map(|d| d as usize)
+    }
+    /// Steps that differ; 1 if the array is the same at every step.
+    pub fn steps(&self) -> usize {
+        self.blocks.len() / self.apart
+    }
+    /// How its numbers are found in the file of each step and what becomes of them: what else than the files themselves the array's
+    /// values depend on.
+    pub fn reading(&self) -> String {
+        format!("{} {} {:?} {} {:?}", self.first, self.components, self.dtype, self.factor, self.blocks)
+    }
+    /// All files of the dataset.
+    pub fn files(&self) -> &Arc<DataFiles> {
+        &self.files
+    }
+    /// Number of the file that holds a component at `step`, an index of [`DataFiles::paths`].
+    pub fn file(&self, step: usize, c: usize) -> usize {
+        self.block(step, c).0.file
+    }
+    /// Path of the file that holds the first component at `step`.
+    pub fn path(&self, step: usize) -> &Path {
+        self.files.path(self.file(step, 0))
+    }
+    /// What the numbers in the file are multiplied by to give those of the dataset.
+    pub const fn factor(&self) -> f64 {
+        self.factor
+    }
+    /// How the numbers of a component are written at `step`.
+    pub fn numbers(&self, step: usize, c: usize) -> StoredNumbers {
+        self.block(step, c).0.numbers
+    }
+    /// Bytes between the points of a row of a component at `step`: more than a number where others stand between.
+    pub fn point_bytes(&self, step: usize, c: usize) -> usize {
+        self.block(step, c).0.element as usize
+    }
+    /// Whether all components of a point stand together in one file at `step`, with others or without.
+    pub fn is_interleaved(&self, step: usize) -> bool {
+        let b = self.block(step, 0).0;
+        self.apart == 1 && self.components > 1 && b.element >= b.variable.saturating_mul(self.components)
+    }
+    /// Bytes from a component of a point to the next, where they stand together.
+    pub fn component_bytes(&self, step: usize) -> usize {
+        self.block(step, 0).0.variable as usize
+    }
+    /// Whether the rows of a component at `step` are those of the dataset but for the order of bytes.
+    pub fn is_plain(&self, step: usize, c: usize) -> bool {
+        let b = self.block(step, c).0;
+        b.numbers.is_of(self.dtype) && b.element == self.dtype.size() as u64
+    }
+    /// Makes the dataset's numbers, in native order, of bytes of its type that the file holds for a component at `step`. The only way
+    /// from the one to the other, so that pages, rows and indexes agree to the last bit.
+    pub fn finish(&self, step: usize, bytes: &mut [u8]) {
+        if self.big_endian(step) != cfg!(target_endian = "big") {
+            swap(bytes, self.dtype.size());
+        }
+        self.scaled(bytes);
+    }
+    /// Multiplies numbers in native order by [`Self::factor`].
+    pub fn scaled(&self, bytes: &mut [u8]) {
+        if self.factor != 1.0 {
+            scale(bytes, self.dtype, self.factor);
+        }
+    }
+    /// Whether the bytes of the first component at `step` are big-endian.
+    pub fn big_endian(&self, step: usize) -> bool {
+        self.block(step, 0).0.numbers.big_endian
+    }
+
+    /// The block of a component, and the component's number there. Steady arrays have the blocks of one step; a step past the last takes
+    /// the last, callers check steps against the catalog.
+    fn block(&self, step: usize, c: usize) -> (&StoredBlock, u64) {
+        let at = step.min(self.steps() - 1) * self.apart;
+        match self.apart {
+            1 => (&self.blocks[at], self.first + c as u64),
+            _ => (&self.blocks[at + c], self.first),
+        }
+    }
+
+    /// Bytes from a row to the next, and from a plane to the next.
+    fn strides(&self, b: &StoredBlock) -> (u64, u64) {
+        let row = b.row.unwrap_or(self.dims[0] * b.element);
+        (row, b.plane.unwrap_or(self.dims[1] * row))
+    }
+
+    /// Offset of element (c, k, j, i = 0) in the data of its block.
+    fn logical(&self, b: &StoredBlock, variable: u64, k: u64, j: u64) -> u64 {
+        let (row, plane) = self.strides(b);
+        variable * b.variable + k * plane + j * row
+    }
+
+    /// Calls `each` with the runs of file [`Self::file`]`(step, c)` that hold rows `j` (all i) of plane `k` of component `c`, in order,
+    /// from the first number to the last: with what stands between where [`Self::point_bytes`] is more than a number. Runs are cut only
+    /// between rows, and where the file has record marks between.
+    ///
+    /// Indices are 0-based and lie inside the array.
+    pub fn extents(&self, step: usize, c: usize, k: usize, j: Range<usize>, each: &mut dyn FnMut(ByteRun)) {
+        self.spread_extents(step, c, k, j, 1, each);
+    }
+
+    /// As [`Self::extents`], with the numbers of so many components of a point that stand together.
+    pub fn spread_extents(
+        &self,
+        step: usize,
+        c: usize,
+        k: usize,
+        j: Range<usize>,
+        components: usize,
+        each: &mut dyn FnMut(ByteRun),
+    ) {
+        let (b, variable) = self.block(step, c);
+        let own = b.numbers.size() as u64 + (components as u64 - 1) * b.variable;
+        let all = self.dims[0] * b.element;
+        let (row, _) = self.strides(b);
+        let start = self.logical(b, variable, k as u64, j.start as u64);
+        if row == all {
+            return b.data.runs(start, j.len() as u64 * all - (b.element - own), each);
+        }
+        for n in 0..j.len() as u64 {
+            // Whole rows, so that each begins where it does in a page; of the last the numbers alone.
+            let rest = if n + 1 == j.len() as u64 { b.element - own } else { 0 };
+            b.data.runs(start + n * row, all - rest, each);
+        }
+    }
+
+    /// Like [`Self::extents`] for part of one row: elements `i` of row `j`.
+    pub fn row_extents(
+        &self,
+        step: usize,
+        c: usize,
+        k: usize,
+        j: usize,
+        i: Range<usize>,
+        each: &mut dyn FnMut(ByteRun),
+    ) {
+        let (b, variable) = self.block(step, c);
+        let start = self.logical(b, variable, k as u64, j as u64);
+        let len = (i.len() as u64 * b.element).saturating_sub(b.element - b.numbers.size() as u64);
+        b.data.runs(start + i.start as u64 * b.element, len, each);
+    }
+
+    /// The distances between elements at `step`, unless records split within planes or several files make them vary, or the numbers of
+    /// the dataset are not those of the file.
+    pub fn affine(&self, step: usize) -> Option<Affine> {
+        let (b, variable) = self.block(step, 0);
+        if self.factor != 1.0 || self.apart > 1 || !b.numbers.is_of(self.dtype) {
+            return None;
+        }
+        let (offset, piece, stride) = b.data.regular()?;
+        let (row, mut plane) = self.strides(b);
+        if piece < b.data.len() {
+            // Pieces that are planes.
+            if b.plane != Some(piece) {
+                return None;
+            }
+            plane = stride;
+        }
+        let base = offset + self.logical(b, variable, 0, 0);
+        Some(Affine { base, component: b.variable, plane, row, element: b.element })
+    }
+
+    /// Fills `out` from runs of a file.
+    fn read(
+        &self,
+        from: (&File, &Path),
+        runs: impl FnOnce(&mut dyn FnMut(ByteRun)),
+        out: &mut [u8],
+    ) -> Result<usize, FieldError> {
+        let (file, path) = from;
+        let (mut at, mut result) = (0, Ok(()));
+        runs(&mut |run| {
+            let end = at + run.len as usize;
+            if result.is_ok() {
+                result = file.read_exact_at(&mut out[at..end], run.offset);
+                self.tally.add(run.len);
+            }
+            at = end;
+        });
+        result.map_err(|e| {
+            if e.kind() == std::io::ErrorKind::UnexpectedEof {
+                let message = format!("{} ends early: the file has become shorter since it was opened", self.name);
+                FieldError::format(path, message)
+            } else {
+                FieldError::io(path, e)
+            }
+        })?;
+        Ok(at)
+    }
+
+    /// Rows whose numbers stand apart or are of another type, a piece at a time.
+    fn read_converted(
+        &self,
+        step: usize,
+        c: usize,
+        k: usize,
+        j: Range<usize>,
+        from: (&File, &Path),
+        out: &mut [u8],
+    ) -> Result<(), FieldError> {
+        let (numbers, apart, size) = (self.numbers(step, c), self.point_bytes(step, c), self.dtype.size());
+        let ni = self.dims[0] as usize;
+        let most = ((PIECE / apart as u64) as usize).clamp(1, ni);
+        let mut bytes = vec![0; most * apart];
+        for (row, out) in j.zip(out.chunks_exact_mut(ni * size)) {
+            for start in (0..ni).step_by(most) {
+                let i = start..ni.min(start + most);
+                let part = &mut out[i.start * size..i.end * size];
+                let read = self.read(from, |each| self.row_extents(step, c, k, row, i.clone(), each), &mut bytes)?;
+                numbers.convert(&bytes[..read], apart, self.dtype, part, size);
+            }
+        }
+        self.scaled(out);
+        Ok(())
+    }
+}
+
+impl RowReader for ArrayLayout {
+    fn read_rows(&self, step: usize, c: usize, k: usize, j: Range<usize>, out: &mut [u8]) -> Result<(), FieldError> {
+        let [ni, nj, nk] = self.dims();
+        let size = self.dtype.size();
+        let fits = c < self.components() && k < nk && j.start <= j.end && j.end <= nj;
+        if !fits || j.len().checked_mul(ni * size) != Some(out.len()) {
+            return Err(FieldError::Usage(format!(
+                "{}: rows {j:?} of plane {k} of component {c} do not fit in {ni} x {nj} x {nk} and {} bytes",
+                self.name,
+                out.len()
+            )));
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        let number = self.file(step, c);
+        let file = self.files.get(number)?;
+        let from = (&*file, self.files.path(number));
+        if !self.is_plain(step, c) {
+            return self.read_converted(step, c, k, j, from, out);
+        }
+        self.read(from, |each| self.extents(step, c, k, j.clone(), each), out)?;
+        if self.numbers(step, c).big_endian != cfg!(target_endian = "big") {
+            swap(out, size);
+        }
+        self.scaled(out);
+        Ok(())
+    }
+
+    fn tally(&self) -> &ReadCounter {
+        &self.tally
+    }
+}

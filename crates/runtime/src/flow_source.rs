@@ -1,0 +1,113 @@
+//! The files of a flow that a session opens.
+
+use field::dataset::Dataset;
+use field::described_zones::{DescribedZones, ZonesSpec};
+use field::error::FieldError;
+use field::plot3d::{Plot3d, Plot3dInput, Plot3dOptions};
+use field::store::Store;
+use pager::Pager;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// As a session's: a phase, how much is done and how much there is; false cancels.
+type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
+
+/// What is opened.
+#[derive(Clone, Debug, Default)]
+pub struct SourceSpec {
+    /// A store's folder, a PLOT3D grid, or VTK's `.p3d` file.
+    pub path: PathBuf,
+    /// The grids of the steps after the first, where the grid moves.
+    pub grids: Vec<PathBuf>,
+    /// q files, one a step.
+    pub q: Vec<PathBuf>,
+    /// Function files, one a step.
+    pub function: Vec<PathBuf>,
+    /// The zones of files of a foreign format, as its reader describes them: then there are no grids, q or function files. A session
+    /// does not keep it.
+    pub zones: Option<Box<ZonesSpec>>,
+    /// When the steps of files are, where whoever names them knows it: rising, one a step, or none.
+    pub times: Vec<f64>,
+    /// Why times that files give are not used, where whoever names them knows it; else empty.
+    pub untimed: String,
+    /// How far apart the steps of files are, where their own times are not to be used.
+    pub dt: Option<f64>,
+    /// How PLOT3D files are to be read.
+    pub plot3d: Plot3dOptions,
+    /// Where converted text and indexes of foreign data are kept.
+    pub cache_dir: PathBuf,
+    /// Names of zones in the order in which they are searched.
+    pub zone_order: Vec<String>,
+    /// Fields that the user defines, `NAME = EXPRESSION`.
+    pub define: Vec<String>,
+    /// Fields that files of settings define, which hold where a dataset has what they are made of and no field of that name.
+    pub settled: Vec<Settled>,
+    /// Wall and processor seconds of reading headers, or converting files, before the run: part of the time that it tells.
+    pub read_s: [f64; 2],
+}
+
+/// A field that a file of settings defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub expression: String,
+    /// The file.
+    pub file: String,
+}
+
+impl SourceSpec {
+    /// Whether it is a store, which is a folder, and not files.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a store with q or function files.
+    pub fn is_store(&self) -> Result<bool, FieldError> {
+        let store = self.zones.is_none() && self.path.is_dir();
+        if store && !(self.grids.is_empty() && self.q.is_empty() && self.function.is_empty()) {
+            return Err(FieldError::Usage(format!(
+                "{}: a store holds its grid and fields; it takes no grid, q or function files",
+                self.path.display()
+            )));
+        }
+        if store && self.dt.is_some() {
+            return Err(FieldError::Usage(format!(
+                "{}: a store holds its times; --dt is for the files that it is made of",
+                self.path.display()
+            )));
+        }
+        Ok(store)
+    }
+}
+
+fn open_plot3d(spec: &SourceSpec, watch: &mut Watch<'_>) -> Result<Plot3d, FieldError> {
+    let folder = spec.cache_dir.join("data");
+    let mut progress = |done: u64, total: u64| watch("converting text", done as f64, total as f64);
+    let grids: Vec<PathBuf> = std::iter::once(&spec.path).chain(&spec.grids).cloned().collect();
+    let given = Plot3dInput {
+        grids: &grids,
+        q: &spec.q,
+        function: &spec.function,
+        times: &spec.times,
+        dt: spec.dt,
+        untimed: &spec.untimed,
+    };
+    Plot3d::open_with_progress(given, &spec.plot3d, &folder, &mut progress)
+}
+
+pub(crate) fn open_described(zones: ZonesSpec, spec: &SourceSpec, pager: &Pager) -> Result<Dataset, FieldError> {
+    if spec.plot3d != Plot3dOptions::default() {
+        let path = spec.path.display();
+        let message =
+            format!("{path}: this is not PLOT3D, and says itself how it is read; leave the options of PLOT3D away");
+        return Err(FieldError::Usage(message));
+    }
+    Dataset::from_described(DescribedZones::open(zones, spec.dt)?, pager)
+}
+
+pub(crate) fn open_flow(spec: &SourceSpec, pager: &Arc<Pager>, watch: &mut Watch<'_>) -> Result<Dataset, FieldError> {
+    if spec.is_store()? {
+        return Dataset::from_store(Store::open(&spec.path)?, pager);
+    }
+    Dataset::from_plot3d(open_plot3d(spec, watch)?, pager)
+}
