@@ -65,6 +65,7 @@ class Windows:
             reading_s=reading["wall_s"],
             reading_cpu_s=reading["cpu_s"],
             computing_s=found["wall_s"] - reading["wall_s"],
+            handing_on_s=found["handing_on_s"],
             read_bytes=found["bytes_read"],
             reads=found["reads"],
         )

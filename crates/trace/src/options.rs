@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// For what data seeds are, and on whose account they are held.
 pub struct Ground {
     planar: bool,
-    /// None: of arms of experiments, which have their seeds before they open anything.
+    /// `None`: seeds are read before anything is opened.
     pager: Option<Arc<Pager>>,
 }
 
@@ -26,7 +26,7 @@ impl Ground {
     pub fn of(session: &Session) -> Self {
         Self { planar: session.dataset().catalog.dimension == 2, pager: Some(session.pager.clone()) }
     }
-    /// Any three-dimensional one.
+    /// Any three-dimensional one, not opened yet; seeds may take a megabyte.
     pub fn bare() -> Self {
         Self { planar: false, pager: None }
     }
