@@ -1,7 +1,9 @@
 # One entry point: build, test, demo, bench. CI runs what people run (.ci/run).
 #
 #   make build        a release build in .venv, whose command is .venv/bin/farfield
-#   make test         formatters, linters, type checkers, all tests of both languages
+#   make check        formatters, linters and type checkers of both languages, licences of dependencies
+#   make quick        after each change: make check, unit tests of the crates that differ from HEAD, the tests of Python that are not slow
+#   make test         make check and all tests of both languages
 #   make demo         a flow larger than the limit: convert, trace, draw
 #   make bench        all experiments; make bench-NAME one of them (.venv/bin/farfield bench list)
 #   make bench-setup  an environment for each peer that the experiments run, in .peers (Parcels compiles by gcc)
@@ -31,7 +33,7 @@ RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.l
 # The extension links to whatever Python loads it, so it has no test binary of its own; its tests are in tests/.
 CRATES := --workspace --exclude farfield-python
 
-.PHONY: build test test-rust test-python demo bench bench-setup soak clean
+.PHONY: build check quick test test-rust test-python demo bench bench-setup soak clean
 build: $(VENV)/.built
 
 # The packages of some of pyproject's extras, "farfield" for what the project itself needs, without building the project a second time;
@@ -71,20 +73,32 @@ $(ENVIRONMENTS)/%/.made: $(VENV)/.made
 
 bench-setup: $(patsubst %,$(ENVIRONMENTS)/%/.made,$(PEERS) parcels)
 
-test: test-rust test-python
-
-test-rust: $(VENV)/.built
+check: $(VENV)/.built
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --release --quiet $(CRATES)
-
-test-python: $(VENV)/.built $(VENV)/.peers
+	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --offline --log-level error check licenses bans sources; \
+		else echo "cargo-deny is not installed: licences of dependencies are not compared with deny.toml"; fi
 	$(BIN)/ruff format --check python tests tools conftest.py
 	$(BIN)/ruff check python tests tools conftest.py
 	$(BIN)/mypy
 	$(BIN)/mypy tools/compare_builds
 	$(BIN)/stubtest farfield._native
-	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile
+
+# Crates with files that differ from HEAD, or are new.
+CHANGED = $(shell { git diff --name-only HEAD; git ls-files --others --exclude-standard; } \
+	| sed -n 's,^crates/\([^/]*\)/.*,\1,p' | sort -u | grep -v python | sed 's/^/--package farfield-/')
+
+quick: check
+	$(if $(CHANGED),$(CARGO) test --release --quiet --lib $(CHANGED))
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not slow"
+
+test: check test-rust test-python
+
+test-rust: $(VENV)/.built
+	$(CARGO) test --release --quiet $(CRATES)
+
+test-python: $(VENV)/.built $(VENV)/.peers
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile --durations=30
 
 demo: build
 	$(BIN)/farfield demo --dir $(DEMO_DIR)

@@ -13,6 +13,41 @@ import pytest
 KEPT = ("FARFIELD_DATA", "FARFIELD_SOAK_S", "FARFIELD_UPDATE_SNAPSHOTS")
 
 
+SLOW = frozenset(
+    [
+        "test_append",
+        "test_bad_luck",
+        "test_bench_papers",
+        "test_bench_volumes",
+        "test_cases",
+        "test_events",
+        "test_extension",
+        "test_films",
+        "test_flat_volumes",
+        "test_flowmaps",
+        "test_pages",
+        "test_seeds",
+        "test_series_times",
+        "test_slice_volumes",
+        "test_tight_memory",
+        "test_unsteady",
+        "test_volume_cache",
+        "test_volume_convert",
+        "test_volume_unseen",
+        "test_volume_zarr",
+    ]
+)
+"""Files whose tests take more than 9 s together; `-m "not slow"` leaves them out."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of slow files."""
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home for settings and caches."""

@@ -213,6 +213,7 @@ impl MmapNodes {
 /// `p` points to a value of that type.
 #[inline(always)]
 unsafe fn value(p: *const u8, dtype: DType) -> f64 {
+    // SAFETY: the caller promises a value of that type.
     unsafe {
         match dtype {
             DType::Float32 => f64::from(p.cast::<f32>().read_unaligned()),
@@ -250,9 +251,9 @@ impl Nodes for MmapNodes {
         }
         for (c, v) in out.iter_mut().enumerate() {
             let q = p.wrapping_add((c & 1) * step[0] + ((c >> 1) & 1) * step[1] + (c >> 2) * step[2]);
-            // SAFETY: as above.
             let x = |n: usize| {
                 if n < a.components {
+                    // SAFETY: as above.
                     unsafe { value(q.wrapping_add(n * a.component), a.dtype) }
                 } else {
                     0.0

@@ -13,7 +13,8 @@
 //! [`append`] finds the new steps ([`Addition`]) and runs the conversion on top of the store.
 
 use super::base::Base;
-use super::run::run_on;
+use super::request::ConvertRequest;
+use super::run::run;
 use super::{commit, ArraySource, ChargeMemory, ConvertInput, ConvertOptions, ConvertReport, PieceProgress};
 use crate::disk::{Disk, Partial};
 use field::catalog::{Catalog, ReadCounter, Role, RowReader};
@@ -107,7 +108,7 @@ pub(super) fn append_on(
     }
     let nothing = !dst.exists() || std::fs::read_dir(dst).is_ok_and(|mut d| d.next().is_none());
     if nothing {
-        let converted = run_on(input, dst, &options, None, None, disk, charge, progress)?;
+        let converted = run(&ConvertRequest::new(input, dst, &options), disk, charge, progress)?;
         let times = input.catalog.times.clone();
         return Ok(AppendReport {
             converted: Some(converted),
@@ -133,7 +134,8 @@ pub(super) fn append_on(
         commit::clean(disk, dst, root.source.as_deref())?;
         None
     } else {
-        Some(run_on(&input, dst, &options, None, Some(&base), disk, charge, progress)?)
+        let request = ConvertRequest { base: Some(&base), ..ConvertRequest::new(&input, dst, &options) };
+        Some(run(&request, disk, charge, progress)?)
     };
     Ok(AppendReport { converted, steps, times, page: root.page, layout: Some(root.layout), codec: Some(root.codec) })
 }

@@ -1,125 +1,64 @@
-//! Begin and end of a conversion: lock, plan, resumption, the commit mark, the change of names.
+//! Begin and end of any conversion: lock, plan, resumption, the commit mark, the change of names.
+//!
+//! # Theory
+//! A [`StorePlan`] names the sources and the documents of a store. [`begin`] locks the target. It keeps the work of an
+//! interrupted run with the same plan document. [`finish`] syncs all files to disk, then the root, and then gives the
+//! store its name. A root marks a complete store, so it is written last.
 
-use super::base::Base;
 use super::disk::{free_bytes, Disk, Partial};
 use super::pipeline::{Conversion, Places};
-use super::plan::ConversionPlan;
 use super::record::Record;
-use super::ConvertOptions;
 use field::error::FieldError;
-use field::file::{identities, Digest, FileIdentity};
-use field::series::Sources;
-use field::store::codec::{Codec, CRC_BYTES};
-use field::store::layout::{all_arrays, documents, ArrayLayout, ENTRY_BYTES};
-use field::store::metadata::{catalog_value, ArraySeal, Root};
-use field::store::Store;
-use field::uniform::Uniform;
-use serde_json::{json, Value};
+use field::store::codec::CRC_BYTES;
+use field::store::layout::ENTRY_BYTES;
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+/// Length and CRC-32C of a document.
+pub(super) type DocumentSeal = (u64, u32);
+
+/// The result of a conversion of any kind of data.
+pub(super) trait StorePlan {
+    /// Identities of all source files of the store.
+    type Source;
+    /// The data known after the last unit.
+    type Sealed;
+
+    /// Examines the source files of the store. `go_on` is called now and then; false ends it.
+    fn source(&self, go_on: &mut dyn FnMut() -> bool) -> Result<Self::Source, FieldError>;
+    /// Fails if the source differs from its state `before`, and names the file.
+    fn check_unchanged(&self, before: &Self::Source, now: &Self::Source) -> Result<(), FieldError>;
+    /// Whether to wait for another run with the same result.
+    fn waits(&self) -> bool {
+        false
+    }
+    /// Bytes of the shards of the store at `dst`, if it is the result of this plan from the very same files.
+    fn bytes_made(&self, dst: &Path, source: &Self::Source) -> Option<u64>;
+    /// The state of the target; an error if it must not be replaced.
+    fn target(&self, dst: &Path) -> Result<TargetState, FieldError>;
+    /// The conditions for continuing an interrupted run.
+    fn resumption(&self, dst: &Path, source: &Self::Source) -> Result<Resumption, FieldError>;
+    /// Names below the store, and contents, of the documents beside the root.
+    fn documents(&self) -> Box<dyn Iterator<Item = (String, Vec<u8>)> + '_>;
+    /// Folders below the store that hold shards.
+    fn folders(&self) -> Vec<String>;
+    /// Shards below the store that still need a sync after the last unit: ranges and boxes.
+    fn range_shards(&self) -> Vec<String>;
+    /// The root document.
+    fn root(&self, source: &Self::Source, documents: Vec<DocumentSeal>, sealed: Self::Sealed) -> Vec<u8>;
+}
+
 /// Whether there is work to do.
-pub(super) enum Begun {
-    /// Work in this folder, on these very files.
-    Work(Partial, StoreSource),
+pub(super) enum Begun<S> {
+    /// Work in this folder, on these files.
+    Work(Partial, S),
     /// The target is the result already.
     Done {
         /// Bytes of its shards.
         bytes: u64,
     },
-}
-
-/// The sources of a store.
-pub(super) struct StoreSource {
-    /// All files with pages.
-    files: Vec<FileIdentity>,
-    /// The files of each step, as the user named them.
-    series: Sources,
-}
-
-impl StoreSource {
-    fn of(plan: &ConversionPlan<'_>) -> Result<Self, FieldError> {
-        Ok(Self { files: identities(&plan.input.files)?, series: plan.input.series.identify()? })
-    }
-
-    /// The digest of all of it. If the files of the first steps were not given again, it is over the digest of their
-    /// store.
-    fn digest(&self, plan: &ConversionPlan<'_>) -> String {
-        let mut own = Digest::of(&self.files);
-        if !plan.input.made.is_empty() {
-            own = own.text(&plan.input.made);
-        }
-        match plan.base {
-            Some(base) if !base.whole => {
-                let before = base.store.root.source.as_deref().unwrap_or_default();
-                Digest::default().text(before).text(&own.to_string()).to_string()
-            }
-            _ => own.to_string(),
-        }
-    }
-
-    /// The root's sources of each step.
-    fn sources(&self, plan: &ConversionPlan<'_>) -> Option<Sources> {
-        let own = || (plan.data && !plan.input.series.steps.is_empty()).then(|| self.series.clone());
-        plan.base.map_or_else(own, |base| Some(base.sources.clone()))
-    }
-}
-
-/// The part of the plan that determines the store's bytes, and (by `source`, their [`Digest`]) its files.
-fn plan_document(
-    plan: &ConversionPlan<'_>,
-    dst: &Path,
-    options: &ConvertOptions,
-    source: &str,
-) -> Result<String, FieldError> {
-    let root = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
-    let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
-    // Units are numbered from the first missing step: work on top of another store is useless.
-    let base = plan.base.map(|b| json!([b.steps, b.store.root.source]));
-    let value: Value = json!({"version": 2, "root": root, "base": base});
-    Ok(value.to_string())
-}
-
-fn root_of(
-    plan: &ConversionPlan<'_>,
-    options: &ConvertOptions,
-    source: &str,
-    documents: Vec<(u64, u32)>,
-    seals: Vec<ArraySeal>,
-    uniform: Vec<Option<Uniform>>,
-    sources: Option<Sources>,
-) -> Root {
-    Root {
-        data: plan.data,
-        page: options.page,
-        layout: options.layout,
-        codec: options.codec,
-        catalog: plan.input.catalog.clone(),
-        source: Some(source.to_owned()),
-        time_axis: plan.data,
-        sources,
-        pages: plan.page_boxes(),
-        steps: plan.zones.iter().map(|z| z.arrays.iter().map(|a| a.steps).collect()).collect(),
-        uniform,
-        documents,
-        seals,
-    }
-}
-
-/// Whether the store at `path` is the result of this plan from the very same files. A store without a record of its
-/// sources may come from others.
-fn is_made(plan: &ConversionPlan<'_>, path: &Path, options: &ConvertOptions, source: &str) -> Option<u64> {
-    let store = Store::open(path).ok()?;
-    let want = root_of(plan, options, source, Vec::new(), Vec::new(), Vec::new(), None);
-    let r = &store.root;
-    let same = (r.data, r.layout, r.codec) == (want.data, want.layout, want.codec)
-        && (!r.data || r.page == want.page)
-        && (&r.pages, &r.steps, &r.source) == (&want.pages, &want.steps, &want.source)
-        // As text: NaN in a header equals itself there.
-        && catalog_value(&r.catalog) == catalog_value(&want.catalog);
-    same.then(|| store.bytes())
 }
 
 /// The state of the target.
@@ -131,7 +70,7 @@ pub enum TargetState {
 }
 
 /// Examines the target before any change.
-pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
+pub fn check_target(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
     let meta: Metadata = match std::fs::symlink_metadata(dst) {
         Ok(m) => m,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(TargetState::Nothing),
@@ -160,31 +99,22 @@ pub fn look(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, Fi
     Err(FieldError::format(dst, hint))
 }
 
-/// Verifies that the store to be extended has not changed since it was examined.
-fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
-    // As documents: NaN in a header equals itself there.
-    if Store::open(dst).is_ok_and(|now| now.root.document() == base.store.root.document()) {
-        return Ok(());
-    }
-    Err(FieldError::format(dst, "was changed by another conversion meanwhile; run this again"))
-}
-
-/// Locks the target and examines the rest of earlier work. `wait`: see [`Partial::lock`].
-pub(super) fn begin(
-    plan: &ConversionPlan<'_>,
+/// Locks the target and examines the rest of earlier work. `go_on` is called during the wait for another run and the
+/// examination of the source.
+pub(super) fn begin<P: StorePlan>(
+    plan: &P,
     disk: &Disk,
     dst: &Path,
-    options: &ConvertOptions,
-    wait: Option<&mut dyn FnMut() -> bool>,
-) -> Result<Begun, FieldError> {
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<Begun<P::Source>, FieldError> {
     if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
         disk.create_dir(parent)?;
     }
-    let made = StoreSource::of(plan)?;
-    let partial = Partial::lock(disk, dst, wait)?;
+    let source = plan.source(go_on)?;
+    let partial = Partial::lock(disk, dst, if plan.waits() { Some(go_on) } else { None })?;
     // From here on no other run changes the target.
-    match prepare(plan, disk, dst, options, &partial, &made.digest(plan)) {
-        Ok(None) => Ok(Begun::Work(partial, made)),
+    match prepare(plan, disk, dst, &partial, &source) {
+        Ok(None) => Ok(Begun::Work(partial, source)),
         Ok(Some(bytes)) => {
             // The run may have died between the change of names and cleaning up.
             partial.remove(disk)?;
@@ -198,42 +128,28 @@ pub(super) fn begin(
 }
 
 /// Prepares the folder for work, or returns the bytes of the finished store.
-fn prepare(
-    plan: &ConversionPlan<'_>,
+fn prepare<P: StorePlan>(
+    plan: &P,
     disk: &Disk,
     dst: &Path,
-    options: &ConvertOptions,
     partial: &Partial,
-    source: &str,
+    source: &P::Source,
 ) -> Result<Option<u64>, FieldError> {
-    if options.resume {
-        if let Some(bytes) = is_made(plan, dst, options, source) {
+    let wanted = plan.resumption(dst, source)?;
+    if wanted.resume {
+        if let Some(bytes) = plan.bytes_made(dst, source) {
             return Ok(Some(bytes));
         }
     }
-    match plan.base {
-        Some(base) => still_there(base, dst)?,
-        None => look(dst, options.overwrite, options.resume).map(|_| ())?,
-    }
-    let folders: Vec<&str> = all_arrays(&plan.zones, plan.data).map(|layout| &*layout.path).collect();
-    let wanted = Resumption {
-        document: plan_document(plan, dst, options, source)?,
-        folders: &folders,
-        needs: needs(plan),
-        resume: options.resume,
-        // An index is a cache: one that does not fit is made again without a question.
-        anew: !plan.data || options.append,
-    };
-    make_ready(disk, partial, &wanted)?;
+    plan.target(dst)?;
+    make_ready(disk, partial, &wanted, &plan.folders())?;
     Ok(None)
 }
 
 /// A conversion's view of the rest of another.
-pub(super) struct Resumption<'w> {
+pub(super) struct Resumption {
     /// The part of the plan that determines the store's bytes, and its sources.
     pub document: String,
-    /// Folders below the store that hold shards.
-    pub folders: &'w [&'w str],
     /// Bytes of the store, if known beforehand.
     pub needs: Option<u64>,
     /// Whether to continue an interrupted run.
@@ -243,7 +159,7 @@ pub(super) struct Resumption<'w> {
 }
 
 /// Prepares the folder for work: with the earlier rest, if it fits and is wanted, else empty.
-pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>) -> Result<(), FieldError> {
+fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption, folders: &[String]) -> Result<(), FieldError> {
     partial.check_own()?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
     let go_on = match (&left, wanted.resume) {
@@ -265,7 +181,7 @@ pub(super) fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption<'_>
     }
     disk.create_dir(&partial.units())?;
     disk.create_dir(&partial.store())?;
-    wanted.folders.iter().try_for_each(|folder| disk.create_dir(&partial.store().join(folder)))?;
+    folders.iter().try_for_each(|folder| disk.create_dir(&partial.store().join(folder)))?;
     if !go_on {
         // Last, so that a plan means that the folders exist without other work.
         let sealed = format!("{:08x}{}", crc32c::crc32c(wanted.document.as_bytes()), wanted.document);
@@ -282,15 +198,6 @@ pub(super) fn check_plan(sealed: &str) -> Option<String> {
     (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(document.as_bytes())).then(|| document.to_owned())
 }
 
-/// Bytes of the data, if known beforehand.
-fn needs(plan: &ConversionPlan<'_>) -> Option<u64> {
-    if plan.codec != Codec::None || !plan.data {
-        return None;
-    }
-    let new = |a: &ArrayLayout| (a.steps - plan.first_step(a)) as u64 * a.grid.paging.count();
-    Some(plan.zones.iter().flat_map(|z| &z.arrays).map(|a| new(a) * (a.page_bytes() + CRC_BYTES) as u64).sum())
-}
-
 /// Reports at once that a store cannot fit.
 fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     match free_bytes(path) {
@@ -305,12 +212,7 @@ fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     }
 }
 
-/// Whether a unit's record is complete and belongs to its shard.
-pub(super) fn is_done(plan: &ConversionPlan<'_>, places: &Places<'_>, number: usize) -> bool {
-    is_whole(plan, places, number, plan.record_sizes(&plan.units[number]))
-}
-
-/// As [`is_done`] for any kind of data, with this many ranges and boxes in the record.
+/// Whether a unit's record, of this many ranges and boxes, is complete and belongs to its shard.
 pub(super) fn is_whole<J: Conversion>(plan: &J, places: &Places<'_>, number: usize, sizes: (usize, usize)) -> bool {
     let Some(record) = Record::read(&places.record(number), number as u64, sizes.0, sizes.1) else { return false };
     let Some((grid, _, path)) = plan.shard(number) else { return true };
@@ -338,34 +240,25 @@ pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(),
 }
 
 /// Writes the documents, syncs everything to disk, writes the root, and gives the store its name.
-#[allow(clippy::too_many_arguments)] // the final state of a run
-pub(super) fn finish(
-    plan: &ConversionPlan<'_>,
+pub(super) fn finish<P: StorePlan>(
+    plan: &P,
     disk: &Disk,
     dst: &Path,
-    options: &ConvertOptions,
     partial: Partial,
-    made: &StoreSource,
-    seals: Vec<ArraySeal>,
-    uniform: Vec<Option<Uniform>>,
+    source: &P::Source,
+    sealed: P::Sealed,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), FieldError> {
     let store = partial.store();
     let root_path = store.join("zarr.json");
     // A root from an earlier attempt must not validate the new data.
     disk.remove(&root_path)?;
-    let mut known = Vec::new();
+    let mut document_seals = Vec::new();
     // Shards of data are durable already. Documents, ranges, boxes, and all names still need a sync.
-    let mut paths = Vec::new();
-    let mut folders = BTreeSet::from([store.clone()]);
-    for layout in all_arrays(&plan.zones, plan.data) {
-        folders.insert(store.join(&layout.path));
-    }
-    for layout in plan.zones.iter().flat_map(|z| z.ranges.iter().flatten().chain(&z.boxes)) {
-        for step in plan.first_step(layout)..layout.steps {
-            paths.extend((0..layout.grid.count()).map(|n| store.join(layout.shard_path(step, n))));
-        }
-    }
-    for (name, bytes) in documents(&plan.zones, plan.data) {
+    let mut paths: Vec<_> = plan.range_shards().into_iter().map(|name| store.join(name)).collect();
+    let mut folders: BTreeSet<_> = plan.folders().into_iter().map(|name| store.join(name)).collect();
+    folders.insert(store.clone());
+    for (name, bytes) in plan.documents() {
         let path = store.join(name);
         if let Some(parent) = path.parent() {
             disk.create_dir(parent)?;
@@ -373,29 +266,16 @@ pub(super) fn finish(
         }
         disk.write(&path, &bytes)?;
         paths.push(path);
-        known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
+        document_seals.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
     // The source is examined again: pages from before and after a change must not mix.
-    let now = StoreSource::of(plan)?;
-    let again = if plan.data { "converted; convert it again" } else { "looked through; run this again" };
-    if let Some(n) = (0..now.files.len()).find(|n| now.files.get(*n) != made.files.get(*n)) {
-        return Err(FieldError::format(&plan.input.files[n], format!("changed while it was {again}")));
-    }
-    if now.series != made.series {
-        let first = plan.input.series.name_of(0);
-        return Err(FieldError::format(first, format!("or a file beside it changed while it was {again}")));
-    }
+    plan.check_unchanged(source, &plan.source(go_on)?)?;
     paths.extend(folders);
     disk.sync_paths(&store, &paths)?;
-    let root = root_of(plan, options, &made.digest(plan), known, seals, uniform, made.sources(plan));
-    let file = disk.write(&root_path, &root.document())?;
+    let file = disk.write(&root_path, &plan.root(source, document_seals, sealed))?;
     disk.sync(&file, &root_path)?;
     disk.sync_dir(&store)?;
-    let target = match plan.base {
-        Some(base) => still_there(base, dst).map(|()| TargetState::Store)?,
-        None => look(dst, options.overwrite, options.resume)?,
-    };
-    take_place(disk, partial, dst, &target)
+    take_place(disk, partial, dst, &plan.target(dst)?)
 }
 
 /// Gives a finished and durable store the target's name, in one step if the file system can.

@@ -4,7 +4,7 @@ use super::aligned::AlignedBytes;
 use super::piece::ReadPiece;
 use super::plan::ConversionPlan;
 use super::record::Record;
-use super::run::plan_within;
+use super::request::ConvertRequest;
 use super::slab::read_slab;
 use super::{ChargeMemory, ConvertInput, ConvertOptions};
 use field::error::FieldError;
@@ -54,7 +54,7 @@ pub fn dry_run(
     options: &ConvertOptions,
     charge: &ChargeMemory<'_>,
 ) -> Result<DryRun, FieldError> {
-    let (plan, _charged) = plan_within(input, dst, options, None, None, charge)?;
+    let (plan, _charged) = ConversionPlan::within(&ConvertRequest::new(input, dst, options), charge)?;
     let arrays = || plan.zones.iter().flat_map(|z| &z.arrays);
     let source_bytes = plan.source_bytes();
     let padded = plan.padded_bytes();

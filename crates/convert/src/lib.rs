@@ -36,6 +36,7 @@ mod pipeline;
 mod plan;
 mod record;
 mod report;
+mod request;
 mod run;
 mod shard;
 mod slab;
@@ -44,6 +45,7 @@ mod spans;
 mod tests;
 mod uniform;
 pub mod volume;
+mod zone_store;
 
 pub use append::{append, AppendReport, AskedPages};
 pub use commit::fuzz_notes;

@@ -1,15 +1,17 @@
 //! The work of a conversion: units (one shard each), the pieces in which a unit is read, and the memory for them.
 
 use super::base::Base;
-use super::{ConvertInput, ConvertOptions, Spans};
+use super::memory::{within, ChargeMemory};
+use super::request::ConvertRequest;
+use super::{ConvertInput, ConvertOptions};
 use field::boxes::{cells, Bounds, BLOCK};
 use field::error::FieldError;
 use field::paging::Paging;
 use field::store::codec::Codec;
 use field::store::layout::{choose_pages, lay_out, ArrayLayout, ZoneLayout};
 use field::uniform::Uniform;
+use std::any::Any;
 use std::ops::Range;
-use std::path::Path;
 
 /// Larger buffers are no faster.
 pub(super) const MAX_SLAB: usize = 32 << 20;
@@ -68,10 +70,11 @@ fn look_bytes(layout: &ArrayLayout) -> usize {
     longest * (2 * 8 + layout.components() * layout.dtype.size())
 }
 
+/// The plan of a conversion.
 pub(super) struct ConversionPlan<'a> {
     pub input: &'a ConvertInput,
     pub zones: Vec<ZoneLayout>,
-    pub codec: Codec,
+    pub options: ConvertOptions,
     /// The store with the first steps.
     pub base: Option<&'a Base>,
     /// Whether shards of data are written, or only ranges and boxes.
@@ -85,22 +88,24 @@ pub(super) struct ConversionPlan<'a> {
     pub out_bytes: usize,
     pub memory: u64,
     pub workers: usize,
-    pub spans: Spans,
     /// The possible uniform grid of each zone. [`Self::look_for_uniform`] sets it, and the conversion confirms it point
     /// by point.
     pub uniform: Vec<Option<Uniform>>,
 }
 
 impl<'a> ConversionPlan<'a> {
-    /// Plans a conversion (or, with the given pages, an index of data that stay in place).
-    pub fn new(
-        input: &'a ConvertInput,
-        dst: &Path,
-        options: &ConvertOptions,
-        pages: Option<&[Paging]>,
-        base: Option<&'a Base>,
-        limit: u64,
-    ) -> Result<Self, FieldError> {
+    /// A plan with charged memory: others may use a part of the limit, so smaller plans are tried, too.
+    pub fn within(request: &ConvertRequest<'a>, charge: &ChargeMemory<'_>) -> Result<(Self, Box<dyn Any>), FieldError> {
+        within(request.options.memory_limit, charge, |limit| {
+            let plan = Self::new(request, limit)?;
+            let memory = plan.memory;
+            Ok((plan, memory))
+        })
+    }
+
+    /// Plans a conversion, or an index of data that stays where it is, within `limit` bytes.
+    fn new(request: &ConvertRequest<'a>, limit: u64) -> Result<Self, FieldError> {
+        let ConvertRequest { input, dst, options, pages, base } = *request;
         let steps: Vec<Vec<usize>> = input.arrays.iter().map(|z| z.iter().map(|a| a.steps).collect()).collect();
         let chosen =
             pages.map_or_else(|| choose_pages(&input.catalog, options.page, options.layout), <[Paging]>::to_vec);
@@ -112,7 +117,7 @@ impl<'a> ConversionPlan<'a> {
         let mut plan = Self {
             input,
             zones,
-            codec: options.codec,
+            options: options.clone(),
             base,
             data: pages.is_none(),
             units: Vec::new(),
@@ -121,7 +126,6 @@ impl<'a> ConversionPlan<'a> {
             out_bytes: 0,
             memory: 0,
             workers: options.workers.clamp(1, 64),
-            spans: options.spans.clone(),
             uniform: vec![None; input.catalog.zones.len()],
         };
         plan.list_units();
@@ -242,7 +246,7 @@ impl<'a> ConversionPlan<'a> {
     fn piece_out(&self, zone: usize, array: usize, piece: &ShardPiece) -> usize {
         let layout = &self.zones[zone].arrays[array];
         let pages: usize = piece.pages.iter().map(ExactSizeIterator::len).product();
-        pages * self.codec.max_encoded(layout.page_bytes())
+        pages * self.options.codec.max_encoded(layout.page_bytes())
     }
 
     /// Finds buffer sizes within the limit; with fewer workers if needed, since each has a page of its own.
@@ -256,7 +260,7 @@ impl<'a> ConversionPlan<'a> {
     }
 
     fn find_buffers(&mut self, limit: u64) -> Result<(), FieldError> {
-        let context = if matches!(self.codec, Codec::Zstd { .. }) { CONTEXT } else { 0 };
+        let context = if matches!(self.options.codec, Codec::Zstd { .. }) { CONTEXT } else { 0 };
         let mut fixed = 0;
         let mut kinds = Vec::new();
         for (z, zone) in self.zones.iter().enumerate() {

@@ -59,7 +59,7 @@ impl Conversion for ConversionPlan<'_> {
     }
 
     fn spans(&self) -> &Spans {
-        &self.spans
+        &self.options.spans
     }
 }
 

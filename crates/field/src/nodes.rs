@@ -414,6 +414,7 @@ impl Grain {
     /// The element lies within the memory behind `base`.
     #[inline(always)]
     pub unsafe fn element(&self, n: usize) -> f64 {
+        // SAFETY: the caller promises that the element lies in memory; pages hold elements at multiples of their size.
         unsafe {
             match self.dtype {
                 DType::Float32 => f64::from(*self.base.cast::<f32>().add(n)),
@@ -430,6 +431,7 @@ impl Grain {
     /// As [`Self::element`].
     #[inline(always)]
     pub unsafe fn node(&self, n: usize) -> V4 {
+        // SAFETY: a point has `stride[0]` elements, and no more of them are read.
         unsafe {
             if self.dtype == DType::Float32 && self.stride[0] == 3 {
                 return V4::point_f32(self.base.cast::<f32>().add(n));

@@ -3,6 +3,10 @@
 //! with fused multiply-add: results are promised bit for bit for one build on one CPU.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma"))]
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "the intrinsics on values need AVX2 and FMA alone, which the cfg on this module guarantees; blocks that read or write memory say more"
+)]
 mod imp {
     use core::arch::x86_64::*;
 
@@ -12,6 +16,7 @@ mod imp {
     /// `p` and `p + 1` must be readable.
     #[inline(always)]
     unsafe fn two_f32(p: *const f32) -> __m128 {
+        // SAFETY: the caller promises that these places can be read.
         unsafe { _mm_castsi128_ps(_mm_loadu_si64(p.cast())) }
     }
 
@@ -20,7 +25,6 @@ mod imp {
     #[repr(transparent)]
     pub struct V4(__m256d);
 
-    // SAFETY of every block below: the intrinsics need AVX2 and FMA, which the cfg on this module guarantees.
     impl V4 {
         /// Lanes from values.
         #[inline(always)]
@@ -36,6 +40,7 @@ mod imp {
         #[inline(always)]
         pub fn to_array(self) -> [f64; 4] {
             let mut a = [0.0; 4];
+            // SAFETY: the array has as many numbers as there are lanes.
             unsafe { _mm256_storeu_pd(a.as_mut_ptr(), self.0) };
             a
         }
@@ -163,6 +168,7 @@ mod imp {
         /// `p[c]` and `p[c] + 1` must be readable.
         #[inline(always)]
         pub unsafe fn pair_of_planes_f32(p: [*const f32; 3]) -> [Self; 2] {
+            // SAFETY: the caller promises that these places can be read.
             unsafe {
                 let x = two_f32(p[0]);
                 let y = two_f32(p[1]);
@@ -178,6 +184,7 @@ mod imp {
         /// `a`, `a + 1`, `b` and `b + 1` must be readable.
         #[inline(always)]
         pub unsafe fn pairs_f32(a: *const f32, b: *const f32) -> Self {
+            // SAFETY: the caller promises that these places can be read.
             unsafe { Self(_mm256_cvtps_pd(_mm_movelh_ps(two_f32(a), two_f32(b)))) }
         }
         /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
@@ -187,6 +194,7 @@ mod imp {
         /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
         #[inline(always)]
         pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
+            // SAFETY: the caller promises that these places can be read.
             unsafe {
                 // Four values a load, of which the last is the next point's; the last point has no next.
                 let one = |p: *const f32| _mm_movelh_ps(two_f32(p), _mm_load_ss(p.add(2)));
@@ -211,6 +219,7 @@ mod imp {
         /// `p` to `p + 2` must be readable.
         #[inline(always)]
         pub unsafe fn point_f32(p: *const f32) -> Self {
+            // SAFETY: the caller promises that these places can be read.
             unsafe {
                 let xy = two_f32(p);
                 Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, _mm_load_ss(p.add(2)))))
@@ -222,6 +231,7 @@ mod imp {
         /// `p` to `p + 5` must be readable.
         #[inline(always)]
         pub unsafe fn pair_f32(p: *const f32) -> [Self; 2] {
+            // SAFETY: the caller promises that these places can be read.
             unsafe {
                 // The second load begins at z of the first point, so that it ends with the second.
                 let a = _mm_loadu_ps(p);
@@ -397,6 +407,7 @@ mod imp {
         #[inline(always)]
         pub unsafe fn pair_of_planes_f32(p: [*const f32; 3]) -> [Self; 2] {
             core::array::from_fn(|n| {
+                // SAFETY: the caller promises that these places can be read.
                 let at = |c: usize| f64::from(unsafe { p[c].add(n).read_unaligned() });
                 Self([at(0), at(1), at(2), 0.0])
             })
@@ -407,6 +418,7 @@ mod imp {
         /// `a`, `a + 1`, `b` and `b + 1` must be readable.
         #[inline(always)]
         pub unsafe fn pairs_f32(a: *const f32, b: *const f32) -> Self {
+            // SAFETY: the caller promises that these places can be read.
             let at = |p: *const f32| f64::from(unsafe { p.read_unaligned() });
             Self([at(a), at(a.wrapping_add(1)), at(b), at(b.wrapping_add(1))])
         }
@@ -417,7 +429,9 @@ mod imp {
         /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
         #[inline(always)]
         pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
+            // SAFETY: the caller promises that these places can be read.
             let first = unsafe { Self::point_f32(rows[0]) };
+            // SAFETY: the caller promises that these places can be read.
             let all = rows.into_iter().flat_map(|r| (0..points).map(move |n| unsafe { Self::point_f32(r.add(3 * n)) }));
             let (lo, hi) = all.fold((first, first), |(lo, hi), p| (p.min(lo), p.max(hi)));
             [lo, hi]
@@ -428,6 +442,7 @@ mod imp {
         /// `p` to `p + 2` must be readable.
         #[inline(always)]
         pub unsafe fn point_f32(p: *const f32) -> Self {
+            // SAFETY: the caller promises that these places can be read.
             let at = |n: usize| f64::from(unsafe { p.add(n).read_unaligned() });
             Self([at(0), at(1), at(2), 0.0])
         }
@@ -437,6 +452,7 @@ mod imp {
         /// `p` to `p + 5` must be readable.
         #[inline(always)]
         pub unsafe fn pair_f32(p: *const f32) -> [Self; 2] {
+            // SAFETY: the caller promises that these places can be read.
             let at = |n: usize| f64::from(unsafe { p.add(n).read_unaligned() });
             [Self([at(0), at(1), at(2), 0.0]), Self([at(3), at(4), at(5), 0.0])]
         }

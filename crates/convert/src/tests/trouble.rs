@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::disk::Disk;
+use crate::request::ConvertRequest;
 use crate::run::run;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
@@ -43,7 +44,7 @@ fn killed_anywhere_it_resumes_to_the_same_bytes() {
             loop {
                 let disk = Disk { fuse: Some(AtomicI64::new(fuse)) };
                 let o = ConvertOptions { resume: true, ..o.clone() };
-                match run(&c.input, &dst, &o, None, &disk, &free, &mut |_| true) {
+                match run(&ConvertRequest::new(&c.input, &dst, &o), &disk, &free, &mut |_| true) {
                     Ok(_) => break,
                     Err(e) => {
                         assert!(e.to_string().contains("the power is cut"), "{e}");

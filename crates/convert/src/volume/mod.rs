@@ -16,7 +16,6 @@
 //! # Practice
 //! [`convert`] converts a [`VolumeInput`], and [`dry_run`] estimates the cost.
 
-mod commit;
 mod downsample;
 mod estimate;
 pub mod number;
@@ -27,6 +26,7 @@ mod report;
 mod rows;
 mod run;
 mod spool;
+mod store;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,5 @@
 //! A whole conversion of a volume, from the plan to the commit.
 
-use super::commit::{begin, finish, write_ranges, Begun};
 use super::estimate;
 use super::options::VolumeOptions;
 use super::piece::VolumeJob;
@@ -8,11 +7,14 @@ use super::plan::VolumePlan;
 use super::report::VolumeReport;
 use super::rows::VolumeInput;
 use super::spool::Spool;
+use super::store::{write_ranges, SealedVolume};
 use crate::commit::is_whole;
 use crate::disk::Disk;
 use crate::memory::{within, ChargeMemory};
 use crate::pipeline::{self, Places};
 use crate::report::PieceProgress;
+use crate::run::{make_store, StoreMade, StoreWork, WorkDone};
+use crate::spans::Spans;
 use field::error::FieldError;
 use std::any::Any;
 use std::path::Path;
@@ -54,52 +56,59 @@ pub(super) fn run(
     charge: &ChargeMemory<'_>,
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<VolumeReport, FieldError> {
-    let (plan, _charged) = plan_within(input, dst, options, charge)?;
-    let total = plan.value_bytes();
-    let mut report = VolumeReport::of(&plan);
-    let mut wait = || progress(PieceProgress { done: 0, total: 0 });
-    let (partial, made) = match begin(&plan, disk, dst, &mut wait)? {
-        Begun::Work(partial, made) => (partial, made),
-        Begun::Done { bytes } => {
-            (report.store_bytes, report.resumed_units) = (bytes, report.units);
-            progress(PieceProgress { done: total, total });
-            return Ok(report);
-        }
-    };
-    let (store, units) = (partial.store(), partial.units());
-    let places = Places { store: &store, units: &units };
-    let job = VolumeJob { plan: &plan, spool: Spool::new(&plan, &units) };
-    let mut done = 0;
-    for step in 0..plan.layout.steps {
-        let todo = left_to_do(&job, &places, step);
-        let left: usize = todo.iter().map(Vec::len).sum();
-        report.resumed_units += (plan.per_step() - left) as u64;
-        for (level, todo) in todo.iter().enumerate() {
-            let of_level = plan.layout.value_bytes(level) / plan.layout.steps as u64;
-            let all = plan.units_of(step, level).len() as u64;
-            let before = done + of_level / all.max(1) * (all - todo.len() as u64);
-            if !progress(PieceProgress { done: before.min(total), total }) {
-                return Err(FieldError::Interrupted);
-            }
-            let further = level + 1 < plan.layout.levels.len();
-            if !todo.is_empty() {
-                if further {
-                    job.spool.make(disk, step, level + 1)?;
-                }
-                let mut tell = |read: u64| progress(PieceProgress { done: (before + read).min(total), total });
-                pipeline::run(&job, disk, &places, todo, &mut tell)?;
-            }
-            if level > 0 {
-                job.spool.remove(disk, step, level)?;
-            }
-            done += of_level;
-        }
+    let (mut plan, _charged) = plan_within(input, dst, options, charge)?;
+    let StoreMade { store_bytes, resumed_units } = make_store(&mut plan, disk, dst, progress)?;
+    Ok(VolumeReport { store_bytes, resumed_units, ..VolumeReport::of(&plan) })
+}
+
+impl StoreWork for VolumePlan<'_> {
+    fn unit_count(&self) -> usize {
+        VolumePlan::unit_count(self)
     }
-    let mut tell = || progress(PieceProgress { done: total, total });
-    let sealed = options.spans.time("ranges", || write_ranges(&plan, disk, &places, &mut tell))?;
-    report.store_bytes = sealed.bytes();
-    options.spans.time("commit", || finish(&plan, disk, dst, partial, &made, sealed, &mut tell))?;
-    Ok(report)
+
+    fn total_bytes(&self) -> u64 {
+        self.value_bytes()
+    }
+
+    fn spans(&self) -> &Spans {
+        &self.options.spans
+    }
+
+    fn work(
+        &mut self,
+        disk: &Disk,
+        places: &Places<'_>,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<WorkDone<SealedVolume>, FieldError> {
+        let plan = &*self;
+        let job = VolumeJob { plan, spool: Spool::new(plan, places.units) };
+        let (mut done, mut resumed_units) = (0, 0);
+        for step in 0..plan.layout.steps {
+            let todo = left_to_do(&job, places, step);
+            resumed_units += plan.per_step() - todo.iter().map(Vec::len).sum::<usize>();
+            for (level, todo) in todo.iter().enumerate() {
+                let of_level = plan.layout.value_bytes(level) / plan.layout.steps as u64;
+                let all = plan.units_of(step, level).len() as u64;
+                let before = done + of_level / all.max(1) * (all - todo.len() as u64);
+                if !progress(before) {
+                    return Err(FieldError::Interrupted);
+                }
+                if !todo.is_empty() {
+                    if level + 1 < plan.layout.levels.len() {
+                        job.spool.make(disk, step, level + 1)?;
+                    }
+                    pipeline::run(&job, disk, places, todo, &mut |read| progress(before + read))?;
+                }
+                if level > 0 {
+                    job.spool.remove(disk, step, level)?;
+                }
+                done += of_level;
+            }
+        }
+        let mut go_on = || progress(plan.value_bytes());
+        let sealed = plan.options.spans.time("ranges", || write_ranges(plan, disk, places, &mut go_on))?;
+        Ok(WorkDone { store_bytes: sealed.bytes(), sealed, resumed_units })
+    }
 }
 
 /// The unfinished units of each level of a step. If a level's file is missing or incomplete, the whole level before is

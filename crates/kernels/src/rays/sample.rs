@@ -132,8 +132,9 @@ macro_rules! wide {
             }
             #[inline(always)]
             unsafe fn mix_rows(p: *const Self, at: &[i32; 8], x: &Along) -> F8 {
-                // SAFETY: the caller's.
+                // SAFETY: the caller promises that both of each pair can be read.
                 let of = |n: usize| unsafe { *p.offset(at[n] as isize) };
+                // SAFETY: likewise.
                 let next = |n: usize| unsafe { *p.offset(at[n] as isize + 1) };
                 Self::mix_pairs(&core::array::from_fn(of), &core::array::from_fn(next), x)
             }
@@ -308,8 +309,9 @@ fn mixed(rows: [F8; 4], y: F8, z: F8) -> F8 {
 /// All of them can be read.
 #[inline(never)]
 unsafe fn apart<T: SampledVoxel>(p: *const T, at: &[i32; 8], stride: i32, x: &Along) -> F8 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that both of each pair can be read.
     let of = |n: usize| unsafe { *p.offset(at[n] as isize) };
+    // SAFETY: likewise.
     let next = |n: usize| unsafe { *p.offset(at[n] as isize + stride as isize) };
     T::mix_pairs(&core::array::from_fn(of), &core::array::from_fn(next), x)
 }

@@ -242,11 +242,9 @@ mod wide {
         bits
     }
 
-    // SAFETY of every block below: the intrinsics need AVX2, which the cfg on this module guarantees, and `by_32_bytes`
-    // gives places of 32 bytes.
-
     #[inline]
     pub fn u8_at_least(row: &[u8], from: u8) -> u64 {
+        // SAFETY: `by_32_bytes` gives places of 32 bytes; the cfg on this module guarantees AVX2.
         by_32_bytes::<u8, 32>(row, |p| unsafe {
             let (v, from) = (_mm256_loadu_si256(p.cast()), _mm256_set1_epi8(from as i8));
             u64::from(_mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_max_epu8(v, from), v)) as u32)
@@ -255,14 +253,18 @@ mod wide {
 
     /// A bit for each of sixteen masks of 16 bits.
     #[inline(always)]
-    unsafe fn bits_of_16(mask: __m256i) -> u64 {
-        let packed = unsafe { _mm256_packs_epi16(mask, _mm256_setzero_si256()) };
-        let packed = unsafe { _mm256_permute4x64_epi64::<0b11_01_10_00>(packed) };
-        u64::from(unsafe { _mm256_movemask_epi8(packed) } as u32 & 0xffff)
+    fn bits_of_16(mask: __m256i) -> u64 {
+        // SAFETY: the cfg on this module guarantees AVX2.
+        let bits = unsafe {
+            let packed = _mm256_packs_epi16(mask, _mm256_setzero_si256());
+            _mm256_movemask_epi8(_mm256_permute4x64_epi64::<0b11_01_10_00>(packed))
+        };
+        u64::from(bits as u32 & 0xffff)
     }
 
     #[inline]
     pub fn u16_at_least(row: &[u16], from: u16) -> u64 {
+        // SAFETY: `by_32_bytes` gives places of 32 bytes; the cfg on this module guarantees AVX2.
         by_32_bytes::<u16, 16>(row, |p| unsafe {
             let (v, from) = (_mm256_loadu_si256(p.cast()), _mm256_set1_epi16(from as i16));
             bits_of_16(_mm256_cmpeq_epi16(_mm256_max_epu16(v, from), v))
@@ -271,6 +273,7 @@ mod wide {
 
     #[inline]
     pub fn i16_at_least(row: &[i16], from: i16) -> u64 {
+        // SAFETY: `by_32_bytes` gives places of 32 bytes; the cfg on this module guarantees AVX2.
         by_32_bytes::<i16, 16>(row, |p| unsafe {
             let (v, from) = (_mm256_loadu_si256(p.cast()), _mm256_set1_epi16(from));
             bits_of_16(_mm256_cmpeq_epi16(_mm256_max_epi16(v, from), v))
@@ -279,10 +282,12 @@ mod wide {
 
     #[inline]
     pub fn f32_at_least(row: &[f32], from: f32) -> (u64, u64) {
+        // SAFETY: `by_32_bytes` gives places of 32 bytes; the cfg on this module guarantees AVX2.
         let inside = by_32_bytes::<f32, 8>(row, |p| unsafe {
             let (v, from) = (_mm256_loadu_ps(p), _mm256_set1_ps(from));
             u64::from(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(v, from)) as u32)
         });
+        // SAFETY: `by_32_bytes` gives places of 32 bytes; the cfg on this module guarantees AVX2.
         let none = by_32_bytes::<f32, 8>(row, |p| unsafe {
             let v = _mm256_loadu_ps(p);
             u64::from(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(v, v)) as u32)

@@ -8,7 +8,7 @@
 use crate::limits::{charge_other, fetch_error};
 use crate::session::{ProgressWatch, Session};
 use crate::volume::PageSet;
-use convert::commit::{look, take_place};
+use convert::commit::{check_target, take_place};
 use convert::disk::{Disk, Partial};
 use convert::grid::{write_level, LevelRows, Order};
 use convert::volume::number::{elements, VoxelNumber};
@@ -78,7 +78,7 @@ pub fn build_ranges(
         partial.remove_empty();
         return made;
     }
-    take_place(disk, partial, dst, &look(dst, true, false)?)?;
+    take_place(disk, partial, dst, &check_target(dst, true, false)?)?;
     made
 }
 

@@ -1,4 +1,8 @@
 //! Lanes in AVX2 and FMA.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "the intrinsics on values need AVX2 and FMA alone, which the cfg on this module guarantees; blocks that read or write memory say more"
+)]
 
 use core::arch::x86_64::*;
 
@@ -17,8 +21,6 @@ pub(crate) struct I8(pub __m256i);
 #[repr(transparent)]
 pub(crate) struct F4(pub __m128);
 
-// SAFETY of every block below without a reason of its own: the intrinsics need AVX2 and FMA, which the cfg on this
-// module guarantees.
 impl F8 {
     #[inline(always)]
     pub(crate) fn splat(x: f32) -> Self {
@@ -26,6 +28,7 @@ impl F8 {
     }
     #[inline(always)]
     pub(crate) fn from(a: [f32; 8]) -> Self {
+        // SAFETY: the array has as many numbers as there are lanes.
         Self(unsafe { _mm256_loadu_ps(a.as_ptr()) })
     }
     #[inline(always)]
@@ -35,6 +38,7 @@ impl F8 {
     #[inline(always)]
     pub(crate) fn to_array(self) -> [f32; 8] {
         let mut a = [0.0; 8];
+        // SAFETY: the array has as many numbers as there are lanes.
         unsafe { _mm256_storeu_ps(a.as_mut_ptr(), self.0) };
         a
     }
@@ -175,6 +179,7 @@ impl I8 {
     #[inline(always)]
     pub(crate) fn to_array(self) -> [i32; 8] {
         let mut a = [0; 8];
+        // SAFETY: the array has as many numbers as there are lanes.
         unsafe { _mm256_storeu_si256(a.as_mut_ptr().cast(), self.0) };
         a
     }
@@ -199,6 +204,7 @@ impl I8 {
     /// Eight can be written there.
     #[inline(always)]
     pub(crate) unsafe fn store(self, at: *mut i32) {
+        // SAFETY: the caller promises that eight numbers can be written there.
         unsafe { _mm256_storeu_si256(at.cast(), self.0) }
     }
     /// The eight from `at` on.
@@ -207,6 +213,7 @@ impl I8 {
     /// They can be read.
     #[inline(always)]
     pub(crate) unsafe fn load(at: *const i32) -> Self {
+        // SAFETY: the caller promises that eight numbers can be read there.
         Self(unsafe { _mm256_loadu_si256(at.cast()) })
     }
     /// Lanes of these numbers.
@@ -220,6 +227,7 @@ impl I8 {
     /// All of them can be read.
     #[inline(always)]
     pub(crate) unsafe fn gather(self, p: *const i32) -> Self {
+        // SAFETY: the caller promises that these places can be read.
         Self(unsafe { _mm256_i32gather_epi32::<4>(p, self.0) })
     }
     /// `o` without the bits of `self`.
@@ -233,6 +241,7 @@ impl I8 {
     /// All of them can be read.
     #[inline(always)]
     pub(crate) unsafe fn gather_bytes(p: *const u8, at: &[i32; 8]) -> u64 {
+        // SAFETY: the caller promises that these places can be read.
         unsafe {
             let q = |n: usize| i32::from(*p.offset(at[n] as isize));
             let v = _mm_cvtsi32_si128(q(0));
@@ -252,6 +261,7 @@ impl I8 {
     /// All of them can be read.
     #[inline(always)]
     pub(crate) unsafe fn pairs_u8(p: *const u8, at: &[i32; 8]) -> Self {
+        // SAFETY: the caller promises that these places can be read.
         unsafe {
             let q = |n: usize| i32::from(p.offset(at[n] as isize).cast::<u16>().read_unaligned());
             let v = _mm_cvtsi32_si128(q(0));
@@ -273,6 +283,7 @@ impl I8 {
     #[inline(always)]
     pub(crate) unsafe fn dot_rows_u8<const ROW: usize>(p: *const u8, at: &[i32; 8], by: Self) -> [Self; 2] {
         const { assert!(ROW + 1 < 8) };
+        // SAFETY: the caller promises that these places can be read.
         unsafe {
             let two = |n: usize, m: usize| {
                 let a = _mm_load_sd(p.offset(at[n] as isize).cast());
@@ -296,6 +307,7 @@ impl I8 {
     /// All of them can be read.
     #[inline(always)]
     pub(crate) unsafe fn pairs_16(p: *const u16, at: &[i32; 8]) -> Self {
+        // SAFETY: the caller promises that these places can be read.
         unsafe {
             let q = |n: usize| p.offset(at[n] as isize).cast::<i32>().read_unaligned();
             let four = |n: usize| {
@@ -319,6 +331,7 @@ impl I8 {
 /// All of them can be read.
 #[inline(always)]
 pub(crate) unsafe fn pairs_f32(p: *const f32, at: &[i32; 8]) -> [F8; 2] {
+    // SAFETY: the caller promises that these places can be read.
     unsafe {
         let two = |n: usize, m: usize| {
             let a = _mm_castpd_ps(_mm_load_sd(p.offset(at[n] as isize).cast()));
@@ -363,6 +376,7 @@ const fn spread(row: i8) -> [i8; 16] {
 /// As there.
 #[inline(always)]
 pub(crate) unsafe fn pick<const STRIDE: usize>(p: *const u8, to: *mut u8) {
+    // SAFETY: the caller promises that these places can be read and written.
     unsafe {
         let mut all = _mm_setzero_si128();
         for load in 0..STRIDE {
@@ -382,6 +396,7 @@ pub(crate) struct I4(pub __m128i);
 impl I4 {
     #[inline(always)]
     pub(crate) fn new(a: [i32; 4]) -> Self {
+        // SAFETY: the array has as many numbers as there are lanes.
         Self(unsafe { _mm_loadu_si128(a.as_ptr().cast()) })
     }
     #[inline(always)]
@@ -391,6 +406,7 @@ impl I4 {
     #[inline(always)]
     pub(crate) fn to_array(self) -> [i32; 4] {
         let mut a = [0; 4];
+        // SAFETY: the array has as many numbers as there are lanes.
         unsafe { _mm_storeu_si128(a.as_mut_ptr().cast(), self.0) };
         a
     }
@@ -509,11 +525,13 @@ impl F4 {
     }
     #[inline(always)]
     pub(crate) fn from(a: [f32; 4]) -> Self {
+        // SAFETY: the array has as many numbers as there are lanes.
         Self(unsafe { _mm_loadu_ps(a.as_ptr()) })
     }
     #[inline(always)]
     pub(crate) fn to_array(self) -> [f32; 4] {
         let mut a = [0.0; 4];
+        // SAFETY: the array has as many numbers as there are lanes.
         unsafe { _mm_storeu_ps(a.as_mut_ptr(), self.0) };
         a
     }

@@ -1,9 +1,9 @@
-//! Begin and end of a conversion: the rest of earlier work, the ranges of all pages, the commit mark.
+//! The store of a volume: its sources, the ranges of all pages, its documents and its root.
 
 use super::plan::VolumePlan;
 use super::rows::VolumeInput;
-use crate::commit::{look, make_ready, take_place, Resumption};
-use crate::disk::{Disk, Partial};
+use crate::commit::{check_target, DocumentSeal, Resumption, StorePlan, TargetState};
+use crate::disk::Disk;
 use crate::grid::{write_level, LevelRows, Order};
 use crate::pipeline::Places;
 use crate::record::Record;
@@ -14,19 +14,7 @@ use field::store::metadata::ArraySeal;
 use field::volume::store::{VolumeRoot, VolumeStore, RANGE_STEP};
 use field::volume::VolumeFiles;
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::path::Path;
-
-/// Whether there is work to do.
-pub(super) enum Begun {
-    /// Work in this folder, on these files.
-    Work(Partial, VolumeSourceFiles),
-    /// The target is the result already.
-    Done {
-        /// Bytes of its shards.
-        bytes: u64,
-    },
-}
 
 /// The sources of a volume.
 pub(super) struct VolumeSourceFiles {
@@ -62,60 +50,6 @@ fn plan_document(root: &VolumeRoot) -> String {
     json!({"version": 1, "volume": String::from_utf8_lossy(&root.document())}).to_string()
 }
 
-/// Locks the target and examines the rest of earlier work.
-pub(super) fn begin(
-    plan: &VolumePlan<'_>,
-    disk: &Disk,
-    dst: &Path,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<Begun, FieldError> {
-    if let Some(parent) = dst.parent().filter(|p| !p.as_os_str().is_empty()) {
-        disk.create_dir(parent)?;
-    }
-    let made = VolumeSourceFiles::of(plan.input, go_on)?;
-    let root = unfinished(plan, &made);
-    let partial = Partial::lock(disk, dst, None)?;
-    // From here on no other run changes the target.
-    match prepare(plan, disk, dst, &partial, &root) {
-        Ok(None) => Ok(Begun::Work(partial, made)),
-        Ok(Some(bytes)) => {
-            // The run may have died between the change of names and cleaning up.
-            partial.remove(disk)?;
-            Ok(Begun::Done { bytes })
-        }
-        Err(e) => {
-            partial.remove_empty();
-            Err(e)
-        }
-    }
-}
-
-fn prepare(
-    plan: &VolumePlan<'_>,
-    disk: &Disk,
-    dst: &Path,
-    partial: &Partial,
-    root: &VolumeRoot,
-) -> Result<Option<u64>, FieldError> {
-    let options = &plan.options;
-    if options.resume {
-        if let Some(store) = VolumeStore::is_volume(dst).then(|| VolumeStore::open(dst).ok()).flatten() {
-            let (documents, seals, seen) = (Vec::new(), Vec::new(), Vec::new());
-            let bytes = store.bytes();
-            if (VolumeRoot { documents, seals, seen, ..store.root }) == *root {
-                return Ok(Some(bytes));
-            }
-        }
-    }
-    look(dst, options.overwrite, options.resume)?;
-    let levels: Vec<String> = (0..plan.layout.levels.len()).map(|n| n.to_string()).collect();
-    let folders = levels.iter().map(|n| &**n).chain(plan.layout.ranges().map(|a| &*a.path)).collect::<Vec<_>>();
-    let document = plan_document(root);
-    let needs = plan.needs();
-    make_ready(disk, partial, &Resumption { document, folders: &folders, needs, resume: options.resume, anew: false })?;
-    Ok(None)
-}
-
 /// A record that was complete at the begin of the run, or was written since.
 fn read(plan: &VolumePlan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
     let path = places.record(unit);
@@ -125,12 +59,12 @@ fn read(plan: &VolumePlan<'_>, places: &Places<'_>, unit: usize) -> Result<Recor
 }
 
 /// The seals and ranges of a volume after its last unit.
-pub(super) struct Sealed {
+pub(super) struct SealedVolume {
     seals: Vec<ArraySeal>,
     seen: Vec<[f64; 2]>,
 }
 
-impl Sealed {
+impl SealedVolume {
     /// Bytes of all shards.
     pub fn bytes(&self) -> u64 {
         self.seals.iter().map(|s| s.bytes).sum()
@@ -143,7 +77,7 @@ pub(super) fn write_ranges(
     disk: &Disk,
     places: &Places<'_>,
     go_on: &mut dyn FnMut() -> bool,
-) -> Result<Sealed, FieldError> {
+) -> Result<SealedVolume, FieldError> {
     let layout = &plan.layout;
     let mut seals = Vec::new();
     for level in 0..layout.levels.len() {
@@ -172,7 +106,7 @@ pub(super) fn write_ranges(
             }
         }
     }
-    Ok(Sealed { seals, seen })
+    Ok(SealedVolume { seals, seen })
 }
 
 /// Writes the ranges of one step of a level's group, finest first, and joins the last with `whole`.
@@ -214,49 +148,59 @@ fn pyramid(
     (0..ranges.len()).try_for_each(|n| disk.remove(&scratch(n)))
 }
 
-/// Writes the documents, syncs everything to disk, writes the root, and gives the store its name.
-pub(super) fn finish(
-    plan: &VolumePlan<'_>,
-    disk: &Disk,
-    dst: &Path,
-    partial: Partial,
-    made: &VolumeSourceFiles,
-    sealed: Sealed,
-    go_on: &mut dyn FnMut() -> bool,
-) -> Result<(), FieldError> {
-    let store = partial.store();
-    let root_path = store.join("zarr.json");
-    // A root from an earlier attempt must not validate the new data.
-    disk.remove(&root_path)?;
-    let mut known = Vec::new();
-    // Shards of levels are durable already. Documents, ranges, and all names still need a sync.
-    let mut paths = Vec::new();
-    let mut folders = BTreeSet::from([store.clone()]);
-    for layout in plan.layout.ranges() {
-        for step in 0..layout.steps {
-            paths.extend((0..layout.grid.count()).map(|n| store.join(layout.shard_path(step, n))));
+impl StorePlan for VolumePlan<'_> {
+    type Source = VolumeSourceFiles;
+    type Sealed = SealedVolume;
+
+    fn source(&self, go_on: &mut dyn FnMut() -> bool) -> Result<VolumeSourceFiles, FieldError> {
+        VolumeSourceFiles::of(self.input, go_on)
+    }
+
+    fn check_unchanged(&self, before: &VolumeSourceFiles, now: &VolumeSourceFiles) -> Result<(), FieldError> {
+        match now.changed(before, self.input) {
+            Some(path) => Err(FieldError::format(path, "changed while it was converted; convert it again")),
+            None => Ok(()),
         }
     }
-    for (name, bytes) in plan.layout.documents() {
-        let path = store.join(name);
-        if let Some(parent) = path.parent() {
-            disk.create_dir(parent)?;
-            folders.insert(parent.to_owned());
+
+    fn bytes_made(&self, dst: &Path, source: &VolumeSourceFiles) -> Option<u64> {
+        let store = VolumeStore::is_volume(dst).then(|| VolumeStore::open(dst).ok()).flatten()?;
+        let (documents, seals, seen) = (Vec::new(), Vec::new(), Vec::new());
+        let bytes = store.bytes();
+        (VolumeRoot { documents, seals, seen, ..store.root } == unfinished(self, source)).then_some(bytes)
+    }
+
+    fn target(&self, dst: &Path) -> Result<TargetState, FieldError> {
+        check_target(dst, self.options.overwrite, self.options.resume)
+    }
+
+    fn resumption(&self, _dst: &Path, source: &VolumeSourceFiles) -> Result<Resumption, FieldError> {
+        let document = plan_document(&unfinished(self, source));
+        Ok(Resumption { document, needs: self.needs(), resume: self.options.resume, anew: false })
+    }
+
+    fn documents(&self) -> Box<dyn Iterator<Item = (String, Vec<u8>)> + '_> {
+        Box::new(self.layout.documents())
+    }
+
+    fn folders(&self) -> Vec<String> {
+        let layout = &self.layout;
+        let levels = (0..layout.levels.len()).map(|n| n.to_string());
+        levels.chain(layout.ranges().map(|a| a.path.clone())).collect()
+    }
+
+    fn range_shards(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for layout in self.layout.ranges() {
+            for step in 0..layout.steps {
+                names.extend((0..layout.grid.count()).map(|n| layout.shard_path(step, n)));
+            }
         }
-        disk.write(&path, &bytes)?;
-        paths.push(path);
-        known.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
+        names
     }
-    // The source is examined again: voxels from before and after a change must not mix.
-    if let Some(path) = VolumeSourceFiles::of(plan.input, go_on)?.changed(made, plan.input) {
-        return Err(FieldError::format(path, "changed while it was converted; convert it again"));
+
+    fn root(&self, source: &VolumeSourceFiles, documents: Vec<DocumentSeal>, sealed: SealedVolume) -> Vec<u8> {
+        let SealedVolume { seals, seen } = sealed;
+        VolumeRoot { documents, seals, seen, ..unfinished(self, source) }.document()
     }
-    paths.extend(folders);
-    disk.sync_paths(&store, &paths)?;
-    let root = VolumeRoot { documents: known, seals: sealed.seals, seen: sealed.seen, ..unfinished(plan, made) };
-    let file = disk.write(&root_path, &root.document())?;
-    disk.sync(&file, &root_path)?;
-    disk.sync_dir(&store)?;
-    let target = look(dst, plan.options.overwrite, plan.options.resume)?;
-    take_place(disk, partial, dst, &target)
 }
