@@ -145,19 +145,7 @@ impl Store {
     /// # Errors
     /// [`FieldError::Io`] or [`FieldError::Format`] with the document that is missing or damaged.
     pub fn open(path: &Path) -> Result<Self, FieldError> {
-        let root_path = path.join("zarr.json");
-        let mut root = read_bounded(&root_path, MAX_ROOT_BYTES)?;
-        for _ in 0..TRIES {
-            match Self::with_root(path, &root_path, &root) {
-                Ok(store) => return Ok(store),
-                // A store that took this one's place meanwhile, with more steps: its documents do not go with the old root.
-                Err(e) => match read_bounded(&root_path, MAX_ROOT_BYTES) {
-                    Ok(now) if now != root => root = now,
-                    _ => return Err(e),
-                },
-            }
-        }
-        Self::with_root(path, &root_path, &root)
+        open_root(path, |root_path, root| Self::with_root(path, root_path, root))
     }
 
     /// Checks all other documents against the root.
@@ -285,6 +273,29 @@ fn add_array(pager: &mut dyn Register, root: &Arc<Path>, layout: &ArrayLayout) -
     let name = format!("{}/index", layout.path);
     let index = pager.add_array(Arc::new(ShardIndex { files: files.clone(), name }));
     pager.add_array(Arc::new(StoreArray { files, index }))
+}
+
+/// Opens a store by its root document, which `with_root` gets with its path. A store that took this one's place meanwhile has other
+/// documents, which do not go with the old root: then it is tried again with the new one.
+///
+/// # Errors
+/// [`FieldError::Io`] for the root, and those of `with_root`.
+pub(crate) fn open_root<T>(
+    path: &Path,
+    with_root: impl Fn(&Path, &[u8]) -> Result<T, FieldError>,
+) -> Result<T, FieldError> {
+    let root_path = path.join("zarr.json");
+    let mut root = read_bounded(&root_path, MAX_ROOT_BYTES)?;
+    for _ in 0..TRIES {
+        match with_root(&root_path, &root) {
+            Ok(store) => return Ok(store),
+            Err(e) => match read_bounded(&root_path, MAX_ROOT_BYTES) {
+                Ok(now) if now != root => root = now,
+                _ => return Err(e),
+            },
+        }
+    }
+    with_root(&root_path, &root)
 }
 
 /// Reads the documents that the root at `root` has `known` lengths and checksums of, and compares them with what they must be.

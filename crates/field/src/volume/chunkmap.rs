@@ -1,118 +1,16 @@
 //! Pages that are chunks: read whole, decoded, and put into their frame.
 
 use super::chain::{Chain, ChunkBytes};
-use super::chunk_location::{ChunkExtent, Chunks};
-use super::ranges::write_ranges;
-use super::scatter::{frame_strides, put_fill, repeat, spread, swap_all, Box4, Elements};
+use super::chunk_location::ChunkExtent;
+use super::scatter::{frame_strides, put_fill, spread, swap_all, Box4, Elements};
 use super::shape::{C, T, X, Y, Z};
-use super::voxel::{Brick, Voxel};
-use crate::translate::Translation;
-use crate::with_voxel;
+use super::volume_map::{PageLayout, VolumeMapParts};
 use pager::error::{PageError, PageErrorKind};
 use pager::id::PageId;
-use pager::map::{Extent, ExtentTarget, Located, PageMap};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use pager::map::{Extent, ExtentTarget, Located};
 
 /// In the place of the length of a chunk that was never written.
 const NEVER: u64 = u64::MAX;
-
-/// What the page maps of a volume have in common.
-#[derive(Clone)]
-pub(super) struct VolumeMapParts {
-    pub(super) name: String,
-    pub(super) chunks: Arc<Chunks>,
-    pub(super) brick: Brick,
-    pub(super) translation: Translation,
-    /// First component, of those of the array.
-    pub(super) first_component: u64,
-    /// What a chunk that was never written holds, as bytes of an element in memory.
-    pub(super) fill: Option<Vec<u8>>,
-    /// Whether ranges of blocks stand behind the voxels.
-    pub(super) ranges: bool,
-    /// Chunks found never written, each time one was looked for.
-    pub(super) fills: Arc<AtomicU64>,
-}
-
-impl VolumeMapParts {
-    pub(super) fn page_bytes(&self) -> usize {
-        if self.ranges {
-            self.brick.bytes()
-        } else {
-            self.brick.voxel_bytes()
-        }
-    }
-
-    pub(super) fn bad(&self, page: PageId, kind: PageErrorKind) -> PageError {
-        PageError::new(self.page_name(page), kind)
-    }
-
-    pub(super) fn page_name(&self, page: PageId) -> String {
-        let (first, _) = self.translation.extent(page.page);
-        let [x, y, z] = std::array::from_fn(|d| u64::from(first[d]) / self.chunks.shape.chunk[d]);
-        let (c, t) = (self.first_component / self.chunks.shape.chunk[C], self.chunk_step(page.step).0);
-        let what = self.chunks.describe(&self.name, [x, y, z, c, t]);
-        if self.chunks.shape.chunk[..3].iter().zip(self.brick.page).all(|(c, p)| *c == u64::from(p)) {
-            return what;
-        }
-        format!("{what}, voxels from ({}, {}, {}) on", first[0], first[1], first[2])
-    }
-
-    /// The chunk in which a step lies, and its place there.
-    pub(super) fn chunk_step(&self, step: u32) -> (u64, u64) {
-        let per = self.chunks.shape.chunk[T];
-        (u64::from(step) / per, u64::from(step) % per)
-    }
-
-    /// Whether there is such a page at such a step.
-    pub(super) fn exists(&self, page: PageId) -> bool {
-        page.page < self.translation.count() && u64::from(page.step) < self.chunks.shape.shape[T]
-    }
-
-    /// Whether elements in files are in the order of frames: rows of x, or of voxels with all their components.
-    pub(super) fn alike(&self) -> bool {
-        let shape = &self.chunks.shape;
-        let nc = self.brick.components as u64;
-        let rows = if nc == 1 {
-            shape.strides[X] == 1 || shape.chunk[X] == 1
-        } else {
-            let all = shape.chunk[C] == nc && shape.strides[C] == 1;
-            all && (shape.strides[X] == nc || shape.chunk[X] == 1)
-        };
-        rows && !shape.stored.half
-    }
-
-    /// Completes a frame whose voxels are there.
-    pub(super) fn finish(&self, page: PageId, frame: &mut [u8]) {
-        if self.ranges {
-            let (_, inside) = self.translation.extent(page.page);
-            write_ranges(&self.brick, inside, frame);
-        }
-    }
-
-    pub(super) fn fill(&self, page: PageId, frame: &mut [u8]) {
-        if let Some(element) = &self.fill {
-            repeat(element, &mut frame[..self.brick.voxel_bytes()]);
-            // Blocks of a whole page that are all one number are not gone through for their ranges.
-            let whole = self.translation.extent(page.page).1 == self.brick.page;
-            let number = with_voxel!(self.brick.voxel, T => element.first_chunk().is_some_and(|b| is_number(T::from_ne_bytes(*b))));
-            if self.ranges && whole && number {
-                repeat(element, &mut frame[self.brick.ranges_at()..self.brick.bytes()]);
-                return;
-            }
-        }
-        self.finish(page, frame);
-    }
-
-    pub(super) fn count_fill(&self, chunks: u64) {
-        self.fills.fetch_add(chunks, Relaxed);
-    }
-}
-
-/// Whether ranges do not pass over it.
-fn is_number<T: Voxel>(x: T) -> bool {
-    x.partial_cmp(&x).is_some()
-}
 
 /// See the module. A page is a box of whole chunks; most often one.
 pub(super) struct ChunkMap {
@@ -133,7 +31,7 @@ struct ChunkPart {
 
 impl ChunkMap {
     /// The chunks of a page.
-    fn parts(&self, page: PageId) -> Vec<ChunkPart> {
+    fn chunk_parts(&self, page: PageId) -> Vec<ChunkPart> {
         let c = &self.common;
         let shape = &c.chunks.shape;
         let (first, inside) = c.translation.extent(page.page);
@@ -242,29 +140,14 @@ impl ChunkMap {
     }
 }
 
-impl PageMap for ChunkMap {
-    fn name(&self) -> &str {
-        &self.common.name
-    }
-    fn page_name(&self, page: PageId) -> String {
-        self.common.page_name(page)
-    }
-    fn pages(&self) -> u64 {
-        self.common.translation.count()
-    }
-    fn pages_along(&self) -> Option<[u64; 3]> {
-        Some(self.common.translation.pages.map(u64::from))
-    }
-    fn page_bytes(&self, _: PageId) -> usize {
-        self.common.page_bytes()
+impl PageLayout for ChunkMap {
+    fn parts(&self) -> &VolumeMapParts {
+        &self.common
     }
 
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         let c = &self.common;
-        if !c.exists(page) {
-            return Located::Failed(c.bad(page, PageErrorKind::Missing));
-        }
-        let parts = self.parts(page);
+        let parts = self.chunk_parts(page);
         let most = self.chain.most_encoded();
         let failed =
             |part: &ChunkPart, kind| Located::Failed(PageError::new(c.chunks.describe(&c.name, part.at), kind));
@@ -324,14 +207,12 @@ impl PageMap for ChunkMap {
             if shape.stored.swapped() {
                 swap_all(shape.stored.size(), &mut frame[..voxels]);
             }
-            c.finish(page, frame);
             return Ok(());
         }
-        let parts = self.parts(page);
+        let parts = self.chunk_parts(page);
         if let [part] = parts.as_slice() {
             let done = self.one(page, part, encoded, scratch, frame);
             done.map_err(|kind| PageError::new(c.chunks.describe(&c.name, part.at), kind))?;
-            c.finish(page, frame);
             return Ok(());
         }
         let short = || c.bad(page, PageErrorKind::Decode("it is not what was located".into()));
@@ -351,13 +232,9 @@ impl PageMap for ChunkMap {
             let done = self.one(page, part, mine, scratch, frame);
             done.map_err(|kind| PageError::new(c.chunks.describe(&c.name, part.at), kind))?;
         }
-        c.finish(page, frame);
         Ok(())
     }
 
-    fn fill(&self, page: PageId, frame: &mut [u8]) {
-        self.common.fill(page, frame);
-    }
     fn checked(&self) -> bool {
         self.chain.checked()
     }

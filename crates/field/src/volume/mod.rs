@@ -29,6 +29,7 @@ mod spec;
 pub mod store;
 mod streams;
 mod strided;
+mod volume_map;
 mod voxel;
 mod written_pages;
 

@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::chunk_location::{names, row, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
-use super::chunkmap::{ChunkMap, VolumeMapParts};
+use super::chunkmap::ChunkMap;
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 use super::masked_pages::ValuePages;
 use super::missing_values::Missing;
@@ -12,6 +12,7 @@ use super::shape::{element, ArrayShape, C, T, X, Y, Z};
 use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 use super::store::{range_spec, RangeDocument, RangedArray};
 use super::strided::{samples, InRows};
+use super::volume_map::{VolumeMap, VolumeMapParts};
 use super::voxel::Brick;
 use super::written_pages::Vacant;
 use crate::error::FieldError;
@@ -366,9 +367,9 @@ impl Opening<'_> {
             };
             let map = |common| -> Arc<dyn PageMap> {
                 if by_rows {
-                    Arc::new(RowMap { common })
+                    Arc::new(VolumeMap(RowMap { common }))
                 } else {
-                    Arc::new(ChunkMap { common, chain: chain.clone() })
+                    Arc::new(VolumeMap(ChunkMap { common, chain: chain.clone() }))
                 }
             };
             self.kept += 1024;

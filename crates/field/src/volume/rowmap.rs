@@ -1,12 +1,12 @@
 //! Pages that are boxes of what is not compressed: read by rows where it lies.
 
 use super::chunk_location::ChunkExtent;
-use super::chunkmap::VolumeMapParts;
 use super::scatter::{frame_strides, spread, swap_all, Box4, Elements};
 use super::shape::{C, T, X, Y, Z};
+use super::volume_map::{PageLayout, VolumeMapParts};
 use pager::error::{PageError, PageErrorKind};
 use pager::id::PageId;
-use pager::map::{Extent, ExtentTarget, Located, PageMap};
+use pager::map::{Extent, ExtentTarget, Located};
 
 /// See the module. A page lies in one chunk, or, where a file is a plane, in several files.
 pub(super) struct RowMap {
@@ -88,28 +88,13 @@ impl RowMap {
     }
 }
 
-impl PageMap for RowMap {
-    fn name(&self) -> &str {
-        &self.common.name
-    }
-    fn page_name(&self, page: PageId) -> String {
-        self.common.page_name(page)
-    }
-    fn pages(&self) -> u64 {
-        self.common.translation.count()
-    }
-    fn pages_along(&self) -> Option<[u64; 3]> {
-        Some(self.common.translation.pages.map(u64::from))
-    }
-    fn page_bytes(&self, _: PageId) -> usize {
-        self.common.page_bytes()
+impl PageLayout for RowMap {
+    fn parts(&self) -> &VolumeMapParts {
+        &self.common
     }
 
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         let c = &self.common;
-        if !c.exists(page) {
-            return Located::Failed(c.bad(page, PageErrorKind::Missing));
-        }
         let shape = &c.chunks.shape;
         let rows = self.rows(page);
         let size = shape.stored.size() as u64;
@@ -190,14 +175,6 @@ impl PageMap for RowMap {
             let short = || c.bad(page, PageErrorKind::Decode("it is not what was located".into()));
             spread(stored, from, &c.brick, to, frame).ok_or_else(short)?;
         }
-        c.finish(page, frame);
         Ok(())
-    }
-
-    fn fill(&self, page: PageId, frame: &mut [u8]) {
-        self.common.fill(page, frame);
-    }
-    fn checked(&self) -> bool {
-        false
     }
 }

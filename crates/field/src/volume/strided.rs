@@ -6,16 +6,16 @@
 //! they are no levels: a picture by a time shows them where it has no time for more, and nothing else does.
 
 use super::chunk_location::ChunkExtent;
-use super::chunkmap::VolumeMapParts;
 use super::level::{Placement, VolumeArray, VolumeLevel};
 use super::masked_pages::ValuePages;
 use super::scatter::{spread, Box4, Elements};
 use super::shape::{ArrayShape, C, T, X, Y, Z};
+use super::volume_map::{PageLayout, VolumeMap, VolumeMapParts};
 use super::voxel::Brick;
 use crate::translate::Translation;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::PageId;
-use pager::map::{Extent, ExtentTarget, Located, PageMap};
+use pager::map::{Extent, ExtentTarget, Located};
 use pager::Pager;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn array(of: &InRows, dims: [u32; 3], every: [u32; 3], pager: &Pager) -> VolumeA
     let translation = Translation::new(dims.map(|n| n as usize), page.map(|n| n as usize));
     let brick = Brick { page, ..of.common.brick };
     let name = format!("{}, every {every:?} voxels", of.common.name);
-    let map = |common| Arc::new(SampleMap { common, every: every.map(u64::from), inner });
+    let map = |common| Arc::new(VolumeMap(SampleMap { common, every: every.map(u64::from), inner }));
     let common = VolumeMapParts { name: name.clone(), brick, translation, ..of.common.clone() };
     let id = pager.add_array(map(common.clone()));
     let none = VolumeArray { ranges: Vec::new(), vacant: None, row_group: None, ..of.array.clone() };
@@ -162,30 +162,19 @@ impl SampleMap {
     }
 }
 
-impl PageMap for SampleMap {
-    fn name(&self) -> &str {
-        &self.common.name
+impl PageLayout for SampleMap {
+    fn parts(&self) -> &VolumeMapParts {
+        &self.common
     }
+
     fn page_name(&self, page: PageId) -> String {
         let chunk = self.common.chunks.shape.chunk;
         let at = self.rows(page).first().map_or([0; 5], |row| std::array::from_fn(|d| row.at[d] / chunk[d]));
         self.common.chunks.describe(&self.common.name, at)
     }
-    fn pages(&self) -> u64 {
-        self.common.translation.count()
-    }
-    fn pages_along(&self) -> Option<[u64; 3]> {
-        Some(self.common.translation.pages.map(u64::from))
-    }
-    fn page_bytes(&self, _: PageId) -> usize {
-        self.common.page_bytes()
-    }
 
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
         let c = &self.common;
-        if !c.exists(page) {
-            return Located::Failed(self.bad(page, PageErrorKind::Missing));
-        }
         let shape = &c.chunks.shape;
         let size = shape.stored.size();
         let len = self.row_len(page) as usize * size;
@@ -218,14 +207,6 @@ impl PageMap for SampleMap {
         for (row, bytes) in self.rows(page).into_iter().zip(encoded.chunks_exact(len)) {
             spread(shape.stored, Elements { bytes, first: 0, strides }, &c.brick, row.to, frame).ok_or_else(short)?;
         }
-        c.finish(page, frame);
         Ok(())
-    }
-
-    fn fill(&self, page: PageId, frame: &mut [u8]) {
-        self.common.fill(page, frame);
-    }
-    fn checked(&self) -> bool {
-        false
     }
 }

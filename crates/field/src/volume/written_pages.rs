@@ -7,9 +7,9 @@
 //! value where nothing was written, and without limits elsewhere. Whoever passes over pages by their ranges passes over these.
 
 use super::chunk_location::{row, ChunkLocation, Chunks};
-use super::chunkmap::VolumeMapParts;
 use super::shape::{C, T, X, Y, Z};
 use super::store::RANGE_STEP;
+use super::volume_map::VolumeMapParts;
 use super::voxel::{Brick, Voxel};
 use crate::translate::Translation;
 use crate::with_voxel;

@@ -6,8 +6,8 @@ use super::root::VolumeRoot;
 use crate::error::FieldError;
 use crate::store::codec::Codec;
 use crate::store::layout::{ArrayLayout, ShardForm};
-use crate::store::metadata::{float, MAX_ROOT_BYTES};
-use crate::store::{check_count, check_documents, read_bounded, sum, Sharded, StoreCheck};
+use crate::store::metadata::float;
+use crate::store::{check_count, check_documents, open_root, sum, Sharded, StoreCheck};
 use crate::volume::{ArraySpec, CodecSpec, LevelSpec, PlaceSpec, VolumeSpec};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -15,8 +15,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// How often a store that is replaced while it is opened is looked at again.
-const TRIES: usize = 20;
 /// What `info` calls the format.
 const FORMAT: &str = "Farfield volume (OME-Zarr 0.5)";
 
@@ -46,19 +44,7 @@ impl VolumeStore {
     /// # Errors
     /// [`FieldError::Io`] or [`FieldError::Format`] with the document that is missing or damaged.
     pub fn open(path: &Path) -> Result<Self, FieldError> {
-        let root_path = path.join("zarr.json");
-        let mut root = read_bounded(&root_path, MAX_ROOT_BYTES)?;
-        for _ in 0..TRIES {
-            match Self::with_root(path, &root_path, &root) {
-                Ok(store) => return Ok(store),
-                // One that took this one's place meanwhile: its documents do not go with the old root.
-                Err(e) => match read_bounded(&root_path, MAX_ROOT_BYTES) {
-                    Ok(now) if now != root => root = now,
-                    _ => return Err(e),
-                },
-            }
-        }
-        Self::with_root(path, &root_path, &root)
+        open_root(path, |root_path, root| Self::with_root(path, root_path, root))
     }
 
     fn with_root(path: &Path, root_path: &Path, root: &[u8]) -> Result<Self, FieldError> {
