@@ -70,6 +70,9 @@ pub enum TargetState {
 }
 
 /// Examines the target before any change.
+///
+/// # Errors
+/// [`FieldError::Format`] for a target that must not be replaced, [`FieldError::Io`] for an unreadable one.
 pub fn check_target(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
     let meta: Metadata = match std::fs::symlink_metadata(dst) {
         Ok(m) => m,
@@ -279,6 +282,9 @@ pub(super) fn finish<P: StorePlan>(
 }
 
 /// Gives a finished and durable store the target's name, in one step if the file system can.
+///
+/// # Errors
+/// [`FieldError::Io`].
 pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetState) -> Result<(), FieldError> {
     let store = partial.store();
     match target {
@@ -298,6 +304,9 @@ pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetStat
 
 /// For fuzzing: parses bytes as the notes of an interrupted conversion (the record of a unit, the plan). They may be
 /// refused, but must not cause a panic. Accepted bytes must equal what is written for their content.
+///
+/// # Panics
+/// When an accepted note differs from the bytes read.
 pub fn fuzz_notes(bytes: &[u8]) {
     super::record::fuzz(bytes);
     if let Some(plan) = std::str::from_utf8(bytes).ok().and_then(check_plan) {

@@ -70,7 +70,6 @@ fn look_bytes(layout: &ArrayLayout) -> usize {
     longest * (2 * 8 + layout.components() * layout.dtype.size())
 }
 
-/// The plan of a conversion.
 pub(super) struct ConversionPlan<'a> {
     pub input: &'a ConvertInput,
     pub zones: Vec<ZoneLayout>,
