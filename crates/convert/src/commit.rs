@@ -1,8 +1,8 @@
 //! Begin and end of any conversion: lock, plan, resumption, the commit mark, the change of names.
 //!
 //! # Theory
-//! A [`StorePlan`] names the sources and the documents of a store. [`begin`] locks the target. It keeps the work of an
-//! interrupted run with the same plan document. [`finish`] syncs all files to disk, then the root, and then gives the
+//! A `StorePlan` names the sources and the documents of a store. `begin` locks the target. It keeps the work of an
+//! interrupted run with the same plan document. `finish` syncs all files to disk, then the root, and then gives the
 //! store its name. A root marks a complete store, so it is written last.
 
 use super::disk::{free_bytes, Disk, Partial};
