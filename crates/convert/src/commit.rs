@@ -1,9 +1,9 @@
-//! Beginning and ending of any conversion: lock, plan, resumption, the commit mark, the change of names.
+//! Begin and end of any conversion: lock, plan, resumption, the commit mark, the change of names.
 //!
 //! # Theory
-//! A [`StorePlan`] says what a store is made of and what its documents are. [`begin`] locks the target and keeps what an
-//! interrupted run left, where the plan's document is the same. [`finish`] makes all files durable, then the root, and then
-//! gives the store its name. A root is the mark of a whole store, so it is written last.
+//! A `StorePlan` names the sources and the documents of a store. `begin` locks the target. It keeps the work of an
+//! interrupted run with the same plan document. `finish` syncs all files to disk, then the root, and then gives the
+//! store its name. A root marks a complete store, so it is written last.
 
 use super::disk::{free_bytes, Disk, Partial};
 use super::pipeline::{Conversion, Places};
@@ -19,57 +19,60 @@ use std::path::Path;
 /// Length and CRC-32C of a document.
 pub(super) type DocumentSeal = (u64, u32);
 
-/// What a conversion makes, of any kind of data.
+/// The result of a conversion of any kind of data.
 pub(super) trait StorePlan {
-    /// Identities of all files that the store is made of.
+    /// Identities of all source files of the store.
     type Source;
-    /// What is known when all units are done.
+    /// The data known after the last unit.
     type Sealed;
 
-    /// Looks at the files that the store is made of. `go_on` is asked now and then.
+    /// Examines the source files of the store. `go_on` is called now and then; false ends it.
     fn source(&self, go_on: &mut dyn FnMut() -> bool) -> Result<Self::Source, FieldError>;
-    /// Fails, and names the file, where the source is not what it was `before`.
+    /// Fails if the source differs from its state `before`, and names the file.
     fn check_unchanged(&self, before: &Self::Source, now: &Self::Source) -> Result<(), FieldError>;
-    /// Whether another run that makes the same is waited for.
+    /// Whether to wait for another run with the same result.
     fn waits(&self) -> bool {
         false
     }
-    /// Bytes of the shards of the store at `dst`, where it is what this plan makes out of the very same files.
+    /// Bytes of the shards of the store at `dst`, if it is the result of this plan from the very same files.
     fn bytes_made(&self, dst: &Path, source: &Self::Source) -> Option<u64>;
-    /// What stands at the target; an error where it may not be replaced.
+    /// The state of the target; an error if it must not be replaced.
     fn target(&self, dst: &Path) -> Result<TargetState, FieldError>;
-    /// What has to fit of an interrupted run's work.
+    /// The conditions for continuing an interrupted run.
     fn resumption(&self, dst: &Path, source: &Self::Source) -> Result<Resumption, FieldError>;
     /// Names below the store, and contents, of the documents beside the root.
     fn documents(&self) -> Box<dyn Iterator<Item = (String, Vec<u8>)> + '_>;
     /// Folders below the store that hold shards.
     fn folders(&self) -> Vec<String>;
-    /// Shards below the store that are not durable yet when all units are: ranges and boxes.
+    /// Shards below the store that still need a sync after the last unit: ranges and boxes.
     fn range_shards(&self) -> Vec<String>;
     /// The root document.
     fn root(&self, source: &Self::Source, documents: Vec<DocumentSeal>, sealed: Self::Sealed) -> Vec<u8>;
 }
 
-/// Whether there is anything to do.
+/// Whether there is work to do.
 pub(super) enum Begun<S> {
-    /// Work in this folder, on files that are these.
+    /// Work in this folder, on these files.
     Work(Partial, S),
-    /// The target is what it would become.
+    /// The target is the result already.
     Done {
         /// Bytes of its shards.
         bytes: u64,
     },
 }
 
-/// What stands at the target.
+/// The state of the target.
 pub enum TargetState {
-    /// Nothing, or an empty folder.
+    /// No file, or an empty folder.
     Nothing,
-    /// A store, which is replaced.
+    /// A store, to be replaced.
     Store,
 }
 
-/// What stands at the target, looked at before anything is touched.
+/// Examines the target before any change.
+///
+/// # Errors
+/// [`FieldError::Format`] for a target that must not be replaced, [`FieldError::Io`] for an unreadable one.
 pub fn check_target(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetState, FieldError> {
     let meta: Metadata = match std::fs::symlink_metadata(dst) {
         Ok(m) => m,
@@ -99,8 +102,8 @@ pub fn check_target(dst: &Path, overwrite: bool, resume: bool) -> Result<TargetS
     Err(FieldError::format(dst, hint))
 }
 
-/// Locks the target and finds out what is left of earlier work. `go_on` is asked while another run is waited for, or the source is
-/// looked at.
+/// Locks the target and examines the rest of earlier work. `go_on` is called during the wait for another run and the
+/// examination of the source.
 pub(super) fn begin<P: StorePlan>(
     plan: &P,
     disk: &Disk,
@@ -112,11 +115,11 @@ pub(super) fn begin<P: StorePlan>(
     }
     let source = plan.source(go_on)?;
     let partial = Partial::lock(disk, dst, if plan.waits() { Some(go_on) } else { None })?;
-    // From here on nobody else changes the target.
+    // From here on no other run changes the target.
     match prepare(plan, disk, dst, &partial, &source) {
         Ok(None) => Ok(Begun::Work(partial, source)),
         Ok(Some(bytes)) => {
-            // It may have died between the change of names and cleaning up.
+            // The run may have died between the change of names and cleaning up.
             partial.remove(disk)?;
             Ok(Begun::Done { bytes })
         }
@@ -127,7 +130,7 @@ pub(super) fn begin<P: StorePlan>(
     }
 }
 
-/// Makes the folder ready for work, or answers the bytes of the store that is there already.
+/// Prepares the folder for work, or returns the bytes of the finished store.
 fn prepare<P: StorePlan>(
     plan: &P,
     disk: &Disk,
@@ -146,19 +149,19 @@ fn prepare<P: StorePlan>(
     Ok(None)
 }
 
-/// What a conversion needs to know of what is left of another.
+/// A conversion's view of the rest of another.
 pub(super) struct Resumption {
-    /// What it makes, as far as the store's bytes depend on it, and of what.
+    /// The part of the plan that determines the store's bytes, and its sources.
     pub document: String,
-    /// Bytes of the store, where they are known beforehand.
+    /// Bytes of the store, if known beforehand.
     pub needs: Option<u64>,
-    /// Whether to go on with what an interrupted one left.
+    /// Whether to continue an interrupted run.
     pub resume: bool,
-    /// Whether what does not fit is cleared without asking.
+    /// Whether to clear a rest that does not fit without a question.
     pub anew: bool,
 }
 
-/// Makes the folder ready for work: with what is left there, where that fits and is wanted, else empty.
+/// Prepares the folder for work: with the earlier rest, if it fits and is wanted, else empty.
 fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption, folders: &[String]) -> Result<(), FieldError> {
     partial.check_own()?;
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
@@ -183,7 +186,7 @@ fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption, folders: &[St
     disk.create_dir(&partial.store())?;
     folders.iter().try_for_each(|folder| disk.create_dir(&partial.store().join(folder)))?;
     if !go_on {
-        // Last, so that a plan means that the folders are there and empty of other work.
+        // Last, so that a plan means that the folders exist without other work.
         let sealed = format!("{:08x}{}", crc32c::crc32c(wanted.document.as_bytes()), wanted.document);
         let file = disk.write(&partial.plan(), sealed.as_bytes())?;
         disk.sync(&file, &partial.plan())?;
@@ -192,13 +195,13 @@ fn make_ready(disk: &Disk, partial: &Partial, wanted: &Resumption, folders: &[St
     Ok(())
 }
 
-/// The plan's document if it is whole.
+/// The plan's document, if it is complete.
 pub(super) fn check_plan(sealed: &str) -> Option<String> {
     let (crc, document) = sealed.split_at_checked(8)?;
     (u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(document.as_bytes())).then(|| document.to_owned())
 }
 
-/// Says at once that a store cannot fit.
+/// Reports at once that a store cannot fit.
 fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     match free_bytes(path) {
         Some(free) if free < needs => Err(FieldError::io(
@@ -212,7 +215,7 @@ fn check_room(needs: u64, path: &Path) -> Result<(), FieldError> {
     }
 }
 
-/// Whether a unit's record, of so many ranges and boxes, is whole and its shard is the one that the record speaks of.
+/// Whether a unit's record, of this many ranges and boxes, is complete and belongs to its shard.
 pub(super) fn is_whole<J: Conversion>(plan: &J, places: &Places<'_>, number: usize, sizes: (usize, usize)) -> bool {
     let Some(record) = Record::read(&places.record(number), number as u64, sizes.0, sizes.1) else { return false };
     let Some((grid, _, path)) = plan.shard(number) else { return true };
@@ -225,13 +228,13 @@ pub(super) fn is_whole<J: Conversion>(plan: &J, places: &Places<'_>, number: usi
     crc().is_ok_and(|found| found == (record.shard_bytes, record.index_crc))
 }
 
-/// Removes what is left of a conversion that made the store at `dst`, out of `source`, and had no time to. Where another runs, or one
-/// into another store was interrupted, nothing is touched.
+/// Removes the rest of a conversion that made the store at `dst` from `source` and had no time to clean up. The rest of
+/// a running one, or of an interrupted one into another store, stays.
 pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(), FieldError> {
     let (Some(source), true) = (source, Partial::place(dst).is_some_and(|p| p.exists())) else { return Ok(()) };
     let Ok(partial) = Partial::lock(disk, dst, None) else { return Ok(()) };
     let left = std::fs::read_to_string(partial.plan()).ok().and_then(|s| check_plan(&s));
-    // Without a plan, what is there is the rest of what was being removed.
+    // A folder without a plan is the rest of an earlier removal.
     if partial.check_own().is_ok() && left.is_none_or(|plan| plan.contains(source)) {
         return partial.remove(disk);
     }
@@ -239,7 +242,7 @@ pub(super) fn clean(disk: &Disk, dst: &Path, source: Option<&str>) -> Result<(),
     Ok(())
 }
 
-/// Writes the documents, makes everything durable, writes the root, and gives the store its name.
+/// Writes the documents, syncs everything to disk, writes the root, and gives the store its name.
 pub(super) fn finish<P: StorePlan>(
     plan: &P,
     disk: &Disk,
@@ -251,10 +254,10 @@ pub(super) fn finish<P: StorePlan>(
 ) -> Result<(), FieldError> {
     let store = partial.store();
     let root_path = store.join("zarr.json");
-    // A root from an earlier try must not vouch for what is written now.
+    // A root from an earlier attempt must not validate the new data.
     disk.remove(&root_path)?;
     let mut document_seals = Vec::new();
-    // Shards of data are durable already; what is not are documents, ranges and boxes, and the names of all of them.
+    // Shards of data are durable already. Documents, ranges, boxes, and all names still need a sync.
     let mut paths: Vec<_> = plan.range_shards().into_iter().map(|name| store.join(name)).collect();
     let mut folders: BTreeSet<_> = plan.folders().into_iter().map(|name| store.join(name)).collect();
     folders.insert(store.clone());
@@ -268,7 +271,7 @@ pub(super) fn finish<P: StorePlan>(
         paths.push(path);
         document_seals.push((bytes.len() as u64, crc32c::crc32c(&bytes)));
     }
-    // The source is looked at again: pages from before and after a change do not belong together.
+    // The source is examined again: pages from before and after a change must not mix.
     plan.check_unchanged(source, &plan.source(go_on)?)?;
     paths.extend(folders);
     disk.sync_paths(&store, &paths)?;
@@ -278,7 +281,10 @@ pub(super) fn finish<P: StorePlan>(
     take_place(disk, partial, dst, &plan.target(dst)?)
 }
 
-/// Gives a finished store, durable with its root, the target's name, in one step where the file system can.
+/// Gives a finished and durable store the target's name, in one step if the file system can.
+///
+/// # Errors
+/// [`FieldError::Io`].
 pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetState) -> Result<(), FieldError> {
     let store = partial.store();
     match target {
@@ -296,8 +302,11 @@ pub fn take_place(disk: &Disk, partial: Partial, dst: &Path, target: &TargetStat
     partial.remove(disk)
 }
 
-/// Puts bytes through what reads the notes of an interrupted conversion (the record of a unit, the plan), as a fuzzer does: they may
-/// be refused, but nothing may panic, and what is taken is as it was written.
+/// For fuzzing: parses bytes as the notes of an interrupted conversion (the record of a unit, the plan). They may be
+/// refused, but must not cause a panic. Accepted bytes must equal what is written for their content.
+///
+/// # Panics
+/// When an accepted note differs from the bytes read.
 pub fn fuzz_notes(bytes: &[u8]) {
     super::record::fuzz(bytes);
     if let Some(plan) = std::str::from_utf8(bytes).ok().and_then(check_plan) {

@@ -60,6 +60,9 @@ impl Disk {
 
     /// Opens a file for writing, empty. A file with a second name belongs to another store, which keeps its content: a
     /// new file is created.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn create(&self, path: &Path) -> Result<File, FieldError> {
         self.step(path)?;
         if std::fs::symlink_metadata(path).is_ok_and(|m| m.nlink() > 1) {
@@ -70,6 +73,9 @@ impl Disk {
 
     /// Adds the name `to` to the file `from`, or copies it if the file system has no second names. A name from an
     /// earlier attempt is replaced.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn link(&self, from: &Path, to: &Path) -> Result<(), FieldError> {
         self.step(to)?;
         let mut linked = std::fs::hard_link(from, to);
@@ -108,6 +114,9 @@ impl Disk {
     }
 
     /// Sets the length of a file. Unwritten parts read as zeros and use no space.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn set_len(&self, file: &File, path: &Path, len: u64) -> Result<(), FieldError> {
         self.step(path)?;
         file.set_len(len).map_err(|e| failed(path, e))
@@ -122,6 +131,9 @@ impl Disk {
     }
 
     /// Makes a file's content durable.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn sync(&self, file: &File, path: &Path) -> Result<(), FieldError> {
         self.step(path)?;
         if self.is_simulated() {
@@ -139,6 +151,9 @@ impl Disk {
     }
 
     /// Writes a small file completely; not durable until a sync.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<File, FieldError> {
         let file = self.create(path)?;
         self.write_at(&file, path, bytes, 0)?;
@@ -146,6 +161,9 @@ impl Disk {
     }
 
     /// Makes a folder's entries durable.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn sync_dir(&self, path: &Path) -> Result<(), FieldError> {
         let dir = File::open(path).map_err(|e| failed(path, e))?;
         self.sync(&dir, path)
@@ -153,6 +171,9 @@ impl Disk {
 
     /// Syncs many small files and folders in parallel, so that the file system can join their commits. Above some
     /// thousands, syncing the whole file system is cheaper, although that waits for other processes' data, too.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn sync_paths(&self, root: &Path, paths: &[PathBuf]) -> Result<(), FieldError> {
         if paths.len() > SYNC_EACH {
             return self.sync_file_system(root);
@@ -188,6 +209,9 @@ impl Disk {
     }
 
     /// Exchanges two folders in one step. `false` if the file system cannot.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn exchange(&self, a: &Path, b: &Path) -> Result<bool, FieldError> {
         self.step(b)?;
         let c = |p: &Path| CString::new(p.as_os_str().as_bytes()).map_err(|e| failed(p, io::Error::other(e)));
@@ -206,6 +230,9 @@ impl Disk {
     }
 
     /// Removes a folder with its content, or a file. A missing one is no error.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn remove(&self, path: &Path) -> Result<(), FieldError> {
         self.step(path)?;
         let gone = match std::fs::symlink_metadata(path) {
@@ -257,6 +284,10 @@ impl Partial {
 
     /// Creates the folder if needed and locks it. If another run has it, `wait` is called repeatedly and returns
     /// whether to wait. Without `wait` that is an error.
+    ///
+    /// # Errors
+    /// [`FieldError::Format`] if another run has the folder and `wait` is `None`; [`FieldError::Interrupted`] if it
+    /// returns false; [`FieldError::Usage`] for a target without a name; [`FieldError::Io`].
     pub fn lock(disk: &Disk, dst: &Path, mut wait: Option<&mut dyn FnMut() -> bool>) -> Result<Self, FieldError> {
         let path =
             Self::place(dst).ok_or_else(|| FieldError::Usage(format!("{}: not a name for a store", dst.display())))?;
@@ -324,6 +355,9 @@ impl Partial {
     }
 
     /// Refuses a folder with other entries than those of a conversion: it belongs to others and only has this name.
+    ///
+    /// # Errors
+    /// [`FieldError::Format`] names such an entry; [`FieldError::Io`].
     pub fn check_own(&self) -> Result<(), FieldError> {
         let io = |e| failed(&self.path, e);
         let names = std::fs::read_dir(&self.path).map_err(io)?.map(|e| e.map(|e| e.file_name()));
@@ -342,11 +376,17 @@ impl Partial {
     }
 
     /// Removes the entries of conversions from the folder.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn clear(&self, disk: &Disk) -> Result<(), FieldError> {
         OWN.iter().try_for_each(|name| disk.remove(&self.path.join(name)))
     }
 
     /// Removes the entries of conversions, and the folder if no other entry is left.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`].
     pub fn remove(self, disk: &Disk) -> Result<(), FieldError> {
         self.clear(disk)?;
         self.remove_empty();

@@ -50,6 +50,9 @@ enum LevelStorage {
 
 impl LevelRows {
     /// Empty: +inf and -inf. In memory up to `most` bytes.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] for a level in a file.
     pub fn new(
         disk: &Disk,
         path: &Path,
@@ -112,6 +115,9 @@ impl LevelRows {
     }
 
     /// Fills `out` with row (j, k) from column `i` on.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] for a level in a file.
     pub fn get(&self, j: usize, k: usize, i: usize, out: &mut [f64]) -> Result<(), FieldError> {
         let at = self.at(j, k, i);
         match &self.place {
@@ -132,6 +138,9 @@ impl LevelRows {
     }
 
     /// Stores `row` in row (j, k) from column `i` on.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] for a level in a file.
     pub fn put(&mut self, disk: &Disk, j: usize, k: usize, i: usize, row: &[f64]) -> Result<(), FieldError> {
         let at = self.at(j, k, i);
         match &mut self.place {
@@ -150,6 +159,9 @@ impl LevelRows {
     }
 
     /// Joins `row` into row (j, k) from column `i` on.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] for a level in a file.
     pub fn join(&mut self, disk: &Disk, j: usize, k: usize, i: usize, row: &[f64]) -> Result<(), FieldError> {
         let mut have = vec![0.0; row.len()];
         self.get(j, k, i, &mut have)?;
@@ -160,6 +172,9 @@ impl LevelRows {
     }
 
     /// The next level: `by` entries along each axis joined.
+    ///
+    /// # Errors
+    /// [`FieldError::Io`] for a level in a file.
     pub fn coarser(
         &self,
         disk: &Disk,
@@ -229,6 +244,9 @@ fn merge(have: &mut [f64], more: &[f64], order: Order) {
 }
 
 /// Writes one level of one step.
+///
+/// # Errors
+/// [`FieldError::Io`].
 pub fn write_level(
     disk: &Disk,
     store: &Path,

@@ -89,7 +89,6 @@ struct Filled {
     words: AlignedBytes,
 }
 
-/// A piece that was encoded.
 struct EncodedPiece {
     piece: ShardPiece,
     output: Output,

@@ -74,7 +74,7 @@ pub(super) struct ConversionPlan<'a> {
     pub input: &'a ConvertInput,
     pub zones: Vec<ZoneLayout>,
     pub options: ConvertOptions,
-    /// The store that has the first steps.
+    /// The store with the first steps.
     pub base: Option<&'a Base>,
     /// Whether shards of data are written, or only ranges and boxes.
     pub data: bool,
@@ -87,12 +87,13 @@ pub(super) struct ConversionPlan<'a> {
     pub out_bytes: usize,
     pub memory: u64,
     pub workers: usize,
-    /// Of each zone, the uniform grid that it may be: filled in by [`Self::look_for_uniform`], confirmed point by point on the way.
+    /// The possible uniform grid of each zone. [`Self::look_for_uniform`] sets it, and the conversion confirms it point
+    /// by point.
     pub uniform: Vec<Option<Uniform>>,
 }
 
 impl<'a> ConversionPlan<'a> {
-    /// A plan whose memory could be charged: others may hold some of the limit, so smaller plans are tried, too.
+    /// A plan with charged memory: others may use a part of the limit, so smaller plans are tried, too.
     pub fn within(job: &ConvertJob<'a>, charge: &ChargeMemory<'_>) -> Result<(Self, Box<dyn Any>), FieldError> {
         within(job.options.memory_limit, charge, |limit| {
             let plan = Self::new(job, limit)?;

@@ -86,9 +86,10 @@ pub(crate) trait StoreWork: StorePlan {
     fn unit_count(&self) -> usize;
     /// Bytes of values that pass through the conversion.
     fn total_bytes(&self) -> u64;
-    /// Who is told what the threads do.
+    /// Receives the threads' spans of work.
     fn spans(&self) -> &Spans;
-    /// Does the units that are not done, then writes ranges and boxes. `progress` gets the bytes done and answers whether to go on.
+    /// Converts the unfinished units, then writes ranges and boxes. `progress` gets the finished bytes and returns
+    /// whether to continue.
     fn work(
         &mut self,
         disk: &Disk,
@@ -97,20 +98,20 @@ pub(crate) trait StoreWork: StorePlan {
     ) -> Result<WorkDone<Self::Sealed>, FieldError>;
 }
 
-/// What came of the work.
+/// The result of the work.
 pub(crate) struct WorkDone<S> {
     pub sealed: S,
     /// Bytes of all shards.
     pub store_bytes: u64,
-    /// Units that an earlier run had finished.
+    /// Units finished by an earlier run.
     pub resumed_units: usize,
 }
 
-/// A store that was made, or was there already.
+/// A store that was made, or existed already.
 pub(crate) struct StoreMade {
     /// Bytes of its shards.
     pub store_bytes: u64,
-    /// Units that an earlier run had finished.
+    /// Units finished by an earlier run.
     pub resumed_units: u64,
 }
 
@@ -178,7 +179,7 @@ impl StoreWork for ConversionPlan<'_> {
         if !progress(before) {
             return Err(FieldError::Interrupted);
         }
-        // Slabs overlap a little, so what was read is more than what is done.
+        // Slabs overlap slightly, so more bytes are read than finished.
         pipeline::run(plan, disk, places, &todo, &mut |read| progress(before + read))?;
         let mut go_on = || progress(total);
         let write_all = || levels::write_all(plan, disk, places, &mut go_on);

@@ -1,4 +1,4 @@
-//! The store of zones: what it is made of, its documents and its root.
+//! The store of zones: its sources, its documents and its root.
 
 use super::base::Base;
 use super::commit::{check_target, DocumentSeal, Resumption, StorePlan, TargetState};
@@ -14,20 +14,20 @@ use field::uniform::Uniform;
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// What is known of a store when all its units are done.
+/// The seals and grids of a store after its last unit.
 #[derive(Default)]
 pub(super) struct SealedZones {
-    /// Of each array.
+    /// The seal of each array.
     pub seals: Vec<ArraySeal>,
-    /// Of each zone, its uniform grid if it has one.
+    /// The uniform grid of each zone that has one.
     pub uniform: Vec<Option<Uniform>>,
 }
 
-/// What a store is made of.
+/// The sources of a store.
 pub(super) struct StoreSource {
-    /// All files that hold pages.
+    /// All files with pages.
     files: Vec<FileIdentity>,
-    /// Those of each step, as the user named them.
+    /// The files of each step, as the user named them.
     series: Sources,
 }
 
@@ -36,7 +36,8 @@ impl StoreSource {
         Ok(Self { files: identities(&plan.input.files)?, series: plan.input.series.identify()? })
     }
 
-    /// The digest of all of it. Where the first steps were not given again it is one over that of their store.
+    /// The digest of all of it. If the files of the first steps were not given again, it is over the digest of their
+    /// store.
     fn digest(&self, plan: &ConversionPlan<'_>) -> String {
         let mut own = Digest::of(&self.files);
         if !plan.input.made.is_empty() {
@@ -51,24 +52,24 @@ impl StoreSource {
         }
     }
 
-    /// What the root says of each step.
+    /// The root's sources of each step.
     fn sources(&self, plan: &ConversionPlan<'_>) -> Option<Sources> {
         let own = || (plan.data && !plan.input.series.steps.is_empty()).then(|| self.series.clone());
         plan.base.map_or_else(own, |base| Some(base.sources.clone()))
     }
 }
 
-/// What the plan is, as far as the store's bytes depend on it, and (by the digest of `source`) which files it is for.
+/// The part of the plan that determines the store's bytes, and (by the digest of `source`) its files.
 fn plan_document(plan: &ConversionPlan<'_>, dst: &Path, source: &StoreSource) -> Result<String, FieldError> {
     let root = root_of(plan, source, Vec::new(), SealedZones::default());
     let root = String::from_utf8(root.document()).map_err(|_| FieldError::format(dst, "the catalog is not text"))?;
-    // Units are numbered from the first step that is not there: what was begun on top of another store is of no use.
+    // Units are numbered from the first missing step: work on top of another store is useless.
     let base = plan.base.map(|b| json!([b.steps, b.store.root.source]));
     let value: Value = json!({"version": 2, "root": root, "base": base});
     Ok(value.to_string())
 }
 
-/// The root, but for what it says of the source of each step.
+/// The root, without the source of each step.
 fn root_of(plan: &ConversionPlan<'_>, source: &StoreSource, documents: Vec<DocumentSeal>, sealed: SealedZones) -> Root {
     Root {
         data: plan.data,
@@ -87,7 +88,7 @@ fn root_of(plan: &ConversionPlan<'_>, source: &StoreSource, documents: Vec<Docum
     }
 }
 
-/// Makes sure that the store which steps are added to is what it was when they were looked for.
+/// Verifies that the store to be extended has not changed since it was examined.
 fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
     // As documents: NaN in a header equals itself there.
     if Store::open(dst).is_ok_and(|now| now.root.document() == base.store.root.document()) {
@@ -96,7 +97,7 @@ fn still_there(base: &Base, dst: &Path) -> Result<(), FieldError> {
     Err(FieldError::format(dst, "was changed by another conversion meanwhile; run this again"))
 }
 
-/// Bytes of the data, where they are known beforehand.
+/// Bytes of the data, if known beforehand.
 fn needs(plan: &ConversionPlan<'_>) -> Option<u64> {
     if plan.options.codec != Codec::None || !plan.data {
         return None;
@@ -125,7 +126,7 @@ impl StorePlan for ConversionPlan<'_> {
         Ok(())
     }
 
-    /// Of an index the user knows nothing: where two runs need the same one, the second waits for the first.
+    /// The user does not see indexes: if two runs need the same one, the second waits for the first.
     fn waits(&self) -> bool {
         !self.data
     }
@@ -154,7 +155,7 @@ impl StorePlan for ConversionPlan<'_> {
             document: plan_document(self, dst, source)?,
             needs: needs(self),
             resume: self.options.resume,
-            // An index is a cache: what does not fit is made anew without asking.
+            // An index is a cache: one that does not fit is made again without a question.
             anew: !self.data || self.options.append,
         })
     }

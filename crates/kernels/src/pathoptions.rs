@@ -37,7 +37,6 @@ impl PathOptions {
         self.times[1] >= self.times[0]
     }
 
-    /// The first of the stops after a time.
     pub(crate) fn stop_after(&self, time: f64) -> Option<f64> {
         let forward = self.forward();
         let n = self.stops.partition_point(|s| if forward { *s <= time } else { *s >= time });

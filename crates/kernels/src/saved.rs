@@ -75,7 +75,6 @@ impl Saved<'_> {
     pub(crate) fn three(&mut self) -> Option<[f64; 3]> {
         Some([self.float()?, self.float()?, self.float()?])
     }
-    /// A small number.
     pub(crate) fn small(&mut self) -> Option<u32> {
         u32::try_from(self.whole()?).ok()
     }

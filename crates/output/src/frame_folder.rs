@@ -37,7 +37,6 @@ impl FrameFolder {
         }
     }
 
-    /// The name of a file of the series.
     pub(crate) fn file_name(&self, frame: usize) -> String {
         format!("{}_{frame:04}.vtp", self.stem)
     }

@@ -364,7 +364,6 @@ impl GatherJob<'_> {
     }
 }
 
-/// The buffer of one part of a line.
 struct PartBuffer<'a> {
     begin: u64,
     flushed: u64,

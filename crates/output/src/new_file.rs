@@ -21,6 +21,9 @@ pub struct NewFile {
 impl NewFile {
     /// Creates the temporary file beside `path`. Call it before the work, so that an unwritable path fails at the start
     /// of the run.
+    ///
+    /// # Errors
+    /// [`OutputError::Target`] for a directory or a special file; [`OutputError`] when the system refuses.
     pub fn create(path: &Path) -> Result<Self, OutputError> {
         let refused = |reason: String| OutputError::Target { path: path.to_path_buf(), reason };
         let target = match fs::metadata(path) {
@@ -55,6 +58,9 @@ impl NewFile {
 
     /// Syncs the bytes to disk and gives the file its name. Returns its length. If the system refuses, an old file is
     /// still there.
+    ///
+    /// # Errors
+    /// [`OutputError`] when the system refuses.
     pub fn commit(mut self) -> Result<u64, OutputError> {
         let failed = |e| OutputError::io(&self.target, "write", e);
         self.file.sync_all().map_err(failed)?;
@@ -90,6 +96,9 @@ pub fn directory_of(path: &Path) -> PathBuf {
 }
 
 /// An anonymous file in `directory`: it disappears when it is closed, however the process ends.
+///
+/// # Errors
+/// The system's error.
 pub fn anonymous(directory: &Path) -> io::Result<File> {
     let unnamed = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory);
     match unnamed {

@@ -79,6 +79,9 @@ impl NpyHeader {
 pub const MAX_HEADER_BYTES: usize = 10_000 + 12;
 
 /// Parses the header at the front of `bytes` (the first [`MAX_HEADER_BYTES`] of the file, or all of it).
+///
+/// # Errors
+/// A message for bytes that are no valid header.
 pub fn parse(bytes: &[u8]) -> Result<NpyHeader, String> {
     if bytes.len() < 10 || &bytes[..6] != b"\x93NUMPY" {
         return Err("is not a .npy file (it does not begin with the bytes of one)".into());

@@ -14,11 +14,17 @@ pub fn bytes(width: u32) -> u64 {
 }
 
 /// Writes the head of a PNG of `size` pixels, 8 bits a channel, sRGB, with `text` (key, value).
+///
+/// # Errors
+/// Errors of `out`.
 pub fn begin<W: Write>(out: W, size: [u32; 2], text: &[(&str, String)]) -> io::Result<png::Writer<W>> {
     begin_as(out, size, (png::ColorType::Rgb, png::BitDepth::Eight), text)
 }
 
 /// As [`begin`], with other channels.
+///
+/// # Errors
+/// Errors of `out`.
 pub fn begin_as<W: Write>(
     out: W,
     size: [u32; 2],

@@ -137,7 +137,6 @@ impl Flights {
         flight
     }
 
-    /// Changes the state of a flight's page.
     pub(crate) fn go(&mut self, flight: u32, to: PageState) {
         if let Some(f) = self.flights.get_mut(flight) {
             self.transitions.go(f.state, to);
@@ -343,7 +342,6 @@ impl Flights {
         any
     }
 
-    /// The error of a failed page.
     pub(crate) fn failure(&self, page: PageId) -> Option<&PageError> {
         self.failed.get(&page)
     }

@@ -89,7 +89,6 @@ pub(crate) struct Transitions {
 }
 
 impl Transitions {
-    /// Changes the state of a page.
     #[inline]
     pub(crate) fn go(&mut self, from: PageState, to: PageState) {
         if cfg!(any(test, debug_assertions)) {

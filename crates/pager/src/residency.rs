@@ -298,7 +298,6 @@ impl Residency {
         self.held.get(&page).copied().unwrap_or(0)
     }
 
-    /// Adds a hold to a page.
     pub(crate) fn hold(&mut self, page: PageId) {
         *self.held.entry(page).or_insert(0) += 1;
     }

@@ -100,7 +100,6 @@ impl PagerState {
         self.maps.get(page.array.0 as usize)
     }
 
-    /// The name of a page in messages.
     pub(crate) fn page_name(&self, page: PageId) -> String {
         match self.map(page) {
             Some(map) => map.page_name(page),

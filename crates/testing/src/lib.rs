@@ -17,6 +17,9 @@ pub struct TestDir(PathBuf);
 
 impl TestDir {
     /// An empty directory. Its name has `name` and the number of the process.
+    ///
+    /// # Panics
+    /// When the directory cannot be created.
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("farfield-{name}-{}", std::process::id()));
         // An earlier process with this number may have left it.
@@ -31,6 +34,9 @@ impl TestDir {
     }
 
     /// Writes a file in it, and returns its path.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
     pub fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, bytes).unwrap();
@@ -43,6 +49,9 @@ impl TestDir {
     }
 
     /// Every name in it, in order.
+    ///
+    /// # Panics
+    /// When the directory cannot be listed.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();

@@ -28,7 +28,6 @@ pub(super) struct LevelUnit {
     pub shard: u64,
 }
 
-/// The plan of a conversion of a volume.
 pub(super) struct VolumePlan<'a> {
     pub input: &'a VolumeInput,
     pub options: VolumeOptions,

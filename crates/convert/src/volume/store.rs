@@ -1,4 +1,4 @@
-//! The store of a volume: what it is made of, the ranges of all pages, its documents and its root.
+//! The store of a volume: its sources, the ranges of all pages, its documents and its root.
 
 use super::plan::VolumePlan;
 use super::rows::VolumeInput;
@@ -16,7 +16,7 @@ use field::volume::VolumeFiles;
 use serde_json::json;
 use std::path::Path;
 
-/// What a volume is made of.
+/// The sources of a volume.
 pub(super) struct VolumeSourceFiles {
     files: Vec<FileIdentity>,
     folders: Digest,
@@ -32,7 +32,7 @@ impl VolumeSourceFiles {
         Digest::of(&self.files).text(&self.folders.to_string())
     }
 
-    /// What differs from what it was, if anything does.
+    /// The changed file, if any.
     fn changed<'i>(&self, before: &Self, input: &'i VolumeInput) -> Option<&'i Path> {
         let file = (0..self.files.len()).find(|n| self.files.get(*n) != before.files.get(*n));
         let folder = (self.folders != before.folders).then(|| input.folders.first()).flatten();
@@ -40,17 +40,17 @@ impl VolumeSourceFiles {
     }
 }
 
-/// The root without what is known at the end.
+/// The root without the data known at the end.
 fn unfinished(plan: &VolumePlan<'_>, made: &VolumeSourceFiles) -> VolumeRoot {
     VolumeRoot { source: made.digest().to_string(), ..plan.root.clone() }
 }
 
-/// What the plan is, as far as the store's bytes depend on it.
+/// The part of the plan that determines the store's bytes.
 fn plan_document(root: &VolumeRoot) -> String {
     json!({"version": 1, "volume": String::from_utf8_lossy(&root.document())}).to_string()
 }
 
-/// A record that was found whole when the run began or was written since.
+/// A record that was complete at the begin of the run, or was written since.
 fn read(plan: &VolumePlan<'_>, places: &Places<'_>, unit: usize) -> Result<Record, FieldError> {
     let path = places.record(unit);
     let (ranges, boxes) = plan.record_sizes(&plan.unit(unit));
@@ -58,7 +58,7 @@ fn read(plan: &VolumePlan<'_>, places: &Places<'_>, unit: usize) -> Result<Recor
         .ok_or_else(|| FieldError::format(path, "changed while it was used; run this again with --resume"))
 }
 
-/// What is known of a volume when all its units are done.
+/// The seals and ranges of a volume after its last unit.
 pub(super) struct SealedVolume {
     seals: Vec<ArraySeal>,
     seen: Vec<[f64; 2]>,
@@ -119,7 +119,7 @@ fn pyramid(
     seals: &mut [ArraySeal],
     whole: &mut [[f64; 2]],
 ) -> Result<(), FieldError> {
-    // Two levels are there at once.
+    // Two levels exist at once.
     let most = usize::try_from(plan.memory / 4).unwrap_or(usize::MAX);
     let scratch = |n: usize| places.units.join(format!("ranges.{n}"));
     let grid = &plan.layout.levels[level].grid;

@@ -56,7 +56,6 @@ pub(crate) struct Results {
     pub(crate) made: Vec<BlockSurface>,
 }
 
-/// A block that waits for its turn.
 struct WaitingBlock {
     grid: usize,
     place: ResultStorage,

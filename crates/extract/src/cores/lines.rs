@@ -279,7 +279,6 @@ impl<'p> CoreLines<'p> {
         Ok(reason)
     }
 
-    /// Fields of a layout that are sampled.
     fn sampled(&self, layout: &LineLayout) -> usize {
         layout.fields.len() - if self.plan.method == Method::Levy { 3 } else { 2 }
     }

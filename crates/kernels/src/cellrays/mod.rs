@@ -1,10 +1,10 @@
 //! Rays through the cells of curvilinear zones.
 //!
 //! # Theory
-//! A ray gathers the light of a field from front to back. A piece of length `l` with value `v` adds `colour(v) (1 - (1
-//! - opacity(v))^(l / unit))` times the transmission of the pieces in front. The light at a point is that of the usable
-//! cell that a seed there starts in: the lowest (k, j, i) cell of each zone that holds the point, and of these the one
-//! of least volume. So overlapping zones are seen the same from all sides, and as `probe` reports them.
+//! A ray gathers the light of a field from front to back. A piece of length `l` with value `v` adds
+//! `colour(v) (1 - (1 - opacity(v))^(l / unit))` times the transmission of the pieces in front. The light at a point is
+//! that of the usable cell that a seed there starts in. Of the lowest (k, j, i) cells of all zones that hold the point,
+//! it is the one of least volume. So overlapping zones are seen the same from all sides, and as `probe` reports them.
 //!
 //! Steps follow the cells. The longest is [`CellRaySetting::longest`]. If the cell at a sample is shorter along the
 //! ray, the step is halved until [`CellRaySetting::samples`] fit, at most [`CellRaySetting::halvings`] times, and

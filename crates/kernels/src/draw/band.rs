@@ -146,7 +146,6 @@ impl Area {
         clip(low, high, self.lattice.cell[0], 0, self.columns)
     }
 
-    /// Pixel rows of the area.
     pub(crate) fn pixel_rows(&self) -> [f32; 2] {
         let h = self.lattice.cell[1];
         [(self.first_row * h) as f32, ((self.first_row + self.rows) * h) as f32]

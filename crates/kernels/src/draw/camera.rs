@@ -217,8 +217,8 @@ impl Camera {
 /// Fits a camera to points one by one, closer than to their box.
 ///
 /// Theory: a central projection has half-angle tangents tx, ty. A point (x, y, w) (w along the line of sight) is inside
-/// when |x - ex| <= tx (w + D). Both the distance D and the sideways shift ex of the eye follow from the extremes of x
-/// - tx w and of -x - tx w, without search. These are linear, so the points can be streamed in any order and number.
+/// when |x - ex| <= tx (w + D). Both the distance D and the sideways shift ex of the eye follow from the extremes of
+/// `x - tx w` and `-x - tx w`, without search. These are linear, so the points can be streamed in any order and number.
 #[derive(Clone, Debug)]
 pub struct Fit {
     axes: DMat3,

@@ -23,7 +23,7 @@ pub const MOST_SAMPLES: usize = 16;
 pub trait Haze: Sync {
     /// A box that holds all of them.
     fn bounds(&self) -> Aabb;
-    /// Whether the pages read for some rows of such a picture are evicted before the next rows.
+    /// Whether the volumes have more pages than fit in memory, so that each part of such a picture reads them again.
     fn is_large(&self, camera: &Camera, size: [u32; 2]) -> bool;
     /// Fills `light`: the gathered light and the transmission of each pixel of the rows of `depths`, at each of its
     /// depths. Calls `go_on` now and then, and ends early when it returns false.

@@ -5,7 +5,6 @@ mod odd;
 use super::*;
 use glam::DVec3;
 
-/// Geometry that a closure passes on.
 struct ClosureGeometry<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync>(Aabb, F);
 
 impl<F: Fn(&mut dyn FnMut(Chunk<'_>)) + Sync> Geometry for ClosureGeometry<F> {

@@ -12,7 +12,6 @@ use super::tube::TubePaint;
 use glam::Vec3;
 use wide::f32x8;
 
-/// A vertex in view space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewVertex {
     pub at: Vec3,

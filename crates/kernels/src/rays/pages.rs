@@ -14,7 +14,6 @@ use pager::{Lookup, PageId, Worker};
 /// Remembered pages: a tile uses a few dozen at a time.
 const SLOTS: usize = 256;
 
-/// The state of a page for a tile.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TilePageState {
     /// Unknown.

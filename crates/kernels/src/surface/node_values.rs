@@ -170,8 +170,8 @@ impl Needed {
         })
     }
 
-    /// Passes to `each` the rows of a box of nodes with members. Its arguments are the first node of the row within the
-    /// box, the members from there on as bits, and the number of the first member.
+    /// Passes to `each` the rows of a box of nodes with members. It gets the first node of the row within the box, the
+    /// members from there on as bits, and the number of the first.
     #[inline(always)]
     pub fn rows_in(&self, lo: [u32; 3], hi: [u32; 3], mut each: impl FnMut([u32; 3], u128, usize)) {
         let [low, high] = self.bounds();

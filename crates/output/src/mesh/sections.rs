@@ -113,7 +113,6 @@ pub(super) struct Sections {
     positions: FieldType,
 }
 
-/// Number of logs of a layout.
 fn logs(layout: &MeshLayout) -> usize {
     let optional = usize::from(layout.normals) + usize::from(layout.colours) + 2 * usize::from(layout.lines);
     layout.fields.len() + 4 + optional

@@ -44,6 +44,9 @@ pub struct Column {
 
 impl Column {
     /// Appends the numbers of `count` tuples from `first` on, the components of a tuple adjacent.
+    ///
+    /// # Errors
+    /// A message for tuples beyond the array, or unreadable bytes.
     pub fn read(&self, first: u64, count: usize, into: &mut Vec<f64>) -> Result<(), String> {
         if first.checked_add(count as u64).is_none_or(|end| end > self.tuples) {
             return Err("refers to a point that it does not have".into());

@@ -12,6 +12,9 @@ pub trait ReadAt: Send + Sync {
         self.len() == 0
     }
     /// Fills `into` from byte `offset` on, or fails.
+    ///
+    /// # Errors
+    /// The source's error; kind `UnexpectedEof` beyond its end.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 }
 

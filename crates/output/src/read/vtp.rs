@@ -71,6 +71,9 @@ const MAX_ARRAYS: usize = 4096;
 const MAX_DEPTH: usize = 64;
 
 /// Opens a file. Plain arrays are read in place later; the rest is decoded now, into `log`.
+///
+/// # Errors
+/// A message for a file that is no valid PolyData, or is unreadable.
 pub fn open(source: &Arc<dyn ReadAt>, want: Want, mut log: ByteLog) -> Result<Vec<PointPiece>, String> {
     let document = scan(source.as_ref())?;
     let mut pieces = Vec::new();
@@ -405,7 +408,6 @@ fn finish_array(document: &mut Option<VtpDocument>, declared: Option<Declared>) 
     }
 }
 
-/// A short text, as in the file.
 fn short_text(source: &dyn ReadAt, text: Text) -> Option<String> {
     let mut bytes = vec![0; usize::try_from(text.end.checked_sub(text.start)?).ok().filter(|n| *n <= 1000)?];
     source.read_at(text.start, &mut bytes).ok()?;

@@ -3,9 +3,9 @@
 //! *Theory.* A run is a closed queueing network: tasks circulate between workers (which compute, decode and keep books)
 //! and readers. For each task the log has its turns, with the steps of each and the pages that it then waited for. For
 //! reads it has their duration and depth. [`Recording`] stores that. [`Recording::predict`] simulates the run with
-//! other numbers of workers and readers, other latencies, or fewer repeated reads. The service time of a read is `a + b
-//! d` at depth `d`, by least squares over the reads of the log. `b` is 0 for a device of fixed latency, and the time of
-//! a single read for a device that serves them in sequence.
+//! other numbers of workers and readers, other latencies, or fewer repeated reads. The service time of a read is
+//! `a + b d` at depth `d`, by least squares over the reads of the log. `b` is 0 for a device of fixed latency, and the
+//! time of a single read for a device that serves them in sequence.
 //!
 //! *Limits.* The order of turns is that of the log within a task, and "first come, first served" between tasks. The
 //! cost of a second thread for the first (memory bandwidth, locks) cannot be known from one run, and is taken from
