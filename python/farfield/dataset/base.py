@@ -239,7 +239,7 @@ class OpenDataset(TimeSteps, Surfaces):
         """
         from farfield.pictures.drawing import render_open
 
-        of_all = cast("Dataset", self)  # The class of the result depends on the dataset.
+        of_all = cast("Dataset", self)  # the class of the result depends on the dataset
         run = Resources(progress=progress)
         return render_open(of_all, output, size=size, frames=frames, fps=fps, resume=resume, resources=run)
 

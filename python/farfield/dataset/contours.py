@@ -110,8 +110,8 @@ class Surfaces(ABC):
         normals: bool = False,
         progress: bool | Report | None = None,
     ) -> Mesh:
-        """Cuts the data by a plane into triangles with fields at their corners. They face along the normal. On an outer
-        face of the data that lies wholly behind the plane, they face against it.
+        """Cuts the data by a plane into triangles with fields at their corners. They face along the normal; but if the
+        plane is an outer face with all data opposite to the normal, against it.
 
         Args:
             normal: `"x"`, `"y"`, `"z"`, or three numbers.
@@ -229,8 +229,8 @@ def extract_plane(
         raise UsageError(f"a plane's origin is three numbers, not {len(through)}")
     found = _extract(data, output, {"origin": through, "normal": across}, scalars, normals, progress)
     if found["triangles"] == 0 and not found["partial"]:
-        # Points in the plane count as in front of it. If all data are in front, the plane cuts nothing; try the other
-        # side.
+        # Points in the plane count as before it, opposite to the normal. With all data there, nothing is cut: turn the
+        # normal.
         turned = tuple(-v for v in across)
         found = _extract(data, output, {"origin": through, "normal": turned}, scalars, normals, progress)
     return found
