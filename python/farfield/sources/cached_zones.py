@@ -1,4 +1,4 @@
-"""Grids of other formats, as zones of PLOT3D files in the cache. Modules that convert are imported where a file asks for them."""
+"""Grids of other formats, converted into zones of PLOT3D files in the cache. Converters are imported on demand."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from farfield.volume.formats.vtk.multiblock import is_multiblock, refuse_unread
 
 
 def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source | None:
-    """VTK files whose grids are zones, or a collection of them, as what is made of them in the cache; a file is a time step.
-    None of other files.
+    """The converted zones of VTK files, or of collections of them, with one file per time step; None for other files.
 
     Raises:
-        DataError: if one is damaged, some are of another kind, or have other fields.
-        Interrupted: if the report function says so.
+        DataError: if a file is damaged, is of another kind, or has other fields.
+        Interrupted: if the report function returns False.
     """
 
     def is_of_vtk(name: str) -> bool:
@@ -45,7 +44,7 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
         if len(files) == 1 and os.path.isfile(parts[0]) and b'type="UnstructuredGrid"' in head(parts[0], 4096):
             refuse_unread(text, parts[0], "part")
         return None
-    # What is volumes alone, one a step, is left to those who read them; none of them reads lists of blocks.
+    # Volumes, one per step, have readers of their own, which read no lists of blocks.
     if not left_out and all(len(s.parts) == 1 and not s.listed_in for s in steps) and not any(map(is_zone, parts)):
         return None
     others = [name for name in parts if not is_vtk(name)]
@@ -79,11 +78,11 @@ def converted_zones(files: Sequence[str], text: str, *, quiet: bool) -> Source |
 
 
 def uneven_zone(source: str, *, quiet: bool) -> Source | None:
-    """An array of NetCDF, HDF5 or Zarr on uneven coordinates, as what is made of it in the cache; None of others.
+    """The converted zone of an array of NetCDF, HDF5 or Zarr on uneven coordinates; None for other sources.
 
     Raises:
-        DataError: if it is damaged, or the disk is full.
-        Interrupted: if the report function says so.
+        DataError: if it is damaged, or if the disk is full.
+        Interrupted: if the report function returns False.
     """
     path, variable = split_variable(os.path.expanduser(source))
     kind = of_coordinates(path) if os.path.isfile(path) or os.path.isdir(path) else None
