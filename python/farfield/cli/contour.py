@@ -79,7 +79,7 @@ def register(group: typer.Typer) -> None:
 
 
 def plane(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int:
-    """A plane as triangles."""
+    """Writes a plane as triangles."""
     from farfield.dataset.contours import AXES, extract_plane
     from farfield.scene.flags import vector
 
@@ -108,7 +108,7 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
 
 
 def show(common: Common, source: str, result: Mapping[str, Any], what: str, empty: str) -> int:
-    """Says what was written, and why if that is nothing; the exit code."""
+    """Prints what was written, and the reason if it is empty; returns the exit code."""
     from farfield.cli import PARTIAL
 
     if result["triangles"] == 0 and not result["partial"] and not common.quiet:

@@ -125,7 +125,7 @@ def register(app: typer.Typer) -> None:
 
 
 def volume_lines(result: Mapping[str, Any]) -> list[str]:
-    """What became of a volume, or would."""
+    """Lines about a converted volume, or about a dry run."""
     from farfield.runtime.sizes import count, format_bytes
 
     dry = result["dry_run"]
@@ -156,7 +156,7 @@ def volume_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _appended(added: Mapping[str, Any]) -> list[str]:
-    """The steps that were added."""
+    """Lines about appended steps."""
     from farfield.runtime.sizes import count
 
     times = added["times"] or []

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         if name != "taper":
             raise UnknownName(f"no demo named '{name}'; there is: taper (demo:box is a source for trying commands)")
         settings = common.settings()
-        # Beside the user: what it makes is there to be looked at, and removed, by a short name.
+        # In the working folder and under a short name, to look at and to remove.
         where = Path(folder).expanduser() if folder else Path("farfield-demo")
         silent = common.json or common.quiet
         story = Story(where, (lambda text: None) if silent else _say, common.progress(settings), quick=small)

@@ -213,7 +213,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"--step is for one picture; --frames {step} draws that one of many")
         target = outputs.output_path(output, PICTURES, "pictures") if film is None else film.pattern
         first = target if film is None else film.written()
-        outputs.check([first, save_scene, common.events], [])  # what is read is known only when much is read
+        outputs.check([first, save_scene, common.events], [])  # inputs are known only after much reading
         if invert is not None:
             common.volume = {**common.volume, "invert": invert}
         resources = common.resources(settings)

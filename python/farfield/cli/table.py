@@ -1,5 +1,5 @@
-"""The commands by name, and what the top of the command line says. Nothing here imports anything, so that `farfield --help`
-costs what Python's start costs; a command's own module is imported when it is asked for."""
+"""The commands by name, and the help of the top level. This module imports nothing, so that `farfield --help` takes as
+long as Python's start. The module of a command is imported on demand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMANDS = {
     "config": "Settings, and where they come from.",
     "bench": "The experiments.",
 }
-"""Each has a module of its name beside this one, with `register(app)`."""
+"""Commands; each has a module of its name in this folder, with `register(app)`."""
 
 
 INSTEAD = {
@@ -82,11 +82,11 @@ INSTEAD = {
     "help": "farfield --help, or farfield COMMAND --help",
     "version": "farfield --version",
 }
-"""What to say instead of words that people guess."""
+"""Messages for likely guesses."""
 
 
 def help_text() -> str:
-    """What `farfield --help` prints."""
+    """The text of `farfield --help`."""
     width = max(map(len, COMMANDS))
     rows = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
     return "\n".join(
@@ -114,11 +114,11 @@ def help_text() -> str:
 
 
 def check_command(word: str) -> None:
-    """Says what is wrong with a first word that is no command.
+    """Refuses a first word that is not a command.
 
     Raises:
         UsageError: if it is an option, which comes after the command.
-        UnknownName: with the nearest command, if it is neither.
+        UnknownName: with the most similar command, otherwise.
     """
     if word in COMMANDS:
         return

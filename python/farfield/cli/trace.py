@@ -252,7 +252,7 @@ def register(app: typer.Typer) -> None:
         read = [*file_of(seeds), *([] if resume is None else [resume])]
         with common.open(source, settings, writes=target, reads=read) as dataset:
             common.tell(dataset.info())
-            dataset.isel(time=step or 0)  # says what steps there are, before anything is read
+            dataset.isel(time=step or 0)  # reports an invalid step before any read
             if steps is not None:
                 more["steps"] = step_numbers(steps, max(1, len(dataset.times)))
             result = dataset.trace(
@@ -303,7 +303,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _all_outside(dataset: Dataset, step: int, kind: str) -> str:
-    """A warning where nothing begins in a zone, with where the zones are: the run has looked at that."""
+    """The warning if no line begins in a zone, with the extent of the zones, which the run already knows."""
     from farfield.cli.info import box_around, box_text
 
     what = "curve" if kind == "timeline" else "seed"
@@ -336,7 +336,7 @@ def _curves(text: str | None) -> int | list[int] | None:
 
 
 def _refine(text: str | None) -> tuple[float | None, float | None]:
-    """Times as far as at the release, and length."""
+    """The factor and the length of --refine."""
     if text is None:
         return 2.0, None
     if text == "never":
