@@ -38,8 +38,8 @@ def open(
     """Opens a dataset without reading its pages: a `Dataset` of zones, or a `VolumeDataset`.
 
     The file decides which class it is. For type checkers and editors the result is a `Dataset` with the members of
-    both kinds, so completion and checks of arguments work behind `with farfield.open(path) as ds:`. At run time, a
-    member that the kind lacks raises an `AttributeError`; test with `hasattr(ds, "spacing")`.
+    both kinds. So they complete and check code behind `with farfield.open(path) as ds:`. At run time, a member that
+    the kind lacks raises an `AttributeError`; test with `hasattr(ds, "spacing")`.
 
     Args:
         source: A grid file, the folder of a store, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`. Or a volume:

@@ -70,9 +70,9 @@ def convert(
         fields: Fields to store beside the grid, derived ones too; None: the stored ones.
         define: Fields defined for `fields`, as in `farfield.open`.
         levels: Largest number of levels of a volume; None: until the longest side has at most 64 voxels.
-        downsample: How up to eight voxels of a volume become one: `"mean"` (over voxels with a value; whole numbers
-            round to the nearest, halves to even), `"majority"` (the most frequent value; the lowest of several) or
-            `"nearest"` (the first). None: majority for labels, else mean.
+        downsample: How up to eight voxels of a volume become one. `"mean"`: over voxels with a value; whole numbers
+            round to the nearest, halves to even. `"majority"`: the most frequent value; the lowest of several.
+            `"nearest"`: the first. None: majority for labels, else mean.
         volume: As in `farfield.open`.
         memory_limit: As in `farfield.open`.
         workers: As in `farfield.open`.

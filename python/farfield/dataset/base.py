@@ -132,8 +132,8 @@ class OpenDataset(TimeSteps, Surfaces):
             normal: Normal of the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. x grows to the
                 right if possible. In anatomy the patient's left is on the right; in planes without left, the back is.
             origin: A point of the plane; None for the middle of the data.
-            up: Upward direction, projected onto the plane. None for z, or y if the plane faces z; for anatomy the head
-                or the front; for images (TIFF, PNG, OME-Zarr and the like) the first row.
+            up: Upward direction, projected onto the plane. None for z, or y if the plane faces z. Anatomy has the head
+                or the front up; images (TIFF, PNG, OME-Zarr and the like) have the first row up.
             extent: Left, right, bottom and top edge as distances from the origin; None for the whole cross-section.
             size: Width and height in pixels; None for 1024 pixels along the longer side.
             resolution: Edge of a pixel, instead of the size.

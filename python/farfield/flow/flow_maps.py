@@ -61,9 +61,8 @@ class FlowMaps(ABC):
         overwrite: bool = False,
         progress: bool | Report | None = None,
     ) -> dict[str, Any]:
-        """Follows a particle from each point of a grid of seeds and writes the results to a Zarr v3 volume, for
-        zarr-python and xarray; returns the JSON of `farfield flowmap --json`. Memory holds one block of the map at a
-        time.
+        """Follows a particle from each point of a grid of seeds; writes a Zarr v3 volume for zarr-python and xarray.
+        Returns the JSON of `farfield flowmap --json`. Memory holds one block of the map at a time.
 
         Args:
             output: The folder of the volume, such as `"map.zarr"`. Its arrays are `[z, y, x]`, or `[component, z, y,

@@ -77,9 +77,8 @@ class Zone:
     def __getitem__(self, name: str) -> Field:
         """A field, `xyz`, `iblank`, or an expression such as `"grad(pressure)"`.
 
-        If a file hides cells, iblank has values from 1 << 30 on: ordinary points, with a bit for each hidden cell,
-        edge or face that begins there (1 the cell; 2, 4, 8 the edges along i, j, k; 16, 32, 64 the faces across
-        them).
+        If a file hides cells, iblank has values from 1 << 30 on. They mean ordinary points. A bit marks each hidden
+        cell (1), edge along i, j, k (2, 4, 8) or face across it (16, 32, 64) that begins at the point.
 
         Raises:
             UnknownName: if the zone does not have it.

@@ -59,11 +59,11 @@ def render(
     --json`.
 
     Args:
-        scene: A `Scene`; a dictionary in the form of a scene file, with paths relative to the working folder; or the
-            name of a scene file (`.json`), with paths relative to its folder. An open dataset, or a source, gives the
-            default picture. An open dataset is opened a second time, with its files, options, definitions and, by
-            default, its limit, workers, readers and replacement; its own memory stays within its own limit. An open
-            volume is drawn with its selected level, channel and time steps.
+        scene: A `Scene`, or a dictionary in the form of a scene file, both with paths relative to the working folder.
+            Or the name of a scene file (`.json`), with paths relative to its folder. An open dataset, or a source,
+            gives the default picture. An open dataset is opened a second time, with its files, options and definitions.
+            Its limit, workers, readers and replacement are the defaults, and its own memory stays within its own limit.
+            An open volume is drawn with its selected level, channel and time steps.
         output: The `.png` file. For several time steps: a pattern with a placeholder for the step's number
             (`"out_%04d.png"`), a folder, or a `.mp4`, for which `ffmpeg` is needed. Camera and colour ranges are the
             same in all of them. Each view of a scene gets a file, with its name before the number or the ending, or in

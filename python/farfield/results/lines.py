@@ -137,7 +137,7 @@ class Lines:
         return found
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """A field sampled along the lines, (N,) or (N, components); or an array of every line by its name in files,
+        """A field sampled along the lines, (N,) or (N, components). Or an array of every line by its name in files,
         such as `"time"` and `"seed"`.
 
         Raises:
@@ -157,8 +157,8 @@ class Lines:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `.vtp`, `.npz` or `.parquet` (a row per point); or, for lines at several times, `.pvd` with a folder
-        of that name and a `.vtp` per time. The ending of the name decides.
+        """Writes `.vtp`, `.npz` or `.parquet` (a row per point), by the ending. Lines at several times also go to
+        `.pvd`, with a folder of that name and a `.vtp` per time.
 
         Raises:
             UsageError: for any other ending.

@@ -50,8 +50,8 @@ def check(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
     Names cannot tell: links, `..` and folders mounted twice give one file many of them.
 
     Raises:
-        UsageError: if an output is an input, is within one, or contains one; if two outputs are one file; or if an
-            output's folder does not exist.
+        UsageError: if an output is an input, is within one, or contains one; if two outputs are one file; or if a
+            folder does not exist.
     """
     wanted = [place for o in outputs if o is not None for place in _places(os.fspath(o))]
     if not wanted:  # saves the checks of thousands of files in the most common case

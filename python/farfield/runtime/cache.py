@@ -4,7 +4,7 @@ converted volumes.
 Each entry of `data` has a record, `data/.records/NAME.json`, which the extension and this module write. It lists the
 files that the entry was made of; its time of change is the last use. The cache has a size limit: entries of changed
 files are removed first, then those whose last use is longest ago. Entries in use stay. Each process that uses the
-cache locks a file of its own, and no entry is removed that was used since the first running process began.
+cache locks a file of its own. No entry is removed that was used since the first running process began.
 """
 
 from __future__ import annotations

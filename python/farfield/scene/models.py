@@ -166,8 +166,7 @@ class Surface(_Part):
 
     kind: Literal["surface"] = "surface"
     surface: str
-    """`zone1:k=1`: points with that index (1-based; `end` is the last). `zone1:k=1,i=2:40`: those of them with i from 2
-    to 40."""
+    """`zone1:k=1`: points with that index (1-based; `end` is the last). `zone1:k=1,i=2:40`: of these, i from 2 to 40."""
     color: str | None = None
     """A map's name, a field's name, or a colour."""
     mesh: bool = False
@@ -319,13 +318,12 @@ class Volume(_Part):
     """A map's name, a field's name, or a colour; null: the field's own map."""
     opacity: list[tuple[Finite, Annotated[float, Field(ge=0, le=1)]]] | None = None
     """Nodes of the opacity, linear between them: a value, and the opacity per length of `unit`. Null: derived from a
-    volume's values; of a flow from 0 at the lower end of the colours' range to 0.6 at the upper, and 1 for
+    volume's values. For a flow: from 0 at the lower end of the colours' range to 0.6 at the upper, and 1 for
     projections."""
     unit: Length | None = None
     """Unit length of the opacity; null: a hundredth of the diagonal of the volume, or of the box of the zones."""
     samples_per_voxel: Annotated[float, Field(gt=0.1, le=16)] = 1.0
-    """Samples of a ray per length of a voxel, or of a cell of a flow; 2 or more find the largest values of narrow
-    peaks."""
+    """Samples of a ray per length of a voxel, or of a flow's cell; 2 or more find the maxima of narrow peaks."""
     level: Annotated[int, Field(ge=0)] | None = None
     """Level of a volume, 0 the finest; null: the level that matches the pixels. A flow has none."""
     within: tuple[Place, Place] | None = None
@@ -335,8 +333,8 @@ class Volume(_Part):
     slices: dict[Literal["i", "j", "k"], tuple[int, int]] = {}
     """First and last visible voxel along an axis, counted from 1."""
     projection: Literal["composite", "maximum", "mean", "surface"] = "composite"
-    """The composite of all samples; the map's colour of the largest or the mean value, behind composited objects; or
-    the first point that reaches `value`, opaque."""
+    """Composite of all samples; largest or mean value, in the map's colour behind composited objects; or first point at
+    `value`."""
     value: Finite | None = None
     """Value of the projection "surface"."""
     interpolation: Literal["linear", "nearest"] | None = None
@@ -524,8 +522,7 @@ class Scene(_Part):
     background: str | tuple[str, str] = ("#20242c", "#0b0d11")
     """One colour, or the top and bottom of a gradient."""
     lights: Annotated[list[Light], Field(max_length=8)] | None = None
-    """Lights; null: a key light from the upper left, a weak fill light and the sky, which preserve the colours of
-    surfaces."""
+    """Lights; null: a key light from the upper left, a weak fill light and the sky, which preserve surfaces' colours."""
     ambient: Annotated[float, Field(ge=0, le=10)] = 0.2
     """Ambient light, beside `lights`."""
     path: list[Key] = []

@@ -21,7 +21,7 @@ _SECONDS = {
 }  # fmt: skip
 _IN_MONTHS = {"month": 1, "mon": 1, "year": 12, "yr": 12}
 """Units counted by the calendar: a month or year has its length there. In CF a year always has 365.2425 days and a
-month a twelfth of it, so that monthly steps would miss the first of the month."""
+month a twelfth of it. Monthly steps would then miss the first of the month."""
 _UNITS = re.compile(
     r"\s*(\w+?)s?\s+since\s+([+-]?\d{1,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
     r"(?:(?:T|\s+)(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?"

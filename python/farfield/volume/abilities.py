@@ -234,8 +234,8 @@ class VolumeAbilities:
         return self._steps if self._steps is not None else range(max(1, len(self._spec["times"])))
 
     def flow(self) -> Dataset:
-        """The vector of the volume as a flow: a dataset of one zone with the field `velocity`. It is made of three
-        numbers per voxel, or of the variables u, v and w of the file, and is converted into the cache first.
+        """The vector of the volume as a flow: a dataset of one zone with the field `velocity`. It consists of three
+        numbers per voxel, or of the variables u, v and w of the file. It is converted into the cache first.
 
         Raises:
             UsageError: if the volume has no vector.

@@ -18,7 +18,7 @@ class Native(Protocol):
         """Pages, their sizes, and costs, as JSON."""
 
     def read_box(self, level: int, channel: int, lo: Triple, hi: Triple, step: int) -> NDArray[Any]:
-        """The numbers of a box, [k, j, i], in their type in memory; `lo` and `hi` are i, j, k from 0, and `hi` is
+        """The numbers of a box, [k, j, i], in their type in memory. `lo` and `hi` are i, j, k from 0; `hi` is
         exclusive."""
 
     def build_ranges(self, tables: list[bytes], folder: str, *, progress: Report | None = None) -> str:
