@@ -175,22 +175,24 @@ _RUN: dict[str, Any] = {
     "memory_limit": Annotated[
         str | None, _option("--memory-limit", metavar="SIZE", help="2GiB, 64KiB, or a share: 50% (default)")
     ],
-    "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute at most; 0: one a core")],
-    "readers": Annotated[int | None, _option("--readers", min=0, help="reads in flight; 0: what suits the source")],
+    "workers": Annotated[int | None, _option("--workers", min=0, help="computing threads, at most; 0: one per core")],
+    "readers": Annotated[
+        int | None, _option("--readers", min=0, help="reads in flight; 0: a number that suits the source")
+    ],
     "replacement": Annotated[
         str | None,
         _option("--replacement", metavar="POLICY", help=f"{', '.join(REPLACEMENT)} (default: {REPLACEMENT[0]})"),
     ],
     "cache_size": Annotated[
         str | None,
-        _option("--cache-size", metavar="SIZE", help="the cache takes at most: 50GiB, or a share of its disk (20%)"),
+        _option("--cache-size", metavar="SIZE", help="largest size of the cache: 50GiB, or a share of its disk (20%)"),
     ],
     "events": Annotated[
         str | None,
         _option(
             "--events",
             metavar="FILE",
-            help="log what happens: FILE for report and replay; .json for Perfetto, .parquet",
+            help="write a log of events: FILE for report and replay; .json for Perfetto, .parquet",
         ),
     ],
 }
@@ -198,19 +200,19 @@ _OUTPUT: dict[str, Any] = {
     "json": Annotated[bool, _option("--json", help="print one JSON object")],
     "no_progress": Annotated[bool, _option("--no-progress", help="no progress bar")],
     "verbose": Annotated[
-        int, _option("--verbose", "-v", count=True, show_default=False, help="say more; twice: tracebacks")
+        int, _option("--verbose", "-v", count=True, show_default=False, help="print more; twice: tracebacks")
     ],
-    "quiet": Annotated[bool, _option("--quiet", "-q", help="print nothing but errors")],
+    "quiet": Annotated[bool, _option("--quiet", "-q", help="print only errors")],
 }
 _PLOT3D: dict[str, tuple[tuple[str, ...], str]] = {
     "format": (("fortran", "binary", "ascii"), "how numbers are written"),
     "byte_order": (("little", "big"), "byte order"),
     "precision": (("32", "64"), "bits of a number"),
     "zones": (("single", "multi"), "whether files start with the number of zones"),
-    "iblank": (("yes", "no"), "whether the grid holds iblank"),
+    "iblank": (("yes", "no"), "whether the grid has iblank"),
     "dimension": (("2", "3"), "coordinates of a point"),
     "order": (("whole", "planes"), "all x, then all y; or plane by plane"),
-    "kind": (("grid", "q", "function"), "what the file holds, where that is in doubt"),
+    "kind": (("grid", "q", "function"), "kind of file, if in doubt"),
 }
 """Options of the PLOT3D reader with their values, under the names in its messages."""
 
@@ -226,21 +228,17 @@ _DEFINE = Annotated[
     _option(
         "--define",
         metavar="'NAME = EXPRESSION'",
-        help="a field made of others, as in \"speed_kn = to(magnitude(velocity), 'kn')\"; again for more",
+        help="a derived field, such as \"speed_kn = to(magnitude(velocity), 'kn')\"; repeatable",
     ),
 ]
 
 
-_ZONE_ORDER = Annotated[
-    str | None, _option("--zone-order", metavar="A,B,...", help="zones in the order in which they are asked")
-]
+_ZONE_ORDER = Annotated[str | None, _option("--zone-order", metavar="A,B,...", help="zones in the order of search")]
 
 
 _DT = Annotated[
     float | None,
-    _option(
-        "--dt", panel=PLOT3D, help="time between the steps, where the files do not give their times; the first is at 0"
-    ),
+    _option("--dt", panel=PLOT3D, help="time between steps, for files without times; the first is at 0"),
 ]
 
 
@@ -255,20 +253,20 @@ _VOLUME: dict[str, Any] = {
     "volume_dtype": _volume_option("--dtype", "TYPE", "type of raw numbers: uint8, int16, float32, ..."),
     "volume_byte_order": _volume_option("--byte-order", "little|big", "byte order of raw numbers"),
     "volume_header_bytes": _volume_option(
-        "--header-bytes", "N", "bytes before raw numbers; -1: all but the numbers", int
+        "--header-bytes", "N", "bytes before raw numbers; -1: all bytes before the last numbers", int
     ),
-    "volume_components": _volume_option("--components", "N", "raw numbers a voxel: 3 are red, green, blue", int),
+    "volume_components": _volume_option("--components", "N", "raw numbers per voxel: 3 are red, green, blue", int),
     "volume_spacing": _volume_option("--spacing", "X,Y,Z", "distances between voxels"),
     "volume_origin": _volume_option("--origin", "X,Y,Z", "position of the first voxel's centre"),
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
     "volume_component": _volume_option(
-        "--component", "PART", "of complex numbers: magnitude (default), real, imag or phase"
+        "--component", "PART", "part of complex numbers: magnitude (default), real, imag or phase"
     ),
     "volume_missing": _volume_option(
         "--missing",
         "N,...",
-        "stored numbers that stand for no value, such as -9999 or 0,250..255; they are seen nowhere",
+        "stored numbers that mean no value, such as -9999 or 0,250..255; never shown",
     ),
 }
 _RAW = Annotated[

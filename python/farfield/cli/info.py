@@ -19,14 +19,14 @@ def register(app: typer.Typer) -> None:
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         ranges: Annotated[
             bool,
-            typer.Option("--ranges", help="find ranges, boxes and walls by one bounded pass if they are not known"),
+            typer.Option("--ranges", help="find unknown ranges, boxes and walls by one pass"),
         ] = False,
     ) -> int:
-        """Say what a dataset or a volume is.
+        """Describe a dataset or a volume.
 
-        Its zones or levels, the fields that it holds and those that can be made of them, bounds, free stream, times, pages, and
-        what was guessed about its files. -v says more: how fields are made, how zones are paged, what all of it would cost. Exit
-        code 3: ranges of a volume are asked for, and some pages cannot be read.
+        Lists zones or levels, stored and derived fields, bounds, free stream, times, pages, and guesses about files.
+        -v adds definitions of fields, pages of zones, and costs. Exit code 3: some pages cannot be read for the
+        ranges of a volume.
         """
         from farfield.cli import PARTIAL
         from farfield.flow.flow_map_store import flow_map

@@ -23,17 +23,17 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         place: Annotated[
-            list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place; of a volume I J K")
+            list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place; for a volume I J K")
         ],
         ijk: Annotated[
-            bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are fine")
+            bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are valid")
         ] = False,
         fields: Annotated[str | None, typer.Option("--fields", metavar="A,B,...", help="only these fields")] = None,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int:
-        """Say what is at a place: values, zone, ijk.
+        """Print the values, zone and ijk at a point.
 
-        Exit code 1 if it is in no zone.
+        Exit code 1 if the point is outside of all zones.
         """
         settings = common.settings()
         opened = common.open_volume(source, settings)

@@ -6,22 +6,22 @@ from __future__ import annotations
 from farfield.errors import UnknownName, UsageError
 
 COMMANDS = {
-    "info": "Say what a dataset or a volume is.",
+    "info": "Describe a dataset or a volume.",
     "convert": "Stream a dataset into a store of pages (Zarr v3).",
     "validate": "Check every page.",
-    "probe": "Say what is at a place: values, zone, ijk.",
+    "probe": "Print the values, zone and ijk at a point.",
     "trace": "Trace streamlines, pathlines, streaklines or timelines inside the memory limit.",
     "extract": "Write a part of a dataset as geometry.",
-    "flowmap": "Follow a particle from every place of a grid: FTLE, residence times.",
-    "render": "Draw a picture, or one of each time step.",
+    "flowmap": "Follow a particle from every point of a grid: FTLE, residence times.",
+    "render": "Draw a picture, or one per time step.",
     "scene": "Write a first scene of a dataset, to edit and draw again.",
-    "report": "Say what waited for what in a run, as a page.",
-    "replay": "Run a recorded run's pages against other means.",
+    "report": "Write a page on what a run waited for.",
+    "replay": "Replay a recorded run's pages with other limits and policies.",
     "events": "Write a run's log for Perfetto, or as a table.",
     "tune": "Propose page size, layout, codec and readers for a kind of run.",
-    "demo": "Show it all on a flow made here.",
-    "cache": "What is kept between runs.",
-    "config": "Settings, and where they come from.",
+    "demo": "Show all steps on a generated flow.",
+    "cache": "Data kept between runs.",
+    "config": "Settings and their origins.",
     "bench": "The experiments.",
 }
 """Commands; each has a module of its name in this folder, with `register(app)`."""

@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Check every page.
 
-        Its checksum where it has one, its shape, its size. Exit code 1 if one does not hold.
+        Compares the checksum, if there is one, the shape and the size. Exit code 1 if a page fails.
         """
         from collections import Counter
 
