@@ -6,7 +6,7 @@
 >>> len(lines)
 4
 
-Importing the package costs next to nothing: NumPy and the extension come with the first name that needs them.
+Importing the package is cheap: NumPy and the extension load with the first name that needs them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The extension's names, checked before they are handed on. Importing this loads the extension.
+"""Loads the extension and re-exports its names.
 
-`farfield._native` is imported here and nowhere else, so that a processor it was not built for, or a checkout that is not
-built, ends in one sentence and not in an illegal instruction or a traceback.
+Only this module imports `farfield._native`. An unsupported processor or an unbuilt checkout then ends in one
+sentence, not in an illegal instruction or a traceback.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _NEEDED = ("avx2", "bmi1", "bmi2", "fma", "f16c", "movbe", "abm")
 
 
 def missing_cpu_features(cpuinfo: str = "/proc/cpuinfo") -> list[str]:
-    """Instructions that the build uses and this processor does not name. Empty where that cannot be known."""
+    """Instructions that the build uses and this processor lacks. Empty if the processor's features are unknown."""
     if platform.machine() != "x86_64":
         return []
     try:
         with open(cpuinfo, encoding="ascii", errors="replace") as file:
             flags = next((set(line.split(":", 1)[1].split()) for line in file if line.startswith("flags")), None)
-    except OSError:  # not Linux, or /proc is closed: the processor is taken to be new enough
+    except OSError:  # no Linux, or no access to /proc: assume a processor that is new enough
         return []
     return [] if flags is None else [name for name in _NEEDED if name not in flags]
 

@@ -1,4 +1,4 @@
-"""Errors of Farfield. Each is also the built-in error that a caller would expect, and carries its exit code.
+"""Errors of Farfield. Each derives from the fitting built-in error and has an exit code.
 
 >>> issubclass(UnknownName, KeyError), UnknownName("no field named 'x'").exit_code
 (True, 2)
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class FarfieldError(Exception):
-    """Whatever Farfield raises on purpose. `exit_code` is what the command line ends with.
+    """Base of all errors that Farfield raises on purpose. `exit_code` is the exit status of the command line.
 
     >>> [error.exit_code for error in (DataError, UsageError, MemoryLimitError)]
     [1, 2, 4]
@@ -31,12 +31,13 @@ class FarfieldError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        # KeyError would show its repr and OSError would want an errno: the message is the first argument, as it is.
+        # KeyError prints the repr of its argument, and OSError expects an errno. The message is the plain first
+        # argument.
         return str(self.args[0]) if self.args else type(self).__name__
 
 
 class DataError(FarfieldError, OSError):
-    """The data cannot be read, or is not what its format asks for.
+    """The data cannot be read, or break the rules of their format.
 
     >>> import farfield as ff
     >>> try:
@@ -47,7 +48,7 @@ class DataError(FarfieldError, OSError):
     """
 
     def __str__(self) -> str:
-        # The extension may name a file as a file and as a page of it.
+        # The extension may name a file twice: as the file, and as the file of a page.
         text = super().__str__()
         name, _, rest = text.partition(": ")
         if rest.startswith(f"{name}: "):
@@ -56,7 +57,7 @@ class DataError(FarfieldError, OSError):
 
 
 class AccessError(FarfieldError, OSError):
-    """The network or the permissions are in the way.
+    """The network or the permissions prevent access.
 
     >>> issubclass(AccessError, OSError), AccessError("flow.q: permission denied").exit_code
     (True, 5)
@@ -66,7 +67,7 @@ class AccessError(FarfieldError, OSError):
 
 
 class UsageError(FarfieldError, ValueError):
-    """An argument that makes no sense.
+    """An invalid argument.
 
     >>> import farfield as ff
     >>> try:
@@ -80,7 +81,7 @@ class UsageError(FarfieldError, ValueError):
 
 
 class AmbiguousError(UsageError):
-    """More than one reading of a file adds up; the message lists each with the options that choose it.
+    """More than one reading of a file fits its size. The message lists each with the options that choose it.
 
     >>> import struct, tempfile, farfield as ff
     >>> with tempfile.NamedTemporaryFile(suffix=".xyz") as file:
@@ -94,7 +95,7 @@ class AmbiguousError(UsageError):
 
 
 class UnknownName(FarfieldError, KeyError):  # noqa: N818 - says what it is
-    """A field, zone, option or file array that does not exist; the message lists what there is.
+    """A field, zone, option or file array that does not exist. The message lists the existing ones.
 
     >>> import farfield as ff
     >>> try:
@@ -108,7 +109,7 @@ class UnknownName(FarfieldError, KeyError):  # noqa: N818 - says what it is
 
 
 class MemoryLimitError(FarfieldError, MemoryError):
-    """The memory limit does not hold one step of the run; the message says what would do.
+    """The memory limit does not hold one step of the run. The message gives a sufficient limit.
 
     >>> import farfield as ff
     >>> try:
@@ -122,7 +123,7 @@ class MemoryLimitError(FarfieldError, MemoryError):
 
 
 class InternalError(FarfieldError, RuntimeError):
-    """A fault in Farfield itself. Please report it with the command that shows it.
+    """A fault in Farfield itself. Please report it with the command that causes it.
 
     >>> InternalError.exit_code
     70

@@ -37,38 +37,41 @@ def open(
 ) -> Dataset:
     """Opens a dataset without reading its pages: a `Dataset` of zones, or a `VolumeDataset`.
 
-    Which of them it is shows when the file is there. So type checkers and editors know a `Dataset` that has what zones and what
-    volumes have: whatever is written behind `with farfield.open(path) as ds:` is completed, and its arguments are checked. At run
-    time `hasattr(ds, "spacing")` and the like tell what this one can; what it cannot is an `AttributeError` that says so.
+    The file decides which class it is. For type checkers and editors the result is a `Dataset` with the members of
+    both kinds. So they complete and check code behind `with farfield.open(path) as ds:`. At run time, a member that
+    the kind lacks raises an `AttributeError`; test with `hasattr(ds, "spacing")`.
 
     Args:
-        source: A grid file, a store's folder, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`; or a volume: Zarr and OME-Zarr,
-            NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, MetaImage, raw numbers, a folder of images. `FILE::NAME` names one of
-            several variables of a volume's file.
-        q: Solution files, in order of time; patterns are fine.
+        source: A grid file, the folder of a store, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`. Or a volume:
+            Zarr and OME-Zarr, NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, MetaImage, raw numbers, a folder of
+            images. `FILE::NAME` selects one of several variables of a volume's file.
+        q: Solution files in order of time, or patterns.
         function: Function files, likewise.
-        memory_limit: Bytes, `"2GiB"`, or a share of the machine or its cgroup, `"50%"`; of this dataset: each that is open has its
-            own.
-        workers: Threads that compute; 0 for one a core. A small limit has fewer of them: one for each 2 MiB, two at least.
-        readers: Reads in flight; 0 for what suits the source.
-        replacement: Which page goes: `"clock"`, `"lru"`, `"sieve"`, `"s3-fifo"` or `"2q"`.
-        events: A file that gets a log of what happens, for `farfield report` and `replay`; of a name that ends in .json a
-            Chrome trace is made when the dataset is closed, of .parquet a table.
-        plot3d: What sniffing cannot tell, as the options `--plot3d-...` have it: format, byte_order, precision, zones, iblank,
-            dimension, order, kind; and `dt`, the time between the steps of files that do not give their times.
-        zone_order: Zones in the order in which they are asked where several hold a position.
-        define: Fields made of others: names and expressions, or a list of `"NAME = EXPRESSION"`, as `--define` has them.
-        volume: What a volume's file does not say itself, or says wrong: shape (voxels along x, y and z), dtype, byte_order,
-            header_bytes, components, spacing, origin, length_unit, kind, missing, component (of complex
-            numbers), invert (whether the lowest value is white), variable.
-        progress: A function `report(phase, done, total) -> bool`, True or False for a bar; None shows one on terminals.
+        memory_limit: Bytes, `"2GiB"`, or a share of the memory of the machine or its cgroup, `"50%"`. It applies to
+            this dataset alone.
+        workers: Threads that compute; 0 for one per core. A small limit reduces them to one per 2 MiB, but at least
+            two.
+        readers: Reads in flight; 0 for a number that suits the source.
+        replacement: Policy that picks pages for eviction: `"clock"`, `"lru"`, `"sieve"`, `"s3-fifo"` or `"2q"`.
+        events: File for the log of events, for `farfield report` and `replay`. When the dataset is closed, a name
+            ending in .json becomes a Chrome trace, one ending in .parquet a table.
+        plot3d: What the PLOT3D files leave open, as in the options `--plot3d-...`: format, byte_order, precision,
+            zones, iblank, dimension, order, kind; and `dt`, the time between steps of files without times.
+        zone_order: Zones in the order of search for a point that lies in several.
+        define: Derived fields: a mapping of names to expressions, or a list of `"NAME = EXPRESSION"`, as in `--define`.
+        volume: What a volume's file omits or has wrong: shape (voxels along x, y and z), dtype, byte_order,
+            header_bytes, components, spacing, origin, length_unit, kind, missing, component (of complex numbers),
+            invert (whether the lowest value is white), variable.
+        progress: A function `report(phase, done, total) -> bool`, or True or False for a bar; None for a bar on
+            terminals.
 
-    What is None comes from `FARFIELD_*`, ./farfield.toml or the user's file, then the default.
+    Defaults of arguments that are None, in this order: `FARFIELD_*`, ./farfield.toml, the user's file, the built-in
+    default.
 
     Raises:
-        DataError: if a file is not there or is not what its format asks for.
-        AmbiguousError: if more than one reading of a file adds up; the message lists them.
-        UsageError: if an argument makes no sense.
+        DataError: if a file does not exist or breaks the rules of its format.
+        AmbiguousError: if more than one reading of a file fits; the message lists them.
+        UsageError: if an argument is invalid.
 
     >>> import farfield as ff
     >>> with ff.open("demo:box") as ds:
@@ -101,10 +104,10 @@ def open(
 
 
 def volume_options(source: Path, volume: Mapping[str, Any] | None) -> Options | None:
-    """What is said of the volume that a source is; None where it is a dataset of zones.
+    """Options of a source that is a volume; None for a dataset of zones.
 
     Raises:
-        UsageError: if something is said of a volume that is none.
+        UsageError: if a dataset of zones has options of volumes.
     """
     told = Options.of(volume)
     if is_volume(source, told):
@@ -115,7 +118,7 @@ def volume_options(source: Path, volume: Mapping[str, Any] | None) -> Options | 
 
 
 def refuse_options_of_flows(source: Path, given: Mapping[str, Any]) -> None:
-    """Refuses what only datasets of zones are asked, where a source is a volume.
+    """Refuses options of flows for a source that is a volume.
 
     Raises:
         UsageError: naming the first of these options.

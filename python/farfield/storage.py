@@ -1,4 +1,4 @@
-"""Stores: conversion into them, and checks of every page of a source."""
+"""Conversion into stores, and checks of every page of a source."""
 
 from __future__ import annotations
 
@@ -50,30 +50,29 @@ def convert(
     zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Streams a dataset into a Zarr v3 store, in memory bounded by the limit; returns what `convert --json` prints.
+    """Streams a dataset into a Zarr v3 store within the memory limit; returns the JSON of `convert --json`.
 
-    A volume becomes a pyramid, as OME-Zarr 0.5 has it: all channels and time steps, each level half as fine as the one before.
+    A volume becomes an OME-Zarr 0.5 pyramid with all channels and time steps. Each level halves the resolution.
 
     Args:
         source: As in `farfield.open`.
         destination: The folder of the store.
         q: As in `farfield.open`.
         function: As in `farfield.open`.
-        page: Page edge in points: 4, 8, 16, 32 or 64; None: 16, of volumes 32.
+        page: Edge of a page in points: 4, 8, 16, 32 or 64. None: 16, or 32 for volumes.
         layout: `"cubed"` or `"flat"`.
         codec: `"none"`, `"zstd"` or `"lz4"`.
         resume: Complete a store that an interrupted conversion left.
-        overwrite: Replace a store that is there, once the new one is whole.
-        append: Add the time steps of the source that the store does not have yet; its pages stay what they are, and it takes
-            the place of the old one in one step. Where there is no store, it is made.
-        dry_run: Only say what it would cost.
-        fields: The fields that the store is to hold beside the grid, derived ones too, which are made page by page; None: the
-            stored ones.
-        define: Fields made of others, as in `farfield.open`, for `fields`.
-        levels: Of volumes, how many levels at most; None: down to where the longest side has at most 64 voxels.
-        downsample: Of volumes, how up to eight voxels become one: `"mean"` (of those that have a value; whole numbers are rounded
-            to the nearest, halves to even), `"majority"` (what most of them are; of several the lowest) or `"nearest"` (the
-            first); None: majority for labels, else mean.
+        overwrite: Replace an existing store when the new one is complete.
+        append: Add the time steps that the store lacks. Its pages stay unchanged, and the result replaces it in one
+            step. Without a store, one is made.
+        dry_run: Return the estimated cost only.
+        fields: Fields to store beside the grid, derived ones too; None: the stored ones.
+        define: Fields defined for `fields`, as in `farfield.open`.
+        levels: Largest number of levels of a volume; None: until the longest side has at most 64 voxels.
+        downsample: How up to eight voxels of a volume become one. `"mean"`: over voxels with a value; whole numbers
+            round to the nearest, halves to even. `"majority"`: the most frequent value; the lowest of several.
+            `"nearest"`: the first. None: majority for labels, else mean.
         volume: As in `farfield.open`.
         memory_limit: As in `farfield.open`.
         workers: As in `farfield.open`.
@@ -84,10 +83,10 @@ def convert(
         progress: As in `farfield.open`.
 
     Raises:
-        DataError: if the source cannot be read, the destination exists, or the disk is full; with `append`, if steps that are there
-            were changed since, or new ones do not come after them or are of other zones or fields.
+        DataError: if the source cannot be read, the destination exists, or the disk is full. With `append`: if stored
+            steps have changed, or if new steps do not come after them or have other zones or fields.
         UnknownName: if there is no such field.
-        UsageError: if an argument makes no sense, or source and destination lie in each other.
+        UsageError: if an argument is invalid, or if source or destination contains the other.
 
     >>> import tempfile, farfield as ff
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +140,7 @@ def convert(
     read = found.reads()
     target = os.path.abspath(destination)
     if overwrite and os.path.isdir(target):
-        # A store may be cut anew: it is read until the new one is whole and takes its place.
+        # With `overwrite`, a store may be its own source: it is read until the new one is complete and replaces it.
         read = [name for name in read if os.path.realpath(name) != target]
     outputs.check([destination, events], read)
     with resources.reporting() as report:
@@ -170,14 +169,14 @@ def validate(
     zone_order: Sequence[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Reads every page once and checks its checksum, where it has one, and its shape; returns what `validate --json` prints.
+    """Reads every page once and checks its shape and, if it has one, its checksum; returns the JSON of `validate
+    --json`.
 
-    A dataset that does not hold is an answer (`ok` False and a list of `failures`), not an error. Of a volume `never_written`
-    counts chunks that its format defines as never written: whoever reads them gets the fill value. `volume` is as in
-    `farfield.open`.
+    Damage is a result, not an error: `ok` is False and `failures` lists it. For volumes, `never_written` counts
+    chunks that the format defines as never written; they read as the fill value. `volume` is as in `farfield.open`.
 
     Raises:
-        DataError: if the dataset cannot be opened at all.
+        DataError: if the dataset cannot be opened.
 
     >>> import farfield as ff
     >>> ff.validate("demo:box")["ok"]
@@ -211,11 +210,11 @@ def _located(
     function: Path | Iterable[Path] | None = None,
     **options: Any,
 ) -> Source:
-    """The files of a source, with the options (plot3d, zone_order) that it is opened with.
+    """Locates the files of a source, and adds the options (plot3d, zone_order) that open it.
 
     Raises:
-        DataError: if one is not there.
-        UsageError: if the source makes no sense.
+        DataError: if a file does not exist.
+        UsageError: if the source is invalid.
     """
     found = parse(source, q=q, function=function)
     return found.with_options(cache_dir=str(settings["cache_dir"]), settled=settings.definitions(), **options)

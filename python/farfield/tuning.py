@@ -1,7 +1,8 @@
-"""How a dataset is best stored and read for a kind of run: measured on that run, in short, on this machine.
+"""Choice of the best store and readers for a kind of run, by measurements of a short run on this machine.
 
-One choice after the other is settled by running the command on stores that differ in it alone: page size first, since most
-hangs on it, then layout, codec, and the number of readers. Nine conversions at most instead of all combinations.
+One parameter after another is chosen, by running the command on stores that differ in it alone: first page size,
+which matters most, then layout, codec and number of readers. This needs nine conversions at most, not all
+combinations.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from farfield.runtime.sizes import format_bytes
 from farfield.sources.parsing import parse
 
 COMMANDS = ("trace", "extract", "render", "probe", "flowmap")
-"""What can be run on a store for its times."""
+"""Commands that run on a store and report their times."""
 PAGES = (8, 16, 32)
 LAYOUTS = ("cubed", "flat")
 CODECS = ("none", "lz4", "zstd")
 READERS = (8, 32, 128)
 CLOSE = 1.03
-"""Of choices whose times are this near to the best one the first is taken: it is the default, or costs less."""
+"""Times within this ratio count as equal; then the first choice, which is the default or cheaper, is preferred."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a dataset is stored and read."""
+    """Parameters of a store and of reading it."""
 
     page: int = 16
     layout: str = "cubed"
     codec: str = "none"
     readers: int = 0
-    """0: the default."""
+    """Number of readers; 0 for the default."""
 
     def words(self) -> list[str]:
-        """The options of `convert` that make such a store."""
+        """The options of `convert` for such a store."""
         return ["--page", str(self.page), "--layout", self.layout, "--codec", self.codec]
 
     def __str__(self) -> str:
@@ -57,7 +58,7 @@ class Choice:
 
 @dataclass
 class Bench:
-    """Stores of a dataset in a folder, and the times of a run on each."""
+    """Stores of a dataset in a folder, and measured times of a run on each."""
 
     source: str
     like: list[str]
@@ -68,9 +69,8 @@ class Bench:
     times: dict[Choice, dict[str, Any]] = field(default_factory=dict)
 
     def measure(self, choice: Choice) -> float:
-        """The middle of the command's times on a store made so; it is made once and kept for other readers. Infinite where the
-        command's memory limit does not do for pages of that size.
-        """
+        """The median of the command's times in seconds on such a store. Each store is made once. Infinite if the
+        command's memory limit is too small for pages of that size."""
         if choice not in self.times:
             self._tell()
             store = self.folder / f"{choice.page}-{choice.layout}-{choice.codec}.zarr"
@@ -91,7 +91,7 @@ class Bench:
         words += ["--readers", str(choice.readers)] if choice.readers else []
         found = []
         for _ in range(self.runs):
-            if result.is_dir():  # of a flow map, which is not written over
+            if result.is_dir():  # `flowmap` does not overwrite a folder
                 shutil.rmtree(result)
             evict([store])
             found.append(_farfield(words))
@@ -105,16 +105,16 @@ class Bench:
         }
 
     def best(self, choices: Sequence[Choice]) -> Choice:
-        """The first of those that are as good as the best."""
+        """The first choice whose time equals the best."""
         least = min(choices, key=self.measure)
         if math.isinf(self.measure(least)):
             raise MemoryLimitError(self.times[least]["refused"])
-        # Where the runs of one choice are farther apart than that, the times of two say no more.
+        # If runs of one choice scatter more, the difference between two choices is not significant.
         close = max(CLOSE, 1.0 + 0.5 * self.times[least]["spread"])
         return next(c for c in choices if self.measure(c) <= close * self.measure(least))
 
     def settle(self) -> Choice:
-        """One choice after the other; the default first, which stays where nothing is better."""
+        """Chooses one parameter after another, starting from the default."""
         default_page = Choice().page
         chosen = self.best([Choice(page) for page in sorted(PAGES, key=lambda p: p != default_page)])
         chosen = self.best([Choice(chosen.page, layout) for layout in LAYOUTS])
@@ -135,21 +135,21 @@ def tune(
     scratch: str | os.PathLike[str] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Proposes page size, layout, codec and readers for runs like a short one; returns what `tune --json` prints.
+    """Proposes page size, layout, codec and readers for runs like a short one; returns the JSON of `tune --json`.
 
     Args:
-        source: What `farfield convert` takes.
-        like: The command of a short run, such as `"trace wing.xyz --seeds random:200:1 --memory-limit 1GiB"`; the source in
-            it is replaced by stores of it. It is run on each with the store out of the page cache.
-        runs: How often each is run; the middle counts.
-        scratch: A folder for the stores, which takes some ten times the data; None: the system's temporary folder. What is
-            made there goes when this ends.
+        source: A source, as in `farfield convert`.
+        like: The command of a short run, such as `"trace wing.xyz --seeds random:200:1 --memory-limit 1GiB"`. Stores
+            replace the source in it. Each run starts with its store evicted from the page cache.
+        runs: Runs per store; the median counts.
+        scratch: A folder for the stores, which take about ten times the size of the data; None for the system's
+            temporary folder. Its new files are removed at the end.
         progress: As in `farfield.open`.
 
     Raises:
-        UsageError: if the command is none that can be run on a store, or does not name the source.
-        MemoryLimitError: if the command's limit does for none of the page sizes.
-        DataError: if a run fails otherwise, or the folder has no room.
+        UsageError: if the command does not run on a store, or does not name the source.
+        MemoryLimitError: if the command's limit is too small for every page size.
+        DataError: if a run fails for another reason, or if the disk is full.
     """
     words = shlex.split(like)
     if words[:1] == ["farfield"]:
@@ -192,7 +192,7 @@ def tune(
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """A proposal for people: what was measured, and the command that makes it."""
+    """The proposal as text: the measurements, and the command for the best store."""
     head = ["page", "layout", "codec", "readers", "time", "spread", "read", "store"]
     rows = [
         [
@@ -219,7 +219,7 @@ def table(found: dict[str, Any]) -> list[str]:
 
 
 def _seconds(value: float | None) -> str:
-    """A time, if there is one.
+    """A time as text, if there is one.
 
     >>> _seconds(0.25), _seconds(None)
     ('0.250 s', 'over the memory limit')
@@ -241,11 +241,11 @@ def _size(path: Path) -> int:
 
 
 def _farfield(words: Sequence[str]) -> dict[str, Any]:
-    """Runs a command in a process of its own; the object that it prints.
+    """Runs a command in a new process; returns the JSON object that it prints.
 
     Raises:
-        MemoryLimitError: if its limit does not do.
-        DataError: if it fails otherwise, with what it said.
+        MemoryLimitError: if its memory limit is too small.
+        DataError: if it fails for another reason, with its message.
     """
     command = [sys.executable, "-m", "farfield", *words, "--json", "--no-progress", "-q"]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)

@@ -1,4 +1,4 @@
-"""The command line: `main` runs it and turns whatever happens into an exit code and, for errors, one clear line.
+"""The command line: `main` runs it and turns every outcome into an exit code and, for errors, one clear line.
 
 Exit codes: 0 done, 1 data or run error, 2 usage or ambiguous input, 3 partial result, 4 memory limit too small, 5 network
 or access, 70 a fault in Farfield, 130 interrupted.
@@ -25,11 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def end_with(run: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
     """Runs a command line as the whole of this process, and exits with its code."""
     _stop_in_order()
-    # NumPy's linear algebra, which nothing here uses, starts a thread a core when it is imported, and these spin for 0.1 s.
+    # NumPy's linear algebra is unused here, but its import starts a thread per core, and these spin for 0.1 s.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what is done is done: the exit code tells how it ended
+        signal.signal(number, signal.SIG_IGN)  # the run is over, and the exit code gives its outcome
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -39,14 +39,15 @@ def end_with(run: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> N
 
 
 def _stop_in_order() -> None:
-    """A polite request to end, as job schedulers and closing terminals make it, is Ctrl-C: half-written files go."""
+    """Treats requests to end, from job schedulers and closing terminals, as Ctrl-C, so that half-written files are
+    removed."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # not where nohup has it ignored
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores the signal
             signal.signal(number, signal.default_int_handler)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; the exit code."""
+    """Runs one command line; returns the exit code."""
     return guarded(_run, arguments)
 
 
@@ -55,10 +56,10 @@ def guarded(invoke: Callable[[Sequence[str]], int], arguments: Sequence[str]) ->
     try:
         return _told(invoke, arguments)
     except KeyboardInterrupt as stop:
-        # A command may have more to say, in one line with it.
+        # The command may add text, in the same line.
         _say(f"interrupted; {stop}" if str(stop) else "interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         _silence_stdout()
         return 1
 
@@ -103,7 +104,7 @@ def _told(invoke: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> i
         return 5 if isinstance(error, PermissionError) else 1
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:  # a bug, or a panic of the extension, which is no Exception
+    except BaseException as error:  # a bug, or a panic of the extension, which is not an Exception
         if wants_traceback(arguments):
             raise
         _say(
@@ -114,7 +115,7 @@ def _told(invoke: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> i
 
 
 def in_flags(message: str) -> str:
-    """What the extension says of one of its options, by the name of the flag.
+    """Replaces the name of an option in a message of the extension by the name of the flag.
 
     >>> in_flags("trace options: 'time_step' must be a positive number"), in_flags("wing.q: cut off")
     ('--time-step must be a positive number', 'wing.q: cut off')
@@ -127,7 +128,7 @@ def in_flags(message: str) -> str:
 
 
 def wants_traceback(arguments: Sequence[str]) -> bool:
-    """Whether errors are shown as Python shows them: FARFIELD_DEBUG, or -v twice."""
+    """Whether errors include Python's traceback: with FARFIELD_DEBUG or -vv."""
     if os.environ.get("FARFIELD_DEBUG", "") not in ("", "0"):
         return True
     short = sum(a.count("v") for a in arguments if a.startswith("-") and a.strip("-v") == "" and not a.startswith("--"))
@@ -138,9 +139,9 @@ def _say(text: str) -> None:
     try:
         print(f"farfield: {text}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        pass  # stderr is gone: the exit code still tells
+        pass  # stderr is closed; the exit code remains
 
 
 def _silence_stdout() -> None:
-    """Keeps the interpreter's last flush from failing on a closed pipe."""
+    """Prevents a failure of the interpreter's last flush on a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What is told at the end of a run about how the next one gets faster."""
+"""Advice at the end of a run on how to make the next one faster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from farfield.runtime.sizes import format_bytes
 
 
 def conversion_pays(stats: Mapping[str, Any], info: Mapping[str, Any], source: object) -> list[str]:
-    """That a volume without levels, of which a picture read more than its memory holds, is better converted: a line, or none.
+    """Advice to convert a volume without levels, if a picture read more than the memory limit: one line, or none.
 
     >>> stats = {"bytes_read": 9 << 30, "limit_bytes": 64 << 20}
     >>> conversion_pays(stats, {"what": "volume", "levels": [{}]}, "scan.nrrd")[0][:60]

@@ -1,4 +1,4 @@
-"""One command, made of its module when it is asked for. Everything it needs beyond its options is imported when it runs."""
+"""The parser of a command, built from its module on demand. A command imports further modules when it runs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def _top() -> None:
 
 
 def invoke(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Runs a command line that begins with a command of a parser; the exit code.
+    """Runs a command line that begins with a command of a parser; returns the exit code.
 
     Raises:
-        UsageError: if the command line makes no sense.
+        UsageError: if the command line is invalid.
     """
     command = typer.main.get_command(app)
     try:
-        # Not `command.main`: it would turn Ctrl-C and closed pipes into exits of its own.
+        # `command.main` would turn Ctrl-C and closed pipes into exits of its own.
         with command.make_context(app.info.name, list(arguments)) as context:
             result = command.invoke(context)
     except typer.Exit as done:
@@ -96,11 +96,11 @@ _INSTEAD = {
     ("info", "--stats"): "--ranges",
     ("info", "--range"): "--ranges",
 }
-"""Options that people guess, by command, and what they are called."""
+"""Likely guesses at options, by command, and the right options."""
 
 
 def instead_of(path: str, option: str) -> str | None:
-    """What to give instead of an option that a command does not have.
+    """The right option for one that a command lacks; None if there is none.
 
     >>> instead_of("farfield render", "--missing"), instead_of("farfield render", "--colour")
     ('--raw missing=N', '--color')
@@ -113,7 +113,7 @@ def instead_of(path: str, option: str) -> str | None:
 
 
 def _usage(error: Exception) -> UsageError | None:
-    """A parser's complaint as ours. The parser's classes are typer's private affair: they are known by what they do."""
+    """Converts a parser error. Its classes are private to typer, so their attributes identify them."""
     format_message = getattr(error, "format_message", None)
     if format_message is None:
         return None

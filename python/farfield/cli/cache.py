@@ -12,11 +12,11 @@ from farfield.cli.common import Common, command
 def register(app: typer.Typer) -> None:
     """Adds the group and its commands."""
     group = typer.Typer(rich_markup_mode=None)
-    app.add_typer(group, name="cache", help="What is kept between runs.")
+    app.add_typer(group, name="cache", help="Data kept between runs.")
 
     @command(group, "info", source=False, run=False)
     def info(common: Common) -> None:
-        """Where the cache is, and what each part of it takes."""
+        """Print the folder of the cache and the sizes of its parts."""
         from farfield.runtime import cache
         from farfield.runtime.sizes import format_bytes
 
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
         common: Common,
         part: Annotated[list[str] | None, typer.Argument(metavar="[demo|data]...", help="only these parts")] = None,
     ) -> None:
-        """Remove what Farfield keeps between runs; all of it is made again when needed."""
+        """Empty the cache; its content is made again when needed."""
         from farfield.runtime import cache
         from farfield.runtime.sizes import format_bytes
 

@@ -1,4 +1,4 @@
-"""Options that every command has, and how results are printed."""
+"""Options that every command shares, and output of results."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ VOLUME = "Volumes whose files do not say it, or say it wrong"
 
 @dataclass
 class Common:
-    """What the shared options of a command line say."""
+    """Values of the shared options."""
 
     flags: dict[str, Any] = field(default_factory=dict)
     """Settings given as flags."""
     plot3d: dict[str, Any] = field(default_factory=dict)
-    """How PLOT3D files are written, how far apart their steps are, and what is defined."""
+    """Options of PLOT3D files, `dt`, and definitions of fields."""
     zone_order: list[str] | None = None
     volume: dict[str, Any] = field(default_factory=dict)
-    """What is said of a volume's file."""
+    """Options of a volume's file."""
     events: str | None = None
     json: bool = False
     no_progress: bool = False
     verbose: int = 0
     quiet: bool = False
     command: str = ""
-    """Which command runs, where that matters."""
+    """Name of the command, if it matters."""
 
     def settings(self, **more: Any) -> Settings:
-        """Settings under these flags; `more` are the command's own."""
+        """Settings with these flags; `more` are the command's own."""
         return Settings({**self.flags, **more})
 
     def progress(self, settings: Settings) -> bool | None:
-        """What `reporting` takes: False, or None for a bar on a terminal."""
+        """The argument of `reporting`: False, or None for a bar on a terminal."""
         return False if self.no_progress or self.quiet or not settings["progress"] else None
 
     def resources(self, settings: Settings) -> Resources:
-        """What the command's run may use, and who hears of it."""
+        """Resources, log and progress of the command's run."""
         self._note_settings(settings)
         return Resources(settings, self.events, self.progress(settings))
 
@@ -64,7 +64,7 @@ class Common:
                 self.note(f"{name} = {settings[name]} ({settings.origin(name)})")
 
     def run(self, settings: Settings) -> dict[str, Any]:
-        """Arguments that the functions of a run share."""
+        """Arguments that functions of a run share."""
         self._note_settings(settings)
         return {
             **settings.means(replacement=False),
@@ -73,7 +73,7 @@ class Common:
         }
 
     def open(self, source: str, settings: Settings, *, writes: str | None = None, reads: Sequence[str] = ()) -> Dataset:
-        """The dataset, opened as the options say. `writes` is the command's output, `reads` are files that it reads besides."""
+        """Opens the dataset with the options. `writes` is the command's output, `reads` are its further inputs."""
         from farfield.flow.opening import open_source
         from farfield.results import outputs
         from farfield.sources.parsing import parse
@@ -86,13 +86,13 @@ class Common:
         resources = self.resources(settings)
         found = parse(source, quiet=self.quiet)
         self.tell_places(found.places)
-        # The file of events is made when the dataset is opened: whatever it must not be is known here.
+        # Opening creates the log of events, so its name is checked first.
         outputs.check([writes, self.events], [*found.reads(), *reads])
         return open_source(found, resources, plot3d=self.plot3d, zone_order=self.zone_order)
 
     def open_volume(self, source: str, settings: Settings, *, tells: bool = True) -> VolumeDataset | None:
-        """The volume that a source is, opened as the options say; None where it is a dataset of zones. `tells`: on stderr,
-        too, what was taken for granted of it."""
+        """Opens the volume of a source with the options; None for a dataset of zones. `tells`: print assumptions about
+        it on stderr."""
         from farfield.volume.formats.detection import is_volume
         from farfield.volume.formats.options import Options
 
@@ -111,7 +111,8 @@ class Common:
         return opened
 
     def tell_places(self, sentences: Sequence[str]) -> None:
-        """Lines on stderr about where things lie, for every command that gives positions; `info` has them among its guesses."""
+        """Prints notes about positions on stderr, for every command that gives positions; `info` lists them as
+        guesses."""
         for sentence in sentences if self.command != "info" else ():
             self.say(sentence)
 
@@ -119,7 +120,8 @@ class Common:
         return f"--{next(iter(self.volume)).replace('_', '-')} (or --raw)"
 
     def tell_assumed(self, files: Sequence[str]) -> None:
-        """A line on stderr if nothing speaks for the order of the numbers in some `files` (`info`'s `order_assumed`)."""
+        """Prints a note on stderr if the order of numbers in `files` is a guess without evidence (`order_assumed` of
+        `info`)."""
         if files and not self.quiet:
             more = f" and {len(files) - 2:,} more files" if len(files) > 2 else ""
             print(
@@ -130,19 +132,19 @@ class Common:
             )
 
     def say(self, text: str) -> None:
-        """A note on stderr."""
+        """Prints a note on stderr."""
         if not self.quiet:
             run_context.to_stderr(text)
 
     def tell_guessed(self, source: str, sentences: Sequence[str]) -> None:
-        """Notes on stderr about what was taken for granted of a volume. What a file merely leaves open, such as how large a voxel
-        is, stands in `info`: every second file does."""
+        """Prints assumptions about a volume on stderr. Values that many files omit, such as the size of a voxel, are in
+        `info` only."""
         for sentence in sentences:
             if not sentence.startswith(("it does not say ", "nothing names ")):
                 self.say(f"{source}: {sentence}")
 
     def tell(self, info: Mapping[str, Any]) -> None:
-        """Lines on stderr about what was taken for granted: the order of numbers, and that of files; of a volume, what it is."""
+        """Prints assumptions on stderr: orders of numbers and of files; for a volume, those of its reader."""
         if info.get("what") == "volume":
             self.tell_guessed(info["source"], info["guessed"])
             return
@@ -151,12 +153,12 @@ class Common:
             self.say(sentence)
 
     def note(self, text: str) -> None:
-        """A line on stderr, under -v."""
+        """Prints a line on stderr with -v."""
         if self.verbose:
             print(f"farfield: {text}", file=sys.stderr)
 
     def show(self, result: Mapping[str, Any], lines: Sequence[str]) -> None:
-        """The result on stdout: one JSON object, or lines for people; what is doubtful about the data on stderr."""
+        """Prints the result on stdout, as one JSON object or as lines of text, and warnings on stderr."""
         for warning in () if self.quiet else result.get("warnings", ()):
             print(f"farfield: warning: {warning}", file=sys.stderr)
         if self.json:
@@ -173,22 +175,24 @@ _RUN: dict[str, Any] = {
     "memory_limit": Annotated[
         str | None, _option("--memory-limit", metavar="SIZE", help="2GiB, 64KiB, or a share: 50% (default)")
     ],
-    "workers": Annotated[int | None, _option("--workers", min=0, help="threads that compute at most; 0: one a core")],
-    "readers": Annotated[int | None, _option("--readers", min=0, help="reads in flight; 0: what suits the source")],
+    "workers": Annotated[int | None, _option("--workers", min=0, help="computing threads, at most; 0: one per core")],
+    "readers": Annotated[
+        int | None, _option("--readers", min=0, help="reads in flight; 0: a number that suits the source")
+    ],
     "replacement": Annotated[
         str | None,
         _option("--replacement", metavar="POLICY", help=f"{', '.join(REPLACEMENT)} (default: {REPLACEMENT[0]})"),
     ],
     "cache_size": Annotated[
         str | None,
-        _option("--cache-size", metavar="SIZE", help="the cache takes at most: 50GiB, or a share of its disk (20%)"),
+        _option("--cache-size", metavar="SIZE", help="largest size of the cache: 50GiB, or a share of its disk (20%)"),
     ],
     "events": Annotated[
         str | None,
         _option(
             "--events",
             metavar="FILE",
-            help="log what happens: FILE for report and replay; .json for Perfetto, .parquet",
+            help="write a log of events: FILE for report and replay; .json for Perfetto, .parquet",
         ),
     ],
 }
@@ -196,21 +200,21 @@ _OUTPUT: dict[str, Any] = {
     "json": Annotated[bool, _option("--json", help="print one JSON object")],
     "no_progress": Annotated[bool, _option("--no-progress", help="no progress bar")],
     "verbose": Annotated[
-        int, _option("--verbose", "-v", count=True, show_default=False, help="say more; twice: tracebacks")
+        int, _option("--verbose", "-v", count=True, show_default=False, help="print more; twice: tracebacks")
     ],
-    "quiet": Annotated[bool, _option("--quiet", "-q", help="print nothing but errors")],
+    "quiet": Annotated[bool, _option("--quiet", "-q", help="print only errors")],
 }
 _PLOT3D: dict[str, tuple[tuple[str, ...], str]] = {
     "format": (("fortran", "binary", "ascii"), "how numbers are written"),
     "byte_order": (("little", "big"), "byte order"),
     "precision": (("32", "64"), "bits of a number"),
     "zones": (("single", "multi"), "whether files start with the number of zones"),
-    "iblank": (("yes", "no"), "whether the grid holds iblank"),
+    "iblank": (("yes", "no"), "whether the grid has iblank"),
     "dimension": (("2", "3"), "coordinates of a point"),
     "order": (("whole", "planes"), "all x, then all y; or plane by plane"),
-    "kind": (("grid", "q", "function"), "what the file holds, where that is in doubt"),
+    "kind": (("grid", "q", "function"), "kind of file, if in doubt"),
 }
-"""The options of the PLOT3D reader with their words, as its own messages name them."""
+"""Options of the PLOT3D reader with their values, under the names in its messages."""
 
 
 def _plot3d_option(key: str) -> Any:
@@ -224,21 +228,17 @@ _DEFINE = Annotated[
     _option(
         "--define",
         metavar="'NAME = EXPRESSION'",
-        help="a field made of others, as in \"speed_kn = to(magnitude(velocity), 'kn')\"; again for more",
+        help="a derived field, such as \"speed_kn = to(magnitude(velocity), 'kn')\"; repeatable",
     ),
 ]
 
 
-_ZONE_ORDER = Annotated[
-    str | None, _option("--zone-order", metavar="A,B,...", help="zones in the order in which they are asked")
-]
+_ZONE_ORDER = Annotated[str | None, _option("--zone-order", metavar="A,B,...", help="zones in the order of search")]
 
 
 _DT = Annotated[
     float | None,
-    _option(
-        "--dt", panel=PLOT3D, help="time between the steps, where the files do not give their times; the first is at 0"
-    ),
+    _option("--dt", panel=PLOT3D, help="time between steps, for files without times; the first is at 0"),
 ]
 
 
@@ -253,20 +253,20 @@ _VOLUME: dict[str, Any] = {
     "volume_dtype": _volume_option("--dtype", "TYPE", "type of raw numbers: uint8, int16, float32, ..."),
     "volume_byte_order": _volume_option("--byte-order", "little|big", "byte order of raw numbers"),
     "volume_header_bytes": _volume_option(
-        "--header-bytes", "N", "bytes before raw numbers; -1: all but the numbers", int
+        "--header-bytes", "N", "bytes before raw numbers; -1: all bytes before the last numbers", int
     ),
-    "volume_components": _volume_option("--components", "N", "raw numbers a voxel: 3 are red, green, blue", int),
+    "volume_components": _volume_option("--components", "N", "raw numbers per voxel: 3 are red, green, blue", int),
     "volume_spacing": _volume_option("--spacing", "X,Y,Z", "distances between voxels"),
     "volume_origin": _volume_option("--origin", "X,Y,Z", "position of the first voxel's centre"),
     "volume_length_unit": _volume_option("--length-unit", "UNIT", "unit of spacing and origin: mm, um, ..."),
     "volume_kind": _volume_option("--kind", "KIND", "scalar, rgb, rgba, channels or labels"),
     "volume_component": _volume_option(
-        "--component", "PART", "of complex numbers: magnitude (default), real, imag or phase"
+        "--component", "PART", "part of complex numbers: magnitude (default), real, imag or phase"
     ),
     "volume_missing": _volume_option(
         "--missing",
         "N,...",
-        "stored numbers that stand for no value, such as -9999 or 0,250..255; they are seen nowhere",
+        "stored numbers that mean no value, such as -9999 or 0,250..255; never shown",
     ),
 }
 _RAW = Annotated[
@@ -279,7 +279,7 @@ _RAW = Annotated[
         "'shape=512x512x300 dtype=uint16'",
     ),
 ]
-"""The same in one option, which goes where others have their names."""
+"""The same options as one, for commands with other options of these names."""
 _VOLUME_KEYS = [key.removeprefix("volume_") for key in _VOLUME]
 
 
@@ -297,8 +297,9 @@ def command(
 ) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
     """Registers a command whose first parameter is a `Common`.
 
-    `run`: it has a memory limit and so on; `source`: it opens a dataset; `replacement`: it pages; `fields`: it names fields;
-    `volume`: it takes volumes; `raw`: it does, and what is said of them comes in one option, since it has others of these names.
+    Options by kind of command: `run` for a memory limit and so on; `source` for opening a dataset; `replacement` for
+    paging; `fields` for definitions of fields; `volume` for volumes. `raw` is for volumes, too, if the command has other
+    options of these names: it adds only --raw.
     """
     groups: dict[str, Any] = {}
     if run:
@@ -394,7 +395,7 @@ def names(text: str | None) -> list[str]:
 
 
 def _strict(value: Any) -> Any:
-    """A result as JSON can have it: null for what is no number, a word for what is infinite.
+    """A result in strict JSON: null for NaN, words for infinities.
 
     >>> _strict({"a": [1.5, float("nan")], "b": float("-inf")})
     {'a': [1.5, None], 'b': '-inf'}
@@ -409,7 +410,7 @@ def _strict(value: Any) -> Any:
 
 
 def flat(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result with its `stats` beside its own keys, as `--json` prints it.
+    """A result with the keys of its `stats`, as `--json` prints it.
 
     >>> flat({"lines": 2, "stats": {"reads": 1, "pages": {"total": 9}}})
     {'lines': 2, 'reads': 1, 'pages': {'total': 9}}
@@ -422,7 +423,7 @@ def flat(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def names_them(source: str | None) -> str:
-    """How the files and pages that could not be read are found out.
+    """Advice that lists unreadable files and pages.
 
     >>> print(names_them("my scan.tif"))
     'farfield validate "my scan.tif"' names them
@@ -434,7 +435,7 @@ def names_them(source: str | None) -> str:
 
 
 def failure_lines(result: Mapping[str, Any]) -> list[str]:
-    """Why the first page of a run that failed did: a line for people, or none where the run does not know.
+    """The reason of a run's first failed page as a line, or none if unknown.
 
     >>> failure_lines({"failure": "a.zarr/c/0: cut off"}), failure_lines({"failure": None, "stats": {}})
     (['failure  a.zarr/c/0: cut off'], [])
@@ -444,7 +445,7 @@ def failure_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def stats_lines(stats: Mapping[str, Any]) -> list[str]:
-    """What a run read and held, in two lines for people."""
+    """The reads and memory of a run, in lines of text."""
     from farfield.runtime.sizes import format_bytes
 
     pages = stats["pages"]
@@ -462,12 +463,12 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
 
 
 def fill_lines(stats: Mapping[str, Any]) -> list[str]:
-    """What a run met of chunks that were never written: a line for people, or none.
+    """The number of never-written chunks in a run as a line, or none.
 
     >>> fill_lines({"pages": {"fills": 1, "never_written": 0}})
     ["fill     1 chunk was never written, or lost: the format's fill value stands there"]
     """
-    # Formats say of what was never written what it is; a chunk that got lost looks the same.
+    # The format defines values of unwritten chunks, so lost ones look the same.
     fills = max(stats["pages"].get("fills", 0), stats["pages"].get("never_written", 0))
     if not fills:
         return []

@@ -12,11 +12,11 @@ from farfield.cli.common import Common, command
 def register(app: typer.Typer) -> None:
     """Adds the group and its commands."""
     group = typer.Typer(rich_markup_mode=None)
-    app.add_typer(group, name="config", help="Settings, and where they come from.")
+    app.add_typer(group, name="config", help="Settings and their origins.")
 
     @command(group, "list", source=False, run=False)
     def list_(common: Common) -> None:
-        """Every setting with its value and what decides it."""
+        """List all settings with their values and origins."""
         from farfield.runtime.settings import DEFINE, PROJECT_FILE, SETTINGS, user_file
 
         settings = common.settings()
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
     @command(group, "get", source=False, run=False)
     def get(common: Common, name: Annotated[str, typer.Argument(metavar="NAME", help="the setting")]) -> None:
-        """The value of one setting."""
+        """Print the value of a setting."""
         settings = common.settings()
         value = _text(settings[name.replace("-", "_")])
         common.show({"name": name, "value": value or None, "origin": settings.origin(name)}, [value])
@@ -45,9 +45,11 @@ def register(app: typer.Typer) -> None:
         common: Common,
         name: Annotated[str, typer.Argument(metavar="NAME", help="the setting")],
         value: Annotated[str, typer.Argument(metavar="VALUE", help="its value")],
-        project: Annotated[bool, typer.Option("--project", help="in ./farfield.toml, not in the user's file")] = False,
+        project: Annotated[
+            bool, typer.Option("--project", help="in ./farfield.toml instead of the user's file")
+        ] = False,
     ) -> None:
-        """Set one setting in the user's file."""
+        """Set a value in the user's file."""
         from farfield.runtime.settings import PROJECT_FILE, user_file, write_setting
 
         path = PROJECT_FILE if project else user_file()

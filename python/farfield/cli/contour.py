@@ -21,15 +21,13 @@ def register(group: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset or volume")],
         output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="a .vtp, .ply, .glb or .npz file")],
-        value: Annotated[
-            list[float], typer.Option("--value", metavar="V", help="where the field has it; again for more")
-        ],
+        value: Annotated[list[float], typer.Option("--value", metavar="V", help="value of the surface; repeatable")],
         field: Annotated[
             str | None,
             typer.Option("--field", metavar="NAME", help="the field; of a volume the channel (default: its first)"),
         ] = None,
         scalars: Annotated[
-            str | None, typer.Option("--scalars", metavar="A,B,...", help="fields written on it")
+            str | None, typer.Option("--scalars", metavar="A,B,...", help="fields at the points")
         ] = None,
         normals: Annotated[bool, typer.Option("--normals/--no-normals", help="normals at the points")] = True,
         near: Annotated[
@@ -37,16 +35,16 @@ def register(group: typer.Typer) -> None:
             typer.Option(
                 "--near",
                 metavar="X,Y,Z",
-                help="only what hangs together with the surface next to it, through all zones",
+                help="a point: only the nearest surface and all that is connected to it, through all zones",
             ),
         ] = None,
-        level: Annotated[int, typer.Option("--level", min=0, help="of a volume's resolution, 0 the finest")] = 0,
+        level: Annotated[int, typer.Option("--level", min=0, help="level of a volume, 0 the finest")] = 0,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int:
-        """Write where a field has a value, as triangles.
+        """Write an isosurface as triangles.
 
-        Watertight within zones, with normals that point to lower values. Pages that cannot hold the value are not read where
-        their ranges are known. Exit code 3: some pages cannot be read, and the surface has holes there.
+        Watertight within zones, with normals that point to lower values. Pages whose known ranges exclude the value
+        are not read. Exit code 3: some pages cannot be read, and the surface has holes there.
         """
         from farfield.dataset.contours import extract_isosurface
         from farfield.scene.flags import vector
@@ -79,7 +77,7 @@ def register(group: typer.Typer) -> None:
 
 
 def plane(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int:
-    """A plane as triangles."""
+    """Writes a plane as triangles."""
     from farfield.dataset.contours import AXES, extract_plane
     from farfield.scene.flags import vector
 
@@ -108,7 +106,7 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
 
 
 def show(common: Common, source: str, result: Mapping[str, Any], what: str, empty: str) -> int:
-    """Says what was written, and why if that is nothing; the exit code."""
+    """Prints what was written, and the reason if it is empty; returns the exit code."""
     from farfield.cli import PARTIAL
 
     if result["triangles"] == 0 and not result["partial"] and not common.quiet:

@@ -26,16 +26,16 @@ def register(app: typer.Typer) -> None:
         codec: Annotated[
             str | None, typer.Option("--codec", metavar="NAME", help="none (default), zstd or lz4")
         ] = None,
-        resume: Annotated[bool, typer.Option("--resume", help="complete what an interrupted run left")] = False,
-        overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a store that is there")] = False,
-        append: Annotated[
-            bool, typer.Option("--append", help="add the time steps that the store does not have yet")
-        ] = False,
-        dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would cost")] = False,
+        resume: Annotated[bool, typer.Option("--resume", help="complete an interrupted conversion")] = False,
+        overwrite: Annotated[bool, typer.Option("--overwrite", help="replace an existing store")] = False,
+        append: Annotated[bool, typer.Option("--append", help="add the time steps that the store lacks")] = False,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="print the estimated cost only")] = False,
         levels: Annotated[
             int | None,
             typer.Option(
-                "--levels", metavar="N", help="of a volume, at most N  [default: until the longest side has 64 voxels]"
+                "--levels",
+                metavar="N",
+                help="largest number of levels of a volume  [default: until the longest side has 64 voxels]",
             ),
         ] = None,
         downsample: Annotated[
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--downsample",
                 metavar="HOW",
-                help="of a volume's levels: mean, majority (default for labels) or nearest",
+                help="for levels of a volume: mean, majority (default for labels) or nearest",
             ),
         ] = None,
         fields: Annotated[
@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--fields",
                 metavar="A,B,...",
-                help="the fields to store, derived ones too, which are made by the page  [default: those of the source]",
+                help="the fields to store, derived ones too  [default: those of the source]",
             ),
         ] = None,
     ) -> None:
@@ -125,7 +125,7 @@ def register(app: typer.Typer) -> None:
 
 
 def volume_lines(result: Mapping[str, Any]) -> list[str]:
-    """What became of a volume, or would."""
+    """Lines about a converted volume, or about a dry run."""
     from farfield.runtime.sizes import count, format_bytes
 
     dry = result["dry_run"]
@@ -156,7 +156,7 @@ def volume_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _appended(added: Mapping[str, Any]) -> list[str]:
-    """The steps that were added."""
+    """Lines about appended steps."""
     from farfield.runtime.sizes import count
 
     times = added["times"] or []

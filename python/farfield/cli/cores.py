@@ -22,11 +22,11 @@ def register(group: typer.Typer) -> None:
         method: Annotated[
             str, typer.Option("--method", help="sujudi-haimes, levy or lambda2", metavar="METHOD")
         ] = "sujudi-haimes",
-        field: Annotated[str, typer.Option("--field", help="the velocity")] = "velocity",
+        field: Annotated[str, typer.Option("--field", help="the velocity field")] = "velocity",
         min_strength: Annotated[
-            float, typer.Option("--min-strength", help="points are stronger; its meaning is the method's")
+            float, typer.Option("--min-strength", help="strength that points exceed; its meaning depends on the method")
         ] = 0.0,
-        min_length: Annotated[float, typer.Option("--min-length", help="lines are as long at least")] = 0.0,
+        min_length: Annotated[float, typer.Option("--min-length", help="smallest length of a line")] = 0.0,
         max_angle: Annotated[
             float | None,
             typer.Option("--max-angle", metavar="DEGREES", help="largest angle between line and velocity"),

@@ -16,18 +16,16 @@ def register(app: typer.Typer) -> None:
     @command(app, "demo", source=False, run=False)
     def demo(
         common: Common,
-        name: Annotated[str, typer.Argument(metavar="[NAME]", help="which one: taper")] = "taper",
+        name: Annotated[str, typer.Argument(metavar="[NAME]", help="the demo: taper")] = "taper",
         folder: Annotated[
-            str | None, typer.Option("--dir", metavar="DIR", help="where its files go; otherwise ./farfield-demo")
+            str | None, typer.Option("--dir", metavar="DIR", help="folder of its files  [default: ./farfield-demo]")
         ] = None,
-        small: Annotated[
-            bool, typer.Option("--small", help="with a sixtieth of the data, which the limit holds")
-        ] = False,
+        small: Annotated[bool, typer.Option("--small", help="use a sixtieth of the data, within the limit")] = False,
     ) -> None:
-        """Show it all on a flow made here.
+        """Show all steps on a generated flow.
 
-        Makes a flow several times larger than the limit, converts it, traces a rake, draws it, and says how little was read
-        and held.
+        Makes a flow several times larger than the limit, converts it, traces a rake, draws it, and reports reads and
+        memory.
         """
         from pathlib import Path
 
@@ -36,7 +34,7 @@ def register(app: typer.Typer) -> None:
         if name != "taper":
             raise UnknownName(f"no demo named '{name}'; there is: taper (demo:box is a source for trying commands)")
         settings = common.settings()
-        # Beside the user: what it makes is there to be looked at, and removed, by a short name.
+        # In the working folder and under a short name, to look at and to remove.
         where = Path(folder).expanduser() if folder else Path("farfield-demo")
         silent = common.json or common.quiet
         story = Story(where, (lambda text: None) if silent else _say, common.progress(settings), quick=small)

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
     @command(app, "events", source=False, run=False)
     def events(
         common: Common,
-        log: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run: what --events FILE has written")],
+        log: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run, written by --events FILE")],
         output: Annotated[
             str,
             typer.Option("--output", "-o", metavar="OUT", help=".json: Chrome trace for Perfetto; .parquet: a table"),

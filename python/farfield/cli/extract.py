@@ -44,14 +44,14 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         scalars: Annotated[
-            str | None, typer.Option("--scalars", metavar="A,B,...", help="fields written on it")
+            str | None, typer.Option("--scalars", metavar="A,B,...", help="fields at the points")
         ] = None,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> None:
         """Write grid surfaces with fields on them.
 
-        Without --surface: every zone face whose points are all iblank 2 or all at rest. As .vtp and .npz all points and
-        quadrilaterals, as .ply and .glb triangles with normals.
+        Without --surface: every zone face whose points are all iblank 2 or all at rest. A .vtp or .npz has all points
+        and quadrilaterals, a .ply or .glb has triangles with normals.
         """
         from farfield.dataset.field_names import field_names
         from farfield.flow.surface_extraction import extract_surface
@@ -94,25 +94,26 @@ def register(app: typer.Typer) -> None:
             ),
         ],
         normal: Annotated[
-            str, _plane("--normal", metavar="x|y|z|X,Y,Z", help="across the plane; its sign does not matter")
+            str, _plane("--normal", metavar="x|y|z|X,Y,Z", help="normal of the plane; its sign does not matter")
         ],
         field: Annotated[
             str | None,
             typer.Option(
                 "--field",
                 metavar="A,B,...",
-                help="what is sampled; of a picture one field; of a volume channels (default: all)",
+                help="fields to sample; one for a picture; of a volume channels (default: all)",
             ),
         ] = None,
         origin: Annotated[
-            str | None, _plane("--origin", metavar="X,Y,Z", help="a point of it (default: the middle of the data)")
+            str | None,
+            _plane("--origin", metavar="X,Y,Z", help="a point of the plane (default: the middle of the data)"),
         ] = None,
         up: Annotated[
             str | None,
             _plane(
                 "--up",
                 metavar="X,Y,Z",
-                help="what is up (default: the head or the front of anatomy, the first row of images; else z, or y)",
+                help="upward direction (default: the head or the front of anatomy, the first row of images; else z, or y)",
             ),
         ] = None,
         extent: Annotated[
@@ -125,7 +126,7 @@ def register(app: typer.Typer) -> None:
             str | None, _plane("--size", metavar="WxH", help="pixels (default: 1024 along the longer side)")
         ] = None,
         resolution: Annotated[
-            float | None, _plane("--resolution", metavar="LENGTH", help="edge of a pixel, in place of --size")
+            float | None, _plane("--resolution", metavar="LENGTH", help="edge of a pixel, instead of --size")
         ] = None,
         cmap: Annotated[
             str | None, _picture("--cmap", metavar="NAME", help="colour map, any of the cmap package")
@@ -133,7 +134,7 @@ def register(app: typer.Typer) -> None:
         range_: Annotated[
             str | None, _picture("--range", metavar="A:B", help="values of the first and last colour")
         ] = None,
-        grey16: Annotated[bool, _picture("--grey16", help="grey of 16 bits in place of colours")] = False,
+        grey16: Annotated[bool, _picture("--grey16", help="grey of 16 bits instead of colours")] = False,
         invert: Annotated[
             bool | None,
             _picture(
@@ -141,16 +142,16 @@ def register(app: typer.Typer) -> None:
                 help="the lowest value of a volume is white, or black (default: as its file says)",
             ),
         ] = None,
-        bar: Annotated[bool, _picture("--bar/--no-bar", help="what colours mean; names of channels")] = True,
+        bar: Annotated[bool, _picture("--bar/--no-bar", help="colour bar, or names of channels")] = True,
         letters: Annotated[
-            bool, _picture("--letters/--no-letters", help="letters of anatomy at the edges, and a rule of length")
+            bool, _picture("--letters/--no-letters", help="letters of anatomy at the edges, and a scale bar")
         ] = True,
         title: Annotated[
             str | None,
             _picture(
                 "--title",
                 metavar="TEXT",
-                help="text in the upper left corner (default: beside a bar, where a slice of grids lies)",
+                help="text in the upper left corner (default: with a bar, the place of a slice of grids)",
             ),
         ] = None,
         no_labels: Annotated[bool, _picture("--no-labels", hidden=True, help="as --no-letters")] = False,
@@ -159,25 +160,25 @@ def register(app: typer.Typer) -> None:
             _plane(
                 "--convention",
                 metavar="radiological|neurological",
-                help="of anatomy: the patient's left on the right (default), or its mirror image",
+                help="anatomy: the patient's left on the right (default), or the mirror image",
             ),
         ] = None,
         window: Annotated[
             float | None,
-            _picture("--window", metavar="WIDTH", help="range WIDTH wide around --level, in place of --range"),
+            _picture("--window", metavar="WIDTH", help="range of WIDTH around --level, instead of --range"),
         ] = None,
         level: Annotated[
             float | None,
-            _plane("--level", metavar="N", help="of a volume's resolution, 0 the finest; with --window its middle"),
+            _plane("--level", metavar="N", help="level of a volume, 0 the finest; with --window its middle"),
         ] = None,
-        nearest: Annotated[bool, _plane("--nearest", help="of a volume the nearest voxel, nothing in between")] = False,
+        nearest: Annotated[bool, _plane("--nearest", help="volumes: the nearest voxel, without interpolation")] = False,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int | None:
         """Cut along a plane: a picture, an array of numbers, or triangles.
 
-        Pixels of a picture are square in space; outside of the data they are transparent (not numbers in an array). Colours,
-        labels and several channels of a volume are shown as such. Of anatomy the patient's left is on the right, in arrays, too.
-        Exit code 3: some cannot be read.
+        Pixels are square in space. Outside of the data they are transparent, or NaN in an array. Colours, labels and
+        several channels of a volume keep their colours. In anatomy the patient's left is on the right, in arrays,
+        too. Exit code 3: some pixels failed.
         """
         from farfield.cli import contour, sliceimage
         from farfield.errors import UsageError

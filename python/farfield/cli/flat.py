@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from farfield.scene.flags import Shorthand
 
 _ALSO = ("color", "range", "cmap", "step", "size", "window", "level", "nearest", "labels", "bar")
-"""What can be said of a slice, too. All else is of rays, surfaces and cameras."""
+"""Options that apply to slices, too. All others are for rays, surfaces and cameras."""
 
 
 def shows(asked: Shorthand, info: Mapping[str, Any] | None) -> bool:
-    """Whether the picture of a source with this `info` is a slice: it is such a volume, and slices have all that is asked for."""
+    """Whether the picture is a slice: the volume is one voxel thick, and all given options apply to slices."""
     said = [
         f.name
         for f in fields(asked)
@@ -48,7 +48,7 @@ def draw(
     convention: str | None,
     letters: bool,
 ) -> int:
-    """Draws it; 3 where pixels cannot be read."""
+    """Draws the slice; returns exit code 3 if pixels failed."""
     from farfield.cli import PARTIAL, sliceimage
     from farfield.pictures.flat_volumes import flat_picture
     from farfield.pictures.slices import pair

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         quantity: Annotated[
             str,
-            typer.Option("--quantity", metavar="A,B,...", help="of ftle, residence, displacement, end_position"),
+            typer.Option("--quantity", metavar="A,B,...", help="any of ftle, residence, displacement, end_position"),
         ] = "ftle",
         field: Annotated[str, typer.Option("--field", help="the vector field")] = "velocity",
         direction: Annotated[
@@ -40,21 +40,21 @@ def register(app: typer.Typer) -> None:
             typer.Option("--direction", help="forward, backward or both in time  [default: from --t0 to --t1]"),
         ] = None,
         t0: Annotated[float | None, typer.Option("--t0", help="time of release  [default: the first time]")] = None,
-        t1: Annotated[
-            float | None, typer.Option("--t1", help="time until which particles are followed  [default: the last time]")
-        ] = None,
+        t1: Annotated[float | None, typer.Option("--t1", help="time of the end  [default: the last time]")] = None,
         within: Annotated[
             str | None,
-            typer.Option("--within", metavar="X,Y,Z:X,Y,Z", help="a box that particles leave; else the dataset's grid"),
+            typer.Option(
+                "--within", metavar="X,Y,Z:X,Y,Z", help="the box that particles leave  [default: the dataset's grid]"
+            ),
         ] = None,
         offset: Annotated[
             float | None,
-            typer.Option("--offset", help="ftle: distance to neighbours of each seed's own, instead of the grid's"),
+            typer.Option("--offset", help="ftle: distance to extra neighbours of each seed, instead of the grid's"),
         ] = None,
         integrator: Annotated[str, typer.Option("--integrator", help="rk45, rk4 or euler")] = "rk45",
-        tolerance: Annotated[float, typer.Option("--tolerance", help="local error that a step may make")] = 1e-6,
+        tolerance: Annotated[float, typer.Option("--tolerance", help="local error of a step")] = 1e-6,
         time_step: Annotated[
-            float | None, typer.Option("--time-step", help="longest step, time; the step of rk4 and euler")
+            float | None, typer.Option("--time-step", help="longest step in time; the step of rk4 and euler")
         ] = None,
         max_steps: Annotated[
             int | None, typer.Option("--max-steps", min=1, help="steps of a particle  [default: no bound]")
@@ -62,11 +62,12 @@ def register(app: typer.Typer) -> None:
         hold_steps: Annotated[
             bool, typer.Option("--hold-steps", help="a time step holds until the next, without interpolation")
         ] = False,
-        overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a Zarr store of that name")] = False,
+        overwrite: Annotated[bool, typer.Option("--overwrite", help="replace an existing Zarr store")] = False,
     ) -> int:
-        """Follow a particle from every place of a grid: FTLE, residence times.
+        """Follow a particle from every point of a grid: FTLE, residence times.
 
-        With displacements and end points, if asked for, as a Zarr v3 volume. Exit code 3 if pages failed and particles stop there.
+        Writes a Zarr v3 volume, with displacements and end points if requested. Exit code 3 if pages failed and
+        particles stop there.
         """
         from farfield.cli import PARTIAL
 

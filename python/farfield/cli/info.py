@@ -19,14 +19,14 @@ def register(app: typer.Typer) -> None:
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         ranges: Annotated[
             bool,
-            typer.Option("--ranges", help="find ranges, boxes and walls by one bounded pass if they are not known"),
+            typer.Option("--ranges", help="find unknown ranges, boxes and walls by one pass"),
         ] = False,
     ) -> int:
-        """Say what a dataset or a volume is.
+        """Describe a dataset or a volume.
 
-        Its zones or levels, the fields that it holds and those that can be made of them, bounds, free stream, times, pages, and
-        what was guessed about its files. -v says more: how fields are made, how zones are paged, what all of it would cost. Exit
-        code 3: ranges of a volume are asked for, and some pages cannot be read.
+        Lists zones or levels, stored and derived fields, bounds, free stream, times, pages, and guesses about files.
+        -v adds definitions of fields, pages of zones, and costs. Exit code 3: some pages cannot be read for the
+        ranges of a volume.
         """
         from farfield.cli import PARTIAL
         from farfield.flow.flow_map_store import flow_map
@@ -53,14 +53,14 @@ def register(app: typer.Typer) -> None:
             found = dict(dataset.info(ranges=ranges, progress=common.progress(settings)))
             if ranges:
                 found["stats"] = dataset.stats()
-                # They stand among what was guessed.
+                # These are already among the guesses.
                 found["stats"]["warnings"] = [w for w in found["stats"]["warnings"] if w not in found["guessed"]]
         common.show(flat(found), describe(found, verbose=common.verbose > 0))
         return 0
 
 
 def describe_flow_map(found: Mapping[str, Any]) -> list[str]:
-    """A flow map for people."""
+    """A flow map as lines of text."""
     lines = [
         f"{found['source']}",
         f"format   {found['format']}, by {found['written_by']}",
@@ -80,11 +80,11 @@ def describe_flow_map(found: Mapping[str, Any]) -> list[str]:
 
 
 MOST_ZONES = 16
-"""Zones that are listed where nobody asks for more."""
+"""Largest number of zones in the list without -v."""
 
 
 def describe(info: Mapping[str, Any], *, verbose: bool = False) -> list[str]:
-    """The catalog for people."""
+    """The catalog as lines of text."""
     from farfield.runtime.sizes import format_bytes
 
     zones = info["zones"]
@@ -100,7 +100,7 @@ def describe(info: Mapping[str, Any], *, verbose: bool = False) -> list[str]:
     for z in shown:
         dims = " x ".join(str(n) for n in z["dims"])
         page = f"  pages {' x '.join(map(str, z['page']))}: {z['pages']:,}" if verbose and z.get("page") else ""
-        # A zone whose kind was looked at and that has no box holds no number.
+        # A zone with a known kind but no box contains no finite numbers.
         empty = "  no point has coordinates that are numbers" if z.get("kind") else ""
         box = f"  {box_text(z['box'])}" if z.get("box") else empty
         kind = f"  {z['kind']}" if z.get("kind") else ""
@@ -109,7 +109,7 @@ def describe(info: Mapping[str, Any], *, verbose: bool = False) -> list[str]:
     if len(shown) < len(zones):
         lines.append(f"  ... and {len(zones) - len(shown):,} more zones; -v lists them")
     lines += _bounds(zones, unit) + _flow(zones)
-    # Of those that can be made the names do, but where there is more to say of one than how it is made.
+    # Of derived fields without definitions or ranges, the name suffices.
     brief = [
         f for f in info["fields"] if not verbose and f.get("derived") and not f.get("defined") and not f.get("range")
     ]
@@ -141,13 +141,13 @@ def describe(info: Mapping[str, Any], *, verbose: bool = False) -> list[str]:
             f"traces run within {format_bytes(info['limit_least_bytes'])} or more"
         )
     if any(z.get("box") is None and not z.get("kind") for z in zones):
-        # The files do not say it, and the index of a grid has boxes that are rounded and leave blanked points out.
+        # Files lack these values. The index of a grid has only rounded boxes, without blanked points.
         lines.append("ranges   not known yet, nor where the zones lie; --ranges finds both, in one pass over the data")
     return lines
 
 
 def _bounds(zones: Sequence[Mapping[str, Any]], unit: str) -> list[str]:
-    """The box around all zones, where their boxes are known and there are several."""
+    """The box around all zones, if there are several with known boxes."""
     boxes = [z["box"] for z in zones if z.get("box")]
     if len(zones) < 2 or not boxes or any(not z.get("box") and not z.get("kind") for z in zones):
         return []
@@ -155,7 +155,7 @@ def _bounds(zones: Sequence[Mapping[str, Any]], unit: str) -> list[str]:
 
 
 def _flow(zones: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The free stream that the headers of q files give, of the first time step."""
+    """The free stream in the headers of q files, at the first time step."""
     headers = [z["header"] for z in zones if z.get("header")]
     if not headers:
         return []
@@ -174,7 +174,7 @@ def _flow(zones: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _uniform(zone: Mapping[str, Any]) -> list[str]:
-    """The uniform grid that a zone's points are."""
+    """The uniform grid of a zone's points, if they form one."""
     grid = zone.get("uniform")
     if not grid:
         return []
@@ -183,7 +183,7 @@ def _uniform(zone: Mapping[str, Any]) -> list[str]:
 
 
 def _blanks(zone: Mapping[str, Any]) -> list[str]:
-    """Of which iblank values but the common ones a zone has how many points."""
+    """Numbers of points by unusual iblank values of a zone."""
     unknown = set(zone.get("iblank_unknown") or [])
     others = zone.get("iblank_others") or {}
     values = [(v, n) for v, n in (zone.get("iblank_values") or {}).items() if v not in ("0", "1", "2")]
@@ -199,7 +199,7 @@ def _blanks(zone: Mapping[str, Any]) -> list[str]:
 
 
 def _what_ranges_are(info: Mapping[str, Any]) -> list[str]:
-    """What there is to know of ranges that are not of the usable points of all time steps."""
+    """A note on ranges that do not cover the usable points of all time steps."""
     limits = []
     steps = len(info["times"])
     if info.get("ranges_with_blanked"):
@@ -216,7 +216,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def box_around(boxes: Sequence[Any]) -> list[list[float]]:
-    """The lowest and the highest corner of boxes of two corners.
+    """The lowest and highest corner of several boxes.
 
     >>> box_around([[[0, 0, 0], [1, 1, 1]], [[-1, 0, 0.5], [0, 2, 1]]])
     [[-1, 0, 0], [1, 2, 1]]
@@ -226,7 +226,7 @@ def box_around(boxes: Sequence[Any]) -> list[list[float]]:
 
 
 def box_text(box: Any) -> str:
-    """A box of two corners for people.
+    """A box as text.
 
     >>> box_text([[0, -1.5, 2], [1, 1.5, 2]])
     'x 0..1 y -1.5..1.5 z 2..2'
@@ -235,7 +235,7 @@ def box_text(box: Any) -> str:
 
 
 def _not_numbers(f: Mapping[str, Any], info: Mapping[str, Any]) -> str:
-    """How many points of a field are no numbers, and at which steps."""
+    """The number of points where a field is not a number, and their steps."""
     if not f.get("not_numbers"):
         return ""
     said = f"  {f['not_numbers']:,} points are no numbers"

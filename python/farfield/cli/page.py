@@ -1,4 +1,4 @@
-"""docs/command-line.md, made from the parser: `python -m farfield.cli.page docs/command-line.md` writes it anew."""
+"""Generator of docs/command-line.md from the parser: `python -m farfield.cli.page docs/command-line.md`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from farfield.cli.common import PLOT3D, RUN, VOLUME
 from farfield.cli.table import COMMANDS, help_text
 
 WRITE = "python -m farfield.cli.page docs/command-line.md"
-"""What writes the page anew."""
+"""The command that writes the page."""
 SHARED = {RUN: "Runs", PLOT3D: "PLOT3D files", VOLUME: "Volumes"}
-"""Options that several commands have, by the panel that they are declared in, and what their table is called."""
+"""Options of several commands, by the panel of their declaration, and the titles of their tables."""
 
 
 def page() -> str:
@@ -76,7 +76,7 @@ def _parser() -> Any:
 
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The commands that do something, by what is typed."""
+    """All commands with an action, by their full name."""
     children = getattr(command, "commands", {})
     for name, child in children.items():
         yield from _commands(child, f"{path} {name}")
@@ -85,13 +85,13 @@ def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _anchor(commands: dict[str, Any], name: str) -> str:
-    """Where a command's section begins: of a group that of its first command."""
+    """The anchor of a command's section; for a group, that of its first command."""
     path = next(path for path in commands if path.split()[1] == name)
     return path.replace(" ", "-")
 
 
 def _exit_codes() -> list[tuple[str, str]]:
-    """From the text of `farfield --help`, which is the one place that says them all.
+    """The exit codes from the text of `farfield --help`, their only list.
 
     >>> _exit_codes()[0], _exit_codes()[-1]
     (('0', 'done'), ('130', 'interrupted'))
@@ -105,14 +105,14 @@ def _options(command: Any) -> list[Any]:
 
 
 def _title(option: Any) -> str | None:
-    """The table of shared options that an option stands in."""
+    """The table of shared options that contains an option."""
     if option.opts[0] == "--help":
         return SHARED[RUN]
     return SHARED.get(getattr(option, "rich_help_panel", None) or "")
 
 
 def _flag(option: Any) -> str:
-    """Its longest name.
+    """The longest name of an option.
 
     >>> import types
     >>> _flag(types.SimpleNamespace(opts=["-o", "--output"]))
@@ -122,10 +122,10 @@ def _flag(option: Any) -> str:
 
 
 def _metavar(parameter: Any) -> str:
-    """What stands for its value."""
+    """The placeholder of a parameter's value."""
     if parameter.metavar:
         return str(parameter.metavar)
-    # Releases of typer differ in where they keep the type.
+    # Releases of typer keep the type in different places.
     descriptor = getattr(parameter, "type_descriptor", None)
     kind = str(getattr(descriptor, "annotation", None) or parameter.type.name)
     return "N" if "int" in kind else "X" if "float" in kind else "TEXT"
@@ -140,7 +140,7 @@ def _spelling(option: Any) -> str:
 
 
 def _help(parameter: Any) -> str:
-    """What the parser says of it, with its default."""
+    """The parser's help of a parameter, with its default."""
     text = str(parameter.help or "")
     default, said = parameter.default, getattr(parameter, "show_default", None)
     if parameter.required:
@@ -176,7 +176,7 @@ def _usage(path: str, command: Any) -> str:
 
 
 def _also(command: Any, shared: dict[str, dict[str, Any]]) -> list[str]:
-    """Which of the shared options it has."""
+    """The shared options of a command."""
     has = {_flag(option) for option in _options(command) if _title(option) is not None}
     parts = []
     for title, options in shared.items():
@@ -193,7 +193,7 @@ def _also(command: Any, shared: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the page to a file, or to stdout."""
+    """Writes the page to a file or to stdout."""
     if arguments:
         Path(arguments[0]).write_text(page(), encoding="utf-8")
     else:

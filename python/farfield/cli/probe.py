@@ -23,17 +23,17 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str, typer.Argument(metavar="SRC", help="the dataset")],
         place: Annotated[
-            list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place; of a volume I J K")
+            list[str], typer.Argument(metavar="X Y [Z] | ZONE I J [K]", help="the place; for a volume I J K")
         ],
         ijk: Annotated[
-            bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are fine")
+            bool, typer.Option("--ijk", help="the place is ZONE I J K, counted from 1; fractions are valid")
         ] = False,
         fields: Annotated[str | None, typer.Option("--fields", metavar="A,B,...", help="only these fields")] = None,
         step: Annotated[int, typer.Option("--step", min=0, help="time step, counted from 0")] = 0,
     ) -> int:
-        """Say what is at a place: values, zone, ijk.
+        """Print the values, zone and ijk at a point.
 
-        Exit code 1 if it is in no zone.
+        Exit code 1 if the point is outside of all zones.
         """
         settings = common.settings()
         opened = common.open_volume(source, settings)
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
 def _of_volume(
     common: Common, source: str, volume: VolumeDataset, place: list[str], *, ijk: bool, channels: list[str], step: int
 ) -> int:
-    """Says what is at a place of a volume: by position, or in voxels counted from 1."""
+    """Probes a volume by position, or by voxels counted from 1."""
     try:
         where = [float(word) for word in place]
     except ValueError:
@@ -145,7 +145,7 @@ def _place(words: list[str], ijk: bool) -> tuple[str | None, list[float]]:
 def _is_number(word: str) -> bool:
     try:
         float(word)
-    except ValueError:  # the question is whether it is one
+    except ValueError:  # the test is whether it is a number
         return False
     return True
 
@@ -153,5 +153,5 @@ def _is_number(word: str) -> bool:
 def _number(value: Any) -> str:
     if isinstance(value, list):
         return "(" + ", ".join(_number(v) for v in value) + ")"
-    # A label is a name: all of its digits count.
+    # A label is a name, so all its digits count.
     return str(value) if isinstance(value, int) else f"{value:.9g}"

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
         common: Common,
         what: Annotated[
             str | None,
-            typer.Argument(metavar="SCENE|SRC", help="a scene (.json) or a dataset; may be left out with --lines"),
+            typer.Argument(metavar="SCENE|SRC", help="a scene (.json) or a dataset; optional with --lines"),
         ] = None,
         output: Annotated[
             str,
@@ -40,33 +40,33 @@ def register(app: typer.Typer) -> None:
                 "--output",
                 "-o",
                 metavar="OUT",
-                help="the .png, .tif or .jpg; of many time steps out_%04d.png, a folder, or a .mp4 (with ffmpeg)",
+                help="the .png, .tif or .jpg; for several time steps out_%04d.png, a folder, or a .mp4 (with ffmpeg)",
             ),
         ] = "",
         size: Annotated[
-            str | None, _picture("--size", metavar="WxH", help="pixels, 1600x900 if nothing says otherwise")
+            str | None, _picture("--size", metavar="WxH", help="pixels  [default: the scene's, or 1600x900]")
         ] = None,
         lines: Annotated[
-            list[str] | None, _picture("--lines", metavar="FILE", help="lines of a .vtp or .npz; again for more")
+            list[str] | None, _picture("--lines", metavar="FILE", help="lines of a .vtp or .npz; repeatable")
         ] = None,
         seeds: Annotated[
             str | None,
-            _picture("--seeds", metavar="SPEC", help="trace lines from these seeds, as 'farfield trace' has it"),
+            _picture("--seeds", metavar="SPEC", help="trace lines from these seeds, as in 'farfield trace'"),
         ] = None,
         surface: Annotated[
             list[str] | None,
-            _picture("--surface", metavar="ZONE:k=N[,i=A:B]", help="a grid surface, or 'walls'; again for more"),
+            _picture("--surface", metavar="ZONE:k=N[,i=A:B]", help="a grid surface, or 'walls'; repeatable"),
         ] = None,
         contour: Annotated[
             list[str] | None,
-            _picture("--contour", metavar="FIELD=VALUE", help="an isosurface, as in mach=1; again for more"),
+            _picture("--contour", metavar="FIELD=VALUE", help="an isosurface, as in mach=1; repeatable"),
         ] = None,
         slice_: Annotated[
             list[str] | None,
             _picture(
                 "--slice",
                 metavar="AXIS=VALUE",
-                help="a plane, as in z=0.1 or z (the middle), or NX,NY,NZ=X,Y,Z; again for more",
+                help="a plane, as in z=0.1 or z (the middle), or NX,NY,NZ=X,Y,Z; repeatable",
             ),
         ] = None,
         cores: Annotated[bool, _picture("--cores", help="vortex cores")] = False,
@@ -78,11 +78,12 @@ def register(app: typer.Typer) -> None:
             _picture(
                 "--color",
                 metavar="FIELD",
-                help="what colours lines, contours, slices and cores, or the surfaces where there are none; or a colour",
+                help="field that colours lines, contours, slices and cores, or surfaces if there are none; or a colour",
             ),
         ] = None,
         surface_color: Annotated[
-            str | None, _picture("--surface-color", metavar="FIELD", help="what colours the surfaces; or a colour")
+            str | None,
+            _picture("--surface-color", metavar="FIELD", help="field that colours the surfaces; or a colour"),
         ] = None,
         range_: Annotated[str | None, _picture("--range", metavar="A:B", help="range of --color")] = None,
         cmap: Annotated[
@@ -95,9 +96,10 @@ def register(app: typer.Typer) -> None:
         mesh: Annotated[bool, _picture("--mesh", help="draw the grid's lines on surfaces")] = False,
         outline: Annotated[bool | None, _picture("--outline/--no-outline", help="edges of the zones")] = None,
         view: Annotated[
-            str | None, _picture("--view", metavar="DIR", help="where the eye is: x, -x, y, -y, z, -z, iso, or X,Y,Z")
+            str | None,
+            _picture("--view", metavar="DIR", help="direction to the eye: x, -x, y, -y, z, -z, iso, or X,Y,Z"),
         ] = None,
-        up: Annotated[str | None, _picture("--up", metavar="X,Y,Z", help="what is up")] = None,
+        up: Annotated[str | None, _picture("--up", metavar="X,Y,Z", help="upward direction")] = None,
         zoom: Annotated[float | None, _picture("--zoom", help="2 shows half as much")] = None,
         background: Annotated[
             str | None, _picture("--background", metavar="COLOR[,COLOR]", help="one colour, or top and bottom")
@@ -111,27 +113,23 @@ def register(app: typer.Typer) -> None:
         step: Annotated[int | None, _picture("--step", min=0, help="time step, counted from 0")] = None,
         kind: Annotated[
             str | None,
-            _picture("--kind", metavar="KIND", help="of lines from --seeds: streamline, pathline or streakline"),
+            _picture("--kind", metavar="KIND", help="kind of lines from --seeds: streamline, pathline or streakline"),
         ] = None,
         tail: Annotated[
-            float | None, _picture("--tail", metavar="T", help="of pathlines, draw the last T of their time")
+            float | None, _picture("--tail", metavar="T", help="pathlines: draw only the last duration T")
         ] = None,
         time: Annotated[bool | None, _picture("--time/--no-time", help="write the time into the picture")] = None,
         frames: Annotated[
             str | None, _picture("--frames", metavar="A:B:S", help="time steps, counted from 0; the scene's, or all")
         ] = None,
-        fps: Annotated[
-            float | None, _picture("--fps", help="pictures a second of a .mp4, 24 if nothing is said")
-        ] = None,
-        resume: Annotated[
-            bool, _picture("--resume", help="keep pictures that are there and of the same scene and data")
-        ] = False,
+        fps: Annotated[float | None, _picture("--fps", help="pictures per second of a .mp4  [default: 24]")] = None,
+        resume: Annotated[bool, _picture("--resume", help="keep existing pictures of the same scene and data")] = False,
         projection: Annotated[
             str | None,
             _volume(
                 "--projection",
                 metavar="HOW",
-                help="composite, maximum, mean, or surface:VALUE, the first place that has it",
+                help="composite, maximum, mean, or surface:VALUE, the first point with that value",
             ),
         ] = None,
         window: Annotated[
@@ -141,11 +139,11 @@ def register(app: typer.Typer) -> None:
         level: Annotated[
             float | None,
             _volume(
-                "--level", metavar="N", help="with --window its middle; else the level of resolution, 0 the finest"
+                "--level", metavar="N", help="the middle of --window; without it the level of resolution, 0 the finest"
             ),
         ] = None,
         resolution: Annotated[
-            int | None, _volume("--resolution", metavar="N", min=0, help="the level of resolution, beside --window too")
+            int | None, _volume("--resolution", metavar="N", min=0, help="the level of resolution, also with --window")
         ] = None,
         invert: Annotated[
             bool | None,
@@ -158,37 +156,40 @@ def register(app: typer.Typer) -> None:
             _volume(
                 "--convention",
                 metavar="radiological|neurological",
-                help="of a slice of anatomy: the patient's left on the right (default), or its mirror image",
+                help="slices of anatomy: the patient's left on the right (default), or the mirror image",
             ),
         ] = None,
         letters: Annotated[
             bool | None,
-            _volume("--letters/--no-letters", help="of a slice: letters of anatomy at its edges, and a rule"),
+            _volume("--letters/--no-letters", help="slices: letters of anatomy at the edges, and a scale bar"),
         ] = None,
         shade: Annotated[bool | None, _volume("--shade/--no-shade", help="light on gradients")] = None,
-        nearest: Annotated[bool, _volume("--nearest", help="the nearest voxel, nothing in between")] = False,
+        nearest: Annotated[bool, _volume("--nearest", help="the nearest voxel, without interpolation")] = False,
         labels: Annotated[
-            bool, _volume("--labels", help="numbers are names: a colour each, nothing in between, 0 is nothing")
+            bool, _volume("--labels", help="numbers are labels: a colour each, without interpolation; 0 is clear")
         ] = False,
         opacity_from: Annotated[
             str | None,
             _volume(
-                "--opacity-from", metavar="WHAT", help="of colours: alpha, luminance, or distance from a background"
+                "--opacity-from",
+                metavar="WHAT",
+                help="opacity of colours: alpha, luminance, or distance from a background",
             ),
         ] = None,
         budget: Annotated[
             str | None,
-            _volume("--budget", metavar="TIME", help="the best picture by then, such as 50ms; says what is missing"),
+            _volume("--budget", metavar="TIME", help="time limit of a picture, such as 50ms; reports missing pixels"),
         ] = None,
         save_scene: Annotated[
             str | None, _picture("--save-scene", metavar="FILE", help="write the scene, to edit and draw again")
         ] = None,
     ) -> int:
-        """Draw a picture, or one of each time step.
+        """Draw a picture, or one per time step.
 
-        Volumes by rays, isosurfaces, slices, lines as tubes, the body, grid surfaces, vortex cores, outlines; in software, with no
-        X, OpenGL or GPU. A dataset alone gives its default picture; that of a volume one voxel thick is its slice. 'farfield scene'
-        writes a first scene to edit. Camera and colour ranges are the same in all pictures of a series.
+        Draws volumes by rays, isosurfaces, slices, lines as tubes, the body, grid surfaces, vortex cores and
+        outlines. Runs in software, without X, OpenGL or a GPU. A dataset alone gives its default picture; a volume
+        one voxel thick gives its slice. 'farfield scene' writes a first scene to edit. Camera and colour ranges are
+        the same in all pictures of a series.
         """
         from contextlib import ExitStack
         from functools import partial
@@ -213,7 +214,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"--step is for one picture; --frames {step} draws that one of many")
         target = outputs.output_path(output, PICTURES, "pictures") if film is None else film.pattern
         first = target if film is None else film.written()
-        outputs.check([first, save_scene, common.events], [])  # what is read is known only when much is read
+        outputs.check([first, save_scene, common.events], [])  # inputs are known only after much reading
         if invert is not None:
             common.volume = {**common.volume, "invert": invert}
         resources = common.resources(settings)

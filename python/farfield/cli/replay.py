@@ -19,42 +19,45 @@ def register(app: typer.Typer) -> None:
     @command(app, "replay", source=False, run=False)
     def replay(
         common: Common,
-        events: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run: what --events FILE has written")],
+        events: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run, written by --events FILE")],
         limits: Annotated[
             str | None,
-            typer.Option("--limits", metavar="SIZE,...", help="memory limits; else from all that was touched to 1/32"),
+            typer.Option(
+                "--limits", metavar="SIZE,...", help="memory limits  [default: all touched pages, down to 1/32]"
+            ),
         ] = None,
         policies: Annotated[
             str | None,
             typer.Option(
                 "--policies",
                 metavar="A,B,...",
-                help="replacement policies, each with '+executor' (segments that are over) or '+waiting' (what parked tasks "
-                "wait for, too) behind it, or optimum; else all",
+                help="replacement policies, or optimum; '+executor' adds finished segments, '+waiting' also pages that "
+                "parked tasks wait for  [default: all]",
             ),
         ] = None,
         page_factor: Annotated[
             str | None,
-            typer.Option("--page-factor", metavar="2,4,...", help="also with pages so many times as long on each axis"),
+            typer.Option("--page-factor", metavar="2,4,...", help="factors of page size on each axis"),
         ] = None,
         latency: Annotated[
-            str | None, typer.Option("--latency", metavar="5ms,...", help="also the time with reads that take so long")
+            str | None, typer.Option("--latency", metavar="5ms,...", help="durations of a read, for predicted times")
         ] = None,
         readers: Annotated[
-            str | None, typer.Option("--readers", metavar="N,...", help="also the time with so many reads in flight")
+            str | None,
+            typer.Option("--readers", metavar="N,...", help="numbers of reads in flight, for predicted times"),
         ] = None,
         workers: Annotated[
-            str | None, typer.Option("--workers", metavar="N,...", help="also the time with so many threads")
+            str | None, typer.Option("--workers", metavar="N,...", help="numbers of threads, for predicted times")
         ] = None,
         output: Annotated[
             str | None, typer.Option("--output", "-o", metavar="OUT", help="draw the curves: .png or .svg")
         ] = None,
     ) -> None:
-        """Run a recorded run's pages against other means.
+        """Replay a recorded run's pages with other limits and policies.
 
-        Its data are not touched. Other means are memory limits, policies, page sizes, latencies, readers and workers.
+        Needs no data. Compares memory limits, policies, page sizes, latencies, readers and workers.
 
-        All but the run's own means are estimates in a fixed order: pages are used in the order of the recorded run.
+        Results for other settings are estimates: pages are used in the order of the recorded run.
         """
         from farfield.report.replays import parse_seconds, table
         from farfield.report.replays import replay as run

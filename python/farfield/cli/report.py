@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
     @command(app, "report", run=False, source=False)
     def report(
         common: Common,
-        run: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run: what --events FILE has written")],
+        run: Annotated[str, typer.Argument(metavar="RUN", help="the log of a run, written by --events FILE")],
         output: Annotated[
             str | None,
             typer.Option(
@@ -23,10 +23,10 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         png: Annotated[
-            str | None, typer.Option("--png", metavar="OUT.png", help="a picture of all figures besides")
+            str | None, typer.Option("--png", metavar="OUT.png", help="also a picture of all figures")
         ] = None,
     ) -> int:
-        """Say what waited for what in a run, as a page.
+        """Write a page on what a run waited for.
 
         Prints the verdict: where the time went, and what would help. The page needs no other file and no network.
         Exit code 3 if the log ends before its run did, or is damaged.

@@ -17,17 +17,15 @@ def register(app: typer.Typer) -> None:
         common: Common,
         source: Annotated[str | None, typer.Argument(metavar="SRC", help="the dataset")] = None,
         output: Annotated[
-            str | None, typer.Option("--output", "-o", metavar="FILE.json", help="the scene; default: to stdout")
+            str | None, typer.Option("--output", "-o", metavar="FILE.json", help="the scene  [default: stdout]")
         ] = None,
-        size: Annotated[
-            str | None, typer.Option("--size", metavar="WxH", help="pixels, 1600x900 if nothing is said")
-        ] = None,
+        size: Annotated[str | None, typer.Option("--size", metavar="WxH", help="pixels  [default: 1600x900]")] = None,
         schema: Annotated[bool, typer.Option("--schema", help="print the JSON Schema of scenes instead")] = False,
     ) -> None:
         """Write a first scene of a dataset, to edit and draw again.
 
-        It is what 'farfield render SRC' draws; of a volume with time steps its colours go with all of them. Each key is explained
-        in the JSON Schema (--schema), which editors know how to use.
+        It is the scene of 'farfield render SRC'. For a volume with time steps, its colours suit all steps. The JSON
+        Schema (--schema) explains each key, and editors can use it.
         """
         import json
 

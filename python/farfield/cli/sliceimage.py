@@ -1,4 +1,4 @@
-"""`farfield extract slice` where it is a picture or an array."""
+"""`farfield extract slice` for pictures and arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from farfield.times.dates import moment_of, moment_text
 
 
 def is_image(output: str) -> bool:
-    """Whether a name ends as pictures and arrays do.
+    """Whether a name has an ending of pictures or arrays.
 
     >>> is_image("cut.PNG"), is_image("cut.vtp")
     (True, False)
@@ -24,7 +24,7 @@ def is_image(output: str) -> bool:
 
 
 def slice_image(common: Common, source: str, output: str, step: int, options: Mapping[str, Any]) -> int | None:
-    """Makes it; 3 where pixels cannot be read."""
+    """Writes the slice; returns exit code 3 if pixels failed."""
     from farfield.cli import PARTIAL
     from farfield.errors import UsageError
     from farfield.scene.flags import window_of
@@ -61,7 +61,7 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
 
 
 def lines_of(result: Mapping[str, Any]) -> list[str]:
-    """What is said of it to people."""
+    """Lines about the slice."""
     pixels, unit = result["pixels"], result["length_unit"]
     width, height = result["size"]
     left, right, bottom, top = result["extent"]

@@ -1,29 +1,29 @@
-"""The commands by name, and what the top of the command line says. Nothing here imports anything, so that `farfield --help`
-costs what Python's start costs; a command's own module is imported when it is asked for."""
+"""The commands by name, and the help of the top level. This module imports nothing, so that `farfield --help` takes as
+long as Python's start. The module of a command is imported on demand."""
 
 from __future__ import annotations
 
 from farfield.errors import UnknownName, UsageError
 
 COMMANDS = {
-    "info": "Say what a dataset or a volume is.",
+    "info": "Describe a dataset or a volume.",
     "convert": "Stream a dataset into a store of pages (Zarr v3).",
     "validate": "Check every page.",
-    "probe": "Say what is at a place: values, zone, ijk.",
+    "probe": "Print the values, zone and ijk at a point.",
     "trace": "Trace streamlines, pathlines, streaklines or timelines inside the memory limit.",
     "extract": "Write a part of a dataset as geometry.",
-    "flowmap": "Follow a particle from every place of a grid: FTLE, residence times.",
-    "render": "Draw a picture, or one of each time step.",
+    "flowmap": "Follow a particle from every point of a grid: FTLE, residence times.",
+    "render": "Draw a picture, or one per time step.",
     "scene": "Write a first scene of a dataset, to edit and draw again.",
-    "report": "Say what waited for what in a run, as a page.",
-    "replay": "Run a recorded run's pages against other means.",
+    "report": "Write a page on what a run waited for.",
+    "replay": "Replay a recorded run's pages with other limits and policies.",
     "events": "Write a run's log for Perfetto, or as a table.",
     "tune": "Propose page size, layout, codec and readers for a kind of run.",
-    "demo": "Show it all on a flow made here.",
-    "cache": "What is kept between runs.",
-    "config": "Settings, and where they come from.",
+    "demo": "Show all steps on a generated flow.",
+    "cache": "Data kept between runs.",
+    "config": "Settings and their origins.",
 }
-"""Each has a module of its name beside this one, with `register(app)`."""
+"""Commands; each has a module of its name in this folder, with `register(app)`."""
 
 
 INSTEAD = {
@@ -80,14 +80,14 @@ INSTEAD = {
     "help": "farfield --help, or farfield COMMAND --help",
     "version": "farfield --version",
 }
-"""What to say instead of words that people guess."""
+"""Messages for likely guesses."""
 
 EXPERIMENTS = ("bench", "benchmark")
 """Words for what is a package of its own."""
 
 
 def help_text() -> str:
-    """What `farfield --help` prints."""
+    """The text of `farfield --help`."""
     width = max(map(len, COMMANDS))
     rows = [f"  {name:<{width}}  {about}" for name, about in COMMANDS.items()]
     return "\n".join(
@@ -115,11 +115,11 @@ def help_text() -> str:
 
 
 def check_command(word: str) -> None:
-    """Says what is wrong with a first word that is no command.
+    """Refuses a first word that is not a command.
 
     Raises:
         UsageError: if it is an option, which comes after the command.
-        UnknownName: with the nearest command, if it is neither.
+        UnknownName: with the most similar command, otherwise.
     """
     if word in COMMANDS:
         return

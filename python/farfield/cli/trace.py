@@ -38,8 +38,8 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option(
                 "--kind",
-                help="streamline: of one time step; pathline: of a particle, through all of them; streakline: of particles "
-                "that are let go one after the other; timeline: of curves that move",
+                help="streamline: of one time step; pathline: of a particle, through time; streakline: of particles "
+                "released one after another; timeline: of moving curves",
             ),
         ] = "streamline",
         field: Annotated[str, typer.Option("--field", help="the vector field")] = "velocity",
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         integrator: Annotated[str, typer.Option("--integrator", help="rk45, rk45-physical, rk4 or euler")] = "rk45",
-        tolerance: Annotated[float, typer.Option("--tolerance", help="local error that a step may make")] = 1e-6,
+        tolerance: Annotated[float, typer.Option("--tolerance", help="local error of a step")] = 1e-6,
         initial_step: Annotated[float | None, typer.Option("--initial-step", help="length of the first step")] = None,
         max_step: Annotated[
             float | None, typer.Option("--max-step", help="longest step; the step of rk4 and euler")
@@ -62,7 +62,9 @@ def register(app: typer.Typer) -> None:
         max_steps: Annotated[int, typer.Option("--max-steps", min=1, help="steps in one direction")] = 2000,
         terminal_speed: Annotated[
             float | None,
-            typer.Option("--terminal-speed", help="streamlines stop below it  [default: 1e-12 of a line's largest]"),
+            typer.Option(
+                "--terminal-speed", help="speed below which streamlines end  [default: 1e-12 of a line's largest]"
+            ),
         ] = None,
         scalars: Annotated[
             str | None, typer.Option("--scalars", metavar="A,B,...", help="fields sampled along the lines")
@@ -72,7 +74,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--stop",
                 metavar="CONDITION",
-                help='end lines where it holds, such as "mach > 1" or "q_criterion < 0 and x > 2"',
+                help='condition that ends lines, such as "mach > 1" or "q_criterion < 0 and x > 2"',
             ),
         ] = None,
         step: Annotated[
@@ -80,16 +82,18 @@ def register(app: typer.Typer) -> None:
         ] = None,
         steps: Annotated[
             str | None,
-            typer.Option("--steps", metavar="all|a:b:s|n,n,...", help="streamlines: of each of these time steps"),
+            typer.Option(
+                "--steps", metavar="all|a:b:s|n,n,...", help="streamlines: time steps, each with its own lines"
+            ),
         ] = None,
         t0: Annotated[
             float | None, typer.Option("--t0", help="pathlines: time of release  [default: the first time]")
         ] = None,
         t1: Annotated[
-            float | None, typer.Option("--t1", help="pathlines: time at which they end  [default: the last time]")
+            float | None, typer.Option("--t1", help="pathlines: time of the end  [default: the last time]")
         ] = None,
         time_step: Annotated[
-            float | None, typer.Option("--time-step", help="pathlines: longest step, time; the step of rk4 and euler")
+            float | None, typer.Option("--time-step", help="pathlines: longest step in time; the step of rk4 and euler")
         ] = None,
         hold_steps: Annotated[
             bool,
@@ -100,7 +104,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--read-ahead",
                 metavar="along|none",
-                help="pathlines: read what lies where they go, or nothing, ahead  [default: along]",
+                help="pathlines: pages to read ahead: along the lines, or none  [default: along]",
             ),
         ] = None,
         points: Annotated[
@@ -119,14 +123,14 @@ def register(app: typer.Typer) -> None:
         ] = None,
         release_times: Annotated[
             str | None,
-            typer.Option("--release-times", metavar="T,T,...", help="streaklines: when particles are let go"),
+            typer.Option("--release-times", metavar="T,T,...", help="streaklines: times of release"),
         ] = None,
         curves: Annotated[
             str | None,
             typer.Option(
                 "--curves",
                 metavar="N|0,n,...",
-                help="timelines: seeds of a curve, or where curves begin  [default: one]",
+                help="timelines: seeds per curve, or first seeds of curves  [default: one curve]",
             ),
         ] = None,
         refine: Annotated[
@@ -134,11 +138,12 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--refine",
                 metavar="Nx|LENGTH|never",
-                help="timelines: how far apart neighbours may get: times as far as at the release, or a length  [default: 2x]",
+                help="timelines: largest distance of neighbours: N times that at the release, or a length  [default: 2x]",
             ),
         ] = None,
         max_points: Annotated[
-            int | None, typer.Option("--max-points", min=1, help="timelines: most points of a curve  [default: 10000]")
+            int | None,
+            typer.Option("--max-points", min=1, help="timelines: largest number of points per curve  [default: 10000]"),
         ] = None,
         output_every: Annotated[
             float | None,
@@ -147,27 +152,27 @@ def register(app: typer.Typer) -> None:
         output_times: Annotated[
             str | None,
             typer.Option(
-                "--output-times", metavar="steps|T,T,...", help="particles: when lines, or files of a .pvd, are wanted"
+                "--output-times", metavar="steps|T,T,...", help="particles: times of lines, or of files of a .pvd"
             ),
         ] = None,
         trail: Annotated[
             float | None,
-            typer.Option(
-                "--trail", help="pathlines in a .pvd: how much of its line each particle trails behind it, time"
-            ),
+            typer.Option("--trail", help="pathlines in a .pvd: duration of the line behind each particle"),
         ] = None,
         save_state: Annotated[
             str | None,
             typer.Option(
                 "--save-state",
                 metavar="FILE",
-                help="pathlines, streaklines: keep the state of the particles at --t1; may be the file of --resume",
+                help="pathlines, streaklines: save the particles' state at --t1; may be the file of --resume",
             ),
         ] = None,
         resume: Annotated[
             str | None,
             typer.Option(
-                "--resume", metavar="FILE", help="pathlines, streaklines: go on from a state, as one run would have"
+                "--resume",
+                metavar="FILE",
+                help="pathlines, streaklines: continue from a saved state, with the results of a single run",
             ),
         ] = None,
     ) -> int:
@@ -247,7 +252,7 @@ def register(app: typer.Typer) -> None:
         read = [*file_of(seeds), *([] if resume is None else [resume])]
         with common.open(source, settings, writes=target, reads=read) as dataset:
             common.tell(dataset.info())
-            dataset.isel(time=step or 0)  # says what steps there are, before anything is read
+            dataset.isel(time=step or 0)  # reports an invalid step before any read
             if steps is not None:
                 more["steps"] = step_numbers(steps, max(1, len(dataset.times)))
             result = dataset.trace(
@@ -298,7 +303,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _all_outside(dataset: Dataset, step: int, kind: str) -> str:
-    """A warning where nothing begins in a zone, with where the zones are: the run has looked at that."""
+    """The warning if no line begins in a zone, with the extent of the zones, which the run already knows."""
     from farfield.cli.info import box_around, box_text
 
     what = "curve" if kind == "timeline" else "seed"
@@ -331,7 +336,7 @@ def _curves(text: str | None) -> int | list[int] | None:
 
 
 def _refine(text: str | None) -> tuple[float | None, float | None]:
-    """Times as far as at the release, and length."""
+    """The factor and the length of --refine."""
     if text is None:
         return 2.0, None
     if text == "never":

@@ -15,25 +15,25 @@ def register(app: typer.Typer) -> None:
     @command(app, "tune", source=False, run=False)
     def tune(
         common: Common,
-        source: Annotated[str, typer.Argument(metavar="SRC", help="what convert takes")],
+        source: Annotated[str, typer.Argument(metavar="SRC", help="a source, as for convert")],
         like: Annotated[
             str,
             typer.Option(
                 "--like",
                 metavar="'COMMAND SRC ...'",
-                help="a short run of the kind that is meant, such as 'trace SRC --seeds random:200:1', without -o",
+                help="a short run of that kind, such as 'trace SRC --seeds random:200:1', without -o",
             ),
         ],
-        runs: Annotated[int, typer.Option("--runs", min=1, help="how often each is run; the middle counts")] = 3,
+        runs: Annotated[int, typer.Option("--runs", min=1, help="runs per store; the median counts")] = 3,
         scratch: Annotated[
             str | None,
-            typer.Option("--scratch", metavar="DIR", help="where stores are made meanwhile, some ten times the data"),
+            typer.Option("--scratch", metavar="DIR", help="folder for the stores, about ten times the data"),
         ] = None,
     ) -> None:
         """Propose page size, layout, codec and readers for a kind of run.
 
-        The short run is made on stores of the dataset that differ in one thing at a time, with the store out of the page
-        cache.
+        Measures the short run on stores that differ in one parameter. Each store is evicted from the page cache
+        first.
         """
         from farfield.tuning import table
         from farfield.tuning import tune as propose

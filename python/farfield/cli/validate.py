@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Check every page.
 
-        Its checksum where it has one, its shape, its size. Exit code 1 if one does not hold.
+        Compares the checksum, if there is one, the shape and the size. Exit code 1 if a page fails.
         """
         from collections import Counter
 
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
                 f"{count(result['never_written'], 'chunk')} never written: what is read there is the fill value"
             )
         common.show(flat(result), lines)
-        # A shard whose index is damaged is what is wrong with all of its pages.
+        # All pages of a shard with a damaged index have the same error.
         said = Counter(f"{failure['what']}: {failure['error']}" for failure in result["failures"])
         for text, pages in said.items():
             print(f"farfield: error: {text}{f' ({pages:,} pages)' if pages > 1 else ''}", file=sys.stderr)

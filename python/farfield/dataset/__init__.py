@@ -1,1 +1,1 @@
-"""What datasets of every kind can do."""
+"""Abilities of every kind of dataset."""

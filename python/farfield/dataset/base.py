@@ -1,4 +1,4 @@
-"""What open datasets of every kind can do."""
+"""The base class of open datasets of every kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Path = str | os.PathLike[str]
 
 
 class OpenDataset(TimeSteps, Surfaces):
-    """An open dataset, of whatever kind: its memory, its fields, its planes, its picture."""
+    """An open dataset of any kind: its memory, fields, planes and pictures."""
 
     _native: Any
     """The extension's session."""
@@ -34,39 +34,39 @@ class OpenDataset(TimeSteps, Surfaces):
     @property
     @abstractmethod
     def _name(self) -> str:
-        """What was opened, as it was named."""
+        """The source as the caller gave it."""
 
     @abstractmethod
     def _reads(self) -> list[str]:
-        """Files that it reads."""
+        """Files that the dataset reads."""
 
     @abstractmethod
     def _counted(self, found: dict[str, Any]) -> dict[str, Any]:
-        """A result of the extension with what was read before it opened the files."""
+        """Adds to a result of the extension the bytes that Python read before the extension opened the files."""
 
     @abstractmethod
     def _keys(self) -> list[str]:
-        """Names that `[...]` takes."""
+        """Names that `[...]` accepts."""
 
     @abstractmethod
     def _box(self, progress: bool | Report | None = False) -> Sequence[Sequence[float]]:
-        """Lowest and highest coordinates of the selected step. Of grids that nobody looked at yet it takes a pass over them."""
+        """Lowest and highest coordinates of the selected step. Unknown boxes of grids need a pass over their points."""
 
     @property
     @abstractmethod
     def _slicing(self) -> Slicing:
-        """How planes through it are sampled and coloured."""
+        """Options for sampling and colouring planes."""
 
     def _preview_field(self) -> str | None:
-        """The field of a small picture; None: what a slice has where none is named."""
+        """The field of a small picture; None: the default field of a slice."""
         return None
 
     def _logged(self) -> str | None:
-        """The log of events, written up to now; None where none is kept."""
+        """The log of events up to now; None if there is none."""
         return None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # What is misspelt would be without effect, and nobody told.
+        # A misspelt attribute would have no effect.
         if not name.startswith("_") and not isinstance(getattr(type(self), name, None), property):
             raise AttributeError(f"a dataset has no attribute '{name}' that can be set; memory_limit can")
         super().__setattr__(name, value)
@@ -74,12 +74,12 @@ class OpenDataset(TimeSteps, Surfaces):
     @property
     @abstractmethod
     def fields(self) -> list[str]:
-        """Names of its fields: stored and derived ones of zones, channels of volumes."""
+        """Names of the fields: stored and derived fields of zones, or channels of volumes."""
 
     @property
     @abstractmethod
     def n_points(self) -> int:
-        """Points of all zones, or voxels of the level, of one time step.
+        """Number of points of all zones, or of voxels of the level, in one time step.
 
         >>> import farfield as ff
         >>> ff.open("demo:box").n_points, ff.open("demo:phantom").n_points
@@ -88,13 +88,13 @@ class OpenDataset(TimeSteps, Surfaces):
 
     @property
     def bounds(self) -> tuple[float, float, float, float, float, float]:
-        """Lowest and highest x, y and z of the selected step, in the order of PyVista, in the unit of positions.
+        """Lowest and highest x, y and z of the selected step, in PyVista's order and the unit of positions.
 
-        Of a volume they are the centres of its outermost voxels. Boxes of zones are kept in few digits: they may reach beyond the
-        outermost points by a hundredth of their coordinates.
+        Bounds of a volume are the centres of its outermost voxels. Boxes of zones have few digits: they may exceed
+        the outermost points by a hundredth of their coordinates.
 
         Raises:
-            UsageError: if no point has coordinates that are numbers.
+            UsageError: if no point has finite coordinates.
 
         >>> import farfield as ff
         >>> ff.open("demo:box").bounds, ff.open("demo:phantom").bounds
@@ -105,11 +105,11 @@ class OpenDataset(TimeSteps, Surfaces):
 
     @abstractmethod
     def to_xarray(self) -> Any:
-        """The data as xarray has them, read when numbers are asked for."""
+        """The data as an object of xarray, which reads numbers on demand."""
 
     @abstractmethod
     def to_pyvista(self) -> Any:
-        """The data as PyVista has them, within the memory limit."""
+        """The data as an object of PyVista, within the memory limit."""
 
     def slice_image(
         self,
@@ -126,27 +126,27 @@ class OpenDataset(TimeSteps, Surfaces):
         convention: str | None = None,
         progress: bool | Report | None = None,
     ) -> SliceImage:
-        """A plane sampled at the middles of pixels, as an array with its place.
+        """Samples a plane at the centres of pixels; returns an array with its position.
 
         Args:
-            normal: Across the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. In the picture x grows to the
-                right wherever it can. In pictures of anatomy the patient's left is on the right, or the back in planes without it.
+            normal: Normal of the plane: `"x"`, `"y"`, `"z"` or three numbers; its sign does not matter. x grows to the
+                right if possible. In anatomy the patient's left is on the right; in planes without left, the back is.
             origin: A point of the plane; None for the middle of the data.
-            up: What is up, as far as it lies in the plane; None for z, or y where the plane faces z. Of volumes None is the head or
-                the front of anatomy, and the first row of images (TIFF, PNG, OME-Zarr and the like).
-            extent: Left, right, bottom and top edge, as distances from the origin; None for the whole cross-section.
-            size: Width and height in pixels; None for 1024 along the longer side.
-            resolution: Edge of a pixel, in place of the size.
-            field: What is sampled: a field or channel, or several. None: of volumes all channels, or those of the view.
-            level: Of a volume's resolution, 0 the finest; None for that of the view, and of the whole volume for one that suits the
+            up: Upward direction, projected onto the plane. None for z, or y if the plane faces z. Anatomy has the head
+                or the front up; images (TIFF, PNG, OME-Zarr and the like) have the first row up.
+            extent: Left, right, bottom and top edge as distances from the origin; None for the whole cross-section.
+            size: Width and height in pixels; None for 1024 pixels along the longer side.
+            resolution: Edge of a pixel, instead of the size.
+            field: One or more fields or channels. None: of volumes all channels, or those of the view.
+            level: Level of a volume, 0 the finest. None: the view's level, or for a whole volume one that suits the
                 pixels.
-            nearest: Whether a pixel takes a volume's nearest voxel. Otherwise values are interpolated, but those of labels.
-            convention: Of anatomy `"radiological"` (None: the same) or `"neurological"`, its mirror image.
+            nearest: Take a volume's nearest voxel. Otherwise values are interpolated, except labels.
+            convention: For anatomy, `"radiological"` (the default) or `"neurological"`, its mirror image.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if there is no such field.
-            UsageError: if an argument makes no sense, or the plane does not meet the data.
+            UsageError: if an argument is invalid, or if the plane misses the data.
 
         >>> import farfield as ff
         >>> cut = ff.open("demo:box").slice_image(normal="z", size=(64, 48), field="density")
@@ -180,40 +180,37 @@ class OpenDataset(TimeSteps, Surfaces):
         title: str | None = None,
         progress: bool | Report | None = None,
     ) -> dict[str, Any]:
-        """Samples a plane at pixels and writes it: a picture (`.png`, `.jpg`, `.tif`), or its numbers (`.npy`, `.npz`); returns
-        what `farfield extract slice --json` prints. A `.tif` of a volume's numbers is grey of 16 bits, unless a colour map is
-        named.
+        """Samples a plane and writes a picture (`.png`, `.jpg`, `.tif`) or numbers (`.npy`, `.npz`); returns the JSON
+        of `farfield extract slice --json`. A `.tif` of a volume is grey of 16 bits, unless `cmap` is given.
 
-        Colours (RGB, RGBA), labels and several channels at once have colours of their own where no colour map, range or grey is
-        asked for.
+        RGB, RGBA, labels and several channels have colours of their own, unless `cmap`, `range` or `grey16` is given.
 
         Args:
-            output: The file.
-            normal: As in `slice_image`, likewise origin, up, extent, size, resolution, level, nearest and convention.
-            origin: There.
-            up: There.
-            extent: There.
-            size: There.
-            resolution: There.
-            field: One field for a picture, any number for an archive; of a volume channels, None for all (in a picture but those
-                that the file switches off).
-            cmap: Colour map of a picture, any of the `cmap` package; None: viridis, of volumes grey, and red and blue about the
-                middle of a field with a sign.
-            range: Values of the first and the last colour; None: of a volume what its format says, else the range of the slice, as
-                far on both sides of the middle of a field with a sign.
-            grey16: Grey of 16 bits in place of colours.
-            level: There.
-            nearest: There.
-            convention: There.
-            bar: Whether a picture of at least 120 pixels a side has a bar that says what colours mean, or the names of its
-                channels.
-            letters: Whether it has letters of anatomy at its edges, and a rule where the length of a pixel is known.
-            title: Text in its upper left corner; None: with a bar where a slice of grids lies, of a volume nothing.
+            output: Name of the file.
+            normal: As in `slice_image`.
+            origin: As in `slice_image`.
+            up: As in `slice_image`.
+            extent: As in `slice_image`.
+            size: As in `slice_image`.
+            resolution: As in `slice_image`.
+            field: One field for a picture, any number for an archive. Of a volume channels; None: all, in a picture
+                those that the file switches on.
+            cmap: Colour map of a picture: a name of the `cmap` package. None: viridis; grey for volumes; red and blue
+                about the middle of a signed field.
+            range: Values of the first and the last colour. None: the range in a volume's format, else the range of the
+                slice, symmetric about the middle of a signed field.
+            grey16: Grey of 16 bits instead of colours.
+            level: As in `slice_image`.
+            nearest: As in `slice_image`.
+            convention: As in `slice_image`.
+            bar: Draw a colour bar, or the names of channels, in pictures of at least 120 pixels a side.
+            letters: Draw letters of anatomy at the edges, and a scale bar if the length of a pixel is known.
+            title: Text in the upper left corner. None: with a bar, the place of a slice of grids; for volumes no text.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if there is no such field or colour map.
-            UsageError: if an argument makes no sense, or the plane does not meet the data.
+            UsageError: if an argument is invalid, or if the plane misses the data.
 
         >>> import tempfile, farfield as ff
         >>> with tempfile.TemporaryDirectory() as folder, ff.open("demo:box") as ds:
@@ -233,7 +230,7 @@ class OpenDataset(TimeSteps, Surfaces):
         resume: bool = False,
         progress: bool | Report | None = None,
     ) -> dict[str, Any]:
-        """Draws its default picture, or one of each time step, as `farfield.render` does.
+        """Draws the default picture, or one per time step, as `farfield.render` does.
 
         >>> import tempfile, farfield as ff
         >>> with tempfile.TemporaryDirectory() as folder, ff.open("demo:box") as ds:
@@ -242,12 +239,12 @@ class OpenDataset(TimeSteps, Surfaces):
         """
         from farfield.pictures.drawing import render_open
 
-        of_all = cast("Dataset", self)  # the class of all that is opened
+        of_all = cast("Dataset", self)  # the class of the result depends on the dataset
         run = Resources(progress=progress)
         return render_open(of_all, output, size=size, frames=frames, fps=fps, resume=resume, resources=run)
 
     def stats(self) -> dict[str, Any]:
-        """What was read and held since the dataset was opened: STATS of `farfield/_native.pyi`.
+        """Counters of reads and memory since the dataset was opened: STATS of `farfield/_native.pyi`.
 
         >>> import farfield as ff
         >>> ds = ff.open("demo:box", memory_limit="64MiB")
@@ -257,10 +254,11 @@ class OpenDataset(TimeSteps, Surfaces):
         return self._counted(json.loads(self._native.stats()))
 
     def explain(self, *, progress: bool | Report | None = None) -> Verdict:
-        """What was waited for since the dataset was opened, and what would help: printed, it is text; in a notebook a small table.
+        """Explains what the dataset's runs waited for, and what would help. Prints as text, and as a small table in
+        notebooks.
 
-        Of a dataset of zones that was opened with `events` it is the verdict of `farfield report` on what was done so far; of
-        others, what the counters say, which are always on.
+        For a dataset of zones opened with `events`, the result is the verdict of `farfield report` so far. For others
+        it comes from the counters, which are always on.
 
         Raises:
             DataError: if the log cannot be written or read.
@@ -279,7 +277,7 @@ class OpenDataset(TimeSteps, Surfaces):
 
     @property
     def memory_limit(self) -> int:
-        """The memory limit in bytes; set, it takes what `set_memory_limit` does."""
+        """The memory limit in bytes. Assignment accepts the values of `set_memory_limit`."""
         return int(self.stats()["limit_bytes"])
 
     @memory_limit.setter
@@ -290,7 +288,7 @@ class OpenDataset(TimeSteps, Surfaces):
         """Raises or lowers the memory limit of the open dataset.
 
         Raises:
-            MemoryLimitError: if it is below what any run needs.
+            MemoryLimitError: if the limit is below the minimum of any run.
 
         >>> import farfield as ff
         >>> ds = ff.open("demo:box", memory_limit="64MiB")
@@ -301,10 +299,10 @@ class OpenDataset(TimeSteps, Surfaces):
         self._native.set_memory_limit(resolve_limit(limit))
 
     def close(self) -> None:
-        """Gives memory back and ends the log of events; twice is fine.
+        """Frees the memory and ends the log of events. Further calls do nothing.
 
         Raises:
-            DataError: if the log of events could not be written whole.
+            DataError: if the log of events could not be written completely.
 
         >>> import farfield as ff
         >>> ds = ff.open("demo:box")
@@ -326,17 +324,18 @@ class OpenDataset(TimeSteps, Surfaces):
         try:
             self.close()
         except FarfieldError:
-            # Of two errors the first one says what went wrong.
+            # The first of two errors names the cause.
             if error is None:
                 raise
 
     def __bool__(self) -> bool:
-        """An open dataset is true, however few keys it has."""
+        """True for every open dataset, even one without keys."""
         return True
 
     def _ipython_key_completions_(self) -> list[str]:
         return self._keys()
 
     def _repr_html_(self) -> str:
-        """Its `repr` with a small picture, for notebooks. The picture reads what its pixels need, within the memory limit."""
+        """The `repr` with a small picture, for notebooks. The picture reads only the data of its pixels, within the
+        memory limit."""
         return as_html(self)

@@ -23,42 +23,42 @@ AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
 class Surfaces(ABC):
-    """What an open dataset can be asked for that consists of triangles."""
+    """Methods of an open dataset that make triangles."""
 
     _native: Any
 
     @property
     @abstractmethod
     def _name(self) -> str:
-        """What was opened, as it was named."""
+        """The source as the caller gave it."""
 
     @property
     @abstractmethod
     def _step(self) -> int | None:
-        """The time step that is selected."""
+        """Number of the selected time step."""
 
     @abstractmethod
     def info(self) -> dict[str, Any]:
-        """What `farfield info --json` prints."""
+        """The JSON of `farfield info --json`."""
 
     @abstractmethod
     def _reads(self) -> list[str]:
-        """Files that it reads."""
+        """Files that the dataset reads."""
 
     @abstractmethod
     def _counted(self, found: dict[str, Any]) -> dict[str, Any]:
-        """A result of the extension with what was read before it opened the files."""
+        """Adds to a result of the extension the bytes that Python read before the extension opened the files."""
 
     @abstractmethod
     def _sampled(self) -> list[str]:
-        """Fields that a plane has where none are named."""
+        """Default fields of a plane."""
 
     def _channel_names(self) -> list[str]:
-        """Channels of a volume, or its view; none of a dataset of zones."""
+        """Channels of a volume or its view; empty for a dataset of zones."""
         return []
 
     def _contour_options(self) -> dict[str, Any]:
-        """What the extension takes besides."""
+        """Further options of the extension."""
         return {}
 
     def contour(
@@ -71,20 +71,20 @@ class Surfaces(ABC):
         near: Sequence[float] | None = None,
         progress: bool | Report | None = None,
     ) -> Mesh:
-        """Where a field has some values. The memory limit bounds what is read and drawn; the result is the caller's.
+        """Extracts isosurfaces into memory. The memory limit bounds pages and intermediate data, not the result.
 
         Args:
             isosurfaces: One or more values, in the field's units.
-            scalars: A scalar field, a derived one or an expression too; of a volume a channel. None: of a volume that has one, or
-                a view of one, that channel.
+            scalars: A scalar field, derived field or expression; of a volume a channel. None: the only channel of a
+                volume or view.
             fields: Fields sampled at the points (vectors too).
-            normals: Whether points have normals, which look to lower values.
-            near: A point: only the surface that is nearest to it, and what hangs together with that.
+            normals: Whether points have normals, which point to lower values.
+            near: A point: only the surface nearest to it, and all that is connected to that surface.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if there is no such field.
-            UsageError: if an argument makes no sense.
+            UsageError: if an argument is invalid.
             MemoryLimitError: if the memory limit does not hold a block of the surface.
 
         >>> import farfield as ff
@@ -110,19 +110,20 @@ class Surfaces(ABC):
         normals: bool = False,
         progress: bool | Report | None = None,
     ) -> Mesh:
-        """A plane through the data, in triangles with fields at their corners. They look along the normal, except on a face of the
-        data that has them all on the normal's other side: there against it.
+        """Cuts the data by a plane into triangles with fields at their corners. They face along the normal; but if the
+        plane is an outer face with all data opposite to the normal, against it.
 
         Args:
             normal: `"x"`, `"y"`, `"z"`, or three numbers.
             origin: A point of the plane; None: the middle of the data.
-            fields: Fields sampled at the points; None: those that every zone has stored, or all channels of a volume, or of a view.
+            fields: Fields sampled at the points. None: those that every zone has stored, or all channels of a volume or
+                view.
             normals: Whether points have normals.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if there is no such field.
-            UsageError: if an argument makes no sense.
+            UsageError: if an argument is invalid.
             MemoryLimitError: if the memory limit does not hold a block of the surface.
 
         >>> import farfield as ff
@@ -137,7 +138,7 @@ class Surfaces(ABC):
 
 
 def _in_memory(extract: Any, data: Any, options: dict[str, Any], progress: bool | Report | None) -> Mesh:
-    """Through a file of arrays, which the memory limit bounds on its way: then arrays of the caller's take its place."""
+    """Makes the mesh from a file of arrays, so that the memory limit bounds the extraction."""
     with tempfile.TemporaryDirectory(prefix="farfield-") as folder:
         path = os.path.join(folder, "surface.npz")
         found = extract(data, path, progress=progress, **options)
@@ -157,16 +158,16 @@ def extract_isosurface(
     near: Sequence[float] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Writes where a field has some values to a `.vtp`, `.ply`, `.glb` or `.npz`.
+    """Writes isosurfaces of a field to a `.vtp`, `.ply`, `.glb` or `.npz`.
 
     Args:
-        data: An open dataset or volume; of a volume the level that it is, finest first.
-        output: The file.
-        field: A scalar field, a derived one or an expression too; of a volume a channel.
+        data: An open dataset or volume; of a volume its selected level.
+        output: Name of the file.
+        field: A scalar field, derived field or expression; of a volume a channel.
         values: One or more, in the field's units.
         scalars: Fields sampled at the points.
         normals: Whether points have normals, which point to lower values.
-        near: A point: only the surface that is nearest to it, and what hangs together with that.
+        near: A point: only the surface nearest to it, and all that is connected to that surface.
         progress: As in `farfield.open`.
 
     Returns:
@@ -174,7 +175,7 @@ def extract_isosurface(
 
     Raises:
         UnknownName: if there is no such field.
-        UsageError: if an argument makes no sense.
+        UsageError: if an argument is invalid.
 
     >>> import tempfile, farfield as ff
     >>> from farfield.dataset.contours import extract_isosurface
@@ -203,13 +204,13 @@ def extract_plane(
     normals: bool = False,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Writes a plane through a dataset, as triangles with fields at their corners, to the same kinds of files.
+    """Writes a plane through a dataset, as triangles with fields at their corners, in the same formats.
 
-    A plane in which a face of the data lies is drawn on whichever side they are, as pictures of it are.
+    A plane along an outer face of the data gives triangles whichever side the data are on, as in pictures.
 
     Args:
         data: An open dataset or volume.
-        output: The file.
+        output: Name of the file.
         normal: `"x"`, `"y"`, `"z"`, or three numbers.
         origin: A point of the plane; None: the middle of the data.
         scalars: Fields sampled at the points.
@@ -218,7 +219,7 @@ def extract_plane(
 
     Raises:
         UnknownName: if there is no such field.
-        UsageError: if an argument makes no sense.
+        UsageError: if an argument is invalid.
     """
     across = AXES.get(normal) if isinstance(normal, str) else tuple(_finite("a plane's normal", normal))
     if across is None or len(across) != 3 or not any(across):
@@ -228,14 +229,15 @@ def extract_plane(
         raise UsageError(f"a plane's origin is three numbers, not {len(through)}")
     found = _extract(data, output, {"origin": through, "normal": across}, scalars, normals, progress)
     if found["triangles"] == 0 and not found["partial"]:
-        # What lies in the plane counts as being before it: data that are all before it have nothing behind, and are not cut.
+        # Points in the plane count as before it, opposite to the normal. With all data there, nothing is cut: turn the
+        # normal.
         turned = tuple(-v for v in across)
         found = _extract(data, output, {"origin": through, "normal": turned}, scalars, normals, progress)
     return found
 
 
 def _finite(what: str, numbers: Sequence[float]) -> list[float]:
-    """Numbers as JSON has them."""
+    """Converts numbers to finite floats, since JSON has no others."""
     listed = [float(v) for v in numbers]
     for v in listed:
         if not math.isfinite(v):
@@ -244,7 +246,7 @@ def _finite(what: str, numbers: Sequence[float]) -> list[float]:
 
 
 def middle(data: Surfaces, progress: bool | Report | None = None) -> list[float]:
-    """The middle of the box of all zones, or of a volume."""
+    """The middle of the box of all zones or of a volume."""
     info = data.info()
     found = info.get("box")
     if found is None:
@@ -259,7 +261,7 @@ def middle(data: Surfaces, progress: bool | Report | None = None) -> list[float]
 
 
 def joined(boxes: Sequence[Sequence[Sequence[float]] | None]) -> list[list[float]] | None:
-    """The box around others, of which some may be none; None where all are.
+    """The box around all boxes that are not None; None if there is none.
 
     >>> joined([[[0.0, 1.0], [2.0, 3.0]], None, [[1.0, 0.0], [4.0, 2.0]]])
     [[0.0, 0.0], [4.0, 3.0]]
@@ -290,7 +292,7 @@ def _extract(
                 data._native.extract_contour(json.dumps(options), target, progress=report)
             )
         except UsageError as error:
-            # Of what a volume is not, such as thick, the extension does not say whose it is.
+            # Messages of the extension about a volume do not name its file.
             if str(error).startswith("the volume "):
                 raise UsageError(f"{data._name}: {error}") from error
             raise

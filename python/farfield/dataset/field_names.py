@@ -1,4 +1,4 @@
-"""Names of fields as callers give them."""
+"""Names of fields in the forms that callers give."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from farfield.errors import UsageError
 
 
 def field_names(given: str | Iterable[str] | None) -> list[str]:
-    """One name, several or none as a list.
+    """Turns one name, several names or None into a list.
 
     Raises:
-        UsageError: if one is there twice: a file cannot hold two arrays of one name.
+        UsageError: if a name occurs twice: a file cannot hold two arrays of one name.
 
     >>> field_names("mach"), field_names(("mach", "pressure")), field_names(None)
     (['mach'], ['mach', 'pressure'], [])

@@ -1,4 +1,4 @@
-"""Indices of arrays that lie on disk: ints, slices and `...`, as NumPy has them."""
+"""Indices of arrays on disk: ints, slices and `...`, as in NumPy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Index = int | slice | EllipsisType
 def bounds_of(
     index: Index | tuple[Index, ...], shape: tuple[int, ...]
 ) -> tuple[list[tuple[int, int]], list[int | slice], tuple[int, ...]]:
-    """Bounds of an index in each dimension, what is left to do within the box, and the shape of the result.
+    """Returns the bounds of an index per dimension, the index within that box, and the shape of the result.
 
     Raises:
-        IndexError: if an index is out of range, or of a kind other than int, slice and `...`.
+        IndexError: if an index is out of range or is not an int, slice or `...`.
 
     >>> bounds_of((slice(2, 8, 3), -1), (10, 5, 4))
     ([(2, 6), (4, 5), (0, 4)], [slice(None, None, 3), 0, slice(None, None, None)], (2, 4))

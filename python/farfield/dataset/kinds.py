@@ -1,4 +1,4 @@
-"""Kinds of datasets: flows, made of zones, and volumes."""
+"""Kinds of datasets: flows and volumes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 OF_FLOWS = (
     "define", "flow_map", "metrics", "pathlines", "streaklines", "streamlines", "timelines", "trace", "vortex_cores", "zones",
 )  # fmt: skip
-"""What only datasets of zones have."""
+"""Members of datasets of zones only."""
 OF_VOLUMES = (
     "anatomy", "channel", "channels", "dims", "direction", "dtype", "flow", "format", "kind", "length_unit", "level", "levels",
     "ndim", "notes", "origin", "path", "shape", "space", "spacing",
 )  # fmt: skip
-"""What only volumes have."""
+"""Members of volumes only."""
 
 
 def is_open_volume(data: object) -> TypeGuard[VolumeDataset]:

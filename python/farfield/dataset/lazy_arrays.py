@@ -1,4 +1,4 @@
-"""Arrays of xarray that are read when their numbers are asked for."""
+"""Arrays of xarray that read their numbers on demand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Key = tuple[int | slice, ...]
 def lazy(
     shape: tuple[int, ...], dtype: np.dtype[Any], read: Callable[[Key], NDArray[Any]], check: Callable[[int], None]
 ) -> Any:
-    """What xarray takes for an array that lies on disk.
+    """Wraps a read function as a lazy array for xarray.
 
     Args:
-        shape: Its shape.
-        dtype: The type of its numbers.
-        read: Gives the numbers of an index, an int or a slice for each dimension.
-        check: Is told how many bytes these take, before they are read; it may refuse them.
+        shape: Shape of the array.
+        dtype: Type of its numbers.
+        read: Returns the numbers of an index: an int or a slice per dimension.
+        check: Gets the number of bytes before a read, and may raise to refuse it.
     """
     from xarray.backends import BackendArray
     from xarray.core import indexing

@@ -1,4 +1,4 @@
-"""Arrays that are handed to the caller: whether the memory limit holds them, before anything is read."""
+"""Checks that the memory limit holds an array for the caller, before any read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from farfield.errors import MemoryLimitError
 from farfield.runtime.sizes import format_bytes
 
 SLAB = 64 << 20
-"""Bytes that are read at a time into an array of the caller."""
+"""Bytes per read into an array of the caller."""
 
 
 def check_room(name: str, count: int, limit: int, what: str, way: str) -> None:
-    """Refuses what is larger than the memory limit.
+    """Refuses a result that is larger than the memory limit.
 
     Args:
-        name: What was opened.
-        count: Bytes of the result.
+        name: The source as the caller gave it.
+        count: Size of the result in bytes.
         limit: The memory limit in bytes.
-        what: The result, in words.
-        way: What to do instead.
+        what: Noun for the result, for the message.
+        way: Advice for the message.
 
     Raises:
         MemoryLimitError: with both sizes.

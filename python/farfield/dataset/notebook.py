@@ -1,4 +1,4 @@
-"""How open datasets show themselves in notebooks: their text, and a small picture."""
+"""Display of open datasets in notebooks: text and a small picture."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any, Protocol
 from farfield.runtime.progress import Report
 
 SIDE = 192
-"""Pixels of the longer side of the picture."""
+"""Longer side of the picture in pixels."""
 NARROWEST = 24
-"""Pixels of the shorter side at least."""
+"""Shortest side of the picture in pixels."""
 PATIENCE_S = 2.0
-"""A picture that takes longer is left out: whoever looks at a dataset waits for its text alone."""
+"""Time limit of the picture: past it, the notebook shows the text alone."""
 
 
 class Shown(Protocol):
-    """What is asked of an open dataset."""
+    """Methods of an open dataset that the display uses."""
 
     def _box(self, progress: Report) -> Sequence[Sequence[float]]: ...
 
@@ -42,7 +42,8 @@ class Shown(Protocol):
 
 
 def as_html(data: Shown) -> str:
-    """Text beside a picture, where there is one. It never raises: what is damaged or closed has no picture, and says so itself.
+    """HTML of the text and, if there is one, the picture. Never raises: a damaged or closed dataset has no picture, and
+    its text gives the reason.
 
     >>> import farfield as ff
     >>> as_html(ff.open("demo:phantom")).startswith('<div style="display:flex;gap:1em"><img src="data:image/png;base64,')
@@ -50,7 +51,7 @@ def as_html(data: Shown) -> str:
     """
     try:
         text = repr(data)
-    except Exception as error:  # a closed dataset cannot say what it is
+    except Exception as error:  # a closed dataset has no repr
         text = f"<farfield.{type(data).__name__}: {error}>"
     picture = preview(data)
     image = ""
@@ -60,7 +61,7 @@ def as_html(data: Shown) -> str:
 
 
 def preview(data: Shown) -> bytes | None:
-    """A PNG of the plane through the middle that shows most; None where there is none, or it takes too long."""
+    """A PNG of the largest plane through the middle; None if it fails or takes too long."""
     until = time.monotonic() + PATIENCE_S
 
     def report(phase: str, done: float, total: float) -> bool:
@@ -78,12 +79,12 @@ def preview(data: Shown) -> bytes | None:
                 return None
             with open(name, "rb") as file:
                 return file.read()
-    except Exception:  # whatever is in the way of a picture, the text is there
+    except Exception:  # a missing picture is no error: the text remains
         return None
 
 
 def _facing(lowest: Sequence[float], highest: Sequence[float]) -> tuple[str, tuple[int, int]]:
-    """The axis along which data are thinnest, and the size of a picture across it.
+    """The axis with the smallest extent of the data, and the size of a picture across it.
 
     >>> _facing((0, 0, 0), (4, 2, 1)), _facing((0, 0, 0), (1, 4, 2))
     (('z', (192, 96)), ('x', (192, 96)))

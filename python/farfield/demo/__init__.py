@@ -1,4 +1,4 @@
-"""Datasets that Farfield makes itself: `demo:NAME` sources, and what `farfield demo` shows."""
+"""Generated datasets: `demo:NAME` sources, and the flow of `farfield demo`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from farfield.runtime.settings import Settings
 from farfield.sources.source import Source
 
 _LAYOUT = 1
-"""Raise it whenever a generator makes other bytes: it is part of the folder's name."""
+"""Version of the generators' bytes, a part of the folder's name; increase it when a generator changes."""
 
 
 def source_of(name: str) -> Source:
-    """The source `demo:NAME`, made in the cache if it is not there yet.
+    """The source `demo:NAME`, made in the cache unless it exists.
 
     Raises:
-        UnknownName: if there is no such demo.
+        UnknownName: if the demo does not exist.
         DataError: if it cannot be written.
     """
     folder = Settings()["cache_dir"] / "demo"
@@ -31,10 +31,10 @@ def source_of(name: str) -> Source:
 
 
 def make(name: str, folder: Path, *, scale: int, progress: bool | Report | None = None) -> tuple[Path, Path]:
-    """Grid and q file of a demo dataset under `folder`, made if they are not there. Several processes may ask at once.
+    """Grid and q file of a demo dataset under `folder`, made unless they exist. Several processes may call it at once.
 
     Raises:
-        UnknownName: if there is no such demo.
+        UnknownName: if the demo does not exist.
         DataError: if it cannot be written.
     """
     from farfield.demo.datasets import KINDS
@@ -45,7 +45,7 @@ def make(name: str, folder: Path, *, scale: int, progress: bool | Report | None 
 
 
 def make_in(home: Path, name: str, *, scale: int, progress: bool | Report | None = None) -> tuple[Path, Path]:
-    """As `make`, in a folder of a name of its own."""
+    """As `make`, in a folder with a name of its own."""
     grid, solution = home / f"{name}.xyz", home / f"{name}.q"
     if home.is_dir():
         return grid, solution
@@ -71,7 +71,7 @@ def make_in(home: Path, name: str, *, scale: int, progress: bool | Report | None
         try:
             os.replace(scratch, home)
         except OSError:
-            if not home.is_dir():  # otherwise another process was first, with the same bytes
+            if not home.is_dir():  # else another process made the same bytes first
                 raise
     except OSError as error:
         if isinstance(error, DataError):

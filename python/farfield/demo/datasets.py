@@ -1,9 +1,9 @@
 """The datasets behind `demo:NAME` and `farfield demo`.
 
-`taper`: the wake of a tapered cylinder in six zones that abut, overlap and hole each other, as people build such grids: four
-quarters of an O-grid about the body, a fine box in the wake, a coarse one around everything. Points of the coarse box inside
-the body are holes; where a finer zone lies, its iblank names that zone. `box`: one warped zone in rigid rotation about z with a
-steady rise, whose streamlines are exact helices.
+`taper` is the wake of a tapered cylinder in six zones that abut, overlap and cut holes into each other, as in
+practice: four quarters of an O-grid around the body, a fine box in the wake, and a coarse box around everything.
+Points of the coarse box inside the body are holes; iblank names a finer zone at the same place. `box` is one warped
+zone in rigid rotation about z with a steady rise; its streamlines are exact helices.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ QUARTERS = 4
 WAKE_ZONE = 5
 """Number of the fine box behind the body, counted from 1."""
 WAKE_BOX = ((0.9, 16.0), (-2.6, 2.6))
-"""x and y of the fine box, in thick diameters; it spans the cylinder."""
+"""Extent of the fine box in x and y, in thick diameters; it spans the cylinder."""
 FAR_BOX = ((-5.0, 16.0), (-5.0, 5.0))
-"""x and y of the coarse box."""
+"""Extent of the coarse box in x and y."""
 O_GRID_REACH = 5.0
 """Outer radius of the O-grid, in local radii."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A dataset that can be made: its zones at a resolution of 1, 2, ..., and the q header."""
+    """A generated dataset: its zones at a resolution of 1, 2, ..., and the q header."""
 
     zones: Callable[[int], list[ZonePlan]]
     header: tuple[float, float, float, float]
 
 
 def taper_zones(scale: int) -> list[ZonePlan]:
-    """The six zones; points grow with the cube of `scale` (1: 0.2 million, 4: 10 million)."""
+    """The six zones; the number of points grows with the cube of `scale` (1: 0.2 million, 4: 10 million)."""
     return [
         *(_quarter(n, scale) for n in range(QUARTERS)),
         _box(WAKE_BOX, scale, fine=True),
@@ -53,7 +53,7 @@ def _heights(cells: int) -> Array:
 
 
 def _quarter(number: int, scale: int) -> ZonePlan:
-    """I around the body, j away from it (j = 1 is the wall), k along the span."""
+    """A quarter of the O-grid: i around the body, j away from it (j = 1 is the wall), k along the span."""
     ni, nj, nk = 12 * scale + 1, 20 * scale + 1, 48 * scale + 1
     angle = np.linspace(0.0, 0.5 * math.pi, ni) + 0.5 * math.pi * number - 0.25 * math.pi
     # Cells at the wall are a twelfth of those at the outer edge.
@@ -91,7 +91,7 @@ def _box(sides: tuple[tuple[float, float], tuple[float, float]], scale: int, *, 
 
 
 def _covered(x: Array, y: Array, z: float) -> NDArray[np.int32]:
-    """Iblank of the coarse box: holes in the body, the number of the finer zone where one lies well over the point."""
+    """Iblank of the coarse box: holes in the body, and the number of a finer zone well inside that zone."""
     radius = 0.5 * wake.diameter(z)
     r = np.hypot(x, y)
     quarter = np.floor((np.arctan2(y, x) + 0.25 * math.pi) / (0.5 * math.pi)).astype(np.int32) % QUARTERS

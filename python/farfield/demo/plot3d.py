@@ -1,7 +1,7 @@
-"""Writes PLOT3D files zone by zone and plane by plane: Fortran records, little-endian, WHOLE ordering, multi-zone.
+"""Writer of PLOT3D files, plane by plane: Fortran records, little-endian, WHOLE ordering, multi-zone.
 
-A record holds all of x before all of y, so each plane goes to several places of the file; memory stays at a few planes however
-large the zones are.
+A record holds all of x before all of y, so each plane is written at several offsets. Memory holds a few planes,
+however large the zones are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from farfield.errors import DataError
 Real = NDArray[np.floating[Any]]
 
 _LARGEST_RECORD = 2**31 - 1
-"""A record mark is a signed 32-bit number of bytes."""
+"""Largest record in bytes: a record mark is a signed 32-bit number."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """One k plane of a zone: arrays [j, i]."""
+    """A k plane of a zone: arrays [j, i]."""
 
     xyz: Sequence[Real]
     iblank: NDArray[np.int32] | None
@@ -35,11 +35,11 @@ class Plane:
 
 @dataclass(frozen=True)
 class ZonePlan:
-    """A zone to write: its size, and what makes its planes."""
+    """A zone to write: its size, and a function that makes its planes."""
 
     dims: tuple[int, int, int]
     plane: Callable[[int], Plane]
-    """The plane of k, counted from 0."""
+    """Makes the plane at k, counted from 0."""
 
 
 def write(
@@ -51,11 +51,11 @@ def write(
     precision: int = 32,
     progress: Callable[[float, float], None] | None = None,
 ) -> None:
-    """Writes a multi-zone grid, with iblank if its planes have it, and its q file. `header`: Mach, alpha, Reynolds number,
-    time; `precision`: bits of a number, 32 or 64.
+    """Writes a multi-zone grid, with iblank if its planes have it, and its q file. `header`: Mach, alpha, Reynolds
+    number, time; `precision`: 32 or 64 bits.
 
     Raises:
-        DataError: if a zone is too large for one record, or the files cannot be written.
+        DataError: if a zone exceeds the largest record, or if the files cannot be written.
     """
     with_iblank = zones[0].plane(0).iblank is not None
     size = precision // 8

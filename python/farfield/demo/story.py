@@ -1,5 +1,6 @@
-"""What `farfield demo` does: make a flow several times larger than the limit, convert it, trace a rake, draw it, and say how
-little was read and held. Each step is a command of its own process, so that its peak is its own and anyone can repeat it."""
+"""The steps of `farfield demo`: make a flow several times larger than the limit, convert it, trace a rake, draw it, and
+report reads and memory. Each step is a command in its own process, so that its peak of memory is its own and users
+can repeat it."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ LIMIT = "64MiB"
 SCALE = 4
 """10 million points, 380 MB: six times the limit, and made in seconds."""
 RAKE = "plane:-2.2,-0.4,2:-2.2,0.4,2:-2.2,-0.4,6:20:3"
-"""Three ribbons at three heights before the cylinder, which its wake folds at three frequencies: a sixth of the pages, where a
-curtain over the whole height touches nearly half of them."""
+"""Three ribbons at three heights upstream of the cylinder, which its wake folds at three frequencies. They touch a
+sixth of the pages; a curtain over the whole height touches nearly half."""
 SCALARS = "velocity_magnitude,pressure"
 RUN_KEYS = (
     "wall_s",
@@ -37,27 +38,27 @@ RUN_KEYS = (
     "bytes_read",
     "reads",
 )
-"""What every run says with --json; of the demo's, the trace is the one that it is about."""
+"""Keys of every command's --json. For the demo they come from the trace."""
 _ROOM = 1.2
-"""The store is about as large as the files; a little to spare beside it."""
+"""Factor of disk space: the store is about as large as the files."""
 
 
 @dataclass
 class Story:
-    """One telling of the demo."""
+    """One run of the demo."""
 
     folder: Path
     say: Callable[[str], None]
     progress: bool | None = None
-    """As `reporting` takes it."""
+    """A progress argument, as in `reporting`."""
     quick: bool = False
-    """A sixtieth of the data, for tests."""
+    """Use a sixtieth of the data, for tests."""
 
     def tell(self) -> dict[str, Any]:
-        """Runs every step; the figures.
+        """Runs every step; returns its results.
 
         Raises:
-            DataError: if the disk has no room, or a step fails.
+            DataError: if the disk is too full, or if a step fails.
         """
         scale, limit = (1, "8MiB") if self.quick else (SCALE, LIMIT)
         begun = time.monotonic()
@@ -115,7 +116,7 @@ class Story:
         ]
 
     def _room(self, needed: int) -> None:
-        # Of what is there already: whoever is refused finds no empty folder.
+        # Checked before the folder is made, so that a refusal leaves no empty folder.
         place = self.folder.absolute()
         try:
             there = next(folder for folder in (place, *place.parents) if folder.exists())
@@ -148,8 +149,7 @@ class Story:
 
 
 def _as_typed(words: Sequence[str]) -> str:
-    """A command as one would type it: quotes within an argument stand in quotes of the other kind, where a shell reads nothing else
-    in them.
+    """A command quoted for a shell. An argument with single quotes gets double quotes, unless a shell would expand it.
 
     >>> print(_as_typed(["python", "-c", "print('a b')"]), _as_typed(["cat", "a b"]), _as_typed(["echo", "it's $5"]))
     python -c "print('a b')" cat 'a b' echo 'it'"'"'s $5'
@@ -158,7 +158,7 @@ def _as_typed(words: Sequence[str]) -> str:
 
 
 def _compared(size: int, limit: int) -> str:
-    """How much larger the data are than the limit, where they are.
+    """Text that compares the limit with the size of the data.
 
     >>> _compared(400, 64), _compared(60, 80)
     (', a sixth of the data', '; without --small the data are several times larger than the limit')
@@ -171,7 +171,7 @@ def _compared(size: int, limit: int) -> str:
 
 
 def _failure(code: int, arguments: Sequence[str]) -> FarfieldError:
-    """The step has said on stderr what was wrong; its exit code becomes ours."""
+    """The error of a failed step, with the step's exit code. The step has printed its own message to stderr."""
     text = f"farfield {arguments[0]} ended with exit code {code}; its own message stands above"
     return {4: MemoryLimitError(text), 130: Interrupted(text)}.get(code, DataError(text))
 

@@ -1,4 +1,4 @@
-"""The volume behind `demo:phantom`."""
+"""The volume of `demo:phantom`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from farfield.errors import DataError
 
 DIMS = (64, 80, 56)
-"""Voxels along x, y and z."""
+"""Number of voxels along x, y and z."""
 SPACING = (2.5, 2.5, 3.0)
-"""Millimetres."""
+"""Distance of voxels in millimetres."""
 EDGE = 3.0
-"""Voxels from outside to inside."""
+"""Width of soft edges in voxels."""
 _LAYOUT = 1
-"""Raise it whenever other bytes are made: it is part of the file's name."""
+"""Version of the bytes, a part of the file's name; increase it when they change."""
 _PARTS = [
-    # Middle and half axes as shares of half the box, and what is added within.
+    # Middle and half axes as shares of half the box, and the value added inside.
     ((0.0, 0.0, 0.0), (0.78, 0.92, 0.86), 200.0),
     ((0.0, -0.02, 0.0), (0.70, 0.84, 0.78), -120.0),
     ((0.25, 0.05, 0.05), (0.14, 0.34, 0.25), -50.0),
@@ -28,11 +28,11 @@ _PARTS = [
     ((0.05, 0.55, -0.1), (0.16, 0.14, 0.2), 90.0),
     ((-0.1, -0.5, -0.25), (0.1, 0.1, 0.12), 60.0),
 ]
-"""Ellipsoids within each other, after Shepp and Logan (1974): a shell, two hollows and two lumps."""
+"""Nested ellipsoids after Shepp and Logan (1974): a shell, two hollows and two lumps."""
 
 
 def phantom() -> NDArray[np.uint8]:
-    """The voxels, [z, y, x], uint8; with soft edges.
+    """The voxels, [z, y, x], uint8, with soft edges.
 
     >>> phantom().shape
     (56, 80, 64)
@@ -43,14 +43,14 @@ def phantom() -> NDArray[np.uint8]:
     for middle, half, value in _PARTS:
         shares = [(a - m) / h for a, m, h in zip(at, middle, half, strict=True)]
         radius = np.sqrt(sum(s * s for s in shares))
-        # How deep a place lies within, about in voxels.
+        # Approximate depth inside the ellipsoid in voxels.
         deep = (1.0 - radius) * min(h * n / 2 for h, n in zip(half, DIMS, strict=True))
         found += value * np.clip(deep / EDGE + 0.5, 0.0, 1.0)
     return np.rint(found).astype(np.uint8)
 
 
 def volume_file(folder: Path) -> Path:
-    """The volume as an NRRD file under `folder`, made if it is not there yet. Several processes may ask at once.
+    """The volume as an NRRD file under `folder`, made unless it exists. Several processes may call it at once.
 
     Raises:
         DataError: if it cannot be written.

@@ -1,18 +1,18 @@
 """A model of the laminar wake of a tapered cylinder, in closed form.
 
-The flow is in the manner of Jespersen and Levit's tapered cylinder (1990): the axis along z, the stream along x, the diameter
-halved from one end to the other, so that vortices are shed faster at the thin end and the street tilts. In each plane of constant
-z it is a stream function, hence free of divergence in that plane:
+The flow is similar to Jespersen and Levit's tapered cylinder (1990). The axis is along z, the stream along x. The diameter
+halves from one end to the other, so that vortices are shed faster at the thin end and the street tilts. In each plane of
+constant z the flow has a stream function, hence no divergence in that plane:
 
     psi = U P G B + Gamma / (4 pi) E (ln D_upper - ln D_lower)
 
-P is the potential flow about the local circle; G brings it to rest at the wall (psi grows with the square of the distance, the
-velocity linearly); B leaves a slow, partly reversed region behind the body; the second term is von Karman's double row
-of vortices, smoothed cores in closed form, faded in behind the body by E. Along the span fluid runs up
-and down the cores, in cells, against each other in the two rows, a little more up than down.
-The state follows from constant total enthalpy and entropy, with the pressure lowered in the cores.
+P is the potential flow about the local circle. G brings it to rest at the wall: psi grows with the square of the distance,
+the velocity linearly. B leaves a slow, partly reversed region behind the body. The second term is von Karman's double row
+of vortices, with smoothed cores in closed form, faded in behind the body by E. Along the span, fluid runs up and down the
+cores in cells, in opposite directions in the two rows, with a slight net rise.
+The state follows from constant total enthalpy and entropy, with a lower pressure in the cores.
 
-All lengths are in diameters of the thick end, velocities in the speed of sound far away.
+Lengths are in diameters of the thick end, velocities in the speed of sound far away.
 
 >>> import numpy as np
 >>> u, v, w, core = velocity(np.array([[-30.0]], "f4"), np.array([[0.0]], "f4"), 4.0)
@@ -41,13 +41,13 @@ _SPACING = 4.3
 _ROWS_APART = 0.281 * _SPACING
 """Distance of the rows, in local diameters: von Karman's stable ratio."""
 _CIRCULATION = 3.7
-"""Of one vortex, in units of U and the local diameter."""
+"""Circulation of one vortex, in units of U and the local diameter."""
 _CORE = 0.26
 """Radius of the cores, in local diameters."""
 _IN_STEP_X = -4.5
-"""Where all vortices of the span are in step; the further upstream, the more the street tilts."""
+"""Place where all vortices of the span are in phase; further upstream, the street tilts more."""
 _CELL = 2.7
-"""Length along the span after which the flow in the cores repeats; the two rows run against each other."""
+"""Wavelength along the span of the flow in the cores; the two rows are opposite."""
 _SHEAR = 0.10
 """Thickness of the shear layer at the wall, in local diameters."""
 
@@ -62,9 +62,9 @@ def diameter(z: float) -> float:
 
 
 def velocity(x: Plane, y: Plane, z: float) -> tuple[Plane, Plane, Plane, Plane]:
-    """Velocity (u, v, w) in units of the speed of sound, and how much a place is a vortex core (0 to 1), at one z.
+    """Velocity (u, v, w) in units of the speed of sound, and the weight of a vortex core (0 to 1), at one z.
 
-    Places inside the body are at rest.
+    Points inside the body are at rest.
     """
     d = diameter(z)
     radius = 0.5 * d
@@ -129,7 +129,7 @@ def velocity(x: Plane, y: Plane, z: float) -> tuple[Plane, Plane, Plane, Plane]:
 
 
 def state(u: Plane, v: Plane, w: Plane, core: Plane) -> tuple[Plane, Plane]:
-    """Density (of the stream) and energy a volume (rho_inf a_inf^2), as PLOT3D has them."""
+    """Density (relative to the stream) and energy per volume (in rho_inf a_inf^2), as in PLOT3D."""
     speed2 = u * u + v * v + w * w
     sound2 = 1 + 0.5 * (GAMMA - 1) * (MACH * MACH - speed2)
     density = sound2 ** (1 / (GAMMA - 1))

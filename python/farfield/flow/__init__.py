@@ -1,1 +1,1 @@
-"""Flows: datasets of zones, and lines, cores and maps of them."""
+"""Flows: datasets of zones, with their lines, vortex cores and flow maps."""

@@ -1,4 +1,4 @@
-"""Zones as xarray has datasets, and as PyVista has grids."""
+"""Conversion of zones into datasets of xarray and grids of PyVista."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def zone_dataset(zone: Zone, fields: Sequence[str] | None = None) -> Any:
     def array(field: Field, *, moves: bool, component: int | None = None) -> Any:
         dims, shape = field.dims, field.shape
         if field.ndim == 4 and field.shape[0] != len(axes):
-            # Tensors, beside vectors.
+            # Tensors need a dimension that differs from that of vectors.
             dims = (f"component_{field.shape[0]}", *dims[1:])
         if component is not None:
             dims, shape = dims[1:], shape[1:]
@@ -71,7 +71,7 @@ def zone_dataset(zone: Zone, fields: Sequence[str] | None = None) -> Any:
     if zone.iblank and fields is None:
         variables["iblank"] = (*array(zone["iblank"], moves=moves), {"long_name": "iblank"})
     made = xarray.Dataset(variables, attrs={"zone": zone.name, "source": dataset._name})
-    # Named one by one: a coordinate over the zone is no index, and is not read for one.
+    # Coordinates are assigned one by one, because xarray reads a coordinate to make an index of it.
     return made.assign_coords({name: xarray.Variable(*parts) for name, parts in coordinates.items()})
 
 
@@ -92,7 +92,7 @@ def structured_grid(zone: Zone, fields: Sequence[str] | None = None) -> Any:
     Raises:
         ImportError: if PyVista is not installed.
         UnknownName: if there is no such field.
-        MemoryLimitError: before anything is read, if it takes more than the memory limit.
+        MemoryLimitError: if the grid takes more than the memory limit, before any read.
     """
     _check_grids([zone], fields)
     return _structured_grid(zone, fields)
@@ -104,7 +104,7 @@ def multiblock(zones: Sequence[Zone], fields: Sequence[str] | None = None) -> An
     Raises:
         ImportError: if PyVista is not installed.
         UnknownName: if a zone has no such field.
-        MemoryLimitError: before anything is read, if it takes more than the memory limit.
+        MemoryLimitError: if the grids take more than the memory limit, before any read.
     """
     pyvista = need_pyvista()
     _check_grids(zones, fields)
@@ -133,7 +133,7 @@ def _structured_grid(zone: Zone, fields: Sequence[str] | None) -> Any:
 
 
 def _fields(zone: Zone, fields: Sequence[str] | None) -> list[Field]:
-    """The fields of a grid, those that are named or the stored ones, and iblank."""
+    """The given fields of a grid, or the stored ones and iblank."""
     known = {f["name"]: f for f in zone._dataset.info()["fields"]}
     stored = [n for n in zone.fields if not known[n]["derived"]]
     names = _chosen(fields, stored)
@@ -147,7 +147,7 @@ def _chosen(fields: Sequence[str] | None, default: list[str]) -> list[str]:
 
 
 def _fill(out: NDArray[Any], field: Field) -> None:
-    """Fills values by point, i first, in slabs of layers: what is read beside the result stays small."""
+    """Fills values by point, i first, in slabs of layers, to bound the memory beside the result."""
     nk, nj, ni = field.shape[-3:]
     layer = nj * ni
     for k0, k1 in _slabs(nk, layer * field.dtype.itemsize * (field.shape[0] if field.ndim == 4 else 1)):
@@ -165,7 +165,7 @@ def _slabs(count: int, layer: int) -> Iterator[tuple[int, int]]:
 
 
 def _check_grids(zones: Sequence[Zone], fields: Sequence[str] | None) -> None:
-    """Refuses grids that the memory limit does not hold."""
+    """Refuses grids that exceed the memory limit."""
     total = 0
     for zone in zones:
         sizes = [f.dtype.itemsize * (f.shape[0] if f.ndim == 4 else 1) for f in _fields(zone, fields)]
@@ -181,7 +181,7 @@ def _check(zone: Zone, count: int) -> None:
 
 
 def _read(field: Field, steps: Sequence[int], several: bool, component: int | None, key: Key) -> NDArray[Any]:
-    """The numbers of an index into (time,) (component,) k, j, i."""
+    """Reads the numbers of an index into (time,) (component,) k, j, i."""
     if not several:
         return _at_step(field, steps[0], component, key)
     first, rest = key[0], key[1:]
@@ -202,7 +202,7 @@ def _at_step(field: Field, step: int, component: int | None, key: Key) -> NDArra
     now = field._at(step)
     if component is None:
         return now[key]
-    # All components of a place are read together, and one of them is kept: in slabs, since the others are as large.
+    # A read gives all components of a point. Slabs bound the memory of the unused ones.
     layers = key[0]
     if not isinstance(layers, slice):
         return now[(component, *key)]
@@ -217,12 +217,12 @@ def _at_step(field: Field, step: int, component: int | None, key: Key) -> NDArra
 
 
 def _moves(zone: Zone) -> bool:
-    """Whether the points of a zone may differ from step to step."""
+    """Whether the points of a zone may change between steps."""
     source = zone._dataset._source
     if "zones" in source.options or not os.path.isdir(source.path):
         return source.moves
     try:
         with open(os.path.join(source.path, zone.name, "xyz", "zarr.json"), "rb") as file:
             return int(json.load(file)["shape"][0]) > 1
-    except (OSError, ValueError, KeyError, IndexError):  # an array of each step is right, too
+    except (OSError, ValueError, KeyError, IndexError):  # True costs time, but is never wrong
         return True

@@ -1,7 +1,7 @@
-"""Open datasets.
+"""Open datasets of zones.
 
-Indices of arrays in Python count from 0 and run [k, j, i], as the arrays are stored and as xarray shows them; the `ijk` of
-`probe` and of the command line count from 1, as PLOT3D does.
+Indices of arrays in Python count from 0 and run [k, j, i], as in storage and in xarray. The `ijk` of `probe` and of
+the command line count from 1, as in PLOT3D.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ Path = str | os.PathLike[str]
 
 @dataclass
 class _Known:
-    """What a dataset and its views know together: a field that is defined for one is there for all."""
+    """State that a dataset shares with its views: a field defined on one exists on all."""
 
     info: dict[str, Any] | None = None
     defined: dict[str, str] = field(default_factory=dict)
-    """What was defined since it was opened."""
+    """Fields that users defined after opening."""
     implied: dict[str, str] = field(default_factory=dict)
-    """What nobody had to define."""
+    """Fields that Farfield defines."""
     events: str | None = None
-    """The log of events, if one is kept."""
+    """The log of events, or None."""
     given: dict[str, Any] = field(default_factory=dict)
-    """Settings that it was opened with: they win over those of another machine."""
+    """Settings given at opening. They take precedence over the settings of the machine that loads a pickle."""
 
 
 class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
-    """A dataset, or one time step of it. Nothing is read before it is needed; a `repr` reads nothing.
+    """A dataset of zones, or a view of some of its time steps. It reads on demand; a `repr` reads nothing.
 
-    Pickled, it is the names of its files and how it was opened: where it is loaded it is opened again, with pages, memory limit
-    and threads of its own, and without a log of events. A process that was forked opens it again, too.
+    A pickle holds the names of the files and the options of opening. Loading it opens the dataset again, with its own
+    pages, memory limit and threads, and without a log of events. A forked process opens it again, too.
 
     >>> import farfield as ff
     >>> print(ff.open("demo:box"))
@@ -83,10 +83,10 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         self._native = native
         self._source = source
         self._reopened = reopened
-        """What opens it again where a pickled one is loaded."""
+        """Opens the dataset of a loaded pickle."""
         self._known = _Known()
 
-    if not TYPE_CHECKING:  # there it is a dataset of which nobody knows whether it is a volume
+    if not TYPE_CHECKING:  # type checkers see the members of both kinds
 
         def __getattr__(self, name: str) -> Any:
             way = "; volumes have it, and this is a dataset of zones" if name in OF_VOLUMES else ""
@@ -122,7 +122,8 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return self._reopened, (self._source.elsewhere(), known.given, dict(known.defined), self._steps, self._one)
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
-        """What `farfield info --json` prints. `ranges` True: one bounded pass finds ranges and boxes that are not known.
+        """The JSON of `farfield info --json`. With `ranges`, one pass of bounded memory finds the unknown ranges and
+        boxes.
 
         >>> import farfield as ff
         >>> info = ff.open("demo:box").info()
@@ -149,12 +150,12 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return {z["name"]: Zone(self, z) for z in self.info()["zones"]}
 
     def define(self, name: str, expression: str | None = None) -> None:
-        """Adds a field that is made of others; its pages are made when they are asked for.
+        """Adds a derived field, whose pages are made on demand.
 
-        `define("twice = 2 * mach")`, the form of the command line, says the same as `define("twice", "2 * mach")`.
+        `define("twice = 2 * mach")`, the form of the command line, equals `define("twice", "2 * mach")`.
 
         Raises:
-            UsageError: if the expression does not parse or type, or the name is taken.
+            UsageError: if the expression is invalid, or if the name exists.
 
         >>> import farfield as ff
         >>> ds = ff.open("demo:box")
@@ -168,17 +169,17 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         self._known.info = None
 
     def _defined(self) -> dict[str, str]:
-        """What users have defined, when it was opened and since."""
+        """Fields that users defined, at opening and after."""
         return {**definitions.mapping(self._source.options.get("define")), **self._known.defined}
 
     @property
     def fields(self) -> list[str]:
-        """Names of stored and derived fields, those first that every zone has; of a volume its channels."""
+        """Names of stored and derived fields, first those that every zone has; of a volume, its channels."""
         return [f["name"] for f in self.info()["fields"]]
 
     @property
     def n_points(self) -> int:
-        """Points of all zones, or voxels of a volume's level, of one time step."""
+        """Number of points of all zones, or of voxels of a volume's level, in one time step."""
         return sum(int(np.prod(z["dims"])) for z in self.info()["zones"])
 
     def _box(self, progress: bool | Report | None = False) -> Sequence[Sequence[float]]:
@@ -213,7 +214,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return "\n".join(rows)
 
     def _all_of_them(self) -> str:
-        """How many steps there are and when, for a `repr`."""
+        """Number and times of all steps, for a `repr`."""
         info = self.info()
         times, unit = info["times"], info.get("time_units")
         if len(times) < 2:
@@ -225,7 +226,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return f"{len(times)}, {times[0]:g} to {times[-1]:g}{f' [{unit}]' if unit else ''}{missing}"
 
     def _selected(self) -> str:
-        """Which steps are selected, for a `repr`."""
+        """The selected steps, for a `repr`."""
         steps = self._steps
         if steps is None or self._one:
             return "" if steps is None else f", at step {steps[0]}"
@@ -233,9 +234,9 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return f", steps {steps[0]} to {steps[-1]}{stride}"
 
     def probe(self, position: Sequence[float], *, fields: Sequence[str] | None = None) -> Probe | None:
-        """Values, units, zone and ijk at a position, or None where it is in no zone. `fields` None: all of them.
+        """Values, units, zone and ijk at a position; None outside of all zones. `fields` None: all fields.
 
-        Blanked-out cells hold no positions.
+        Blanked cells count as outside.
 
         >>> import farfield as ff
         >>> round(ff.open("demo:box").probe((0.5, 0.5, 0.5)).values["density"], 6)
@@ -259,10 +260,10 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         *,
         fields: Sequence[str] | None = None,
     ) -> Probe | None:
-        """As `probe`, at a 1-based place of a zone's computational space; fractions are fine. Of a dataset with one zone, and of a
-        volume, the place is enough: `probe_ijk((3, 4, 5))`.
+        """As `probe`, at a 1-based place in the computational space of a zone; fractions are valid. For one zone or a
+        volume, the place suffices: `probe_ijk((3, 4, 5))`.
 
-        The place may lie in a cell that is blanked out or has values of another zone at a corner: the result's `note` says so.
+        The cell may be blanked, or have a corner with values of another zone; then the result has a `note`.
 
         >>> import farfield as ff
         >>> hole = ff.open("demo:taper").probe_ijk("zone6", (7, 9, 1), fields=["density"])
@@ -315,33 +316,32 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
 
         Args:
             vectors: The vector field.
-            seeds: An array (N, 3) or (N, 2), a `.npy`, `.csv` or `.vtp` file, or a specification as the command line takes:
-                `"random:100:1"`, `"line:0,0,0:0,1,0:50"`, `"ijk:zone1:1-9,2,1-33/5"`, ... Your array is yours; what is made of
-                it, or of a file, stays within the memory limit. `"random:100:1:q_criterion > 0.5"` draws them where a condition
-                holds; there are fewer where it holds in fewer cells.
+            seeds: An array (N, 3) or (N, 2), a `.npy`, `.csv` or `.vtp` file, or a specification of the command line:
+                `"random:100:1"`, `"line:0,0,0:0,1,0:50"`, `"ijk:zone1:1-9,2,1-33/5"`, ... The memory limit covers all
+                seeds but those of an array. `"random:100:1:q_criterion > 0.5"` draws seeds where a condition holds, and
+                fewer if few cells meet it.
             integration_direction: `"forward"`, `"backward"` or `"both"`.
-            integrator: `"rk45"` with step control in computational space, `"rk45-physical"` in physical space, or `"rk4"` or
-                `"euler"` with steps of `max_step`.
-            initial_step: Length of the first step; None takes it from the cell.
-            max_step: Longest step; None takes it from the cell.
-            max_steps: Steps of a line in one direction; None for no bound. A line that closes on itself then goes round and
-                round, until the memory limit ends the run, unless `max_length` or `max_time` ends it.
+            integrator: `"rk45"` with step control in computational space, `"rk45-physical"` in physical space, or
+                `"rk4"` or `"euler"` with steps of `max_step`.
+            initial_step: Length of the first step; None derives it from the cell.
+            max_step: Longest step; None derives it from the cell.
+            max_steps: Steps of a line in one direction; None for no bound. Without a bound, a closed line runs until
+                `max_length`, `max_time` or the memory limit ends it.
             max_length: Length of a line in one direction; None for no bound.
             max_time: Integration time in one direction; None for no bound.
-            tolerance: Local error that a step may make.
-            terminal_speed: A line stops where the speed is below it. None: a millionth of a millionth of the largest speed that the
-                line has had, whatever the units of the flow.
+            tolerance: Local error of a step.
+            terminal_speed: Speed below which a line ends. None: 1e-12 of the line's largest speed so far.
             scalars: Fields sampled along the lines (vectors too).
-            stop: A condition of fields, such as `"mach > 1 and x < 2"`, that ends a line: it ends at the first point, the seed or
-                the end of a step, where the condition holds, keeps that point, and says `stopped`. The sides of a comparison are
-                sampled as `scalars` are and compared at the point.
-            steps: Time steps, one after the other, each with a line a seed: `"all"`, a slice, or numbers; the result's `line_step`
-                and `line_time` say of which a line is. None: the step that was selected, else the first.
+            stop: A condition of fields, such as `"mach > 1 and x < 2"`. A line ends at its first point that meets it,
+                with the reason `stopped`; the seed and the ends of steps are tested. Both sides of a comparison are
+                sampled like `scalars` and compared at the point.
+            steps: Time steps, each with a line per seed: `"all"`, a slice, or numbers. `line_step` and `line_time` of
+                the result hold the step of each line. None: the selected step, else the first.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if a field does not exist.
-            UsageError: if an argument makes no sense.
+            UsageError: if an argument is invalid.
             MemoryLimitError: if the memory limit does not hold one step.
 
         >>> import farfield as ff
@@ -379,9 +379,10 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         seeds: NDArray[np.float64] | None = None,
         progress: bool | Report | None = None,
     ) -> dict[str, Any]:
-        """Lines straight into a `.vtp`, `.npz`, `.parquet` or `.pvd` file, however many; returns what `trace --json` prints.
+        """Writes lines directly to a `.vtp`, `.npz`, `.parquet` or `.pvd` file, without a bound on their number;
+        returns the JSON of `trace --json`.
 
-        `options` are the extension's: see `farfield/_native.pyi`, `Dataset.streamlines`.
+        `options` are those of the extension: `Dataset.streamlines` in `farfield/_native.pyi`.
 
         >>> import tempfile, farfield as ff
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -389,7 +390,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         9
         """
         outputs.check([output, options.get("save_state")], [*self._source.reads(), *file_of(options.get("seeds"))])
-        # The state that the run goes on from may be the one that it keeps: that takes its place when the run is done.
+        # The saved state may replace the one that the run resumes from; `output` may not.
         outputs.check([output], [options["resume"]] if options.get("resume") else [])
         with reporting(progress) as report:
             text = self._native.trace(options_text(options), os.fspath(output), seeds=seeds, progress=report)
@@ -409,12 +410,13 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
     def __getitem__(self, name: Index | tuple[Index, ...]) -> NDArray[Any]: ...
 
     def __getitem__(self, name: Any) -> Any:
-        """A field of a dataset with one zone; of several zones `"zone2/pressure"`, or `ds.zones["zone2"]["pressure"]`.
+        """A field of a dataset with one zone. With several zones: `"zone2/pressure"`, or
+        `ds.zones["zone2"]["pressure"]`.
 
-        Of volumes the key is an index, which gives an array of stored numbers; or the name of a channel.
+        Of a volume, an index gives an array of stored numbers, and a string gives a channel.
 
         Raises:
-            UsageError: if there are several zones, or the key is no name.
+            UsageError: if there are several zones, or if the key is not a string.
             UnknownName: if there is no such field.
 
         >>> import farfield as ff
@@ -436,29 +438,30 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return next(iter(zones.values()))[name]
 
     def __len__(self) -> int:
-        """How many names `[...]` takes; of a volume the length of the first dimension."""
+        """The number of names that `[...]` accepts; of a volume, the length of the first dimension."""
         return len(self._keys())
 
     def __iter__(self) -> Iterator[Any]:
-        """The names that `[...]` takes; of a volume its parts along the first dimension."""
+        """The names that `[...]` accepts; of a volume, its parts along the first dimension."""
         return iter(self._keys())
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys()
 
     def to_xarray(self, *, fields: Sequence[str] | None = None) -> Any:
-        """An `xarray.Dataset` of one zone, or an `xarray.DataTree` with one for each of several; read when numbers are asked for.
+        """An `xarray.Dataset` of one zone, or an `xarray.DataTree` of several. Numbers are read on demand.
 
-        Dimensions are `k`, `j` and `i`, after `time` where several steps are selected and `component` of vectors. Coordinates `x`,
-        `y` and `z` are arrays over the zone. Of a volume it is an `xarray.DataArray`, scaled, with NaN where values are missing.
+        Dimensions are `k`, `j` and `i`, after `time` for several steps and `component` for vectors. Coordinates `x`,
+        `y` and `z` are arrays over the zone. A volume gives an `xarray.DataArray`, scaled, with NaN for missing
+        values.
 
         Args:
-            fields: Names or expressions; None: the stored and the defined ones. Of volumes all channels are taken.
+            fields: Names or expressions; None: the stored and the defined ones. Volumes give all channels.
 
         Raises:
             ImportError: if xarray is not installed.
             UnknownName: if there is no such field.
-            MemoryLimitError: when numbers are asked for that take more than the memory limit.
+            MemoryLimitError: if a later read takes more than the memory limit.
 
         >>> import farfield as ff
         >>> flow = ff.open("demo:box").to_xarray(fields=["pressure"])
@@ -469,16 +472,16 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return zone_dataset(zones[0], fields) if len(zones) == 1 else zones_tree(zones, fields)
 
     def to_pyvista(self, *, fields: Sequence[str] | None = None) -> Any:
-        """A `pyvista.StructuredGrid` of a dataset of one zone, or a `pyvista.MultiBlock` of several; of a volume a
-        `pyvista.ImageData`. It holds one time step. Points that iblank blanks out are hidden.
+        """A `pyvista.StructuredGrid` of one zone, a `pyvista.MultiBlock` of several, or a `pyvista.ImageData` of a
+        volume. It holds one time step. Points that iblank blanks are hidden.
 
         Args:
-            fields: Names or expressions; None: the stored ones. Of volumes all channels are taken.
+            fields: Names or expressions; None: the stored ones. Volumes give all channels.
 
         Raises:
             ImportError: if PyVista is not installed.
             UnknownName: if there is no such field.
-            MemoryLimitError: before anything is read, if the result takes more than the memory limit.
+            MemoryLimitError: if the result takes more than the memory limit, before any read.
 
         >>> import farfield as ff
         >>> grid = ff.open("demo:box").to_pyvista(fields=["density"])
@@ -489,7 +492,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
         return structured_grid(zones[0], fields) if len(zones) == 1 else multiblock(zones, fields)
 
     def metrics(self) -> str:
-        """The counters of the open dataset in the text format that Prometheus collects, for programs that serve it.
+        """The counters of the open dataset in the text format of Prometheus, for programs that serve it.
 
         >>> import farfield as ff
         >>> text = ff.open("demo:box", memory_limit="64MiB").metrics()

@@ -1,4 +1,4 @@
-"""Fields that users define, in the forms in which they are given: `NAME = EXPRESSION`, a list of these, or a mapping.
+"""Fields that users define: `NAME = EXPRESSION`, a list of these, or a mapping.
 
 >>> texts({"a": "2 * mach"}), texts(["a=2 * mach"]), texts("a = 2 * mach")
 (['a = 2 * mach'], ['a = 2 * mach'], ['a = 2 * mach'])
@@ -17,7 +17,7 @@ Definitions = Mapping[str, str] | Sequence[str] | str
 
 
 def texts(define: Definitions | None) -> list[str]:
-    """Each as `NAME = EXPRESSION`. What is none stays as it is: whoever reads definitions says what is wrong with it."""
+    """Each definition as `NAME = EXPRESSION`. Invalid ones stay unchanged, so that the parser reports them."""
     if define is None:
         return []
     if isinstance(define, Mapping):
@@ -27,7 +27,7 @@ def texts(define: Definitions | None) -> list[str]:
 
 
 def mapping(define: Definitions | None) -> dict[str, str]:
-    """Names and expressions; what is no definition is left out."""
+    """Names and expressions, without invalid definitions."""
     return dict(parts for text in texts(define) if (parts := _parted(text)))
 
 
@@ -35,7 +35,7 @@ def checked(define: Definitions | None) -> dict[str, str]:
     """As `mapping`.
 
     Raises:
-        UsageError: if one is no definition.
+        UsageError: if a definition is invalid.
     """
     for text in texts(define):
         if _parted(text) is None:
@@ -44,7 +44,7 @@ def checked(define: Definitions | None) -> dict[str, str]:
 
 
 def added(plot3d: Mapping[str, Any] | None, more: Definitions | None) -> Mapping[str, Any] | None:
-    """Options of a source with definitions behind those that they have.
+    """Appends definitions to those in the options of a source.
 
     >>> added({"define": ["a = 1"]}, {"b": "2"}), added(None, None)
     ({'define': ['a = 1', 'b = 2']}, None)
@@ -53,7 +53,7 @@ def added(plot3d: Mapping[str, Any] | None, more: Definitions | None) -> Mapping
 
 
 def beneath(plot3d: Mapping[str, Any] | None, below: Definitions | None) -> Mapping[str, Any] | None:
-    """Options of a source with definitions before theirs, of which one of the same name wins.
+    """Puts definitions before those in the options of a source, which win for equal names.
 
     >>> beneath({"define": ["a=1"]}, {"a": "2", "b": "3"})
     {'define': ['b = 3', 'a = 1']}
@@ -69,8 +69,8 @@ _OF_VELOCITY = "magnitude(velocity)"
 
 
 def speed(fields: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The definition of the speed where a velocity is stored, or made by a user, of which the extension derives none; nothing where
-    there is no such velocity, or a speed already. `fields` are those of `info`.
+    """The definition of the speed, if the velocity is stored or defined by a user: then the extension derives no speed.
+    Empty without such a velocity, or if the speed exists. `fields` are those of `info`.
 
     >>> velocity = {"name": "velocity", "derived": False}
     >>> speed([velocity]), speed([velocity | {"derived": True}]), speed([velocity, {"name": "velocity_magnitude"}])

@@ -1,4 +1,4 @@
-"""Flow maps on disk: told from stores and described, by their Zarr metadata alone."""
+"""Recognition and description of flow maps on disk, from their Zarr metadata alone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 _LONGEST = 1 << 22
-"""Documents are a few kilobytes; what is longer is no flow map's."""
+"""Largest size of a document of metadata in bytes; those of flow maps take a few kilobytes."""
 _TITLE = "flow map of "
 
 
 def flow_map(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What a folder holds that `farfield flowmap` has written; None for anything else.
+    """Describes a folder that `farfield flowmap` has written; None for any other path.
 
     >>> flow_map("no/such/folder") is None
     True
@@ -38,7 +38,7 @@ def flow_map(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def opened_with(path: str) -> str:
-    """The line of Python that opens a flow map.
+    """The Python expression that opens a flow map.
 
     >>> opened_with("map.zarr")
     'xarray.open_zarr("map.zarr")'
@@ -59,15 +59,15 @@ def _array(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _document(path: str) -> dict[str, Any]:
-    """The object in a file; empty where there is none."""
+    """The JSON object in a file; empty if there is none."""
     try:
         with open(path, "rb") as file:
-            # The title stands near the beginning: the root of a store with thousands of zones is not read for it.
+            # The title is near the beginning. This avoids reading the whole root of a store with thousands of zones.
             text = file.read(512)
             if _TITLE.encode() not in text:
                 return {}
             text += file.read(_LONGEST)
         found = json.loads(text) if len(text) <= _LONGEST else {}
-    except (OSError, ValueError):  # whoever opens it as a store says what is wrong with it
+    except (OSError, ValueError):  # opening it as a store reports the error
         return {}
     return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""Flow maps: a grid of particles, where they are after a time, how long they stay, how much their surroundings stretch."""
+"""Flow maps: end points, residence times and stretching of a grid of particles."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ QUANTITIES = ("ftle", "residence", "displacement", "end_position")
 AXES = "xyz"
 
 Axis = tuple[float, float, int]
-"""Lowest and highest place, and how many seeds."""
+"""Lowest and highest coordinate, and the number of seeds."""
 SeedsGrid = str | Sequence[Sequence[float]]
 
 
 class FlowMaps(ABC):
-    """What a dataset can be asked for that takes a particle for every place."""
+    """Flow maps of a dataset."""
 
     _native: _core.Dataset
     _source: Source
 
     @abstractmethod
     def _since(self, t0: float | None, t1: float | None = None, direction: str | None = None) -> float | None:
-        """When particles are let go, with regard to the steps that are selected."""
+        """Time of release, given the selected steps."""
 
     @abstractmethod
     def _until(self, t0: float | None, t1: float | None, direction: str | None) -> float | None:
-        """Until when they are followed, likewise."""
+        """Time of the end, given the selected steps."""
 
     def flow_map(
         self,
@@ -61,40 +61,42 @@ class FlowMaps(ABC):
         overwrite: bool = False,
         progress: bool | Report | None = None,
     ) -> dict[str, Any]:
-        """Follows a particle from every place of a grid of seeds and writes what became of them to a Zarr v3 volume, which
-        zarr-python and xarray read; returns what `farfield flowmap --json` prints. Nothing is held but a block of it.
+        """Follows a particle from each point of a grid of seeds; writes a Zarr v3 volume for zarr-python and xarray.
+        Returns the JSON of `farfield flowmap --json`. Memory holds one block of the map at a time.
 
         Args:
-            output: The folder of the volume, such as `"map.zarr"`. Its arrays are `[z, y, x]`, of vectors `[component, z, y, x]`,
-                beside coordinates `x`, `y`, `z` and a `status` that says why each particle ended (5: left, 2: followed to the end).
+            output: The folder of the volume, such as `"map.zarr"`. Its arrays are `[z, y, x]`, or `[component, z, y,
+                x]` for vectors. It also has coordinates `x`, `y`, `z` and a `status`, the reason of each particle's end
+                (5: left, 2: followed to the end).
             seeds_grid: `(low, high, n)` along x, y and z, or text like `"0:2:200,0:1:100,0.5"`; in 2-D x and y only.
-            region: `(low, high)` along x, y and z, or text like `"0:2,0:1,0.5"`; goes with `resolution`.
-            resolution: Seeds along each axis, or along the longest, the others as far apart.
+            region: `(low, high)` along x, y and z, or text like `"0:2,0:1,0.5"`; requires `resolution`.
+            resolution: Number of seeds along each axis; or along the longest, with equal distances along the others.
             vectors: The vector field.
-            t0: When particles are let go; as in `pathlines`.
-            t1: Until when they are followed.
-            integration_direction: `"forward"` or `"backward"` in time, or `"both"`: from t0 to t1, and from t1 to t0, whose arrays
-                end in `_forward` and `_backward`. None follows from `t0` and `t1`.
-            quantities: Of `"ftle"`, the finite-time Lyapunov exponent `ln(sqrt(largest eigenvalue of F^T F)) / |t1 - t0|` (Haller
-                2001, Shadden et al. 2005), where F are central differences of end points between neighbouring seeds, one-sided
-                at edges and where a neighbour ended early, and NaN where its own particle did; `"residence"`, the time until
-                the particle leaves, or `|t1 - t0|`, and NaN where a seed lies in no cell; `"displacement"`; `"end_position"`.
-            within: Lower and higher corner of a box that particles leave, or text like `"0,0,0:1,1,1"`; None for the dataset's
-                grid.
-            offset: For `"ftle"`, the distance to neighbours that each seed gets of its own, instead of those in the grid: ridges
-                are sharper, for two particles more a seed and axis.
+            t0: Time of release; as in `pathlines`.
+            t1: Time of the end.
+            integration_direction: `"forward"` or `"backward"` in time; or `"both"`: from t0 to t1 and from t1 to t0, in
+                arrays that end in `_forward` and `_backward`. None derives it from `t0` and `t1`.
+            quantities: Any of `"ftle"`, `"residence"`, `"displacement"` and `"end_position"`. `"ftle"` is the
+                finite-time Lyapunov exponent `ln(sqrt(largest eigenvalue of F^T F)) / |t1 - t0|` (Haller 2001, Shadden
+                et al. 2005). F are central differences of end points between neighbouring seeds. They are one-sided at
+                edges and beside neighbours that ended early, and NaN if the seed's own particle did. `"residence"` is
+                the time until the particle leaves, at most `|t1 - t0|`, and NaN for seeds in no cell.
+            within: Lower and higher corner of the box that particles leave, or text like `"0,0,0:1,1,1"`; None for the
+                dataset's grid.
+            offset: For `"ftle"`, the distance to extra neighbours of each seed, instead of those in the grid. Ridges
+                are sharper; each seed and axis costs two more particles.
             integrator: As in `pathlines`.
             time_step: As in `pathlines`.
             max_steps: Steps of a particle; None for no bound.
             tolerance: As in `pathlines`.
             hold_steps: As in `pathlines`.
-            overwrite: Replace a Zarr store of that name once the new one is whole.
+            overwrite: Replace an existing Zarr store when the new one is complete.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if a field or a quantity does not exist.
-            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
-            DataError: if the output is there already.
+            UsageError: if an argument is invalid, or if a time is outside of the dataset's.
+            DataError: if the output exists.
             MemoryLimitError: if the memory limit does not hold a block of the map.
 
         >>> import tempfile, farfield as ff
@@ -129,10 +131,10 @@ def grid_of(
     region: str | Sequence[Sequence[float]] | None,
     resolution: int | Sequence[int] | None,
 ) -> list[Axis]:
-    """Seeds along each axis, however they are said.
+    """Seeds along each axis, from a grid of seeds or from region and resolution.
 
     Raises:
-        UsageError: if they are not said, or said twice, or make no sense.
+        UsageError: unless exactly one of these is given and valid.
 
     >>> grid_of("0:2:5,0:1:3,0.5", None, None)
     [(0.0, 2.0, 5), (0.0, 1.0, 3), (0.5, 0.5, 1)]
@@ -165,7 +167,8 @@ def grid_of(
 
 
 def box_of(within: str | Sequence[Sequence[float]]) -> list[list[float]]:
-    """Two corners; text is `x,y,z:x,y,z`. In 2-D a corner has two numbers, and the box any height.
+    """The lower and higher corner of a box; text is `x,y,z:x,y,z`. In 2-D, corners have two numbers, and z covers -1 to
+    1.
 
     >>> box_of("0,0:1,2")
     [[0.0, 0.0, -1.0], [1.0, 2.0, 1.0]]

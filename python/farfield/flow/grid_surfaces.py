@@ -1,4 +1,4 @@
-"""Grid surfaces as people write them: `zone1:k=1`, and parts of them, `zone1:k=1,i=2:40`.
+"""Grid surfaces in text form: `zone1:k=1`, or parts of them, `zone1:k=1,i=2:40`.
 
 >>> parse_surface("zone2:j=17")
 Surface(zone='zone2', axis='j', index=17, within=())
@@ -29,11 +29,11 @@ class Surface:
     axis: str
     index: int | Literal["end"]
     within: tuple[tuple[str, End, End], ...] = ()
-    """Of the other axes the first and the last index, which counts; None where the axis begins or ends. Those that are not here are
-    taken whole."""
+    """First and last index, both inclusive, of other axes; None for the end of the axis. Axes that are absent are
+    whole."""
 
     def native(self) -> dict[str, Any]:
-        """As the extension takes it."""
+        """The form for the extension."""
         within = {axis: [first, last] for axis, first, last in self.within}
         return {"zone": self.zone, "axis": self.axis, "index": self.index, "within": within}
 
@@ -43,13 +43,14 @@ class Surface:
 
 
 def parse_surface(text: str) -> Surface:
-    """Takes `ZONE:k=1,i=2:40` apart: one axis with one index, a number or `end`; the others may have a range.
+    """Parses `ZONE:k=1,i=2:40`: exactly one axis with an index, a number or `end`; the others may have a range.
 
     >>> parse_surface("zone1:k=1,i=2:40").within
     (('i', 2, 40),)
 
     Raises:
-        UsageError: if it is written otherwise, an index is 0, a range ends before it begins, or no axis or several have one index.
+        UsageError: if the form is wrong, an index is 0, a range ends before it begins, or not exactly one axis has an
+            index.
     """
     wrong = UsageError(
         f"'{text}' is not a grid surface; write it like zone1:k=1, or zone1:k=1,i=2:40 for a part of it (i, j or k; indices count "

@@ -1,4 +1,4 @@
-"""Options of lines whose particles go on while the flow changes, as the extension takes them."""
+"""Options of unsteady lines, in the form for the extension."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from farfield.results.lines import MOST_STEPS
 
 @dataclass(frozen=True)
 class Following:
-    """How particles are followed: what pathlines, streaklines, timelines and flow maps have in common. `Dataset.pathlines` explains
-    each."""
+    """Options that pathlines, streaklines, timelines and flow maps share; `Dataset.pathlines` documents them."""
 
     t0: float | None
     t1: float | None
@@ -31,14 +30,14 @@ class Following:
     hold_steps: bool
 
     def native(self, kind: str) -> dict[str, Any]:
-        """As the extension takes it."""
+        """The form for the extension."""
         most = MOST_STEPS if self.max_steps is None else self.max_steps
         times = path_options(kind, self.direction, self.t0, self.t1, self.time_step, self.hold_steps)
         return {**times, "integrator": self.integrator, "tolerance": self.tolerance, "max_steps": most}
 
 
 def not_saved(summary: Mapping[str, Any], path: str | None) -> str | None:
-    """What there is to say where the state of the particles was to be kept and is not.
+    """The message for a requested state of particles that was not saved; None if it was saved.
 
     >>> str(not_saved({"state_saved": False, "failure": "s_1.q: cut off"}, "a.state")).split(",")[0]
     'a.state: the state is not saved'
@@ -55,7 +54,7 @@ def not_saved(summary: Mapping[str, Any], path: str | None) -> str | None:
 
 
 def options_text(options: Mapping[str, Any]) -> str:
-    """Options as JSON, NumPy's numbers among them."""
+    """Options as JSON; numbers of NumPy become plain ones."""
     plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in options.items()}
     for key, value in plain.items():
         if isinstance(value, float) and not math.isfinite(value):
@@ -66,7 +65,7 @@ def options_text(options: Mapping[str, Any]) -> str:
 def path_options(
     kind: str, direction: str | None, t0: float | None, t1: float | None, time_step: float | None, hold_steps: bool
 ) -> dict[str, Any]:
-    """Options of the extension for a kind of line. Particles whose end is before their release go backward.
+    """Options for a kind of line. Particles with an end before their release go backward.
 
     >>> path_options("pathline", None, 2.0, 1.0, None, False)["direction"]
     'backward'
@@ -88,10 +87,10 @@ def path_options(
 
 
 def release_options(every: float | None, steps: int | None, times: Sequence[float] | None) -> dict[str, Any]:
-    """Options of the extension that say when the particles of streaklines are let go.
+    """Options for the release times of streaklines.
 
     Raises:
-        UsageError: for a time that is no finite number.
+        UsageError: if a time is not a finite number.
 
     >>> release_options(None, None, (0, 0.5))["release_times"]
     [0.0, 0.5]
@@ -100,10 +99,10 @@ def release_options(every: float | None, steps: int | None, times: Sequence[floa
 
 
 def _times(what: str, times: Any) -> list[float] | None:
-    """Times of releases or of output, as numbers.
+    """Times of releases or of output, as floats.
 
     Raises:
-        UsageError: for what is none, or is no finite number.
+        UsageError: if they are not a list of finite numbers.
     """
     if times is None:
         return None
@@ -125,10 +124,10 @@ def output_options(
     save_state: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
-    """Options of the extension that say when lines are wanted, and where the state of their particles is.
+    """Options for the output times of lines, and for the files of the particles' state.
 
     Raises:
-        UsageError: for a time that is no finite number.
+        UsageError: if a time is not a finite number.
 
     >>> output_options(None, "steps", None, "run.state")
     {'output_every': None, 'output_times': None, 'output_steps': True, 'save_state': None, 'resume': 'run.state'}
@@ -147,7 +146,7 @@ def output_options(
 def curve_options(
     curves: int | Sequence[int] | None, refine: float | None, refine_length: float | None, max_points: int
 ) -> dict[str, Any]:
-    """Options of the extension that timelines have. A length wins over the default of `refine`.
+    """Options of timelines. `refine_length` takes precedence over the default of `refine`.
 
     >>> curve_options(5, 2.0, 0.1, 100)
     {'curve_points': 5, 'curves': None, 'refine': None, 'refine_length': 0.1, 'max_points': 100}
@@ -163,10 +162,10 @@ def curve_options(
 
 
 def step_numbers(steps: str | slice | Sequence[int], count: int) -> list[int]:
-    """Numbers of time steps, of `count`.
+    """Numbers of the selected time steps, out of `count`.
 
     Raises:
-        UsageError: for what says no steps.
+        UsageError: if the selection is invalid.
 
     >>> step_numbers("all", 3), step_numbers(slice(1, None, 2), 5), step_numbers((0, -1), 3), step_numbers("0:4:2", 5)
     ([0, 1, 2], [1, 3], [0, 2], [0, 2])

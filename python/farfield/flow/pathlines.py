@@ -1,4 +1,4 @@
-"""Lines of particles that go on while the flow changes."""
+"""Unsteady lines: pathlines, streaklines and timelines."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from farfield.sources.source import Source
 
 
 class OverTime(ABC):
-    """What a dataset of several time steps can be asked for, beside what each of them can."""
+    """Unsteady lines of a dataset with several time steps."""
 
     _native: _core.Dataset
     _source: Source
 
     @abstractmethod
     def _since(self, t0: float | None, t1: float | None = None, direction: str | None = None) -> float | None:
-        """When particles are let go, with regard to the steps that are selected."""
+        """Time of release, given the selected steps."""
 
     @abstractmethod
     def _until(self, t0: float | None, t1: float | None, direction: str | None) -> float | None:
-        """Until when they are followed, likewise."""
+        """Time of the end, given the selected steps."""
 
     def _span(self, t0: float | None, t1: float | None, direction: str | None) -> tuple[float | None, float | None]:
-        """From when until when, of the time steps that were selected."""
+        """Times of release and end, given the selected steps."""
         return self._since(t0, t1, direction), self._until(t0, t1, direction)
 
     def pathlines(
@@ -67,39 +67,38 @@ class OverTime(ABC):
         resume: str | os.PathLike[str] | None = None,
         progress: bool | Report | None = None,
     ) -> Lines:
-        """Follows particles while the flow, and the grid where it moves, change. `time` of the result is the dataset's.
+        """Follows particles through the unsteady flow, on moving grids too. `time` of the result is the dataset's.
 
         Args:
             vectors: The vector field.
             seeds: As in `streamlines`.
-            t0: When the particles are let go; None for the time that was selected, else the first, or backward the last.
-            t1: Until when they are followed; None for the last time, or backward the first.
-            integration_direction: `"forward"` or `"backward"` in time; None follows from `t0` and `t1`.
-            integrator: `"rk45"` or `"rk45-physical"`, the same here, with step control; `"rk4"` or `"euler"` with steps of
-                `time_step`.
-            time_step: Longest step, time; None takes it from the cell.
+            t0: Time of release. None: the selected time, else the first; backward the last.
+            t1: Time of the end. None: the last time; backward the first.
+            integration_direction: `"forward"` or `"backward"` in time; None derives it from `t0` and `t1`.
+            integrator: `"rk45"` or `"rk45-physical"`, equal here, with step control; or `"rk4"` or `"euler"` with steps
+                of `time_step`.
+            time_step: Longest step in time; None derives it from the cell.
             max_steps: Steps of a line; None for no bound.
             max_length: Length of a line; None for no bound.
-            tolerance: Local error that a step may make, as a share of its length, as the method estimates it. Steps go across
-                cell faces, where a sampled field has kinks that the estimate does not see: at one tolerance pathlines are some
-                hundred times less exact than streamlines, whose steps end at faces.
-            hold_steps: A time step holds until the next, instead of linear interpolation between them.
+            tolerance: Estimated local error of a step, relative to its length. Steps cross cell faces, and the estimate
+                misses the kinks of sampled fields there. At equal tolerance, pathlines are some hundred times less
+                exact than streamlines, whose steps end at faces.
+            hold_steps: Values of a time step hold until the next, without interpolation.
             scalars: Fields sampled along the lines (vectors too).
-            stop: A condition that ends a line, as in `streamlines`; it is looked at after every step, whether its point is kept or
-                not.
-            output_every: Time between the files of a `.pvd` that the lines are saved as; steps end there.
-            output_times: The times of those files instead; None or `"steps"` for `t0`, each time step and `t1`.
-            trail: How much of its line each particle trails behind it in those files, time; None: nothing.
-            save_state: A file that keeps the state of the particles, so that they go on when there are more time steps. `t1` must
-                be a time step then; `output_times` may go on behind it, for the runs that do. It is written when the run is done,
-                and not where pages could not be read: then there is a warning.
-            resume: A state that was kept: of the same dataset, which may have got longer, by the same options; it may be the file
-                of `save_state`, too. The lines are those of one run from `t0` to `t1`, bit for bit.
+            stop: A condition that ends a line, as in `streamlines`, tested after every step.
+            output_every: Time between the files of a saved `.pvd`; steps end at these times.
+            output_times: Times of these files instead. None or `"steps"`: `t0`, each time step and `t1`.
+            trail: Duration of the part of its line that each particle trails in these files; None: no trail.
+            save_state: A file for the state of the particles, from which a later run continues with more time steps.
+                `t1` must be a time step; `output_times` may include later times, for those runs. The file is written at
+                the end of the run. If pages failed, there is a warning instead.
+            resume: A saved state of the same dataset, possibly with more steps, with the same options. It may be the
+                file of `save_state`. The lines equal those of one run from `t0` to `t1`, bit for bit.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if a field does not exist.
-            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
+            UsageError: if an argument is invalid, or if a time is outside of the dataset's.
             MemoryLimitError: if the memory limit does not hold one step.
 
         >>> import farfield as ff
@@ -139,18 +138,18 @@ class OverTime(ABC):
         resume: str | os.PathLike[str] | None = None,
         progress: bool | Report | None = None,
     ) -> Lines:
-        """Where the particles are at `t1` that were let go at each seed one after the other: one line a seed, from the particle
-        let go last to the first. Each has its `birth` and its `age`; those that have left, or met a hole or a wall, are not
-        there any more.
+        """Particles at `t1` that were released one after another at each seed. A seed gives one line, from the last
+        released particle to the first, with `birth` and `age` at each. Particles that left, or met a hole or a wall,
+        are absent.
 
         Args:
             vectors: The vector field.
             seeds: As in `streamlines`.
-            t0: When the first particles are let go; None as in `pathlines`.
-            t1: The time of the streaklines; None for the last time, or backward the first.
-            release_every: Time between particles.
-            release_steps: Time steps of the dataset between particles; 1 unless one of the three is given.
-            release_times: When particles are let go.
+            t0: Time of the first release; None as in `pathlines`.
+            t1: Time of the streaklines. None: the last time; backward the first.
+            release_every: Time between releases.
+            release_steps: Time steps of the dataset between releases; 1 unless one of the three is given.
+            release_times: Times of releases.
             integration_direction: As in `pathlines`.
             integrator: As in `pathlines`.
             time_step: As in `pathlines`.
@@ -158,17 +157,17 @@ class OverTime(ABC):
             tolerance: As in `pathlines`.
             hold_steps: As in `pathlines`.
             scalars: Fields sampled at the particles.
-            stop: As in `pathlines`: a particle for which it has held once is not there any more.
-            output_every: Time between streaklines, where more than the one at `t1` is wanted: a line a seed and time, whose
-                `line_time` says when it is.
-            output_times: The times of the streaklines instead; `"steps"` for `t0`, each time step and `t1`.
-            save_state: As in `pathlines`; `release_times` may go on behind `t1`, too.
+            stop: As in `pathlines`; particles that have met the condition are dropped.
+            output_every: Time between streaklines, for more than the one at `t1`: a line per seed and time, with its
+                time in `line_time`.
+            output_times: Times of the streaklines instead; `"steps"` for `t0`, each time step and `t1`.
+            save_state: As in `pathlines`; `release_times` may include times after `t1`, too.
             resume: As in `pathlines`.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if a field does not exist.
-            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
+            UsageError: if an argument is invalid, or if a time is outside of the dataset's.
             MemoryLimitError: if the memory limit does not hold one step.
 
         >>> import farfield as ff
@@ -208,22 +207,22 @@ class OverTime(ABC):
         output_times: Sequence[float] | Literal["steps"] | None = None,
         progress: bool | Report | None = None,
     ) -> Lines:
-        """Where curves are at `t1` that are let go at `t0` and move with the flow: one line a curve, or one a curve and time of
-        output. Each point has `s`, the number of its seed in the curve, with fractions between two seeds, and its `age`.
+        """Curves released at `t0`, at `t1` after motion with the flow: one line per curve and time of output. Each
+        point has an `age` and `s`, its place in the curve: the number of its seed, with fractions between seeds.
 
-        Where neighbours get too far apart a particle is let go between them, on the curve as it was released and at the time of
-        the release: every point is where a particle really is. Particles that have left, or met a hole or a wall, are left out.
+        Between neighbours too far apart, a new particle is released, on the initial curve and at the initial time. So
+        every point is the true place of a particle. Particles that left, or met a hole or a wall, are dropped.
 
         Args:
             vectors: The vector field.
-            seeds: As in `streamlines`, of positions: points of curves, in order.
-            t0: When the curves are let go; None as in `pathlines`.
-            t1: The time of the timelines; None for the last time, or backward the first.
-            curves: How many seeds make a curve, or where curves begin among the seeds and last how many seeds there are,
-                `[0, 50, 120]`; None: all seeds are one curve.
-            refine: How many times as far apart as at the release two neighbours may get; None: however far.
-            refine_length: How far apart neighbours may get, a length, instead.
-            max_points: The most points of a curve. One that wants more ends as `points`.
+            seeds: As in `streamlines`, but positions only: points of curves, in order.
+            t0: Time of release; None as in `pathlines`.
+            t1: Time of the timelines. None: the last time; backward the first.
+            curves: Number of seeds per curve, or the first seed of each curve and then the number of seeds, `[0, 50,
+                120]`; None: all seeds are one curve.
+            refine: Largest distance of neighbours, relative to that at the release; None: no bound.
+            refine_length: Largest distance of neighbours as a length, instead.
+            max_points: Largest number of points per curve. A curve that needs more ends with the reason `points`.
             integration_direction: As in `pathlines`.
             integrator: As in `pathlines`.
             time_step: As in `pathlines`.
@@ -238,7 +237,7 @@ class OverTime(ABC):
 
         Raises:
             UnknownName: if a field does not exist.
-            UsageError: if an argument makes no sense, or a time lies outside of the dataset's.
+            UsageError: if an argument is invalid, or if a time is outside of the dataset's.
             MemoryLimitError: if the memory limit does not hold one step.
 
         >>> import farfield as ff
@@ -264,7 +263,7 @@ class OverTime(ABC):
     ) -> Lines:
         spec, array = resolve(seeds)
         options = {**how, "seeds": spec}
-        # The state that the run goes on from may be the one that it keeps: that takes its place when the run is done.
+        # The saved state may replace the one that the run resumes from.
         outputs.check([options.get("save_state")], [*self._source.reads(), *file_of(spec)])
         with reporting(progress) as report:
             lines = Lines(self._native.streamlines(options_text(options), seeds=array, progress=report))

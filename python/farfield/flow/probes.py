@@ -1,4 +1,4 @@
-"""What is at one place of a dataset."""
+"""Values at one point of a dataset."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Probe:
-    """What is at one place.
+    """Values at one point.
 
     >>> import farfield as ff
     >>> found = ff.open("demo:box").probe_ijk("zone1", (3, 4.5, 5), fields=["density"])
@@ -25,18 +25,18 @@ class Probe:
     values: dict[str, Any]
     units: dict[str, str]
     note: str | None = None
-    """What makes the values doubtful: the cell is blanked out, or a corner of it is interpolated from another zone."""
+    """Why the values are doubtful: the cell is blanked, or a corner is interpolated from another zone."""
 
 
 def floats(value: Any) -> Any:
-    """Numbers, or lists of them, as JSON has them: null stands for what is no number, a word for what is infinite."""
+    """Numbers from JSON, or lists of them: null becomes NaN, and words become infinities."""
     if isinstance(value, list):
         return [floats(v) for v in value]
     return math.nan if value is None else float(value)
 
 
 def probe_of(text: str) -> Probe | None:
-    """A probe of what the extension says of a place; None where there is no cell."""
+    """The probe in the extension's JSON; None without a cell."""
     found: dict[str, Any] = json.loads(text)
     if found.get("outside"):
         return None

@@ -1,4 +1,4 @@
-"""Where lines start.
+"""Seeds of lines.
 
 >>> rake((0, 0, 0), (0, 1, 0), n_points=3).tolist()
 [[0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 1.0, 0.0]]
@@ -21,10 +21,10 @@ _FILES = (".csv", ".npy", ".vtp")
 
 
 def rake(start: Sequence[float], end: Sequence[float], *, n_points: int = 20) -> NDArray[np.float64]:
-    """Points evenly spaced from `start` to `end`, both included: an array (n_points, len(start)).
+    """Evenly spaced points from `start` to `end`, both inclusive: an array (n_points, len(start)).
 
     Raises:
-        UsageError: if the ends do not have two or three coordinates each, or n_points is less than 1.
+        UsageError: unless both ends have two or three coordinates and n_points is at least 1.
 
     >>> rake((0, 0), (1, 0), n_points=2).shape
     (2, 2)
@@ -40,16 +40,16 @@ def rake(start: Sequence[float], end: Sequence[float], *, n_points: int = 20) ->
 
 
 def as_seeds(seeds: ArrayLike) -> NDArray[np.float64]:
-    """Checked seeds: float64, C order, (N, 3) or (N, 2), all finite. A single position is one seed.
+    """Checked seeds: float64, C order, (N, 3) or (N, 2), all finite. A single position becomes one seed.
 
     Raises:
-        UsageError: saying what is wrong with them.
+        UsageError: if they are invalid, with the reason.
     """
     import numpy as np
 
     try:
         given = np.asarray(seeds)
-        if given.dtype.kind == "c":  # NumPy would drop the imaginary part with no more than a warning
+        if given.dtype.kind == "c":  # NumPy would drop the imaginary part with a warning only
             raise TypeError("complex numbers are no positions")
         array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -65,7 +65,7 @@ def as_seeds(seeds: ArrayLike) -> NDArray[np.float64]:
 
 
 def file_of(seeds: Any) -> list[str]:
-    """The file that seeds are read from, if they are the name of one: a list of one, or an empty one.
+    """The file of seeds, if `seeds` names one: a list of one name or of none.
 
     >>> file_of("seeds.csv"), file_of("random:3:1"), file_of([(0, 0, 0)])
     (['seeds.csv'], [], [])
@@ -76,13 +76,13 @@ def file_of(seeds: Any) -> list[str]:
 
 
 def resolve(seeds: Any) -> tuple[str | None, NDArray[np.float64] | None]:
-    """What the extension takes: a specification or the name of a file as it is, or a checked array.
+    """Seeds in the form for the extension: a specification or name of a file unchanged, or a checked array.
 
-    Files are read by the extension, in memory that does not grow with them.
+    The extension reads files of seeds in bounded memory.
 
     Raises:
-        UsageError: if it is none of these.
-        DataError: if there is no such file.
+        UsageError: if the seeds have none of these forms.
+        DataError: if the file does not exist.
 
     >>> resolve("random:3:1")
     ('random:3:1', None)

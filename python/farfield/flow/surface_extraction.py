@@ -1,4 +1,4 @@
-"""Grid surfaces of an open dataset, as files."""
+"""Extraction of grid surfaces into files."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ def extract_surface(
 ) -> dict[str, Any]:
     """Writes grid surfaces, with fields on them, to a `.vtp`, `.npz`, `.ply` or `.glb` file.
 
-    A `.vtp` or `.npz` has every point, and quadrilaterals; a `.ply` or `.glb` has triangles, normals, and the points of these.
+    A `.vtp` or `.npz` has every point, and quadrilaterals. A `.ply` or `.glb` has triangles with their points and
+    normals.
 
     Args:
         dataset: An open dataset.
-        output: The file.
+        output: Name of the file.
         surfaces: `"zone1:k=1"` and so on, 1-based, or parts such as `"zone1:k=1,i=2:40"`; None for all walls.
         scalars: Fields to write.
         progress: As in `farfield.open`.
 
     Raises:
         UnknownName: if a zone or field does not exist.
-        UsageError: if a surface does not lie in its zone, or the file's name does not end as it should, or is one of the
-            dataset's.
+        UsageError: if a surface is outside of its zone, or the name has a wrong ending or is one of the dataset's
+            files.
 
     >>> import tempfile, farfield as ff
     >>> with tempfile.TemporaryDirectory() as folder:

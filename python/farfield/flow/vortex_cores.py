@@ -1,4 +1,4 @@
-"""Vortex cores: lines along which a flow swirls."""
+"""Vortex cores: the axes of swirling flow."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 METHODS = ("sujudi-haimes", "levy", "lambda2")
 FILES = (".vtp", ".npz", ".csv", ".parquet")
-"""What cores are written as."""
+"""File formats of vortex cores."""
 
 
 class VortexCores(ABC):
-    """What a dataset can be asked for about the vortices in it."""
+    """Vortex cores of a dataset."""
 
     _native: _core.Dataset
     _source: Source
@@ -33,7 +33,7 @@ class VortexCores(ABC):
     @property
     @abstractmethod
     def _step(self) -> int | None:
-        """The time step that is selected."""
+        """Number of the selected time step."""
 
     def vortex_cores(
         self,
@@ -48,27 +48,27 @@ class VortexCores(ABC):
     ) -> Lines:
         """Extracts vortex cores by parallel vectors (Peikert and Roth 1999).
 
-        Lines begin and end at faces of cells; cells with a blanked-out corner, and corners at which there is no gradient, are left
-        out. They go with the flow. Each has `reason` and `reason_backward`, why it ends at its last and its first point: `left`
-        (the border of the zones), `hole`, `stopped` (it is no core any more, or is filtered out), `closed`, `failed`.
-        Where zones overlap each has its own lines; where they abut lines go on. Arrays beside the scalars: `strength`;
-        `angle` between line and velocity in degrees; of Levy's `helicity_normalized`, 1 or -1 by the sense in which it turns.
+        Lines begin and end at faces of cells and follow the flow. Cells with a blanked corner, and corners without a gradient, are
+        omitted. `reason` and `reason_backward` hold why a line ends at its last and first point: `left` (the border of the zones),
+        `hole`, `stopped` (no core any more, or filtered out), `closed` or `failed`. Overlapping zones have lines of their own;
+        across abutting zones lines continue. Further arrays: `strength`; `angle` between line and velocity in degrees; for Levy's
+        method `helicity_normalized`, 1 or -1 by the sense of rotation.
 
         Args:
-            vectors: The velocity.
-            method: `"sujudi-haimes"`: velocity is parallel to its gradient times itself, and the gradient has complex eigenvalues,
-                whose imaginary part is the strength. `"levy"`: velocity is parallel to vorticity, whose magnitude is the
-                strength. `"lambda2"`: valley lines of lambda2 where it is negative; strength is -lambda2. The first two find
-                no core that nothing flows along.
-            min_strength: Points have a strength above that.
-            min_length: Lines are as long at least.
-            max_angle: Largest `angle`; lines are cut where it is larger.
+            vectors: The velocity field.
+            method: `"sujudi-haimes"`: velocity is parallel to its gradient times itself, and the gradient has complex
+                eigenvalues; their imaginary part is the strength. `"levy"`: velocity is parallel to vorticity; its
+                magnitude is the strength. `"lambda2"`: valley lines of negative lambda2; strength is -lambda2. The
+                first two omit cores without flow along them.
+            min_strength: Strength that points exceed.
+            min_length: Smallest length of a line.
+            max_angle: Largest `angle` in degrees; lines are cut where it is exceeded.
             scalars: Fields sampled at the points.
             progress: As in `farfield.open`.
 
         Raises:
             UnknownName: if there is no such method or field.
-            UsageError: if an option makes no sense, or the data lie in a plane.
+            UsageError: if an option is invalid, or if the data are planar.
 
         >>> import farfield as ff
         >>> cores = ff.open("demo:box").vortex_cores(scalars=["density"])
@@ -89,7 +89,7 @@ def core_options(
     scalars: Sequence[str],
     step: int | None,
 ) -> str:
-    """Options as the extension takes them."""
+    """Options in the form for the extension."""
     return json.dumps(
         {
             "method": method,
@@ -115,8 +115,8 @@ def extract_cores(
     scalars: Sequence[str] = (),
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Vortex cores straight into a `.vtp`, `.npz`, `.csv` or `.parquet` file, however many; returns what
-    `extract vortex-cores --json` prints.
+    """Writes vortex cores directly to a `.vtp`, `.npz`, `.csv` or `.parquet` file, without a bound on their number;
+    returns the JSON of `extract vortex-cores --json`.
 
     Arguments are those of `Dataset.vortex_cores`.
 

@@ -1,6 +1,6 @@
 """Zones and fields of open datasets.
 
-Indices of arrays count from 0 and run [k, j, i], as the arrays are stored and as xarray shows them.
+Indices of arrays count from 0 and run [k, j, i], as in storage and in xarray.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Zone:
-    """One zone: its name, its size, its fields.
+    """A zone: its name, size and fields.
 
     >>> import farfield as ff
     >>> zone = ff.open("demo:taper").zones["zone1"]
@@ -57,7 +57,7 @@ class Zone:
         return field.get("zones") is None or self.name in field["zones"]
 
     def to_xarray(self, *, fields: Sequence[str] | None = None) -> Any:
-        """An `xarray.Dataset` of the zone: as `Dataset.to_xarray` has it.
+        """An `xarray.Dataset` of the zone, as in `Dataset.to_xarray`.
 
         >>> import farfield as ff
         >>> dict(ff.open("demo:taper").zones["zone1"].to_xarray().sizes)
@@ -66,7 +66,7 @@ class Zone:
         return zone_dataset(self, fields)
 
     def to_pyvista(self, *, fields: Sequence[str] | None = None) -> Any:
-        """A `pyvista.StructuredGrid` of the zone: as `Dataset.to_pyvista` has it.
+        """A `pyvista.StructuredGrid` of the zone, as in `Dataset.to_pyvista`.
 
         >>> import farfield as ff
         >>> ff.open("demo:taper").zones["zone1"].to_pyvista().dimensions
@@ -77,8 +77,8 @@ class Zone:
     def __getitem__(self, name: str) -> Field:
         """A field, `xyz`, `iblank`, or an expression such as `"grad(pressure)"`.
 
-        Of files that hide cells iblank has values from 1 << 30 on: ordinary points, with a bit for what begins there and is hidden
-        (1 the cell; 2, 4, 8 the edges along i, j, k; 16, 32, 64 the faces across them).
+        If a file hides cells, iblank has values from 1 << 30 on. They mean ordinary points. A bit marks each hidden
+        cell (1), edge along i, j, k (2, 4, 8) or face across it (16, 32, 64) that begins at the point.
 
         Raises:
             UnknownName: if the zone does not have it.
@@ -102,7 +102,7 @@ class Zone:
 
 
 class Field:
-    """One field of one zone, read when it is indexed: `[k, j, i]`, or `[component, k, j, i]` for vectors.
+    """A field of a zone, read by indexing: `[k, j, i]`, or `[component, k, j, i]` for vectors.
 
     >>> import farfield as ff
     >>> density = ff.open("demo:box")["density"]
@@ -132,7 +132,7 @@ class Field:
         return len(self.shape)
 
     def _at(self, step: int) -> Field:
-        """The same field at a step of all."""
+        """The same field at another step of the whole dataset."""
         view = self._dataset._with(range(step, step + 1), one=True)
         components = 1 if self.ndim == 3 else self.shape[0]
         return Field(view, self._zone, self.name, components, str(self.dtype), self.units)
@@ -143,10 +143,10 @@ class Field:
         return np.asarray(self[...], dtype=dtype)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> NDArray[Any]:
-        """A NumPy array; reads only the pages that hold the box around what is asked for.
+        """A NumPy array. Only pages around the index are read.
 
         Raises:
-            IndexError: if an index is out of range, or of a kind other than int, slice and `...`.
+            IndexError: if an index is out of range or is not an int, slice or `...`.
         """
         boxes, rest, shape = bounds_of(index, self.shape)
         if 0 in shape:

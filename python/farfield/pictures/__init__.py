@@ -1,1 +1,1 @@
-"""Pictures: scenes, slices, and how values become colours."""
+"""Pictures of scenes and slices, and the colours of values."""

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from cmap._color import RGBA8
 
 SEQUENTIAL = "viridis"
-"""Perceptually even and dark at one end only, so that lit tubes stay readable on the dark background."""
+"""Perceptually uniform and dark at one end only, so that lit tubes stay visible on the dark background."""
 DIVERGING = "matplotlib:coolwarm"
-"""Made for lit surfaces (K. Moreland, Diverging color maps for scientific visualization, 2009): nowhere so dark that shading is
-lost, so that tubes near the reference value stay readable on the dark background."""
+"""Made for lit surfaces (K. Moreland, Diverging color maps for scientific visualization, 2009). It is nowhere so dark
+that shading is lost, and tubes near the reference value stay visible on the dark background."""
 
 LUT_SIZE = 256
 _LIST = "python -c 'import cmap; print(*cmap.Catalog().short_keys())' lists all of them"
 UNKNOWN = (ValueError, TypeError, KeyError)
-"""What `cmap` raises for a name that it does not know: any of these, by its version and the form of the name."""
+"""Errors of `cmap` for an unknown name; which one depends on its version and on the form of the name."""
 
 
 def rgb(color: str, place: str = "") -> tuple[int, int, int]:
-    """0..255 sRGB of a colour by name or hexadecimal. Errors begin with the `place` in the scene where it stands.
+    """The sRGB values, 0..255, of a colour by name or hexadecimal. Errors begin with its `place` in the scene.
 
     Raises:
-        UnknownName: if there is no such colour.
-        UsageError: if it is partly clear.
+        UnknownName: if the colour does not exist.
+        UsageError: if it is partly transparent.
     """
     found = find_color(color, place)
     if found is None:
@@ -42,14 +42,14 @@ def rgb(color: str, place: str = "") -> tuple[int, int, int]:
 
 
 def find_color(color: str, place: str = "") -> tuple[int, int, int] | None:
-    """As `rgb`, or None. A single letter is none, though matplotlib has eight: fields and maps are named `k` and `m`, and where one
-    is misspelt or left out a picture in black or magenta would be made of it.
+    """As `rgb`, or None. A single letter is no colour, though matplotlib has eight. Fields and maps have names like `k`
+    and `m`; a misspelt one would give a picture in black or magenta.
 
     >>> find_color("magenta"), find_color("m"), find_color("density")
     ((255, 0, 255), None, None)
 
     Raises:
-        UsageError: for a colour that is partly clear, which nothing is drawn in.
+        UsageError: if the colour is partly transparent, since nothing is drawn in such a colour.
     """
     found = _color(color)
     if found is None:
@@ -62,7 +62,7 @@ def find_color(color: str, place: str = "") -> tuple[int, int, int] | None:
 
 
 def is_color(name: str) -> bool:
-    """Whether a name means a colour, be it clear.
+    """Whether a name is that of a colour, even a transparent one.
 
     >>> is_color("tomato"), is_color("transparent"), is_color("density")
     (True, True, False)
@@ -77,7 +77,7 @@ def _color(name: str) -> RGBA8 | None:
         return None
     try:
         return Color(name).rgba8
-    except UNKNOWN:  # many a word is none: the name of a field, too
+    except UNKNOWN:  # most words are no colour, such as the name of a field
         return None
 
 
@@ -86,7 +86,7 @@ def _begin(place: str) -> str:
 
 
 def is_map(name: str) -> bool:
-    """Whether there is such a colour map.
+    """Whether the colour map exists.
 
     >>> is_map("viridis"), is_map("density")
     (True, False)
@@ -99,7 +99,7 @@ def is_map(name: str) -> bool:
 
 
 def how_to_color(name: str, field: str) -> str:
-    """What to write in place of a name that is no colour, map or field; `field` is one that there is."""
+    """Advice for a name that is no colour, map or field; `field` is an existing one."""
     if is_map(name):
         example = f'"maps": {{"{field}": {{"field": "{field}", "cmap": "{name}"}}}}'
         return f"'{name}' is a colour map: name a field as the colour, as '{field}', and the map as --cmap or in a scene: {example}"
@@ -107,10 +107,10 @@ def how_to_color(name: str, field: str) -> str:
 
 
 def lut(name: str) -> list[tuple[int, int, int]]:
-    """256 colours of a map.
+    """The 256 colours of a map.
 
     Raises:
-        UnknownName: with the nearest names, if there is no such map.
+        UnknownName: if the map does not exist, with similar names.
     """
     import numpy as np
 
@@ -122,14 +122,14 @@ def lut(name: str) -> list[tuple[int, int, int]]:
 
 
 def diverges(name: str) -> bool:
-    """Whether a map has a middle that its colours lead away from.
+    """Whether a map has a middle colour from which the others diverge.
 
     >>> diverges("coolwarm"), diverges("viridis"), diverges("no such map")
     (True, False, False)
     """
     try:
         return bool(_found(name).category == "diverging")
-    except UNKNOWN:  # `lut` is where a name that does not exist is an error
+    except UNKNOWN:  # an unknown name is an error of `lut`
         return False
 
 
@@ -138,7 +138,7 @@ def _found(name: str) -> Colormap:
 
     from cmap import Colormap
 
-    # A short name that several collections have is no trouble: the first one is meant.
+    # `cmap` warns of a short name in several collections and uses the first; that is intended.
     logging.getLogger("cmap").setLevel(logging.ERROR)
     return Colormap(name)
 

@@ -1,4 +1,4 @@
-"""Directions, three numbers of which only where they point counts, however large or small; and how far away things may be."""
+"""Directions, whose length does not matter, and bounds of distances."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 Direction = tuple[float, float, float]
 
 FAR = 1e100
-"""Up to it, and down to one by it, squares of lengths neither overflow nor vanish."""
+"""Between its inverse and this bound, squares of lengths neither overflow nor underflow."""
 WIDEST = 1000.0
-"""Pixels of a line."""
+"""Largest width of a line in pixels."""
 
 
 def pointing(value: Direction, what: str) -> Direction:
-    """The same, if it points anywhere.
+    """The direction, if it is not zero.
 
     Raises:
-        ValueError: if it does not.
+        ValueError: if it is zero.
     """
     if not all(map(math.isfinite, value)):
         raise ValueError(f"{what} is made of finite numbers, not {list(value)}")
@@ -28,7 +28,7 @@ def pointing(value: Direction, what: str) -> Direction:
 
 
 def within_reach(place: Direction) -> Direction:
-    """The same, if distances to it are numbers.
+    """The position, if distances to it are finite.
 
     Raises:
         ValueError: if they are not.
@@ -39,7 +39,7 @@ def within_reach(place: Direction) -> Direction:
 
 
 def length(value: float) -> float:
-    """The same, if its square is a number, and not 0.
+    """The length, if its square is finite and not 0.
 
     Raises:
         ValueError: if it is not.
@@ -50,10 +50,10 @@ def length(value: float) -> float:
 
 
 def line_width(pixels: float) -> float:
-    """The same, if a line of it is one.
+    """The width of a line in pixels, if it is in the valid range.
 
     Raises:
-        ValueError: if its inside would be all that is seen, or not even that.
+        ValueError: if it exceeds the valid range.
     """
     if pixels > WIDEST:
         raise ValueError(f"{pixels:g} pixels are no width of a line: it is at most {WIDEST:g}")
@@ -61,8 +61,8 @@ def line_width(pixels: float) -> float:
 
 
 def moderate(value: Direction) -> Direction:
-    """The same direction in numbers whose squares are numbers, too. Times a power of two, which changes no digit; as it is where
-    that will do.
+    """The same direction, scaled so that squares are finite. The factor is a power of two, which keeps all digits; it
+    is 1 if no scaling is needed.
 
     >>> moderate((0.0, -3.0, 4.0)), moderate((0.0, 1.5 * 2.0**1000, -(2.0**1000)))
     ((0.0, -3.0, 4.0), (0.0, 0.75, -0.5))
@@ -76,6 +76,6 @@ def moderate(value: Direction) -> Direction:
 
 
 def moderate_camera(camera: Mapping[str, Any]) -> dict[str, Any]:
-    """A camera as the extension takes it, of the model's."""
+    """The model's camera in the form for the extension."""
     turned = {key: moderate(camera[key]) for key in ("direction", "up") if camera[key] is not None}
     return {**camera, **turned}

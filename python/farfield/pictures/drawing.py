@@ -1,4 +1,4 @@
-"""Drawing of scenes, and of datasets that are open, to files."""
+"""Drawing of scenes and open datasets into files."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ Notice = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Data:
-    """The data of a scene, as far as they are at hand or can be had."""
+    """The known data of a scene, and functions that find the others."""
 
     volume: Callable[[], AbstractContextManager[VolumeDataset]] | None = None
-    """Opens the volume that the scene's source is, if it is one."""
+    """Opens the volume of the scene's source, if it is one."""
     info: Mapping[str, Any] | None = None
     """The `info` of a dataset of zones."""
     find_info: Callable[[Source], Mapping[str, Any]] | None = None
-    """Finds it."""
+    """Finds `info`."""
     files: Source | None = None
-    """The files of a dataset of zones, where they are known already."""
+    """The files of a dataset of zones, if already located."""
     options: Options = field(default_factory=Options)
-    """What is said of a volume."""
+    """Options of a volume."""
 
 
 @run_context.run()
@@ -70,9 +70,10 @@ def render_open(
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """The default picture of an open dataset, as `farfield.render` has it; `resources` win over the dataset's own.
+    """The default picture of an open dataset, as in `farfield.render`; `resources` take precedence over the dataset's
+    own.
 
-    Python looks at the dataset as it is open. The extension opens its files again, within the same memory limit.
+    Python reads through the open dataset. The extension opens the files again, with the same memory limit.
     """
     film = film_of(data, output, frames=frames, fps=fps, resume=resume)
     target = target_of(output, film)
@@ -87,14 +88,14 @@ def render_open(
         return flat_picture(data, target, size=size, film=film, progress=held.progress)
     opening = data._opening
     chosen = default_of(data, opening.source, film)
-    # What is settled once more is so by the whole of it: a view has said in the scene which part is meant.
+    # The scene already names the view's part, so the remaining defaults come from the whole volume.
     whole = data._whole()
     shown = Data(volume=lambda: contextlib.nullcontext(whole), info=data.info(), options=opening.options)
     return draw(_sized(chosen, size), target, held, data=shown, **more)
 
 
 def film_of(data: Dataset, output: Path, *, frames: Frames | None, fps: float | None, resume: bool) -> Film | None:
-    """The pictures of many time steps that an output's name means, those that are selected where no others are said."""
+    """The pictures for an output's name; `frames` default to the selected time steps."""
     film = Film.of(output, frames=frames, fps=fps, resume=resume)
     if film is None or frames is not None:
         return film
@@ -105,7 +106,7 @@ def target_of(output: Path, film: Film | None) -> str:
     """The name of a picture, or the pattern of those of a film.
 
     Raises:
-        UsageError: if it does not end as pictures do.
+        UsageError: if its ending is not one of pictures.
     """
     return outputs.output_path(output, PICTURES, "pictures") if film is None else film.pattern
 
@@ -135,15 +136,15 @@ def draw(
     plot3d: Mapping[str, Any] | None = None,
     zone_order: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """As `farfield.render`, of a scene; `target` is the name of its file, or the pattern of those of a `film`. `data` are its data;
-    `scene_file` is where it was read from, `save_as` where it is written to first, and again with what was settled when pictures
-    of time steps are drawn. `of_flags`: nobody wrote the scene, and errors
-    do not say where in it they are. `notice` gets the dataset's `info`, where that is at hand or needed. Definitions in `plot3d`
-    win over those of the scene.
+    """Draws a scene, as in `farfield.render`. `target` is the name of its file, or the pattern of a `film`. `data` are
+    its data, and errors name `scene_file`. `save_as` receives the scene before drawing, and again with the chosen
+    values after drawing several time steps. `of_flags`: the scene has no file, so errors name no part of it. `notice`
+    receives the dataset's `info`, if known or needed. Definitions in `plot3d` take precedence over those of the
+    scene.
 
     Raises:
-        UsageError: if the scene makes no sense.
-        UnknownName: if it names what the dataset does not have.
+        UsageError: if the scene is invalid.
+        UnknownName: if it names something that the dataset lacks.
     """
     data = data or Data()
     how: dict[str, Any] = {"plot3d": beneath(plot3d, scene.define), "zone_order": zone_order}
@@ -209,7 +210,7 @@ def draw(
             f"path: this is its first picture alone: a name with the place of a number draws all of them, as -o {stem}_%04d{end}"
         )
     warnings = [placed_text(sentence, scene_file, of_flags=of_flags) for sentence in unseen]
-    # Of pictures of many steps what is drawn is said of the last one.
+    # For several steps, `drawn` describes the last picture only.
     found["stats"]["warnings"] += warnings + (of_drawn(found["drawn"]) if film is None else [])
     if save_as is not None and film is not None:
         save_scene(as_drawn(scene, film, found), save_as)

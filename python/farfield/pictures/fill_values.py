@@ -1,4 +1,4 @@
-"""Numbers that stand for "no value" without the format saying so, such as -9999 or 1e20: first pictures look past them.
+"""Fill values that the format does not declare, such as -9999 or 1e20. Default pictures ignore them.
 
 >>> known = np.array([280.0, 290.0, 300.0, -9999.0, 1e20])
 >>> fills(known)
@@ -32,24 +32,24 @@ _CUSTOMARY = (
     2147483648.0,
 )
 _ENDS = (2.0**63, 2.0**64)
-"""Of whole numbers of 64 bits, as floating-point numbers have them."""
+"""The ends of 64-bit integers, as floats."""
 _BELOW_AIR = (-3024.0, -2048.0, -2000.0)
-"""What scanners write around the circle that they have seen, in Hounsfield units."""
+"""Values of scanners outside of their circular view, in Hounsfield units."""
 SATURATED = (32767.0, 65535.0)
-"""What is most that a detector can say: no measure of the others, but something to be seen."""
+"""Saturated values of detectors: excluded from ranges, but visible."""
 HUGE = 1e15
-"""From where a number far away from all others is a fill value whatever its digits: NetCDF's 9.97e36, 1e20, the largest floats."""
+"""Magnitude from which any number far from all others is a fill value: NetCDF's 9.97e36, 1e20, the largest floats."""
 FAR = 1e3
-"""Ranges of the others that a huge number is away from them."""
+"""Distance of a huge number from the others, as a multiple of their range."""
 MOST = 4
-"""Fill values that are looked for."""
+"""Largest number of fill values per channel."""
 OFTEN = 0.005
-"""Part of the values from which one that is customary need not be so far away from the others."""
+"""Share of values from which a customary fill value may be nearer to the others."""
 
 
 def fills(values: Values, *, whole: bool = False) -> list[float]:
-    """The values that stand for none: the least or largest, by custom, and far away from all others. `whole`: they are whole
-    numbers, of which those that name something may be huge.
+    """The fill values among some values: extreme ones that are customary, or huge, and far from all others. `whole`:
+    integers, where huge values may be labels.
 
     >>> names = np.array([0.0, 9.1e15, 9.2e18])
     >>> fills(names), fills(names, whole=True), fills(np.array([1.0, 2.0, 2.0**63]), whole=True)
@@ -76,7 +76,7 @@ def _stands_for_none(value: float, values: Values, *, whole: bool) -> bool:
     if not others.size:
         return False
     low, high = float(others.min()), float(others.max())
-    # Of whole numbers that are two in all, such as 0 and the largest, the second is what is to be seen: a mask.
+    # Integers of two values, such as 0 and the largest, are a mask, and the second value is the object.
     if whole and low == high:
         return False
     gap, span = (low - value if value < low else value - high), high - low
@@ -87,7 +87,7 @@ def _stands_for_none(value: float, values: Values, *, whole: bool) -> bool:
 
 
 def said(name: str, found: Sequence[float]) -> str:
-    """What is said of values that are taken for none.
+    """The message about values treated as missing.
 
     >>> said("t", [-9.0])
     "of 't' -9 is taken for no value, by custom, and pictures look past it; --missing says which number is none, --range shows it"
@@ -101,12 +101,12 @@ def said(name: str, found: Sequence[float]) -> str:
 
 
 def without(values: Values, found: Sequence[float]) -> Values:
-    """Values that are none of those found."""
+    """The values without those found."""
     return values[~np.isin(values, found)] if found else values
 
 
 def cleared(nodes: Nodes, values: Values, found: Sequence[float]) -> Nodes:
-    """Nodes of an opacity, clear where fill values are. What detectors say at most stays visible.
+    """Makes the nodes of an opacity clear at fill values. Saturated values stay visible.
 
     >>> cleared([(0.0, 0.0), (4.0, 0.9)], np.array([0.0, 4.0]), [1e20])
     [(0.0, 0.0), (4.0, 0.9), (5.0, 0.9), (6.0, 0.0)]
@@ -127,7 +127,7 @@ def cleared(nodes: Nodes, values: Values, found: Sequence[float]) -> Nodes:
 
 
 def _cut(nodes: Nodes, high: float, step: float) -> Nodes:
-    """Nodes that end in clear, at `high` and two steps."""
+    """Ends nodes in clear, within two steps from `high`."""
     edge = high + step
     at = float(np.interp(edge, [v for v, _ in nodes], [a for _, a in nodes]))
     if at == 0 and all(a == 0 for v, a in nodes if v > edge):

@@ -1,4 +1,4 @@
-"""Volumes one voxel thick: their picture is a slice, all of it.
+"""Pictures of volumes one voxel thick: the whole slice.
 
 >>> import farfield as ff
 >>> is_flat(ff.open("demo:phantom"))
@@ -27,36 +27,35 @@ if TYPE_CHECKING:
     from farfield.volume.dataset import VolumeDataset
 
 STRIP = 8
-"""Of a volume one voxel thick along two axes the picture is so many times as wide as it is high, if no less follows."""
+"""Largest aspect ratio of the picture of a single row of voxels, unless the row fills a higher one."""
 MOST_PIXELS = (1600, 900)
-"""Of a picture whose size nobody says: as that of others."""
+"""Default largest size, as of other pictures."""
 
 
 def is_flat(volume: VolumeDataset) -> bool:
-    """Whether it is one voxel thick along an axis."""
+    """Whether the volume is one voxel thick along an axis."""
     return 1 in volume.space.dims
 
 
 def plane_of(volume: VolumeDataset, size: Sequence[int], *, fits: bool) -> dict[str, Any]:
-    """Where the picture lies, as `slice_image` takes it: all of the volume in so many pixels, or, if it `fits`, in no more than its
-    shape needs of them. Images stand as they do elsewhere, their first row on top, maps north up, and anatomy stands upright.
-    """
+    """The plane of the picture, in the form of `slice_image`: the whole volume in `size`, or with `fits` in the largest
+    size of its shape within it. Images have their first row on top, maps north, and anatomy is upright."""
     space = volume.space
     axes = [np.array(row) for row in space.direction]
-    # Of several the last: colours and numbers of two dimensions lie in x and y.
+    # Of several thin axes use the last: two-dimensional data lie in x and y.
     thin = max(n for n in range(3) if space.dims[n] == 1)
     flat = [n for n in range(3) if n != thin]
     across, upward = _upright(volume, axes, thin, flat)
     high = next(n for n in flat if abs(axes[n] @ upward) > 0.5)
     wide = next(n for n in flat if n != high)
     if space.dims[wide] == 1 and space.dims[high] > 1:
-        # A line of voxels lies.
+        # A row of voxels is horizontal.
         wide, high = high, wide
         upward = axes[high]
     width, height = (space.dims[n] * space.spacing[n] for n in (wide, high))
     plane: dict[str, Any] = {"normal": across.tolist(), "up": upward.tolist(), "size": tuple(size)}
     if space.dims[high] == 1:
-        # A pixel high it would be no picture.
+        # A single row of pixels would be no picture.
         rows = max(1, min(size[1], max(round(size[0] * height / width), size[0] // STRIP)))
         plane["size"] = (size[0], rows) if space.dims[wide] > 1 else (min(size), min(size))
         plane["extent"] = (-width / 2, width / 2, -height / 2, height / 2)
@@ -67,7 +66,7 @@ def plane_of(volume: VolumeDataset, size: Sequence[int], *, fits: bool) -> dict[
 
 
 def _upright(volume: VolumeDataset, axes: list[Any], thin: int, flat: list[int]) -> tuple[Any, Any]:
-    """Across the picture, and what is up in it."""
+    """The normal of the picture's plane, and the upward direction."""
     letters = volume.anatomy or ""
     for letter in UP if letters else ():
         at = next(n for n in range(3) if letter in (letters[n], OPPOSITE[letters[n]]))
@@ -98,25 +97,25 @@ def flat_picture(
     film: Film | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Writes the picture of a volume one voxel thick, or one of each time step of a `film`; what `--json` prints.
+    """Writes the picture of a volume one voxel thick, or one per time step of a `film`; returns the JSON of `--json`.
 
     Args:
         volume: The volume, or a time step of it.
         output: The `.png`, or the pattern of those of a film.
-        size: Width and height in pixels; None: what suits its shape, 1600 x 900 at most.
+        size: Width and height in pixels; None: derived from the shape, at most 1600 x 900.
         field: The channel; None for all.
-        cmap: As `write_slice` has it, likewise below.
-        limits: Values of the first and the last colour; None: what the format says, else the range of nearly all values.
-        nearest: There.
-        convention: There.
-        bar: There.
-        letters: There.
-        film: Of which time steps.
+        cmap: As in `write_slice`.
+        limits: Values of the first and the last colour. None: the range in the format, else that of nearly all values.
+        nearest: As in `write_slice`.
+        convention: As in `write_slice`.
+        bar: As in `write_slice`.
+        letters: As in `write_slice`.
+        film: Time steps of the pictures.
         progress: As in `farfield.open`.
 
     Raises:
-        UnknownName: if there is no such channel or colour map.
-        UsageError: for a video.
+        UnknownName: if the channel or colour map does not exist.
+        UsageError: for a video, which flat volumes do not support.
     """
     plane = plane_of(volume, size or MOST_PIXELS, fits=size is None)
     chosen = volume if field is None else volume.channel(field)

@@ -1,4 +1,4 @@
-"""Planes through zones: their fields, and the colours of these."""
+"""Planes through zones: their fields and colours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FlowSlicing:
         self._dataset = dataset
 
     def options(self, plane: Plane, *, is_picture: bool) -> dict[str, Any]:
-        """What the extension takes; a picture has the fields that an array has."""
+        """The options for the extension; pictures and arrays have the same fields."""
         source = self._dataset._source
         options = plane.native(self._dataset._step or 0)
         if plane.level is not None or plane.nearest or plane.convention is not None:
@@ -37,16 +37,16 @@ class FlowSlicing:
         return options
 
     def colors(self, fields: Sequence[str], style: SliceStyle) -> dict[str, Any]:
-        """Viridis, or the map that is named."""
+        """Viridis, or the given map."""
         table = None if style.grey16 else lut(style.cmap or SEQUENTIAL)
         return {"range": style.limits, "grey16": style.grey16, "inverted": False, "table": table}
 
     def inverted(self, fields: Sequence[str], style: SliceStyle) -> list[str]:
-        """No field is."""
+        """Empty: no field is inverted."""
         return []
 
     def signed(self, options: dict[str, Any], ranges: Sequence[Sequence[float]]) -> tuple[float, dict[str, Any]] | None:
-        """About the field's own centre, or about zero."""
+        """The field's own centre, or zero."""
         (low, high), name, middle = ranges[0], options["fields"][0], 0.0
         field = next((f for f in self._dataset.info()["fields"] if f["name"] == name), {"units": None, "center": None})
         if field["center"] is not None:
@@ -56,9 +56,9 @@ class FlowSlicing:
         return (middle, {"table": lut(DIVERGING)}) if low < middle < high else None
 
     def is_of_numbers(self, style: SliceStyle) -> bool:
-        """Only where grey of 16 bits is asked for."""
+        """Only if grey of 16 bits is requested."""
         return False
 
     def finished(self, done: dict[str, Any], inverted: Sequence[str], *, is_picture: bool) -> dict[str, Any]:
-        """The result as it is."""
+        """The result, unchanged."""
         return done

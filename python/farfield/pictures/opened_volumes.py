@@ -1,4 +1,4 @@
-"""Volumes that are opened to find out how they look."""
+"""Volumes opened to choose the values that a scene leaves open."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from farfield.volume.opening import open_volume
 def to_look_at(
     source: str, resources: Resources, options: Mapping[str, Any] | Options | None = None
 ) -> Iterator[VolumeDataset]:
-    """Opens a volume to find out what a scene leaves open: what is looked at are arrays that nobody charges, so its pages have half
-    of the limit, where that is enough for them.
-    """
+    """Opens a volume to choose open values of a scene. The ledger does not charge the arrays of samples, so pages get
+    half of the limit, if that suffices."""
     with open_volume(source, resources.beside(), options=options) as opened:
         whole = opened.memory_limit
         with contextlib.suppress(MemoryLimitError):
@@ -32,7 +31,7 @@ def to_look_at(
 
 
 class _Sparing:
-    """A volume of the extension with half of its limit, until that is too little."""
+    """A volume of the extension with half of its limit, or all of it once half is too small."""
 
     def __init__(self, native: Native, whole: int) -> None:
         self._native = native
@@ -45,6 +44,6 @@ class _Sparing:
         try:
             return self._native.read_box(*asked)
         except MemoryLimitError:
-            # What is wrong with all of it is said of the limit that was given.
+            # An error with the whole limit is final, and then names the user's limit.
             self._native.set_memory_limit(self._whole)
             return self._native.read_box(*asked)

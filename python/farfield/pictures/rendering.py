@@ -55,34 +55,37 @@ def render(
     volume: Mapping[str, Any] | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Draws a picture, or one of each time step, in software, in charged tiles; returns what `render --json` prints.
+    """Draws a picture, or one per time step, in software, in tiles that the ledger charges; returns the JSON of `render
+    --json`.
 
     Args:
-        scene: A `Scene` or a dictionary of what a scene file holds, whose paths are relative to the working folder; the name of
-            a scene file (`.json`), whose paths are relative to its own folder; an open dataset or volume, or a source: these give
-            the default picture. An open dataset is opened a second time, with its files, its options, what was defined in it and,
-            where nothing else is said, its means; what it holds itself stays within its own limit. Of an open volume the level,
-            channel and time steps are shown that were chosen.
-        output: The `.png` file. Of many time steps: a pattern with a place for the step's number (`"out_%04d.png"`), a folder, or a
-            `.mp4`, which the system's `ffmpeg` makes. Camera and ranges of colours are the same in all of them. Of a scene with
-            views each gets a file, with its name before the number or the ending, or in the place of `{view}`.
+        scene: A `Scene`, or a dictionary in the form of a scene file, both with paths relative to the working folder.
+            Or the name of a scene file (`.json`), with paths relative to its folder. An open dataset, or a source,
+            gives the default picture. An open dataset is opened a second time, with its files, options and definitions.
+            Its limit, workers, readers and replacement are the defaults, and its own memory stays within its own limit.
+            An open volume is drawn with its selected level, channel and time steps.
+        output: The `.png` file. For several time steps: a pattern with a placeholder for the step's number
+            (`"out_%04d.png"`), a folder, or a `.mp4`, for which `ffmpeg` is needed. Camera and colour ranges are the
+            same in all of them. Each view of a scene gets a file, with its name before the number or the ending, or in
+            the place of `{view}`.
         size: Width and height in pixels; None for the scene's.
-        frames: Which time steps, counted from 0: a slice, a list, or text like `"0:100:2"`; None for those of the scene, or all.
-        fps: Pictures a second of a video; None for 24.
-        resume: Leave numbered pictures alone that are there, whole, and of the same scene and data.
-        memory_limit: As in `farfield.open`; None for that of an open dataset, likewise below.
+        frames: Time steps, counted from 0: a slice, a list, or text like `"0:100:2"`; None for those of the scene, or
+            all.
+        fps: Pictures per second of a video; None for 24.
+        resume: Skip numbered pictures that are complete and of the same scene and data.
+        memory_limit: As in `farfield.open`; None for that of an open dataset. The same holds for the next three.
         workers: As in `farfield.open`.
         readers: As in `farfield.open`.
         replacement: As in `farfield.open`.
         events: As in `farfield.open`.
         plot3d: As in `farfield.open`.
         zone_order: As in `farfield.open`.
-        volume: As in `farfield.open`, of the source of the picture or scene.
+        volume: As in `farfield.open`, for the source of the picture or scene.
         progress: As in `farfield.open`.
 
     Raises:
-        UsageError: if the scene makes no sense.
-        UnknownName: if it names what the dataset does not have.
+        UsageError: if the scene is invalid.
+        UnknownName: if it names something that the dataset lacks.
 
     >>> import tempfile, farfield as ff
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +152,7 @@ def _of_volume(
     *,
     size: tuple[int, int] | None,
 ) -> dict[str, Any]:
-    """The default picture of a volume by its name; `like`: of the level, channel and steps that are chosen of that one."""
+    """The default picture of a volume by its name; `like`: with the selected level, channel and steps of that volume."""
 
     def view_of(opened: VolumeDataset) -> VolumeDataset:
         return opened if like is None else opened._like(like)
@@ -174,7 +177,7 @@ def _of_volume(
 
 @contextlib.contextmanager
 def closing(opened: VolumeDataset, until_drawn: contextlib.ExitStack) -> Iterator[VolumeDataset]:
-    """A volume that is open, until it was looked at: the extension, which opens it again, needs its memory."""
+    """An open volume that is closed before drawing: the extension opens it again and needs its memory."""
     try:
         yield opened
     finally:
@@ -191,11 +194,11 @@ def draw(
     zone_order: Sequence[str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """As `drawing.draw`; data that are not at hand are opened.
+    """As `drawing.draw`; opens the data if necessary.
 
     Raises:
-        UsageError: if the scene makes no sense.
-        UnknownName: if it names what the dataset does not have.
+        UsageError: if the scene is invalid.
+        UnknownName: if it names something that the dataset lacks.
     """
     data = data or Data()
 

@@ -1,6 +1,7 @@
-"""Some of a volume's values, by which it is chosen how it looks: boxes spread over it, of which little is kept.
+"""Samples of a volume's values, from boxes spread over it, to choose its appearance.
 
-Where the boxes lie follows from how many voxels there are, and never from pages: however a volume is stored it looks the same.
+The places of the boxes depend on the number of voxels, never on pages. So a volume looks the same however it is
+stored.
 """
 
 from __future__ import annotations
@@ -21,26 +22,27 @@ if TYPE_CHECKING:
 Values = NDArray[np.float64]
 Triple = tuple[int, int, int]
 Box = tuple[Triple, Triple]
-"""The first voxel of a box along i, j, k, and the one past its last."""
+"""The first voxel of a box along i, j, k, and the end, exclusive."""
 
 SAMPLES = 1 << 21
-"""Values of a level that are all looked at; of larger ones it is boxes."""
+"""Largest number of values of a level that are all read; larger levels are sampled by boxes."""
 BOXES = 64
-"""So many of them."""
+"""Number of these boxes."""
 SEARCHED = 16
-"""So many times as many boxes are looked at where the first ones all hold one number."""
+"""Factor for the number of boxes if the first ones all hold one value."""
 SIDES = (32, 16, 16)
-"""Voxels of a box: it lies within one page of customary sizes, in place and in stores."""
+"""Voxels of a box: it is within one page of customary sizes, in files and in stores."""
 LAYERS = 1 << 26
-"""Voxels of all slices that boxes lie in, about: where each slice is a page, or a file, all of them are read."""
+"""Approximate bound on voxels of all slices with boxes: if each slice is a page or a file, all of it is read."""
 PIECE = 1 << 15
-"""Voxels that are read at a time."""
+"""Voxels per read."""
 KEPT = 1 << 16
-"""So many values are kept, for which nobody is charged: all of them, and a copy of each, took 20 MiB more than a limit of four."""
+"""Number of values to keep. They are not charged to the ledger: all values and a copy took 20 MiB beyond a limit of 4
+MiB."""
 
 
 def _level(volume: VolumeDataset) -> tuple[int, Triple]:
-    """The coarsest level that has enough values, and its voxels."""
+    """The coarsest level with enough values, and its dimensions."""
     levels = volume.info()["levels"]
     enough = [n for n, level in enumerate(levels) if math.prod(level["dims"]) >= SAMPLES // 32]
     at = enough[-1] if enough else 0
@@ -49,7 +51,7 @@ def _level(volume: VolumeDataset) -> tuple[int, Triple]:
 
 
 def _box(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> NDArray[Any] | None:
-    """The numbers of a box, [k, j, i]; None where it cannot be read."""
+    """The numbers of a box, [k, j, i]; None if it cannot be read."""
     try:
         return read_box(volume, level, channel, box, step)
     except (DataError, AccessError):
@@ -57,15 +59,15 @@ def _box(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -
 
 
 def read_box(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> NDArray[Any]:
-    """The same, or why not.
+    """As `_box`, but raises the error.
 
     Raises:
-        MemoryLimitError: if no more than a page is too much.
+        MemoryLimitError: if a single page exceeds the limit.
     """
     try:
         return volume._native.read_box(level, channel, *box, step)
     except MemoryLimitError:
-        # As many pages as there are, if they are small, may be too many at a time.
+        # The limit may hold each page, but not all at once.
         parts = _of_pages(volume, level, box)
         if len(parts) == 1:
             raise
@@ -77,7 +79,7 @@ def read_box(volume: VolumeDataset, level: int, channel: int, box: Box, step: in
 
 
 def _of_pages(volume: VolumeDataset, level: int, box: Box) -> list[Box]:
-    """The parts of a box that lie in one page each."""
+    """The parts of a box in single pages."""
     page = volume.info()["levels"][level]["page"]
     edges = [[a, *range((a // p + 1) * p, b, p), b] for a, b, p in zip(*box, page, strict=True)]
     places = product(*(list(pairwise(e)) for e in reversed(edges)))
@@ -85,13 +87,13 @@ def _of_pages(volume: VolumeDataset, level: int, box: Box) -> list[Box]:
 
 
 def _within(part: Box, box: Box) -> tuple[slice, slice, slice]:
-    """Where in the array of a box a part of it is."""
+    """The place of a part within the array of its box."""
     i, j, k = (slice(a - o, b - o) for a, b, o in zip(*part, box[0], strict=True))
     return k, j, i
 
 
 def _parts(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> Iterator[tuple[Box, NDArray[Any]]]:
-    """The numbers of a box, or of those of its parts that can be read: a page that fails takes only what it holds with it."""
+    """The numbers of a box, or else of its readable parts: a failed page omits only its own values."""
     found = _box(volume, level, channel, box, step)
     if found is not None:
         yield box, found
@@ -102,11 +104,11 @@ def _parts(volume: VolumeDataset, level: int, channel: int, box: Box, step: int)
 
 
 def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
-    """Some values of a channel in some time steps, from the coarsest level that has enough: at equal steps, with the least and the
-    largest of all that are looked at.
+    """Samples a channel in some time steps, from the coarsest level with enough values: every n-th value, and the least
+    and the largest value read.
 
-    Pages that cannot be read are left out: that only makes the sample smaller, and whoever draws them says so. Where all values are
-    the same more boxes are looked at until one has another: little may lie in much of nothing. What is known of ranges counts, too.
+    Unreadable pages are skipped, since drawing reports them. If all values are equal, more boxes are searched for
+    another, because objects may be small. A known range counts, too.
     """
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     channel = volume.channels[number]
@@ -122,7 +124,7 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
                     yield found[::nth].copy(), float(found.min()), float(found.max())
 
     first = looked_at(dims, len(steps))
-    # Odd: rows of boxes are not passed over at the same columns.
+    # Odd, so that samples of successive rows have different columns.
     nth = -(-sum(map(_size, first)) * len(steps) // KEPT) | 1
     parts, low, high = [], math.inf, -math.inf
     for part, least, most in values(first):
@@ -138,7 +140,7 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
         ):
             if least < low or most > low:
                 return np.append(found, [*more, least, most])
-        # Last, as not everyone knows it.
+        # Last, because some volumes have no known range.
         pair = volume.info()["channels"][number]["range"]
         if pair is not None and pair[0] < pair[1]:
             return np.append(found, pair)
@@ -146,8 +148,8 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
 
 
 def is_met(volume: VolumeDataset, name: str, steps: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether one of some labels is among all values that `sample` looks at: box by box, none of which is kept. True where none
-    can be read, which says nothing of them."""
+    """Whether any of the labels is among the values that `sample` reads. Only one box is in memory at a time. True if
+    no box is readable."""
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     at, dims = _level(volume)
     is_known = False
@@ -161,8 +163,8 @@ def is_met(volume: VolumeDataset, name: str, steps: Sequence[int], wanted: Seque
 
 
 def _as_held(wanted: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Labels as an array of that kind of numbers has them: those that it can have. As floating-point numbers large ones that
-    differ, of 64 bits, would be one."""
+    """The labels that the type can hold, as an array of it. As floats, different labels of 64 bits could become
+    equal."""
     if dtype.kind not in "iu":
         return np.array(wanted, dtype=np.float64)
     known = np.iinfo(dtype)
@@ -170,10 +172,12 @@ def _as_held(wanted: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int], *, largest: bool = False) -> tuple[float, float]:
-    """The range in some time steps of the means along rays, which are far below the largest values, or of the `largest` along
-    them, which are far above most: of some columns of boxes, along the axis on which there are fewest voxels.
+    """The range of means along rays in some time steps, which are far below the largest values. With `largest`, the
+    range of maxima along rays, which are far above most values. Both come from columns of boxes along the shortest
+    axis.
 
-    Pages that cannot be read are left out, as `sample` does."""
+    Unreadable pages are skipped, as in `sample`.
+    """
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     at, dims = _level(volume)
     sides = _sides(dims)
@@ -209,7 +213,7 @@ def mean_range(volume: VolumeDataset, name: str, steps: Sequence[int], *, larges
 
 
 def _with_gaps(volume: VolumeDataset, level: int, channel: int, box: Box, step: int) -> Values:
-    """The values of a box, NaN where they cannot be read."""
+    """The values of a box, NaN for unreadable ones."""
     lo, hi = box
     found = np.full([b - a for a, b in zip(reversed(lo), reversed(hi), strict=True)], np.nan)
     for part, numbers in _parts(volume, level, channel, box, step):
@@ -218,13 +222,13 @@ def _with_gaps(volume: VolumeDataset, level: int, channel: int, box: Box, step: 
 
 
 LARGEST = 1e38
-"""As which larger values count: ranges and opacities that follow from it are numbers of single precision, as colours need them."""
+"""Bound that replaces larger values, since ranges and opacities are in single precision."""
 MOST_DEEP = 64
-"""Boxes of a column that are looked at for means."""
+"""Largest number of boxes in a column for means."""
 
 
 def looked_at(dims: Triple, steps: int = 1) -> list[Box]:
-    """The boxes of a level of which values are looked at: all of it, in pieces, or some that are spread over it.
+    """The boxes of a level to sample: all of it, in pieces, or some spread over it.
 
     >>> looked_at((300, 40, 2)), len(looked_at((512, 512, 512)))
     ([((0, 0, 0), (300, 40, 2))], 64)
@@ -240,9 +244,9 @@ def looked_at(dims: Triple, steps: int = 1) -> list[Box]:
 
 
 def spread(dims: Triple, wanted: int) -> list[Box]:
-    """At most so many boxes of a level, evenly over all three axes; all if no more are there.
+    """At most `wanted` boxes of a level, evenly spread over all three axes; all boxes if there are fewer.
 
-    They lie in few layers along k, at even distances, so that of a volume that is stored slice by slice few slices are read.
+    They lie in few layers along k, at even distances, so that a volume stored by slices needs few reads.
 
     >>> spread((40, 16, 3), 9)
     [((0, 0, 0), (32, 16, 3)), ((32, 0, 0), (40, 16, 3))]
@@ -256,18 +260,18 @@ def spread(dims: Triple, wanted: int) -> list[Box]:
 
 
 def _sides(dims: Triple) -> Triple:
-    """Voxels of a box in a level: the larger its slices, the fewer of them a box lies in."""
+    """Dimensions of a box in a level: the larger the slices, the fewer of them a box spans."""
     i, j, k = SIDES
     fit = LAYERS // (math.isqrt(BOXES) * dims[0] * dims[1])
     return i, j, min(k, 1 << max(0, fit.bit_length() - 1))
 
 
 def _places(counts: Sequence[int], wanted: int) -> list[Triple]:
-    """At most so many places of a grid of `counts` along i, j, k, in layers along k.
+    """At most `wanted` places of a grid of `counts` along i, j, k, in layers along k.
 
-    In a layer at multiples of 1/g and 1/g^2 with g^3 = g + 1, which go on from layer to layer and fill a square evenly however many
-    are taken (Roberts 2018). Places at equal steps of their number do not: where a step is a multiple of a row all of them lie at
-    one end of it, in the air beside what is seen.
+    Places within a layer are at multiples of 1/g and 1/g^2 with g^3 = g + 1, continued across layers. They fill a
+    square evenly, whatever their number (Roberts 2018). Steps of equal size do not: if a step is a multiple of a row,
+    all places are at one end of it, in the air beside the object.
 
     >>> _places((2, 1, 2), 9)
     [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
@@ -280,7 +284,7 @@ def _places(counts: Sequence[int], wanted: int) -> list[Triple]:
         return list(_whole(ni, nj, nk))
     layers = min(nk, math.isqrt(wanted))
     each = min(ni * nj, wanted // layers)
-    # A long volume of little width has room for few in each.
+    # A long and narrow volume has few places per layer.
     layers = min(nk, wanted // each)
     g = 1.324717957244746
     found: dict[Triple, None] = {}
@@ -299,7 +303,7 @@ def _whole(ni: int, nj: int, nk: int) -> Iterator[Triple]:
 
 
 def _evenly(count: int, wanted: int) -> list[int]:
-    """At most so many of the numbers below `count`, in the middle of equal parts.
+    """At most `wanted` of the numbers below `count`, in the middle of equal parts.
 
     >>> _evenly(3, 5), _evenly(32, 4)
     ([0, 1, 2], [4, 12, 20, 28])
@@ -319,16 +323,16 @@ def _clipped(lo: Triple, sides: Sequence[int], dims: Triple) -> Box:
 
 
 def _size(box: Box) -> int:
-    """Voxels of a box."""
+    """Number of voxels of a box."""
     return math.prod(b - a for a, b in zip(*box, strict=True))
 
 
 def rising(low: float, high: float) -> tuple[float, float] | None:
-    """Two values as a range; None where they are none."""
+    """Two values as a range; None if they do not rise."""
     return (low, high) if low < high else None
 
 
 def around(value: float) -> tuple[float, float]:
-    """A range with its only value in the middle."""
+    """A range around a single value."""
     half = 0.5 * max(abs(value), 1.0)
     return (value - half, value + half)

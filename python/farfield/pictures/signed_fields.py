@@ -1,4 +1,4 @@
-"""Which numbers have a sign that means something: zero is then the middle of their colours, where they lie on both sides of it."""
+"""Fields whose zero is the middle of the colours, if values lie on both sides of it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SCALES = frozenset((
     "hu", "hounsfield", "hounsfield units", "[hnsf'u]", "degc", "degree_celsius", "degrees_celsius", "deg_c", "degree_c",
     "degrees_c", "celsius", "°c", "c", "degf", "fahrenheit", "°f", "degree_fahrenheit", "db", "ph",
 ))  # fmt: skip
-"""Units of which zero is a place like others."""
+"""Units whose zero has no special meaning."""
 _WORDS = re.compile(r"(temperature|temp|hounsfield|ct|time|zone|birth|age|sst)", re.IGNORECASE)
 OVERSHOOT = 0.05
-"""Part of the reach to the farther side of zero that is no sign: an overshoot, or noise."""
+"""Share of the larger side up to which the smaller side is an overshoot or noise."""
 AIR, NEARLY_AIR = -1000.0, -950.0
-"""Hounsfield units of air, and of what is more than that."""
+"""Hounsfield units of air, and slightly above it."""
 _PADDING = -3100.0
-"""Scanners fill what they do not see with numbers down to this."""
+"""Smallest fill value of scanners outside of their view."""
 
 
 def has_sign(name: str, units: str | None) -> bool:
@@ -37,7 +37,7 @@ def has_sign(name: str, units: str | None) -> bool:
 
 
 def is_signed(low: float, high: float) -> bool:
-    """Whether values that reach from one to the other lie on both sides of zero.
+    """Whether a range has significant parts on both sides of zero.
 
     >>> is_signed(-2, 5), is_signed(-0.1, 5), is_signed(0, 5)
     (True, False, False)
@@ -46,7 +46,7 @@ def is_signed(low: float, high: float) -> bool:
 
 
 def is_hounsfield(values: NDArray[np.float64]) -> bool:
-    """Whether values are those of a CT, as its air says.
+    """Whether values are those of a CT, recognised by its air.
 
     >>> is_hounsfield(np.repeat([-1000.0, 20.0, 700.0], [60, 30, 10])), is_hounsfield(np.array([-3.0, 0.0, 4.0]))
     (True, False)
@@ -59,14 +59,14 @@ def is_hounsfield(values: NDArray[np.float64]) -> bool:
 
 
 def reach_of_signed(volume: VolumeDataset, name: str, values: NDArray[np.float64]) -> float | None:
-    """How far values reach from zero where they lie on both sides of it and zero means something; None elsewhere."""
+    """Largest distance of values from zero, if they lie on both sides and zero has a meaning; else None."""
     channel = next(c for c in volume.channels if c.name == name)
     limits = channel.limits is not None and channel.limits[0] < channel.limits[1]
     if limits or not values.size or not has_sign(name, channel.units) or is_hounsfield(values):
         return None
     low, high = (float(v) for v in np.percentile(values, (0.5, 99.5)))
     if not is_signed(low, high):
-        # Of a map of effects nearly all may be zero.
+        # In a map of effects, nearly all values may be zero.
         low, high = float(values.min()), float(values.max())
         middle = float(np.median(values))
         if not is_signed(low, high) or abs(middle) > OVERSHOOT * max(-low, high) or (values != middle).mean() > 0.5:

@@ -1,4 +1,4 @@
-"""Slices as pictures and as arrays: where they lie, and how they look.
+"""Slices as pictures and as arrays: their place and appearance.
 
 >>> vector("z", "normal"), vector("1,0,0.5", "normal")
 ((0.0, 0.0, 1.0), (1.0, 0.0, 0.5))
@@ -27,22 +27,22 @@ from farfield.runtime.progress import Report, reporting
 
 Path = str | os.PathLike[str]
 ENDINGS = (*PICTURES, ".npy", ".npz")
-"""Of what is sampled at pixels; surfaces have others."""
+"""Endings of files of slices sampled at pixels."""
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
 @dataclass(frozen=True)
 class SliceImage:
-    """A slice sampled at the middles of pixels, rows from the top of the picture down.
+    """A slice sampled at the centres of pixels, with rows from the top of the picture down.
 
-    `plt.imshow(cut.values, extent=cut.extent)` shows it at its place.
+    `plt.imshow(cut.values, extent=cut.extent)` shows it in place.
     """
 
     values: NDArray[Any]
-    """(rows, columns), or (rows, columns, components) where a pixel has several numbers; not numbers where there is no value.
-    Labels of 64 bits are whole numbers, and 0 where there is none."""
+    """(rows, columns), or (rows, columns, components) for several numbers per pixel; NaN without a value. Labels of 64
+    bits are integers, and 0 without a value."""
     pixels: NDArray[np.uint8]
-    """Of each pixel 1 (it has a value), 2 (it lies outside) or 3 (it cannot be read)."""
+    """State of each pixel: 1 (value), 2 (outside) or 3 (failed)."""
     extent: tuple[float, float, float, float]
     """Left, right, bottom and top edge, as distances from `origin` along `right` and `up`."""
     origin: tuple[float, float, float]
@@ -51,16 +51,17 @@ class SliceImage:
     up: tuple[float, float, float]
     length_unit: str
     fields: dict[str, str]
-    """The fields in the order of the numbers of a pixel, with their units."""
+    """The fields, in the order of the numbers of a pixel, with their units."""
     failed: int
-    """Pixels that cannot be read."""
+    """Number of failed pixels."""
     failure: str | None
-    """Why the first of them cannot."""
+    """Reason of the first failed pixel."""
     edges: dict[str, str] | None = None
-    """Of anatomy, what is at the `left`, `right`, `top` and `bottom` edge: R L A P S I, several letters in planes between axes."""
+    """For anatomy, the sides at the `left`, `right`, `top` and `bottom` edge: R L A P S I, with several letters in
+    oblique planes."""
 
     def positions(self) -> NDArray[np.float64]:
-        """Where pixels are: (rows, columns, 3).
+        """Positions of the pixels: (rows, columns, 3).
 
         >>> import farfield as ff
         >>> cut = ff.open("demo:box").slice_image(normal="z", size=(4, 3), field="density")
@@ -76,10 +77,10 @@ class SliceImage:
 
 
 def vector(value: str | Sequence[float], what: str) -> tuple[float, float, float]:
-    """Three numbers: an axis by name (with a minus if need be), `"X,Y,Z"`, or a sequence.
+    """Three numbers: an axis by name (possibly with a minus), `"X,Y,Z"`, or a sequence.
 
     Raises:
-        UsageError: if it is neither.
+        UsageError: for any other form.
     """
     if isinstance(value, str):
         text = value.strip().lower()
@@ -91,7 +92,7 @@ def vector(value: str | Sequence[float], what: str) -> tuple[float, float, float
 
 
 def direction(value: str | Sequence[float], what: str) -> tuple[float, float, float]:
-    """As `vector`, in numbers whose squares are numbers, too: of a direction the length does not matter."""
+    """As `vector`, scaled so that squares are finite; the length of a direction does not matter."""
     return moderate(vector(value, what))
 
 
@@ -99,7 +100,7 @@ def pair(value: str | Sequence[float], what: str) -> tuple[float, float]:
     """Two numbers, the lower first: `"A:B"`, or a sequence.
 
     Raises:
-        UsageError: if it is neither.
+        UsageError: for any other form.
     """
     form = f"a {what} is two numbers, the lower first"
     low, high = _numbers(value.replace(":", ",") if isinstance(value, str) else value, 2, form)
@@ -112,7 +113,7 @@ def box(value: str | Sequence[float]) -> tuple[float, float, float, float]:
     """Left, right, bottom and top: `"L,R,B,T"`, or a sequence.
 
     Raises:
-        UsageError: if it is neither.
+        UsageError: for any other form.
     """
     left, right, bottom, top = _numbers(value, 4, "the extent of a slice is left, right, bottom, top")
     return left, right, bottom, top
@@ -122,7 +123,7 @@ def pixels(value: str | Sequence[int]) -> tuple[int, int]:
     """Width and height: `"WxH"`, or a sequence.
 
     Raises:
-        UsageError: if it is neither.
+        UsageError: for any other form.
     """
     try:
         width, height = value.lower().split("x") if isinstance(value, str) else value
@@ -146,7 +147,7 @@ def _numbers(value: str | Sequence[float], count: int, form: str) -> list[float]
 
 @dataclass(frozen=True)
 class Plane:
-    """What is sampled, and where: as `slice_image` of datasets has it."""
+    """The plane to sample: arguments of the method `slice_image` of datasets."""
 
     normal: str | Sequence[float]
     origin: str | Sequence[float] | None = None
@@ -160,7 +161,7 @@ class Plane:
     convention: str | None = None
 
     def native(self, step: int) -> dict[str, Any]:
-        """What the extension takes of it for data of every kind."""
+        """The options for the extension that data of every kind share."""
         return {
             "normal": direction(self.normal, "normal"),
             "origin": None if self.origin is None else vector(self.origin, "origin"),
@@ -174,7 +175,7 @@ class Plane:
 
 @dataclass(frozen=True)
 class SliceStyle:
-    """How the picture of a slice looks: as `write_slice` of datasets has it."""
+    """Appearance of a slice: arguments of the method `write_slice` of datasets."""
 
     cmap: str | None = None
     range: str | Sequence[float] | None = None
@@ -185,43 +186,44 @@ class SliceStyle:
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """Values of the first and the last colour, where they are said."""
+        """Values of the first and the last colour, if given."""
         return None if self.range is None else pair(self.range, "range")
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is said of colours."""
+        """Whether no colours are given."""
         return self.cmap is None and self.range is None and not self.grey16
 
 
 class Slicing(Protocol):
-    """How planes through data of one kind are sampled and coloured."""
+    """Rules for sampling and colouring planes through data of one kind."""
 
     def options(self, plane: Plane, *, is_picture: bool) -> dict[str, Any]:
-        """What the extension takes, with the names of the fields.
+        """The options for the extension, with the names of the fields.
 
         Raises:
-            UsageError: if something is said that data of this kind do not have.
+            UsageError: if an option does not apply to this kind of data.
         """
 
     def colors(self, fields: Sequence[str], style: SliceStyle) -> dict[str, Any] | None:
-        """Colours of a picture; None: those that the data have of their own."""
+        """Colours of a picture; None for the data's own."""
 
     def inverted(self, fields: Sequence[str], style: SliceStyle) -> list[str]:
         """Fields whose lowest value has the last colour."""
 
     def signed(self, options: dict[str, Any], ranges: Sequence[Sequence[float]]) -> tuple[float, dict[str, Any]] | None:
-        """The middle of a field with a sign and the colours about it, where a slice with these ranges has values on both sides."""
+        """The middle of a signed field and the colours about it, if a slice with these ranges has values on both sides;
+        else None."""
 
     def is_of_numbers(self, style: SliceStyle) -> bool:
-        """Whether a picture that may be grey of 16 bits is."""
+        """Whether a picture is written from numbers, as grey of 16 bits."""
 
     def finished(self, done: dict[str, Any], inverted: Sequence[str], *, is_picture: bool) -> dict[str, Any]:
-        """The result with what data of this kind say besides."""
+        """The result with further keys for this kind of data."""
 
 
 class Sliced(Protocol):
-    """What is asked of an open dataset."""
+    """Members of an open dataset that slices use."""
 
     _native: Any
 
@@ -239,7 +241,7 @@ class Sliced(Protocol):
 
 
 def slice_image(data: Sliced, plane: Plane, progress: bool | Report | None = None) -> SliceImage:
-    """Samples a plane at pixels, in memory that is the caller's: see `slice_image` of datasets."""
+    """Samples a plane into an array of the caller: see the method `slice_image` of datasets."""
     options = data._slicing.options(plane, is_picture=False)
     with reporting(progress) as report:
         text, values, states = data._native.slice_image(json.dumps(options), progress=report)
@@ -262,7 +264,7 @@ def slice_image(data: Sliced, plane: Plane, progress: bool | Report | None = Non
 def write_slice(
     data: Sliced, output: Path, plane: Plane, style: SliceStyle, progress: bool | Report | None = None
 ) -> dict[str, Any]:
-    """Samples a plane at pixels and writes it: see `write_slice` of datasets."""
+    """Samples a plane and writes it: see the method `write_slice` of datasets."""
     target = outputs.output_path(output, ENDINGS, "slices as pictures or arrays")
     is_picture = target.lower().endswith(PICTURES)
     slicing = data._slicing
@@ -286,7 +288,7 @@ def write_slice(
         with reporting(progress) as report:
             done: dict[str, Any] = json.loads(native.write_slice(json.dumps(options), name, progress=report))
             if is_picture and not is_grey and style.is_plain and not inverted:
-                # Whether zero is the middle is known when the slice is: its pages are at hand then.
+                # The sign is known only from the slice, whose pages are now resident.
                 signed = _signed(slicing, options, done)
                 if signed is not None:
                     options["look"] = signed
@@ -295,7 +297,7 @@ def write_slice(
             done["ranges"] = [write_grey(name, target, (look or {}).get("range"), inverted=bool(inverted))]
     done["output"] = target
     if not (done["pixels"]["values"] or done["pixels"]["failed"]):
-        # A picture that is all clear looks like one that went wrong.
+        # A picture without values would pass for a failure.
         width, height = done["size"]
         done["stats"]["warnings"].append(
             f"{target}: the slice shows nothing: none of its {width:,} x {height:,} pixels has a value; look where the data lie "
@@ -305,8 +307,7 @@ def write_slice(
 
 
 def _signed(slicing: Slicing, options: dict[str, Any], done: dict[str, Any]) -> dict[str, Any] | None:
-    """Colours of a slice that has values on both sides of what is the middle of its field, as pictures in space have them; None
-    where there is no such middle, or the slice lies on one side of it."""
+    """Colours of a slice with values on both sides of its field's middle, as in pictures of scenes; else None."""
     ranges = done.get("ranges") or []
     if options["look"] is None or len(ranges) != 1 or len(options["fields"]) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Planes through volumes: channels, levels, anatomy, and colours."""
+"""Planes through volumes: channels, levels, anatomy and colours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from farfield.volume.dataset import VolumeDataset
 
 _GREY = "gray"
-"""As scans are looked at."""
+"""The usual colour map of scans."""
 
 
 class VolumeSlicing:
@@ -26,7 +26,7 @@ class VolumeSlicing:
         self._volume = volume
 
     def options(self, plane: Plane, *, is_picture: bool) -> dict[str, Any]:
-        """What the extension takes. A picture has the channels that the file does not switch off."""
+        """The options for the extension. A picture omits the channels that the file switches off."""
         volume = self._volume
         options = plane.native(volume._step or 0)
         chosen = volume if plane.level is None else volume.level(plane.level)
@@ -39,13 +39,13 @@ class VolumeSlicing:
         return options
 
     def colors(self, fields: Sequence[str], style: SliceStyle) -> dict[str, Any] | None:
-        """Grey, or the map that is named; None: those of labels, colours and several channels."""
+        """Grey, or the given map; None for labels, stored colours and several channels."""
         limits = style.limits
         if style.is_plain:
             if len(fields) > 1 or self._volume.kind == "labels":
                 return None
             limits = next((c.limits for c in self._volume.channels if c.name == fields[0]), None)
-            # Windows of no width are in files, too: then the slice's own range does.
+            # Files may contain windows without a width; then use the slice's own range.
             limits = limits if limits is not None and limits[0] < limits[1] else None
         is_inverted = self._is_inverted(fields[0], style)
         table = None if style.grey16 else lut(style.cmap or _GREY)
@@ -57,7 +57,7 @@ class VolumeSlicing:
         }
 
     def inverted(self, fields: Sequence[str], style: SliceStyle) -> list[str]:
-        """Channels of which the file says so, where nobody names a map, or their user did."""
+        """Channels that the file inverts. With a given map, only the option `invert` counts."""
         return [name for name in fields if self._is_inverted(name, style)]
 
     def _is_inverted(self, name: str, style: SliceStyle) -> bool:
@@ -66,7 +66,7 @@ class VolumeSlicing:
         return any(c.inverted for c in self._volume.channels if c.name == name)
 
     def signed(self, options: dict[str, Any], ranges: Sequence[Sequence[float]]) -> tuple[float, dict[str, Any]] | None:
-        """About zero, where values on both sides of it mean something."""
+        """Zero, if the channel has meaningful values on both sides of it."""
         volume, (low, high), name = self._volume, ranges[0], options["fields"][0]
         if any(c.limits is not None and c.name == name for c in volume.channels) or not low < 0 < high:
             return None
@@ -75,11 +75,11 @@ class VolumeSlicing:
         return 0.0, {"table": lut(DIVERGING)}
 
     def is_of_numbers(self, style: SliceStyle) -> bool:
-        """Of scalars, unless a colour map is named."""
+        """For scalars, unless a colour map is given."""
         return self._volume.kind == "scalar" and style.cmap is None
 
     def finished(self, done: dict[str, Any], inverted: Sequence[str], *, is_picture: bool) -> dict[str, Any]:
-        """With the channels that are inverted, and what the edges mean of anatomy."""
+        """Adds the inverted channels, and the anatomy of the edges."""
         anatomy = self._volume.anatomy
         if is_picture:
             done["inverted"] = list(inverted)
@@ -89,7 +89,7 @@ class VolumeSlicing:
 
 
 def shown_names(volume: VolumeDataset) -> list[str]:
-    """The channels of a view that a picture shows: those that its file does not switch off, or all if none is left."""
+    """The channels of a view in a picture: those that the file switches on, or all if there is none."""
     chosen = volume._chosen_channels()
     shown = [n for n in chosen if n not in volume._description.hidden] or chosen
     return [volume.channels[n].name for n in shown]

@@ -1,7 +1,7 @@
-"""What a run waited for: reports from the log that `--events` writes.
+"""Reports on what a run waited for, from the log of `--events`.
 
-`explain` says it in sentences and numbers, `report` writes a page of HTML, with figures, and a picture of all figures. The log is
-summed up by the extension, in bounded memory; figures are Matplotlib's.
+`explain` gives sentences and numbers. `report` writes a page of HTML with figures, and a picture of all figures. The
+extension summarises the log in bounded memory; Matplotlib draws the figures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["PAGES", "default_output", "explain", "report", "write"]
 
 
 def default_output(events: Path) -> str:
-    """The name of a log's report where none is given. Nothing else has it: the log's own ending stays in it.
+    """The default name of a log's report. It keeps the log's ending, so that no other log has the same report.
 
     >>> default_output("run.events")
     'run.events.html'
@@ -41,15 +41,15 @@ def default_output(events: Path) -> str:
 
 
 def explain(events: Path | Mapping[str, Any], progress: bool | Report | None = None) -> Verdict:
-    """What a run waited for, and what would help: printed, it is text; in a notebook it is a small table.
+    """Explains what a run waited for, and what would help. Prints as text, and as a small table in notebooks.
 
     Args:
-        events: The log that `--events` wrote, in any of its forms, or what the extension's `summarise` made of it.
+        events: The log of `--events` in any of its forms, or its summary by the extension's `summarise`.
         progress: As in `farfield.open`.
 
     Raises:
         DataError: if the log cannot be read.
-        Interrupted: if `progress` says so.
+        Interrupted: if `progress` returns False.
     """
     return verdict(events if isinstance(events, Mapping) else _summary(events, progress))
 
@@ -57,19 +57,20 @@ def explain(events: Path | Mapping[str, Any], progress: bool | Report | None = N
 def report(
     events: Path, output: Path | None = None, png: Path | None = None, progress: bool | Report | None = None
 ) -> dict[str, Any]:
-    """Writes a page about a run: what waited for what, and what would help; returns what `farfield report --json` prints.
+    """Writes a page about a run: what waited for what, and what would help; returns the JSON of `farfield report
+    --json`.
 
     Args:
-        events: The log that `--events` wrote, in any of its forms.
-        output: The page, such as `"run.html"`; None for the log's name with `.html` behind it. It needs neither other files nor
-            a network.
-        png: A picture of all figures, if one is wanted.
+        events: The log of `--events` in any of its forms.
+        output: The page, such as `"run.html"`; None for the log's name followed by `.html`. It needs no other files and
+            no network.
+        png: A picture of all figures; None for none.
         progress: As in `farfield.open`.
 
     Raises:
         DataError: if the log cannot be read, or an output cannot be written.
-        UsageError: if an output's name ends otherwise, or it is the log itself.
-        Interrupted: if `progress` says so.
+        UsageError: if an output has a wrong ending, or is the log.
+        Interrupted: if `progress` returns False.
     """
     return write(events, output, png, progress)[1]
 
@@ -77,10 +78,10 @@ def report(
 def write(
     events: Path, output: Path | None = None, png: Path | None = None, progress: bool | Report | None = None
 ) -> tuple[Verdict, dict[str, Any]]:
-    """`report`, and the verdict beside what it returns.
+    """As `report`, but returns the verdict, too.
 
     Raises:
-        FarfieldError: as `report` does.
+        FarfieldError: as in `report`.
     """
     target = outputs.output_path(default_output(events) if output is None else output, PAGES, "reports")
     picture = None if png is None else outputs.output_path(png, PNG, "pictures")
@@ -102,7 +103,7 @@ def _write(
 
     said = verdict(summary)
     found = [plot for plot in plots(summary) if isinstance(plot, Plot)]
-    # The sheet takes about as long as all figures one by one.
+    # The sheet takes about as long as all single figures.
     work = len(found) * (2 if picture else 1)
     figures = []
     for n, plot in enumerate(found):

@@ -1,4 +1,4 @@
-"""Numbers, times and names as a report shows them.
+"""Text of numbers, times and names in a report.
 
 >>> seconds(45.02), seconds(8.314), seconds(0.34), seconds(0.0021), seconds(0.000045), seconds(0)
 ('45.0 s', '8.3 s', '340 ms', '2.1 ms', '0.045 ms', '0 s')
@@ -17,14 +17,14 @@ from pathlib import PurePath
 from typing import Any
 
 Summary = Mapping[str, Any]
-"""What `farfield._native.summarise` says of a log of events: `_native.pyi` lists its keys."""
+"""The summary of a log by `farfield._native.summarise`; `_native.pyi` lists its keys."""
 
 LONG_S = 7200.0
-"""Above this, times are in hours."""
+"""Length in seconds from which times are in hours."""
 
 
 def seconds(time_s: float) -> str:
-    """A length of time, to two or three digits."""
+    """A duration, to two or three digits."""
     if time_s <= 0.0:
         return "0 s"
     if time_s >= LONG_S:
@@ -40,7 +40,7 @@ def seconds(time_s: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share, whole percents unless it is small."""
+    """A share in percent, with a fraction only if it is small."""
     value = 100.0 * share
     if value <= 0.0:
         return "0 %"
@@ -55,7 +55,7 @@ def number(value: float) -> str:
 
 
 def times(count: int) -> str:
-    """How often.
+    """A number of times, as a word or number.
 
     >>> times(1), times(3)
     ('once', '3 times')
@@ -64,7 +64,7 @@ def times(count: int) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words as a sentence has them.
+    """Words as a list within a sentence.
 
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -73,7 +73,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def plain(text: str, most: int = 0) -> str:
-    r"""A name from a log without what no page can show, its middle left out where it is longer than `most`.
+    r"""A name from a log without unprintable characters. Beyond `most` characters, its middle is left out.
 
     >>> plain("zone\x001"), plain("a" * 10 + "b" * 10, 7)
     ('zone?1', 'aaa...b')
@@ -86,7 +86,7 @@ def plain(text: str, most: int = 0) -> str:
 
 
 def command_of(run: Mapping[str, Any] | None) -> str:
-    """The command line of a run as one would type it; empty where it is not known.
+    """The command line of a run, quoted for a shell; empty if unknown.
 
     >>> command_of({"command": ["/usr/bin/python3", "/usr/bin/farfield", "trace", "my flow.q"]})
     "farfield trace 'my flow.q'"

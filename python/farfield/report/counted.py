@@ -1,4 +1,4 @@
-"""What the counters alone say of an open dataset, which has them whether or not a log is written."""
+"""A verdict from the counters alone, which exist without a log."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from farfield.runtime.sizes import count, format_bytes
 
 
 def counted(title: str, stats: Mapping[str, Any]) -> Verdict:
-    """The verdict on what a dataset has done since it was opened, from its `stats`: shares of processor time and waiting, and no
-    advice, which takes a log.
+    """The verdict on a dataset since it was opened, from its `stats`: shares of processor time and waiting. Advice
+    needs a log.
 
     >>> pages = {"faults": 2, "evictions": 0, "prefetched": 0}
     >>> stats = {"cpu_s": 3.0, "wait_s": 0.5, "workers": 2, "reads": 2, "bytes_read": 4096, "peak_bytes": 1024,

@@ -1,4 +1,4 @@
-"""The figures of a report, in the order in which it has them."""
+"""The figures of a report, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Maker = Callable[[Summary], Plot | Missing]
 
 
 def plots(summary: Summary) -> list[Plot | Missing]:
-    """All figures, in the order in which a report has them."""
+    """All figures, in the order of a report."""
     makers: list[Maker] = [
         lifelines.use,
         lifelines.overlap,

@@ -1,4 +1,5 @@
-"""Figures of threads and tasks: what they did, whether reading and computing overlapped, and lifelines as NetLogger has them."""
+"""Figures of threads and tasks: their activities, the overlap of reading and computing, and lifelines like those of
+NetLogger."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 READ, PICTURE = "a read", "a picture"
-"""What readers do, and what pictures are; threads have spans of these names or others."""
+"""Names for the activity of readers and for pictures; threads have spans of other names."""
 KINDS = {
     "run": ("computing", "green"),
     "compute": ("computing", "green"),
@@ -26,27 +27,27 @@ KINDS = {
     READ: ("reading", "blue"),
     PICTURE: ("picture", "purple"),
 }
-"""What lines are made of; whatever else has a name is a span."""
+"""Words and colours of known activities; all other names are spans."""
 SPANS = ("red", "purple", "blue", "sky", "green", "orange")
-"""For spans with names of their own, as far as nothing else has these colours."""
+"""Colours of other spans, unless a known activity uses them."""
 OTHERS = ("other spans", "muted")
 NEITHER_SHARE = 0.2
-"""Time without reading and computing is worth a word above this share of a run."""
+"""Share of a run without reading and computing that the caption mentions."""
 MOST_THREADS = 24
 READERS_INCHES = 1.7
-"""Readers share this where they are many."""
+"""Height that many readers share."""
 ROW_INCHES = 0.155
 PIXELS = 1800
-"""Spans that lie closer than one of so many parts of the window are drawn as one."""
+"""Number of parts of the window: spans closer than one part are merged."""
 MOST_RECTANGLES = 6000
-"""Above this the lines are a picture in the figure, which does not grow."""
+"""Number of rectangles from which lines are drawn as pixels, which bounds the size of the figure."""
 
 Span = tuple[float, float, str]
 Row = tuple[str, list[Span]]
 
 
 def use(summary: Summary) -> Plot | Missing:
-    """How many threads computed, and how many waited, over time."""
+    """The numbers of computing and waiting threads over time."""
     title = "What the worker threads did"
     computing, waiting = summary["series"]["computing"], summary["series"]["waiting"]
     if not any(computing) and not any(waiting):
@@ -73,7 +74,7 @@ def use(summary: Summary) -> Plot | Missing:
 
 
 def overlap(summary: Summary) -> Plot | Missing:
-    """Whether reading went on while threads computed."""
+    """The overlap of reading and computing."""
     title = "Overlap of reading and computing"
     found = summary["overlap"]
     reading_s, compute_s, wall_s = found["reading_s"], found["compute_s"], found["wall_s"]
@@ -131,7 +132,7 @@ def overlap(summary: Summary) -> Plot | Missing:
 
 
 def lifelines(summary: Summary) -> Plot | Missing:
-    """Who was where in a part of the run."""
+    """The activities of all threads in a part of the run."""
     title = "Lifelines"
     found = summary["lifelines"]
     begin_s, end_s = found["window"]
@@ -183,7 +184,7 @@ def lifelines(summary: Summary) -> Plot | Missing:
 
 
 def _looks(groups: Iterable[list[Row]]) -> dict[str, tuple[str, str]]:
-    """A word and a colour for each kind of span; the longest of those with names of their own have one, too."""
+    """A word and a colour for each kind of span; of other names, the longest have one."""
     sums: dict[str, float] = {}
     for start, end, what in (span for rows in groups for _, spans in rows for span in spans):
         sums[what] = sums.get(what, 0.0) + end - start
@@ -200,7 +201,7 @@ def _groups(found: Mapping[str, Any]) -> list[tuple[str, list[Row]]]:
         slots.setdefault(slot, []).append((start, end, READ))
     pictures: list[Row] = []
     for frame, start, end in sorted(found["frames"], key=lambda f: f[1]):
-        # Pictures that are made at the same time lie below each other.
+        # Simultaneous pictures get rows of their own.
         free = next((row for row in pictures if row[1][-1][1] <= start), None)
         if free is None:
             free = (f"picture {frame}", [])
@@ -225,7 +226,7 @@ def _row_inches(name: str, rows: int) -> float:
 
 
 def merged(spans: Sequence[Span], pixel_s: float) -> list[Span]:
-    """Spans of one line, neighbours of a kind together where nobody could tell them apart.
+    """The spans of a line, with neighbours of a kind merged if they cannot be distinguished.
 
     >>> merged([(0.0, 1.0, "run"), (1.01, 2.0, "run"), (2.0, 3.0, "wait")], 0.1)
     [(0.0, 2.0, 'run'), (2.0, 3.0, 'wait')]
@@ -250,5 +251,5 @@ def _fill(axes: Axes, boxes: Sequence[tuple[float, float, float, float]], shade:
         points += [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(boxes)
     shape = Path(points, codes)
-    # Not `add_patch`, which looks at every corner for limits that are set anyway.
+    # `add_patch` would compute limits from every corner, though they are set.
     axes.add_artist(PathPatch(shape, facecolor=colour(shade), edgecolor="none", rasterized=raster, antialiased=True))

@@ -1,6 +1,6 @@
-"""The report as one page of HTML that needs nothing else: no network, no script, no font.
+"""The report as a single page of HTML without network, script or fonts.
 
-It is light or dark as its reader's system is; figures take their colours from the page (`plots.COLOURS`).
+It follows the light or dark setting of the system; figures take their colours from the page (`plots.COLOURS`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from farfield.report.verdict_html import LEAST_SHOWN, escaped, prose, shaded
 from farfield.runtime.sizes import count, format_bytes
 
 MOST_ROWS = 300
-"""Rows of a table; a dataset of a thousand zones has thousands of arrays."""
+"""Largest number of rows of a table; a dataset of a thousand zones has thousands of arrays."""
 FOLDED_ROWS = 24
-"""Tables longer than this are folded at first."""
+"""Number of rows from which tables are initially folded."""
 LONGEST_NAME = 200
 LONGEST_COMMAND = 2000
 
@@ -64,7 +64,7 @@ figure.wide svg{min-width:760px}th,td{padding-right:10px}}
 
 
 def page(summary: Summary, said: Verdict | None = None, figures: Iterable[tuple[Plot, str]] | None = None) -> str:
-    """The page. `figures` are those that are drawn already, each with its SVG; else they are drawn here."""
+    """The page. `figures` are finished figures, each with its SVG; None draws them here."""
     said = said or verdict(summary)
     found = plots(summary)
     drawn = list(figures) if figures is not None else [(plot, svg(plot)) for plot in found if isinstance(plot, Plot)]
@@ -96,7 +96,7 @@ def page(summary: Summary, said: Verdict | None = None, figures: Iterable[tuple[
 
 
 def _bar(title: str, parts: Sequence[Part]) -> str:
-    """A bar of shares, and what its colours mean."""
+    """A bar of shares with a legend."""
     shown = [(part, shade) for part, shade in shaded(parts) if part.time_s > 0.0]
     if not shown:
         return ""
@@ -127,7 +127,7 @@ def _verdict(said: Verdict) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> str:
-    """Cells are HTML already; `kinds` says of each column whether it is a `name` or a number (`n`)."""
+    """A table of cells in HTML; `kinds` gives the kind of each column, `name` or number (`n`)."""
     head = "".join(f'<th class="{kind}">{escaped(text)}</th>' for kind, text in zip(kinds, heads, strict=True))
     body = "".join(
         "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
@@ -137,7 +137,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> str:
-    """Names and values in two columns, below each other where there is no room."""
+    """Names and values in two columns, or one below the other on narrow pages."""
     half = (len(rows) + 1) // 2
     tables = [
         "<table><tbody>"

@@ -1,4 +1,4 @@
-"""Figures of pages: when they were faulted in, how many each time step takes, what they take in memory."""
+"""Figures of pages: times of faults, pages per time step, and memory."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 MOST_BARS = 14
-"""Arrays and sources that have a bar of their own."""
+"""Largest number of arrays and sources with bars of their own."""
 LABEL_ROWS = 11
-"""Rows of the history that a name needs beside it."""
+"""Rows of the history per name beside it."""
 FAINTEST = 0.35
-"""A single fault is still seen on paper of either colour."""
+"""Smallest opacity, which shows a single fault on light and dark pages."""
 MOST_STEP_BARS = 60
-"""Above this, time steps are a line."""
+"""Number of time steps from which the figure is a line."""
 
 
 def history(summary: Summary) -> Plot | Missing:
-    """Which page was faulted in when."""
+    """The pages faulted in over time."""
     title = "Page-fault history"
     faults = sum(map(sum, summary["history"]["counts"]))
     if not faults:
@@ -63,11 +63,11 @@ _ROLE_WORDS = {"grid": "grid", "solution": "solution", "derived": "derived", "in
 
 
 def _roles_of_rows(arrays: Sequence[Mapping[str, Any]], rows: int) -> list[str]:
-    """The colour of each row: that of the array which has most of it."""
+    """The colour of each row: that of the array with most of its pages."""
     owners: list[tuple[float, str]] = [(0.0, "grid")] * rows
     for n, array in enumerate(arrays):
         end = arrays[n + 1]["first"] if n + 1 < len(arrays) else rows
-        # Several small arrays may lie in one row: those with most pages name it.
+        # A row may contain several small arrays; the one with most pages names it.
         for row in range(array["first"], max(end, array["first"] + 1)):
             if row < rows and array["pages"] > owners[row][0]:
                 owners[row] = (array["pages"], array["role"])
@@ -75,7 +75,7 @@ def _roles_of_rows(arrays: Sequence[Mapping[str, Any]], rows: int) -> list[str]:
 
 
 def _densities(counts: Sequence[Sequence[int]], roles: Sequence[str]) -> Any:
-    """The picture: colour by array, opaque where faults are many, so that it lies on paper of any colour."""
+    """The picture: colour by array, and opacity by the number of faults, for pages of any colour."""
     import numpy as np
     from matplotlib.colors import to_rgb
 
@@ -88,7 +88,7 @@ def _densities(counts: Sequence[Sequence[int]], roles: Sequence[str]) -> Any:
 
 
 def _name_rows(axes: Axes, summary: Summary, rows: int) -> None:
-    """Names of arrays, or of zones, where they fit; else numbers of pages."""
+    """Names of arrays or zones if they fit; else numbers of pages."""
     from matplotlib.ticker import MaxNLocator
 
     arrays, pages = summary["arrays"], summary["history"]["pages"]
@@ -110,7 +110,7 @@ def _name_rows(axes: Axes, summary: Summary, rows: int) -> None:
 
 
 def _spans(names: Sequence[str], firsts: Sequence[int], rows: int) -> list[tuple[str, int, int]]:
-    """Neighbours of one name together: name, first row, row behind the last."""
+    """Neighbouring rows of one name: name, first row, end row (exclusive)."""
     spans: list[tuple[str, int, int]] = []
     for n, (name, first) in enumerate(zip(names, firsts, strict=True)):
         end = firsts[n + 1] if n + 1 < len(firsts) else rows
@@ -122,13 +122,13 @@ def _spans(names: Sequence[str], firsts: Sequence[int], rows: int) -> list[tuple
 
 
 def rate(summary: Summary) -> Plot | Missing:
-    """Faults, and what goes with them, a second."""
+    """Rates of faults and related events per second."""
     title = "Fault rate"
     faults = total(summary, "faults")
     if not faults:
         return Missing(title, "page faults")
     series, width_s = summary["series"], summary["bins"]["width_s"]
-    # A bin of a long run is shorter than a second: so many of them are put together that each has one.
+    # Bins of long runs are shorter than a second; merge some so that each bin has a second.
     group = min(max(1, round(1.0 / width_s)), max(1, summary["bins"]["count"] // 20))
     others = [
         (name, what, shade)
@@ -168,7 +168,7 @@ def memory(summary: Summary) -> Plot | Missing:
     of = f" of a limit of {format_bytes(limit)}" if limit else ""
     far = ", which is far above the picture" if limit and not near else ""
     caption = f"The most bytes in the ledger in each moment: {format_bytes(most)} at most{of}{far}"
-    # The log tells it when pages come and go; what else is charged in between only the run itself knows.
+    # The log has the memory at page events; only the run itself knows the other charges.
     caption += f"; between those moments up to {format_bytes(peak)}." if peak > 1.02 * most else "."
 
     def draw(figure: FigureBase) -> None:
@@ -188,12 +188,12 @@ def memory(summary: Summary) -> Plot | Missing:
 
 
 def working_set(summary: Summary) -> Plot | Missing:
-    """Pages that each time step takes, grid and solution apart."""
+    """Pages used by each time step, for grid and solution."""
     title = "Working set of a time step"
     steps = [s for s in summary["steps"] if s["grid_touched"] or s["solution_touched"]]
     if not steps:
         return Missing(title, "touched pages of a grid or a solution")
-    # A grid that does not move counts as of the first step, and is used at all of them.
+    # A fixed grid counts in the first step and is used in all.
     still = len(steps) > 1 and all(not s["grid_touched"] for s in steps[1:])
     caption = _working_set_caption(steps, still)
 
@@ -254,7 +254,7 @@ def _by_step(axes: Axes, steps: Sequence[Mapping[str, Any]], values: Sequence[fl
 
 
 def by_array(summary: Summary) -> Plot | Missing:
-    """How much was touched of each array."""
+    """The touched share of each array."""
     title = "Pages touched by array"
     touched = sorted((a for a in summary["arrays"] if a["touched"]), key=lambda a: -a["touched_bytes"])
     if not touched:
@@ -281,19 +281,19 @@ def _of_its_pages(array: Mapping[str, Any]) -> str:
 
 
 def unit_of(most: float) -> tuple[float, str]:
-    """The unit that suits amounts of memory up to this, and how many bytes it has."""
+    """The unit for amounts of memory up to `most`, and its size in bytes."""
     return next(
         (2.0**n, u) for n, u in ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes")) if most >= 2.0**n or not n
     )
 
 
 def bars_height(bars: int) -> float:
-    """Inches of a figure of so many bars."""
+    """Height in inches of a figure with this number of bars."""
     return max(1.6, 0.9 + 0.21 * bars)
 
 
 def add_others(bars: list[tuple[str, float, str, str]], others: int, total_bytes: int, words: str) -> str:
-    """Adds a bar for all that have none; where it would press the others flat, a sentence for the caption instead."""
+    """Adds a bar for all remaining items; if it would dwarf the others, a sentence for the caption instead."""
     if not others:
         return ""
     if total_bytes > NEAR_LIMIT * bars[0][1]:
@@ -303,7 +303,7 @@ def add_others(bars: list[tuple[str, float, str, str]], others: int, total_bytes
 
 
 def bars_of(axes: Axes, bars: Sequence[tuple[str, float, str, str]], what: str) -> None:
-    """Horizontal bars of bytes, the first on top, each with words behind it."""
+    """Horizontal bars of bytes from the top, each followed by its text."""
     most = max(max(value for _, value, _, _ in bars), 1)
     scale, unit = unit_of(most)
     places = range(len(bars))
@@ -313,7 +313,7 @@ def bars_of(axes: Axes, bars: Sequence[tuple[str, float, str, str]], what: str) 
     axes.set_yticks(places, [name for name, _, _, _ in bars])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(bars) - 0.4, -0.6)
-    # The words behind the longest bar need room, too.
+    # Leave room for the text behind the longest bar.
     axes.set_xlim(0, most / scale * (1.0 + 0.032 * max((len(w) for _, _, w, _ in bars), default=0)))
     axes.set_xlabel(f"{what} [{unit}]")
     ticks(axes.xaxis, 5)

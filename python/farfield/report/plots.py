@@ -1,9 +1,9 @@
-"""How figures of a report look, and what of matplotlib becomes SVG or PNG.
+"""The style of a report's figures, and their conversion to SVG and PNG.
 
-Matplotlib takes a quarter of a second to import, so it is imported when something is drawn. Its global state is neither used nor
-changed: figures are made by themselves, under settings that are put back. Text in SVG stays text, in whatever font the page has;
-DejaVu, by which matplotlib measures it, is wider than the usual ones, so that nothing runs into anything else. Colours are
-written as CSS variables, so that figures follow the page from light to dark.
+Matplotlib takes a quarter of a second to import, so only drawing imports it. Its global state stays unchanged:
+figures use no pyplot, and settings are restored. Text in SVG stays text in the page's font. Matplotlib measures it in
+DejaVu, which is wider than usual fonts, so that texts do not overlap. Colours are CSS variables, so that figures
+follow the page's light or dark setting.
 """
 
 from __future__ import annotations
@@ -35,54 +35,55 @@ COLOURS = {
     "purple": ("#cc79a7", "#dd9cc0"),
     "grey": ("#9aa0a6", "#747c85"),
 }
-"""On light and on dark paper. Those of data are Okabe and Ito's, which colour-blind people tell apart."""
+"""Colours on light and on dark pages. Those of data are Okabe and Ito's, which are safe for colour-blind readers."""
 ROLES = {"grid": "blue", "solution": "red", "derived": "purple", "index": "grey"}
-"""Colours of arrays by what they are for."""
+"""Colours of arrays by their role."""
 NARROW, WIDE = 6.0, 12.4
-"""Inches. Two narrow figures lie beside each other on a page."""
+"""Widths in inches. Two narrow figures fit side by side on a page."""
 HEIGHT = 3.1
 NEAR_LIMIT = 3.0
-"""A limit further above what was used would press a picture flat: it is said, not drawn."""
+"""Largest ratio of limit to use at which the limit is drawn; a larger one would flatten the curve and is given as
+text."""
 PNG_DPI = 110
 RASTER_DPI = 160
-"""Of what is too much to draw line by line."""
+"""Resolution of parts that are drawn as pixels."""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure that can be drawn."""
+    """A figure with data."""
 
     name: str
     title: str
     caption: str
-    """A sentence that says what is seen."""
+    """A sentence that describes the figure."""
     draw: Callable[[FigureBase], None]
     width: float = NARROW
     height: float = HEIGHT
 
     @property
     def is_wide(self) -> bool:
-        """Whether it takes the whole width of a page."""
+        """Whether the figure has the whole width of a page."""
         return self.width > NARROW
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A figure for which there is no data."""
+    """A figure without data."""
 
     title: str
     why: str
-    """What there is not, after "no"."""
+    """The missing data, as text after "no"."""
 
 
 def colour(name: str) -> str:
-    """A colour as figures are drawn with; on a dark page another takes its place."""
+    """The colour on light pages; dark pages replace it."""
     return COLOURS[name][0]
 
 
 @contextmanager
 def style(salt: str) -> Iterator[None]:
-    """Settings under which figures are made and drawn. The same summary gives the same bytes."""
+    """Settings for making and drawing figures. Equal summaries give equal bytes."""
     import matplotlib
 
     ink, muted, line = colour("ink"), colour("muted"), colour("line")
@@ -90,7 +91,7 @@ def style(salt: str) -> Iterator[None]:
         "svg.fonttype": "none",
         "svg.hashsalt": salt,
         "path.simplify": True,
-        "text.parse_math": False,  # a name may hold dollar signs
+        "text.parse_math": False,  # names may contain dollar signs
         "text.color": ink,
         "font.family": ["DejaVu Sans"],
         "font.size": 9.5,
@@ -117,7 +118,7 @@ def style(salt: str) -> Iterator[None]:
         "lines.linewidth": 1.4,
     }
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
-        # Names may have signs that the font lacks: a box stands for them, which is no reason to say so on stderr.
+        # A box replaces characters that the font lacks; a warning on stderr would not help.
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")
         yield
 
@@ -136,13 +137,13 @@ def svg(plot: Plot) -> str:
 
 
 def _inlined(text: str, plot: Plot) -> str:
-    """What a page needs of an SVG file: no head, names of its own, colours of the page."""
+    """The part of an SVG file that a page needs: no header, unique names, colours of the page."""
     from html import escape
 
     view = re.search(r'viewBox="([^"]*)"', text)
     body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style\b.*?</style>", "", body, flags=re.DOTALL)
-    # Only what stands within tags: a name of the log may look like any of it.
+    # Only within tags, since names from the log may look like any of these.
     body = re.sub(r"<[^>]*>", lambda tag: _page_tag(tag[0], plot.name), body)
     label = escape(f"{plot.title}. {plot.caption}", quote=True)
     box = view[1] if view else "0 0 1 1"
@@ -159,12 +160,12 @@ def _page_tag(tag: str, name: str) -> str:
     for shade, (light, _) in COLOURS.items():
         tag = tag.replace(light, f"var(--{shade})")
     tag = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--sans)", tag)
-    # A hundredth of a point is less than anyone sees, and a third of the bytes.
+    # A hundredth of a point is invisible, and saves two thirds of the bytes.
     return re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), tag)
 
 
 def png(found: Sequence[Plot], title: str, lines: Sequence[str]) -> bytes:
-    """All figures on one sheet, under a title and sentences."""
+    """All figures on one sheet, below a title and sentences."""
     import textwrap
 
     from matplotlib.figure import Figure
@@ -192,11 +193,11 @@ def png(found: Sequence[Plot], title: str, lines: Sequence[str]) -> bytes:
     return out.getvalue()
 
 
-# What figures share.
+# Parts that figures share.
 
 
 def clock(wall_s: float) -> tuple[float, str]:
-    """By what times are multiplied on an axis, and what it is labelled.
+    """The factor and the label of an axis of times.
 
     >>> clock(0.2), clock(45.0), clock(10_000.0)
     ((1000.0, 'time [ms]'), (1.0, 'time [s]'), (0.016666666666666666, 'time [min]'))
@@ -207,7 +208,7 @@ def clock(wall_s: float) -> tuple[float, str]:
 
 
 def edges(summary: Summary) -> tuple[list[float], str]:
-    """Edges of the bins of time on an axis, and its label. The last one ends with the run."""
+    """Edges of the bins of time on an axis, and its label. The last edge is the end of the run."""
     bins, wall_s = summary["bins"], summary["wall_s"]
     factor, label = clock(wall_s)
     at = [n * bins["width_s"] for n in range(bins["count"])]
@@ -215,7 +216,7 @@ def edges(summary: Summary) -> tuple[list[float], str]:
 
 
 def over_time(axes: Axes, summary: Summary, label: str) -> list[float]:
-    """Makes the x axis that of time and names the other; the edges of its bins."""
+    """Sets up the x axis as time and labels the y axis; returns the edges of the bins."""
     at, text = edges(summary)
     axes.set_xlim(at[0], at[-1])
     axes.set_xlabel(text)
@@ -225,7 +226,7 @@ def over_time(axes: Axes, summary: Summary, label: str) -> list[float]:
 
 
 def legend(axes: Axes, columns: int = 4, **more: Any) -> None:
-    """A legend above the axes, where it covers nothing."""
+    """A legend above the axes, where it hides no data."""
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
@@ -238,14 +239,14 @@ def legend(axes: Axes, columns: int = 4, **more: Any) -> None:
 
 
 def ticks(axis: Axis, most: int, whole: bool = False) -> None:
-    """At most so many steps between labels, of whole numbers if these count something."""
+    """At most `most` intervals between labels; `whole` for integers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], integer=whole))
 
 
 def log_times(axes: Axes, low_s: float, high_s: float, which: str = "y") -> None:
-    """A logarithmic axis of times in seconds, with labels that say their unit."""
+    """A logarithmic axis of times in seconds, with units in its labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     (axes.set_yscale if which == "y" else axes.set_xscale)("log")

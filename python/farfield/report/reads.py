@@ -1,4 +1,4 @@
-"""Figures of reads: how long they take, how long tasks wait for them, how many are under way, where they go."""
+"""Figures of reads: durations, waits of tasks, reads in flight, and sources."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ SHOWN = {
     "p50_us": ("50 %", "blue", "-"),
     "min_us": ("shortest", "sky", ":"),
 }
-"""What is drawn of a distribution, from the longest time to the shortest."""
+"""Percentiles of a distribution that are drawn, from the longest time to the shortest."""
 LEAST_US = 0.5
-"""Times that are told as 0 microseconds are shown as this: an axis in powers of ten has no zero."""
+"""Value in microseconds for times of 0, which a logarithmic axis cannot show."""
 FEW_SECONDS = 3
-"""Below this there is no course to show."""
+"""Shortest run in seconds whose course is shown."""
 
 
 def latency(summary: Summary) -> Plot | Missing:
-    """How long reads took."""
+    """Durations of reads."""
     return _times(summary, "latency", "Service time of reads", "reads", "reads")
 
 
 def waiting(summary: Summary) -> Plot | Missing:
-    """How long tasks waited for pages."""
+    """Times that tasks waited for pages."""
     return _times(summary, "waiting", "Waiting time of tasks", "waits of tasks", "waits")
 
 
@@ -83,7 +83,7 @@ def _histogram(axes: Axes, histogram: list[list[float]], unit: str, *, upright: 
     lows = [max(low, LEAST_US) * 1e-6 for low, _, _ in histogram]
     widths = [max(high * 1e-6 - low, low * 0.01) for low, (_, high, _) in zip(lows, histogram, strict=True)]
     counts = [n for _, _, n in histogram]
-    # No outline: neighbours would show a seam of another shade.
+    # Outlines would show seams between neighbours.
     if upright:
         axes.bar(lows, counts, widths, align="edge", color=colour("grey"), alpha=0.7)
         axes.set_ylabel(unit)
@@ -95,7 +95,7 @@ def _histogram(axes: Axes, histogram: list[list[float]], unit: str, *, upright: 
 
 
 def depth(summary: Summary) -> Plot | Missing:
-    """How many reads were under way."""
+    """Reads in flight over time."""
     title = "Reads under way"
     found, values = summary["depth"], summary["series"]["depth_mean"]
     if not any(values):
@@ -121,7 +121,7 @@ def depth(summary: Summary) -> Plot | Missing:
 
 
 def by_source(summary: Summary) -> Plot | Missing:
-    """Bytes that each source gave."""
+    """Bytes read from each source."""
     title = "Bytes by source"
     sources = sorted((s for s in summary["sources"] if s["bytes"]), key=lambda s: -s["bytes"])
     if not sources:
@@ -129,7 +129,7 @@ def by_source(summary: Summary) -> Plot | Missing:
     shown, rest = sources[:MOST_BARS], sources[MOST_BARS:]
     whole = sum(s["bytes"] for s in sources)
     caption = f"{format_bytes(whole)} from {count(len(sources), 'source')}, beside how many reads that took and their mean time."
-    # What all names begin with tells nothing apart.
+    # A common beginning distinguishes no names.
     common = _folder([s["name"] for s in sources])
     if common:
         caption += f" All names begin with {plain(common, 60)}."
@@ -146,7 +146,7 @@ def by_source(summary: Summary) -> Plot | Missing:
 
 
 def _folder(names: Sequence[str]) -> str:
-    """What several names have in common, up to a slash. They may be addresses: those are no paths.
+    """The common folder of several names. They may be addresses, which are no paths.
 
     >>> _folder(["a/b/c1", "a/b/c2"]), _folder(["a/b"]), _folder(["x1", "x2"])
     ('a/b/', '', '')

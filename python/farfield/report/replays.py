@@ -1,7 +1,7 @@
-"""A recorded run's pages against other means, without its data: curves, and the table of policies.
+"""Replays of a recorded run's pages with other limits, policies and page sizes, without its data.
 
-All that is said of other limits, policies and page sizes is an estimate in a fixed order: pages are used in the order of the
-recorded run, whatever the means, while a real run goes on with what is there.
+All results are estimates in a fixed order: replays use pages in the order of the recorded run. A real run would
+continue with resident pages.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of `5ms`, `300us` or `0.1s`.
+    """Seconds from `5ms`, `300us` or `0.1s`.
 
     Raises:
-        UsageError: if it is none, or less than nothing.
+        UsageError: if it is not a duration, or is negative.
 
     >>> parse_seconds("5ms"), parse_seconds("0.25 s")
     (0.005, 0.25)
@@ -57,23 +57,23 @@ def replay(
     output: Path | None = None,
     progress: bool | Report | None = None,
 ) -> dict[str, Any]:
-    """Runs the pages of a log again; returns what `replay --json` prints.
+    """Replays the pages of a log; returns the JSON of `replay --json`.
 
     Args:
-        events: The log, as `--events` of a run has written it.
-        limits: Memory limits, as in `farfield.open`; none: from all that the run touched down to 1/32 of it.
-        policies: Names of policies, with `+executor` for what the executor knew (segments that are over, pages that nobody is
-            at any more) or `+waiting` for that and what parked tasks wait for, or `optimum` (Belady's); none: all.
-        coarser: So many pages along each axis are taken as one.
-        latencies_s: Seconds that a read takes, for the times that the model gives.
-        readers: Numbers of reads in flight, likewise.
-        workers: Numbers of threads that compute, likewise.
-        output: A `.png` or `.svg` file that gets the curves.
+        events: The log of `--events`.
+        limits: Memory limits, as in `farfield.open`; none: from all touched pages down to 1/32 of them.
+        policies: Names of policies, or `optimum` (Belady's); none: all. `+executor` adds the hints of the executor
+            (finished segments, pages without tasks), `+waiting` also the pages that parked tasks wait for.
+        coarser: Numbers of pages along each axis that are merged into one.
+        latencies_s: Seconds per read in the model of times.
+        readers: Numbers of reads in flight in this model.
+        workers: Numbers of computing threads in this model.
+        output: A `.png` or `.svg` file for the curves.
         progress: As in `farfield.open`.
 
     Raises:
         DataError: if the log cannot be read.
-        UsageError: if a policy does not exist, or an option makes no sense.
+        UsageError: if a policy does not exist, or an option is invalid.
     """
     if any(n < 2 for n in coarser):
         raise UsageError("a page can only be made of two others or more along each axis: --page-factor 2,4")
@@ -100,11 +100,11 @@ def replay(
 
 
 def export(events: Path, output: Path, *, progress: bool | Report | None = None) -> dict[str, Any]:
-    """Writes a log in another form: `.json` is a Chrome trace, which Perfetto opens, `.parquet` a table, `.events` the log's own.
+    """Converts a log: `.json` is a Chrome trace for Perfetto, `.parquet` a table, `.events` the log's own form.
 
     Raises:
         DataError: if the log cannot be read or the file cannot be written.
-        UsageError: if the file is the log, or its name ends otherwise.
+        UsageError: if the file is the log, or has a wrong ending.
     """
     target = outputs.output_path(output, LOGS, "logs")
     outputs.check([target], [events])
@@ -117,7 +117,7 @@ def export(events: Path, output: Path, *, progress: bool | Report | None = None)
 
 @contextlib.contextmanager
 def log_named(events: Path) -> Iterator[None]:
-    """Errors of a log say what to do, and are no words of a library's alone.
+    """Rewrites errors of a log: they name the log and give advice, instead of a library's words.
 
     >>> with log_named("none.events"):
     ...     pass
@@ -125,7 +125,7 @@ def log_named(events: Path) -> Iterator[None]:
     farfield.errors.DataError: none.events: there is no such file or folder; check the path ...
 
     Raises:
-        DataError: if nothing is there, or what is there is damaged.
+        DataError: if the log does not exist or is damaged.
     """
     name = os.fspath(events)
     if not os.path.lexists(name):
@@ -148,7 +148,7 @@ _AGAIN = "copy it again from where the run wrote it"
 
 
 def unsound(found: Mapping[str, Any], events: Path) -> list[str]:
-    """What keeps a log from being all that its run did, as a warning.
+    """Warnings about an incomplete or damaged log.
 
     >>> unsound({"whole": False, "damaged": True, "lost_bytes": 2048}, "a.json")
     ['a.json: the log is damaged: a checksum is wrong, and 2.0 KiB are left out; copy it again from where the run wrote it']
@@ -166,7 +166,7 @@ def unsound(found: Mapping[str, Any], events: Path) -> list[str]:
 
 
 def by_policy(found: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The curves of a replay by policy, from the largest room to the smallest."""
+    """The curves of a replay by policy, from the largest limit to the smallest."""
     curves: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(found["curves"], key=lambda r: -r["frame_bytes"]):
         curves.setdefault(row["policy"], []).append(row)
@@ -174,7 +174,8 @@ def by_policy(found: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 def table(found: Mapping[str, Any]) -> list[str]:
-    """What a replay came to, for people: the run, its mirror, misses by policy and room, and the times of the model."""
+    """The results of a replay as text: the run, its reproduction, misses by policy and limit, and the times of the
+    model."""
     run, mirror = found["run"], found["mirror"]
     lines = [
         f"run      {run['faults']:,} faults, {run['evictions']:,} evictions; replayed with its own policy "
@@ -216,7 +217,7 @@ def table(found: Mapping[str, Any]) -> list[str]:
 
 
 def _means(row: Mapping[str, Any]) -> str:
-    """The means of a predicted time.
+    """Readers, workers and latency of a predicted time.
 
     >>> _means({"of": "latency_s", "to": 0.005}), _means({"of": "readers", "to": 16})
     ('5 ms a read', '16 readers')
@@ -229,7 +230,7 @@ def _means(row: Mapping[str, Any]) -> str:
 
 
 def draw_curves(found: Mapping[str, Any], target: str) -> None:
-    """Misses against the room for frames, a line a policy."""
+    """Misses over the memory for frames, a line per policy."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -250,7 +251,7 @@ def draw_curves(found: Mapping[str, Any], target: str) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: format_bytes(v)))
     plain = FuncFormatter(lambda v, _: f"{v:,.0f}")
     axes.yaxis.set_major_formatter(plain)
-    # Where the curves span little more than a decade, ticks within it have labels, too; of a wide span they would be too many.
+    # On axes of little more than a decade, minor ticks have labels, too; on longer ones they would be too many.
     lowest, highest = axes.get_ylim()
     axes.yaxis.set_minor_formatter(plain if highest < 20 * lowest else NullFormatter())
     axes.set_xlabel("memory for frames")

@@ -1,4 +1,4 @@
-"""What a run waited for, in sentences and in numbers.
+"""The verdict on a run: what it waited for, in sentences and numbers.
 
 >>> print(Verdict("run.events", ["The run took 2.0 s."], [], [], []))
 run.events
@@ -26,7 +26,7 @@ PARTS = {
     "derive_s": "making derived pages",
     "other_s": "other work",
 }
-"""What worker threads do, by the keys of a summary, in the order in which it is shown."""
+"""Activities of worker threads, by keys of a summary, in display order."""
 BOUND_BY = {
     "compute_s": "computing",
     "wait_reads_s": "reading",
@@ -35,26 +35,26 @@ BOUND_BY = {
     "derive_s": "making derived pages",
 }
 LEAST_SHARE = 0.0095
-"""Parts of the threads' time below this, which rounds to 1 %, are not worth a word in a sentence."""
+"""Smallest share of the threads' time that sentences mention; it rounds to 1 %."""
 BOUND_SHARE = 0.5
-"""A run is bound by what takes at least this share of its threads' time."""
+"""Smallest share of the threads' time that makes an activity the bound of a run."""
 AGAIN_SHARE = 0.1
-"""Pages that came a second time are worth a word above this share."""
+"""Share of pages read again from which sentences mention them."""
 TIGHT_SHARE = 0.05
-"""Threads that wait for memory are worth a word above this share of their time."""
+"""Share of the threads' time spent waiting for memory from which sentences mention it."""
 TRUST_SHARE = 0.25
-"""By how much the model may miss the run as it was before a word warns of it."""
+"""Relative error of the model from which a sentence warns of it."""
 COVERS_SHARE = 0.95
-"""A model that rests on less of the log says so."""
+"""Share of the log below which a sentence says how much of it the model covers."""
 COVERED_SHARE = 0.7
-"""Worker threads that were at work for less of a run do not stand for it."""
+"""Share of the run below which the worker threads' activity does not represent it."""
 MOST_ADVICE = 3
-"""Changes that sentences name."""
+"""Largest number of changes in sentences."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a time."""
+    """A part of a time, with its share."""
 
     key: str
     what: str
@@ -62,23 +62,23 @@ class Part:
     share: float
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The form for JSON."""
         return {"what": self.what, "seconds": self.time_s, "share": self.share}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run waited for. Text on a terminal, a small table in a notebook."""
+    """What a run waited for. It prints as text, and as a small table in notebooks."""
 
     title: str
     lines: list[str]
-    """Sentences, those that matter most first."""
+    """Sentences, most important first."""
     where: list[Part]
-    """Where the time of the worker threads went, or, of a run without any, the time of its phases."""
+    """Parts of the worker threads' time; for a run without workers, of the time of its phases."""
     phases: list[Part]
-    """What the run itself was doing, as shares of its time; phases may go on at the same time."""
+    """Phases of the run, as shares of its time; phases may overlap."""
     advice: list[Mapping[str, Any]]
-    """Changes that would save at least 2 %, best first: the summary's `advice`."""
+    """Changes that would save at least 2 %, best first: `advice` of the summary."""
 
     def __str__(self) -> str:
         lines = [self.title, ""]
@@ -119,7 +119,7 @@ def verdict(summary: Summary) -> Verdict:
 
 
 def workers_of(summary: Summary) -> int:
-    """Threads that step tasks."""
+    """Number of threads that step tasks."""
     return sum(bool(thread["worker"]) for thread in summary["threads"])
 
 
@@ -129,9 +129,9 @@ def total(summary: Summary, name: str) -> int:
 
 
 def peak_of(summary: Summary) -> tuple[int, int]:
-    """The most bytes in the ledger and the limit then; 0 where it is not known.
+    """The most bytes in the ledger, and the limit at that time; 0 if unknown.
 
-    What the run said of itself at its end counts more than the log, which sees memory at some moments only.
+    The run's own final count takes precedence, since the log samples memory at some moments only.
     """
     stats, series = summary["stats"] or {}, summary["series"]
     seen = [used for used in series.get("used_bytes") or () if used]
@@ -152,7 +152,7 @@ def _where(summary: Summary) -> list[Part]:
 
 
 def _phases(summary: Summary) -> list[Part]:
-    """Named spans as shares of the run's time; of their sum where they went on at the same time."""
+    """Named spans as shares of the run's time; if they overlap, of their sum."""
     spans = {name: time_s for name, time_s in (summary["where"].get("spans") or {}).items() if time_s > 0.0}
     named_s, wall_s = sum(spans.values()), summary["wall_s"] or 0.0
     if named_s <= 0.0:
@@ -203,7 +203,7 @@ def _headline(summary: Summary, where: Sequence[Part], phases: Sequence[Part]) -
 
 
 def _covers(summary: Summary, where: Sequence[Part]) -> bool:
-    """Whether what worker threads did says what the run did."""
+    """Whether the worker threads' activity represents the run."""
     return sum(part.time_s for part in where) >= COVERED_SHARE * max(1, workers_of(summary)) * (
         summary["wall_s"] or 0.0
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from farfield.report.verdict import Part, Verdict
 
 LEAST_SHOWN = 0.001
-"""Parts of a bar below this would be thinner than a line."""
+"""Smallest visible part of a bar."""
 SHADES = {
     "compute_s": "green",
     "wait_reads_s": "orange",
@@ -26,11 +26,11 @@ SHADES = {
     "rest": "line",
 }
 SPAN_SHADES = ("blue", "green", "orange", "purple", "sky", "red", "grey")
-"""Of phases, in turn."""
+"""Colours of phases, in rotation."""
 
 
 def fragment(said: Verdict) -> str:
-    """The verdict alone, for notebooks, whose own style it takes."""
+    """The verdict as HTML for notebooks, which inherits their style."""
     light = {name: pair[0] for name, pair in COLOURS.items()}
     rows = "".join(f"<li>{prose(line)}</li>" for line in said.lines)
     bar = "".join(
@@ -48,12 +48,12 @@ def fragment(said: Verdict) -> str:
 
 
 def escaped(text: object) -> str:
-    """Text as HTML has it."""
+    """Text with escapes for HTML."""
     return escape(str(text), quote=True)
 
 
 def prose(text: str) -> str:
-    """A sentence: numbers stay with their units, options look like options."""
+    """A sentence with numbers bound to their units, and options in the style of code."""
     bound = re.sub(r"(?<=\d) (?=(?:%|[KMGT]iB|bytes|m?s|h)(?!\w))", "\u00a0", text)
     return re.sub(r"(?<!\S)(--[a-z-]+ [^\s:;,]+)", r"<code>\1</code>", escaped(bound))
 

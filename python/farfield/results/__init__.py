@@ -1,1 +1,1 @@
-"""What runs give: lines, meshes, files."""
+"""Results of runs: lines, meshes and files."""

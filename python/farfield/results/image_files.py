@@ -1,7 +1,7 @@
-"""Pictures as TIFF and JPEG: made of the PNG that the extension writes row by row, or, as grey of 16 bits, of a slice's numbers.
+"""Pictures as TIFF and JPEG, made from the PNG of the extension or, as grey of 16 bits, from the numbers of a slice.
 
-A picture is decoded whole for them, unlike a PNG, of which a band is in memory: one that does not fit into the limit is
-refused. Grey of 16 bits is written some rows at a time.
+A TIFF or JPEG needs the whole picture in memory, a PNG only a band of it. A picture beyond the memory limit is
+refused. Grey of 16 bits is written in strips.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ PNG = (".png",)
 TIFF = (".tif", ".tiff")
 JPEG = (".jpg", ".jpeg")
 ENDINGS = (*PNG, *TIFF, *JPEG)
-"""Of single pictures. Those of many time steps are PNG."""
+"""Endings of single pictures. Pictures of several time steps are PNG."""
 QUALITY = 92
-"""Of JPEG: lines and letters stay sharp."""
+"""Quality of JPEG that keeps lines and letters sharp."""
 STRIP = 1 << 20
-"""Bytes of the rows that are written at a time, about."""
+"""Approximate size in bytes of a strip of rows."""
 _A_PIXEL = 8
-"""Bytes that a pixel takes at most while it is decoded and written: red, green, blue and alpha, and what it becomes."""
+"""Largest size in bytes of a pixel in memory: four channels, and the copy that is written."""
 
 
 @contextlib.contextmanager
 def drawn_as_png(target: str, limit: int) -> Iterator[str]:
-    """The name of the PNG to draw for a picture: its own, or one that becomes a TIFF or JPEG when all went well.
+    """Yields the name of the PNG to draw. For a TIFF or JPEG, it is a scratch file, converted on success.
 
     Raises:
-        UsageError: if no library writes such a file here.
-        MemoryLimitError: if the picture does not fit.
-        DataError: if it cannot be written.
+        UsageError: if Pillow is not installed.
+        MemoryLimitError: if the picture exceeds the memory limit.
+        DataError: if the picture cannot be written.
 
     >>> with drawn_as_png("wing.png", 1 << 30) as name:
     ...     print(name)
@@ -64,7 +64,7 @@ def drawn_as_png(target: str, limit: int) -> Iterator[str]:
 
 
 def is_other(target: str) -> bool:
-    """Whether a name ends as a TIFF or JPEG does.
+    """Whether a name has an ending of TIFF or JPEG.
 
     >>> is_other("a.TIF"), is_other("a.jpeg"), is_other("a.png")
     (True, True, False)
@@ -73,17 +73,17 @@ def is_other(target: str) -> bool:
 
 
 def is_tiff(target: str) -> bool:
-    """Whether a name ends as a TIFF does."""
+    """Whether a name has an ending of TIFF."""
     return target.lower().endswith(TIFF)
 
 
 @contextlib.contextmanager
 def beside(target: str, ending: str) -> Iterator[str]:
-    """A name for a file that is needed while a picture is made, in a folder beside it; what is there goes in the end, or with
-    the next picture of that name where a run is killed.
+    """Yields a name for a scratch file, in a folder beside the picture. The folder is removed at the end; after a
+    killed run, the next run for that picture removes it.
 
     Raises:
-        DataError: if nothing can be written there.
+        DataError: if the folder cannot be written.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -96,12 +96,12 @@ def beside(target: str, ending: str) -> Iterator[str]:
 def write_grey(
     numbers: str, target: str, limits: tuple[float, float] | None, *, inverted: bool = False
 ) -> tuple[float, float]:
-    """Writes an array of numbers (`.npy`, two axes) as grey of 16 bits, the first of `limits` black and the second white (None:
-    the least and the largest), or the other way round; what is no number is black. The limits that it has.
+    """Writes an array of numbers (`.npy`, two axes) as grey of 16 bits; returns its limits. The first of `limits` is
+    black, the second white; `inverted` swaps them. None: the least and the largest number. NaN is black.
 
     Raises:
-        UsageError: if no library writes TIFF here.
-        DataError: if it cannot be written.
+        UsageError: if tifffile is not installed.
+        DataError: if the file cannot be written.
     """
     import numpy as np
 
@@ -151,7 +151,7 @@ def _pillow(target: str) -> Any:
             f"{target}: TIFF and JPEG pictures are written with pillow, which is not installed here; pip install pillow brings it, "
             "and a .png needs nothing"
         ) from error
-    # It refuses large pictures for fear of crafted files; this one is ours, and is within the limit.
+    # Pillow refuses large pictures from untrusted files; this one is our own, and within the limit.
     Image.MAX_IMAGE_PIXELS = None
     return Image
 
@@ -161,7 +161,7 @@ def _save(picture: Any, target: str) -> None:
 
     is_jpeg = not is_tiff(target)
     if picture.mode in ("LA", "RGBA") and is_jpeg:
-        # A JPEG has no clear pixels: they are white, as a page is.
+        # JPEG has no transparency; paint on white.
         picture = picture.convert("RGBA")
         page = Image.new("RGB", picture.size, "white")
         page.paste(picture, mask=picture.getchannel("A"))
@@ -177,7 +177,7 @@ def _save(picture: Any, target: str) -> None:
 
 
 def _publish(scratch: str, target: str) -> None:
-    """Gives a finished file its name, with the rights that files have here."""
+    """Gives a finished file its name and the permissions of the umask."""
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(scratch, 0o666 & ~mask)

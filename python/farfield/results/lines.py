@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from farfield import _native
 
 ENDINGS = (".vtp", ".npz", ".parquet", ".pvd")
-"""Of files of lines."""
+"""Endings of files of lines."""
 MOST_STEPS = 2**32 - 1
-"""`max_steps` where there is to be no bound: steps are counted in 32 bits, and so many points take 200 GB."""
+"""The number of steps for no bound: steps are counted in 32 bits, and so many points take 200 GB."""
 
 
 OWN = ("points", "time", "zone", "offsets", "seed", "reason", "reason_backward", "line_time", "line_step")
-"""What every line has, or those of some kinds, by the names that files have for it."""
+"""Names in files of the arrays that all lines, or all of some kinds, have."""
 
 
 class Lines:
-    """Lines in memory: `points[offsets[n]:offsets[n + 1]]` is line n, one line a seed, in seed order; where several times
-    were asked for, a seed has a line at each, one after the other.
+    """Lines in memory, in the order of their seeds. Line n is `points[offsets[n]:offsets[n + 1]]`. With several
+    times, a seed has one line per time, consecutively.
 
     >>> import farfield as ff
     >>> lines = ff.open("demo:box").streamlines(seeds=[(0.7, 0.5, 0.3)], max_length=0.5, scalars=["density"])
@@ -47,7 +47,7 @@ class Lines:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> NoReturn:
-        # They may be far larger than what else goes from process to process.
+        # A pickle of lines may be too large to send between processes.
         raise UsageError(
             "lines are not pickled or copied: save them with lines.save('lines.npz') and pass the name of that file"
         )
@@ -62,37 +62,38 @@ class Lines:
         return len(self.offsets) - 1
 
     def __iter__(self) -> Iterator[NDArray[np.float64]]:
-        """The points of each line."""
+        """Iterates over the points of each line."""
         for begin, end in zip(self.offsets[:-1], self.offsets[1:], strict=True):
             yield self.points[begin:end]
 
     @property
     def points(self) -> NDArray[np.float64]:
-        """Positions, (N, 3)."""
+        """Positions of all points, (N, 3)."""
         return self._native.points
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where lines begin, (L + 1,)."""
+        """Index of the first point of each line, and the number of points, (L + 1,)."""
         return self._native.offsets
 
     @functools.cached_property
     def reason(self) -> NDArray[np.str_]:
-        """Why each line ended, (L,): length, steps, time, speed, wall, left, hole, failed or points."""
+        """Reason of the end of each line, (L,): length, steps, time, speed, wall, left, hole, failed or points."""
         return np.array(self._native.reason, dtype=np.str_)
 
     @functools.cached_property
     def reason_backward(self) -> NDArray[np.str_] | None:
-        """Why each line ended at its first point, (L,), where it was traced in both directions; `reason` is of its last.
+        """Reason of the end at each line's first point, (L,), for lines in both directions; `reason` is for the last
+        point.
 
-        `.npz` and `.vtp` files name it so too.
+        `.npz` and `.vtp` files use the same name.
         """
         reasons = self._native.reason_backward
         return None if reasons is None else np.array(reasons, dtype=np.str_)
 
     @property
     def time(self) -> NDArray[np.float64]:
-        """Of streamlines the integration time since the seed, negative before it, else the dataset's time; (N,)."""
+        """Integration time since the seed for streamlines, negative before it; else the dataset's time; (N,)."""
         return self._native.time
 
     @property
@@ -106,17 +107,17 @@ class Lines:
 
     @functools.cached_property
     def seed(self) -> NDArray[np.int64]:
-        """Number of each line's seed, (L,); of timelines that of the curve."""
+        """Number of each line's seed, (L,); of timelines, number of the curve."""
         return self._native.seed
 
     @functools.cached_property
     def line_time(self) -> NDArray[np.float64] | None:
-        """When each line is, (L,), where a seed has a line at each of several times."""
+        """Time of each line, (L,), if a seed has lines at several times."""
         return self._native.line_time
 
     @functools.cached_property
     def line_step(self) -> NDArray[np.int64] | None:
-        """Of which time step each line is, (L,), where a seed has a line of each of several."""
+        """Time step of each line, (L,), if a seed has lines in several steps."""
         return self._native.line_step
 
     @property
@@ -131,22 +132,22 @@ class Lines:
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
-        """Counts, and what the run read and held."""
+        """Counts, and statistics of the run's reads and memory."""
         found: dict[str, Any] = json.loads(self._native.summary)
         return found
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """A field sampled along the lines, (N,) or (N, components); or, by its name in files, what every line has, such as
-        `"time"` and `"seed"`.
+        """A field sampled along the lines, (N,) or (N, components). Or an array of every line by its name in files,
+        such as `"time"` and `"seed"`.
 
         Raises:
-            UnknownName: if it was not sampled.
+            UnknownName: if the field was not sampled.
         """
         found: NDArray[Any] | None = self._arrays.get(name)
         if found is None and name in OWN:
             found = getattr(self, name)
         if found is None and name.removeprefix("field_") in OWN:
-            # Files have a field of such a name under this one.
+            # Files prefix a field's name that equals an array of every line.
             found = self._arrays.get(name.removeprefix("field_"))
         if found is None:
             have = [*self._arrays, *(own for own in OWN if getattr(self, own) is not None)]
@@ -156,11 +157,11 @@ class Lines:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `.vtp`, `.npz`, `.parquet` (a row a point) or, of lines over several times, `.pvd` (with a folder of that name
-        that has a `.vtp` a time), by the suffix.
+        """Writes `.vtp`, `.npz` or `.parquet` (a row per point), by the ending. Lines at several times also go to
+        `.pvd`, with a folder of that name and a `.vtp` per time.
 
         Raises:
-            UsageError: for any other suffix.
+            UsageError: for any other ending.
             DataError: if the file cannot be written.
 
         >>> import os, tempfile, farfield as ff
@@ -173,8 +174,8 @@ class Lines:
         self._native.save(output_path(path, ENDINGS, "lines"))
 
     def to_pyvista(self) -> Any:
-        """A `pyvista.PolyData`; needs the `pyvista` extra. Lines without points are left out; `seed` of a cell is the number
-        of its seed.
+        """A `pyvista.PolyData`; needs the `pyvista` extra. Lines without points are omitted; `seed` of a cell is the
+        number of its seed.
 
         Raises:
             ImportError: if pyvista is not installed.
@@ -192,10 +193,10 @@ class Lines:
         kept = np.flatnonzero(lengths > 0)
         mesh = pyvista.PolyData()
         mesh.points = self.points
-        # Before the numbers of each line's points, how many they are.
+        # PyVista expects the number of points before the indices of each line.
         mesh.lines = np.insert(np.arange(len(self.points)), self.offsets[:-1][kept], lengths[kept])
         for name, values in self._arrays.items():
-            # Named as in files, where no field hides what every line has.
+            # The same names as in files, except that a field here may replace an array of every line.
             mesh.point_data[f"field_{name}" if name in ("time", "zone") else name] = values
         mesh.point_data["time"] = self.time
         mesh.point_data["zone"] = self.zone

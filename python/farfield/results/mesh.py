@@ -16,15 +16,15 @@ from farfield.results.outputs import output_path
 from farfield.runtime.optional_libraries import need_pyvista
 
 ENDINGS = (".vtp", ".ply", ".glb", ".npz")
-"""Of files of surfaces."""
+"""Endings of files of surfaces."""
 OWN = ("points", "triangles", "normals", "zone")
-"""What every mesh has, by the names that files have for it."""
+"""Names in files of the arrays that every mesh has."""
 _BESIDE = {*OWN, "partial", "meta"}
 
 
 class Mesh:
-    """A surface in memory: `points[triangles]` are the corners of its triangles, seen from the side of their normals one after the
-    other counter-clockwise. Triangles that meet have corners in common.
+    """A surface in memory. `points[triangles]` are the corners of its triangles, counter-clockwise as seen from the
+    side of the normals. Adjacent triangles share corners.
 
     >>> import farfield as ff
     >>> with ff.open("demo:box") as ds:
@@ -57,49 +57,50 @@ class Mesh:
 
     @property
     def points(self) -> NDArray[Any]:
-        """Positions, (N, 3), in the numbers that the coordinates have, in `units["points"]`."""
+        """Positions, (N, 3), in the type of the coordinates; the unit is `units["points"]`."""
         return self._points
 
     @property
     def triangles(self) -> NDArray[np.int64]:
-        """Numbers of the points of each triangle, (M, 3)."""
+        """Indices of the points of each triangle, (M, 3)."""
         return self._triangles
 
     @property
     def normals(self) -> NDArray[np.float32] | None:
-        """A normal of length 1 at each point, (N, 3), if they were asked for; those of an isosurface look to lower values."""
+        """Unit normals at the points, (N, 3), or None if not requested; those of an isosurface point to lower values."""
         return self._normals
 
     @property
     def zone(self) -> NDArray[np.int32]:
-        """Number of the zone of each point, (N,); the first zone is 1, as is a volume."""
+        """Number of the zone of each point, (N,); the first zone is 1, and so is a volume."""
         return self._zone
 
     @property
     def names(self) -> list[str]:
-        """Names of the sampled fields, as files have them: one that is called as what every mesh has gets `field_` before it."""
+        """Names of the sampled fields, as in files: a name that equals an array of every mesh gets the prefix
+        `field_`."""
         return list(self._arrays)
 
     @property
     def units(self) -> dict[str, str]:
-        """Unit of each sampled field, and of the points."""
+        """Units of the sampled fields and of the points."""
         return dict(self._meta["units"])
 
     @property
     def partial(self) -> bool:
-        """Whether something is missing, since pages could not be read."""
+        """Whether parts are missing, because pages could not be read."""
         return bool(self._meta["partial"])
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Counts and bounds, and what the run read and held."""
+        """Counts and bounds, and statistics of the run's reads and memory."""
         return dict(self._summary)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """A field sampled at the points, (N,) or (N, components); or, by its name in files, what every mesh has.
+        """A field sampled at the points, (N,) or (N, components); or an array of every mesh by its name in files.
 
         Raises:
-            UnknownName: if it was not sampled.
+            UnknownName: if the field was not sampled.
         """
         found = self._arrays.get(name)
         if found is None and name in OWN:
@@ -112,10 +113,10 @@ class Mesh:
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `.vtp`, `.ply`, `.glb` or `.npz`, by the suffix: the file that `farfield extract` writes.
+        """Writes `.vtp`, `.ply`, `.glb` or `.npz`, by the ending: the same file as `farfield extract`.
 
         Raises:
-            UsageError: for any other suffix, or where the folder is not there.
+            UsageError: for any other ending, or if the folder does not exist.
             DataError: if the file cannot be written.
 
         >>> import os, tempfile, farfield as ff
@@ -145,10 +146,10 @@ class Mesh:
         pyvista = need_pyvista()
         mesh = pyvista.PolyData()
         if not len(self.points):
-            # PyVista takes no empty arrays.
+            # PyVista rejects empty arrays.
             return mesh
         mesh.points = self.points
-        # Before the numbers of each triangle's points, how many they are.
+        # PyVista expects the number of points before the indices of each triangle.
         mesh.faces = np.insert(self.triangles, 0, 3, axis=1).ravel()
         for name, values in self._arrays.items():
             mesh.point_data[name] = values

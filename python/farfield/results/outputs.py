@@ -1,4 +1,4 @@
-"""Where results may go: into a folder that is there, and never over what the run reads; and what conversions have left there.
+"""Checks and creation of output files. Outputs need an existing folder and never overwrite an input of the run.
 
 >>> import pathlib, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +33,7 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
     """The path as text.
 
     Raises:
-        UsageError: if it does not end in one of `allowed`.
+        UsageError: if the path does not end in one of `allowed`.
     """
     target = os.fspath(path)
     if os.path.splitext(target)[1].lower() not in allowed:
@@ -45,16 +45,16 @@ def output_path(path: Path, allowed: Sequence[str], what: str) -> str:
 
 
 def check(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Holds the files that a run is to write against the files and stores that it reads. None is an output that is not wanted.
+    """Checks the outputs of a run against the files and stores that it reads. A None among the outputs is no output.
 
-    Names are no help: links, `..` and folders that are mounted twice give one file many of them.
+    Names cannot tell: links, `..` and folders mounted twice give one file many of them.
 
     Raises:
-        UsageError: if an output is an input, lies within one, or holds one; if two outputs are one file; if an output's folder
-            is not there.
+        UsageError: if an output is an input, is within one, or contains one; if two outputs are one file; or if a
+            folder does not exist.
     """
     wanted = [place for o in outputs if o is not None for place in _places(os.fspath(o))]
-    if not wanted:  # the most common case costs no look at thousands of files
+    if not wanted:  # saves the checks of thousands of files in the most common case
         return
     read: dict[_Identity, str] = {}
     for name in [os.fspath(i) for i in inputs]:
@@ -83,7 +83,7 @@ def check(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
 
 
 def _places(output: str) -> list[str]:
-    """Where an output goes: a list of files in time has a folder of its name beside it."""
+    """The paths of an output: a `.pvd` also has a folder of its name beside it."""
     stem, end = os.path.splitext(output)
     return [output, stem] if end.lower() == ".pvd" else [output]
 
@@ -94,14 +94,14 @@ def _need_folder(output: str) -> None:
         is_there = stat.S_ISDIR(os.stat(folder).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         is_there = False
-    except OSError:  # not allowed to look: whoever writes says so
+    except OSError:  # no permission to look; the write reports it
         return
     if not is_there:
         raise UsageError(f"{output}: there is no folder {folder}; make it first, or name another output")
 
 
 def _upwards(name: str) -> Iterator[str]:
-    """The place itself, and the folders that it lies in."""
+    """The path and its parent folders."""
     place = os.path.realpath(name)
     while True:
         yield place
@@ -114,16 +114,17 @@ def _upwards(name: str) -> Iterator[str]:
 def _identity(name: str) -> _Identity | None:
     try:
         found = os.stat(name)
-    except OSError:  # not there yet, as most outputs
+    except OSError:  # most outputs do not exist yet
         return None
     return found.st_dev, found.st_ino
 
 
 @contextlib.contextmanager
 def replacing(name: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `name` when it is whole: an older one stays until then, and stays if this fails.
+    """Yields a file that replaces `name` on success. An older file stays until then, and stays on failure.
 
-    Until then it has a hidden name, `.NAME.part-N`, and a lock; what a killed run has left without one is written over.
+    Until then the file has a hidden name, `.NAME.part-N`, and a lock. Such files without a lock are left by killed
+    runs and are overwritten.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -135,10 +136,10 @@ def replacing(name: str) -> Iterator[IO[bytes]]:
     (['page.html'], 'new')
 
     Raises:
-        AccessError: if it may not be written.
+        AccessError: if writing is not permitted.
         DataError: if the system refuses for another reason.
     """
-    place = os.path.realpath(name)  # a link stays one
+    place = os.path.realpath(name)  # a link stays a link
     temporary = None
     try:
         temporary, file = _hidden(place)
@@ -158,7 +159,7 @@ def replacing(name: str) -> Iterator[IO[bytes]]:
 
 
 def _hidden(place: str) -> tuple[str, IO[bytes]]:
-    """An empty file beside a place, locked. The names are those that the extension's outputs have until they are whole."""
+    """An empty, locked file beside a path. The extension uses the same names for incomplete outputs."""
     folder, base = os.path.split(place)
     for number in range(1000):
         path = os.path.join(folder, f".{os.fsdecode(os.fsencode(base)[:200])}.part-{number}")
@@ -174,7 +175,7 @@ def _hidden(place: str) -> tuple[str, IO[bytes]]:
             if locked and (ours.st_ino, ours.st_dev, ours.st_nlink) == (there.st_ino, there.st_dev, 1):
                 os.ftruncate(handle, 0)
                 return path, os.fdopen(handle, "wb")
-        except FileNotFoundError:  # it got its name since
+        except FileNotFoundError:  # renamed since by another run
             pass
         except BaseException:
             os.close(handle)
@@ -184,7 +185,7 @@ def _hidden(place: str) -> tuple[str, IO[bytes]]:
 
 
 def _locked(handle: int, *, unsure: bool = True) -> bool:
-    """Whether nobody else holds it; `unsure` where the file system has no locks and cannot tell."""
+    """Whether this process holds the lock; `unsure` if the file system has no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -196,10 +197,10 @@ def _locked(handle: int, *, unsure: bool = True) -> bool:
 
 @contextlib.contextmanager
 def workplace(name: str) -> Iterator[str]:
-    """An empty folder beside `name`, for what is needed while it is made; it goes in the end.
+    """Yields an empty folder beside `name` for scratch files, and removes it at the end.
 
-    As `replacing` has it, it is called `.NAME.part-N` and has a lock; the next run for that name removes those without one, which
-    killed runs have left, with all that is in them.
+    As in `replacing`, its name is `.NAME.part-N` and it has a lock. The next run for that name removes the folders
+    without one, which killed runs left.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -211,8 +212,8 @@ def workplace(name: str) -> Iterator[str]:
     []
 
     Raises:
-        OSError: if the system does not let it be made.
-        DataError: if too many are there.
+        OSError: if the folder cannot be made.
+        DataError: if there are too many such folders.
     """
     folder, base = os.path.split(name)
     stem = os.path.join(folder, f".{os.fsdecode(os.fsencode(base)[:200])}.part-")
@@ -223,15 +224,15 @@ def workplace(name: str) -> Iterator[str]:
             path = f"{stem}{number}"
             there = os.path.lexists(path)
             if made is not None and not there:
-                break  # names are taken in order: there is no later one either
+                break  # names are given in order, so no later one exists
             if (there and not _removed(path)) or made is not None:
                 continue
             try:
                 os.mkdir(path)
                 handles.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
-            except (FileExistsError, FileNotFoundError):  # another run was quicker
+            except (FileExistsError, FileNotFoundError):  # another run made or removed it
                 continue
-            # Between the two calls another run may have taken it for one that was left.
+            # Between the two calls, another run may have removed the folder as one of a killed run.
             if _locked(handles[-1]) and os.fstat(handles[-1]).st_nlink and os.path.lexists(path):
                 made = path
         if made is None:
@@ -245,7 +246,7 @@ def workplace(name: str) -> Iterator[str]:
 
 
 def _removed(path: str) -> bool:
-    """Removes a folder that a killed run has left; False where it is another run's, or somebody's own."""
+    """Removes a folder of a killed run; False if it belongs to another run or is no folder of ours."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -260,7 +261,7 @@ def _removed(path: str) -> bool:
 
 
 def not_there(path: str) -> DataError:
-    """The error of a path where nothing is; it tells of what a conversion to it has left, if there is any.
+    """The error for a path without a file; it mentions an incomplete conversion to that path, if there is one.
 
     >>> str(not_there("none.zarr")).split(" (")[0]
     'none.zarr: there is no such file or folder; check the path'
@@ -275,7 +276,7 @@ def not_there(path: str) -> DataError:
 
 
 def is_begun(path: str) -> bool:
-    """Whether a folder is what a conversion works in until its store is whole.
+    """Whether a folder is the working folder of an incomplete conversion.
 
     >>> is_begun(".")
     False

@@ -1,4 +1,4 @@
-"""Tables for people, in letters of one width."""
+"""Text tables for a fixed-width font."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int = 0) -> list[str]:
-    """A line for each row, its cells padded to the width of their column; the first `left` columns begin at the left, the
-    others end at the right.
+    """A line per row, with cells padded to the width of their column. The first `left` columns align left, the others
+    right.
 
     >>> aligned([["policy", "misses"], ["lru", "7"]], left=1)
     ['policy  misses', 'lru          7']

@@ -1,1 +1,1 @@
-"""What every run needs: settings, sizes of memory, progress, the cache, notes."""
+"""Parts that every run needs: settings, sizes of memory, progress, the cache and notes."""

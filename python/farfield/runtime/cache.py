@@ -1,10 +1,10 @@
-"""The cache: generated demo datasets (`demo`), and what is kept of foreign data (`data`): boxes, ranges, text and volumes that were
-converted.
+"""The cache: generated demo datasets (`demo`) and data derived from foreign files (`data`): boxes, ranges, text and
+converted volumes.
 
-Each entry of `data` has a record, `data/.records/NAME.json`, which the extension and this module write: of which files it was
-made, and, by its time of change, when it was last used. The cache is kept within a size: what was made of files that changed
-goes first, then what was used longest ago. What is in use stays: each process that uses the cache holds the lock of a file of
-its own, and nothing goes that was used since the first of those that still run began.
+Each entry of `data` has a record, `data/.records/NAME.json`, which the extension and this module write. It lists the
+files that the entry was made of; its time of change is the last use. The cache has a size limit: entries of changed
+files are removed first, then those whose last use is longest ago. Entries in use stay. Each process that uses the
+cache locks a file of its own. No entry is removed that was used since the first running process began.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from typing import BinaryIO
 from farfield.errors import DataError, UsageError
 
 PARTS = ("demo", "data")
-"""Only these subfolders are ever listed or removed, so that a cache_dir set to a folder with other things is safe."""
+"""The only subfolders that are ever listed or removed, so that cache_dir may contain other files."""
 RECORDS = ".records"
-"""The folder of records, in `data`."""
+"""The folder of records, within `data`."""
 JUST_NOW_S = 60.0
-"""An entry that was used so recently stays: who asked for it may not have opened it yet."""
+"""Seconds for which a used entry stays: the process that requested it may not have opened it yet."""
 MOMENT_S = 1.0
-"""Likewise one that was made of a file which has changed: nobody asks for it any more."""
+"""The same for entries of changed files, which no process requests any more."""
 _BEGUN: dict[str, BinaryIO] = {}
-"""By cache, the locked file by which others know that this process uses it."""
+"""The locked file of this process, by cache; it shows other processes that the cache is in use."""
 _LOOKED: dict[str, int] = {}
-"""By cache, the time of change of its folder when this process last kept it within its size."""
+"""The folder's time of change at this process's last check of the size, by cache."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file or folder of the cache."""
+    """A file or folder of the cache."""
 
     part: str
     name: str
     bytes: int
     used: float = 0.0
-    """When it was last used, in seconds since 1970."""
+    """Time of the last use, in seconds since 1970."""
     stale: bool = False
-    """Whether a file that it was made of has changed since, so that it will not be used again."""
+    """Whether a file that it was made of has changed since, so that it is useless."""
 
 
 def entries(folder: Path) -> list[Entry]:
-    """What the cache holds, by name.
+    """The entries of the cache, by name.
 
     >>> entries(Path("no-such-cache"))
     []
@@ -61,16 +61,16 @@ def entries(folder: Path) -> list[Entry]:
         if (folder / part).is_dir():
             for path in sorted((folder / part).iterdir()):
                 if path.name != RECORDS:
-                    with contextlib.suppress(FileNotFoundError):  # another process was faster
+                    with contextlib.suppress(FileNotFoundError):  # removed by another process
                         found.append(Entry(part, path.name, _size(path), _used(path), _is_stale(path)))
     return found
 
 
 def clear(folder: Path, parts: Sequence[str] | None = None) -> int:
-    """Removes the parts named, or all; the bytes that this freed.
+    """Removes the named parts, or all; returns the freed bytes.
 
     Raises:
-        UsageError: if there is no such part.
+        UsageError: if a part does not exist.
         DataError: if a file cannot be removed.
     """
     unknown = [p for p in parts or () if p not in PARTS]
@@ -90,9 +90,9 @@ def clear(folder: Path, parts: Sequence[str] | None = None) -> int:
 
 
 def note_use(entry: Path, sources: Iterable[str] = ()) -> None:
-    """Notes that an entry is used now, and of which files it was made. Where nothing can be written nothing is lost: an entry
-    without a record is as old as its own file."""
-    # Before the record has its time: what is used was used since this process began.
+    """Records the use of an entry now, and the files that it was made of. If writing fails, the entry's own time of
+    change counts."""
+    # First, so that the recorded use is later than the beginning of this process.
     begin(entry.parent.parent)
     record = _record(entry)
     states = []
@@ -110,7 +110,7 @@ def note_use(entry: Path, sources: Iterable[str] = ()) -> None:
 
 
 def begin(folder: Path) -> None:
-    """Has other processes know that this one uses the cache from now on."""
+    """Shows other processes that this one uses the cache from now on."""
     key = str(folder)
     if key in _BEGUN or not (folder / "data").is_dir():
         return
@@ -124,11 +124,11 @@ def begin(folder: Path) -> None:
 
 
 def use(folder: Path, limit: int | None) -> None:
-    """Begins, and keeps the cache within its size if anything came or went since this process last looked."""
+    """Begins the use of the cache, and enforces its size if it has changed since this process's last check."""
     begin(folder)
     try:
         changed = (folder / "data").stat().st_mtime_ns
-    except OSError:  # there is none
+    except OSError:  # no cache yet
         return
     if _LOOKED.get(str(folder)) != changed:
         keep_within(folder, limit)
@@ -137,8 +137,8 @@ def use(folder: Path, limit: int | None) -> None:
 
 
 def keep_within(folder: Path, limit: int | None, *, room: int = 0) -> list[Entry]:
-    """Removes what was made of files that changed, and what was used longest ago, until the cache and `room` bytes more are no
-    larger than `limit` (None: as large as it gets); what went. What is in use stays, so that it may be larger all the same."""
+    """Removes stale entries, then those whose last use is longest ago, until the cache and `room` bytes are within
+    `limit` (None: no limit). Returns the removed entries. Entries in use stay, so the cache may remain larger."""
     found = entries(folder)
     total = sum(e.bytes for e in found) + room
     first, now = _first_begun(folder), time.time()
@@ -155,14 +155,14 @@ def keep_within(folder: Path, limit: int | None, *, room: int = 0) -> list[Entry
 
 
 def _first_begun(folder: Path) -> float:
-    """When the first of the processes began that use the cache and still run."""
+    """Time at which the first running process began to use the cache."""
     first = math.inf
     for place in (folder / "data" / RECORDS).glob("*.lock"):
         with contextlib.suppress(OSError), open(place, "rb") as file:
             begun = os.fstat(file.fileno()).st_mtime
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:  # its process runs
+            except OSError:  # the lock shows that its process runs
                 first = min(first, begun)
             else:
                 place.unlink(missing_ok=True)
@@ -171,14 +171,14 @@ def _first_begun(folder: Path) -> float:
 
 def _remove(path: Path) -> bool:
     try:
-        # Under another name first: half of a folder is not found by who looks for it meanwhile.
+        # Renamed first, so that no process finds a half-removed folder.
         away = path.with_name(f".{path.name}.{os.getpid()}.gone")
         os.replace(path, away)
         if away.is_dir() and not away.is_symlink():
             shutil.rmtree(away)
         else:
             away.unlink()
-    except OSError:  # not ours to remove
+    except OSError:  # no permission to remove it
         return False
     with contextlib.suppress(OSError):
         _record(path).unlink(missing_ok=True)
@@ -197,7 +197,7 @@ def _used(path: Path) -> float:
 
 
 def _is_stale(path: Path) -> bool:
-    """Whether a file that an entry was made of is another one now. One that is not there may come back, with its disk."""
+    """Whether a file that an entry was made of has changed. An absent file may come back with its disk."""
     try:
         sources = json.loads(_record(path).read_text(encoding="utf-8"))["sources"]
         for source, size, changed in sources:
@@ -205,7 +205,7 @@ def _is_stale(path: Path) -> bool:
                 about = os.stat(source)
                 if (about.st_size, about.st_mtime_ns) != (size, changed):
                     return True
-    except (OSError, ValueError, KeyError, TypeError):  # no record, or none that can be read
+    except (OSError, ValueError, KeyError, TypeError):  # no readable record
         return False
     return False
 

@@ -1,4 +1,4 @@
-"""Libraries that are an extra, and are imported when a file or a caller needs them."""
+"""Optional libraries, imported when a file or a caller needs them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from farfield.errors import UsageError
 
 PACKAGES = {"tifffile": "tifffile", "pydicom": "pydicom", "h5py": "h5py", "PIL": "pillow"}
-"""Modules and the packages that they come in."""
+"""Modules and their packages."""
 
 
 def need(module: str, what: str) -> Any:
-    """The module.
+    """Imports the module.
 
     Raises:
         UsageError: if it is not installed, with the command that installs it.
@@ -28,19 +28,19 @@ def need(module: str, what: str) -> Any:
 
 
 def need_xarray() -> Any:
-    """The module.
+    """Imports xarray.
 
     Raises:
-        ImportError: if it is not installed, with the extra that brings it.
+        ImportError: if it is not installed, with the extra to install.
     """
     return _extra("xarray")
 
 
 def need_pyvista() -> Any:
-    """The module.
+    """Imports PyVista.
 
     Raises:
-        ImportError: if it is not installed, with the extra that brings it.
+        ImportError: if it is not installed, with the extra to install.
     """
     return _extra("pyvista")
 

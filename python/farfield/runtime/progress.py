@@ -1,4 +1,4 @@
-"""Progress on a terminal: a bar on stderr, made only when a run has taken a second, and gone when it ends.
+"""Progress on a terminal: a bar on stderr that appears after a second and disappears at the end.
 
 >>> with reporting(False) as report:
 ...     print(report)
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 Report = Callable[[str, float, float], bool]
-"""`report(phase, done, total)`; total is 0 where it is not known. False cancels the run."""
+"""`report(phase, done, total)`; total is 0 if unknown. False cancels the run."""
 
 PATIENCE_S = 1.0
-"""A run shorter than this shows nothing: a bar that flashes by tells nobody anything."""
+"""Seconds before the bar appears; a brief bar would only distract."""
 
 
 class Bar:
-    """A `Report` that draws."""
+    """A `Report` that draws a bar."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -33,7 +33,7 @@ class Bar:
         self._phase = ""
 
     def __call__(self, phase: str, done: float, total: float) -> bool:
-        """Shows where the run stands; never cancels it (Ctrl-C does)."""
+        """Shows the progress; never cancels the run (Ctrl-C does)."""
         if self._progress is None:
             if time.monotonic() - self._started < PATIENCE_S:
                 return True
@@ -63,7 +63,7 @@ class Bar:
         return made
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
@@ -71,8 +71,8 @@ class Bar:
 
 @contextmanager
 def reporting(progress: bool | Report | None = None) -> Iterator[Report | None]:
-    """The report function of a run: the caller's own, a bar where stderr is a terminal (None) or in any case (True), or
-    None."""
+    """The report function of a run: the caller's own, a bar, or None. None gives a bar if stderr is a terminal, True
+    always."""
     if callable(progress):
         yield progress
         return
@@ -93,5 +93,5 @@ def _wanted() -> bool:
 def _is_terminal(stream: Any) -> bool:
     try:
         return bool(stream is not None and stream.isatty())
-    except ValueError:  # closed
+    except ValueError:  # stderr is closed
         return False

@@ -1,4 +1,4 @@
-"""What a run may use, and who hears of it."""
+"""Resources of a run, its log and its progress."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from farfield.runtime.settings import Settings
 
 Path = str | os.PathLike[str]
 NAMES = ("memory_limit", "workers", "readers", "replacement")
-"""Settings that bound a run."""
+"""Settings that limit a run."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """The memory limit, threads, reads, replacement, log of events and progress of a run: `farfield.open` explains each.
+    """The memory limit, threads, reads, replacement, log of events and progress of a run, as in `farfield.open`.
 
     >>> found = Resources.of(memory_limit="64MiB", workers=2, progress=False)
     >>> found.native()["memory_limit"], found.native()["workers"], found.events
@@ -26,11 +26,11 @@ class Resources:
     """
 
     settings: Settings = field(default_factory=Settings)
-    """The limit, threads, reads and replacement, with where each comes from."""
+    """The limit, threads, reads and replacement, with their origins."""
     events: Path | None = None
-    """A file that gets the log of events."""
+    """A file for the log of events."""
     progress: bool | Report | None = None
-    """A function that hears of progress, True or False for a bar; None shows one on terminals."""
+    """A progress function, or True or False for a bar; None for a bar on terminals."""
 
     @classmethod
     def of(
@@ -44,12 +44,13 @@ class Resources:
         progress: bool | Report | None = None,
         **more: Any,
     ) -> Self:
-        """As keywords of a call say them; what is None comes from variables and files. `more` are other settings."""
+        """Resources from the keywords of a call. None means the value of a variable or file. `more` are other
+        settings."""
         given = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
         return cls(Settings({**given, **more}), events, progress)
 
     def native(self, *, replacement: bool = True) -> dict[str, Any]:
-        """As the extension's calls take them, but for progress. `replacement` False: for a run that replaces no pages."""
+        """The form for the extension, without progress. `replacement` False: for a run that replaces no pages."""
         return {**self.settings.means(replacement=replacement), "events": self.log}
 
     @property
@@ -58,15 +59,15 @@ class Resources:
         return None if self.events is None else os.fspath(self.events)
 
     def reporting(self) -> AbstractContextManager[Report | None]:
-        """The report function while the run goes on."""
+        """The report function for the duration of the run."""
         return reporting(self.progress)
 
     def beside(self) -> Resources:
-        """For what is opened beside the run that the log is of."""
+        """Resources for further opening during the run, without its log."""
         return replace(self, events=None)
 
     def held_by(self, stats: Mapping[str, Any]) -> Resources:
-        """With those of an open dataset, by its `stats`, where nothing else is said."""
+        """Fills in the values of an open dataset, from its `stats`, where none are given."""
         own = {"memory_limit": stats["limit_bytes"], **stats}
         held = {name: value for name in NAMES if (value := own.get(name)) is not None}
         return replace(self, settings=Settings({**held, **self.settings.flags}))

@@ -1,4 +1,4 @@
-"""What one run finds out about its sources: found once, however often the run opens them, and said once."""
+"""Findings of one run about its sources: computed once, and reported once, however often the run opens them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _RUN: ContextVar[_Run | None] = ContextVar("farfield_run", default=None)
 
 @contextmanager
 def run(*, quiet: bool = False) -> Iterator[None]:
-    """One run: a command line, or a picture with all that is looked at for it. One within another is a part of that.
+    """The context of one run: a command line, or a picture with all that it reads. A nested run is part of the outer
+    one.
 
-    What lies between two runs may have changed, so nothing is kept from one to the next.
+    Nothing is shared between runs, since files may change in between.
     """
     if _RUN.get() is not None:
         yield
@@ -39,7 +40,7 @@ def run(*, quiet: bool = False) -> Iterator[None]:
 
 
 def once(key: Hashable, find: Callable[[], _T]) -> _T:
-    """What `find` gives, asked once a run; outside of runs each time.
+    """The result of `find`, called once per run; without a run, each time.
 
     >>> asked = []
     >>> with run():
@@ -55,7 +56,7 @@ def once(key: Hashable, find: Callable[[], _T]) -> _T:
 
 
 def to_stderr(text: str) -> None:
-    """A note on stderr: once a run, and never in one that is quiet."""
+    """Prints a note to stderr, once per run, and never in a quiet run."""
     inside = _RUN.get()
     if inside is not None:
         if inside.quiet or text in inside.said:
@@ -65,7 +66,7 @@ def to_stderr(text: str) -> None:
 
 
 def remark(path: str, sentence: str) -> None:
-    """Says of a source what was taken for granted on the way, and keeps it for the notes of the run's result."""
+    """Notes an assumption about a source on stderr, and keeps it for the run's result."""
     inside = _RUN.get()
     if inside is not None and sentence not in inside.remarks:
         inside.remarks.append(sentence)
@@ -73,7 +74,7 @@ def remark(path: str, sentence: str) -> None:
 
 
 def remarks() -> list[str]:
-    """What was remarked in this run so far.
+    """The remarks of this run so far.
 
     >>> with run(quiet=True):
     ...     remark("a.tif", "9999 is taken for no value")

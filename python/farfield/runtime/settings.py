@@ -1,4 +1,4 @@
-"""Settings and where they come from: the flag, then `FARFIELD_*`, then ./farfield.toml, then the user's file.
+"""Settings and their origins, by precedence: the flag, `FARFIELD_*`, ./farfield.toml, the user's file.
 
 >>> Settings({"workers": "3"}, environ={"FARFIELD_READERS": "7"}, files=[])["workers"]
 3
@@ -22,7 +22,7 @@ from farfield.runtime.sizes import resolve_limit
 
 PROJECT_FILE = Path("farfield.toml")
 DEFINE = "define"
-"""The table of a file that holds definitions of fields."""
+"""The table of a file with definitions of fields."""
 
 
 def user_file(environ: Mapping[str, str] = os.environ) -> Path:
@@ -70,19 +70,19 @@ def _page(text: str) -> int:
 
 
 LONGEST_SIDE = 100_000
-"""Pixels of a side of a picture."""
+"""Largest side of a picture in pixels."""
 
 
 def parse_picture_size(text: str) -> tuple[int, int]:
-    """Width and height in pixels of `1920x1080`.
+    """Width and height in pixels from `1920x1080`.
 
     Raises:
-        UsageError: if it is not two positive numbers, or beyond what a PNG file can say.
+        UsageError: if it is not two positive numbers, or exceeds the limits of a PNG file.
     """
     match = re.fullmatch(r"\s*(\d+)\s*[xX]\s*(\d+)\s*", text)
     if match is None:
         raise UsageError(f"'{text}' is not a picture size; write it like 1920x1080")
-    # As text: thousands of digits are no number that could be compared.
+    # As text, because thousands of digits are too slow to convert.
     sides = [side.lstrip("0") for side in match.groups()]
     if any(not side or len(side) > len(str(LONGEST_SIDE)) or int(side) > LONGEST_SIDE for side in sides):
         raise UsageError(
@@ -92,7 +92,7 @@ def parse_picture_size(text: str) -> tuple[int, int]:
 
 
 def _colour_map(text: str) -> str:
-    # Only who names one pays for the package that knows them.
+    # The import is expensive, and only needed for a colour map.
     from farfield.pictures.colors import lut
 
     try:
@@ -108,7 +108,7 @@ def _default_cache(environ: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting: how to read it, and what it is for."""
+    """A setting: its parser and its purpose."""
 
     name: str
     parse: Callable[[str], Any]
@@ -121,7 +121,7 @@ class Setting:
         return "FARFIELD_" + self.name.upper()
 
 
-# As the pager calls its policies, the default first.
+# The pager's names of its policies, the default first.
 REPLACEMENT = ("clock", "lru", "sieve", "s3-fifo", "2q")
 
 SETTINGS = {
@@ -146,10 +146,10 @@ SETTINGS = {
 
 
 def setting(name: str) -> Setting:
-    """The setting of that name (dashes are fine).
+    """The setting of that name; dashes are equal to underscores.
 
     Raises:
-        UnknownName: listing what there is.
+        UnknownName: if it does not exist, with the existing ones.
     """
     found = SETTINGS.get(name.replace("-", "_"))
     if found is None:
@@ -160,7 +160,7 @@ def setting(name: str) -> Setting:
 def _table(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:  # most people have none
+    except FileNotFoundError:  # the file is optional
         return {}
     except PermissionError as error:
         raise AccessError(
@@ -171,10 +171,10 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def read_definitions(path: Path) -> dict[str, str]:
-    """The table `[define]` of one TOML file, names and expressions; empty if there is none.
+    """The table `[define]` of a TOML file: names and expressions; empty if there is none.
 
     Raises:
-        DataError: if the file cannot be read or is not TOML, or an expression is no text.
+        DataError: if the file cannot be read or is not TOML, or if an expression is not text.
     """
     table = _table(path).get(DEFINE, {})
     if not isinstance(table, dict):
@@ -186,11 +186,11 @@ def read_definitions(path: Path) -> dict[str, str]:
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """Settings of one TOML file as text, without its definitions; empty if it does not exist.
+    """Settings of a TOML file as text, without definitions; empty if the file does not exist.
 
     Raises:
         DataError: if it cannot be read or is not TOML.
-        UnknownName: if it holds a setting that does not exist.
+        UnknownName: if a setting does not exist.
     """
     values = {}
     for key, value in _table(path).items():
@@ -204,7 +204,7 @@ def read_file(path: Path) -> dict[str, str]:
 
 
 class Settings:
-    """Every setting with where it comes from. Files are read once, and only when a name is not decided above them."""
+    """All settings with their origins. Files are read once, and only if nothing of higher precedence sets a name."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Settings:
 
     @property
     def flags(self) -> dict[str, Any]:
-        """What was given with the call or the command itself.
+        """Values given with the call or the command.
 
         >>> Settings({"workers": 3, "readers": None}).flags
         {'workers': 3}
@@ -241,14 +241,14 @@ class Settings:
         return known.default, "default"
 
     def origin(self, name: str) -> str:
-        """The flag, variable or file that decides a setting, or `default`."""
+        """The flag, variable or file that sets a value, or `default`."""
         return self._find(name)[1]
 
     def __getitem__(self, name: str) -> Any:
         """The value of a setting.
 
         Raises:
-            UsageError: naming where it stands, if it makes no sense.
+            UsageError: if the value is invalid, with its origin.
         """
         value, origin = self._find(name)
         if value is None:
@@ -259,10 +259,10 @@ class Settings:
             raise UsageError(f"{origin}: {error}") from error
 
     def definitions(self) -> list[tuple[str, str, str]]:
-        """Fields that the files define: name, expression, file. The first file that defines a name decides.
+        """Fields that the files define: name, expression, file. The first definition of a name counts.
 
         Raises:
-            DataError: if a file cannot be read, or does not define them as it should.
+            DataError: if a file cannot be read, or if its definitions are invalid.
         """
         found: dict[str, tuple[str, str, str]] = {}
         for path in self._files:
@@ -275,33 +275,33 @@ class Settings:
         return resolve_limit(self["memory_limit"])
 
     def cache_limit(self) -> int:
-        """How many bytes the cache may take."""
+        """Largest size of the cache in bytes."""
         folder = Path(self["cache_dir"]).absolute()
         there = next(place for place in (folder, *folder.parents) if place.exists())
         return resolve_limit(self["cache_size"], available=shutil.disk_usage(there).total)
 
     def means(self, *, replacement: bool = True) -> dict[str, Any]:
-        """What a run may use, as the extension's calls take it. `replacement` False: for a run that replaces no pages."""
+        """Resources of a run in the form for the extension. `replacement` False: for a run that replaces no pages."""
         names = ("workers", "readers", "replacement") if replacement else ("workers", "readers")
         return {"memory_limit": self.memory_limit(), **{name: self[name] for name in names}}
 
 
 def write_setting(path: Path, name: str, text: str) -> None:
-    """Sets one setting in a file; other lines, comments too, stay as they are.
+    """Sets a value in a file; other lines and comments stay unchanged.
 
     Raises:
-        UsageError: if the value makes no sense.
-        UnknownName: if there is no such setting.
-        DataError: if the file cannot be written, or holds something else.
+        UsageError: if the value is invalid.
+        UnknownName: if the setting does not exist.
+        DataError: if the file cannot be written, or is no file of settings.
     """
     known = setting(name)
     known.parse(text)
-    read_file(path)  # a broken file is not made worse
+    read_file(path)  # raises for a damaged file, before it is changed
     quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     mine = re.compile(rf"\s*[\"']?{known.name.replace('_', '[_-]')}[\"']?\s*=")
     try:
         old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        # What stands below the head of a table belongs to it.
+        # Lines below the head of a table belong to that table.
         tables = next((n for n, line in enumerate(old) if line.lstrip().startswith("[")), len(old))
         kept = [line for line in old[:tables] if not mine.match(line)]
         below = ["", *old[tables:]] if old[tables:] and kept and kept[-1].strip() else old[tables:]

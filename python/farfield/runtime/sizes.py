@@ -1,4 +1,4 @@
-"""Amounts of memory: how people write them, and how much there is.
+"""Amounts of memory: their text forms, and the available memory.
 
 >>> parse_bytes("64KiB"), parse_bytes("1.5 GiB"), parse_bytes("10MB"), parse_bytes("4096")
 (65536, 1610612736, 10000000, 4096)
@@ -25,13 +25,13 @@ _UNITS = {
 }
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-zA-Z]*|%)\s*")
 _MOST = (1 << 64) - 1
-"""What the extension counts bytes in."""
+"""Largest number of bytes of the extension's counters."""
 _UNLIMITED_V1 = 1 << 60
-"""cgroup v1 says "no limit" with a number just below 2^63; nothing real is above an exbibyte."""
+"""cgroup v1 gives "no limit" as a number just below 2^63; no real limit exceeds an exbibyte."""
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of `2GiB`, `500MB`, `64k` (binary, as `dd` has it) or a plain number.
+    """Bytes from `2GiB`, `500MB`, `64k` (binary, as in `dd`) or a plain number.
 
     Raises:
         UsageError: if the text is not an amount of at least one byte.
@@ -49,10 +49,10 @@ def parse_bytes(text: str) -> int:
 
 
 def resolve_limit(text: str | int, available: int | None = None) -> int:
-    """Bytes of a memory limit: an amount, or a share of what the cgroup or the machine has.
+    """Bytes of a memory limit: an amount, or a share of the memory of the cgroup or the machine.
 
     Raises:
-        UsageError: if it is neither.
+        UsageError: if it has neither form.
     """
     if isinstance(text, int):
         if not 1 <= text <= _MOST:
@@ -68,7 +68,7 @@ def resolve_limit(text: str | int, available: int | None = None) -> int:
 
 
 def format_bytes(count: float) -> str:
-    """An amount for people, in binary units."""
+    """An amount in binary units, as text."""
     value = float(count)
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if abs(value) < 1024.0 or unit == "TiB":
@@ -78,22 +78,22 @@ def format_bytes(count: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """A number of things for people: `1 page`, `2,048 pages`."""
+    """A count with its noun, as text: `1 page`, `2,048 pages`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def available_memory() -> int:
-    """The least of the machine's memory and the limits of the cgroups (v1 or v2) that hold this process."""
+    """The smallest of the machine's memory and the limits of this process's cgroups (v1 or v2)."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([machine, *cgroup_limits()])
 
 
 def cgroup_limits(proc: Path = Path("/proc/self"), root: Path = Path("/")) -> list[int]:
-    """Memory limits of this process's cgroup and of those above it; empty where there are none."""
+    """Memory limits of this process's cgroup and its ancestors; empty if there are none."""
     try:
         groups = (proc / "cgroup").read_text().splitlines()
         mounts = (proc / "mountinfo").read_text().splitlines()
-    except OSError:  # no cgroups here, or no right to see them: the machine's memory is what counts
+    except OSError:  # no cgroups, or no permission to read them: only the machine's memory counts
         return []
     limits = []
     for line in groups:
@@ -105,7 +105,7 @@ def cgroup_limits(proc: Path = Path("/proc/self"), root: Path = Path("/")) -> li
         else:
             continue
         for top, mounted in _cgroup_mounts(mounts, kind):
-            # Inside a container the mount shows a part of the tree: the path is then relative to what is mounted.
+            # Inside a container, the mount shows a part of the tree, and the path is relative to that part.
             relative = path[len(top) :] if top != "/" and (path + "/").startswith(top + "/") else path
             group = root / (mounted + "/" + relative).lstrip("/")
             stop = root / mounted.lstrip("/")
@@ -120,7 +120,7 @@ def cgroup_limits(proc: Path = Path("/proc/self"), root: Path = Path("/")) -> li
 
 
 def _cgroup_mounts(mountinfo: list[str], kind: str) -> list[tuple[str, str]]:
-    """(root within the hierarchy, mount point) of the mounts that show memory limits."""
+    """(root within the hierarchy, mount point) of the mounts with memory limits."""
     found = []
     for line in mountinfo:
         before, _, after = line.partition(" - ")
@@ -133,6 +133,6 @@ def _cgroup_mounts(mountinfo: list[str], kind: str) -> list[tuple[str, str]]:
 def _read_limit(path: Path) -> int | None:
     try:
         value = int(path.read_text())
-    except (OSError, ValueError):  # not there, or "max"
+    except (OSError, ValueError):  # no such file, or "max"
         return None
     return value if 0 < value < _UNLIMITED_V1 else None

@@ -1,4 +1,4 @@
-"""Scenes: what a picture shows, as a document that can be saved, edited and drawn again.
+"""Scenes: documents that describe pictures, to save, edit and draw again.
 
 >>> scene = Scene(source="flow.xyz+q=flow.q", objects=[{"kind": "surface", "surface": "zone1:k=1", "color": "mach"}])
 >>> scene.objects[0].kind, scene.size

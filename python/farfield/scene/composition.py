@@ -1,8 +1,8 @@
-"""The picture of a dataset when nothing is said about it.
+"""The default picture of a dataset.
 
-What is worth looking at depends on what there is: with a velocity, lines through the surroundings of the body (or through
-the whole domain where there is none); two-dimensional data, its plane; fields without a velocity, three planes of each
-zone; a bare grid, its faces with their mesh.
+Its content depends on the fields. With a velocity: lines around the body, or through the whole domain without one.
+Two-dimensional data: the plane. Fields without a velocity: three planes per zone. A bare grid: its faces with their
+mesh.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from farfield.flow.dataset import Dataset
 
 SEEDS = 160
-"""Lines of a default picture: enough to show a wake, few enough to tell them apart at 1600 x 900."""
+"""Lines of a default picture: enough to show a wake, few enough to distinguish at 1600 x 900."""
 MOST_ZONES = 64
-"""A picture of faces of more zones than this is a tangle; the first ones are drawn."""
+"""Largest number of zones whose faces are drawn; more would be a tangle."""
 THREE_QUARTER_VIEW: Vector = (-0.42, -0.80, 0.43)
-"""x runs to the right and away, z up: how flow pictures are usually shown."""
+"""x runs to the right and away, z up: the usual view of flow pictures."""
 NEAR_DOMAIN = 1.7
-"""A domain of at most so many times the surroundings of the body is shown as a whole, with its outlines; of a larger one the
-lines show the surroundings, and outlines would only cross the picture."""
+"""Largest ratio of domain to surroundings of the body at which the whole domain is shown, with its outlines. In a
+larger domain, lines show the surroundings, and outlines would only cross the picture."""
 FOCUS = 0.35
-"""A plane is shown as a whole unless most of its points lie in a part of it that is smaller than this."""
+"""A plane is shown whole unless most of its points are in a part smaller than this share."""
 PLANE_COLOR = "#7d8694"
-"""Of a plane without fields: it may fill the picture, and letters in light ink stand on it."""
+"""Colour of a plane without fields: it may fill the picture and must contrast with light letters."""
 ASPECT = 16 / 9
-"""Of the default size, for which the part is chosen."""
+"""Aspect ratio of the default size, which the choice of the part assumes."""
 FOCUS_MARGIN = 3.0
-"""How much more than that part is then shown."""
+"""Factor by which the view exceeds that part."""
 NEEDLE = 20.0
-"""A zone that is so many times longer one way than the others, such as an ocean in degrees and metres, is shown from its end: its
-planes along that way are lines."""
+"""Ratio of lengths from which a zone is shown from its end. An ocean in degrees and metres is an example: planes along
+its length would appear as lines."""
 _RANDOM_SEED = 1
 
 Box = tuple[list[float], list[float]]
@@ -47,8 +47,8 @@ Box = tuple[list[float], list[float]]
 def scene_of(
     dataset: Dataset, *, text: str | None = None, progress: bool | Report | None = None, lines: bool = True
 ) -> tuple[Scene, dict[str, Any]]:
-    """The default scene of an open dataset of zones, and its `info`. `text` names it, where not by its own name; `lines` False:
-    without traced lines.
+    """The default scene of an open dataset of zones, and its `info`. `text` replaces the dataset's name. `lines` False
+    omits traced lines.
 
     >>> import farfield as ff
     >>> [o.kind for o in scene_of(ff.open("demo:box"))[0].objects]
@@ -60,7 +60,7 @@ def scene_of(
 
 
 def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> dict[str, Any]:
-    """The dataset's `info` with the boxes of its zones and its body, which do not need a pass over the fields."""
+    """The dataset's `info` with the boxes of its zones and its body. It needs no pass over the fields."""
     info = dict(dataset.info())
     has_flow = any(f["name"] in ("velocity", "momentum") for f in info["fields"])
     if not has_flow and info["dimension"] == 3 and not any(z["iblank"] for z in info["zones"]):
@@ -77,8 +77,8 @@ def _first_look(dataset: Dataset, step: int, progress: bool | Report | None) -> 
 
 
 def _end(dataset: Dataset, info: Mapping[str, Any], step: int) -> tuple[str, Vector] | None:
-    """Of a dataset of one zone that is a needle: the surface at its end, and the direction from there to the eye. Of two ends it is
-    the one that lies farther along its axis: the upper one."""
+    """For one zone with the shape of a needle: the surface at its end, and the direction from there to the eye. Of the
+    two ends, the one with the higher coordinate."""
     if len(info["zones"]) != 1 or min(info["zones"][0]["dims"]) < 2:
         return None
     zone = info["zones"][0]
@@ -101,7 +101,7 @@ def _end(dataset: Dataset, info: Mapping[str, Any], step: int) -> tuple[str, Vec
 
 
 def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool = True) -> Scene:
-    """The default scene of a dataset of which this is the `info`."""
+    """The default scene of a dataset with this `info`."""
     names = [f["name"] for f in info["fields"]]
     objects: list[Drawn]
     if is_flat(info):
@@ -129,7 +129,7 @@ def compose(info: Mapping[str, Any], source: str, *, step: int = 0, lines: bool 
 
 
 def is_flat(info: Mapping[str, Any]) -> bool:
-    """Whether the dataset is one surface a zone."""
+    """Whether each zone of the dataset is a single surface."""
     return info["dimension"] == 2 or all(min(z["dims"]) == 1 for z in info["zones"])
 
 
@@ -141,7 +141,7 @@ def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int,
         plain = PLANE_COLOR if info["dimension"] == 2 else None
         drawn.append(Surface(surface=f"{zone['name']}:{axis}=1", color=color or plain, mesh=color is None))
     if info.get("walls"):
-        # In 2-D the body is a line, which nothing else would show.
+        # In 2-D the body is a line, and no other object shows it.
         drawn.append(Walls())
     if info["dimension"] != 2:
         camera = Camera(direction=THREE_QUARTER_VIEW, up=(0.0, 0.0, 1.0))
@@ -151,14 +151,15 @@ def _flat(info: Mapping[str, Any], names: Sequence[str], source: str, step: int,
         if shown is None:
             drawn.append(Lines(trace=Trace(seeds=f"interest:{SEEDS // 2}:{_RANDOM_SEED}")))
         else:
-            # Thin, so that the field can be seen between them.
+            # Thin lines leave the field between them visible.
             seeds = _scatter(*shown, count=SEEDS // 3)
             drawn.append(Lines(trace=Trace(seeds=seeds), radius=_diagonal(shown) * 7e-4 or None))
     return Scene(source=source, step=step, objects=drawn, camera=camera)
 
 
 def _face_on(info: Mapping[str, Any]) -> tuple[Camera, Box | None]:
-    """The view of a plane, and the part of it that is seen: where most points are, if that is a small part of the whole."""
+    """The view of a plane and the visible part of it. The part is where most points are, if it is a small share of the
+    whole."""
     view = {"direction": (0.0, 0.0, 1.0), "up": (0.0, 1.0, 0.0), "projection": "orthographic"}
     domain, focus = _boxes(info, "zones"), info.get("focus")
     if domain is None or not focus or not 0 < math.dist(*focus) < FOCUS * _diagonal(domain):
@@ -180,12 +181,12 @@ def _face_on(info: Mapping[str, Any]) -> tuple[Camera, Box | None]:
 
 
 def first_scalar(info: Mapping[str, Any]) -> str | None:
-    """The field that a picture without lines shows: pressure if there is one, else the first scalar, else the first."""
+    """The field of a picture without lines: pressure if it exists, else the first scalar, else the first field."""
     fields = info["fields"]
     names = [f["name"] for f in fields]
     if "pressure" in names:
         return "pressure"
-    # What a vector has across the plane of a flat dataset is mostly nothing.
+    # The component normal to a flat dataset is usually zero.
     across = {f"{name}_z" for name in names} if info["dimension"] == 2 else set()
     scalars: list[str] = [f["name"] for f in fields if f["components"] == 1]
     shown = [name for name in scalars if name not in across] or scalars or names
@@ -202,8 +203,8 @@ def _planes(zones: Sequence[Mapping[str, Any]], *, middle: bool) -> list[str]:
 
 
 def _traces(info: Mapping[str, Any]) -> list[Trace]:
-    """Lines through the surroundings of the body, on into its wake and some way back; where there is no body, or it is a room
-    around the flow, lines from where the flow changes."""
+    """Lines around the body, into its wake and some way upstream. Without a body, or if walls enclose the flow, lines
+    start where the flow changes."""
     anywhere = f"interest:{SEEDS}:{_RANDOM_SEED}"
     domain, body = _boxes(info, "zones"), _boxes(info, "walls")
     if domain is None:
@@ -226,13 +227,13 @@ def _boxes(info: Mapping[str, Any], key: str) -> Box | None:
 
 
 def _is_near(info: Mapping[str, Any]) -> bool:
-    """Whether the whole domain is worth showing: there is no body, or the domain is not much larger than its surroundings."""
+    """Whether to show the whole domain: there is no body, or the domain is not much larger than its surroundings."""
     domain, body = _boxes(info, "zones"), _boxes(info, "walls")
     return domain is None or body is None or _diagonal(domain) <= NEAR_DOMAIN * (_reach(body) + _diagonal(body))
 
 
 def _reach(body: Box) -> float:
-    """How far lines go on behind the body."""
+    """Length of lines downstream of the body."""
     return 0.75 * _diagonal(body) + 2.0 * _margin(body)
 
 
@@ -248,19 +249,19 @@ def _union(boxes: Sequence[Sequence[Sequence[float]]]) -> Box:
 
 
 def _margin(body: Box) -> float:
-    """The mean of the two smaller widths of the body's box: what flows by within it has felt the body."""
+    """The mean of the two smaller widths of the body's box: the body disturbs flow within that distance."""
     widths = sorted(b - a for a, b in zip(*body, strict=True))
     return 0.5 * (widths[0] + widths[1]) or 0.5 * widths[2]
 
 
 def _near(body: Box, margin: float, domain: Box) -> Box:
-    """The body's box, wider by `margin` on each side, but not beyond the domain."""
+    """The body's box, extended by `margin` on each side, within the domain."""
     low = [max(a - margin, d) for a, d in zip(body[0], domain[0], strict=True)]
     high = [min(b + margin, d) for b, d in zip(body[1], domain[1], strict=True)]
     return low, high
 
 
 def _scatter(low: Sequence[float], high: Sequence[float], *, count: int) -> str:
-    """The rule of points that fill a box evenly."""
+    """The seed specification of points that fill a box evenly."""
     corners = (",".join(map(repr, map(float, corner))) for corner in (low, high))
     return f"scatter:{':'.join(corners)}:{count}"

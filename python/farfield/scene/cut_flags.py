@@ -1,4 +1,4 @@
-"""Contours and planes as the flags of `farfield render` say them.
+"""Contours and planes from the flags of `farfield render`.
 
 >>> [(o.field, o.values) for o in cuts(["mach=1,1.2", "300"], [])]
 [('mach', [1.0, 1.2]), (None, [300.0])]
@@ -18,17 +18,17 @@ _FORMS = "write it like --slice z=0.1, --slice z (through the middle), or --slic
 
 
 def cuts(contours: Sequence[str], slices: Sequence[str]) -> list[Contour | Slice]:
-    """The objects of a scene.
+    """The objects of a scene for the flags.
 
     Raises:
-        UsageError: for what is written in another way.
+        UsageError: if the form of a flag is wrong.
     """
     return [*map(_contour, contours), *map(_slice, slices)]
 
 
 def _contour(text: str) -> Contour:
     field, _, values = text.rpartition("=")
-    # A comparison ends in an equals sign, too, and is no field that has surfaces.
+    # A comparison also ends in an equals sign, but has no surfaces.
     numbers = _numbers(values)
     if not numbers or field.endswith(("=", "<", ">", "!")):
         raise UsageError(f"--contour '{text}' is no field with a value; write it like --contour mach=1")
@@ -53,7 +53,7 @@ def _slice(text: str) -> Slice:
 
 
 def _numbers(text: str) -> list[float]:
-    """Numbers with commas between them; none where one of them is no finite number."""
+    """Numbers separated by commas; empty if one of them is not a finite number."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:

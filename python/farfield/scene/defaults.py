@@ -1,4 +1,4 @@
-"""The picture of a dataset or a source when nothing is said about it."""
+"""The default picture of a dataset or a source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def default_scene(
     progress: bool | Report | None = None,
     lines: bool = True,
 ) -> Scene:
-    """The default picture of an open dataset or a source. `lines` False: without traced lines.
+    """The default picture of an open dataset or a source. `lines` False omits traced lines.
 
     Raises:
         DataError: if the dataset cannot be read.
@@ -45,7 +45,7 @@ def scene_and_info(
     zone_order: Sequence[str] | None = None,
     lines: bool = True,
 ) -> tuple[Scene, dict[str, Any]]:
-    """As `default_scene`, with the dataset's `info`, for which whoever draws the scene would open it again."""
+    """As `default_scene`, with the dataset's `info`, so that the caller need not open it again."""
     if isinstance(dataset, Dataset):
         return scene_of(dataset, progress=resources.progress, lines=lines)
     text = os.fspath(dataset)

@@ -1,4 +1,4 @@
-"""The scene of pictures that were drawn, with what was settled for them."""
+"""The scene of a finished picture, with its chosen values filled in."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from farfield.scene.models import Camera, ColorMap, Scene
 
 
 def as_drawn(scene: Scene, film: Film, found: Mapping[str, Any]) -> Scene:
-    """The scene with the time steps, the ranges and the cameras of pictures that were drawn of it (`found` is what the extension
-    says of them): drawn again it gives the same pictures, and of other time steps pictures that go with them."""
+    """Fills in the time steps, ranges and cameras of finished pictures, which the extension reports in `found`. The
+    scene then redraws the same pictures, and pictures of other time steps match them."""
     maps = dict(scene.maps)
     for name, settled in found["maps"].items():
         if settled["range"] is not None:
@@ -29,7 +29,7 @@ def as_drawn(scene: Scene, film: Film, found: Mapping[str, Any]) -> Scene:
 
 
 def _as_said(frames: Mapping[str, list[int | None]] | None) -> str | list[int] | None:
-    """As a scene has them.
+    """Time steps in the form of a scene.
 
     >>> _as_said({"slice": [0, None, 2]}), _as_said({"slice": [1, 9, None]}), _as_said({"list": [3, 7]}), _as_said(None)
     ('0::2', '1:9', [3, 7], None)

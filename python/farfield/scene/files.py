@@ -29,21 +29,22 @@ from farfield.volume.formats.detection import is_volume, split_variable
 from farfield.volume.formats.options import Options
 
 _NEARBY = 2
-"""Steps up from a scene's folder to a file that is still named relative to it: what lies so near is moved along with it."""
+"""Largest number of steps up from a scene's folder for a relative path. Files so near are likely to move with the
+scene."""
 
 
 def load_scene(path: str | os.PathLike[str]) -> Scene:
-    """Reads a scene file. Paths in it are relative to its folder; in the `Scene`, as everywhere, to the working folder.
+    """Reads a scene file. Paths in the file are relative to its folder; in the `Scene`, to the working folder.
 
     Raises:
         DataError: if the file cannot be read.
-        UsageError: if it is not a scene, or no text of JSON; the message names the first key that is wrong.
+        UsageError: if it is not JSON or not a scene; the message names the first wrong key.
     """
     name = os.fspath(path)
     if not os.path.lexists(name):
         raise outputs.not_there(name)
     try:
-        text = Path(name).read_text(encoding="utf-8-sig")  # as some editors begin a file
+        text = Path(name).read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{name}: not a scene: its byte {error.start + 1:,} is none of text in UTF-8; save it as UTF-8, or {_ANEW}"
@@ -69,13 +70,13 @@ _ANEW = "write a new one with 'farfield scene SRC -o FILE'"
 
 
 class _Twice(dict[str, Any]):
-    """An object of JSON that has a key more than once."""
+    """A JSON object with a repeated key."""
 
     key: str
 
 
 def _said_twice(text: str) -> str | None:
-    """The place of the first key that its object has more than once, of which readers of JSON take the last without a word.
+    """The place of the first repeated key. JSON readers silently use the last one.
 
     >>> _said_twice('{"a": [{"b": 1}, {"b": 2, "c": 3, "b": 4}]}')
     'a.1.b'
@@ -101,10 +102,10 @@ def _said_twice(text: str) -> str | None:
 
 
 def as_scene(document: Mapping[str, Any]) -> Scene:
-    """A dictionary of what a scene file holds; its paths are relative to the working folder.
+    """A scene from a dictionary in the form of a scene file, with paths relative to the working folder.
 
     Raises:
-        UsageError: if it is not a scene; the message names the first key that is wrong.
+        UsageError: if it is not a scene; the message names the first wrong key.
     """
     try:
         return Scene.model_validate(document)
@@ -119,17 +120,17 @@ def files_of(
     scene_file: str | None = None,
     volume: Options | None = None,
 ) -> tuple[Source | None, list[str]]:
-    """The dataset's files, if the scene has one, and the names of all that is read to draw it.
+    """The dataset's files, or None without one, and the names of all files that drawing reads.
 
     Args:
         scene: The scene.
-        known: The dataset's files, where they are known already.
-        scene_file: Where the scene was read from; errors name it.
-        volume: What is said of the source where that is a volume.
+        known: The dataset's files, if already located.
+        scene_file: The file of the scene, for messages.
+        volume: Options of the source if it is a volume.
 
     Raises:
-        DataError: if a file is not there.
-        UsageError: if the source or seeds make no sense.
+        DataError: if a file does not exist.
+        UsageError: if the source or seeds are invalid.
     """
     read = [] if scene_file is None else [scene_file]
     try:
@@ -146,7 +147,7 @@ def files_of(
                 continue
             if drawn.file is not None:
                 if not os.path.exists(drawn.file):
-                    # Lines of flags stand nowhere in a scene.
+                    # Lines from flags have no place in a scene file.
                     place = "" if scene_file is None else f"objects.{n}.file: "
                     raise DataError(f"{place}{drawn.file}: there is no such file of lines; 'farfield trace' writes one")
                 read.append(drawn.file)
@@ -163,7 +164,7 @@ def files_of(
 
 
 def _is_same(a: str, b: str) -> bool:
-    """Whether both are there, and are one file."""
+    """Whether both paths exist and are one file."""
     try:
         return os.path.samefile(os.path.expanduser(a), b)
     except (OSError, ValueError):
@@ -173,15 +174,15 @@ def _is_same(a: str, b: str) -> bool:
 _PLACE = re.compile(
     r"(?:(?:objects|lights|path|views)\.\d+[\w.]*|(?:maps|define)\..+?|camera[a-z_.]*|step|frames|path|background|size|objects): "
 )
-"""Where in a scene something is wrong, as the extension and `to_native` say it."""
+"""Prefixes of messages about parts of a scene, from the extension and `to_native`."""
 _OF_POINT = re.compile(r"objects\.(\d+)\.near: (.*\bthe point\b.*)", re.DOTALL)
-"""What is wrong with the point of a local isosurface, as the extension says it of its object."""
+"""Messages of the extension about the point of a local isosurface."""
 
 
 @contextlib.contextmanager
 def placed(scene: Scene, scene_file: str | None, *, of_flags: bool = False) -> Iterator[None]:
-    """Errors about a part of a scene name the file that it was read from. Where nobody wrote the scene (`of_flags`), they do not
-    say in which part of it they are."""
+    """Adds the scene file's name to errors about a part of a scene. A scene of flags (`of_flags`) has no file, so its
+    errors name no part."""
     try:
         yield
     except (UsageError, UnknownName, DataError, AccessError) as error:
@@ -200,11 +201,11 @@ def placed(scene: Scene, scene_file: str | None, *, of_flags: bool = False) -> I
 
 
 _OF_KEYS = {"the camera's ": "camera", "a picture of ": "size", "a picture takes ": "objects"}
-"""How errors of the extension begin that do not say of which key they are, and the key."""
+"""Beginnings of messages without a key, and the key for each."""
 
 
 def _in_words_of_scenes(text: str) -> str:
-    """An error of the extension with the place in the scene, as scenes have places.
+    """Rewrites an error of the extension with a place in the form of scene files.
 
     >>> _in_words_of_scenes("scene: objects[3]: voxels.i: no"), _in_words_of_scenes("a picture of 9 x 0 pixels cannot be")
     ('objects.3: voxels.i: no', 'size: a picture of 9 x 0 pixels cannot be')
@@ -217,7 +218,7 @@ def _in_words_of_scenes(text: str) -> str:
 
 
 def _of_lines(text: str, scene: Scene) -> str:
-    """An error of the extension about a file of lines, with what to do."""
+    """Adds advice to an error of the extension about a file of lines."""
     names = [o.file for o in scene.objects if isinstance(o, Lines) and o.file is not None]
     name = next((name for name in names if text.startswith(f"{name}: ")), None)
     reason = "" if name is None else text.removeprefix(f"{name}: ")
@@ -232,11 +233,11 @@ def _of_lines(text: str, scene: Scene) -> str:
 
 
 _OF_LINES = re.compile(r"(is|ends|has|holds|array|there are|the)\b[^;]*$")
-"""How the extension says what is wrong with a file of lines, where it does not say what to do."""
+"""Messages of the extension about a file of lines that lack advice."""
 
 
 def _of_point(text: str, scene: Scene) -> str:
-    """An error about the point of a local isosurface with the key where the point stands, and the point."""
+    """Adds the key and the point to an error about the point of a local isosurface."""
     found = _OF_POINT.match(text)
     drawn = None if found is None else scene.objects[int(found[1])]
     if found is None or not isinstance(drawn, Contour) or drawn.near is None:
@@ -251,7 +252,7 @@ def _of_point(text: str, scene: Scene) -> str:
 
 
 def placed_text(text: str, scene_file: str | None, *, of_flags: bool) -> str:
-    """A sentence that begins with a place in a scene, as errors of `placed` have it.
+    """A sentence that begins with a place in a scene, in the form of `placed`.
 
     >>> placed_text("objects.0.within: it is outside", "a.json", of_flags=False)
     'a.json: objects.0.within: it is outside'
@@ -263,7 +264,7 @@ def placed_text(text: str, scene_file: str | None, *, of_flags: bool) -> str:
 
 
 def _moved(scene: Scene, move: Callable[[str], str]) -> Scene:
-    """The scene with `move` applied to each of its paths."""
+    """Applies `move` to each path of a scene."""
     return scene.model_copy(
         update={
             "source": scene.source and moved(scene.source, move),
@@ -283,11 +284,11 @@ def _moved_lines(lines: Lines, move: Callable[[str], str]) -> Lines:
 
 
 def _seen_from(folder: str, path: str) -> str:
-    """A path relative to the working folder as one relative to `folder`, if it lies in or near that; else an absolute one."""
+    """Converts a path to one relative to `folder` if it is in or near it, else to an absolute path."""
     here = os.path.join(os.getcwd(), os.path.expanduser(path))
 
     def is_same(name: str) -> bool:
-        # `..` behind a link leads elsewhere than it reads.
+        # `..` after a link leads to another folder than the text suggests.
         return os.path.realpath(name) == os.path.realpath(here)
 
     plain = os.path.normpath(here)
@@ -299,7 +300,7 @@ def _seen_from(folder: str, path: str) -> str:
 
 
 def explain(error: ValidationError) -> str:
-    """The first thing that is wrong, in one clause.
+    """The first error, in one clause.
 
     >>> try:
     ...     Scene(size=(0, 10))
@@ -308,12 +309,12 @@ def explain(error: ValidationError) -> str:
     'size.0: Input should be greater than 0'
     """
     errors = error.errors(include_url=False)
-    # What is missing is often there under a wrong name.
+    # A missing key is often present under a wrong name.
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
     parts = list(first["loc"])
     kind = _KINDS.get(str(parts[2])) if parts[:1] == ["objects"] and len(parts) > 2 else None
     if kind is not None:
-        del parts[2]  # it stands in the object, not in the way to it
+        del parts[2]  # names the type of the object, which is no key of the file
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = _no_such("key", str(parts[-1]), _keys(parts, kind))
@@ -323,7 +324,7 @@ def explain(error: ValidationError) -> str:
         message = f"it needs a 'kind': {', '.join(_KINDS)}"
     either = next((n for n, part in enumerate(parts[:-1]) if part in _EITHER), None)
     if either is not None and isinstance(parts[either + 1], str):
-        # What is below is how the model tells the forms apart.
+        # Deeper keys name alternatives of the model.
         message, errors = _EITHER[str(parts[either])], errors[:1]
         del parts[either + 1 :]
     place = ".".join(str(part) for part in parts)
@@ -337,7 +338,7 @@ _EITHER = {
     "seeds": "text as 'farfield trace' takes it, or positions in a list, of three numbers each",
     "frames": 'text like "0:100:2", or time steps in a list',
 }
-"""What may stand at keys that have more than one form."""
+"""Accepted forms of keys that have several."""
 _KINDS: dict[str, type[BaseModel]] = {
     str(model.model_fields["kind"].default): model for model in get_args(get_args(Drawn)[0])
 }
@@ -350,7 +351,7 @@ def _no_such(what: str, name: str, known: Sequence[str]) -> str:
 
 
 def _keys(parts: Sequence[int | str], kind: type[BaseModel] | None) -> list[str]:
-    """The keys that may stand where the last of these does."""
+    """The valid keys at the place of the last part."""
     model: type[BaseModel] = Scene
     for n, part in enumerate(parts[:-1]):
         if n == 1 and kind is not None:
@@ -361,7 +362,7 @@ def _keys(parts: Sequence[int | str], kind: type[BaseModel] | None) -> list[str]
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The only model that an annotation speaks of."""
+    """The single model in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     found = {model for model in map(_model_in, get_args(annotation)) if model is not None}
@@ -369,11 +370,11 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def save_scene(scene: Scene, path: str | os.PathLike[str]) -> None:
-    """Writes a scene file that `load_scene` and `farfield render` read. Files in or near its folder are named relative to it,
-    others by their absolute paths.
+    """Writes a scene file for `load_scene` and `farfield render`. Paths in or near its folder become relative to it,
+    others absolute.
 
     Raises:
-        DataError: if it cannot be written.
+        DataError: if the file cannot be written.
     """
     folder = os.path.dirname(os.path.abspath(path))
     scene = _moved(scene, lambda inner: _seen_from(folder, inner))
@@ -384,7 +385,7 @@ def save_scene(scene: Scene, path: str | os.PathLike[str]) -> None:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of scene files, each key with what the model says of it."""
+    """The JSON Schema of scene files, with the model's descriptions of keys."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Scene.model_json_schema()}
     for name, said in _said_of_keys().items():
         properties = (schema if name == "Scene" else schema["$defs"].get(name, {})).get("properties", {})
@@ -394,9 +395,8 @@ def json_schema() -> dict[str, Any]:
 
 
 def _said_of_keys() -> dict[str, dict[str, str]]:
-    """By class and key, the text below a key in the model's source. Had the model itself read it, a tenth of a second would go
-    by before every picture.
-    """
+    """The docstring of each key, by class and key. Reading them here, not in the model, saves a tenth of a second per
+    picture."""
     tree = ast.parse(inspect.getsource(models))
     found: dict[str, dict[str, str]] = {}
     for part in (part for part in tree.body if isinstance(part, ast.ClassDef)):
@@ -408,7 +408,7 @@ def _said_of_keys() -> dict[str, dict[str, str]]:
 
 
 def is_scene_file(name: str) -> bool:
-    """Whether a name means a scene and not a source.
+    """Whether a name is that of a scene, not of a source.
 
     >>> is_scene_file("wing.json"), is_scene_file("wing.p3d.json"), is_scene_file("wing.xyz+q=wing.q")
     (True, False, False)

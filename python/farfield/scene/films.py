@@ -1,4 +1,4 @@
-"""Pictures of many time steps: where they go, and which steps are meant.
+"""Pictures of several time steps: their files and their selection.
 
 >>> film = Film.of("out_%04d.png", frames="0:10:5")
 >>> film.pattern, film.native()
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from farfield.volume.dataset import VolumeDataset
 
 NUMBER = re.compile(r"%\d*d")
-"""The place of a step's number in the name of its picture."""
+"""The placeholder for the step's number in a file name."""
 VIDEO = ".mp4"
 FPS = 24.0
-"""Pictures a second of a video, as films have them."""
+"""Default pictures per second of a video."""
 IN_FOLDER = "frame_%04d.png"
 
 Frames = str | slice | Sequence[int]
@@ -37,17 +37,17 @@ Frames = str | slice | Sequence[int]
 
 @dataclass(frozen=True)
 class Film:
-    """Pictures of many time steps."""
+    """Files and time steps of several pictures."""
 
     pattern: str
-    """Name of the pictures with a place for the step's number, or of the video."""
+    """Name of the pictures with a placeholder for the step's number, or name of the video."""
     frames: dict[str, list[int | None]] | None
-    """As the extension takes them: a slice, or a list of steps. None where nothing is said: those of the scene, else all."""
+    """The steps for the extension: a slice or a list. None: those of the scene, else all."""
     resume: bool = False
     fps: float | None = None
-    """None: a file each."""
+    """Pictures per second of a video; None for separate files."""
     folder: str | None = None
-    """The folder of the pictures where only that was named, and it is not there yet."""
+    """The folder of the pictures if the output is a folder that does not exist yet."""
 
     @classmethod
     def of(
@@ -58,10 +58,10 @@ class Film:
         fps: float | None = None,
         resume: bool = False,
     ) -> Film | None:
-        """What an output's name and options mean; None is a single picture. A folder gets numbered pictures.
+        """The film for an output's name and options; None for a single picture. In a folder, pictures get numbers.
 
         Raises:
-            UsageError: for options that do not go with the name, and for a video where the system has no `ffmpeg`.
+            UsageError: if options do not suit the name, or if a video is requested and `ffmpeg` is not installed.
         """
         text = os.fspath(output)
         is_named = text.lower().endswith((*ENDINGS, VIDEO))
@@ -96,24 +96,24 @@ class Film:
         return cls(text, steps, resume, (fps or FPS) if is_video else None, folder)
 
     def of_scene(self, scene: Scene) -> Film:
-        """With the scene's time steps where nothing else was said."""
+        """Fills in the scene's time steps, unless some are selected."""
         said = self.frames is not None or scene.frames is None
         return self if said else replace(self, frames=read_frames(scene.frames))
 
     def native(self) -> dict[str, Any]:
-        """As the extension takes it."""
+        """The form for the extension."""
         return {"frames": self.frames or read_frames(None), "resume": self.resume, "fps": self.fps}
 
     def written(self) -> str:
-        """What a run writes first: the folder that it makes, else its pictures."""
+        """The first path that the run creates: its new folder, else its pictures."""
         return self.folder or self.pattern
 
     @contextlib.contextmanager
     def in_folder(self) -> Iterator[None]:
-        """Makes the folder of the pictures; it goes again where nothing came to lie in it.
+        """Makes the folder of the pictures, and removes it if it stays empty.
 
         Raises:
-            DataError: if it cannot be made.
+            DataError: if the folder cannot be made.
         """
         if self.folder is None or os.path.exists(self.folder):
             yield
@@ -131,7 +131,7 @@ class Film:
 
 
 def view_output(pattern: str, view: str) -> str:
-    """The name of a view's picture: its name takes the place of `{view}`, or stands before the number or the ending.
+    """The name of a view's picture. The view's name replaces `{view}`, or precedes the number or the ending.
 
     >>> view_output("out_%04d.png", "front"), view_output("a.b/out.png", "top"), view_output("{view}/%d.png", "top")
     ('out_front_%04d.png', 'a.b/out_top.png', 'top/%d.png')
@@ -148,10 +148,10 @@ def view_output(pattern: str, view: str) -> str:
 
 
 def add_outputs(document: dict[str, Any], scene: Scene, target: str, film: Film | None) -> list[str]:
-    """Adds to the extension's document where its pictures go; returns their names, or the patterns of their names.
+    """Adds outputs to the extension's document; returns their names, or the patterns of their names.
 
     Raises:
-        UsageError: if the name has a place for a view and the scene has none.
+        UsageError: if the name has a placeholder for a view and the scene has no views.
     """
     document["film"] = None if film is None else film.native()
     if not scene.views:
@@ -173,10 +173,10 @@ def add_outputs(document: dict[str, Any], scene: Scene, target: str, film: Film 
 
 
 def read_frames(frames: Frames | None) -> dict[str, list[int | None]]:
-    """Time steps as the extension takes them; None is all.
+    """The time steps in the form for the extension; None is all.
 
     Raises:
-        UsageError: for text that means none, and where it is not each or every second, third ... of them.
+        UsageError: if the text is invalid, or if the steps are not evenly spaced and rising.
     """
     if frames is None:
         return {"slice": [None, None, None]}
@@ -193,7 +193,8 @@ def read_frames(frames: Frames | None) -> dict[str, list[int | None]]:
 
 
 def steps_of(volume: VolumeDataset, film: Film, scene: Scene | None = None) -> Sequence[int]:
-    """The time steps that a film shows of a volume. Along a scene's path `frames` are pictures, and its keys have the steps."""
+    """The time steps that a film of a volume shows. Along a scene's path, `frames` counts pictures, and its keys give
+    the steps."""
     count = len(volume._selected_steps())
     if scene is not None and scene.path:
         ends = [scene.step if key.step is None else key.step for key in scene.path]
@@ -208,12 +209,12 @@ def steps_of(volume: VolumeDataset, film: Film, scene: Scene | None = None) -> S
 
 
 def looked_at(volume: VolumeDataset, film: Film, scene: Scene | None = None) -> list[int]:
-    """The time steps of a film of a volume by which ranges and opacities are chosen: at its begin, in its middle and at its end."""
+    """The time steps of a film that determine ranges and opacities: the first, the middle and the last."""
     return ends_and_middle(steps_of(volume, film, scene))
 
 
 def ends_and_middle(steps: Sequence[int]) -> list[int]:
-    """The first, the middle and the last of some time steps, each once.
+    """The first, middle and last of some time steps, without repeats.
 
     >>> ends_and_middle(range(10)), ends_and_middle([3]), ends_and_middle([])
     ([0, 5, 9], [3], [])

@@ -63,7 +63,7 @@ _VIEWS: dict[str, tuple[Vector, Vector]] = {
 
 @dataclass(frozen=True)
 class Shorthand:
-    """What the flags say; None and empty mean that they say nothing."""
+    """Values of the flags; None and empty mean not given."""
 
     lines: tuple[str, ...] = ()
     seeds: str | None = None
@@ -114,7 +114,7 @@ class Shorthand:
         film: Film | None = None,
         of_all_steps: bool = False,
     ) -> tuple[Scene, dict[str, Any] | None]:
-        """As `with_volume`, which is closed again."""
+        """As `with_volume`, but closes the volume."""
         how: dict[str, Any] = {"plot3d": plot3d, "zone_order": zone_order, "volume": volume}
         with ExitStack() as stack:
             return self.with_volume(stack, what, resources, film=film, of_all_steps=of_all_steps, **how)[:2]
@@ -131,12 +131,12 @@ class Shorthand:
         film: Film | None = None,
         of_all_steps: bool = False,
     ) -> tuple[Scene, dict[str, Any] | None, VolumeDataset | None]:
-        """The scene: a file's or a dataset's default, changed as the flags say; or of files of lines alone. Beside it the
-        dataset's `info`, where it was opened for that, and the volume that it is of, which is open until `stack` is closed.
-        `film`: of which time steps it will be; `of_all_steps`: it shows one of a volume, and colours and opacities go with all.
+        """Builds the scene: from a file, a dataset's default, or files of lines alone, changed by the flags. Returns
+        with it the dataset's `info`, if it was opened, and the open volume, which `stack` closes. `film` gives the
+        time steps of the pictures. `of_all_steps`: the picture shows one step, but colours and opacities suit all.
 
         Raises:
-            UsageError: if the flags make no sense.
+            UsageError: if the flags are invalid.
             pydantic.ValidationError: if a value does not fit the scene model.
         """
         info: dict[str, Any] | None = None
@@ -154,7 +154,7 @@ class Shorthand:
                 windowed=self.window is not None,
             )
             if self._cuts() and self.projection is None and self.window is None:
-                # Colours of rays are not those of planes.
+                # Colour maps of rays do not suit planes.
                 kept: list[Drawn] = [o for o in base.objects if isinstance(o, Outline)]
                 base = base.model_copy(update={"objects": kept, "maps": {}})
         elif what is not None:
@@ -165,7 +165,7 @@ class Shorthand:
             if self.surfaces:
                 kept = [o for o in base.objects if isinstance(o, Outline)]
                 if "walls" in self.surfaces:
-                    # As the first picture has them: cut away where they stand around the flow.
+                    # As in the default picture, near walls around the flow are cut away.
                     kept += [o for o in base.objects if isinstance(o, Walls)] or [Walls()]
                 base = base.model_copy(update={"objects": kept})
             elif self._cuts() and not is_flat(info or {"dimension": 3, "zones": []}):
@@ -178,9 +178,9 @@ class Shorthand:
         objects = self._objects(list(base.objects), info)
         own_look = what is not None and not is_scene_file(what)
         if own_look and (self.projection or "").partition(":")[0] in ("maximum", "mean", "surface"):
-            # Ranges that were found for rays that composite are not those of maxima and means, and a surface has one colour.
+            # Ranges for compositing do not suit maxima and means, and a surface has one colour.
             base = base.model_copy(update={"maps": {}})
-        # A map that somebody names stays as it is, unless its turn is asked for, too.
+        # A map named by the user stays as it is, unless inversion is requested, too.
         turned = bool(volume is not None and volume.invert)
         maps = self._maps(base, objects, turned=turned)
         inverted = {c["name"] for c in (info or {}).get("channels", ()) if c.get("inverted")}
@@ -208,7 +208,7 @@ class Shorthand:
         return Scene.model_validate({**dict(base), **changes}), info, opened
 
     def _cuts(self) -> bool:
-        """Whether surfaces or cores within the data are asked for."""
+        """Whether the flags request contours, planes or vortex cores."""
         return bool(self.contours or self.slices or self.cores)
 
     def _objects(self, objects: list[Drawn], info: Mapping[str, Any] | None) -> list[Drawn]:
@@ -225,7 +225,7 @@ class Shorthand:
         objects += [Lines(file=os.path.expanduser(name)) for name in self.lines]
         if self.seeds is not None:
             trace = Trace.model_validate({"seeds": _seeds(self.seeds), "kind": self.kind or "streamline"})
-            # As those of a first picture; on a plane they are plain, so that the field beneath them is seen.
+            # Coloured as in the default picture; in flat data plain, so that the field beneath stays distinct.
             fields = () if info is None or info.get("what") == "volume" or is_flat(info) else info["fields"]
             color = SPEED if any(f["name"] == SPEED for f in fields) else None
             objects.append(Lines(trace=trace, tail=self.tail, color=color))
@@ -238,7 +238,7 @@ class Shorthand:
         volumes = [o for o in objects if isinstance(o, Volume)]
         solid = all(o.color is not None and is_color(o.color) for o in volumes)
         if len(volumes) > 1 and solid and self.color is not None and not is_color(self.color):
-            # One of several channels: alone, and not each by the colours of it.
+            # A single channel is drawn alone, without the colours of the channels.
             unseen = volumes[0].model_copy(update={"field": self.color, "opacity": None})
             objects = [o for o in objects if not isinstance(o, Volume)]
             objects.append(next((o for o in volumes if o.field == self.color), unseen))
@@ -264,8 +264,8 @@ class Shorthand:
         air: bool,
         inverted: Set[str] = frozenset(),
     ) -> tuple[list[Drawn], dict[str, ColorMap]]:
-        """What the flags say of volumes: how they are projected, lit, windowed, and at which resolution. `air`: they are of a CT,
-        whose air is clear in any window."""
+        """Applies the flags of volumes: projection, shading, window and level. `air`: the volume is a CT, whose air is
+        clear in any window."""
         flags = {
             "--projection": self.projection,
             "--window": self.window,
@@ -326,7 +326,8 @@ class Shorthand:
                 field = maps[name].field if name in maps else o.field or name
                 turned = field in inverted
                 maps[name] = ColorMap(field=field, range=(low, high), cmap="gray_r" if turned else "gray")
-                # One value of a ray is shown as grey as the window has it; what light is gathered of is clear where that is black.
+                # A maximum or mean shows the window's grey directly. Compositing accumulates light, so the window's
+                # black must be clear.
                 alone = change.get("projection") in ("maximum", "mean")
                 ends = (1.0, 1.0) if alone else (0.0, WINDOW_OPACITY)
                 clear = NEARLY_AIR if air and not alone and low < NEARLY_AIR < high else low
@@ -337,8 +338,8 @@ class Shorthand:
         return changed, maps
 
     def _maps(self, base: Scene, objects: Sequence[Drawn], *, turned: bool = False) -> dict[str, ColorMap]:
-        """The range, colour map (`turned`: from its end) and centre go to the map of the lines, or of the surfaces where lines have
-        none."""
+        """Applies range, colour map and centre to the map of the lines, or else of the surfaces. `turned` reverses the
+        colour map."""
         cmap = self.cmap
         if turned and cmap is not None:
             cmap = cmap.removesuffix("_r") if cmap.endswith("_r") else f"{cmap}_r"
@@ -383,7 +384,7 @@ def _of_volume(
         steps = ends_and_middle(opened._selected_steps())
     scene, info = first_scene(opened, what, step, steps=steps), opened.info()
     if windowed and opened.kind == "scalar":
-        # Where a window reaches down to air, which is not to be seen, only the values tell that there is any.
+        # Only the values tell whether a volume contains air, which a window must then hide.
         values = sample(opened, opened.channels[opened._channel or 0].name, steps or [step])
         info = {**info, "hounsfield": is_hounsfield(values)}
     return scene, info
@@ -400,21 +401,21 @@ def _range(text: str | None) -> tuple[float, float] | None:
 
 
 SURFACE_COLOR = "#e2d6c2"
-"""Of the first place that has a value, which the range of a map may not even hold."""
+"""Colour of a surface projection, whose value may be outside of a map's range."""
 NEARLY_AIR = -950.0
-"""Hounsfield units of what is a little more than air."""
+"""Hounsfield units slightly above air."""
 WINDOW_OPACITY = 0.3
-"""At the upper end of a window."""
+"""Opacity at the upper end of a window."""
 
 
 def window_of(width: float, level: float | None) -> tuple[float, float]:
-    """The ends of a window.
+    """The lowest and highest value of a window.
 
     >>> window_of(400, 40)
     (-160.0, 240.0)
 
     Raises:
-        UsageError: where it has no width or no middle.
+        UsageError: if the window has no width or no level.
     """
     if not width > 0 or not math.isfinite(width):
         raise UsageError(f"--window {width:g}: a window has a width above 0, as in --window 400 --level 40")
@@ -424,10 +425,10 @@ def window_of(width: float, level: float | None) -> tuple[float, float]:
 
 
 def number(text: str, flag: str) -> float:
-    """A finite number of a flag.
+    """The finite number in a flag's text.
 
     Raises:
-        UsageError: where it is none.
+        UsageError: if it is not one.
     """
     try:
         found = float(text)
@@ -439,13 +440,13 @@ def number(text: str, flag: str) -> float:
 
 
 def seconds(text: str, flag: str) -> float:
-    """A time: a number with s, ms or us, of seconds where there is none.
+    """A duration in seconds from a number with s, ms or us; seconds without a unit.
 
     >>> seconds("50ms", "--budget"), seconds("1.5", "--budget")
     (0.05, 1.5)
 
     Raises:
-        UsageError: where it is none.
+        UsageError: if it is not one.
     """
     for unit, scale in (("ms", 1e-3), ("us", 1e-6), ("s", 1.0), ("", 1.0)):
         if text.endswith(unit):
@@ -457,10 +458,10 @@ def seconds(text: str, flag: str) -> float:
 
 
 def vector(text: str, flag: str) -> Vector:
-    """Three numbers of a flag.
+    """The three numbers in a flag's text.
 
     Raises:
-        UsageError: where they are not.
+        UsageError: if there are not three.
     """
     try:
         x, y, z = (float(part) for part in text.split(","))
@@ -481,5 +482,5 @@ def _background(text: str | None) -> str | tuple[str, str] | None:
 
 def _seeds(text: str) -> str:
 
-    # Checked here, where a mistake can be told before anything is opened; text never becomes an array.
+    # Checked here, so that an error comes before any file is opened; text never becomes an array.
     return resolve(text)[0] or text

@@ -1,4 +1,4 @@
-"""What a scene asks for that shows nothing: a picture that lacks it looks like one of empty data, so it is said."""
+"""Warnings about objects of a scene that show nothing, since their picture would pass for one of empty data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CUT = {
     "lines": "no line comes of its seeds, or its file holds none",
     "cores": "there are no vortex cores of this kind",
 }
-"""Why an object of triangles or lines may have none."""
+"""Reasons why an object of triangles or lines may be empty."""
 _NOTHING = "of the values of '{}' that were looked at none is a number: there may be nothing to see"
 _ALL_THE_SAME = (
     "all values of '{}' that were looked at are {:.6g}, and what differs may not be told apart: 'farfield info {} --ranges' looks "
@@ -35,7 +35,7 @@ _BEYOND = (
     "there may be nothing to see; 'farfield extract slice' shows them"
 )
 _ROUNDING = 1e-9
-"""Of the volume's length, by which a box may lie beside it and touch it still."""
+"""Tolerance for a box that touches the volume, relative to the volume's length."""
 
 
 def of_volume(
@@ -44,9 +44,8 @@ def of_volume(
     steps: Sequence[int] | None = None,
     samples: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> list[str]:
-    """Sentences about a scene's rays that show nothing of a volume, each with its place in the scene. `samples` are values of
-    channels that were looked at before.
-    """
+    """Messages about volumes of a scene whose rays show nothing, each with its place in the scene. `samples` are values
+    of channels, sampled earlier."""
     found = []
     for n, drawn in enumerate(scene.objects):
         if not isinstance(drawn, Volume):
@@ -58,7 +57,7 @@ def of_volume(
 
 
 def _cut_away(drawn: Volume, volume: VolumeDataset) -> tuple[str, str] | None:
-    """The key that leaves nothing of a volume's box, and why."""
+    """The key that cuts the whole box of a volume away, and the reason."""
     space = volume.space
     last = np.array(space.dims, dtype=np.float64) - 1
     corners = np.array([space.position_of(np.array(c) * last) for c in product((0.0, 1.0), repeat=3)])
@@ -66,7 +65,7 @@ def _cut_away(drawn: Volume, volume: VolumeDataset) -> tuple[str, str] | None:
     lies = f"{volume.path} lies from {_place(low)} to {_place(high)}"
     if drawn.within is not None:
         inside = np.array([space.index_of(np.array(p)) for p in product(*zip(*drawn.within, strict=True))])
-        # Beside it along an axis of space, or along one of the volume.
+        # Separated along an axis of space, or along one of the volume.
         beside = _apart(low, high, np.array(drawn.within[0]), np.array(drawn.within[1]))
         if beside or _apart(np.zeros(3), last, inside.min(axis=0), inside.max(axis=0)):
             return "within", f"the box lies outside of the volume, and nothing is drawn: {lies}"
@@ -104,7 +103,7 @@ def _place(position: Any) -> str:
 def _clear(
     drawn: Volume, volume: VolumeDataset, steps: Sequence[int], samples: Mapping[str, NDArray[np.float64]]
 ) -> tuple[str, str] | None:
-    """The key by which a volume's values are all clear, and why; None where they are not, or nothing is known of them."""
+    """The key that makes all values of a volume clear, and the reason; None if some are visible or nothing is known."""
     is_surface = drawn.projection == "surface"
     if drawn.labels is not None:
         return _no_label(drawn.labels.only, drawn.field or volume.channels[0].name, volume, steps)
@@ -114,7 +113,7 @@ def _clear(
     if about is None or (drawn.field is None and volume.kind != "scalar"):
         return None
     values, pair, looked_at = samples.get(about["name"]), about["range"], ""
-    # Of a range that single precision has, and of numbers that cannot be beyond it, that much is known.
+    # A range within single precision, or a type of that size, excludes values beyond it.
     may_be_beyond = about["dtype"] == "float64" and (pair is None or max(map(abs, pair)) >= LARGEST)
     if values is None and may_be_beyond:
         values = sample(volume, about["name"], steps)
@@ -125,7 +124,7 @@ def _clear(
             return None
         values = sample(volume, about["name"], steps) if values is None else values
         if not values.size:
-            # Of pages that fail all that is drawn says so.
+            # Failed pages have messages of their own.
             return None if volume.stats()["pages"]["failed"] else ("field", _NOTHING.format(about["name"]))
         pair = [float(values.min()), float(values.max())]
         looked_at = " that were looked at"
@@ -148,7 +147,7 @@ def _clear(
 
 
 def _no_label(wanted: Sequence[int], name: str, volume: VolumeDataset, steps: Sequence[int]) -> tuple[str, str] | None:
-    """What is said where none of some labels is among those that are looked at."""
+    """The message if none of the wanted labels is among the sampled values."""
     if not wanted or name not in {c.name for c in volume.channels}:
         return None
     if is_met(volume, name, steps, wanted):
@@ -158,7 +157,7 @@ def _no_label(wanted: Sequence[int], name: str, volume: VolumeDataset, steps: Se
 
 
 def of_drawn(drawn: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sentences about objects of which nothing was drawn, by what came of them.
+    """Messages about objects that drew nothing, with the reason.
 
     >>> of_drawn([{"kind": "slice", "name": "slice", "primitives": 0}, {"kind": "outline", "name": "outline", "primitives": 12}])
     ['slice: nothing is drawn of it: the plane does not meet the data']

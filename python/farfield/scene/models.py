@@ -1,4 +1,4 @@
-"""The scene model. JSON Schema is made from it (`json_schema`), and a test holds the copy in docs/ to it."""
+"""The scene model. `json_schema` derives the JSON Schema from it, and a test compares the copy in docs/."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ Place = tuple[Finite, Finite, Finite]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Length = Annotated[Positive, AfterValidator(length)]
 ANGLES = (0.1, 170.0)
-"""Degrees that a perspective camera sees from top to bottom, after its zoom: at least and at most."""
+"""Smallest and largest vertical field of view of a perspective camera, in degrees, after zoom."""
 MOST_ZOOM = 1e9
-"""Of a camera whose lines stay parallel, and one by it is the least."""
+"""Largest zoom of an orthographic camera; the smallest is its inverse."""
 
 
 class _Part(BaseModel):
-    """Unknown keys are errors: a misspelt one would otherwise draw something else in silence."""
+    """Unknown keys are errors, since a misspelt key would silently draw something else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ColorMap(_Part):
-    """How values of a field become colours. Objects that name the same map share its range."""
+    """Mapping of a field's values to colours. Objects with the same map share its range."""
 
     field: str
     """The field; vectors are coloured by their magnitude."""
     cmap: str | None = None
     """Any name of the `cmap` package; null: perceptual and sequential, or diverging for fields with a centre."""
     range: tuple[Finite, Finite] | None = None
-    """Lowest and highest value; null: of what is drawn."""
+    """Lowest and highest value; null: those of the drawn data."""
     center: Finite | None = None
     """Reference value in the middle of a diverging map; null: the field's own, if it has one."""
     label: str | None = None
-    """Of its colour bar; null: the field's own."""
+    """Text of the colour bar; null: the field's own."""
     units: str | None = None
-    """Null: the field's own."""
+    """Unit on the colour bar; null: the field's own."""
 
     @field_validator("range")
     @classmethod
@@ -66,33 +66,34 @@ OF_STREAKLINES = ("release_every", "release_steps", "release_times")
 
 
 class Trace(_Part):
-    """Lines traced for the picture, with the words of `farfield trace`: streamlines of its time step, or pathlines or streaklines
-    up to its time."""
+    """Lines traced for the picture, with the options of `farfield trace`: streamlines of its time step, or pathlines or
+    streaklines up to its time."""
 
     seeds: str | list[Place]
-    """A shape or a file as `farfield trace` takes them, or positions."""
+    """A specification or file of seeds, as in `farfield trace`, or positions."""
     kind: Literal["streamline", "pathline", "streakline"] = "streamline"
-    """What lines are."""
+    """Kind of line."""
     field: str = "velocity"
-    """The vector field that they follow."""
+    """The vector field of the lines."""
     t0: Finite | None = None
-    """When the (first) particles are let go; null: at the first time. Not for streamlines, like what follows it here."""
+    """Time of the (first) release; null: the first time. Not for streamlines; likewise the keys down to
+    `release_times`."""
     time_step: Positive | None = None
-    """Of particles: their longest step in time, and the step of rk4 and euler."""
+    """Particles: longest step in time, and the step of rk4 and euler."""
     hold_steps: bool = False
-    """Of particles: a time step holds until the next, without interpolation."""
+    """Particles: values of a time step hold until the next, without interpolation."""
     release_every: Positive | None = None
-    """Of streaklines: time between releases."""
+    """Streaklines: time between releases."""
     release_steps: Annotated[int, Field(gt=0)] | None = None
-    """Of streaklines: time steps of the data between releases; null: 1."""
+    """Streaklines: time steps of the data between releases; null: 1."""
     release_times: list[Finite] | None = None
-    """Of streaklines: when particles are released."""
+    """Streaklines: times of releases."""
     direction: Literal["forward", "backward", "both"] = "both"
     """Along the field, against it, or both."""
     integrator: Literal["rk45", "rk45-physical", "rk4", "euler"] = "rk45"
     """The method of integration."""
     tolerance: Positive = 1e-5
-    """Local error that a step may make."""
+    """Local error of a step."""
     initial_step: Positive | None = None
     """Length of the first step."""
     max_step: Positive | None = None
@@ -102,13 +103,13 @@ class Trace(_Part):
     max_time: Positive | None = None
     """Time along a line in one direction."""
     max_steps: Annotated[int, Field(gt=0)] | None = 2000
-    """Null, here as above: no bound."""
+    """Steps of a line in one direction; null, here and above: no bound."""
     terminal_speed: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Slower than this a line ends. Null: than 1e-12 of the largest speed that it has had."""
+    """Speed below which a line ends. Null: 1e-12 of the line's largest speed so far."""
     scalars: list[str] = []
-    """Fields that are sampled along them."""
+    """Fields sampled along the lines."""
     stop: str | None = None
-    """A condition of fields, such as "mach > 1", that ends a line where it holds."""
+    """A condition of fields, such as "mach > 1", that ends a line."""
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> Trace:
@@ -137,19 +138,19 @@ class Trace(_Part):
 
 
 class Lines(_Part):
-    """Lines as lit tubes: of a file (.vtp, .npz), or traced."""
+    """Lines as lit tubes, from a file (.vtp, .npz) or traced."""
 
     kind: Literal["lines"] = "lines"
     file: str | None = None
-    """Lines from a file, as `farfield trace` writes them."""
+    """A file of lines of `farfield trace`."""
     trace: Trace | None = None
-    """Lines that are traced for the picture."""
+    """Lines traced for the picture."""
     color: str | None = None
     """A map's name, a field's name, or a colour (`"#ffcc00"`, `"tomato"`); null: white."""
     radius: Length | None = None
-    """In the units of the grid; null: from the size of what is drawn."""
+    """Radius of the tubes in the units of the grid; null: derived from the size of the drawn data."""
     tail: Positive | None = None
-    """Of pathlines so much time before the picture's is drawn; null: all since their release."""
+    """Pathlines: duration of the drawn part before the picture's time; null: all since the release."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Lines:
@@ -165,9 +166,9 @@ class Surface(_Part):
 
     kind: Literal["surface"] = "surface"
     surface: str
-    """`zone1:k=1`: points with that index (1-based; `end` is the last); `zone1:k=1,i=2:40`: of them those from i 2 to 40."""
+    """`zone1:k=1`: points with that index (1-based; `end` is the last). `zone1:k=1,i=2:40`: of these, i from 2 to 40."""
     color: str | None = None
-    """A map's name, a field's, or one colour."""
+    """A map's name, a field's name, or a colour."""
     mesh: bool = False
     """Draw the grid's lines on it."""
 
@@ -185,39 +186,39 @@ class Walls(_Part):
 
     kind: Literal["walls"] = "walls"
     color: str | None = None
-    """A map's name, a field's, or one colour."""
+    """A map's name, a field's name, or a colour."""
     mesh: bool = False
-    """Whether lines of the grid are drawn."""
+    """Draw the grid's lines on it."""
     cut: bool = False
-    """Leaves away those between the eye and the flow: of a pipe its near half."""
+    """Omit walls between the eye and the flow, such as the near half of a pipe."""
 
 
 class Outline(_Part):
-    """The edges of zones, as they lie in space."""
+    """The edges of zones, in space."""
 
     kind: Literal["outline"] = "outline"
     zone: str | None = None
-    """Null: all zones."""
+    """Name of a zone; null: all zones."""
     color: str | None = None
-    """Its colour."""
+    """Colour of the edges."""
     width: Annotated[Positive, AfterValidator(line_width)] = 1.0
-    """Pixels."""
+    """Width in pixels."""
 
 
 class Contour(_Part):
-    """An isosurface: where a field has a value."""
+    """An isosurface of a field."""
 
     kind: Literal["contour"] = "contour"
     field: str | None = None
-    """Any field, a derived one or an expression too; of a volume a channel. Null: the first."""
+    """A field, derived field or expression; of a volume a channel. Null: the first."""
     values: Annotated[list[Finite], Field(min_length=1)]
-    """One surface for each."""
+    """Values, with a surface for each."""
     near: Place | None = None
-    """Only what hangs together with the surface next to this point."""
+    """A point: only the surface nearest to it, and all that is connected to that surface."""
     color: str | None = None
-    """A map's name, a field's, or one colour."""
+    """A map's name, a field's name, or a colour."""
     opacity: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """From 0, clear, to 1."""
+    """From 0, clear, to 1, opaque."""
 
 
 class Slice(_Part):
@@ -225,13 +226,13 @@ class Slice(_Part):
 
     kind: Literal["slice"] = "slice"
     normal: Literal["x", "y", "z"] | Vector = "z"
-    """Across it: x, y, z, or three numbers."""
+    """Normal of the plane: x, y, z, or three numbers."""
     origin: Place | None = None
     """A point of the plane; null: the middle of the dataset."""
     color: str | None = None
-    """Null: the field that a first picture would show."""
+    """A map's name, a field's name, or a colour; null: the field of a default picture."""
     opacity: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """From 0, clear, to 1."""
+    """From 0, clear, to 1, opaque."""
 
     @field_validator("normal")
     @classmethod
@@ -240,30 +241,30 @@ class Slice(_Part):
 
 
 class Cores(_Part):
-    """Vortex cores as tubes, with the words of `farfield extract vortex-cores`."""
+    """Vortex cores as tubes, with the options of `farfield extract vortex-cores`."""
 
     kind: Literal["cores"] = "cores"
     method: Literal["sujudi-haimes", "levy", "lambda2"] = "sujudi-haimes"
-    """How they are found."""
+    """The method of extraction."""
     min_strength: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Points are stronger; its meaning is that of the method."""
+    """Strength that points exceed; its meaning depends on the method."""
     min_length: Positive | None = None
-    """Shorter ones are left out, in the units of the data."""
+    """Length below which lines are omitted, in the units of the data."""
     max_angle: Annotated[float, Field(gt=0, le=90)] | None = None
     """Largest angle between line and velocity, in degrees."""
     color: str | None = None
-    """A map, a field, `strength`, or a colour; null: a pale yellow."""
+    """A map's name, a field's name, `strength`, or a colour; null: a pale yellow."""
     radius: Length | None = None
-    """Of the tubes, in the units of the data; null: as lines have it."""
+    """Radius of the tubes in the units of the data; null: as for lines."""
 
 
 class Plane(_Part):
-    """A plane that cuts away what lies behind it."""
+    """A plane that cuts away the part behind it."""
 
     normal: Vector
-    """Towards what is kept."""
+    """Normal of the plane, towards the part that stays."""
     origin: Place
-    """A point of it."""
+    """A point of the plane."""
 
     @field_validator("normal")
     @classmethod
@@ -272,23 +273,23 @@ class Plane(_Part):
 
 
 class Shading(_Part):
-    """Light on the gradients of a volume, by the lights of the picture."""
+    """Shading by the gradients of a volume, with the lights of the picture."""
 
     specular: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """Share of highlights."""
+    """Share of specular reflection."""
     power: Annotated[float, Field(ge=1, le=1000)] = 24.0
-    """Their exponent."""
+    """Exponent of the highlights."""
 
 
 class Labels(_Part):
-    """What is shown of numbers that name what a voxel belongs to; 0 is nothing."""
+    """Appearance of labels: numbers that name the part to which a voxel belongs; 0 is the background."""
 
     colors: dict[Annotated[str, Field(pattern=r"^[0-9]+$")], str] = {}
-    """By number; all others have a colour that follows from their number."""
+    """Colours by number; all others have a colour derived from their number."""
     only: list[Annotated[int, Field(ge=1, lt=1 << 64)]] = []
-    """Those that are shown; none: all."""
+    """Visible labels; empty: all."""
     opacity: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Of `unit` of length."""
+    """Opacity per length of `unit`."""
 
     @field_validator("colors", mode="before")
     @classmethod
@@ -303,47 +304,50 @@ class Labels(_Part):
 
 
 class Volume(_Part):
-    """A volume, drawn by rays through it: a channel by a map and an opacity, colours as they are stored, or labels.
+    """A volume, drawn by rays: a channel by a map and an opacity, stored colours, or labels.
 
-    Or a field of a flow, by a map and an opacity, by rays through the cells of its zones: where they overlap the cell of least
-    volume is seen, of a vector its length. Levels, slices, interpolation, colours as they are stored and labels are of volumes."""
+    Or a field of a flow, by a map and an opacity, drawn by rays through the cells of its zones. In overlaps, the cell
+    of least volume is visible. A vector is drawn by its length. Levels, slices, interpolation, stored colours and
+    labels are for volumes only.
+    """
 
     kind: Literal["volume"] = "volume"
     field: str | None = None
-    """A channel, or a field of a flow, derived or not; null: the first scalar."""
+    """A channel, or a stored or derived field of a flow; null: the first scalar."""
     color: str | None = None
-    """A map's name or a field's, or one colour; null: the field's own map."""
+    """A map's name, a field's name, or a colour; null: the field's own map."""
     opacity: list[tuple[Finite, Annotated[float, Field(ge=0, le=1)]]] | None = None
-    """Nodes of the opacity: value, and opacity of `unit` of length, straight between them. Null: from the values that there
-    are; of a flow from 0 at the lower end of the colours' range to 0.6 at the upper, and 1 for projections."""
+    """Nodes of the opacity, linear between them: a value, and the opacity per length of `unit`. Null: derived from a
+    volume's values. For a flow: from 0 at the lower end of the colours' range to 0.6 at the upper, and 1 for
+    projections."""
     unit: Length | None = None
-    """Null: a hundredth of the diagonal of the volume, or of the box of the zones."""
+    """Unit length of the opacity; null: a hundredth of the diagonal of the volume, or of the box of the zones."""
     samples_per_voxel: Annotated[float, Field(gt=0.1, le=16)] = 1.0
-    """Samples of a ray in the length of a voxel, or of a cell of a flow; 2 or more find the largest values of narrow peaks."""
+    """Samples of a ray per length of a voxel, or of a flow's cell; 2 or more find the maxima of narrow peaks."""
     level: Annotated[int, Field(ge=0)] | None = None
-    """Of resolution, 0 the finest; null: as fine as pixels are. A flow has none."""
+    """Level of a volume, 0 the finest; null: the level that matches the pixels. A flow has none."""
     within: tuple[Place, Place] | None = None
-    """A box in space that is drawn, its lowest and highest corner; null: all."""
+    """The visible box in space, its lowest and highest corner; null: all."""
     planes: list[Plane] = []
-    """Planes that cut it; what lies where their normals point is kept."""
+    """Planes that cut the volume; the part towards their normals stays."""
     slices: dict[Literal["i", "j", "k"], tuple[int, int]] = {}
-    """Which voxels along an axis are drawn, first and last, counted from 1."""
+    """First and last visible voxel along an axis, counted from 1."""
     projection: Literal["composite", "maximum", "mean", "surface"] = "composite"
-    """Light of all samples; the map's colour of the largest or the mean value, behind what is composited; or the first place where
-    `value` is reached, opaque."""
+    """Composite of all samples; largest or mean value, in the map's colour behind composited objects; or first point at
+    `value`."""
     value: Finite | None = None
-    """Of the projection "surface"."""
+    """Value of the projection "surface"."""
     interpolation: Literal["linear", "nearest"] | None = None
-    """Between voxels; null: linear, and the nearest voxel for labels."""
+    """Interpolation between voxels; null: linear, and the nearest voxel for labels."""
     shading: Shading | None = None
-    """Light on gradients, of a flow on those of a scalar (`grad_NAME`); null: none."""
+    """Shading by gradients, of a flow by those of a scalar (`grad_NAME`); null: none."""
     opacity_from: Literal["alpha", "luminance", "distance"] | None = None
-    """For colours as they are stored, what the nodes of `opacity` are over, from 0 to 1; null: alpha where there is one, else the
-    distance from `background`."""
+    """For stored colours, the quantity from 0 to 1 that the nodes of `opacity` refer to; null: alpha if there is one,
+    else the distance from `background`."""
     background: str | None = None
-    """A colour that is not shown; null: the one that is most often at the volume's faces."""
+    """A colour that is clear; null: the most frequent colour at the volume's faces."""
     labels: Labels | None = None
-    """For numbers that are names; null: as the format says."""
+    """For labels; null: as in the format."""
 
     @model_validator(mode="after")
     def _with_value(self) -> Volume:
@@ -383,22 +387,22 @@ class Volume(_Part):
 
 
 class Camera(_Part):
-    """Where the picture is taken from. What is null is fitted to what is drawn."""
+    """The camera. Null values are fitted to the drawn objects."""
 
     direction: Vector | None = None
-    """From the target to the eye."""
+    """Direction from the target to the eye."""
     up: Vector | None = None
-    """Direction that points up in the picture."""
+    """Upward direction in the picture."""
     target: Place | None = None
-    """What it looks at; null: the middle of what is drawn."""
+    """The point at the centre of the picture; null: the middle of the drawn objects."""
     distance: Length | None = None
-    """Of the eye from the target, in the units of the data; null: so that all is seen."""
+    """Distance of the eye from the target, in the units of the data; null: a distance that shows all."""
     zoom: Positive = 1.0
     """Above 1: nearer."""
     fov_deg: Annotated[float, Field(gt=0, lt=170)] = 30.0
-    """Degrees that a perspective camera sees from top to bottom."""
+    """Vertical field of view of a perspective camera, in degrees."""
     projection: Literal["perspective", "orthographic"] = "perspective"
-    """Lines that run together in the distance, or stay parallel."""
+    """Lines that converge in the distance, or stay parallel."""
 
     @model_validator(mode="after")
     def _sees_something(self) -> Camera:
@@ -429,16 +433,16 @@ class Camera(_Part):
 
 
 class Light(_Part):
-    """A light, infinitely far away."""
+    """A light at infinite distance."""
 
     direction: Vector
-    """Towards the light. With `fixed_to` "camera": to the right, up and towards the eye."""
+    """Direction towards the light. With `fixed_to` "camera": to the right, up and towards the eye."""
     color: str = "white"
-    """Its colour."""
+    """Colour of the light."""
     intensity: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 1.0
-    """1 lights a surface that faces it in full."""
+    """Intensity; 1 fully lights a surface that faces the light."""
     fixed_to: Literal["camera", "scene"] = "camera"
-    """Whether it goes along with the camera or stays where the data are."""
+    """Whether the light moves with the camera or stays with the data."""
 
     @field_validator("direction")
     @classmethod
@@ -447,14 +451,14 @@ class Light(_Part):
 
 
 class Key(_Part):
-    """Where the camera is at one picture of many; between two keys it moves evenly."""
+    """A key frame of the camera. Between two keys, the camera moves evenly."""
 
     frame: Annotated[int, Field(ge=0)]
-    """The picture, counted from 0."""
+    """Number of the picture, counted from 0."""
     step: Annotated[int, Field(ge=0)] | None = None
-    """The time step that it shows; null: the scene's. Between two keys steps are counted evenly."""
+    """Time step of the picture; null: the scene's. Between two keys, steps advance evenly."""
     camera: Camera = Camera()
-    """What is null is as for the whole scene."""
+    """Camera; null values are as for the whole scene."""
 
 
 Size = tuple[Annotated[int, Field(gt=0, le=100_000)], Annotated[int, Field(gt=0, le=100_000)]]
@@ -462,22 +466,22 @@ Drawn = Annotated[Lines | Surface | Walls | Contour | Slice | Cores | Volume | O
 
 
 class View(_Part):
-    """One of several pictures of the same objects, all made in one run. What is null is the scene's."""
+    """One of several pictures of the same objects, all made in one run. Null values are the scene's."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=60)]
-    """Stands in the name of its file."""
+    """Part of the file's name."""
     camera: Camera | None = None
-    """Of its own; it stands still, whatever the scene's `path`."""
+    """Its own camera, which does not follow the scene's `path`."""
     size: Size | None = None
     """Width and height in pixels."""
     title: str | None = None
-    """Written above it."""
+    """Text above the picture."""
     objects: list[Annotated[int, Field(ge=0)]] | None = None
-    """Which of the scene's objects it shows, counted from 0; null: all."""
+    """Numbers of the visible objects of the scene, counted from 0; null: all."""
 
 
 class Scene(_Part):
-    """A picture, or pictures of many time steps.
+    """A picture, or pictures of several time steps.
 
     >>> import tempfile, farfield as ff
     >>> from farfield.scene import Lines, Outline, Trace
@@ -488,7 +492,7 @@ class Scene(_Part):
     ['outline', 'streamlines']
     """
 
-    # What the schema says of it: the example is Python's.
+    # Description for the schema: the docstring's example is in Python.
     model_config = ConfigDict(
         json_schema_extra={
             "description": "A picture. Paths in a scene file (the source, files of lines and of seeds) are relative to its folder."
@@ -496,51 +500,52 @@ class Scene(_Part):
     )
 
     version: Literal[1] = 1
-    """Of the form of scene files."""
+    """Version of the form of scene files."""
     source: str | None = None
-    """As the command line takes it; null where only files of lines are drawn. This path, and those of lines and seeds, are
-    relative to the working folder, in a file to the folder of that file."""
+    """A source, as on the command line; null if only files of lines are drawn. Paths here, of lines and of seeds are
+    relative to the working folder; in a file, to the folder of that file."""
     step: Annotated[int, Field(ge=0)] = 0
     """Time step, counted from 0."""
     frames: str | list[int] | None = None
-    """Of pictures of many time steps which, counted from 0: "0:100:2" (from, up to before, every) or a list; null: all."""
+    """Time steps of several pictures, counted from 0: "0:100:2" (first, end, stride; the end is excluded) or a list;
+    null: all."""
     define: dict[str, str] = {}
-    """Fields made of others, names and expressions, as `--define` has them."""
+    """Derived fields: names and expressions, as in `--define`."""
     objects: list[Drawn] = []
-    """What is drawn."""
+    """The drawn objects."""
     maps: dict[str, ColorMap] = {}
-    """How fields become colours, by the names that objects have for it."""
+    """Colour maps, by the names in the objects."""
     camera: Camera = Camera()
-    """From where it is seen."""
+    """The camera."""
     size: Size = (1600, 900)
     """Width and height in pixels."""
     background: str | tuple[str, str] = ("#20242c", "#0b0d11")
-    """One colour, or top and bottom of a gradient."""
+    """One colour, or the top and bottom of a gradient."""
     lights: Annotated[list[Light], Field(max_length=8)] | None = None
-    """Null: a key light from the upper left, a weak fill and the sky, which show surfaces in their own colours."""
+    """Lights; null: a key light from the upper left, a weak fill light and the sky, which preserve surfaces' colours."""
     ambient: Annotated[float, Field(ge=0, le=10)] = 0.2
-    """Light from everywhere, beside `lights`."""
+    """Ambient light, beside `lights`."""
     path: list[Key] = []
-    """Key frames of the camera for pictures of many frames, in rising order: there are as many pictures as the last key says, and
-    `frames` chooses some of them. None: the camera stands still, and each picture is of a time step."""
+    """Key frames of the camera, in rising order. The last key gives the number of pictures, and `frames` selects some
+    of them. Empty: the camera stands still, and each picture shows a time step."""
     scalar_bar: bool = True
-    """Whether bars say what colours mean."""
+    """Draw colour bars."""
     axes: bool = True
-    """Whether the directions of x, y and z are shown."""
+    """Draw the directions of x, y and z."""
     scale_bar: bool | None = None
-    """A rule that says how long something is; null: in parallel views of data whose unit of length is known. In perspective it
-    holds at the camera's target."""
+    """Draw a scale bar; null: in parallel views of data with a known unit of length. In perspective it holds at the
+    camera's target."""
     title: str | None = None
-    """Written above it."""
+    """Text above the picture."""
     time: bool | None = None
-    """Write the time into the picture; null: where the dataset has several time steps."""
+    """Write the time into the picture; null: if the dataset has several time steps."""
     views: list[View] = []
-    """Pictures of the same objects, each with its own file; none: one picture with the camera and size of the scene."""
+    """Pictures of the same objects, each with its own file; empty: one picture with the camera and size of the scene."""
     samples: Annotated[int, Field(ge=1, le=4)] = 2
-    """Samples of a pixel, along each side."""
+    """Samples of a pixel along each side."""
     budget_s: Positive | None = None
-    """Seconds that rays through volumes and fields of flows may take a picture: what could not be cast by then is filled from what
-    is around it, and counted. Null: as long as they need."""
+    """Time limit in seconds for the rays of a picture through volumes and fields of flows. Pixels that are left are
+    filled from their neighbours and counted. Null: no limit."""
 
     @field_validator("define", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""From a scene to the object that the extension draws: every name resolved, every colour a number.
+"""Translation of a scene into the extension's document: every name resolved, every colour as numbers.
 
 The document that the extension's `render` takes:
 
@@ -58,7 +58,7 @@ from farfield.sources.source import Source
 from farfield.times.dates import moments_of
 
 CENTERS = {"pressure_coefficient": 0.0, "entropy": 0.0}
-"""Reference values of signed fields where no dataset says them (lines drawn from a file alone)."""
+"""Reference values of signed fields without a dataset (lines drawn from a file alone)."""
 
 _PLAIN = {
     "lines": (232, 234, 238),
@@ -71,7 +71,7 @@ _PLAIN = {
     "outline": (104, 114, 130),
 }
 MOST_VOXELS = 1 << 31
-"""Along an axis."""
+"""Largest number of voxels along an axis."""
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
@@ -83,12 +83,12 @@ def to_native(
     volume: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """The object that the extension's `render` takes. `info` is the dataset's, if it is at hand; `source` its files, where it is
-    open already and the scene's words need not be looked up; `options` (plot3d, zone_order) are how to open it.
+    """The document for the extension's `render`. `info` is the dataset's, if known; `source` its files, if already
+    open, so that no words need be looked up; `options` (plot3d, zone_order) open it.
 
     Raises:
         UnknownName: if a colour or a colour map does not exist.
-        DataError: if the source is not there.
+        DataError: if the source does not exist.
     """
     fields = {f["name"]: f for f in (info or {}).get("fields", [])}
     maps: dict[str, ColorMap] = dict(scene.maps)
@@ -105,7 +105,7 @@ def to_native(
         "step": scene.step,
         "objects": objects,
         "maps": {
-            # Of volumes it is settled already, by their values.
+            # Volumes have it settled already, from their values.
             name: _map(name, maps[name], fields.get(maps[name].field), chosen, may_be_signed=volume is None)
             for name in used
         },
@@ -127,8 +127,8 @@ def to_native(
 
 
 def _key(key: Key, camera: Camera) -> dict[str, Any]:
-    """A key frame. Of one that says a direction alone, up is what the scene says, or z, as of any direction: the up of the camera
-    that was fitted stands at right angles to that camera's own direction, and would tilt the picture of another."""
+    """A key frame. With a direction but no up, it uses the scene's up, or z. The fitted up is perpendicular to the
+    fitted direction and would tilt other views."""
     up = camera.up or UP
     if key.camera.direction is not None and key.camera.up is None and _crosses(key.camera.direction, up):
         key = key.model_copy(update={"camera": key.camera.model_copy(update={"up": up})})
@@ -137,7 +137,7 @@ def _key(key: Key, camera: Camera) -> dict[str, Any]:
 
 
 def _crosses(a: Vector, b: Vector) -> bool:
-    """Whether two directions differ, and not only in sign."""
+    """Whether two directions are not parallel."""
     a, b = moderate(a), moderate(b)
     (ax, ay, az), (bx, by, bz) = a, b
     across = math.hypot(ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx)
@@ -145,7 +145,7 @@ def _crosses(a: Vector, b: Vector) -> bool:
 
 
 UP: Vector = (0.0, 0.0, 1.0)
-"""Of a direction without one."""
+"""Upward direction of a camera without one."""
 
 
 def _lighting(scene: Scene) -> dict[str, Any] | None:
@@ -169,8 +169,7 @@ def _lighting(scene: Scene) -> dict[str, Any] | None:
 
 
 def is_colored(scene: Scene) -> bool:
-    """Whether `to_native` has a use for the dataset's `info`: only it tells fields from colours, what they are, and which is shown
-    where none is named."""
+    """Whether `to_native` needs the dataset's `info`: to tell fields from colours, and to choose default fields."""
     return any(
         (drawn.color is not None and not isinstance(drawn, Outline))
         or (isinstance(drawn, Volume | Contour) and drawn.field is None)
@@ -185,7 +184,7 @@ def _source(
     if scene.source is None:
         return None
     found = known or parse(scene.source)
-    # An open dataset knows where its own cache is.
+    # An open dataset has its own cache folder.
     kept = found.options.get("cache_dir") or str(settings["cache_dir"])
     settled = found.options.get("settled") or settings.definitions()
     found = found.with_options(cache_dir=kept, settled=settled, **options)
@@ -233,7 +232,7 @@ def _first(fields: Mapping[str, Any], place: str) -> str:
     """The first scalar of a dataset.
 
     Raises:
-        UsageError: if it has none.
+        UsageError: if there is none.
     """
     found = next((name for name, f in fields.items() if f["components"] == 1), None)
     if found is None:
@@ -243,7 +242,7 @@ def _first(fields: Mapping[str, Any], place: str) -> str:
 
 def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mapping[str, Any]) -> dict[str, Any]:
     place = f"objects.{number}"
-    # What is cut off at the end of a volume may be called by any number.
+    # Indices beyond the end of a volume may exceed the extension's integers.
     voxels = {axis: [min(n, MOST_VOXELS) - 1 for n in ends] for axis, ends in drawn.slices.items()}
     around = None if drawn.background is None else rgb(drawn.background, f"{place}.background")
     found: dict[str, Any] = {
@@ -275,7 +274,7 @@ def _volume(drawn: Volume, number: int, maps: dict[str, ColorMap], fields: Mappi
 def _check_color(
     color: str | None, field: str, place: str, maps: Mapping[str, ColorMap], fields: Mapping[str, Any]
 ) -> None:
-    """Says where a volume is not coloured by what it is of."""
+    """Refuses a colour for a volume that is not derived from its own field."""
     if color is None or color == field or (color not in maps and color not in fields and find_color(color) is not None):
         return
     own = f"a volume is coloured by its own field, '{field}'"
@@ -290,7 +289,7 @@ def _check_color(
 
 
 OF_VOLUMES = ("labels", "opacity_from", "level", "slices", "interpolation")
-"""What only volumes have, and no field of a flow."""
+"""Keys for volumes only, not for fields of flows."""
 
 
 def _check_of_flow(drawn: Drawn, number: int) -> None:
@@ -306,11 +305,11 @@ def _check_of_flow(drawn: Drawn, number: int) -> None:
 
 
 def _trace(trace: Trace) -> dict[str, Any]:
-    """Null is no bound in a scene, and 2000 to the extension."""
+    """Null means no bound in a scene, but 2000 steps in the extension."""
     steps = MOST_STEPS if trace.max_steps is None else trace.max_steps
     options = {**trace.model_dump(mode="json"), "max_steps": steps}
     if trace.kind != "streamline":
-        # What has no meaning for a kind is refused by the extension, whatever it says.
+        # The extension refuses options that do not apply to a kind, whatever their values.
         options = {name: value for name, value in options.items() if name not in OF_STREAMLINES}
         options["direction"] = "forward"
     without = {"streamline": (*OF_PARTICLES, *OF_STREAKLINES), "pathline": OF_STREAKLINES, "streakline": ()}[trace.kind]
@@ -324,8 +323,8 @@ def _paint(
     fields: Mapping[str, Any],
     place: str,
 ) -> dict[str, Any]:
-    """A map of the scene, then a field of the dataset, then a colour; anything else is an array of a lines file, or what only the
-    extension has words for."""
+    """Resolves a colour: a map of the scene, then a field of the dataset, then a colour. Any other name is an array
+    of a lines file or is left to the extension."""
     if color is None:
         return {"map": None, "rgb": plain}
     if color not in maps and color not in fields:
@@ -338,8 +337,7 @@ def _paint(
 
 def _no_map_as_field(name: str, fields: Mapping[str, Any], place: str) -> None:
     """Raises:
-    UnknownName: where a colour map's name stands in the place of a field's.
-    """
+    UnknownName: if the name of a colour map replaces that of a field."""
     if fields and name not in fields and find_color(name, place) is None and is_map(name):
         raise UnknownName(f"{place}: no field named '{name}'; {how_to_color(name, next(iter(fields)))}")
 
@@ -349,7 +347,7 @@ def _map(
 ) -> dict[str, Any]:
     known = CENTERS.get(chosen.field) if field is None else field.get("center")
     if chosen.cmap is not None and not diverges(chosen.cmap):
-        known = None  # no colour of it stands for a middle
+        known = None  # it has no middle colour
     center = chosen.center if chosen.center is not None else known
     name = chosen.cmap or (DIVERGING if center is not None else preferred or SEQUENTIAL)
     try:
@@ -358,7 +356,7 @@ def _map(
         raise UnknownName(f"maps.{key}.cmap: {error}") from error
     label = chosen.label or (field or {}).get("long_name")
     if label and chosen.units and not chosen.label and (field or {}).get("units") == "1":
-        # Whoever names a unit says that the numbers have it, and not what they are divided by.
+        # An explicit unit replaces the reference quantity by which the field is divided.
         label = label.split(" / ")[0]
     units = chosen.units or (field or {}).get("units") or None
     may_be_signed &= center is None and chosen.cmap is None and preferred is None
@@ -369,7 +367,7 @@ def _map(
         "range": None if chosen.range is None else list(chosen.range),
         "center": center,
         "lut": colors,
-        # What `info` does not list, components and expressions, the extension has words for.
+        # The extension describes components and expressions, which `info` does not list.
         "label": label,
         "units": units,
     }

@@ -1,4 +1,4 @@
-"""Volumes in scenes: the picture of a volume when nothing is said about it, and what a scene leaves open of its looks."""
+"""Volumes in scenes: the default picture, and defaults for the open values of a scene."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ if TYPE_CHECKING:
     from farfield.volume.values import VolumeChannel
 
 CMAP = "inferno"
-"""Dark where there is little, bright where there is much, so that what is dense stands out of what is around it."""
+"""Dark for low values, bright for high ones, so that dense parts stand out."""
 VIEW = (-0.55, -0.75, 0.38)
-"""From the target to the eye, of a volume whose axes say nothing of what is up."""
+"""Direction from the target to the eye, for a volume without a known upward axis."""
 COLORS = ("rgb", "rgba")
-"""Kinds of volumes that are shown as they are stored."""
+"""Kinds of volumes that show stored colours."""
 DISTANCES = [(0.04, 0.0), (0.14, 0.2), (0.4, 0.5), (1.0, 0.7)]
-"""Nodes of the opacity of colours over how far they are from the background."""
+"""Nodes of the opacity of colours, over the distance from the background colour."""
 ALPHAS = [(0.0, 0.0), (1.0, 0.9)]
-"""The same over alpha."""
+"""Nodes of the opacity over alpha."""
 _ANTERIOR = {"A": 1.0, "P": -1.0}
 
 
 def fields_of(volume: VolumeDataset) -> dict[str, dict[str, Any]]:
-    """The channels as `info` lists fields."""
+    """The channels in the form of fields in `info`."""
     return {c.name: {"name": c.name, "components": 1, "units": c.units, "long_name": c.name} for c in volume.channels}
 
 
 MOST_CHANNELS = 6
-"""Channels that the first picture of a volume shows: more hide each other."""
+"""Largest number of channels in a default picture: more hide each other."""
 _CHANNEL_COLORS = ("#30e050", "#e040e0", "#40a0ff", "#ff7030", "#ffe040", "#40f0e0")
-"""Of channels that have no colour."""
+"""Colours of channels without one."""
 
 
 def first_scene(volume: VolumeDataset, source: str, step: int = 0, *, steps: Sequence[int] | None = None) -> Scene:
-    """The default scene of a volume: its rays and its edges. Colours and labels are shown as such, channels all at once.
-    `steps`: as `settled` has them."""
+    """The default scene of a volume: its rays and its edges. Stored colours and labels keep their colours, and all
+    channels are shown at once. `steps` as in `settled`."""
     drawn: list[Drawn] = [Outline()]
     how = _finely(volume)
     if volume._level:
@@ -85,13 +85,13 @@ def first_scene(volume: VolumeDataset, source: str, step: int = 0, *, steps: Seq
 
 
 ACROSS = 256
-"""Voxels across from which on one sample a voxel shows no grain."""
+"""Number of voxels across from which one sample per voxel shows no grain."""
 MOST_FINELY = 16.0
 
 
 def _finely(volume: VolumeDataset) -> dict[str, Any]:
-    """What voxels that are large in the picture need, so that the places of samples do not show as grain and jagged edges; and what
-    volumes that are thin need, so that they are seen at all."""
+    """Options for small and for thin volumes. Large voxels in the picture need more samples, or grain and jagged edges
+    show. Thin volumes need a smaller `unit` to be visible."""
     level = volume.info()["levels"][0]
     lengths = [(n - 1) * s for n, s in zip(level["dims"], level["spacing"], strict=True)]
     how: dict[str, Any] = {"samples_per_voxel": min(max(1.0, ACROSS / max(level["dims"])), MOST_FINELY)}
@@ -102,11 +102,11 @@ def _finely(volume: VolumeDataset) -> dict[str, Any]:
 
 
 THROUGH = 8
-"""Lengths of `unit` through a volume at least, where it is thinnest."""
+"""Smallest number of lengths of `unit` through the thinnest axis of a volume."""
 
 
 def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """From where a volume is seen, and what is up: of anatomy from the front and the side, head up."""
+    """Viewing direction and upward axis of a volume: anatomy from the front and the side, head up."""
     letters = volume.anatomy or ""
     if len(letters) == 3 and letters[2] in "SI" and letters[1] in "AP":
         front, high = _ANTERIOR[letters[1]], 1.0 if letters[2] == "S" else -1.0
@@ -117,8 +117,8 @@ def _standing(volume: VolumeDataset) -> tuple[tuple[float, float, float], tuple[
 def settled(
     scene: Scene, volume: VolumeDataset, steps: Sequence[int] | None = None, samples: dict[str, Values] | None = None
 ) -> Scene:
-    """The scene with ranges and opacities where it does not say them, from some of the volume's values in some time steps; None:
-    in that of the scene. `samples` gets the values of each channel that were looked at."""
+    """Fills in missing ranges and opacities from samples of the volume in some time steps; None: the step of the scene.
+    `samples` receives the sampled values of each channel."""
     count = max(1, len(volume._spec["times"]))
     if scene.step >= count:
         there = "is 1" if count == 1 else f"are {count}"
@@ -142,13 +142,13 @@ def settled(
         found = sample(volume, name, steps)
         if samples is not None:
             samples[name] = found
-        # What is known to be missing is no value here, nor to rays: this is what else stands for none.
+        # Values known to be missing are excluded already; these are further fill values.
         channel = next(c for c in volume.channels if c.name == name)
         none = fills(found, whole=is_whole(channel))
         if unseen := [v for v in none if v not in SATURATED]:
             run_context.remark(volume.path, said(name, unseen))
         known = without(found, none)
-        # A scene does not say with which options its source is opened: drawn without them it stays clear.
+        # A scene does not record how its source was opened: without the option, these values must stay clear.
         if volume._opening.options.missing is not None:
             factor, offset = channel.scale or (1.0, 0.0)
             ends = {
@@ -194,7 +194,7 @@ def settled(
         color = getattr(drawn, "color", None)
         if isinstance(drawn, Volume):
             color = color or drawn.field or volume.channels[0].name
-        # Lines have numbers of their own.
+        # Lines have values of their own.
         if color is None or isinstance(drawn, Lines):
             continue
         if color not in maps and color not in names and find_color(color, f"objects.{n}.color") is not None:
@@ -203,13 +203,13 @@ def settled(
         name = known.field
         projection = drawn.projection if isinstance(drawn, Volume) else None
         if projection == "maximum" and (color not in maps or known.cmap is None):
-            # Maxima are looked at as scans are, over what they are themselves.
+            # Maxima are usually shown in grey, like scans, over their own range.
             known = known.model_copy(update={"cmap": "gray"})
         elif name in names and color not in maps and projection in (None, "composite"):
             reach = reach_of_signed(volume, name, values(name))
             if reach is not None:
                 known = known.model_copy(update={"cmap": DIVERGING, "range": (-reach, reach)})
-        # Of a map with a range it would be of no use to know, and values would be looked at.
+        # With a given range the answer is unused, and sampling would cost time.
         is_open = (color not in maps or known.range is None) and name in names
         dips = is_open and isinstance(drawn, Volume) and drawn.projection == "composite" and is_dip(name)
         if (dips or name in inverted) and color not in maps:
@@ -233,11 +233,11 @@ def settled(
 
 
 COLORED_BY = "channel, map or colour"
-"""What the colour of an object may name."""
+"""Noun for what an object's colour may name."""
 
 
 def _check_size(volume: VolumeDataset) -> None:
-    """Says of which voxels no picture can be, since squares of lengths are not numbers any more."""
+    """Refuses voxels whose squared lengths overflow or underflow."""
     about = volume.info()["levels"][0]
     for axis, count, length in zip("ijk", about["dims"], about["spacing"], strict=True):
         if count > 1 and not 1 / FAR <= abs(length) <= FAR:
@@ -248,17 +248,18 @@ def _check_size(volume: VolumeDataset) -> None:
 
 
 MOST_STEPS = 1e6
-"""Samples of a ray from which on a picture takes hours."""
+"""Number of samples per ray from which a picture takes hours."""
 
 
 def _check_steps(drawn: Volume, volume: VolumeDataset) -> None:
-    """Says of which voxels no rays can be: steps are as long as the least distance between voxels, however long others are."""
+    """Refuses voxels that make rays too long: a step has the smallest distance between voxels, however large the others
+    are."""
     levels = volume.info()["levels"]
     level = levels[drawn.level if drawn.level is not None and drawn.level < len(levels) else 0]
     spacing = [abs(s) for s in level["spacing"]]
     across = math.hypot(*((n - 1) * s for n, s in zip(level["dims"], spacing, strict=True)))
     steps = across / min(spacing) * (drawn.samples_per_voxel or 1.0)
-    # Of many voxels in a row there are as many samples.
+    # Many voxels in a row justify as many samples.
     if steps > max(MOST_STEPS, MOST_FINELY * sum(level["dims"])):
         raise DataError(
             f"{volume.path}: its voxels are {' x '.join(f'{s:.6g}' for s in spacing)} apart, and a ray that steps from one to the "
@@ -267,7 +268,7 @@ def _check_steps(drawn: Volume, volume: VolumeDataset) -> None:
 
 
 def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
-    """Says what a volume does not have, with the place in the scene."""
+    """Refuses channels, levels and colours that a volume lacks, with the place in the scene."""
     names = [c.name for c in volume.channels]
     if drawn.field is not None and drawn.field not in names:
         raise UnknownName(
@@ -293,7 +294,7 @@ def _shown(
     seen: Callable[[str], tuple[Values, list[float]]],
     is_dip: Callable[[str], bool],
 ) -> Volume:
-    """A volume in a scene with all that it leaves open, by what the volume is."""
+    """Fills in what a volume in a scene leaves open, by the kind of volume."""
     if volume.kind in COLORS and drawn.field is None and drawn.color is None:
         by = drawn.opacity_from or ("alpha" if volume.kind == "rgba" else "distance")
         change: dict[str, Any] = {"opacity_from": by}
@@ -305,7 +306,7 @@ def _shown(
     if volume.kind == "labels" and drawn.color is None and drawn.opacity is None and drawn.labels is None:
         return drawn.model_copy(update={"labels": Labels(colors=dict(volume._description.label_colors))})
     if drawn.projection == "surface" and drawn.value is not None:
-        # It is opaque, whatever is said of values on their way to it.
+        # A surface is opaque, whatever the opacity of smaller values.
         return drawn.model_copy(update={"opacity": [(drawn.value, 1.0)]})
     if drawn.opacity is not None or drawn.labels is not None or drawn.opacity_from is not None:
         return drawn
@@ -315,12 +316,12 @@ def _shown(
         low, high = mean_range(volume, name, steps)
         return drawn.model_copy(update={"opacity": [(low, 0.0), (high, 1.0)]})
     if drawn.projection == "maximum":
-        # All that is above what is most of the background: the brighter the more opaque.
+        # Above most of the background, brighter is more opaque.
         low, high = (float(v) for v in np.percentile(known, (50, 99.99))) if known.size else (0.0, 1.0)
         nodes = [(low, 0.0), (high if high > low else low + 1.0, 1.0)]
         return drawn.model_copy(update={"opacity": nodes})
     if drawn.projection == "composite" and reach_of_signed(volume, name, known) is not None:
-        # What is far from zero, on either side.
+        # Values far from zero, on either side.
         upper = _far_from_zero(np.abs(known))
         nodes = [*((-v, a) for v, a in reversed(upper)), *upper]
     elif drawn.projection == "composite" and is_dip(name):
@@ -331,17 +332,17 @@ def _shown(
 
 
 def _is_dip(volume: VolumeDataset, name: str, values: Values, none: Sequence[float], step: int) -> bool:
-    """Whether what is to be seen is low in a background of high values: that of a distance, or of a negative."""
+    """Whether the object is low in a background of high values, as in a distance or a negative."""
     if not values.size:
         return False
     split = threshold(values)
-    # A background is most of a volume: others are spared the look at their faces.
+    # A background fills most of a volume; this test saves reading the faces of others.
     if not 0.5 < (values > split).mean() < 1.0:
         return False
     number = next(n for n, c in enumerate(volume.channels) if c.name == name)
     high, count = 0, 0
     for (box,) in _faces(volume, [number], step):
-        # A few rows at a time: nobody is charged for these arrays.
+        # A few rows at a time, since the ledger does not charge these arrays.
         for part in np.array_split(box.ravel(), -(-box.size // PIECE)):
             beside = volume.channels[number].values(part).astype(np.float64)
             beside = without(np.clip(beside[np.isfinite(beside)], -LARGEST, LARGEST), none)
@@ -350,12 +351,12 @@ def _is_dip(volume: VolumeDataset, name: str, values: Values, none: Sequence[flo
 
 
 OUTSIDE = 0.98
-"""Part of the values at a volume's faces that are high where what is seen in it is low."""
+"""Share of high values at a volume's faces that indicates an object of low values."""
 
 
 def background(volume: VolumeDataset, step: int) -> str:
-    """The colour that is most often at the faces of a volume, as `#rrggbb`. Faces that cannot be read are left out: whoever draws
-    them says so."""
+    """The most frequent colour at the faces of a volume, as `#rrggbb`. Unreadable faces are skipped; drawing reports
+    them."""
     faces = [
         [volume.channels[c].values(box).ravel() for c, box in enumerate(boxes)]
         for boxes in _faces(volume, [0, 1, 2], step)
@@ -374,14 +375,14 @@ def background(volume: VolumeDataset, step: int) -> str:
 
 
 def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> Iterator[list[NDArray[Any]]]:
-    """The stored numbers of some channels at each face of a volume that can be read, from its coarsest level."""
+    """The stored numbers of some channels at each readable face of a volume, from its coarsest level."""
     level = len(volume.info()["levels"]) - 1
     dims = volume.info()["levels"][level]["dims"]
     for axis in range(3):
         for at in (0, dims[axis] - 1):
             lo, hi = [0, 0, 0], list(dims)
             lo[axis], hi[axis] = at, at + 1
-            # A plane of a huge volume is read in the middle, where it says as much.
+            # The middle of a huge face is representative.
             for a in range(3):
                 if a != axis and dims[a] > FACE:
                     lo[a], hi[a] = (dims[a] - FACE) // 2, (dims[a] + FACE) // 2
@@ -394,7 +395,7 @@ def _faces(volume: VolumeDataset, channels: Sequence[int], step: int) -> Iterato
 
 
 FACE = 256
-"""Voxels of a face along each axis that are looked at for a background."""
+"""Largest number of voxels along each axis of a face that are read for a background."""
 
 
 def _full(dtype: np.dtype[Any]) -> tuple[float, float]:
@@ -405,7 +406,7 @@ def _full(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 
 def _far_from_zero(sizes: Values) -> list[tuple[float, float]]:
-    """Nodes of an opacity of how far values are from zero: most of them are noise around it."""
+    """Nodes of an opacity over the distance from zero. Most values are noise around zero."""
     some = sizes[sizes > 0]
     low, high = (float(v) for v in np.percentile(some, (100 - SHOWN, 99.9)))
     low = max(low, min(threshold(some), float(np.percentile(some, 99.0))))
@@ -413,7 +414,7 @@ def _far_from_zero(sizes: Values) -> list[tuple[float, float]]:
 
 
 SHOWN = 15.0
-"""Percent of the values on both sides of zero that are seen at most, of those that are not zero."""
+"""Largest visible share, in percent, of the values that are not zero."""
 
 
 def is_whole(channel: VolumeChannel) -> bool:
@@ -424,8 +425,8 @@ def is_whole(channel: VolumeChannel) -> bool:
 def extent(
     volume: VolumeDataset, name: str, values: Values, *, wide: bool = False, dips: bool = False
 ) -> tuple[float, float]:
-    """The range that colours go over: what the format says, else that of nearly all values that are not background, which is
-    what is low, or with `dips` what is high."""
+    """The range of colours: from the format, else of nearly all values outside the background. The background is low,
+    or with `dips` high."""
     channel = next(c for c in volume.channels if c.name == name)
     if channel.limits is not None and channel.limits[0] < channel.limits[1]:
         return channel.limits
@@ -435,7 +436,7 @@ def extent(
         values = -values
     low, high = (float(v) for v in np.percentile(values, (0.5, 99.9) if wide else (2.0, 99.95)))
     if not wide:
-        # What is half clear at the edge of what is seen is not black yet.
+        # Half-clear values at the object's edge must not be black.
         split = min(threshold(values), high)
         low = max(split - FRINGE * (high - split), float(values.min()))
     low, high = rising(low, high) or rising(float(values.min()), float(values.max())) or around(low)
@@ -443,17 +444,17 @@ def extent(
 
 
 FRINGE = 0.25
-"""Part of the range of colours that lies below what parts the background from what is seen, of what lies above."""
+"""Share of the colour range below the threshold, relative to the part above."""
 
 
 def _most(values: Values, low: float, high: float) -> tuple[float, float]:
-    """Percentiles of values; where nearly all are one, the least and the largest, so that the few others are seen."""
+    """Percentiles of values. If they coincide, the least and the largest value, so that rare values stay visible."""
     least, most = (float(v) for v in np.percentile(values, (low, high)))
     return rising(least, most) or (float(values.min()), float(values.max()))
 
 
 def threshold(values: Values) -> float:
-    """What parts a histogram in two so that both parts are as even as can be (Otsu 1979).
+    """The threshold that splits a histogram into the two most uniform parts (Otsu 1979).
 
     >>> threshold(np.repeat([0.0, 10.0], [900, 100]))
     5.0
@@ -461,11 +462,11 @@ def threshold(values: Values) -> float:
     low, high = _most(values, 0.1, 99.9)
     if not low < high:
         return low
-    # Where numbers are so near each other that there are not as many between them.
+    # Numbers so near each other leave no room for 256 bins.
     if not (np.diff(np.linspace(low, high, 257)) > 0).all():
         return 0.5 * low + 0.5 * high
     counts, edges = np.histogram(values, bins=256, range=(low, high))
-    # In bins, so that squares of huge values stay finite.
+    # In units of bins, so that squares of huge values stay finite.
     middle = np.arange(256) + 0.5
     below = np.cumsum(counts)
     above = below[-1] - below
@@ -473,14 +474,14 @@ def threshold(values: Values) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         between = below * above * (sums / below - (sums[-1] - sums) / above) ** 2
     between = np.where(np.isfinite(between), between, -1.0)
-    # Where nothing lies between the two parts any place between them is as good: the middle, so that both are well apart from it.
+    # An empty gap between the parts has many equally good thresholds; take its middle.
     most = float(between.max())
     best = np.flatnonzero(between >= most - 1e-9 * abs(most))
     return float(0.5 * edges[1 + best[0]] + 0.5 * edges[1 + best[-1]])
 
 
 def opacities(values: Values) -> list[tuple[float, float]]:
-    """Nodes of an opacity that hides the background and lets one look some way into the rest."""
+    """Nodes of an opacity that hides the background and reveals some depth of the rest."""
     if not values.size:
         return [(0.0, 0.0), (1.0, 0.5)]
     low, high = _most(values, 0.1, 99.95)

@@ -1,1 +1,1 @@
-"""Source strings, and the files that they name."""
+"""Source strings and their files."""

@@ -1,5 +1,5 @@
-"""What a source string means: `grid.xyz+q=sol_*.q`, `grid_*.xyz+q=sol_*.q` where the grid moves, a store's folder, a `.p3d`
-file, `demo:NAME`.
+"""Parsing of source strings: `grid.xyz+q=sol_*.q`, `grid_*.xyz+q=sol_*.q` for moving grids, the folder of a store, a
+`.p3d` file, `demo:NAME`.
 
 >>> parse("flow.xyz+q=flow.q", check=False)
 Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q=flow.q')
@@ -26,10 +26,10 @@ from farfield.volume.formats.detection import format_of, is_volume, split_variab
 
 
 def expand(pattern: str, *, check: bool = True) -> list[str]:
-    """Files that a pattern names, in natural order; a name without wildcards, or an existing one, is itself.
+    """Files that match a pattern, in natural order. An existing name, or one without wildcards, stays as it is.
 
     Raises:
-        DataError: if a pattern matches nothing or a file is not there.
+        DataError: if a pattern has no match or a file does not exist.
     """
     name = os.path.expanduser(pattern)
     if os.path.exists(name):
@@ -59,12 +59,12 @@ def parse(
     check: bool = True,
     quiet: bool = False,
 ) -> Source:
-    """Takes a source string apart and finds its files. `check` False: without a look at the disk. What has to be converted into the
-    cache first is, which is said on stderr unless `quiet`.
+    """Parses a source string and locates its files. `check` False: without access to the disk. Some formats are
+    converted into the cache first, with a note on stderr unless `quiet`.
 
     Raises:
-        UsageError: if the string makes no sense.
-        DataError: if a file is not there.
+        UsageError: if the string is invalid.
+        DataError: if a file does not exist.
     """
     return replace(_parsed(os.fspath(text), q, function, check=check, quiet=quiet), again=parse)
 
@@ -122,13 +122,13 @@ def _parsed(
 
 
 def _read_since(begun: tuple[float, float], made: Source) -> Source:
-    """What was made of files since then, which tells the seconds that it took, and those of the processor."""
+    """Adds the wall time and processor time in seconds since `begun` to a source."""
     now = time.perf_counter(), time.process_time()
     return made.with_options(read_s=[after - before for before, after in zip(begun, now, strict=True)])
 
 
 def _elsewhere(address: str) -> str:
-    """What is said of an address.
+    """The message for an address.
 
     >>> _elsewhere("file:///data/a.nii")
     "file:///data/a.nii: name the file by its path: '/data/a.nii'"
@@ -151,9 +151,9 @@ def _elsewhere(address: str) -> str:
 def _pair(
     whole: str, head: str, grids: list[str], patterns: Mapping[str, list[str]], found: Mapping[str, list[str]]
 ) -> None:
-    """Refuses files of patterns whose numbers do not go together: which is whose step would be a guess.
+    """Refuses files of patterns whose numbers do not match, since their pairing would be a guess.
 
-    Files that are named one by one are taken in their order.
+    Files listed one by one pair in their order.
     """
     lists = {
         "grid": (grids, [head]),
@@ -181,7 +181,7 @@ def _pair(
 
 
 def _readable(name: str) -> None:
-    """A pipe would be waited for for ever; a folder that is no store is not damaged: it is none."""
+    """Refuses pipes, which would block forever, volumes, and folders that are no stores."""
     if (os.path.isdir(name) or os.path.isfile(name)) and format_of(name) is not None:
         raise UsageError(
             f"{name}: this is a volume, and this command takes datasets of zones; 'farfield info' and 'farfield probe' take volumes"

@@ -1,4 +1,4 @@
-"""Paths in source strings, and names of files that are numbered.
+"""Paths in source strings, and names of numbered files.
 
 >>> sorted(["sol_10.q", "sol_9.q"], key=natural)
 ['sol_9.q', 'sol_10.q']
@@ -11,20 +11,20 @@ import re
 from collections.abc import Callable, Iterable
 
 PART = re.compile(r"\+(?=(?:q|f|function)=)")
-"""What begins a part of a source string behind its grid."""
+"""Beginning of a part of a source string after its grid."""
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
-"""How an address begins."""
+"""Beginning of an address."""
 
 
 def moved(text: str, move: Callable[[str], str]) -> str:
-    """A source string with `move` applied to each path in it, patterns too. What is no path stays.
+    """A source string with `move` applied to each path in it, also to patterns. Other parts stay.
 
     >>> moved("flow.xyz+q=sol_*.q", lambda path: "data/" + path), moved("demo:box", lambda path: "data/" + path)
     ('data/flow.xyz+q=data/sol_*.q', 'demo:box')
     """
     if text.startswith("demo:") or SCHEME.match(text):
         return text
-    # As `parse` has it: a file that is named like parts wins. It may be seen from either side of the move.
+    # As in `parse`, an existing file takes precedence over a parse into parts; it may exist before or after the move.
     if any(os.path.exists(os.path.expanduser(whole)) for whole in (text, move(text))):
         return move(text)
     head, *parts = PART.split(text)
@@ -33,7 +33,7 @@ def moved(text: str, move: Callable[[str], str]) -> str:
 
 
 def elsewhere(text: str) -> str:
-    """A source string that means the same in any working folder.
+    """A source string with the same meaning in any working folder.
 
     >>> elsewhere("/data/flow.xyz+q=/data/sol_*.q"), elsewhere("demo:box")
     ('/data/flow.xyz+q=/data/sol_*.q', 'demo:box')
@@ -42,12 +42,13 @@ def elsewhere(text: str) -> str:
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
-    """Sort key under which `sol_9` comes before `sol_10`."""
+    """Sort key that puts `sol_9` before `sol_10`."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text) if part]
 
 
 def numbers_of(files: Iterable[str]) -> list[int] | None:
-    """The number of each file of a series: where the names are alike but for one number, each with another one.
+    """The number of each file of a series, if the names differ in exactly one number, and all numbers differ; else
+    None.
 
     >>> numbers_of(["run2/sol_8.q", "run2/sol_09.q", "run2/sol_10.q"]), numbers_of(["a.q", "b.q"]), numbers_of(["1_1.q", "2_2.q"])
     ([8, 9, 10], None, None)

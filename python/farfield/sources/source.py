@@ -1,4 +1,4 @@
-"""A dataset's files, with the options that they are opened with.
+"""The files of a dataset, with the options to open them.
 
 >>> Source("flow.xyz", ("flow.q",), text="flow.xyz+q=flow.q")
 Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q=flow.q')
@@ -20,47 +20,47 @@ from farfield.sources.paths import elsewhere
 
 _NAMED = re.compile(r'"(?:xyz|q|function)"\s*:\s*("(?:[^"\\]|\\.)*")')
 PLOT3D = ("format", "byte_order", "precision", "zones", "iblank", "dimension", "order", "kind", "dt", "define")
-"""What can be said of PLOT3D files, and of their steps and fields."""
+"""Options of PLOT3D files, and of their steps and fields."""
 _LONGEST_P3D = 1 << 24
-"""The extension reads no `.p3d` file that is longer."""
+"""Largest size in bytes of a `.p3d` file that the extension reads."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset's files, with nothing left to expand."""
+    """The files of a dataset, with all patterns expanded."""
 
     path: str
-    """The first grid; those of later steps are the option `grids`."""
+    """The first grid; grids of later steps are in the option `grids`."""
     q: tuple[str, ...] = ()
     function: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    """As `Dataset.open` of the extension takes them."""
+    """Options in the form of the extension's `Dataset.open`."""
     text: str = ""
-    """What the user wrote, in one string: `parse` of it finds the same files."""
+    """The user's text as one string: `parse` of it finds the same files."""
     made_of: tuple[str, ...] = field(default=(), repr=False)
-    """Files of which those above were made in the cache."""
+    """Original files, if those above were made of them in the cache."""
     remarks: tuple[str, ...] = field(default=(), repr=False)
-    """What was taken for granted then."""
+    """Assumptions of that conversion."""
     made_steps: int = field(default=1, repr=False)
-    """Time steps that they are."""
+    """Number of converted time steps."""
     made_zones: int = field(default=1, repr=False)
-    """Zones of each step."""
+    """Number of zones in each step."""
     notes: tuple[str, ...] = field(default=(), repr=False)
-    """Those of the remarks that whoever uses the data should hear."""
+    """The remarks that users of the data should see."""
     made_format: str = field(default="", repr=False)
     is_converted: bool = field(default=True, repr=False)
-    """Whether numbers of those files were decoded into the cache."""
+    """Whether the cache holds decoded numbers of those files."""
     places: tuple[str, ...] = field(default=(), repr=False)
-    """What every command that gives positions says of them."""
+    """Notes of every command that gives positions."""
     main_field: str | None = field(default=None, repr=False)
-    """The field that is meant where none is named."""
+    """The default field."""
     units: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Units of fields that the files say, by name: the extension knows none of these."""
+    """Units of fields in the original files, by name; the extension does not know them."""
     length_unit: str | None = field(default=None, repr=False)
-    """That of positions likewise, where they have one."""
+    """Unit of positions in the original files, if they have one."""
     time_unit: str | None = field(default=None, repr=False)
     again: Callable[[str], Source] | None = field(default=None, repr=False, compare=False)
-    """What made it of its text. Another process, whose cache is another one, makes it again."""
+    """Makes the source from its text. Another process with another cache calls it again."""
 
     @classmethod
     def of_zones(cls, found: Zones, path: str, text: str) -> Source:
@@ -93,7 +93,7 @@ class Source:
         return bool(self.options.get("grids")) or any(len(zone["arrays"][0]["steps"]) > 1 for zone in zones)
 
     def native(self) -> dict[str, Any]:
-        """Keyword arguments that the extension's calls share."""
+        """Keyword arguments that the extension's functions share."""
         return {
             "q": list(self.q) or None,
             "function": list(self.function) or None,
@@ -114,11 +114,11 @@ class Source:
         return [self.path, *self.options.get("grids", ()), *self.q, *self.function, *listed, *beside, *self.made_of]
 
     def without_time(self) -> Source:
-        """The same, but for how long it took to read."""
+        """The same source without the duration of its reads."""
         return replace(self, options={key: value for key, value in self.options.items() if key != "read_s"})
 
     def there(self) -> Source:
-        """What `elsewhere` gave, in that process: what was made in a cache is found, or made, in this one's."""
+        """Resolves a source of `elsewhere` in another process: converted files are found or made in its own cache."""
         if self.again is None or not (self.made_of or self.text.startswith("demo:")):
             return self
         made = self.again(self.text)
@@ -142,7 +142,8 @@ class Source:
         )
 
     def described(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """What `info` says of files that others in the cache were made of, over what was `found` in those; nothing of others."""
+        """The part of `info` about the original files of a converted source, which replaces that of the converted ones
+        in `found`; empty for others."""
         if not self.made_of:
             return {}
         steps = f"{self.made_steps:,} files, a time step each" if self.made_steps > 1 else ""
@@ -161,7 +162,7 @@ class Source:
         }
 
     def _units_in(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """What `info` says of units, with those that are known here."""
+        """The part of `info` with units, completed by the units of the original files."""
         more: dict[str, Any] = {}
         if self.units and "fields" in found:
             more["fields"] = [{**f, "units": self.units.get(f["name"], f["units"])} for f in found["fields"]]
@@ -172,16 +173,15 @@ class Source:
         return more
 
     def units_of_probe(self, found: Mapping[str, str]) -> dict[str, str]:
-        """Units of a probe likewise."""
+        """Units of a probe, completed likewise."""
         here = self.units if self.length_unit is None else {**self.units, "position": self.length_unit}
         return {name: here.get(name, unit) for name, unit in found.items()}
 
     def with_options(
         self, *, plot3d: Mapping[str, Any] | None = None, zone_order: Iterable[str] | None = None, **options: Any
     ) -> Source:
-        """The same files; options that are given win over those that are there, those of `plot3d` one by one. Its `dt` is how far
-        apart the steps are, its `define` what is made of the fields.
-        """
+        """The same files with further options, which take precedence over present ones; those of `plot3d` one by one.
+        `dt` in it is the time between steps, `define` the derived fields."""
         if plot3d is not None and not isinstance(plot3d, Mapping):
             raise UsageError(
                 f"plot3d is a dictionary of options such as {{'byte_order': 'big', 'dt': 0.25}}, not {plot3d!r}"
@@ -202,18 +202,18 @@ class Source:
 
 
 def _defined(own: Any, given: Any) -> Any:
-    """Definitions of a user with those that the files come with before them."""
+    """Definitions of a user, preceded by those of the files."""
     found = beneath({"define": given} if given else None, own)
     return None if found is None else found["define"]
 
 
 def _plain(key: str) -> str:
-    """An option's name without what its flag has before it."""
+    """An option's name without the prefix of its flag."""
     return str(key).lstrip("-").replace("-", "_").removeprefix("plot3d_")
 
 
 def _named_by(grid: str) -> list[str]:
-    """The files that a `.p3d` file names. What lies in its comments counts too: the extension says what is wrong with it."""
+    """The files that a `.p3d` file names. Names in comments count, too; the extension reports its errors."""
     try:
         with open(grid, "rb") as file:
             if not file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
@@ -226,6 +226,6 @@ def _named_by(grid: str) -> list[str]:
     for quoted in _NAMED.findall(text):
         try:
             found.append(os.path.join(folder, json.loads(quoted, strict=False)))
-        except ValueError:  # no string after all, which the extension says
+        except ValueError:  # not a string; the extension reports it
             continue
     return found

@@ -1,6 +1,6 @@
-"""Dates of times that are counted from a date, as CF has them: "days since 1990-01-01", in any of its calendars.
+"""Dates of times in CF units such as "days since 1990-01-01", in any of CF's calendars.
 
-Months and years differ from CF's: they are those of the calendar.
+Unlike in CF, months and years are those of the calendar.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _SECONDS = {
     "common_year": 365 * 86400,
 }  # fmt: skip
 _IN_MONTHS = {"month": 1, "mon": 1, "year": 12, "yr": 12}
-"""Units that are counted by the calendar: months and years are as long as they are there. CF differs: its year has 365.2425 days
-always, and its month a twelfth of that, so that steps of a month would be at no first of a month."""
+"""Units counted by the calendar: a month or year has its length there. In CF a year always has 365.2425 days and a
+month a twelfth of it. Monthly steps would then miss the first of the month."""
 _UNITS = re.compile(
     r"\s*(\w+?)s?\s+since\s+([+-]?\d{1,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
     r"(?:(?:T|\s+)(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?"
@@ -30,16 +30,16 @@ _UNITS = re.compile(
 )
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _STANDARD = ("standard", "gregorian", "")
-"""Names of the calendar of everyday use: Julian up to 1582-10-04, Gregorian from the day after on, which is the 15th."""
+"""Names of the civil calendar: Julian up to 1582-10-04, Gregorian from the next day, 1582-10-15."""
 _PROLEPTIC, _JULIAN = "proleptic_gregorian", "julian"
 _REFORM = (1582, 10, 15)
 _LEAP = 366
-"""Days of year 0, from whose beginning on days are counted; Python's count begins with year 1, at 1."""
+"""Days of year 0, from whose beginning days count; Python counts from year 1, beginning at 1."""
 
 
 def date_of(time: float, units: str, digits: int = 0) -> str | None:
-    """The date of a time, as ISO 8601 has it, to the second, or to so many `digits` of one; None where the units count from no
-    date. A calendar that is none of everyday use stands in brackets behind the units.
+    """The date of a time in ISO 8601, to the second or to `digits` of a second; None for units without a date. Units
+    give a calendar other than the civil one in brackets.
 
     >>> date_of(0.5, "days since 1990-01-01"), date_of(59, "days since 2001-01-01 (noleap)"), date_of(1, "s")
     ('1990-01-01T12:00:00', '2001-03-01T00:00:00', None)
@@ -64,7 +64,7 @@ def date_of(time: float, units: str, digits: int = 0) -> str | None:
             return None
         days, time = math.floor(exact), exact % 1
     parts = 10**digits
-    # Always upward from the middle, so that what is a second apart stays so.
+    # Rounding half upward keeps times a second apart that are a second apart.
     count = math.floor((start.seconds + time * each) * parts + 0.5)
     whole, part = days * 86400 + count // parts, f".{count % parts:0{digits}d}" if digits else ""
     y, m, d = _date(whole // 86400, start.calendar)
@@ -74,13 +74,13 @@ def date_of(time: float, units: str, digits: int = 0) -> str | None:
 
 _MOST_DIGITS = 9
 _LATEST = 1e15
-"""Seconds beyond which double precision has no parts of them."""
+"""Seconds beyond which double precision has no fractions."""
 _FINE = 100
-"""Parts of a step to which dates are told where they are no decimal numbers."""
+"""Resolution of dates in parts of a step, if times are not decimal numbers."""
 
 
 def dates_of(times: Sequence[float], units: str) -> list[str | None]:
-    """The dates of times, with parts of a second where steps are shorter than one.
+    """The dates of times, with fractions of a second if steps are shorter.
 
     >>> dates_of([0, 0.5, 1], "seconds since 2001-01-01"), dates_of([0, 60], "seconds since 2001-01-01")
     (['2001-01-01T00:00:00.0', '2001-01-01T00:00:00.5', '2001-01-01T00:00:01.0'], ['2001-01-01T00:00:00', '2001-01-01T00:01:00'])
@@ -92,14 +92,14 @@ def dates_of(times: Sequence[float], units: str) -> list[str | None]:
 
 
 def _digits(times: Sequence[float], units: str) -> int:
-    """Digits of a second that tell times apart."""
+    """Number of digits of a second that distinguish the times."""
     start = _start_of(units)
     if start is None or start.months:
         return 0
     seconds = [start.seconds + time * start.each for time in times if abs(time * start.each) < _LATEST]
     steps = [abs(b - a) for a, b in itertools.pairwise(seconds) if a != b]
     least = min(steps, default=1.0)
-    # What is left by rounding is no part of a second.
+    # Rounding errors are no fractions of a second.
     if least > 1 - 1e-6:
         return 0
     for digits in range(1, _MOST_DIGITS):
@@ -111,23 +111,23 @@ def _digits(times: Sequence[float], units: str) -> int:
 
 @dataclass(frozen=True)
 class _Start:
-    """What units say of times."""
+    """The reference date and unit of times."""
 
     date: tuple[int, int, int]
     days: int
-    """The number of its day."""
+    """Number of the date's day."""
     seconds: float
-    """Of that day, at the beginning."""
+    """Seconds of that day at the reference time."""
     each: float
-    """Seconds that a time of 1 has."""
+    """Seconds per unit of time."""
     months: int
-    """The months that it has, where they are counted by the calendar; else 0."""
+    """Months per unit of time, if the calendar counts; else 0."""
     calendar: str
 
 
 @lru_cache(maxsize=64)
 def _start_of(units: str) -> _Start | None:
-    """Where times begin, and what they count; None where units do not say a date, or one that there is none."""
+    """Parses units; None without a valid date."""
     found = _UNITS.fullmatch(units)
     if found is None:
         return None
@@ -144,8 +144,8 @@ def _start_of(units: str) -> _Start | None:
 
 
 def moment_of(info: Mapping[str, Any], step: int) -> dict[str, Any]:
-    """Which of several time steps that is, by what `info` says of a source: its number, its time, and its date where times count
-    from one. Nothing where there is one step.
+    """Number, time and date of one of several time steps, from the `info` of a source. The date is absent if times have
+    none. Empty for a single step.
 
     >>> moment_of({"times": [0.0, 5.0], "time_units": "seconds since 2020-01-31 23:59:58"}, 1)["date"]
     '2020-02-01T00:00:03'
@@ -161,7 +161,7 @@ def moment_of(info: Mapping[str, Any], step: int) -> dict[str, Any]:
 
 
 def moments_of(info: Mapping[str, Any]) -> list[str]:
-    """What a picture says of the time of each step, where that is a date, or steps are counted; else nothing.
+    """The text of each step's time in a picture, for dates or numbered steps; else empty.
 
     >>> moments_of({"times": [0.0, 86400.0], "time_units": "seconds since 2020-01-31 12:00:00"})
     ['2020-01-31 12:00:00', '2020-02-01 12:00:00']
@@ -176,7 +176,7 @@ def moments_of(info: Mapping[str, Any]) -> list[str]:
 
 
 def moment_text(found: Mapping[str, Any]) -> str:
-    """The same for people; nothing where there is one step.
+    """The text of a moment; empty for a single step.
 
     >>> moment_text({"step": 1, "time": 0.5, "time_units": "s"}), moment_text({"step": 2, "time": None, "time_units": "1"})
     ('step 1, at 0.5 s', 'step 2')
@@ -191,7 +191,7 @@ def moment_text(found: Mapping[str, Any]) -> str:
 
 
 def _offset(zone: str | None) -> int:
-    """Seconds that a zone is ahead of UTC."""
+    """Seconds by which a time zone is ahead of UTC."""
     found = re.fullmatch(r"([+-])(\d{1,2}):?(\d{0,2})", zone or "")
     if found is None:
         return 0
@@ -215,9 +215,8 @@ def _lengths(year: int, calendar: str) -> list[int]:
 
 
 def _after_months(year: int, month: int, day: int, months: float, calendar: str) -> float | None:
-    """The number of the day some months after a date: on the same day, or on the last one of a shorter month; parts of a month are
-    parts of how long it is.
-    """
+    """The number of the day some months after a date: the same day of the month, or the last one of a shorter month.
+    Fractions count as fractions of that month's length."""
     if _day_number(year, month, day, calendar) is None:
         return None
     whole = math.floor(months)
@@ -225,21 +224,21 @@ def _after_months(year: int, month: int, day: int, months: float, calendar: str)
     def at(count: int) -> int:
         y, m = divmod(12 * year + month - 1 + count, 12)
         found = _day_number(y, m + 1, min(day, _lengths(y, calendar)[m]), calendar)
-        # Ten days of 1582 are none.
+        # Ten days of October 1582 do not exist.
         return found if found is not None else _number(*_REFORM, _PROLEPTIC)
 
     return at(whole) + (months - whole) * (at(whole + 1) - at(whole))
 
 
 def _before(year: int, calendar: str) -> int:
-    """Days from the beginning of year 0 to that of another."""
+    """Days from the beginning of year 0 to that of another year."""
     if calendar == "360_day":
         return 360 * year
     if calendar in ("noleap", "365_day"):
         return 365 * year
     if calendar in ("all_leap", "366_day"):
         return 366 * year
-    # Leap years before it, of which year 0 is one.
+    # Number of earlier leap years, including year 0.
     last = year - 1
     leaps = last // 4 + 1 if calendar == _JULIAN else last // 4 - last // 100 + last // 400 + 1
     return 365 * year + leaps
@@ -256,7 +255,7 @@ def _day_number(year: int, month: int, day: int, calendar: str) -> int | None:
         return _number(year, month, day, calendar)
     if (year, month, day) >= _REFORM:
         return _number(year, month, day, _PROLEPTIC)
-    # The last day of the Julian calendar is the one before the first of the Gregorian.
+    # The last day of the Julian calendar precedes the first of the Gregorian.
     found = _number(year, month, day, _JULIAN) + _shift()
     return found if found < _first_gregorian() else None
 
@@ -268,7 +267,7 @@ def _first_gregorian() -> int:
 
 @cache
 def _shift() -> int:
-    """What the numbers of days of the Julian calendar are ahead of: the same day has one number in both."""
+    """Offset of day numbers between the Julian and the Gregorian calendar at the reform."""
     return _first_gregorian() - _number(1582, 10, 5, _JULIAN)
 
 
@@ -283,10 +282,10 @@ def _date(number: int, calendar: str) -> tuple[int, int, int]:
     if calendar == _PROLEPTIC and 0 <= number - _LEAP < date.max.toordinal():
         found = date.fromordinal(number - _LEAP + 1)
         return found.year, found.month, found.day
-    # Years are 360 days long at least, and 366 at most: this one is not too late.
+    # Years have 360 to 366 days, so this year is not too late.
     year = number // (366 if number >= 0 else 360) - 1
     while _before(year + 1, calendar) <= number:
-        # Years are of one length but for a day: this ends after a few steps.
+        # Lengths of years differ by a day, so few steps suffice.
         year += max(1, (number - _before(year + 1, calendar)) // 366)
     rest = number - _before(year, calendar)
     for month, length in enumerate(_lengths(year, calendar)):

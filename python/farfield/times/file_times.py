@@ -1,4 +1,4 @@
-"""Series some of whose files give times that do not serve."""
+"""Series with files whose times are unusable."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 
 def why_untimed(files: Sequence[str], times: Sequence[float | None]) -> str:
-    """Why times that files give, NaN where one gives no number, are not those of the steps; empty where they are,
-    or no file gives any.
+    """Why the times of files are not those of the steps. NaN is a time that is no number. Empty if they are usable, or
+    if no file has one.
 
     >>> why_untimed(["a", "b"], [1.0, None]), why_untimed(["a", "b"], [1.0, math.nan]), why_untimed(["a", "b"], [2.0, 2.0])
     ('b gives none', 'b gives no number', 'a and b both give 2')

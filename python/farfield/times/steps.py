@@ -1,4 +1,4 @@
-"""Which time steps of a dataset are looked at: `isel` and `sel`, as xarray has them. Nothing is read for it."""
+"""Selection of time steps by `isel` and `sel`, as in xarray, without reading data."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from farfield.errors import UsageError
 
 _METHODS = {None: None, "nearest": "nearest", "pad": "pad", "ffill": "pad", "backfill": "backfill", "bfill": "backfill"}
 _SAME = 1e-9
-"""Times that differ by less, in proportion, are the same: one may have been through a text."""
+"""Relative difference below which times are equal, since one may have been converted to text and back."""
 
 
 class TimeSteps(ABC):
     """Selections of time steps. A view shares files, pages and memory limit with its dataset."""
 
     _steps: range | None = None
-    """The steps of a view, among all; None: all."""
+    """The steps of a view among all; None: all."""
     _one: bool = False
-    """Whether it is one step, selected as such, from which particles may go on."""
+    """Whether a single step was selected, from which particles continue through later steps."""
 
     @abstractmethod
     def info(self) -> dict[str, Any]:
-        """What `farfield info --json` prints."""
+        """The JSON of `farfield info --json`."""
 
     @abstractmethod
     def _view(self) -> Self:
-        """The same dataset once more."""
+        """A copy of the dataset that shares its files and pages."""
 
     @property
     def _step(self) -> int | None:
-        """The step of what is of one time; None: the first of all."""
+        """The step for results of a single time; None: the first of all."""
         return None if self._steps is None else self._steps[0]
 
     @property
@@ -45,18 +45,18 @@ class TimeSteps(ABC):
 
     @property
     def times(self) -> NDArray[np.float64]:
-        """Time of each step that is selected, in `time_units`."""
+        """Times of the selected steps, in `time_units`."""
         times = self._all_times
         return times if self._steps is None else times[list(self._steps)]
 
     @property
     def time_values(self) -> NDArray[np.float64]:
-        """The same as `times`, by the name that PyVista's readers have for it."""
+        """The same as `times`, under the name in PyVista's readers."""
         return self.times
 
     @property
     def time_units(self) -> str:
-        """Unit of times, ages and release times: `"s"`, or `"1"` where they have none or count steps.
+        """Unit of times, ages and release times: `"s"`, or `"1"` if times have no unit or count steps.
 
         >>> import farfield as ff
         >>> ff.open("demo:box").time_units
@@ -65,13 +65,13 @@ class TimeSteps(ABC):
         return str(self.info()["time_units"])
 
     def isel(self, *, time: int | slice) -> Self:
-        """One time step by number, negative ones from the end; or, with a slice, several.
+        """A time step by number, negative ones from the end; or several by a slice.
 
-        What is of one time (streamlines, slices, arrays) takes the first step of several; particles are followed from the first
-        to the last of them.
+        Of several steps, results of a single time (streamlines, slices, arrays) use the first. Particles move from
+        the first to the last.
 
         Raises:
-            UsageError: if there is no such step.
+            UsageError: if the step does not exist.
 
         >>> import farfield as ff
         >>> ff.open("demo:box").isel(time=-1)["density"].shape
@@ -100,17 +100,17 @@ class TimeSteps(ABC):
         return self._with(range(at, at + 1), one=True)
 
     def sel(self, *, time: float | slice, method: str | None = None, tolerance: float | None = None) -> Self:
-        """One time step by its time, or, with a slice, all from one time to another, both included. Steps that are only numbered,
-        because the files do not say when they are, have no times to select them by.
+        """A time step by its time; or by a slice, all steps between two times, both inclusive. Steps without times in
+        the files are only numbered and cannot be selected by time.
 
         Args:
-            time: In `time_units`.
-            method: None takes an exact match, `"nearest"` the closest step, `"pad"` (or `"ffill"`) the last one before,
-                `"backfill"` (or `"bfill"`) the first one after.
-            tolerance: How far that may be away; None for any distance.
+            time: Time in `time_units`.
+            method: None for an exact match, `"nearest"` for the closest step, `"pad"` (or `"ffill"`) for the last one
+                before, `"backfill"` (or `"bfill"`) for the first one after.
+            tolerance: Largest difference; None for no bound.
 
         Raises:
-            UsageError: if no step has that time, or none is so near; if nothing says when the steps are.
+            UsageError: if no step matches, or if the steps have no times.
 
         >>> import farfield as ff
         >>> ds = ff.open("demo:box")
@@ -156,7 +156,7 @@ class TimeSteps(ABC):
         return self.isel(time=slice(int(found[0]), int(found[-1]) + 1))
 
     def _range(self) -> str:
-        """The times that there are, for messages."""
+        """The existing times, for messages."""
         times = self.times
         unit = f" [{self.time_units}]"
         if len(times) == 1:
@@ -169,15 +169,15 @@ class TimeSteps(ABC):
         return view
 
     def _all_selected(self) -> list[int] | None:
-        """The selected steps, several of them; None where all are, or one."""
+        """Numbers of the selected steps; None for all or a single one."""
         return None if self._steps is None or self._one else list(self._steps)
 
     def _of_selected(self, steps: Sequence[int]) -> list[int]:
-        """The steps of all with these numbers among those that are selected."""
+        """Numbers in the whole dataset of selected steps."""
         return list(steps) if self._steps is None else [self._steps[n] for n in steps]
 
     def _since(self, t0: float | None, t1: float | None = None, direction: str | None = None) -> float | None:
-        """When particles are let go: at the time that was selected; of several at the first, or backward the last."""
+        """Time of release: that of a selected step; of several selected steps the first, or backward the last."""
         if self._steps is None:
             return t0
         if self._one:
@@ -185,7 +185,7 @@ class TimeSteps(ABC):
         return self._within("t0", t0, last=self._backward(t0, t1, direction))
 
     def _until(self, t0: float | None, t1: float | None, direction: str | None) -> float | None:
-        """Until when particles are followed: the last of several steps that are selected, or backward the first."""
+        """Time of the end: the last of several selected steps, or backward the first."""
         if self._steps is None or self._one:
             return t1
         return self._within("t1", t1, last=not self._backward(t0, t1, direction))
@@ -206,7 +206,7 @@ class TimeSteps(ABC):
 
 
 def gaps_text(info: Mapping[str, Any]) -> str:
-    """Where more time passes than between most steps, the first few such places.
+    """Times around gaps between steps, for the first few gaps.
 
     >>> gaps_text({"times": [0, 1, 5, 6, 9], "times_gaps": [1, 3]}), gaps_text({"times": [0, 1], "times_gaps": []})
     ('1 to 5, 6 to 9', '')
@@ -239,7 +239,7 @@ def _bound(time: Any, default: float) -> float:
 
 
 def _find(times: NDArray[np.float64], time: float, method: str | None) -> int | None:
-    """The step that goes with a time; None where there is none."""
+    """The step for a time; None if there is none."""
     nearest = int(np.argmin(np.abs(times - time)))
     if np.isclose(times[nearest], time, rtol=_SAME, atol=0.0) or method == "nearest":
         return nearest

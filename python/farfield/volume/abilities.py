@@ -1,4 +1,4 @@
-"""What only volumes have: channels, levels, and the places of voxels."""
+"""Abilities of volumes only: channels, levels, and positions of voxels."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Opening:
-    """How a volume was opened, and how it is opened again."""
+    """The source and options of an open volume, and functions that open it again."""
 
     source: str
-    """Its name, as it was given."""
+    """The source as the caller gave it."""
     options: Options
-    """What was said of it."""
+    """Options of the volume."""
     given: Mapping[str, Any]
-    """Settings that it was opened with: they win over those of another machine."""
+    """Settings given at opening. They take precedence over the settings of the machine that loads a pickle."""
     again: Callable[..., VolumeDataset]
-    """Opens it where a pickled one is loaded."""
+    """Opens the volume of a loaded pickle."""
     flow: Callable[[Opening, Settings], Dataset]
     """Opens its vector as a flow."""
 
 
 class VolumeAbilities:
-    """What a volume can be asked for beside what every dataset can."""
+    """Members of volumes beside those of every dataset."""
 
     _spec: dict[str, Any]
     _description: VolumeDescription
@@ -53,7 +53,7 @@ class VolumeAbilities:
 
     @abstractmethod
     def _view(self) -> Self:
-        """The same volume once more."""
+        """A copy of the volume that shares its files and pages."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class VolumeAbilities:
 
     @property
     def path(self) -> str:
-        """What was opened."""
+        """The path of the volume."""
         return str(self._spec["path"])
 
     @property
@@ -82,7 +82,7 @@ class VolumeAbilities:
 
     @property
     def space(self) -> Space:
-        """Where the voxels of this level lie."""
+        """Positions of the voxels of this level."""
         level = self._levels[self._level]
         return Space(
             tuple(level["dims"]),
@@ -96,12 +96,12 @@ class VolumeAbilities:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """What the dimensions of `shape` are."""
+        """Names of the dimensions of `shape`."""
         return tuple(name for name, _ in self._dimensions())
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the dimensions: (time, channel,) z, y, x; the channels of colours come last."""
+        """Lengths of the dimensions: (time, channel,) z, y, x; channels of colours come last."""
         return tuple(length for _, length in self._dimensions())
 
     def _dimensions(self) -> list[tuple[str, int]]:
@@ -118,23 +118,23 @@ class VolumeAbilities:
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored numbers, as they are in memory."""
+        """Type of the stored numbers in memory."""
         chosen = self._chosen_channels()
         return np.result_type(*(c.dtype for n, c in enumerate(self.channels) if n in chosen))
 
     @property
     def levels(self) -> list[Triple]:
-        """Voxels along x, y and z of each level, finest first."""
+        """Number of voxels along x, y and z of each level, finest first."""
         return [(int(i), int(j), int(k)) for i, j, k in (level["dims"] for level in self._levels)]
 
     @property
     def channels(self) -> list[VolumeChannel]:
-        """Its channels."""
+        """The channels."""
         arrays = self._levels[self._level]["arrays"]
         types = {c: in_memory(a["dtype"]) for a in arrays for c in a["channels"]}
         return [
@@ -168,18 +168,18 @@ class VolumeAbilities:
 
     @property
     def length_unit(self) -> str:
-        """Unit of positions; `voxel` where nothing says one, `1` where axes have none in common."""
+        """Unit of positions; `voxel` if unknown, `1` if the axes have no common unit."""
         return str(self._spec["length_unit"])
 
     @property
     def anatomy(self) -> str | None:
-        """What +x, +y and +z of positions mean: three of R L A P S I; None where they mean no anatomy."""
+        """Anatomical directions of +x, +y and +z: three of R L A P S I; None without anatomy."""
         found = self._spec.get("anatomy")
         return None if found is None else str(found)
 
     @property
     def notes(self) -> list[str]:
-        """What was taken for granted about its files, such as that nothing lies where a slice is missing in a folder.
+        """Assumptions about its files, such as an empty place for a missing slice of a folder.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").notes
@@ -188,10 +188,10 @@ class VolumeAbilities:
         return list(self._spec["guessed"])
 
     def level(self, number: int) -> Self:
-        """The volume at another level of resolution; 0 is the finest, -1 the coarsest.
+        """The volume at another level; 0 is the finest, -1 the coarsest.
 
         Raises:
-            UsageError: if there is no such level.
+            UsageError: if the level does not exist.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").level(-1).shape
@@ -208,10 +208,10 @@ class VolumeAbilities:
         return view
 
     def channel(self, name: str | int) -> Self:
-        """One channel, by its name or number.
+        """One channel by name or number.
 
         Raises:
-            UnknownName: if there is no such channel.
+            UnknownName: if the channel does not exist.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").channel("phantom").dims
@@ -234,11 +234,11 @@ class VolumeAbilities:
         return self._steps if self._steps is not None else range(max(1, len(self._spec["times"])))
 
     def flow(self) -> Dataset:
-        """The vector of the volume as a flow: a dataset of one zone, whose field `velocity` is made of three numbers a voxel, or of
-        the variables u, v and w of its file. It is converted into the cache first.
+        """The vector of the volume as a flow: a dataset of one zone with the field `velocity`. It consists of three
+        numbers per voxel, or of the variables u, v and w of the file. It is converted into the cache first.
 
         Raises:
-            UsageError: if there is no vector in it.
+            UsageError: if the volume has no vector.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").flow()

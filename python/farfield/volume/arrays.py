@@ -1,4 +1,4 @@
-"""Volumes as xarray has arrays, and as PyVista has images."""
+"""Conversion of volumes into arrays of xarray and images of PyVista."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALLER = "take a coarser level or one channel, or raise the limit"
 
 
 def data_array(volume: VolumeDataset) -> Any:
-    """An `xarray.DataArray` of a volume, with coordinates where the axes are those of space.
+    """An `xarray.DataArray` of a volume, with coordinates if its axes are parallel to those of space.
 
     Raises:
         ImportError: if xarray is not installed.
@@ -41,7 +41,7 @@ def data_array(volume: VolumeDataset) -> Any:
         chosen = np.arange(len(channels))[key[at]]
         if np.ndim(chosen) == 0:
             return channels[int(chosen)].values(found)
-        # Dimensions before it that were indexed by a number are gone.
+        # Indexing by a number has removed earlier dimensions.
         axis = at - sum(not isinstance(k, slice) for k in key[:at])
         parts = [channels[int(c)].values(np.take(found, n, axis)) for n, c in enumerate(chosen)]
         return np.stack(parts, axis).astype(dtype)
@@ -75,7 +75,7 @@ def image_data(volume: VolumeDataset) -> Any:
 
     Raises:
         ImportError: if PyVista is not installed.
-        MemoryLimitError: before anything is read, if it takes more than the memory limit.
+        MemoryLimitError: if the result takes more than the memory limit, before any read.
     """
     pyvista = need_pyvista()
     channels, space = _channels(volume), volume.space
@@ -85,7 +85,7 @@ def image_data(volume: VolumeDataset) -> Any:
     total = count * sum(dtype.itemsize for dtype in types)
     check_room(volume.path, total, volume.memory_limit, "it as an image of PyVista", _SMALLER)
     image = pyvista.ImageData(dimensions=space.dims, spacing=space.spacing, origin=space.origin)
-    # The axes of the array are the columns there.
+    # PyVista expects the directions of the axes as columns.
     image.SetDirectionMatrix(np.array(space.direction, dtype=np.float64).T.ravel().tolist())
     names = volume.fields
     if colors:
@@ -113,7 +113,7 @@ def _is_scaled(channel: VolumeChannel) -> bool:
 
 
 def _fill(out: NDArray[Any], volume: VolumeDataset, channel: VolumeChannel) -> None:
-    """Fills values by point, x first, in slabs of layers: what is read beside the result stays small."""
+    """Fills values by point, x first, in slabs of layers, to bound the memory beside the result."""
     nz, ny, nx = volume.shape
     layer = ny * nx
     each = max(1, SLAB // (8 * layer))

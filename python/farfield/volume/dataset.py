@@ -1,6 +1,6 @@
 """Open volumes: regular grids of numbers or colours, at one or more levels of resolution.
 
-Arrays run [z, y, x], as xarray shows them, after time and channel where there are several; indices count from 0. The `ijk` of
+Arrays run [z, y, x], as in xarray, after time and channel if there are several; indices count from 0. The `ijk` of
 `probe_ijk` and of the command line count from 1, along x, y and z.
 """
 
@@ -36,11 +36,11 @@ from farfield.volume.space import describe
 from farfield.volume.values import VolumeProbe, between
 
 _VIEW = ("_level", "_channel", "_steps", "_one")
-"""What a view is of."""
+"""Attributes that distinguish a view."""
 
 
 class VolumeDataset(Dataset, VolumeAbilities):
-    """A volume, or one level, channel or time step of it. Nothing is read before it is needed; a `repr` reads nothing.
+    """A volume, or a view of one level, channel or time step. It reads on demand; a `repr` reads nothing.
 
     >>> import farfield as ff
     >>> volume = ff.open("demo:phantom")
@@ -52,8 +52,8 @@ class VolumeDataset(Dataset, VolumeAbilities):
     >>> volume[28, 40, 30:34]
     array([80, 80, 80, 80], dtype=uint8)
 
-    Pickled, it is its name and how it was opened: where it is loaded it is opened again, with pages and a memory limit of its own.
-    A process that was forked opens it again, too.
+    A pickle holds the name and the options of opening. Loading it opens the volume again, with its own pages and
+    memory limit. A forked process opens it again, too.
     """
 
     _native: Native  # type: ignore[assignment] # what is asked of it differs from what zones are asked
@@ -70,11 +70,11 @@ class VolumeDataset(Dataset, VolumeAbilities):
         self._info: dict[str, Any] | None = None
         self._opening = opening
 
-    if not TYPE_CHECKING:  # there it is a dataset of which nobody knows whether it is one of zones
+    if not TYPE_CHECKING:  # type checkers see the members of both kinds
 
         def __getattribute__(self, name: str) -> Any:
             if name in OF_FLOWS:
-                raise AttributeError(name)  # which asks `__getattr__`
+                raise AttributeError(name)  # so that Python calls `__getattr__`
             return super().__getattribute__(name)
 
         def __getattr__(self, name: str) -> Any:
@@ -119,20 +119,20 @@ class VolumeDataset(Dataset, VolumeAbilities):
 
     @property
     def fields(self) -> list[str]:
-        """Names of its channels, or of that of the view."""
+        """Names of the channels, or of the view's channel."""
         names = [c["name"] for c in self._spec["channels"]]
         return [names[n] for n in self._chosen_channels()]
 
     @property
     def n_points(self) -> int:
-        """Voxels of the level, of one time step."""
+        """Number of voxels of the level in one time step."""
         return math.prod(self.space.dims)
 
     def _keys(self) -> list[str]:
         return [c["name"] for c in self._spec["channels"]]
 
     def __copy__(self) -> Self:
-        # A view, not what pickling makes: files, pages and memory limit are those of the whole.
+        # Unlike a loaded pickle, a view shares files, pages and memory limit with the whole.
         view = type(self).__new__(type(self))
         vars(view).update(vars(self))
         return view
@@ -145,13 +145,13 @@ class VolumeDataset(Dataset, VolumeAbilities):
     _view = __copy__
 
     def _whole(self) -> Self:
-        """All of it, at its finest level."""
+        """The whole volume at its finest level."""
         view = self._view()
         view._level, view._channel, view._steps, view._one, view._info = 0, None, None, False, None
         return view
 
     def _like(self, other: VolumeDataset) -> Self:
-        """The level, channel and steps of this volume that are chosen of another, which is the same once more."""
+        """A view of this volume with the level, channel and steps of another one of the same source."""
         view = self._view()
         view._level, view._channel, view._steps, view._one = other._level, other._channel, other._steps, other._one
         return view
@@ -177,11 +177,11 @@ class VolumeDataset(Dataset, VolumeAbilities):
     def __getitem__(self, index: Index | tuple[Index, ...]) -> NDArray[Any]: ...
 
     def __getitem__(self, index: Any) -> Any:
-        """A NumPy array of stored numbers, which reads only the pages that hold what is asked for; or a channel, by its name.
+        """A NumPy array of stored numbers, for which only pages around the index are read; or a channel, by its name.
 
         Raises:
-            IndexError: if an index is out of range, or of a kind other than int, slice, `...` and text.
-            UnknownName: if there is no such channel.
+            IndexError: if an index is out of range or is not an int, slice, `...` or text.
+            UnknownName: if the channel does not exist.
         """
         if isinstance(index, str):
             return self.channel(index)
@@ -214,9 +214,8 @@ class VolumeDataset(Dataset, VolumeAbilities):
         zs: list[int],
         inner: list[tuple[tuple[int, int], int | slice]],
     ) -> None:
-        """Fills [z, y, x] with the voxels of these layers, some of them at a time: what is read beside the result stays small, and
-        layers between those that are asked for are not read.
-        """
+        """Fills [z, y, x] with the voxels of these layers, in slabs that bound the memory beside the result. Layers in
+        between are not read."""
         _, ((j0, j1), ys), ((i0, i1), xs) = inner
         layer = max(1, (j1 - j0) * (i1 - i0) * into.itemsize)
         apart = len(zs) > 1 and abs(zs[1] - zs[0]) > 1
@@ -235,10 +234,10 @@ class VolumeDataset(Dataset, VolumeAbilities):
     def probe(  # type: ignore[override] # a place of a volume has all that one of a zone has, but the zone
         self, position: Sequence[float], *, fields: Sequence[str] | None = None
     ) -> VolumeProbe | None:
-        """Values at a position in space, or None where it is outside of the volume. `fields` are channels; None: those of the view.
+        """Values at a position in space; None outside of the volume. `fields` are channels; None: those of the view.
 
         Raises:
-            UsageError: if it is not three finite numbers, or two where the volume is one voxel thick along z.
+            UsageError: if the position is not three finite numbers, or two for a volume one voxel thick along z.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").probe((80, 100, 84)).values
@@ -250,10 +249,10 @@ class VolumeDataset(Dataset, VolumeAbilities):
     def probe_ijk(  # type: ignore[override] # there is no zone to name
         self, ijk: Sequence[float], *, fields: Sequence[str] | None = None
     ) -> VolumeProbe | None:
-        """As `probe`, at a place in voxels along x, y and z: 1-based, fractions are fine.
+        """As `probe`, at a 1-based place in voxels along x, y and z; fractions are valid.
 
         Raises:
-            UsageError: if it is not three finite numbers, or two where the volume is one voxel thick along z.
+            UsageError: if the place is not three finite numbers, or two for a volume one voxel thick along z.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").probe_ijk((33, 41, 29)).position
@@ -267,7 +266,7 @@ class VolumeDataset(Dataset, VolumeAbilities):
     ) -> VolumeProbe | None:
         wanted = self._chosen_channels() if fields is None else [self.channel(f)._channel or 0 for f in fields]
         dims = np.array(self.space.dims)
-        # A volume one voxel thick is as thick as that voxel; otherwise it reaches from centre to centre.
+        # An axis of one voxel has that voxel's thickness; others extend from centre to centre.
         slack = np.where(dims == 1, 0.5, 1e-9 * dims)
         if not (np.all(index >= -slack) and np.all(index <= dims - 1 + slack)):
             return None
@@ -275,7 +274,7 @@ class VolumeDataset(Dataset, VolumeAbilities):
         nearest = self.kind in ("labels", "rgb", "rgba")
         low = np.minimum(np.floor(at + 0.5 if nearest else at).astype(int), dims - 1)
         fraction = np.zeros(3) if nearest else at - low
-        # What counts for nothing is not read: it may be what cannot be.
+        # Voxels of weight 0 are not read, since their pages may be unreadable.
         high = np.where(fraction == 0, low + 1, np.minimum(low + 2, dims))
         values, units, notes = {}, {"position": self.length_unit}, []
         channels = self.channels
@@ -284,7 +283,7 @@ class VolumeDataset(Dataset, VolumeAbilities):
             box = self._native.read_box(self._level, n, _triple(low), _triple(high), self._step or 0)
             found = about.values(np.asarray(box))
             whole = found.reshape(-1)[0].item()
-            # Numbers of 64 bits that no floating-point number is stay what they are.
+            # Integers of 64 bits that no float can represent stay exact.
             exact = nearest or (found.size == 1 and float(whole) != whole and not math.isnan(whole))
             values[about.name] = whole if exact else between(found, fraction)
             units[about.name] = about.units
@@ -296,19 +295,19 @@ class VolumeDataset(Dataset, VolumeAbilities):
         )
 
     def info(self, *, ranges: bool = False, progress: bool | Report | None = None) -> dict[str, Any]:
-        """What `farfield info --json` prints.
+        """The JSON of `farfield info --json`.
 
         >>> import farfield as ff
         >>> ff.open("demo:phantom").info()["format"]
         'NRRD0005'
 
         Args:
-            ranges: Find the ranges of all pages by one bounded pass if they are not known, and keep them in the cache: whatever
-                opens the volume after that passes over pages that show nothing.
+            ranges: Find unknown ranges of all pages by one pass of bounded memory, and store them in the cache. Later
+                runs skip pages that show nothing.
             progress: As in `farfield.open`.
 
         Raises:
-            DataError: if ranges are asked for and cannot be kept, as on a full disk.
+            DataError: if ranges are requested and cannot be stored, as on a full disk.
         """
         if ranges and self._description.seen is None:
             folder = page_ranges.folder_of(self._description, self._cache_dir)
@@ -334,7 +333,7 @@ class VolumeDataset(Dataset, VolumeAbilities):
         return self._info
 
     def _seen(self, find: bool, progress: bool | Report | None) -> Sequence[page_ranges.Seen] | None:
-        """Lowest and highest stored value of each channel; missing ones are none."""
+        """Lowest and highest stored value of each channel, without missing values."""
         described, folder = self._description, self._cache_dir
 
         def found() -> dict[int, page_ranges.Seen]:
@@ -344,15 +343,15 @@ class VolumeDataset(Dataset, VolumeAbilities):
         return value_ranges.ranges(described, folder, found if find else None)
 
     def to_xarray(self, *, fields: Sequence[str] | None = None) -> Any:
-        """An `xarray.DataArray` that reads pages when its numbers are asked for; scaled and with NaN where values are missing.
+        """An `xarray.DataArray` that reads pages on demand; scaled, with NaN for missing values.
 
         Args:
             fields: One channel; None: all, or that of the view.
 
         Raises:
             ImportError: if xarray is not installed.
-            UsageError: if several channels are named, and not all.
-            MemoryLimitError: when numbers are asked for that take more than the memory limit.
+            UsageError: if several channels are named, but not all.
+            MemoryLimitError: if a later read takes more than the memory limit.
 
         >>> import farfield as ff
         >>> array = ff.open("demo:phantom").to_xarray()
@@ -362,16 +361,16 @@ class VolumeDataset(Dataset, VolumeAbilities):
         return data_array(self._of_fields(fields))
 
     def to_pyvista(self, *, fields: Sequence[str] | None = None) -> Any:
-        """A `pyvista.ImageData` of one time step, with a point at the centre of each voxel; scaled and with NaN where values are
-        missing. Colours are one array, `rgb` or `rgba`.
+        """A `pyvista.ImageData` of one time step, with a point at the centre of each voxel; scaled, with NaN for
+        missing values. Colours form one array, `rgb` or `rgba`.
 
         Args:
             fields: One channel; None: all, or that of the view.
 
         Raises:
             ImportError: if PyVista is not installed.
-            UsageError: if several channels are named, and not all.
-            MemoryLimitError: before anything is read, if the result takes more than the memory limit.
+            UsageError: if several channels are named, but not all.
+            MemoryLimitError: if the result takes more than the memory limit, before any read.
 
         >>> import farfield as ff
         >>> image = ff.open("demo:phantom").to_pyvista()

@@ -1,4 +1,4 @@
-"""Stored numbers that stand for a missing value: one, several, and ranges of them. NaN is missing anyhow, and never among them."""
+"""Stored numbers that represent missing values: single numbers and ranges. NaN is always missing and never listed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Missing = float | tuple[float | tuple[float, float], ...] | None
-"""A number, several numbers and ranges (lowest, highest) of them, or None where no number stands for a missing value."""
+"""A number, several numbers and ranges (lowest, highest), or None for no missing value."""
 
 
 def ranges_of(missing: Missing) -> list[tuple[float, float]]:
-    """Lowest and highest number of each range; a number alone is both.
+    """Lowest and highest number of each range; a single number is both.
 
     >>> ranges_of(None), ranges_of(-999.0), ranges_of((-999.0, (7.0, 9.0)))
     ([], [(-999.0, -999.0)], [(-999.0, -999.0), (7.0, 9.0)])
@@ -26,7 +26,7 @@ def ranges_of(missing: Missing) -> list[tuple[float, float]]:
 
 
 def together(*several: Missing) -> Missing:
-    """All of them, each once; what holds no number is left out.
+    """The union without repeats; None and NaN are dropped.
 
     >>> together(1e20, None, (-999.0, 1e20)), together(None), together(5.0, 5.0), together(float("nan"))
     ((1e+20, -999.0), None, 5.0, None)
@@ -45,7 +45,7 @@ def together(*several: Missing) -> Missing:
 
 
 def each(missing: Missing, change: Callable[[float], float]) -> Missing:
-    """The same with every number, and both ends of every range, changed.
+    """The same numbers after `change`, which applies to both ends of ranges, too.
 
     >>> each((1.0, (2.0, 3.0)), lambda x: 10 * x)
     (10.0, (20.0, 30.0))
@@ -54,7 +54,7 @@ def each(missing: Missing, change: Callable[[float], float]) -> Missing:
 
 
 def is_missing(stored: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
-    """Where stored numbers stand for a missing value.
+    """Mask of the stored numbers that represent missing values.
 
     >>> is_missing(np.array([1, 2, 3, 8]), (2.0, (5.0, 9.0))).tolist()
     [False, True, False, True]
@@ -66,7 +66,7 @@ def is_missing(stored: NDArray[Any], missing: Missing) -> NDArray[np.bool_]:
 
 
 def as_json(missing: Missing) -> Any:
-    """As JSON has it: null, a number, or a list of numbers and pairs; words for what is infinite.
+    """The form for JSON: null, a number, or a list of numbers and pairs; words for infinities.
 
     >>> as_json(None), as_json(-1), as_json((-1.0, (float("-inf"), -5.0)))
     (None, -1, [-1.0, ['-Infinity', -5.0]])
@@ -76,7 +76,7 @@ def as_json(missing: Missing) -> Any:
 
 
 def of_json(found: Any) -> Missing:
-    """What `as_json` has written.
+    """Parses the result of `as_json`.
 
     >>> of_json(None), of_json(2**60 + 1), of_json([-1.0, ["-Infinity", -5.0]])
     (None, 1152921504606846977, (-1.0, (-inf, -5.0)))
@@ -88,7 +88,7 @@ def of_json(found: Any) -> Missing:
 
 
 def text_of(missing: Missing, dtype: str | None = None) -> str:
-    """For people. Of a range that goes on for ever the first number is told that is not in it, where the numbers are of a `dtype`.
+    """Text for users. For a range without an end, the text gives the first number outside of it, if `dtype` is known.
 
     >>> text_of((1e20, -999.0, (float("-inf"), 0.0), (5.0, float("inf")), (7.0, 9.0)))
     '1e+20, -999, up to 0, from 5 on, 7 to 9'
@@ -101,7 +101,7 @@ def text_of(missing: Missing, dtype: str | None = None) -> str:
 def _text(low: float, high: float, dtype: str | None) -> str:
     if low == high:
         return str(low) if isinstance(low, int) else f"{low:.6g}"
-    # `0.0 +` makes zeros of negative ones.
+    # `0.0 +` turns -0.0 into 0.0.
     if math.isinf(low):
         return f"up to {high:.6g}" if dtype is None else f"below {0.0 + next_of(high, dtype, math.inf):.6g}"
     if math.isinf(high):
@@ -124,7 +124,7 @@ def next_of(end: float, dtype: str, towards: float) -> float:
 
 
 def _end(found: Any) -> float:
-    """A number; whole ones keep all their digits."""
+    """A number; integers keep all their digits."""
     return found if isinstance(found, int) else float(found)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of the extension's volume."""
+"""The interface of the extension's volume."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ Triple = tuple[int, int, int]
 
 
 class Native(Protocol):
-    """What is asked of the extension's volume."""
+    """Methods of the extension's volume."""
 
     def info(self) -> str:
-        """Pages, their sizes, and what it costs."""
+        """Pages, their sizes, and costs, as JSON."""
 
     def read_box(self, level: int, channel: int, lo: Triple, hi: Triple, step: int) -> NDArray[Any]:
-        """[k, j, i] of a box of voxels, as they are in memory; `lo` and `hi` are i, j, k from 0 on, half open."""
+        """The numbers of a box, [k, j, i], in their type in memory. `lo` and `hi` are i, j, k from 0; `hi` is
+        exclusive."""
 
     def build_ranges(self, tables: list[bytes], folder: str, *, progress: Report | None = None) -> str:
-        """Makes the ranges of all pages in a folder of the cache, if they are not there."""
+        """Finds the ranges of all pages and stores them in a folder of the cache, unless they exist."""
 
     def stats(self) -> str:
         """STATS of `farfield/_native.pyi`."""
@@ -30,4 +31,4 @@ class Native(Protocol):
         """Changes the memory limit."""
 
     def close(self) -> None:
-        """Gives memory back."""
+        """Frees the memory."""

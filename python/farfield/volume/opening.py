@@ -1,4 +1,4 @@
-"""Opens volumes."""
+"""Opening of volumes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def open_volume(
     quiet: bool = False,
     tell: bool = True,
 ) -> VolumeDataset:
-    """Opens a volume without reading its pages. What cannot be read in part is converted into the cache first, which is said on
-    stderr unless `quiet`, as is what was taken for granted, with `tell`.
+    """Opens a volume without reading its pages. Files that cannot be read in part are converted into the cache first.
+    `quiet` suppresses the note about that on stderr; `tell` enables notes on assumptions.
 
     Raises:
-        DataError: if it is not there, damaged, or of a format that is not read.
-        UsageError: if options make no sense, or do not say enough.
+        DataError: if the volume does not exist, is damaged, or has an unsupported format.
+        UsageError: if options are invalid or insufficient.
     """
     opened = open_native(source, resources, options=options, quiet=quiet, tell=tell)
     settings = resources.settings
@@ -43,22 +43,22 @@ def open_volume(
 
 
 def reopened(source: str, given: Mapping[str, Any], options: Options, view: Mapping[str, Any]) -> VolumeDataset:
-    """What a pickled volume becomes where it is loaded."""
+    """Opens the volume of a loaded pickle."""
     opened = open_volume(source, Resources.of(**given, progress=False), options=options, quiet=True)
     vars(opened).update(view)
     return opened
 
 
 def flow_of(opening: Opening, settings: Settings) -> Dataset:
-    """The vector of a volume as a flow, in the cache.
+    """Converts the vector of a volume into a flow in the cache.
 
     Raises:
-        UsageError: if there is no vector in it.
+        UsageError: if the volume has no vector.
     """
     found = flow_in(opening.source, settings=settings, options=opening.options)
     return open_source(replace(found, again=_flow_again), Resources(settings))
 
 
 def _flow_again(source: str) -> Source:
-    """The same in another process."""
+    """Makes the source of a flow again in another process."""
     return flow_in(os.path.expanduser(source))

@@ -1,4 +1,4 @@
-"""What is up in a picture of a plane of a volume: head or front of anatomy, the first row of images, north of maps.
+"""Upward directions in pictures of planes: head or front of anatomy, the first row of images, north of maps.
 
 >>> import farfield as ff
 >>> upward(ff.open("demo:phantom"), (0.0, 0.0, 1.0))  # y is to the back
@@ -19,19 +19,20 @@ if TYPE_CHECKING:
 
 Vector = tuple[float, float, float]
 UP = ("S", "A")
-"""What is up of anatomy: the first of these that lies in the plane."""
+"""Upward directions of anatomy, by preference; one must lie in the plane."""
 OPPOSITE = {"R": "L", "L": "R", "A": "P", "P": "A", "S": "I", "I": "S"}
 _IN_PLANE = 0.5
-"""Sine of the angle to the normal from which on a direction lies in a plane rather than across it: 30 degrees, so that in planes
-of scans that are tilted the head is still up."""
+"""Sine of the smallest angle to the normal of a direction in the plane: 30 degrees. So the head is up in tilted scans,
+too."""
 _IMAGES = ("TIFF", "BigTIFF", "ImageJ", "OME", "DICOM", "PNG", "JPEG", "BMP", "GIF", "WebP")
-"""First words of formats whose rows every program shows from the top down."""
+"""First words of formats whose rows all programs show from the top down."""
 _ARRAYS = ("Zarr", "NetCDF")
-"""First words of formats in which y may be a coordinate."""
+"""First words of formats whose y may be a coordinate."""
 
 
 def upward(volume: VolumeDataset, normal: Sequence[float]) -> Vector | None:
-    """What is up in a plane across `normal`; None where nothing says it: z is then, or y where the plane faces z.
+    """The upward direction in a plane with this normal; None if the volume gives none. The default is then z, or y if
+    the plane faces z.
 
     >>> import farfield as ff
     >>> upward(ff.open("demo:phantom"), (0.0, 1.0, 0.0))
@@ -51,7 +52,7 @@ def upward(volume: VolumeDataset, normal: Sequence[float]) -> Vector | None:
         return None
     seen_along = np.asarray(volume.space.direction[2], dtype=np.float64)
     if of_images(made_as(volume)) and abs(float(seen_along @ across)) > np.sqrt(1 - _IN_PLANE**2):
-        # Rows that go up instead are those of a picture that is stored upside down.
+        # A volume with rows that go up is a picture stored upside down, so -y is right for it, too.
         return _axis(1, -1.0)
     return None
 
@@ -62,12 +63,12 @@ def _axis(at: int, sign: float) -> Vector:
 
 
 def made_as(volume: VolumeDataset) -> str:
-    """The format in which a volume was found; of a store of ours that of what was converted."""
+    """The original format of a volume; for our own store, that of the converted source."""
     return volume._description.made_as or volume.format
 
 
 def of_images(form: str) -> bool:
-    """Whether a format's rows are shown from the top down by every program.
+    """Whether all programs show a format's rows from the top down.
 
     >>> of_images("OME-TIFF"), of_images("PNG images"), of_images("VTK XML ImageData")
     (True, True, False)
@@ -76,7 +77,7 @@ def of_images(form: str) -> bool:
 
 
 def is_map(volume: VolumeDataset) -> bool:
-    """Whether y is a coordinate, and is not the number of a row: of maps, and of what VTK writes."""
+    """Whether y is a coordinate, not a row number, as in maps and in VTK."""
     by = made_as(volume)
     if by.startswith(("VTK", "GeoTIFF")) or "degree" in (volume.length_unit, *(volume.space.axis_units or ())):
         return True
@@ -84,18 +85,19 @@ def is_map(volume: VolumeDataset) -> bool:
 
 
 CONVENTIONS = ("radiological", "neurological")
-"""From which side anatomy is seen: as from the feet, with the patient's left on the right of the picture, or as from the head."""
+"""Views of anatomy: from the feet, with the patient's left on the right of the picture, or from the head."""
 _TO_THE_RIGHT = {"radiological": "LPS", "neurological": "RAS"}
 
 
 def rightward(anatomy: str | None, convention: str | None = None) -> Vector:
-    """For x, y and z 1 where they grow to the right of pictures, and -1 where they fall: of anatomy its `convention` says so.
+    """The sign of x, y and z to the right of pictures: 1 if they grow, -1 if they fall. For anatomy `convention`
+    decides.
 
-    In planes with the patient's left and right the left is on the right in radiological pictures; in the others, which are seen
-    from the patient's left, the back is. Neurological pictures are their mirror images.
+    In radiological pictures the patient's left is on the right. Planes without left and right are seen from the
+    patient's left, with the back on the right. Neurological pictures are mirror images.
 
     Raises:
-        UsageError: if there is no such convention.
+        UsageError: if the convention does not exist.
 
     >>> rightward("LPS"), rightward("RAS"), rightward("RAS", "neurological"), rightward(None)
     ((1.0, 1.0, 1.0), (-1.0, -1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
@@ -110,7 +112,7 @@ def rightward(anatomy: str | None, convention: str | None = None) -> Vector:
 
 
 def way(direction: Sequence[float], anatomy: str | None) -> str | None:
-    """What a direction means in letters of anatomy, as `R to L`; None where it means none, or is tilted.
+    """A direction in letters of anatomy, as `R to L`; None without anatomy, or for a tilted direction.
 
     >>> way((1.0, 0.0, 0.0), "LPS"), way((0.0, -1.0, 0.0), "LPS"), way((0.6, 0.8, 0.0), "LPS"), way((1.0, 0.0, 0.0), None)
     ('R to L', 'P to A', None, None)
@@ -125,4 +127,4 @@ def way(direction: Sequence[float], anatomy: str | None) -> str | None:
 
 
 _STRAIGHT = 0.9
-"""Part of a direction along an axis from which on it is said to point there: some 25 degrees."""
+"""Smallest component along an axis of a direction that is not tilted: about 25 degrees."""

@@ -1,7 +1,7 @@
-"""Ranges of pages of volumes that are paged in place: made by one pass when asked for, and kept in the cache.
+"""Ranges of pages of volumes paged in place: found by one pass on demand, and stored in the cache.
 
-They lie in a folder of the cache with the name of the volume and of a digest of where its pages lie; the folder says in which state
-the files were, and is not used once that has changed.
+Their folder is named after the volume and a digest of the places of its pages. It records the state of the files and
+is ignored after any change.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from farfield.volume.formats.files import stem
 from farfield.volume.formats.options import Means
 
 Seen = tuple[float, float] | None
-"""Lowest and highest stored number of a channel; None where it has none."""
+"""Lowest and highest stored number of a channel; None if it has no number."""
 
 
 def folder_of(described: VolumeDescription, cache_dir: Path) -> Path:
-    """Where the ranges of a volume are kept."""
+    """The cache folder for the ranges of a volume."""
     arrays = [level["arrays"] for level in described.spec["levels"]]
     text = json.dumps([os.path.realpath(described.spec["path"]), arrays], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -33,7 +33,7 @@ def folder_of(described: VolumeDescription, cache_dir: Path) -> Path:
 
 
 def with_ranges(described: VolumeDescription, means: Means) -> VolumeDescription:
-    """The same with the ranges of its pages, if they are in the cache and its files are what they were."""
+    """Adds the ranges of pages, if they are in the cache and the files are unchanged."""
     if described.spec.get("ranges") is not None:
         return described
     folder = folder_of(described, means.cache_dir)
@@ -49,7 +49,7 @@ def with_ranges(described: VolumeDescription, means: Means) -> VolumeDescription
 
 
 def seen_of(text: str) -> tuple[Seen, ...]:
-    """Ranges by channel as the extension writes them.
+    """Ranges by channel, from the extension's JSON.
 
     >>> seen_of('{"seen": [[1, "Infinity"], null], "failed": 0}')
     ((1.0, inf), None)
@@ -58,7 +58,7 @@ def seen_of(text: str) -> tuple[Seen, ...]:
 
 
 def failed_of(text: str) -> int:
-    """How many pages could not be read when they were found.
+    """Number of pages that were unreadable when the ranges were found.
 
     >>> failed_of('{"seen": [["-Infinity", "Infinity"]], "failed": 1}')
     1

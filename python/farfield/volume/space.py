@@ -1,4 +1,4 @@
-"""Where voxels of a volume lie, and what is said of it to people and programs."""
+"""Positions of a volume's voxels, and their description for users and programs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from farfield.volume.missing_values import as_json, of_json, text_of
 from farfield.volume.orientation import OPPOSITE
 
 _STRAIGHT = 1e-4
-"""Axes whose directions differ from x, y or z by less, in radians, are not said to be tilted."""
+"""Angle in radians below which an axis counts as parallel to x, y or z."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """From voxels to positions: the centre of voxel (i, j, k), from 0 on, is origin + sum of index * spacing * direction."""
+    """The map from voxels to positions: the centre of voxel (i, j, k), counted from 0, is origin + sum of index *
+    spacing * direction."""
 
     dims: tuple[int, ...]
     origin: tuple[float, float, float]
@@ -32,16 +33,16 @@ class Space:
     unit: str = "voxel"
     anatomy: str | None = None
     axis_units: tuple[str, str, str] | None = None
-    """Of x, y and z, where they have none in common: then `unit` is 1."""
+    """Units of x, y and z if they differ: then `unit` is 1."""
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """Steps along i, j and k, as columns."""
+        """Steps along i, j and k in space, as columns."""
         return np.asarray(np.array(self.direction).T * np.array(self.spacing), dtype=np.float64)
 
     @property
     def affine(self) -> NDArray[np.float64]:
-        """4 x 4, from (i, j, k, 1) to positions.
+        """The matrix, 4 x 4, from (i, j, k, 1) to positions.
 
         >>> space = Space((4, 5, 6), (1.0, 2.0, 3.0), (2.0, 2.0, 2.0), ((0, 1, 0), (-1, 0, 0), (0, 0, 1)))
         >>> (space.affine @ [1, 0, 0, 1]).tolist()
@@ -52,18 +53,19 @@ class Space:
         return found
 
     def position_of(self, index: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Position of a place in voxels."""
+        """Position of a point in voxels."""
         return np.asarray(self.matrix @ index + np.array(self.origin))
 
     def index_of(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Place in voxels of a position."""
+        """Point in voxels of a position."""
         return np.asarray(np.linalg.solve(self.matrix, position - np.array(self.origin)))
 
     def place(self, what: str, given: Sequence[float], *, voxels: bool = False) -> NDArray[np.float64]:
-        """Three numbers of a position, or of `voxels` counted from 1; of a volume one voxel thick the third need not be given.
+        """Checks three numbers of a position, or of `voxels` counted from 1. For a volume one voxel thick, the third is
+        optional.
 
         Raises:
-            UsageError: if they are not as many finite numbers.
+            UsageError: unless they are the right number of finite numbers.
 
         >>> space = Space((4, 5, 1), (1.0, 2.0, 7.0), (2.0, 2.0, 2.0), ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
         >>> space.place("a position", (3, 4)).tolist(), space.place("ijk", (3, 4), voxels=True).tolist()
@@ -83,7 +85,7 @@ class Space:
         if voxels:
             return np.array([*found, 1.0])
         ij = np.linalg.solve(self.matrix[:2, :2], found - np.array(self.origin[:2]))
-        # The numbers as they were given, and where the plane is there.
+        # The given x and y, and the plane's z there.
         return np.array([*found, self.position_of(np.array([*ij, 0.0]))[2]])
 
     @property
@@ -94,7 +96,7 @@ class Space:
         return [places.min(axis=0).tolist(), places.max(axis=0).tolist()]
 
     def orientation(self) -> str | None:
-        """Where i, j and k point, as three letters; None without anatomy.
+        """Anatomical directions of i, j and k as three letters; None without anatomy.
 
         >>> Space((4, 5, 6), (0, 0, 0), (1, 1, 1), ((0, 1, 0), (-1, 0, 0), (0, 0, 1)), "mm", "RAS").orientation()
         'ALS'
@@ -108,9 +110,9 @@ class Space:
         return "".join(letters)
 
     def nearest_axes(self) -> list[tuple[int, int]]:
-        """The coordinate axis that each of i, j and k goes along, and -1 where it falls; each axis once, however they are tilted.
+        """The nearest coordinate axis of each of i, j and k, with sign; each axis once, however tilted the volume is.
 
-        As nibabel's io_orientation has it: by the rotation that is nearest to the directions, the straightest one first.
+        As nibabel's io_orientation: from the rotation nearest to the directions, the straightest axis first.
 
         >>> turned = ((0.7, 0.1, 0.7), (0.6, 0.5, -0.6), (-0.4, 0.85, 0.3))
         >>> Space((4, 5, 6), (0, 0, 0), (1, 1, 1), turned).nearest_axes()
@@ -125,30 +127,30 @@ class Space:
         return [found[n] for n in range(3)]
 
     def tilt_degrees(self) -> float:
-        """Largest angle of an axis to the coordinate axis that it goes along."""
+        """Largest angle in degrees between an axis and its nearest coordinate axis."""
         along = zip(self.direction, self.nearest_axes(), strict=True)
         return math.degrees(max(math.acos(min(1.0, abs(row[axis]))) for row, (axis, _) in along))
 
     def dims_text(self) -> str:
-        """`512 x 512 x 40`."""
+        """The dimensions as text: `512 x 512 x 40`."""
         return " x ".join(str(n) for n in self.dims)
 
     def spacing_text(self) -> str:
-        """`0.5 x 0.5 x 2 mm`, or with a unit each.
+        """The spacing as text: `0.5 x 0.5 x 2 mm`, or with a unit for each axis.
 
         >>> along = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
         >>> Space((4, 5, 6), (0, 0, 0), (2, 2, 10), along, "1", None, ("degree", "degree", "m")).spacing_text()
         '2 degree x 2 degree x 10 m'
         """
         if self.axis_units is not None:
-            # Only such axes are turned that go along x, y and z.
+            # Axes with separate units are parallel to x, y and z.
             units = [self.axis_units[axis] for axis, _ in self.nearest_axes()]
             return " x ".join(f"{v:.6g} {_said(u)}" for v, u in zip(self.spacing, units, strict=True))
         unit = "" if self.unit in ("voxel", "1") else f" {self.unit}"
         return " x ".join(f"{v:.6g}" for v in self.spacing) + unit
 
     def unit_text(self) -> str:
-        """What is said of the unit of positions.
+        """The unit of positions as text.
 
         >>> along = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
         >>> Space((4, 5, 6), (0, 0, 0), (2, 2, 10), along, "1", None, ("degree", "degree", "m")).unit_text()
@@ -157,7 +159,7 @@ class Space:
         return _said(self.unit) if self.axis_units is None else ", ".join(map(_said, self.axis_units))
 
     def orientation_text(self) -> str:
-        """Where the axes point, after a comma: by letters of anatomy, and how far they are tilted."""
+        """The directions of the axes as text after a comma: letters of anatomy, and the tilt."""
         letters = self.orientation()
         parts = []
         if letters is not None:
@@ -172,7 +174,7 @@ class Space:
         return "; " + ", ".join(parts) if parts else ""
 
     def axis_names(self) -> list[str]:
-        """What x, y and z are: `x (L to R)` where they are anatomy.
+        """Names of x, y and z, with anatomy as `x (L to R)`.
 
         >>> Space((1, 1, 1), (0, 0, 0), (1, 1, 1), ((1, 0, 0), (0, 1, 0), (0, 0, 1)), "mm", "LPS").axis_names()
         ['x (R to L)', 'y (A to P)', 'z (I to S)']
@@ -187,9 +189,9 @@ def _said(unit: str) -> str:
 
 
 def _nearest_rotation(direction: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """The rotation (or reflection) that is nearest to directions, by Newton's iteration for polar factors (Higham 1986).
+    """The rotation (or reflection) nearest to directions, by Newton's iteration for polar factors (Higham 1986).
 
-    A decomposition of NumPy's would do, but its library takes memory that no limit knows of.
+    NumPy's decompositions would allocate memory outside of the ledger.
     """
     found = np.array(direction, dtype=np.float64)
     for _ in range(_ITERATIONS):
@@ -204,12 +206,12 @@ def _nearest_rotation(direction: Sequence[Sequence[float]]) -> NDArray[np.float6
 
 
 _ITERATIONS = 100
-"""Far more than directions need that do not lie in one plane: each of the last ones doubles the digits that are right."""
+"""Far more iterations than non-planar directions need: at the end, each doubles the correct digits."""
 _STILL = 1e-12
 
 
 def are_counted(spec: Mapping[str, Any]) -> bool:
-    """Whether a volume's steps are only numbered."""
+    """Whether a volume's steps have numbers instead of times."""
     return any("steps are counted" in sentence for sentence in spec["guessed"])
 
 
@@ -220,9 +222,8 @@ def describe(
     channels: Sequence[Any],
     seen: Sequence[tuple[float, float] | None] | None = None,
 ) -> dict[str, Any]:
-    """The catalog of a volume: what its reader said, and what the extension says of pages and costs. `seen`: lowest and highest
-    stored value of each channel, where that is known.
-    """
+    """The catalog of a volume, from its reader and the extension's pages and costs. `seen`: lowest and highest stored
+    value of each channel, if known."""
     ranges = [None if seen is None else _range(c, pair) for c, pair in zip(channels, seen or channels, strict=True)]
     times = list(spec["times"])
     counted = are_counted(spec)
@@ -274,7 +275,7 @@ def describe(
 
 
 def _range(channel: Any, pair: tuple[float, float] | None) -> list[float] | None:
-    """Of stored numbers the range of values."""
+    """The range of values for a range of stored numbers."""
     if pair is None:
         return None
     slope, intercept = channel.scale or (1.0, 0.0)
@@ -282,7 +283,7 @@ def _range(channel: Any, pair: tuple[float, float] | None) -> list[float] | None
 
 
 def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
-    """The catalog for people."""
+    """The catalog as text."""
     lines = [f"{info['source']}", f"format   {info['format']}"]
     lines += [f"guessed  {sentence}" for sentence in info["guessed"]]
     types = sorted({c["dtype"] for c in info["channels"]})
@@ -312,7 +313,7 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
     if info.get("bytes_memory") is not None:
         least = info.get("limit_least_bytes")
         runs = f"; it is read within {format_bytes(least)} or more" if least else ""
-        # Of very many files nobody knows it at once.
+        # The size of very many files is unknown.
         disk = f"{format_bytes(info['bytes_disk'])} on disk, " if info["bytes_disk"] else ""
         lines.append(f"cost     {disk}{format_bytes(info['bytes_memory'])} if all were loaded{runs}")
     if failed := info.get("ranges_failed"):
@@ -326,7 +327,7 @@ def describe_text(info: Mapping[str, Any], space: Space) -> list[str]:
 
 
 def _of_contents(contents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a container holds, each with what opens it."""
+    """The contents of a container, each with the source that opens it."""
     if not contents:
         return []
     numbered = contents[0]["number"] is not None

@@ -1,4 +1,4 @@
-"""Volumes on their way into Farfield's own store, and every page of one once."""
+"""Conversion of volumes into Farfield's own store, and checks of all their pages."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def convert_volume(
     dry_run: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Streams a volume into a pyramid of pages, as `farfield.convert` says.
+    """Streams a volume into a pyramid of pages, as in `farfield.convert`.
 
     Raises:
         DataError: if the source cannot be read, the destination exists, or the disk is full.
-        UsageError: if an argument makes no sense, or source and destination lie in each other.
+        UsageError: if an argument is invalid, or if source or destination contains the other.
     """
     if downsample is not None and downsample not in DOWNSAMPLES:
         raise UsageError(f"no way to downsample is called '{downsample}'; there are: {', '.join(DOWNSAMPLES)}")
@@ -55,7 +55,8 @@ def convert_volume(
         target = os.path.abspath(destination)
         reads = list(described.reads)
         if overwrite and os.path.isdir(target):
-            # A store may be cut anew: it is read until the new one is whole and takes its place.
+            # With `overwrite`, a store may be its own source: it is read until the new one is complete and replaces
+            # it.
             kept = [name for name in reads if os.path.realpath(name) != os.path.realpath(target)]
             if len(kept) < len(reads):
                 _check_carried(os.path.normpath(os.path.expanduser(os.fspath(source))), described.spec)
@@ -77,7 +78,7 @@ def convert_volume(
             "dry_run": dry_run,
         }
         text = _core.convert_volume(
-            # Everything is read: ranges, which say what need not be, are of no use.
+            # All pages are read, so ranges, which save reads, are useless.
             json.dumps({**described.spec, "ranges": None}),
             described.tables,
             destination,
@@ -89,19 +90,19 @@ def convert_volume(
 
 
 _OWN = {"zarr.json", ".zattrs", ".zgroup", ".zarray", ".zmetadata", "c", "_farfield", ".DS_Store"}
-"""What a conversion of a store writes anew, beside its levels."""
+"""Names in a store that a conversion rewrites, beside its levels."""
 
 
 def _check_carried(store: str, spec: Mapping[str, Any]) -> None:
-    """Refuses to put a store in the place of one that holds what it would not hold: labels of an image, other images.
+    """Refuses to replace a store with contents that the new one would lose, such as labels or other images.
 
     Raises:
-        DataError: naming it.
+        DataError: with their names.
     """
     text = json.dumps(spec, ensure_ascii=False)
     levels = {name for name in os.listdir(store) if f"{store}/{name}/" in text}
     others = sorted(name for name in os.listdir(store) if name not in _OWN | levels)
-    # A single array has chunks beside its documents.
+    # A single array has its chunks beside its documents.
     if others and levels:
         raise DataError(
             f"{store}: it also holds {', '.join(others[:6])}{' and more' if len(others) > 6 else ''}, which a conversion of the "
@@ -116,10 +117,10 @@ def validate_volume(
     options: Options,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Every page of a volume once, as `farfield.validate` says.
+    """Checks every page of a volume, as in `farfield.validate`.
 
     Raises:
-        DataError: if the volume cannot be opened at all.
+        DataError: if the volume cannot be opened.
     """
     path, variable = split_variable(os.path.expanduser(os.fspath(source)))
     own = variable is None and format_of(path, options) == "farfield"

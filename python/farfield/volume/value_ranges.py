@@ -1,7 +1,7 @@
-"""Ranges of the values of a volume, where what is known are those of all stored numbers, missing ones among them.
+"""Ranges of a volume's values without missing ones, beside known ranges of all stored numbers.
 
-Ranges of pages hold all numbers, so that they hold whatever is said to be missing later on. For people the lowest and the highest
-value are found by one more pass, made when ranges are asked for, and kept beside them in the cache.
+Ranges of pages include all numbers, so that they hold for any definition of missing values. The lowest and highest
+value for users need another pass. It is made when ranges are requested; its result is stored in the cache.
 """
 
 from __future__ import annotations
@@ -24,24 +24,22 @@ from farfield.volume.missing_values import Missing, is_missing, of_json, ranges_
 from farfield.volume.page_ranges import Seen, folder_of
 
 _BOX = 8 << 20
-"""About so many bytes are read at a time."""
+"""Approximate bytes per read."""
 Triple = tuple[int, int, int]
 
 
 class Reads(Protocol):
-    """What is asked of the extension's volume."""
+    """Methods of the extension's volume for this pass."""
 
     def info(self) -> str:
-        """The pages of each level."""
+        """The pages of each level, as JSON."""
 
     def read_box(self, level: int, channel: int, lo: Triple, hi: Triple, step: int) -> NDArray[Any]:
-        """[k, j, i] of a box of voxels."""
+        """The numbers of a box, [k, j, i]."""
 
 
 def unsettled(described: VolumeDescription) -> list[int]:
-    """Channels whose lowest or highest stored number is the one that stands for no value, or a double that single precision cannot
-    hold.
-    """
+    """Channels whose lowest or highest stored number is a missing value, or a double beyond single precision."""
     missing = [of_json(channel.get("missing")) for channel in described.spec["channels"]]
     doubles = {c for a in described.spec["levels"][0]["arrays"] if a["dtype"] == "float64" for c in a["channels"]}
     return [
@@ -52,7 +50,8 @@ def unsettled(described: VolumeDescription) -> list[int]:
 
 
 def _at_an_end(missing: Missing, seen: tuple[float, float]) -> bool:
-    """Whether such a number may be the lowest or the highest of those seen, which are rounded outward to single precision.
+    """Whether a missing value may be the lowest or highest of the numbers, whose range is rounded outward to single
+    precision.
 
     >>> _at_an_end(-9999.9, (-9999.900390625, 8.0)), _at_an_end(-9999.9, (-9999.91, 8.0)), _at_an_end(0.0, (-1.0, 0.0))
     (True, False, True)
@@ -67,29 +66,29 @@ def _at_an_end(missing: Missing, seen: tuple[float, float]) -> bool:
 
 
 def are_known(described: VolumeDescription, cache_dir: Path) -> bool:
-    """Whether the range of every channel is."""
+    """Whether the range of every channel is known."""
     if described.seen is None or described.ranges_failed:
         return False
     return not unsettled(described) or kept(described, cache_dir) is not None
 
 
 def kept(described: VolumeDescription, cache_dir: Path) -> dict[int, Seen] | None:
-    """Ranges of the values of those channels, if they are in the cache; None where they are not."""
+    """Ranges of the unsettled channels from the cache; None if they are not there."""
     try:
         found = json.loads(_file(described, cache_dir).read_bytes())
         if found["of"] != _state(described, cache_dir):
             return None
         return {int(n): None if pair is None else (pair[0], pair[1]) for n, pair in found["seen"].items()}
-    except (OSError, ValueError, KeyError, TypeError):  # not there, or of another version
+    except (OSError, ValueError, KeyError, TypeError):  # absent, or of another version
         return None
 
 
 def find(described: VolumeDescription, native: Reads, cache_dir: Path, progress: Report | None) -> dict[int, Seen]:
-    """Finds them by one pass over the finest level, and keeps them.
+    """Finds these ranges by one pass over the finest level, and stores them.
 
     Raises:
         DataError: if a page cannot be read, or the cache cannot be written.
-        Interrupted: if the report function says so.
+        Interrupted: if the report function returns False.
     """
     channels = unsettled(described)
     steps = max(1, len(described.spec["times"]))
@@ -116,7 +115,7 @@ def _wider(seen: Seen, values: NDArray[Any]) -> Seen:
 
 
 def _boxes(native: Reads, described: VolumeDescription) -> Iterator[tuple[Triple, Triple]]:
-    """Boxes of whole pages that hold all voxels of the finest level."""
+    """Boxes of whole pages that cover all voxels of the finest level."""
     page = [int(n) for n in json.loads(native.info())["levels"][0]["page"]]
     dims = [int(n) for n in described.spec["levels"][0]["dims"]]
     edge = list(page)
@@ -135,9 +134,9 @@ def _file(described: VolumeDescription, cache_dir: Path) -> Path:
 
 
 def _state(described: VolumeDescription, cache_dir: Path) -> str:
-    """What the ranges of pages were when they were made, and what stands for no value."""
+    """A digest of the state of the ranges of pages and of the missing values."""
     own = described.spec.get("ranges")
-    # Ranges in the cache are made anew when the files have changed; a store of our own is another one then.
+    # A change of the files renews ranges in the cache; a new store has other ranges.
     document = os.path.join(os.path.dirname(own) if own is not None else folder_of(described, cache_dir), "zarr.json")
     at = os.stat(document)
     missing = [channel.get("missing") for channel in described.spec["channels"]]
@@ -162,9 +161,8 @@ def _keep(described: VolumeDescription, cache_dir: Path, found: dict[int, Seen])
 def ranges(
     described: VolumeDescription, cache_dir: Path, make: Callable[[], dict[int, Seen]] | None
 ) -> Sequence[Seen] | None:
-    """Lowest and highest value, as stored, of each channel; None for one of which they are not known, and where none are known.
-    `make` finds those that are not in the cache.
-    """
+    """Lowest and highest stored value of each channel, without missing ones. None for an unknown channel, or if none is
+    known. `make` finds ranges that are not in the cache."""
     if described.seen is None:
         return None
     if described.ranges_failed:

@@ -1,4 +1,4 @@
-"""What voxels hold: channels of numbers, and what is at one place."""
+"""Channels of volumes, and values at one point."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class VolumeChannel:
     name: str
     units: str
     dtype: np.dtype[Any]
-    """Of the stored numbers, as they are in memory."""
+    """Type of the stored numbers in memory."""
     color: str | None = None
     limits: tuple[float, float] | None = None
-    """Values that are shown as black and as full, where the format says them."""
+    """Values shown as black and as full, if the format gives them."""
     scale: tuple[float, float] | None = None
-    """What stored numbers are multiplied by, and what is added then, to have values in `units`."""
+    """Factor and offset from stored numbers to values in `units`."""
     missing: Missing = None
-    """The stored number that stands for a missing value; a tuple where there are several numbers, or ranges (lowest, highest)."""
+    """The stored number that represents a missing value; a tuple for several numbers, or ranges (lowest, highest)."""
     inverted: bool = False
-    """Whether the lowest value is shown as the highest is otherwise: white in grey. Values stay what they are."""
+    """Whether low values are shown bright, such as white in grey. Values stay unchanged."""
 
     def values(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Values of stored numbers: NaN where they are missing. What needs no change stays what it is.
+        """Values of stored numbers: NaN for missing ones. Numbers that need no change are returned as they are.
 
         >>> VolumeChannel("a", "HU", np.dtype("int16"), scale=(2.0, -1024.0), missing=-1.0).values(np.array([0, 500, -1], "i2"))
         array([-1024.,   -24.,    nan])
@@ -52,7 +52,7 @@ class VolumeChannel:
 
 @dataclass(frozen=True)
 class VolumeProbe:
-    """What is at one place of a volume.
+    """Values at one point of a volume.
 
     >>> import farfield as ff
     >>> with ff.open("demo:phantom") as volume:
@@ -64,24 +64,24 @@ class VolumeProbe:
     """1-based, along x, y and z, with fractions."""
     position: tuple[float, float, float]
     values: dict[str, float]
-    """By channel, between voxels by linear interpolation; of labels and colours those of the nearest voxel."""
+    """By channel, with linear interpolation between voxels; labels and colours are those of the nearest voxel."""
     units: dict[str, str]
     note: str | None = None
-    """What makes the values doubtful."""
+    """Why the values are doubtful, or None."""
 
 
 def in_memory(dtype: str) -> np.dtype[Any]:
-    """Type of numbers in memory: those that have no type there have the next larger one."""
+    """Type of numbers in memory: types without one there become the next larger type."""
     return np.dtype({"bool": "uint8", "float16": "float32"}.get(dtype, dtype))
 
 
 def pair(value: Any) -> tuple[float, float] | None:
-    """Two numbers of JSON, where there are any."""
+    """Two numbers from JSON, or None."""
     return None if value is None else (float(value[0]), float(value[1]))
 
 
 def between(box: NDArray[Any], fraction: NDArray[np.float64]) -> float:
-    """Linear interpolation in a [k, j, i] box of one or two voxels along each axis; corners of no weight do not count."""
+    """Linear interpolation in a [k, j, i] box of one or two voxels along each axis; corners of weight 0 do not count."""
     total = 0.0
     for corner in np.ndindex(box.shape):
         weight = 1.0

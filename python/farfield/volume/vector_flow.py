@@ -1,8 +1,7 @@
-"""Flows that lie in volumes: a vector of two or three numbers a voxel, or the components of a velocity, as a zone.
+"""Flows from volumes: a vector of two or three numbers per voxel, or the components of a velocity, become a zone.
 
-Lines need all components of a place at once, at points of a grid. So a volume that is traced becomes a zone: its voxels' centres
-are the points of a grid, by a rule, and its vectors a field that is decoded into the cache once. Memory that this takes does not
-depend on how large it is.
+Lines need all components at points of a grid. So a traced volume becomes a zone: a rule gives the points, the centres of
+voxels. The vectors become a field, which is decoded into the cache once, in bounded memory.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from farfield.volume.values import VolumeChannel
 from farfield.volume.voxels import Voxels, open_native
 
 _CONTAINERS = (".nc", ".nc4", ".cdf", ".h5", ".hdf5", ".hdf", ".he5", ".zarr")
-"""Names of what holds several variables, of which three may be the components of a velocity."""
+"""Suffixes of containers, in which three variables may be the components of a velocity."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class _Part:
 
     @property
     def about(self) -> VolumeChannel:
-        """What the channel is."""
+        """The channel of the component."""
         return self.volume.channels[self.channel]
 
 
@@ -58,11 +57,11 @@ def flow_in(
     settings: Settings | None = None,
     options: Options | None = None,
 ) -> Source:
-    """The zone that a volume is made into, whose field `velocity` is its vector. `options` are what is said of the volume.
+    """Converts a volume into a zone whose field `velocity` is its vector. `options` are those of the volume.
 
     Raises:
         DataError: if the volume cannot be read, or the disk is full.
-        UsageError: if there is no vector in it.
+        UsageError: if the volume has no vector.
     """
     settings = settings or Settings()
     with ExitStack() as open_until, reporting(False if quiet else None) as report:
@@ -79,7 +78,7 @@ def flow_in(
 
 
 def _vector(source: str, opened: Callable[[str], Voxels]) -> tuple[list[_Part], str]:
-    """The components, and what is taken for the vector."""
+    """The components, and a description of the vector for messages."""
     try:
         volume = opened(source)
     except UsageError as error:
@@ -116,7 +115,8 @@ def _vector(source: str, opened: Callable[[str], Voxels]) -> tuple[list[_Part], 
 def _components_in(
     path: str, variable: str | None, planar: bool, opened: Callable[[str], Voxels]
 ) -> list[_Part] | None:
-    """The variables of a container that are the components of a velocity, beside the named one where one is."""
+    """The variables of a container that are the components of a velocity; with a named variable, those that include
+    it."""
     group = "" if variable is None else variable.rpartition("/")[0]
     for spelling in SPELLINGS:
         for change in (str, str.upper, str.capitalize):
@@ -127,7 +127,7 @@ def _components_in(
             try:
                 return [_Part(opened(f"{path}::{name}"), 0) for name in names]
             except UnknownName:
-                continue  # it has others
+                continue  # the container has other variables
     return None
 
 
@@ -152,15 +152,15 @@ def _size(volume: Voxels) -> str:
 
 
 def _paces(source: str, parts: Sequence[_Part], remarks: list[str]) -> list[float]:
-    """What the numbers of each component are multiplied by, so that they are in the units of positions and times.
+    """Factors that bring the components into the units of positions and times.
 
     Raises:
-        UsageError: if they are speeds, and positions are no lengths.
+        UsageError: if they are speeds, but positions are not lengths.
     """
     first = parts[0].volume
     length, said = first.space.unit, str(first._spec["time_units"])
     units = [part.about.units for part in parts]
-    # Of positions in several units none is that of a line.
+    # With several units of positions, the length of a line has no unit.
     is_mixed = length == "1" and any(" unit" in place for place in first._description.places)
     found = followed(["no one unit" if is_mixed else length], units, named=True)
     given = ", ".join(dict.fromkeys(units))

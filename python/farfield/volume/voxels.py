@@ -1,4 +1,4 @@
-"""Voxels of a volume, opened for their numbers alone."""
+"""Volumes opened only for reading their numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Opened:
-    """A volume in the extension, with what its reader says of it."""
+    """A volume of the extension, with the description by its reader."""
 
     native: _core.Volume
     description: VolumeDescription
@@ -42,12 +42,12 @@ def open_native(
     quiet: bool = False,
     tell: bool = True,
 ) -> Opened:
-    """Opens a volume without reading its pages. What cannot be read in part is converted into the cache first, which is said on
-    stderr unless `quiet`, as is what was taken for granted, with `tell`.
+    """Opens a volume without reading its pages. Files that cannot be read in part are converted into the cache first.
+    `quiet` suppresses the note about that on stderr; `tell` enables notes on assumptions.
 
     Raises:
-        DataError: if it is not there, damaged, or of a format that is not read.
-        UsageError: if options make no sense, or do not say enough.
+        DataError: if the volume does not exist, is damaged, or has an unsupported format.
+        UsageError: if options are invalid or insufficient.
     """
     with resources.reporting() as report:
         listening = replace(resources, progress=report or False)
@@ -71,11 +71,11 @@ def describe_source(
     options: Mapping[str, Any] | Options | None,
     quiet: bool = False,
 ) -> tuple[VolumeDescription, Options]:
-    """What the reader of a volume says of it: found once a run.
+    """The description of a volume by its reader, made once per run.
 
     Raises:
-        DataError: if it is not there, damaged, or of a format that is not read.
-        UsageError: if options make no sense, or do not say enough.
+        DataError: if the volume does not exist, is damaged, or has an unsupported format.
+        UsageError: if options are invalid or insufficient.
     """
     chosen = options if isinstance(options, Options) else Options.of(options)
     settings = resources.settings
@@ -91,7 +91,7 @@ class Voxels(VolumeAbilities):
 
     def __init__(self, source: str, opened: Opened) -> None:
         self.source = source
-        """What was opened, as it was named."""
+        """The source as the caller gave it."""
         self._native = opened.native
         self._description = opened.description
         self._spec = opened.description.spec
@@ -99,7 +99,7 @@ class Voxels(VolumeAbilities):
 
     @property
     def reads(self) -> list[str]:
-        """Files that it reads."""
+        """Files that the volume reads."""
         return list(self._description.reads)
 
     @property
@@ -118,7 +118,7 @@ class Voxels(VolumeAbilities):
         return int(json.loads(self._native.stats())["limit_bytes"])
 
     def read(self, channel: int, low: int, high: int, step: int) -> NDArray[Any]:
-        """Layers of stored numbers, [k, j, i]."""
+        """The stored numbers of some layers, [k, j, i]."""
         nx, ny, _ = self.levels[0]
         return np.asarray(self._native.read_box(0, channel, (0, 0, low), (nx, ny, high), step))
 

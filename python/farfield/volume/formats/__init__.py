@@ -1,5 +1,6 @@
-"""Readers of formats of volumes: each says what a volume is and where its bytes lie; the extension reads and decodes the pages.
+"""Readers of volume formats. A reader describes a volume and the places of its bytes; the extension reads and decodes
+the pages.
 
-A reader is a module with a function that takes a path and gives a `Volume` (description.py). What cannot be read in part is
+A reader is a module with a function from a path to a `Volume` (description.py). Files that cannot be read in part are
 converted into the cache first (cache_conversion.py).
 """

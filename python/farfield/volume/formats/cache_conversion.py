@@ -1,7 +1,7 @@
-"""What cannot be read in part is converted once into a file of the cache that can: numbers one after the other, without a header.
+"""Conversion of files that cannot be read in part into plain numbers in the cache, once per file.
 
-Such a file has the name of its source and of a digest of what the source is (its path, size, time of change and inode) and of
-how it was read; one that is there is whole, since a file takes that name only when all of it is on disk.
+The name of a converted file has the name of its source and a digest. The digest covers the source's path, size, time
+of change and inode, and the way of reading. A converted file is complete, since it gets its name last.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from farfield.volume.formats.options import Means
 Bytes = bytes | bytearray | memoryview
 
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
-"""What goes wrong with a file that is written."""
+"""Errors of the system when writing a file."""
 PIECE = 1 << 20
-"""Bytes that are in memory at a time."""
+"""Bytes in memory at a time."""
 _DECODING = 3
-"""Times that something is in memory while it is decoded by others: encoded, decoded, and as it is written."""
+"""Copies in memory during decoding by libraries: encoded, decoded, and as written."""
 _FORMAT = "volume 1"
-"""Part of the digest: changes when the same source would be converted otherwise."""
+"""Part of the digest; change it when conversions give other bytes."""
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A file of the cache that holds what a source holds, readable in part."""
+    """A file of the cache with the numbers of a source, readable in part."""
 
     path: str
     bytes: int
 
 
 def identity(path: str) -> str:
-    """What tells a file from what it was before a change.
+    """A text that changes whenever the file changes.
 
     Raises:
-        DataError: if it is not there.
+        DataError: if the file does not exist.
     """
     try:
         found = os.stat(path)
@@ -70,25 +70,26 @@ def converted(
     suffix: str = ".raw",
     instead: str = "",
 ) -> Converted:
-    """The converted file of a source, made now if it is not there.
+    """The converted file of a source, made now unless it exists.
 
     Args:
-        source: What the user named.
-        means: Where the cache is, and who is told.
-        count: Bytes that come of it: no more are written, and fewer are an error; None: as many as there are.
-        why: Why the source is not read as it is, as in "is compressed with gzip".
-        how: What else the result depends on, such as the array's name.
-        pieces: Gives its bytes in order, a piece at a time.
-        write: Writes to a file that is `count` long, in any order; it calls its second argument with the bytes done since.
-        files: All files of which it is made, where it is more than one.
-        suffix: Ending of its name.
-        at_once: Bytes of what others decode whole, such as a chunk or an image: more than pieces.
-        instead: What needs no room, as in "open a.vti::NAME", where there is such a way.
+        source: The source as the caller gave it.
+        means: Cache, limits and progress.
+        count: Exact size of the result in bytes; None: unknown.
+        why: Reason for the conversion, as in "is compressed with gzip".
+        how: Further inputs of the result, such as the array's name.
+        pieces: Yields the bytes in order.
+        write: Writes to a file of `count` bytes in any order, and calls its second argument with the bytes done since
+            the last call.
+        files: All files of the source, if there are several.
+        suffix: Ending of the result's name.
+        at_once: Size in bytes of parts that a library decodes whole, such as a chunk or an image.
+        instead: An alternative that needs no room, as in "open a.vti::NAME".
 
     Raises:
         DataError: if the source ends early, or the disk is full.
-        MemoryLimitError: if what is decoded whole does not fit.
-        Interrupted: if the report function says so.
+        MemoryLimitError: if a part that is decoded whole exceeds the memory limit.
+        Interrupted: if the report function returns False.
     """
     made_of = list(files) or [source]
     digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, made_of)]).encode())
@@ -125,7 +126,7 @@ def converted(
     _forget_killed(folder)
     try:
         with _held(scratch) as file:
-            # Who waited here finds the file made by who was first.
+            # Another process may have made the file during the wait for the lock.
             if is_made():
                 scratch.unlink(missing_ok=True)
             else:
@@ -139,13 +140,13 @@ def converted(
                     os.fsync(file.fileno())
                     os.replace(scratch, target)
                 except BaseException:
-                    # Nothing is left that takes room; what has no final name is never read.
+                    # Frees the disk; a file without its final name is never read.
                     scratch.unlink(missing_ok=True)
                     raise
     except OSError as error:
         if isinstance(error, DataError):
             raise
-        if error.errno not in _OF_DISKS:  # what reads the source says so
+        if error.errno not in _OF_DISKS:  # an error of reading the source
             said = " ".join(str(error).split())[:300]
             raise DataError(
                 f"{source}: it {why}, and cannot be converted: {said}; copy all of its files here, or write it again"
@@ -159,27 +160,26 @@ def converted(
 
 
 def _forget_killed(folder: Path) -> None:
-    """Removes what conversions left that were killed: whoever fills a file holds its lock."""
+    """Removes files of killed conversions. A running one holds a lock on its file."""
     for old in folder.glob(".*.part"):
         try:
             with open(old, "r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 old.unlink(missing_ok=True)
-        except OSError:  # it is being filled, or gone
+        except OSError:  # in use, or already removed
             continue
 
 
 def _held(scratch: Path) -> BinaryIO:
-    """The file of that name, open and locked: one process fills it, and a killed one gives its lock back."""
+    """Opens and locks the file: a single process fills it, and the end of a process releases its lock."""
     while True:
         file = open(scratch, "a+b")  # noqa: SIM115 - the caller closes it, and its lock goes with it
         fcntl.flock(file, fcntl.LOCK_EX)
-        # Who had the lock before may have given the file its final name, or removed it: then this is no longer the file of that
-        # name.
+        # The previous owner of the lock may have renamed or removed the file: then this is another file.
         try:
             if os.path.samestat(os.fstat(file.fileno()), os.stat(scratch)):
                 return file
-        except FileNotFoundError:  # as said
+        except FileNotFoundError:  # renamed or removed
             pass
         file.close()
 
@@ -203,7 +203,7 @@ def _fill(
             raise Interrupted("interrupted")
 
     if write is not None and count is not None:
-        # Opened again: a file opened to append would be written at its end only.
+        # Opened again, because a file in append mode is written only at its end.
         with open(file.name, "r+b") as at:
             at.truncate(count)
             write(at, tell)

@@ -1,6 +1,6 @@
-"""Files of any format that are compressed as a whole, under any name: unpacked once into the cache, and read there.
+"""Files of any format and name that are compressed as a whole: unpacked into the cache once, and read there.
 
-NIfTI reads its compressed files itself, since its numbers alone go to the cache then.
+Compressed NIfTI files have their own way, which stores only the numbers in the cache.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def read(path: str, options: Options, means: Means) -> Volume:
     """The volume in a compressed file.
 
     Raises:
-        DataError: if it is damaged, or what is in it is.
+        DataError: if the file or its content is damaged.
     """
     codec = codec_of(head(path, 16)) or "gzip"
     inner = os.path.basename(plain_name(path))
-    # A file may be compressed under the name of what is in it.
+    # A compressed file may have the plain name of its content.
     made = converted(
         path,
         means,
@@ -42,7 +42,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
             raise DataError(f"{path}: what is compressed in it is no volume of a format that is known")
         volume = reader_of(kind)(made.path, options, means)
     except DataError as error:
-        # The name that the user knows.
+        # Errors must name the user's file.
         raise type(error)(str(error).replace(made.path, path)) from error
     mine, theirs = stem(path), stem(made.path)
     for channel in volume.channels:

@@ -1,4 +1,4 @@
-"""Files that are compressed as a whole: what they hold from a place on, in pieces."""
+"""Reading of files compressed as a whole, in pieces."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def unpacked(
 ) -> Iterator[bytes]:
     """The bytes of a gzip, zlib, bzip2 or xz stream that begins at byte `start` of a file, in pieces of bounded size.
 
-    `skip` of them are left out, and `count` bytes at most are given; checksums are checked where the stream is read to its end.
-    With `ended`, one that holds no more than what is asked for is.
+    The first `skip` bytes are omitted, and at most `count` bytes are yielded. Checksums are checked if the stream is
+    read to its end. With `ended`, a longer stream is an error.
 
     Raises:
-        DataError: if the stream is damaged or cut off before what is asked for.
+        DataError: if the stream is damaged or too short.
     """
     try:
         with open(path, "rb") as file:
@@ -41,7 +41,7 @@ def unpacked(
                     yield piece
                 if left == 0:
                     if ended and not more:
-                        # Goes on to the end of this stream, or to more of it: no pass of its own.
+                        # Reads the end of this stream, which checks its checksum without another pass.
                         next(found, None)
                     return
     except OSError as error:
@@ -51,7 +51,8 @@ def unpacked(
 
 
 def _members(path: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What the streams in a file hold, and nothing at the end of each: gzip and bzip2 files may be several, one after the other."""
+    """The content of all streams in a file, with an empty piece at the end of each. gzip and bzip2 files may consist of
+    several."""
     rest = b""
     first = True
     while True:
@@ -69,7 +70,7 @@ def _members(path: str, codec: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
             if isinstance(error, DataError):
                 raise
             if not first and isinstance(error, OSError | zlib.error | lzma.LZMAError):
-                return  # whatever follows the last stream is no part of it
+                return  # other data after the last stream are ignored
             raise DataError(f"{path}: its {codec} data are damaged ({error}); copy it again") from error
         first = False
         yield b""
@@ -106,14 +107,14 @@ def _of_blocks(path: str, codec: str, data: bytes, pieces: Iterator[bytes]) -> G
 
 
 _MOST_XZ = 128 << 20
-"""Bytes that the dictionary of an xz stream may have."""
+"""Largest dictionary of an xz stream in bytes."""
 _MARKS = {b"\x1f\x8b\x08": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 SUFFIXES = (".gz", ".gzip", ".bz2", ".xz")
-"""Of names of files that are compressed as a whole."""
+"""Suffixes of files compressed as a whole."""
 
 
 def codec_of(start: bytes) -> str | None:
-    r"""How a file that begins so is compressed as a whole; None where it is not.
+    r"""The compression of a file with this beginning; None if it is not compressed as a whole.
 
     >>> codec_of(b"\x1f\x8b\x08\0"), codec_of(b"BZh91AY&SY"), codec_of(b"NRRD0004")
     ('gzip', 'bz2', None)
@@ -123,7 +124,7 @@ def codec_of(start: bytes) -> str | None:
 
 
 def beginning(path: str, count: int) -> bytes:
-    """The first bytes of a file, or of what it holds where it is compressed as a whole; fewer where it is damaged or ends before.
+    """The first bytes of a file, decompressed if it is compressed as a whole; fewer if it is damaged or shorter.
 
     Raises:
         DataError: if it cannot be read.
@@ -136,7 +137,7 @@ def beginning(path: str, count: int) -> bytes:
     try:
         for piece in unpacked(path, codec, count=count):
             found += piece
-    except DataError:  # whoever reads more of it says what is wrong
+    except DataError:  # later reads report the error
         return found
     return found
 
@@ -152,5 +153,5 @@ def plain_name(path: str) -> str:
 
 
 def is_gzip(head: bytes) -> bool:
-    """Whether a file that begins so is a gzip file."""
+    """Whether a file with this beginning is gzip."""
     return head.startswith(b"\x1f\x8b")

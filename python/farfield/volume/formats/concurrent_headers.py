@@ -1,4 +1,4 @@
-"""Headers of many files, several at a time: on a file server each of them takes a round trip, or several."""
+"""Concurrent reading of the headers of many files, since each takes round trips on a file server."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from farfield.errors import Interrupted
 from farfield.runtime.progress import Report
 
 AT_ONCE = 16
-"""Files that are looked at together: more would wait for Python."""
+"""Concurrent reads; more would wait for Python's lock."""
 _AHEAD = 256
-"""Headers that are read ahead of the one that is wanted."""
+"""Headers read ahead of use."""
 _T = TypeVar("_T")
 
 
 def each(files: Sequence[str], read: Callable[[str], _T], progress: Report | None = None) -> Iterator[_T]:
-    """What `read` gives of each file, in their order; the first that fails raises what it raises.
+    """The results of `read` for each file, in order. The first failed file raises its error.
 
     Raises:
-        Interrupted: if the report function says so.
+        Interrupted: if the report function returns False.
 
     >>> list(each(["b", "a"], str.upper))
     ['B', 'A']

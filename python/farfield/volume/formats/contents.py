@@ -1,4 +1,4 @@
-"""What a container holds beside what is shown of it: images of a TIFF, arrays and images of a Zarr group, series of a folder."""
+"""Contents of containers: images of a TIFF, arrays and images of a Zarr group, series of a folder."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from farfield.errors import UnknownName, UsageError
 
 _FEW = 20
-"""Things that a message lists."""
+"""Largest number of items in a message."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """One of the things that `FILE::NAME` opens."""
+    """An item of a container, which `FILE::NAME` opens."""
 
     name: str
-    """What it is called; nothing where only its number says which it is."""
+    """The name; empty for an item that only its number identifies."""
     about: str = ""
-    """Its size and type, for people."""
+    """Size and type, as text."""
     numbered: bool = True
-    """Whether its place in the list opens it, too: names that are numbers themselves mean something else."""
+    """Whether the number of the item opens it, too; not if names are numbers themselves."""
 
 
 def spec(contents: Sequence[Content], shown: int | None) -> list[dict[str, object]]:
-    """What `info` says of them: the number that opens each, too.
+    """The items in `info`, with the number that opens each.
 
     >>> spec([Content("label", "5 x 4 uint8")], None)
     [{'number': 0, 'name': 'label', 'about': '5 x 4 uint8', 'shown': False}]
@@ -36,7 +36,7 @@ def spec(contents: Sequence[Content], shown: int | None) -> list[dict[str, objec
 
 
 def listed(contents: Sequence[Content]) -> str:
-    """All of them in a line, with the numbers that open them.
+    """All items in a line, with the numbers that open them.
 
     >>> listed([Content("label", "5 x 4 uint8"), Content("", "5 x 4 x 2 uint8")])
     '0 (label, 5 x 4 uint8), 1 (5 x 4 x 2 uint8)'
@@ -47,11 +47,11 @@ def listed(contents: Sequence[Content]) -> str:
 
 
 def chosen(path: str, what: str, contents: Sequence[Content], asked: str) -> int:
-    """The number of the one that is asked for: by its name, else by its number from 0 on.
+    """The number of the requested item: by name, else by number from 0.
 
     Raises:
-        UnknownName: if there is none; the message lists all of them.
-        UsageError: if several have that name.
+        UnknownName: if there is none; the message lists all items.
+        UsageError: if several items have the name.
 
     >>> chosen("a.tif", "image", [Content("label"), Content("scan")], "scan")
     1

@@ -1,4 +1,4 @@
-"""Numbers as they were meant, where what is stored has less, or more, than they had."""
+"""Recovery of decimal numbers from rounded ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 
 def decimals(values: NDArray[Any] | Iterable[Any]) -> list[float]:
-    """Of numbers in half or single precision the shortest decimal numbers that round to them; others as they are.
+    """The shortest decimal numbers that round to numbers in half or single precision; others stay unchanged.
 
-    So a time that is shown as 0.1 is found as 0.1.
+    So a time displayed as 0.1 is found as 0.1.
 
     >>> decimals(np.array([0.1, 2.5], "float32")), decimals(np.array([0.1], ">f8")), decimals(np.array([3]))
     ([0.1, 2.5], [0.1], [3.0])
@@ -24,7 +24,7 @@ def decimals(values: NDArray[Any] | Iterable[Any]) -> list[float]:
 
 
 def tidied(value: float) -> float:
-    """A number without what arithmetic left in its last digit.
+    """A number without rounding errors of arithmetic in its last digit.
 
     >>> 3 * 0.1, tidied(3 * 0.1)
     (0.30000000000000004, 0.3)

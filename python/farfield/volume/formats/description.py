@@ -1,7 +1,7 @@
-"""What a reader of a format says of a volume: the JSON that the extension takes, with its tables of chunks beside it.
+"""Descriptions of volumes by readers: the JSON for the extension, with tables of chunks.
 
-The classes mirror `VolumeSpec` of the extension (crates/field/src/volume/spec.rs) field by field; `describe` checks what they
-say before it is handed over, so that a header that makes no sense ends in a sentence about the file.
+The classes mirror `VolumeSpec` of the extension (crates/field/src/volume/spec.rs) field by field. `describe` checks
+their values, so that an invalid header gives an error that names the file.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from farfield.volume.missing_values import Missing, as_json, each, together
 DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float32", "float64", "bool", "float16",
 )  # fmt: skip
-"""Types that voxels may have as they lie in files."""
+"""Types of voxels in files."""
 INVERTED = "its low values are shown white ({}); --no-invert shows them black"
-"""What every run says of a volume that is shown inverted, by what says so in its file."""
+"""The note about an inverted volume, with the reason from its file."""
 IDENTITY = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 _NUMBERS = re.compile(
     r"[<>|=]?(?:[bhilqBHILQefd?]|b1|[iu][1248]|f[248]|c8|c16|bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))"
 )
-"""Names of NumPy types of numbers: others are not asked of it."""
+"""NumPy types of numbers; others are refused."""
 _LONGEST_AXIS = (1 << 32) - 1
-"""What the extension counts along an axis."""
+"""Largest length of an axis in the extension."""
 _LARGEST_CHUNK = 1 << 31
-"""Bytes of a chunk from which on the extension takes none."""
+"""Size in bytes of a chunk that the extension refuses."""
 _MOST_BYTES = 1 << 62
-"""More cannot be in a file, and products below it stay within 64 bits."""
+"""Bound on bytes: no file is larger, and products below it fit into 64 bits."""
 
 
 @dataclass
 class Channel:
-    """One channel: see `ChannelSpec`."""
+    """A channel: `ChannelSpec`."""
 
     name: str
     units: str = "1"
@@ -53,22 +53,22 @@ class Channel:
     limits: tuple[float, float] | None = None
     scale: tuple[float, float] | None = None
     missing: Missing = None
-    """Stored numbers that stand for a missing value: one, or a tuple of numbers and of ranges (lowest, highest)."""
+    """Stored numbers that represent missing values: one, or a tuple of numbers and of ranges (lowest, highest)."""
     hidden: bool = False
     inverted: bool = False
-    """Whether the lowest value is shown as the highest is otherwise: white in grey."""
+    """Whether low values are shown bright, such as white in grey."""
 
     def spec(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The form for JSON."""
         found: dict[str, Any] = {"name": self.name, "units": self.units or "1"}
         if self.color is not None:
             found["color"] = self.color
         if self.limits is not None and all(map(math.isfinite, self.limits)) and self.limits[0] < self.limits[1]:
             found["limits"] = [float(v) for v in self.limits]
-        # Only factors that say something are kept: multiplying by 1 and adding 0 is what is done without them.
+        # Scaling by 1 and 0 is the default.
         if self.scale is not None and self.scale != (1.0, 0.0):
             found["scale"] = [float(v) for v in self.scale]
-        # NaN is a missing value everywhere.
+        # NaN is always missing.
         if together(self.missing) is not None:
             found["missing"] = as_json(together(self.missing))
         if self.hidden:
@@ -79,7 +79,7 @@ class Channel:
 
 
 def number(value: float) -> float | str:
-    """A number as JSON can have it: a word for what is none and for what is infinite; whole numbers with all their digits.
+    """A number for JSON: a word for NaN and infinities; integers with all digits.
 
     >>> number(1.5), number(2**63 + 1), number(float("-inf")), number(float("nan"))
     (1.5, 9223372036854775809, '-Infinity', 'NaN')
@@ -95,7 +95,7 @@ def number(value: float) -> float | str:
 
 @dataclass
 class Array:
-    """One array as it lies in files: see `ArraySpec`. `place` is what stands under `where`."""
+    """An array in files: `ArraySpec`. `place` is the content of `where`."""
 
     name: str
     dtype: str
@@ -109,10 +109,10 @@ class Array:
     fill: float | None = None
     codecs: list[dict[str, Any]] = field(default_factory=list)
     never_written: int = 0
-    """Chunks that the format defines as never written, where it was converted: what pages it finds none any more."""
+    """Chunks that the format defines as never written, counted during a conversion. The converted file has none."""
 
     def length(self, axis: str) -> int:
-        """How long an axis is; 1 where there is none of that name.
+        """Length of an axis; 1 if there is none of that name.
 
         >>> Array("a", "uint8", (4, 5), "zx", {}).length("x"), Array("a", "uint8", (4, 5), "zx", {}).length("t")
         (5, 1)
@@ -121,12 +121,12 @@ class Array:
 
     @property
     def dims(self) -> tuple[int, int, int]:
-        """Voxels along i, j, k."""
+        """Number of voxels along i, j, k."""
         return self.length("x"), self.length("y"), self.length("z")
 
     @property
     def item(self) -> int:
-        """Bytes of a number."""
+        """Bytes per number."""
         return 1 if self.dtype == "bool" else np.dtype(self.dtype).itemsize
 
     @property
@@ -135,7 +135,7 @@ class Array:
         return math.prod(self.shape) * self.item
 
     def spec(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The form for JSON."""
         found: dict[str, Any] = {
             "name": self.name,
             "dtype": self.dtype,
@@ -157,7 +157,7 @@ class Array:
 
 @dataclass
 class Level:
-    """One level: see `LevelSpec`."""
+    """A level: `LevelSpec`."""
 
     arrays: list[Array]
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -166,7 +166,7 @@ class Level:
 
 @dataclass
 class Volume:
-    """A whole volume as a reader found it: see `VolumeSpec`."""
+    """A whole volume as found by a reader: `VolumeSpec`."""
 
     path: str
     format: str
@@ -175,47 +175,47 @@ class Volume:
     kind: str = "scalar"
     guessed: list[str] = field(default_factory=list)
     length_unit: str = "voxel"
-    """Of positions; 1 where they have none, or each axis one of its own."""
+    """Unit of positions; 1 if there is none, or if the axes have different ones."""
     axis_units: tuple[str, str, str] | None = None
-    """Of x, y and z, where they have no unit in common."""
+    """Units of x, y and z if they differ."""
     anatomy: str | None = None
     direction: Sequence[Sequence[float]] = IDENTITY
     times: list[float] = field(default_factory=list)
     time_units: str = "1"
     tables: list[bytes] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
-    """Files and folders that opening and paging it read."""
+    """Files and folders that opening and paging reads."""
     ranges: str | None = None
-    """A folder of our own ranges of pages, where there is one."""
+    """The folder of our own ranges of pages, if there is one."""
     seen: list[tuple[float, float] | None] | None = None
-    """Lowest and highest stored number of each channel, None where it has none; where that is known."""
+    """Lowest and highest stored number of each channel, None for a channel without numbers; None if unknown."""
     bytes_disk: int | None = None
-    """Bytes of all files of pages, where somebody has counted them."""
+    """Bytes of all files with pages, if counted."""
     labels: list[str] = field(default_factory=list)
-    """Volumes of labels that belong to it."""
+    """Volumes of labels for this volume."""
     made_as: str = ""
-    """Of a store of ours the format of what was converted."""
+    """For our own store, the format of the converted source."""
     label_colors: dict[str, str] = field(default_factory=dict)
-    """Colours that the file gives to labels, by number."""
+    """Colours of labels in the file, by number."""
     contents: list[Content] = field(default_factory=list)
-    """What a container holds, in the order of the numbers that open them; empty where it is all shown."""
+    """Items of a container, in the order of their numbers; empty if all of it is shown."""
     shown: int | None = None
-    """Which of them is."""
+    """Number of the shown item."""
     notes: list[str] = field(default_factory=list)
-    """Sentences of `guessed` that every run says: what changes what is seen, and may not be so."""
+    """Sentences of `guessed` that every run prints: uncertain assumptions that change the result."""
 
     def note(self, *sentences: str) -> None:
-        """Takes sentences down that every run says."""
+        """Adds sentences that every run prints."""
         self.guessed += sentences
         self.notes += sentences
 
     places: list[str] = field(default_factory=list)
-    """Those of what was guessed that make positions doubtful: every command that gives positions says them."""
+    """Assumptions that make positions doubtful. Every command that gives positions prints them."""
 
 
 @dataclass(frozen=True)
 class VolumeDescription:
-    """What the extension opens."""
+    """A volume in the form that the extension opens."""
 
     spec: dict[str, Any]
     tables: list[bytes]
@@ -226,20 +226,20 @@ class VolumeDescription:
     bytes_disk: int | None = None
     """As `Volume.bytes_disk`."""
     never_written: int = 0
-    """As `Array.never_written`, of all arrays."""
+    """As `Array.never_written`, summed over all arrays."""
     ranges_failed: int = 0
-    """Pages that could not be read when `seen` was found."""
+    """Number of pages that were unreadable when `seen` was found."""
     made_as: str = ""
     """As `Volume.made_as`."""
     notes: tuple[str, ...] = ()
     """As `Volume.notes`."""
     contents: tuple[dict[str, object], ...] = ()
-    """What a container holds: number, name, what it is, and whether it is shown."""
+    """Items of a container: number, name, description, and whether it is shown."""
     read_s: tuple[float, float] = (0.0, 0.0)
-    """Seconds of wall and of processor time that reading the headers took, and whatever was converted then."""
+    """Seconds of wall time and processor time for reading headers and converting."""
 
     def say_notes(self, say: Callable[[str], None]) -> None:
-        """Says each of its notes, with the source that it is of."""
+        """Passes each note to `say`, with the source."""
         for note in self.notes:
             say(f"{self.spec['path']}: {note}")
 
@@ -250,17 +250,17 @@ class VolumeDescription:
 
     @property
     def hidden(self) -> tuple[int, ...]:
-        """Channels that the file says are not shown until somebody asks for them."""
+        """Channels that the file switches off by default."""
         return tuple(n for n, channel in enumerate(self.spec["channels"]) if channel.get("hidden"))
 
     @property
     def label_colors(self) -> dict[str, str]:
-        """Colours that the file gives to labels, by number."""
+        """Colours of labels in the file, by number."""
         return dict(self.spec.get("label_colors", {}))
 
     def counted(self, found: dict[str, Any]) -> dict[str, Any]:
-        """The result of a run, or its STATS, with what was done before the extension opened the volume: chunks that were never
-        written before it was converted, and the time that its headers took. Beside them stand `notes`: what was assumed.
+        """Adds to the result of a run, or its STATS, the work before the extension opened the volume: never-written
+        chunks of a conversion, and the time for headers. Adds `notes` on assumptions.
 
         >>> stats = {"wall_s": 2.0, "cpu_s": 1.0, "pages": {"never_written": 1}}
         >>> VolumeDescription({}, [], never_written=2, read_s=(0.5, 0.25)).counted({"stats": stats})["stats"]
@@ -275,10 +275,10 @@ class VolumeDescription:
 
 
 def describe(volume: Volume) -> VolumeDescription:
-    """Checks what a reader says, and puts it in the form that the extension takes.
+    """Checks the description by a reader, and converts it to the form for the extension.
 
     Raises:
-        DataError: naming the file and what makes no sense in it.
+        DataError: naming the file and the invalid value.
     """
     path = volume.path
     if not volume.levels:
@@ -347,7 +347,7 @@ def describe(volume: Volume) -> VolumeDescription:
 
 
 def as_stored(missing: float, dtype: str) -> float:
-    """A number that stands for a missing value as a type has it: 1e20 in a text is another number than in 32 bits.
+    """A missing value in the precision of a type: 1e20 as text differs from 1e20 in 32 bits.
 
     >>> as_stored(1e20, "float32"), as_stored(1e20, "float64"), as_stored(-1, "uint8")
     (1.0000000200408773e+20, 1e+20, -1)
@@ -424,14 +424,14 @@ def _checked_direction(path: str, direction: Sequence[Sequence[float]]) -> list[
             f"{path}: the directions of its axes {rows} lie in one plane; the header is damaged: write it again with the tool "
             "that made it"
         )
-    # A direction that is of length 1 already stays what it is, to the last bit.
+    # A direction of length 1 stays exact to the last bit.
     return [
         row if abs(length - 1) < 1e-12 else [v / length for v in row] for row, length in zip(rows, lengths, strict=True)
     ]
 
 
 def text_of(shape: Iterable[int]) -> str:
-    """A size for people.
+    """A size as text.
 
     >>> text_of((512, 512, 40))
     '512 x 512 x 40'
@@ -445,7 +445,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Where voxels lie: position of the first one's centre, distances and directions along i, j, k."""
+    """Geometry of voxels: position of the first one's centre, and distances and directions along i, j, k."""
 
     origin: tuple[float, float, float]
     spacing: tuple[float, float, float]
@@ -455,10 +455,10 @@ class Geometry:
 def from_affine(
     path: str, columns: Sequence[Sequence[float]], origin: Sequence[float], key: str = "header"
 ) -> Geometry:
-    """Geometry of the steps along i, j and k in space, as `key` of the file says them.
+    """Geometry from the steps along i, j and k in space; `key` names their place in the file for errors.
 
     Raises:
-        DataError: if a step has no length or is no number.
+        DataError: if a step has no length or is not finite.
 
     >>> from_affine("a.nii", [(-2, 0, 0), (0, 3, 0), (0, 0, 4)], (1, 2, 3)).direction[0]
     (-1.0, 0.0, 0.0)
@@ -469,7 +469,7 @@ def from_affine(
             f"{path}: the steps from voxel to voxel {[list(map(float, c)) for c in columns]} by its {key} are not "
             "three directions; correct it, or write the file again with the tool that made it"
         )
-    # `0.0 +` makes zeros of negative ones.
+    # `0.0 +` turns -0.0 into 0.0.
     direction = [
         tuple(0.0 + float(v) / length for v in column) for column, length in zip(columns, lengths, strict=True)
     ]
@@ -479,7 +479,7 @@ def from_affine(
 
 
 def table_of(rows: NDArray[np.uint64] | Sequence[Sequence[int]]) -> bytes:
-    """Rows of file, offset and length as a `table` holds them.
+    """Rows of file, offset and length as the bytes of a `table`.
 
     >>> len(table_of([(0, 100, 50), (0, 150, 0)]))
     48
@@ -488,12 +488,12 @@ def table_of(rows: NDArray[np.uint64] | Sequence[Sequence[int]]) -> bytes:
 
 
 def contiguous(file: str | os.PathLike[str], offset: int) -> dict[str, Any]:
-    """Place of elements one after the other in a file."""
+    """Place of consecutive elements in a file."""
     return {"contiguous": {"file": os.fspath(file), "offset": int(offset)}}
 
 
 def planes(files: Sequence[str], offsets: int | Sequence[int]) -> dict[str, Any]:
-    """Place of a file a plane; `offsets` is one for all, or one each."""
+    """Place of planes, one file each; `offsets` is one for all, or one per file."""
     if isinstance(offsets, int):
         return {"planes": {"files": list(files), "offset": offsets}}
     if len(set(offsets)) == 1:
@@ -502,21 +502,21 @@ def planes(files: Sequence[str], offsets: int | Sequence[int]) -> dict[str, Any]
 
 
 def in_table(files: Sequence[str], table: int = 0) -> dict[str, Any]:
-    """Place of chunks that a table lists."""
+    """Place of chunks in a table."""
     return {"table": {"files": list(files), "table": table}}
 
 
 def colour_channels(components: int) -> tuple[str, list[Channel]]:
-    """Kind and channels of 3 or 4 numbers a voxel that are a colour."""
+    """Kind and channels of colours with 3 or 4 numbers per voxel."""
     names = ("red", "green", "blue", "alpha")[:components]
     return ("rgb" if components == 3 else "rgba"), [Channel(name) for name in names]
 
 
 def dtype_of(kind: Any, what: str) -> tuple[str, bool]:
-    """Name and byte order (true: highest byte first) of a NumPy type.
+    """Name and byte order (true: big-endian) of a NumPy type.
 
     Raises:
-        DataError: if voxels cannot have it.
+        DataError: if it is not a type of voxels.
 
     >>> dtype_of(">f4", "a"), dtype_of("|b1", "a")
     (('float32', True), ('bool', False))
@@ -532,7 +532,7 @@ def dtype_of(kind: Any, what: str) -> tuple[str, bool]:
 
 
 def check_size(path: str, needed: int, offset: int, about: str) -> None:
-    """Refuses a file that is too short for what its header says.
+    """Refuses a file that is shorter than its header requires.
 
     Raises:
         DataError: with both sizes.

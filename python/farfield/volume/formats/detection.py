@@ -1,4 +1,4 @@
-"""The reader that a source is for, by its content and its name. Modules of readers are imported where a file asks for them."""
+"""Choice of a reader by a source's content and name. Readers are imported on demand."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from farfield.volume.formats.tiff import ome_sets
 from farfield.volume.formats.vtk import collection, legacy, multiblock
 
 DEMO = "demo:phantom"
-"""The volume that is made here."""
+"""The generated volume."""
 _OTHERS = {
     ".czi": "Zeiss CZI", ".lif": "Leica LIF", ".nd2": "Nikon ND2", ".oib": "Olympus OIB", ".oif": "Olympus OIF",
     ".vsi": "Olympus VSI", ".lsm5": "Zeiss LSM", ".zvi": "Zeiss ZVI", ".dv": "DeltaVision", ".mvd2": "Volocity",
     ".scn": "Leica SCN", ".mrxs": "3DHISTECH MRXS", ".bif": "Ventana BIF", ".sld": "SlideBook", ".ipl": "IPLab",
     ".dm3": "Gatan", ".dm4": "Gatan",
 }  # fmt: skip
-"""Formats of microscopes that converters read."""
+"""Formats of microscopes, which need a converter."""
 
 
 _PNG = "convert it to PNG (magick {0} out.png)"
@@ -51,34 +51,34 @@ _KNOWN = {
         "save it with -v7.3, which is HDF5 and is read, or read it in Python (scipy.io.loadmat('{0}')) and write Zarr or NRRD",
     ),
 }  # fmt: skip
-"""How files begin that are no volumes: what they are, and what to do."""
+"""Beginnings of files that are no volumes, with their description and advice."""
 _STILLS = (b"heic", b"heix", b"mif1", b"avif", b"avis")
-"""Brands of ISO media that are pictures: others are films."""
+"""Brands of ISO media that are pictures; others are films."""
 _RAW = (".raw", ".vol")
 _RAW_WITH_SIZE = (".bin", ".dat", ".img", ".data")
-"""Names that files of zones have too: they are raw numbers where a size stands in them."""
+"""Suffixes that files of zones have, too: a size in the name makes them raw numbers."""
 
 
 def split_variable(source: str) -> tuple[str, str | None]:
-    """A source and the variable in it: `file.h5::/path/to/dataset`. Names of variables may hold `::` too.
+    """Splits a source into path and variable: `file.h5::/path/to/dataset`. Names of variables may contain `::`.
 
     >>> split_variable("run.h5::/fields/u"), split_variable("run.h5")
     (('run.h5', '/fields/u'), ('run.h5', None))
     """
     if "::" not in source or os.path.exists(source):
         return source, None
-    # The longest path that is there is the file; where none is, the error names what stands before the last pair of colons.
+    # The longest existing path is the file. Without one, errors name the text before the last `::`.
     ends = [at for at in reversed(range(len(source))) if source.startswith("::", at)]
     end = next((at for at in ends if os.path.exists(source[:at]) or patterns.names_any(source[:at])), ends[0])
     return source[:end], source[end + 2 :] or None
 
 
 def format_of(path: str, options: Options | None = None) -> str | None:
-    """The name of the reader that a path is for; None where it is no volume: then it may be a dataset of zones.
+    """The name of the reader for a path; None if it is no volume, but possibly a dataset of zones.
 
     Raises:
-        DataError: if it is of a format that only converters read, or cannot be read.
-        UsageError: if it is a pattern of files that are no volume together.
+        DataError: if its format needs a converter, or if it cannot be read.
+        UsageError: if it is a pattern of files that do not form a volume.
     """
     options = options or Options()
     path = patterns.expanded(path)
@@ -148,7 +148,7 @@ def _headers_of(image: str) -> list[str]:
 
 
 def _refuse_known(path: str, start: bytes, suffix: str) -> None:
-    """Raises for a picture, film, document or table of numbers that is no volume, and for one half of a pair."""
+    """Raises for a picture, film, document or table that is no volume, and for one half of a pair of files."""
     name = os.path.basename(path)
     known = next((said for mark, said in _KNOWN.items() if start.startswith(mark)), None)
     if start[4:8] == b"ftyp":
@@ -170,7 +170,7 @@ def _refuse_known(path: str, start: bytes, suffix: str) -> None:
 
 
 def _format_of_pattern(pattern: str, options: Options) -> str | None:
-    """Files that are a volume together are known by the first one, as those of a folder are; None where they are files of zones."""
+    """The reader of a pattern, from its first file; None for files of zones."""
     files = patterns.files_of(pattern)
     kind = format_of(files[0], options) if files else None
     if kind in ("images", "tiff"):
@@ -185,7 +185,7 @@ def _format_of_pattern(pattern: str, options: Options) -> str | None:
 
 
 def _format_of_collection(path: str, options: Options) -> str | None:
-    """Of a `.pvd`: a series of volumes; None for one of zones, and for one of lines or surfaces."""
+    """The reader of a `.pvd` with a series of volumes; None for zones, lines or surfaces."""
     steps = collection.steps_of(path)
     if len(steps[0].parts) > 1 or not is_vtk(steps[0].file):
         return None
@@ -193,23 +193,23 @@ def _format_of_collection(path: str, options: Options) -> str | None:
 
 
 def _any_zone(files: Sequence[str], options: Options) -> bool:
-    """Whether files of a series are zones: one of them is enough, since another step may hide cells."""
+    """Whether files of a series are zones. One zone suffices, since any step may hide cells."""
     return any(is_vtk(file) and _is_zone(file, options) for file in files)
 
 
 def _is_zone(path: str, options: Options) -> bool:
-    """Whether a VTK grid is a zone: that with a flow is none where something is said of it as a volume, such as which of its arrays
-    is meant."""
+    """Whether a VTK grid is a zone. An image with a flow is not, if it has options of volumes, such as the name of an
+    array."""
     from farfield.volume.formats.vtk.zones import is_flow_image, is_zone
 
     return is_zone(path) and (options == Options() or not is_flow_image(path))
 
 
 def is_volume(source: str | os.PathLike[str], options: Options | None = None) -> bool:
-    """Whether a source is a volume, and no dataset of zones.
+    """Whether a source is a volume, not a dataset of zones.
 
     Raises:
-        DataError: if it is of a format that only converters read, or cannot be read.
+        DataError: if its format needs a converter, or if it cannot be read.
 
     >>> is_volume("demo:box"), is_volume("demo:phantom"), is_volume("no/such/file.nii")
     (False, True, False)
@@ -251,12 +251,12 @@ def _format_of_folder(path: str, options: Options) -> str | None:
 
 
 def _stored(path: str) -> str | None:
-    """What a folder holds that `farfield convert` has written: `zones` or a `volume`; None for any other folder."""
+    """The content of a folder of `farfield convert`: `zones` or a `volume`; None for any other folder."""
     document = os.path.join(path, "zarr.json")
     if not os.path.isfile(document):
         return None
     if head(document, 96).startswith(b'{"zarr_format":3,"node_type":"group","attributes":{"farfield":'):
-        # One that is damaged is still a store: whoever opens it says what is wrong with it.
+        # A damaged store is still a store; opening it reports the damage.
         try:
             return "volume" if "ome" in json_object(document).get("attributes", {}) else "zones"
         except DataError:
@@ -265,7 +265,7 @@ def _stored(path: str) -> str | None:
 
 
 def of_coordinates(path: str, start: bytes | None = None) -> str | None:
-    """The reader of a file or store whose arrays may have coordinates: `hdf5`, `netcdf3` or `zarr`; None of others."""
+    """The reader of a file or store whose arrays may have coordinates: `hdf5`, `netcdf3` or `zarr`; else None."""
     if os.path.isdir(path):
         from farfield.volume.formats.zarr import reader as zarr
 

@@ -1,6 +1,5 @@
-"""Volumes in Farfield's own store, as `farfield convert` writes them: OME-Zarr for everybody, and for us with all that OME-Zarr
-cannot say (directions, anatomy, times, scales), checksums and ranges of pages.
-"""
+"""Volumes in Farfield's own store, as written by `farfield convert`. Any program can read it as OME-Zarr; its own
+metadata add directions, anatomy, times, scales, checksums and ranges of pages."""
 
 from __future__ import annotations
 
@@ -16,10 +15,10 @@ from farfield.volume.missing_values import of_json
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
-    """What a store says of its volume; all its documents are checked. `options.variable` names an array of it, as of any store.
+    """The volume in a store; all its documents are checked. `options.variable` names an array, as in any store.
 
     Raises:
-        DataError: naming the document that is missing or damaged.
+        DataError: naming the missing or damaged document.
     """
     if options.variable is not None:
         return zarr.read(path, options, means)

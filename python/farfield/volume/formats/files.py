@@ -1,4 +1,4 @@
-"""Bounded reading of small files, and of names."""
+"""Bounded reading of small files, and functions on names."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from xml.parsers import expat
 from farfield.errors import AccessError, DataError
 
 LONGEST_DOCUMENT = 64 << 20
-"""Metadata documents are read whole; one that is longer is none."""
+"""Largest size of a metadata document in bytes; documents are read whole."""
 
 
 def head(path: str, count: int, offset: int = 0) -> bytes:
-    """As many bytes of a file as there are, `count` at most.
+    """The bytes of a file from `offset`, at most `count`.
 
     Raises:
         DataError: if it cannot be read.
-        AccessError: if permissions are in the way.
+        AccessError: if permissions prevent reading.
     """
     try:
         with open(path, "rb") as file:
@@ -33,7 +33,7 @@ def head(path: str, count: int, offset: int = 0) -> bytes:
 
 
 def unreadable(path: str, error: OSError) -> DataError | AccessError:
-    """The error to raise for one of the system's."""
+    """The error for an error of the system."""
     if isinstance(error, PermissionError):
         return AccessError(f"{path}: permission denied; ask its owner for the right to read it")
     if isinstance(error, FileNotFoundError):
@@ -45,10 +45,10 @@ def unreadable(path: str, error: OSError) -> DataError | AccessError:
 
 
 def document(path: str) -> bytes:
-    """A metadata document, whole.
+    """The whole of a metadata document.
 
     Raises:
-        DataError: if it is not there or too long to be one.
+        DataError: if it does not exist, or is too long.
     """
     text = head(path, LONGEST_DOCUMENT + 1)
     if len(text) > LONGEST_DOCUMENT:
@@ -60,7 +60,7 @@ def json_object(path: str) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        DataError: if it is none.
+        DataError: if the file is not a JSON object.
     """
     try:
         found = json.loads(document(path))
@@ -74,7 +74,7 @@ def json_object(path: str) -> dict[str, Any]:
 
 
 def xml(path: str, text: str | bytes) -> ElementTree.Element:
-    """The root of an XML document, which may define no entities: those can make gigabytes of a few lines.
+    """The root of an XML document. It may not define entities, which could expand a few lines to gigabytes.
 
     Raises:
         DataError: if it is not XML.
@@ -95,7 +95,7 @@ def xml(path: str, text: str | bytes) -> ElementTree.Element:
 
 
 def refuse_entities(path: str, parser: expat.XMLParserType) -> None:
-    """Makes a parser end at a definition of an entity."""
+    """Makes a parser stop at a definition of an entity."""
 
     def refuse(*_: Any) -> None:
         raise DataError(f"{path}: its XML defines entities, which no volume needs; take the DOCTYPE out of it")
@@ -113,11 +113,11 @@ def local_name(tag: str) -> str:
 
 
 _MOST_GAPS = 4
-"""How many of them a sentence names."""
+"""Largest number of gaps in a sentence."""
 
 
 def missing_slices(files: Sequence[str], counts: Sequence[int]) -> str:
-    """How many slices of a series are missing, and between which: `counts` are how many steps each one lies before the next.
+    """The number of missing slices in a series and their places. `counts` are the steps from each slice to the next.
 
     >>> missing_slices(["s/1.png", "s/2.png", "s/4.png", "s/7.png"], [1, 2, 3])
     '3 slices are missing, 1 between 2.png and 4.png, 2 between 4.png and 7.png'
@@ -152,11 +152,11 @@ def stem(path: str) -> str:
 
 
 MOST_FILES = 100_000
-"""Chunks of a file each that are looked at for their sizes: about a second."""
+"""Largest number of chunk files to sum sizes of, which takes about a second."""
 
 
 def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
-    """Bytes of the files of a volume whose chunks or shards have a file each; None of others, and where there are too many."""
+    """Bytes of the files of a volume with one file per chunk or shard; None for others, or for too many files."""
     places = [a["where"] for level in spec["levels"] for a in level["arrays"]]
     chunked = [where.get("keys") or where.get("shards") for where in places]
     prefixes = [str(of["prefix"]) for of in chunked if of is not None]
@@ -169,7 +169,7 @@ def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
             try:
                 entries = list(os.scandir(waiting.pop()))
             except FileNotFoundError:
-                continue  # all of its chunks may be the fill value
+                continue  # all its chunks may be the fill value
             for entry in entries:
                 if entry.is_dir():
                     waiting.append(entry.path)
@@ -179,6 +179,6 @@ def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
                     return None
                 try:
                     total += entry.stat().st_size
-                except FileNotFoundError:  # a link to a file that is not here
+                except FileNotFoundError:  # a link to an absent file
                     continue
     return total

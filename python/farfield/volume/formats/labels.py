@@ -1,4 +1,4 @@
-"""Whether names say that numbers are labels, in formats that do not say it themselves."""
+"""Recognition of labels by names, in formats that do not mark them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABELS = frozenset((
 
 
 def is_labels_name(name: str) -> bool:
-    """Whether a word of a name says so.
+    """Whether a word of a name means labels.
 
     >>> is_labels_name("brain_seg.nii.gz"), is_labels_name("segment.tif"), is_labels_name("/volumes/labels")
     (True, False, True)
@@ -24,12 +24,12 @@ def is_labels_name(name: str) -> bool:
 
 
 def are_labels(path: str, volume: Volume) -> bool:
-    """Whether the file's name, or that of the array in it, says so of a volume of one integer a voxel."""
+    """Whether the name of the file or of its array means labels, for a volume of one integer per voxel."""
     if volume.kind != "scalar" or len(volume.channels) != 1 or not volume.levels:
         return False
     if not all(array.dtype.lstrip("u").startswith("int") for array in volume.levels[0].arrays):
         return False
-    # Of FILE::NAME and of STORE.zarr/NAME the last name counts, and that of the file.
+    # For FILE::NAME and STORE.zarr/NAME, the last name and the file's name count.
     file, _, inner = path.partition("::")
     names = [os.path.basename(file.rstrip("/")), inner.rpartition("/")[2], volume.channels[0].name]
     store, zarr, _ = file.partition(".zarr/")

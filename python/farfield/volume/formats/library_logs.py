@@ -1,4 +1,4 @@
-"""What libraries log while they read a file: heard, and not printed. Several threads may listen, each to what it does itself."""
+"""Capture of library logs during reads, so that nothing is printed. Each of several threads hears only its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def heard(name: str) -> Iterator[list[str]]:
-    """Errors that the logger of that name gets meanwhile. Its warnings, and those of Python, are of formalities.
+    """Collects errors of the named logger. Its warnings, and those of Python, concern formalities only.
 
     >>> with heard("tifffile") as said:
     ...     logging.getLogger("tifffile").error("invalid page offset")
@@ -24,11 +24,11 @@ def heard(name: str) -> Iterator[list[str]]:
 
 @contextmanager
 def quiet(name: str) -> Iterator[None]:
-    """What that logger gets goes no further, and warnings of Python are not shown: of the whole process."""
+    """Silences the named logger and Python's warnings, in the whole process."""
     logger = logging.getLogger(name)
     before = logger.propagate
     logger.propagate = False
-    # What nobody handles goes to stderr.
+    # Python prints unhandled records to stderr.
     silent = logging.NullHandler()
     logger.addHandler(silent)
     try:
@@ -42,7 +42,7 @@ def quiet(name: str) -> Iterator[None]:
 
 @contextmanager
 def overheard(name: str) -> Iterator[list[str]]:
-    """Errors that the logger of that name gets from this thread meanwhile, where some thread holds it `quiet`."""
+    """Collects errors of the named logger from this thread, while some thread holds it `quiet`."""
     found: list[str] = []
     own = threading.get_ident()
 

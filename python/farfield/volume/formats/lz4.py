@@ -1,13 +1,14 @@
-"""LZ4 blocks (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md): unpacked here for conversions, which are made once."""
+"""Decompression of LZ4 blocks (https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md), for conversions, which run
+once."""
 
 from __future__ import annotations
 
 
 def unpack_block(data: bytes, size: int) -> bytes:
-    """What a block holds, `size` bytes.
+    """The content of a block, `size` bytes.
 
     Raises:
-        ValueError: if it is damaged or holds another number of bytes.
+        ValueError: if it is damaged or has another size.
 
     >>> unpack_block(bytes([0x14]) + b"a" + bytes([1, 0]) + bytes([0x50]) + b"hello", 14)
     b'aaaaaaaaahello'
@@ -45,7 +46,7 @@ def unpack_block(data: bytes, size: int) -> bytes:
 
 
 def _length(data: bytes, at: int, length: int) -> tuple[int, int]:
-    """A length of 15 goes on in the bytes that follow."""
+    """A length of 15 continues in the next bytes."""
     if length == 15:
         while True:
             if at >= len(data):

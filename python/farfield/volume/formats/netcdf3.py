@@ -1,6 +1,6 @@
-"""NetCDF classic (CDF-1, CDF-2, CDF-5): variables paged where they lie.
+"""NetCDF classic (CDF-1, CDF-2, CDF-5): variables paged in place.
 
-The header is read as the format's grammar has it (NetCDF User's Guide, "File Format Specifications").
+The header is parsed by the format's grammar (NetCDF User's Guide, "File Format Specifications").
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _TYPES = {
 }  # fmt: skip
 _LONGEST_HEADER = 64 << 20
 _LONGEST_NAME = 1024
-"""Bytes of a name in UTF-8; the library has names of 256 letters at most."""
+"""Largest length of a name in UTF-8 bytes; the library allows 256 characters."""
 _MOST = 1 << 20
-"""Dimensions, attributes and variables that a header may list."""
+"""Largest number of dimensions, attributes and variables in a header."""
 _MOST_STEPS = 1 << 20
 
 
@@ -69,7 +69,7 @@ class _Header:
 
 
 class _Cursor:
-    """Reads a header from its beginning on."""
+    """A parser that reads a header from its beginning."""
 
     def __init__(self, path: str, raw: bytes, version: int) -> None:
         self._path, self._raw, self._at = path, raw, 4
@@ -131,7 +131,7 @@ def _parse(path: str) -> _Header:
         dimensions = [at.count() for _ in range(at.count())]
         about = _attributes(path, at)
         kind = at.word()
-        at.length()  # its size, which is wrong for large variables: it follows from the shape
+        at.length()  # the size, which is wrong for large variables; the shape gives it
         found.variables.append(_Variable(name, dimensions, about, kind, at.offset()))
     _settle(path, found)
     return found
@@ -165,7 +165,7 @@ def _attributes(path: str, at: _Cursor) -> dict[str, Any]:
 
 
 def _settle(path: str, header: _Header) -> None:
-    """Shapes of variables, and bytes of a record."""
+    """Computes shapes of variables, and the bytes of a record."""
     size = os.path.getsize(path)
     for v in header.variables:
         if any(d >= len(header.dimensions) for d in v.dimensions) or v.kind not in _TYPES:
@@ -181,9 +181,9 @@ def _settle(path: str, header: _Header) -> None:
         v.shape = tuple(lengths)
     records = [v for v in header.variables if v.record]
     each = [math.prod(v.shape[1:]) * _TYPES[v.kind][1] for v in records]
-    # Records are padded to four bytes, except where there is one variable only.
+    # Records are padded to four bytes, unless there is a single variable.
     header.record_bytes = each[0] if len(each) == 1 else sum(n + -n % 4 for n in each)
-    if header.records < 0:  # being written: as many as there are
+    if header.records < 0:  # still being written: the size of the file gives the number
         first = min((v.begin for v in records), default=size)
         header.records = max(0, size - first) // header.record_bytes if header.record_bytes else 0
     for v in records:
@@ -191,11 +191,11 @@ def _settle(path: str, header: _Header) -> None:
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
-    """The volume in a file: `options.variable`, else the only variable of three or more dimensions, or the largest.
+    """The volume in a file: `options.variable`, else the only variable with three or more dimensions, or the largest.
 
     Raises:
         DataError: if the file is damaged.
-        UnknownName: if there is no such variable.
+        UnknownName: if the variable does not exist.
     """
     header = _parse(path)
     guessed: list[str] = []
@@ -245,7 +245,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
 def _axes_of(
     path: str, header: _Header, v: _Variable
 ) -> tuple[str, dict[str, cf.Coordinate], tuple[str, ...], list[str]]:
-    """A letter a dimension, coordinates by letter, those that place nothing, and what was guessed."""
+    """A letter per dimension, coordinates by letter, coordinates without a place, and assumptions."""
     names = _names(header, v)
     beside = _coordinates(path, header, names)
     others = (
@@ -271,11 +271,11 @@ def _names(header: _Header, v: _Variable) -> list[str | None]:
 
 
 def laid(path: str, options: Options) -> cf.Laid:
-    """How the variable lies that `read` takes.
+    """The layout of the variable that `read` chooses.
 
     Raises:
         DataError: if the file is damaged.
-        UnknownName: if there is no such variable.
+        UnknownName: if the variable does not exist.
     """
     header = _parse(path)
     v = _chosen(path, header, options, [])
@@ -286,14 +286,14 @@ def laid(path: str, options: Options) -> cf.Laid:
 
 
 def _fields(header: _Header) -> list[_Variable]:
-    """Variables of numbers that are no coordinates, and belong to no others."""
+    """Variables of numbers that are not coordinates or parts of other variables."""
     named = cf.not_fields((v.name, v.attributes) for v in header.variables)
     numbers = [v for v in header.variables if _TYPES[v.kind][0] != "char"]
     return [v for v in numbers if v.name not in named and not _is_bound(header, v)]
 
 
 def _held(header: _Header) -> list[_Variable]:
-    """Variables that may be shown, in the order of the numbers that open them."""
+    """Variables that may be shown, in the order of their numbers."""
     return [v for v in _fields(header) if v.shape]
 
 
@@ -335,7 +335,7 @@ def _is_bound(header: _Header, v: _Variable) -> bool:
 
 def _place(path: str, header: _Header, v: _Variable, array: Array) -> None:
     if min(array.shape, default=0) < 1:
-        return  # whoever describes it says that it is empty
+        return  # the description reports an empty variable
     size = os.path.getsize(path)
     if not v.record:
         if v.begin < 0 or v.begin + array.bytes > size:
@@ -355,7 +355,7 @@ def _place(path: str, header: _Header, v: _Variable, array: Array) -> None:
 
 
 def _refuse_short(path: str, header: _Header) -> None:
-    """Refuses a file that ends within any of its variables; the padding of the last one may be absent."""
+    """Refuses a file that ends within a variable; the last one's padding may be absent."""
     size = os.path.getsize(path)
     for v in header.variables:
         each = math.prod(v.shape[1:] if v.record else v.shape) * _TYPES[v.kind][1]
@@ -384,7 +384,7 @@ def _coordinates(path: str, header: _Header, names: list[str | None]) -> dict[st
 
 
 def _read_whole(path: str, header: _Header, v: _Variable) -> NDArray[Any]:
-    """All numbers of a variable that is short, one after the other."""
+    """All numbers of a short variable, in order."""
     name, item = _TYPES[v.kind]
     if name == "char":
         return np.empty(0, dtype=object)

@@ -1,4 +1,4 @@
-"""Numbers that are not paged as they are stored: parts of complex numbers, and labels that are floating-point numbers."""
+"""Conversion of numbers that are not paged in place: parts of complex numbers, and floating-point labels."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from farfield.volume.formats.files import head
 from farfield.volume.formats.options import Means
 
 COMPONENTS = ("magnitude", "real", "imag", "phase")
-"""Of complex numbers, the first where nobody says which."""
+"""Parts of complex numbers; the first is the default."""
 REAL = {"complex64": "float32", "complex128": "float64"}
-"""Types of complex numbers, and of what their parts are made of."""
+"""Types of complex numbers, and of their parts."""
 WHY = "holds complex numbers"
 
 
@@ -35,7 +35,7 @@ _CHOICE: ContextVar[_Choice] = ContextVar("farfield_component")
 
 @contextmanager
 def choosing(name: str | None) -> Iterator[Callable[[], bool]]:
-    """Readers that find complex numbers meanwhile take the part of this name. What is given back says whether one has."""
+    """Sets the part of complex numbers for readers in this context. The result tells whether a reader has found some."""
     choice = _Choice(name)
     token = _CHOICE.set(choice)
     try:
@@ -45,7 +45,7 @@ def choosing(name: str | None) -> Iterator[Callable[[], bool]]:
 
 
 def chosen(guessed: list[str]) -> str:
-    """The part of complex numbers that is asked for; what is taken where none is goes into `guessed`."""
+    """The requested part of complex numbers; a default goes into `guessed`."""
     choice = _CHOICE.get(_Choice())
     choice.taken = True
     if choice.name is not None:
@@ -57,7 +57,7 @@ def chosen(guessed: list[str]) -> str:
 
 
 class Parted:
-    """An array of complex numbers, of which a part is read."""
+    """An array of complex numbers that reads as one of their parts."""
 
     def __init__(self, stored: Any, name: str) -> None:
         self._stored, self._name = stored, name
@@ -88,10 +88,10 @@ def take(
     means: Means,
     guessed: list[str],
 ) -> None:
-    """Makes an array of complex numbers, which lie one after the other, one of a part of their values, in the cache.
+    """Replaces an array of complex numbers, which must be contiguous, by one of their parts in the cache.
 
     Raises:
-        DataError: if they cannot be read.
+        DataError: if the numbers cannot be read.
     """
     part = chosen(guessed)
     place = array.place["contiguous"]
@@ -114,10 +114,11 @@ def take(
 
 
 def whole(source: str, array: Array, means: Means, guessed: list[str]) -> bool:
-    """Whether floating-point numbers are labels, as their file says: then the array becomes one of whole numbers, in the cache.
+    """Whether floating-point numbers are labels, as their file declares; if so, replaces the array by integers in the
+    cache.
 
     Raises:
-        DataError: if some are whole and others, further on, are not.
+        DataError: if the first samples are integers, but later numbers are not.
     """
     place = array.place["contiguous"]
     file, offset = str(place["file"]), int(place["offset"])
@@ -157,7 +158,7 @@ def whole(source: str, array: Array, means: Means, guessed: list[str]) -> bool:
 
 
 _LOOK = 64 << 10
-"""Bytes at the beginning, in the middle and at the end by which it is told what numbers are."""
+"""Bytes of each sample at the beginning, in the middle and at the end."""
 
 
 def _pieces(file: str, offset: int, count: int) -> Iterator[bytes]:

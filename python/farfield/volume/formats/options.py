@@ -1,4 +1,4 @@
-"""What a user says of a volume's file that it does not say itself, and what reading one may use.
+"""Options of a user for a volume's file, and resources of a reader.
 
 >>> Options.of({"shape": "256x256x128", "dtype": "uint16", "byte_order": "big"}).shape
 (256, 256, 128)
@@ -28,35 +28,35 @@ _ALIASES = {
 
 @dataclass(frozen=True)
 class Options:
-    """Options of volumes. What is None is what the file says."""
+    """Options of volumes. None means the file's own value."""
 
     shape: tuple[int, ...] | None = None
-    """Voxels along x, y and z, x fastest; a fourth number counts time steps."""
+    """Number of voxels along x, y and z, x fastest; a fourth number counts time steps."""
     dtype: str | None = None
     byte_order: str | None = None
     header_bytes: int | None = None
-    """Bytes before the first voxel; -1: whatever is before the last ones."""
+    """Bytes before the first voxel; -1: all bytes before the last voxels."""
     components: int | None = None
-    """Numbers a voxel, one after the other: 3 are red, green and blue."""
+    """Numbers per voxel, consecutive; 3 are red, green and blue."""
     spacing: tuple[float, float, float] | None = None
     origin: tuple[float, float, float] | None = None
     length_unit: str | None = None
     kind: str | None = None
     missing: Missing = None
-    """The stored numbers that stand for a missing value."""
+    """Stored numbers that represent missing values."""
     component: str | None = None
-    """Which part of complex numbers."""
+    """The part of complex numbers."""
     invert: bool | None = None
-    """Whether the lowest value is shown white; None: as the file says."""
+    """Whether low values are shown white; None: as in the file."""
     variable: str | None = None
-    """Which array or variable of a file that holds several."""
+    """An array or variable of a container."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:
-        """Options as callers and the command line write them.
+        """Options in the forms of Python and of the command line.
 
         Raises:
-            UsageError: naming the option that makes no sense.
+            UsageError: naming the invalid option.
         """
         known = [f.name for f in fields(cls)]
         found: dict[str, Any] = {}
@@ -70,10 +70,10 @@ class Options:
 
     @staticmethod
     def named(text: str) -> dict[str, str]:
-        """Options as one text, as `--raw` takes them: NAME=VALUE, with spaces or semicolons between them.
+        """Options in one text, as for `--raw`: NAME=VALUE, separated by spaces or semicolons.
 
         Raises:
-            UsageError: if it is no list of names and values, or names one twice.
+            UsageError: if it is not such a list, or if a name occurs twice.
 
         >>> Options.named("shape=512x512x300 dtype=uint16; spacing=0.5,0.5,2 header-bytes=-1")
         {'shape': '512x512x300', 'dtype': 'uint16', 'spacing': '0.5,0.5,2', 'header_bytes': '-1'}
@@ -95,27 +95,27 @@ class Options:
         return found
 
     def given(self) -> dict[str, Any]:
-        """Those that were given."""
+        """The options with values."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
 
 
 @dataclass(frozen=True)
 class Means:
-    """What reading a volume may use besides its files."""
+    """Resources of a reader beside the volume's files."""
 
     cache_dir: Path
-    """Where conversions go, in the subfolder `data`."""
+    """Folder of the cache; conversions go into its subfolder `data`."""
     progress: Report | None = None
     say: Callable[[str], None] | None = None
-    """Gets a line when something is converted; None says nothing."""
+    """Receives a line for each conversion; None for silence."""
     memory_limit: int | None = None
-    """Bytes that what is decoded while it is converted may take; None: as much as it takes."""
+    """Largest memory in bytes for decoding during conversions; None: no limit."""
     cache_size: int | None = None
-    """Bytes that the cache may take; None: as much as it takes."""
+    """Largest size of the cache in bytes; None: no limit."""
 
 
 def sparing(path: str, files: int, say: Callable[[str], None] | None) -> Callable[[str], None] | None:
-    """Tells of the first conversion of a series, and that there are others: a line for each would be hundreds."""
+    """Reports only the first conversion of a series, with the number of files, instead of hundreds of lines."""
     if say is None:
         return None
     told: list[str] = []
@@ -147,10 +147,10 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def named_type(value: Any) -> str:
-    """A type's name as NumPy has it.
+    """A type's name in NumPy's spelling.
 
     Raises:
-        UsageError: if it is none that voxels may have.
+        UsageError: if it is not a type of voxels.
     """
     text = str(value).strip().lower()
     found = _ALIASES.get(text, text)
@@ -200,7 +200,7 @@ def _count(option: str, least: int) -> Callable[[Any], int]:
 
 
 def _missing(value: Any) -> Missing:
-    """Numbers that stand for none, as text with commas between them and `LOW..HIGH` for a range, or as Python has them."""
+    """Missing values from text with commas and `LOW..HIGH` for ranges, or from Python's forms."""
     parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
     found = []
     for part in parts:
@@ -214,7 +214,7 @@ def _missing(value: Any) -> Missing:
 
 def _number(value: Any) -> float:
     try:
-        # Whole numbers keep all their digits.
+        # Integers keep all their digits.
         found = int(value) if re.fullmatch(r"\s*[+-]?[0-9]+\s*", str(value)) else float(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"--missing: '{value}' is not a number") from error

@@ -1,4 +1,4 @@
-"""Patterns of files that are a volume together: slices (`slices/s*.png`), or time steps of VTK XML (`step_*.vti`)."""
+"""Patterns of files that form a volume: slices (`slices/s*.png`), or time steps of VTK XML (`step_*.vti`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farfield.sources.paths import natural
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a source names several files at once; one that is there is itself, whatever its name.
+    """Whether a source names several files. An existing file is never a pattern, whatever its name.
 
     >>> is_pattern("slices/s*.png"), is_pattern("slices/s1.png")
     (True, False)
@@ -19,23 +19,23 @@ def is_pattern(path: str) -> bool:
 
 
 def names_any(path: str) -> bool:
-    """Whether a path is a pattern of files, of which there are some."""
+    """Whether a path is a pattern with at least one match."""
     return is_pattern(path) and bool(glob.glob(path))
 
 
 def files_of(pattern: str) -> list[str]:
-    """The files that a pattern names, in natural order."""
+    """The files that match a pattern, in natural order."""
     return sorted((name for name in glob.glob(pattern) if os.path.isfile(name)), key=natural)
 
 
 def expanded(path: str) -> str:
-    """A path; of a pattern that names one file or folder only, that."""
+    """The path; for a pattern with a single match, that match."""
     found = glob.glob(path) if is_pattern(path) else []
     return found[0] if len(found) == 1 else path
 
 
 def alone(pattern: str, files: list[str], kind: str) -> UsageError:
-    """The error for files each of which is a volume by itself."""
+    """The error for files that are volumes on their own."""
     return UsageError(
         f"{pattern}: each of these {len(files):,} files is a volume by itself ({kind}); name one of them. Patterns are of slices "
         "(PNG, JPEG, TIFF, DICOM) and of time steps in VTK XML (.vti), or of files of zones"

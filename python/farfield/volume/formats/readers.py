@@ -1,4 +1,4 @@
-"""The reader of each format, by the names that `detection` gives."""
+"""The readers, by the names that `detection` gives."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ READERS = {
     "vtk_steps": "vtk.steps",
     "zarr": "zarr.reader",
 }
-"""The module of each, which has a function `read`."""
+"""The module of each format, which has a function `read`."""
 
 
 def module_of(kind: str) -> Any:
-    """The module of a format, imported when a file needs it."""
+    """The module of a format, imported on demand."""
     return importlib.import_module(f"farfield.volume.formats.{READERS[kind]}")
 
 
 def reader_of(kind: str) -> Reader:
-    """The function that reads a format."""
+    """The `read` function of a format."""
     found: Reader = module_of(kind).read
     return found

@@ -1,4 +1,4 @@
-"""Reads a source with its reader, and puts over that what options say."""
+"""Reading of a source's description, with the user's options applied."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from farfield.volume.page_ranges import with_ranges
 
 
 def read(source: str, options: Options, means: Means) -> VolumeDescription:
-    """What a source is: as its reader finds it, with the options of its user over it.
+    """The description of a source by its reader, with the user's options applied.
 
     Raises:
-        DataError: if it is damaged or of a format that is not read.
-        UsageError: if options make no sense, or do not say enough.
-        UnknownName: if there is no variable of that name.
+        DataError: if it is damaged or has an unsupported format.
+        UsageError: if options are invalid or insufficient.
+        UnknownName: if the variable does not exist.
     """
     described = once(
         ("volume", os.path.abspath(source), options, means.cache_dir), lambda: _read(source, options, means)
     )
-    # Ranges may have been found since.
+    # Ranges may have been found since the last call.
     return with_ranges(described, means)
 
 
 def _read(source: str, options: Options, means: Means) -> VolumeDescription:
-    """As `read`, without what is known of ranges; with the time that it took."""
+    """As `read`, without known ranges, and with the duration."""
     begun, computed = time.perf_counter(), time.process_time()
     path, variable = split_variable(os.fspath(source))
     path = patterns.expanded(path)
@@ -79,16 +79,16 @@ def _read(source: str, options: Options, means: Means) -> VolumeDescription:
 _CONTAINERS = frozenset((
     "zarr", "vtk", "tiff", "hdf5", "netcdf3", "dicom", "images", "farfield", "vtk_steps",
 ))  # fmt: skip
-"""Formats that may hold several volumes, each with a name."""
+"""Formats that may contain several named volumes."""
 
 _SAY_LABELS = frozenset(("farfield", "dicom"))
-"""Formats that always say whether their numbers are labels. All others seldom do."""
+"""Formats that always mark labels; others seldom do."""
 
 _SHOWN = {"rgb": "colours", "rgba": "colours", "labels": "labels, each of a colour of its own"}
 
 
 def _as_said(volume: Volume, options: Options) -> Volume:
-    """Options over what a reader found. Levels keep their places to one another."""
+    """Applies options to a volume. Levels keep their relative positions."""
     if options.length_unit is not None:
         volume.length_unit, volume.axis_units = options.length_unit, None
     if options.kind is not None and options.kind != volume.kind:
@@ -100,7 +100,7 @@ def _as_said(volume: Volume, options: Options) -> Volume:
         volume.kind = options.kind
     if options.missing is not None:
         for channel in volume.channels:
-            # The file may name more than one, and its own stay: a user names what it does not.
+            # The user's missing values add to those of the file.
             channel.missing = together(channel.missing, options.missing)
     if options.invert is not None:
         if volume.kind in ("rgb", "rgba", "labels"):
@@ -109,7 +109,7 @@ def _as_said(volume: Volume, options: Options) -> Volume:
             )
         for channel in volume.channels:
             channel.inverted = options.invert
-        # Who says it need not be told what the file says.
+        # The option makes the note on the file's value superfluous.
         volume.guessed = [g for g in volume.guessed if "--no-invert" not in g]
         volume.notes = [g for g in volume.notes if "--no-invert" not in g]
     if not volume.levels:
@@ -125,7 +125,7 @@ def _as_said(volume: Volume, options: Options) -> Volume:
         return volume
     directions = volume.direction
     for level in volume.levels:
-        # Along its axes a level stands off the first one by parts of voxels, which the spacing makes longer or shorter.
+        # The offset of a level is a fraction of a voxel along the axes, so it scales with the spacing.
         off = [a - b for a, b in zip(level.origin, origin, strict=True)]
         along = [sum(directions[n][r] * off[r] for r in range(3)) * ratio[n] for n in range(3)]
         moved = [start[r] + sum(along[n] * directions[n][r] for n in range(3)) for r in range(3)]

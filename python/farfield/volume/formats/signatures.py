@@ -1,4 +1,4 @@
-"""How files begin: the format of a file by its first bytes and its name."""
+"""Recognition of formats by the first bytes and the name of a file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from farfield.volume.formats.tiff import ome_sets
 from farfield.volume.formats.vtk import legacy
 
 HEAD = 4096
-"""Bytes by which a format is known."""
+"""Number of first bytes that identify a format."""
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 NETCDF = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
 HDF5 = b"\x89HDF\r\n\x1a\n"
 PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 _SIZE = re.compile(r"(?<![0-9])(\d{1,6})[xX](\d{1,6})[xX](\d{1,6})(?![0-9])")
 _COMPRESSED = (".nrrd", ".mha", ".vti", ".vtr", ".vts", ".tif", ".tiff", ".dcm", ".h5", ".hdf5", ".nc", ".png")
-"""How volumes are named whose files may be compressed."""
+"""Suffixes of volumes that may be compressed as a whole."""
 
 
 def named_size(path: str) -> tuple[int, int, int] | None:
-    """The size that a file's name gives, as those of many collections do.
+    """The size in a file's name, as in many collections.
 
     >>> named_size("data/engine_256x256x128_uint8.raw"), named_size("scan_2x2.raw")
     ((256, 256, 128), None)
@@ -34,7 +34,7 @@ def named_size(path: str) -> tuple[int, int, int] | None:
 
 
 def content_of(name: str, start: bytes) -> str | None:
-    """The reader of a file by what it begins with (4096 bytes) and its name alone; None where these do not say it."""
+    """The reader for a file by its first 4096 bytes and its name; None if they do not decide."""
     if is_nrrd(start):
         return "nrrd"
     if is_vtk_grid(start):
@@ -55,23 +55,23 @@ def content_of(name: str, start: bytes) -> str | None:
 
 
 def is_nrrd(start: bytes) -> bool:
-    """Whether a file that begins so is NRRD."""
+    """Whether a file with this beginning is NRRD."""
     return re.match(rb"NRRD000\d", start) is not None
 
 
 def is_vtk(path: str) -> bool:
-    """Whether a file is VTK of a grid in rows and planes."""
+    """Whether a file is a structured grid of VTK."""
     return is_vtk_grid(head(path, HEAD))
 
 
 def is_vtk_grid(start: bytes) -> bool:
-    """Whether a file that begins so is."""
+    """Whether a file with this beginning is a structured grid of VTK."""
     found = re.search(rb'type\s*=\s*["\']P?(ImageData|RectilinearGrid|StructuredGrid)["\']', start)
     return (b"<VTKFile" in start and found is not None) or legacy.is_legacy_grid(start)
 
 
 def is_hdf5(path: str, start: bytes) -> bool:
-    """Whether a file is HDF5. Something else may stand before it, a power of two long."""
+    """Whether a file is HDF5. Its signature may come after a user block whose size is a power of two."""
     if start.startswith(HDF5) or any(start[1 << n : (1 << n) + 8] == HDF5 for n in range(9, 12)):
         return True
     named = path.lower().endswith((".h5", ".hdf5", ".nc", ".nc4"))
@@ -79,12 +79,12 @@ def is_hdf5(path: str, start: bytes) -> bool:
 
 
 def is_metaimage(path: str, start: bytes) -> bool:
-    """Whether a file that begins so is a header of MetaImage."""
+    """Whether a file with this beginning is a header of MetaImage."""
     return path.lower().endswith((".mhd", ".mha")) and (b"NDims" in start or b"ObjectType" in start)
 
 
 def is_nifti(path: str, start: bytes) -> bool:
-    """Whether a file that begins so is NIfTI or Analyze, compressed or not."""
+    """Whether a file with this beginning is NIfTI or Analyze, compressed or not."""
     if codec_of(start) is not None:
         return _named_as_nifti(path) or nifti_version(beginning(path, 540)) is not None
     return nifti_version(start) is not None
@@ -95,7 +95,7 @@ def _named_as_nifti(path: str) -> bool:
 
 
 def nifti_version(start: bytes) -> tuple[int, bool] | None:
-    """Version and byte order (true: highest byte first) by what a NIfTI header begins with; version 0 is Analyze."""
+    """Version and byte order (true: big-endian) from the beginning of a NIfTI header; version 0 is Analyze."""
     for order in ("little", "big"):
         size = int.from_bytes(start[:4], "little" if order == "little" else "big")
         if size == 540 and start[4:8] in (b"n+2\0", b"ni2\0"):
@@ -106,12 +106,12 @@ def nifti_version(start: bytes) -> tuple[int, bool] | None:
 
 
 def holds_volume(path: str, start: bytes, options: Options) -> bool:
-    """Whether a file that begins so is compressed as a whole, and what is in it is a volume."""
+    """Whether a file with this beginning is compressed as a whole and contains a volume."""
     if codec_of(start) is None:
         return False
     if options.shape is not None or options.dtype is not None:
         return True
     inside = beginning(path, HEAD)
-    if not inside:  # damaged: its name says what it was
+    if not inside:  # damaged: only its name remains
         return plain_name(path).lower().endswith(_COMPRESSED)
     return content_of(plain_name(path), inside) is not None

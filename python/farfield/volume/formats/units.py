@@ -1,4 +1,4 @@
-"""Names of units as formats write them, in UDUNITS spelling."""
+"""Units in the spellings of formats, converted to UDUNITS."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NONE = (
 
 
 def unit(name: object) -> str | None:
-    """A unit by the spelling that the rest of Farfield uses; None where the text says that there is none.
+    """A unit in Farfield's spelling; None if the text means no unit.
 
     >>> unit("micrometer"), unit("\u00b5m"), unit("pixel"), unit(None), unit("degrees_north")
     ('um', 'um', None, None, 'degrees_north')
@@ -72,7 +72,7 @@ _LENGTHS = {
 
 
 def factor(from_unit: str, to_unit: str) -> float | None:
-    """What lengths in one unit are multiplied by to be in another; None where that is not known.
+    """The factor between two units of length; None if unknown.
 
     >>> factor("mm", "um"), factor("um", "um"), factor("parsec", "m")
     (1000.0, 1.0, None)
@@ -82,13 +82,13 @@ def factor(from_unit: str, to_unit: str) -> float | None:
     if from_unit not in _LENGTHS or to_unit not in _LENGTHS:
         return None
     ratio = _LENGTHS[from_unit] / _LENGTHS[to_unit]
-    # Powers of ten are meant exactly.
+    # Powers of ten are exact.
     return float(f"{ratio:.12g}")
 
 
 def in_common(units: Sequence[str]) -> tuple[str, list[float], tuple[str, str, str] | None]:
-    """The unit to which lengths along x, y and z are brought, that of x, and what they are multiplied by for it. Where one of them
-    cannot be, there is none (1), and each axis keeps its own: these come last.
+    """The common unit of lengths along x, y and z, which is that of x, and the factors to it. Without a common unit,
+    the result is 1 with the units of the axes as the last item.
 
     >>> in_common(["mm", "mm", "cm"]), in_common(["um", "um", "s"])
     (('mm', [1.0, 1.0, 10.0], None), ('1', [1.0, 1.0, 1.0], ('um', 'um', 's')))
@@ -100,13 +100,13 @@ def in_common(units: Sequence[str]) -> tuple[str, list[float], tuple[str, str, s
 
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "day": 86400.0}
-"""How many seconds the units of time have."""
+"""Units of time in seconds."""
 _NAUTICAL_MILE = 1852.0
 _SPEED = re.compile(r"\s*([a-z]+)\s*(?:/|\s|\*|\.|per)\s*([a-z]+)\s*(?:(?:\^|\*\*)?\(?-1\)?)?\s*", re.IGNORECASE)
 
 
 def speed_factor(name: str) -> float | None:
-    """What speeds in a unit are multiplied by to be in m/s; None where that is not known.
+    """The factor from a unit of speed to m/s; None if unknown.
 
     >>> speed_factor("m s-1"), speed_factor("cm/s"), speed_factor("km h**-1"), speed_factor("Pa s-1")
     (1.0, 0.01, 0.277777777778, None)
@@ -120,16 +120,18 @@ def speed_factor(name: str) -> float | None:
 
 
 _UNSAID = ("", "1", "voxel")
-"""What stands for the unit of positions that have none."""
+"""Texts for positions without a unit."""
 BY_NUMBERS = "Positions say no unit, or not all of them, and velocities are in {}: lines follow their numbers"
-"""What is said of a vector whose positions say no unit."""
+"""The remark about vectors whose positions have no unit."""
 
 
 def followed(lengths: Iterable[str], speeds: Sequence[str], *, named: bool) -> tuple[list[float], bool] | None:
-    """What components of a vector are multiplied by so that lines follow it through positions in `lengths`, and whether they are
-    in m/s then, and not as they are, since one of both has no unit. None where no line follows them: positions are no lengths.
+    """Factors by which lines follow a vector through positions in `lengths`, and whether the result is in m/s. It is
+    not if either unit is missing; then numbers stay unchanged. None if no lines can follow it, because positions are
+    not lengths.
 
-    `named` says that a user named the vector: then it may be in units of anything. Else all must be speeds, or none.
+    `named` means that the user named the vector: then it may have any unit. Else all components must be speeds, or
+    have no unit.
 
     >>> followed(["m"], ["cm/s", "m/s"], named=False), followed(["1"], ["m/s"], named=True)
     (([0.01, 1.0], True), ([1.0], False))
@@ -148,7 +150,7 @@ def followed(lengths: Iterable[str], speeds: Sequence[str], *, named: bool) -> t
     if not are_lengths:
         return None
     if any(u in _UNSAID for u in inside):
-        # Of one unit they are one vector by their numbers; beside positions in metres they must be in m/s.
+        # Components of one unit form a vector by their numbers; if some positions are in metres, they must be in m/s.
         said = set(inside) - set(_UNSAID)
         may = len(set(ratios)) == 1 and (not said or (said == {"m"} and ratios[0] == 1.0))
         return ([1.0] * len(known), False) if may else None

@@ -1,6 +1,6 @@
-"""Files that are no volume that is read here, though their name or content says what they are: the error that says so.
+"""Errors for files in known formats that Farfield does not read.
 
-Without it they would be taken for PLOT3D files, of which nothing adds up.
+Without these errors, PLOT3D would be tried, which fits none of them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _OURS = {
 }  # fmt: skip
 _GRIB = "convert it to NetCDF (cdo -f nc4 copy {0} out.nc, or xarray with cfgrib)"
 _GRIB_START = re.compile(rb"GRIB.{3}[\x01\x02]", re.DOTALL)
-"""How a message begins, with its edition."""
+"""Beginning of a GRIB message, with its edition."""
 _BULLETIN = 512
-"""Bytes in which it begins, behind what bulletins of the WMO have before it."""
+"""Bytes in which it begins, after a header of a WMO bulletin."""
 _TOOLS = {
     **dict.fromkeys((".grb", ".grib", ".grb2", ".grib2"), ("GRIB (fields of weather models)", _GRIB)),
     ".mgz": ("a FreeSurfer volume", "convert it to NIfTI (mri_convert {0} out.nii)"),
@@ -47,14 +47,14 @@ _CELLS = {
     ".msh": "an unstructured grid (Gmsh)", ".exo": "an unstructured grid (Exodus)",
     ".dx": "an OpenDX file", ".su2": "an unstructured grid (SU2)", ".fbx": "a surface (FBX)",
 }  # fmt: skip
-"""Files of cells and triangles by their names: neither volumes nor structured grids."""
+"""Suffixes of files of cells and triangles: neither volumes nor structured grids."""
 _OF_CELLS = {
     "UnstructuredGrid": "an unstructured grid", "PolyData": "surfaces or lines", "HyperTreeGrid": "a grid of trees",
     "Table": "a table", "Collection": "a collection of lines or surfaces",
 }  # fmt: skip
-"""Kinds of VTK XML likewise; `P` before one says that it was written in parallel."""
+"""Kinds of VTK XML, likewise; a prefix `P` means written in parallel."""
 _OF_NUMBERS = (".bin", ".dat", ".img", ".data", "")
-"""Names of files of raw numbers."""
+"""Suffixes of raw numbers."""
 _OF_STORES = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 _PACKED = {
     b"PK\x03\x04": ("a zip archive", "unzip {0}"), b"7z\xbc\xaf": ("a 7z archive", "7z x {0}"),
@@ -63,18 +63,19 @@ _PACKED = {
     b"\x28\xb5\x2f\xfd": ("packed with zstd", "tar -xf {0}, or unzstd {0}"),
     b"\x1f\x8b": ("packed with gzip", "tar -xf {0}, or gunzip {0}"),
 }  # fmt: skip
-"""How files begin that hold others: what they are, and how these are had."""
+"""Beginnings of archives, with their description and how to unpack them."""
 _PLOTFILE = (b"HyperCLaw", b"NavierStokes", b"CartGrid")
-"""How the headers of plotfiles begin."""
+"""Beginnings of headers of plotfiles."""
 _TAR = (257, b"ustar")
 _VTK = re.compile(rb'<VTKFile[^>]*\btype\s*=\s*["\'](\w+)["\']')
 
 
 def refuse_cells(path: str) -> None:
-    """Raises for a source that is an unstructured grid, a surface, or lines; lines that are drawn over one are not asked.
+    """Raises for a source that is an unstructured grid, a surface, or lines. It does not apply to lines drawn over a
+    source.
 
     Raises:
-        DataError: naming what it is, and what is read.
+        DataError: naming its kind and the supported formats.
     """
     start = head(path, _HEAD)
     kind = _VTK.search(start)
@@ -94,13 +95,13 @@ def refuse_cells(path: str) -> None:
 
 
 def name_is_lines(path: str) -> bool:
-    """Whether a file is named like lines that 'farfield trace' has written."""
+    """Whether a file has a name as for lines of 'farfield trace'."""
     return path.lower().endswith((".vtp", ".pvd"))
 
 
 @contextlib.contextmanager
 def raw_hinted(path: str) -> Iterator[None]:
-    """Where a file that no format knows adds up to nothing as PLOT3D either, the error also says how raw numbers are opened."""
+    """Adds advice on raw numbers to the error for a file that fits no format, not even PLOT3D."""
     try:
         yield
     except DataError as error:
@@ -114,10 +115,10 @@ def raw_hinted(path: str) -> Iterator[None]:
 
 
 def refuse(path: str, start: bytes) -> None:
-    """Raises for a file that begins with `start` and that is no volume.
+    """Raises for a file with this beginning that is no volume.
 
     Raises:
-        DataError: naming what it seems to be, and what to do.
+        DataError: naming its probable kind and advice.
     """
     name = os.path.basename(path)
     if start.startswith(b"# vtk DataFile"):
@@ -150,14 +151,14 @@ def refuse(path: str, start: bytes) -> None:
 
 
 _EBCDIC_CARD, _ASCII_CARD = b"\xc3\x40\xf1", b"C 1"
-"""How the text before a SEG-Y file's traces begins: its first line is named 'C 1'."""
+"""Beginning of the text before a SEG-Y file's traces, whose first line is called 'C 1'."""
 
 
 def _refuse_grids(path: str, start: bytes) -> None:
     """Raises for formats of seismics, weather and astronomy.
 
     Raises:
-        DataError: naming what to do.
+        DataError: with advice.
     """
     name = os.path.basename(path)
     if start.startswith(_EBCDIC_CARD) or (
@@ -178,7 +179,7 @@ _FITS_BLOCK, _FITS_MOST = 2880, 64
 
 
 def _fits_as_raw(path: str) -> str:
-    """How the numbers of the first image of a FITS file are opened where they lie, by its header."""
+    """Options that open the first image of a FITS file as raw numbers, from its header."""
     hint = "; write its image as Zarr or NRRD (astropy.io.fits)"
     said: dict[str, str] = {}
     for block in range(_FITS_MOST):
@@ -189,7 +190,7 @@ def _fits_as_raw(path: str) -> str:
                 try:
                     sizes = [int(said[f"NAXIS{n + 1}"]) for n in range(int(said["NAXIS"]))]
                     kind = _FITS_TYPES[int(said["BITPIX"])]
-                except (KeyError, ValueError):  # its images lie further on
+                except (KeyError, ValueError):  # its images come later
                     return hint
                 while len(sizes) > 2 and sizes[-1] == 1:
                     sizes.pop()
@@ -205,7 +206,7 @@ def _fits_as_raw(path: str) -> str:
 
 
 def _as_raw(path: str, start: bytes) -> str:
-    """How the numbers of a NumPy array are opened where they lie, by the array's header."""
+    """Options that open a NumPy array as raw numbers, from its header."""
     about = re.search(
         rb"'descr': '([<>|])([iuf])([1248])', 'fortran_order': False, 'shape': \((\d+), (\d+), (\d+)\)", start
     )
@@ -222,14 +223,14 @@ def _as_raw(path: str, start: bytes) -> str:
 _ENVI = {
     1: "uint8", 2: "int16", 3: "int32", 4: "float32", 5: "float64", 12: "uint16", 13: "uint32", 14: "int64", 15: "uint64",
 }  # fmt: skip
-"""Types of numbers by what ENVI's headers call them."""
+"""Types of numbers by their codes in ENVI headers."""
 
 
 def refuse_envi(path: str, header: str) -> None:
-    """Raises for numbers whose header is ENVI's.
+    """Raises for raw numbers with an ENVI header.
 
     Raises:
-        DataError: with the options by which they are read, if bands lie one after the other.
+        DataError: with the options that read them, if bands are consecutive.
     """
     start = head(header, _HEAD)
     if not start.startswith(b"ENVI"):
@@ -240,7 +241,7 @@ def refuse_envi(path: str, header: str) -> None:
         way = f"its numbers are, by {os.path.basename(header)}: --raw 'shape={shape} dtype={_ENVI[int(said['data type'])]}"
         way += f" header-bytes={int(said.get('header offset', 0))}"
         way += f" byte-order={'big' if int(said.get('byte order', 0)) == 1 else 'little'}'"
-    except (KeyError, ValueError):  # complex numbers, or nothing said
+    except (KeyError, ValueError):  # complex numbers, or incomplete
         way = ""
     if not way or said.get("interleave", "bsq") != "bsq":
         way = "convert it to TIFF (gdal_translate), or, if it is one band after the other (bsq), say what it is with --raw"
@@ -248,17 +249,17 @@ def refuse_envi(path: str, header: str) -> None:
 
 
 _SLICES = ("dicom", "images", "tiff")
-"""Formats of which many files are one volume."""
+"""Formats in which many files form one volume."""
 _UNPACK = {"gzip": "gunzip -k", "bz2": "bunzip2 -k", "xz": "unxz -k"}
 _LOOKS = 40
-"""Files by which a folder is known."""
+"""Number of files that are examined to recognise a folder."""
 
 
 def refuse_packed_slices(path: str, files: Sequence[str]) -> None:
-    """Raises for slices each of which is compressed as a whole.
+    """Raises for slices that are compressed one by one.
 
     Raises:
-        DataError: naming what to do.
+        DataError: with advice.
     """
     for file in files[:_LOOKS]:
         codec = codec_of(head(file, 16))
@@ -272,10 +273,10 @@ def refuse_packed_slices(path: str, files: Sequence[str]) -> None:
 
 
 def refuse_folder(path: str) -> None:
-    """Raises for a folder that is a store of N5, or of nested grids, or that holds slices which are compressed one by one.
+    """Raises for a folder of N5, of nested grids, or of slices that are compressed one by one.
 
     Raises:
-        DataError: naming what to do.
+        DataError: with advice.
     """
     document = os.path.join(path, "attributes.json")
     if os.path.isfile(document):
@@ -323,7 +324,7 @@ def _shown(start: bytes) -> str:
 
 
 def _refuse_packed(path: str, start: bytes) -> None:
-    """Raises for an archive; formats that are packed by themselves were known before."""
+    """Raises for an archive; formats with their own compression are recognised earlier."""
     name = os.path.basename(path)
     packed = next((said for mark, said in _PACKED.items() if start.startswith(mark)), None)
     if start[_TAR[0] :].startswith(_TAR[1]):

@@ -1,6 +1,4 @@
-"""Files of simulations that are neither volumes nor structured grids of a kind that is read, known by their content: what they are,
-and what can be done with them today.
-"""
+"""Errors for simulation files that are neither volumes nor structured grids, recognised by content, with advice."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from farfield.volume.formats.files import head
 
 _HEAD = 4096
 RESAMPLE = "open it in ParaView, resample it to a regular grid (Filters, Resample To Image) and save that as .vti, which is read"
-"""What can be done with every mesh that ParaView opens."""
+"""Advice for every mesh that ParaView opens."""
 _BLOCKS = (
     "its structured zones are read as .vts (in ParaView: File, Save Data, one block at a time) or as PLOT3D; of an unstructured "
     "one: Filters, Resample To Image, saved as .vti"
@@ -24,20 +22,19 @@ _YT = (
     ".vti)"
 )
 Kind = tuple[str, str]
-"""What a file is, and what to do."""
+"""A description of a file, and advice."""
 _CGNS: Kind = ("a CGNS file", f"{_BLOCKS} (or, with the tools of CGNS: cgns_to_plot3d)")
 
 
 def refusal(path: str, kind: Kind) -> DataError:
-    """The error about a file of a kind that is not read."""
+    """The error for a file of an unsupported kind."""
     what, way = kind
     return DataError(f"{path}: this is {what}, which is not read; {way}")
 
 
 def of_hdf5(file: Any, text: Callable[[Any], str]) -> Kind | None:
-    """What an HDF5 file is by the names and attributes of its root; None where it is of no kind that is known here. `text` makes
-    text of an attribute.
-    """
+    """The kind of an HDF5 file, from the names and attributes of its root; None if unknown. `text` converts an
+    attribute to text."""
     keys, about = set(file), file.attrs
     labels = {text(file[key].attrs.get("label")) for key in list(keys)[:64] if hasattr(file.get(key), "attrs")}
     if "CGNSBase_t" in labels or "HDF5 MotherNode" in text(about.get("name")) or "CGNSLibraryVersion" in keys:
@@ -83,13 +80,13 @@ _HDF5: list[tuple[set[str], Kind]] = [
     ({"DataContainers"}, ("a DREAM.3D file", RESAMPLE)),
     ({".silo"}, ("a Silo file", f"convert it with VisIt, or {RESAMPLE}")),
 ]  # fmt: skip
-"""Names at the root of an HDF5 file, all of which are there in files of a kind."""
+"""Names that all exist at the root of an HDF5 file of a kind."""
 
 
 def of_netcdf(
     attributes: Mapping[str, Any], dimensions: Iterable[str], variables: Iterable[tuple[str, Mapping[str, Any]]]
 ) -> Kind | None:
-    """What a NetCDF file is by its names.
+    """The kind of a NetCDF file, from its names.
 
     >>> of_netcdf({"api_version": 4.98}, ["num_nodes", "num_elem"], [])[0]
     'an Exodus II file (an unstructured grid)'
@@ -122,7 +119,7 @@ def of_netcdf(
 
 
 _TEXTS: list[tuple[bytes, Kind]] = [
-    # CGNS on ADF, as it was before HDF5: adf2hdf makes the other of it, which is not read either.
+    # CGNS on ADF, the form before HDF5; adf2hdf converts it to HDF5, which is not read either.
     (rb"\A@\(#\)ADF Database", _CGNS),
     (rb"\A#!TDV", ("a Tecplot file (.plt)", f"{RESAMPLE}; structured zones may be saved as PLOT3D from Tecplot")),
     (rb"\A#!SZPLT", ("a Tecplot file (.szplt)", f"save it as .plt from Tecplot, then {RESAMPLE}")),
@@ -150,7 +147,7 @@ def refuse(path: str, start: bytes) -> None:
     """Raises for a file of a mesh that begins with `start`.
 
     Raises:
-        DataError: naming what it is, and what to do.
+        DataError: naming its kind and advice.
     """
     name = os.path.basename(path)
     suffix = os.path.splitext(name.lower())[1]
@@ -183,7 +180,7 @@ def refuse_folder(path: str) -> None:
     """Raises for a folder that is a case of a solver.
 
     Raises:
-        DataError: naming what it is, and what to do.
+        DataError: naming its kind and advice.
     """
     inside = set(os.listdir(path))
     whole = os.path.abspath(path)
@@ -192,7 +189,7 @@ def refuse_folder(path: str) -> None:
         raise refusal(path, ("an OpenFOAM case", _FOAM.format(name, "it")))
     case = os.path.dirname(whole)
     if _is_foam(case):
-        # Parts of a case that was cut up for several processors have a mesh each.
+        # Each part of a case that is decomposed for several processors has its own mesh.
         above = os.path.dirname(case)
         case = above if os.path.basename(case).startswith("processor") and _is_foam(above) else case
         name = os.path.basename(case) or "case"

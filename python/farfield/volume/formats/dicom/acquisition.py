@@ -1,4 +1,4 @@
-"""What tells images of one place apart: their times, or the echo, the weighting or the segment that they are of."""
+"""Elements that distinguish images at one position: times, echo, weighting or segment."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 from farfield.volume.formats.dicom.elements import number_of
 
 Moments = Mapping[str, float]
-"""What an image says of when it is, and of what else may tell it apart, by the name of the element."""
+"""Times of an image and other distinguishing values, by the name of the element."""
 
 _TIMES = {
     "TriggerTime": 1e-3, "NominalCardiacTriggerDelayTime": 1e-3, "FrameReferenceTime": 1e-3, "TemporalPositionTimeOffset": 1.0,
 }  # fmt: skip
-"""Seconds of the unit of elements that say a time."""
+"""Unit of each time element in seconds."""
 _COUNTS = ("TemporalPositionIdentifier", "TemporalPositionIndex")
 _OTHERS = {
     "EchoTime": " ms", "EffectiveEchoTime": " ms", "InversionTime": " ms", "DiffusionBValue": " s/mm2", "RepetitionTime": " ms",
     "FlipAngle": " degrees", "ReferencedSegmentNumber": "",
 }  # fmt: skip
-"""Elements that say no time, with their units."""
+"""Distinguishing elements other than times, with their units."""
 _DATES = ("FrameAcquisitionDateTime", "FrameReferenceDateTime", "AcquisitionDateTime", "AcquisitionTime", "ContentTime")
 _OF_DAY = {"AcquisitionTime": "AcquisitionDate", "ContentTime": "ContentDate"}
-"""Times of a day, and where its date stands: it is beside them where it could be read."""
+"""Times of day with the element of their date. A readable date is stored under its own name."""
 _ORDER = (*_TIMES, *_COUNTS, *_OTHERS, *_DATES)
 _GROUPS = {
     "TemporalPositionTimeOffset": "TemporalPositionSequence", "TemporalPositionIndex": "FrameContentSequence",
@@ -35,19 +35,19 @@ _GROUPS = {
     "DiffusionBValue": "MRDiffusionSequence", "ReferencedSegmentNumber": "SegmentIdentificationSequence",
     "FrameAcquisitionDateTime": "FrameContentSequence", "FrameReferenceDateTime": "FrameContentSequence",
 }  # fmt: skip
-"""Functional groups of frames that hold these elements."""
+"""Functional groups of frames that contain these elements."""
 TAGS = (
     "TriggerTime", "FrameReferenceTime", "TemporalPositionIdentifier", "TemporalResolution", "EchoTime", "InversionTime",
     "DiffusionBValue", "RepetitionTime", "FlipAngle", "AcquisitionDateTime", "AcquisitionDate", "AcquisitionTime", "ContentDate",
     "ContentTime", "TimezoneOffsetFromUTC",
 )  # fmt: skip
-"""Elements of a header that are needed here."""
+"""Header elements that this module needs."""
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86400.0
 
 
 def moments_of(header: Any) -> dict[str, float]:
-    """What the header of a file says."""
+    """The distinguishing values in the header of a file."""
     found = {key: number for key in (*_TIMES, *_COUNTS, *_OTHERS) if (number := number_of(header.get(key))) is not None}
     zone = zone_of(header)
     said = seconds_of(str(header.get("AcquisitionDateTime") or ""), dated=True, zone=zone)
@@ -64,12 +64,12 @@ def moments_of(header: Any) -> dict[str, float]:
 
 
 def zone_of(header: Any) -> str:
-    """What dates of a file are in that do not say it themselves, as in "+0200"; nothing where it does not say so."""
+    """The offset of dates without one in a file, as in "+0200"; empty if the file gives none."""
     return str(header.get("TimezoneOffsetFromUTC") or "").strip()
 
 
 def moments_of_frame(group: Any, zone: str = "") -> dict[str, float]:
-    """What the functional groups of a frame say; `zone` as in `zone_of`."""
+    """The distinguishing values in the functional groups of a frame; `zone` as in `zone_of`."""
     found: dict[str, float] = {}
     for key, sequence in _GROUPS.items():
         inside = group.get(sequence)
@@ -81,8 +81,8 @@ def moments_of_frame(group: Any, zone: str = "") -> dict[str, float]:
 
 
 def seconds_of(text: str, *, dated: bool = False, zone: str = "") -> float | None:
-    """Seconds since 1970 of a date and time as DICOM writes them; of a time alone those of its day. `zone`: what a date without
-    one of its own is in.
+    """Seconds since 1970 of a date and time in DICOM's form, or seconds of the day for a time alone. `zone`: the offset
+    of a date without its own.
 
     >>> seconds_of("20010909014640.5"), seconds_of("014640"), seconds_of("20010909034640+0200"), seconds_of("noon")
     (1000000000.5, 6400.0, 1000000000.0, None)
@@ -100,26 +100,26 @@ def seconds_of(text: str, *, dated: bool = False, zone: str = "") -> float | Non
         return seconds
     try:
         return (datetime.strptime(day + "+0000", "%Y%m%d%z") - _BEGIN).total_seconds() + seconds
-    except ValueError:  # no day of the calendar
+    except ValueError:  # not a valid date
         return None
 
 
 @dataclass(frozen=True)
 class Order:
-    """In which order images of one place are steps, and when the steps are."""
+    """The order of time steps at one position, and their times."""
 
     key: str | None
-    """The element that tells them apart; None where only the numbers of files or frames do."""
+    """The element that distinguishes the images; None if only numbers of files or frames do."""
     values: tuple[float, ...] = ()
-    """Of the steps, by the first place."""
+    """Values of the steps, from the first position."""
     resolution: float | None = None
     """Seconds between counted steps."""
     dated: bool = False
-    """Whether the values are seconds since 1970, and not those of a day."""
+    """Whether the values are seconds since 1970, not seconds of a day."""
 
     @property
     def times(self) -> list[float]:
-        """When the steps are; empty where they are only counted."""
+        """Times of the steps; empty if steps are only counted."""
         if self.key in _TIMES:
             return [v * _TIMES[self.key or ""] for v in self.values]
         if self.key in _COUNTS and self.resolution:
@@ -131,14 +131,14 @@ class Order:
 
     @property
     def units(self) -> str:
-        """Of `times`: those of dates count from the first one."""
+        """Unit of `times`; those of dates count from the first one."""
         if self.dated:
             begin = _BEGIN + timedelta(seconds=self.values[0])
             return f"seconds since {begin:%Y-%m-%d %H:%M:%S}" + (f".{begin:%f}" if begin.microsecond else "")
         return "s" if self.times else "1"
 
     def said(self, count: int, what: str) -> str:
-        """That so many images of each place are steps."""
+        """The note that images at each position are time steps."""
         begin = f"each position has {count} {what}: they are taken as time steps, "
         if self.key is None:
             return begin + "in the order of their numbers"
@@ -150,7 +150,7 @@ class Order:
 
 
 def key_of(places: Iterable[Sequence[Moments]]) -> str | None:
-    """The element by which all images of each place differ; None where there is none.
+    """An element in which all images of each position differ; None if there is none.
 
     >>> key_of([[{"EchoTime": 2.0, "AcquisitionTime": 5.0}, {"EchoTime": 4.0, "AcquisitionTime": 5.0}]])
     'EchoTime'
@@ -158,7 +158,7 @@ def key_of(places: Iterable[Sequence[Moments]]) -> str | None:
     held = [list(place) for place in places]
 
     def differs(key: str) -> bool:
-        # Times of a day say nothing beside dates.
+        # A time of day without a date does not compare with a date.
         return (
             all(all(key in m for m in place) and len({m[key] for m in place}) == len(place) for place in held)
             and len({_is_dated(key, m) for place in held for m in place}) == 1
@@ -168,7 +168,7 @@ def key_of(places: Iterable[Sequence[Moments]]) -> str | None:
 
 
 def _is_dated(key: str, moments: Moments) -> bool:
-    """Whether an element of an image is a moment with its date."""
+    """Whether an element of an image is a time with a date."""
     return key in _DATES and (key not in _OF_DAY or _OF_DAY[key] in moments)
 
 
@@ -178,14 +178,14 @@ def order_of(
     moment: Callable[[Moments], float],
     resolution: float | None = None,
 ) -> Order:
-    """The order of steps of which these are those of the first place, sorted by `moment`."""
+    """The order of steps, from the values at the first position sorted by `moment`."""
     if key is None:
         return Order(None, (), resolution)
     return Order(key, tuple(map(moment, first)), resolution, _is_dated(key, first[0]))
 
 
 def sorter(key: str | None, places: Iterable[Sequence[Moments]]) -> Callable[[Moments], float]:
-    """By what images of a place are sorted. Times without dates that lie on both sides of midnight go on after it.
+    """The sort key of images at a position. Times of day that cross midnight continue after 24 h.
 
     >>> found = sorter("ContentTime", [[{"ContentTime": 86390.0}, {"ContentTime": 10.0}]])
     >>> found({"ContentTime": 86390.0}), found({"ContentTime": 10.0})

@@ -1,4 +1,4 @@
-"""How DICOM images are shown: windows, tables of grey values, and which end is white."""
+"""Appearance of DICOM images: windows, tables of grey values, and inversion."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _CURVED = "SIGMOID"
 
 @dataclass(frozen=True)
 class Look:
-    """How an image is shown."""
+    """Appearance of an image."""
 
     window: tuple[float, float] | None = None
-    """Values shown black and white."""
+    """Values shown as black and white."""
     inverted: str = ""
-    """What says that the lowest value is white; nothing where none does."""
+    """The element that makes the lowest value white; empty if none does."""
     left_out: str = ""
-    """What the header says, and a straight ramp does not show."""
+    """A part of the header's appearance that a linear ramp omits."""
 
     def with_window(self, window: tuple[float, float] | None) -> Look:
-        """With another window, where there is one."""
+        """The same appearance with another window, unless that is None."""
         return self if window is None else replace(self, window=window)
 
 
 def look_of(header: Any) -> Look:
-    """How the header says that an image is shown; a table of grey values that cannot be read is left out."""
+    """The appearance in a header; an unreadable table of grey values is omitted."""
     inverted = "MONOCHROME1" if str(header.get("PhotometricInterpretation", "")) == "MONOCHROME1" else ""
     if str(header.get("PresentationLUTShape") or "").strip() == "INVERSE":
         inverted = inverted or "PresentationLUTShape INVERSE"
@@ -43,7 +43,7 @@ def look_of(header: Any) -> Look:
         what = f"cannot be read ({flaw})" if flaw else "is not followed"
         said = f"its table of grey values (VOILUTSequence) {what}: shown is a straight ramp over {which}"
         if window is None and falls:
-            # A table that falls turns black and white; where they are turned already, they are as without both.
+            # A falling table swaps black and white; with another inversion, both cancel.
             inverted = "" if inverted else "a VOILUTSequence that falls"
         return Look(ramp, inverted, said)
     if window is not None and str(header.get("VOILUTFunction") or "").strip() == _CURVED:
@@ -54,12 +54,12 @@ def look_of(header: Any) -> Look:
 
 
 def _of_table(header: Any) -> tuple[tuple[float, float] | None, bool, str]:
-    """Values that a table of grey values tells apart, whether it falls, and why it cannot be read."""
+    """The values over which a table of grey values changes, whether it falls, and why it cannot be read."""
     described = numbers_of(header.VOILUTSequence[0].get("LUTDescriptor"), 3)
     if described is None:
         return None, False, "its LUTDescriptor is not three numbers"
     said = int(described[1])
-    # Values may be negative, whatever the header calls the type of the table's first one.
+    # Values may be negative, whatever type the header gives for the table's first one.
     signed = int(header.get("PixelRepresentation", 0)) == 1 or (number_of(header.get("RescaleIntercept")) or 0.0) < 0
     first = said - (1 << 16) if signed and said >= 1 << 15 else said
     try:
@@ -73,13 +73,13 @@ def _of_table(header: Any) -> tuple[tuple[float, float] | None, bool, str]:
 
 
 def window_of(header: Any) -> tuple[float, float] | None:
-    """Values shown black and white."""
+    """Values shown as black and white."""
     function = str(header.get("VOILUTFunction") or "LINEAR").strip()
     return linear_window(number_of(header.get("WindowCenter")), number_of(header.get("WindowWidth")), function)
 
 
 def linear_window(center: float | None, width: float | None, function: str) -> tuple[float, float] | None:
-    """Values shown black and white (PS3.3 C.11.2.1.2).
+    """Values shown as black and white (PS3.3 C.11.2.1.2).
 
     >>> linear_window(40, 400, "LINEAR"), linear_window(40, 400, "LINEAR_EXACT")
     ((-160.0, 239.0), (-160.0, 240.0))

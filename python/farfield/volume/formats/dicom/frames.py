@@ -1,4 +1,4 @@
-"""Files of many frames: where the frames lie, and how their numbers are scaled."""
+"""Multi-frame files: positions of the frames, and scales of their numbers."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from farfield.volume.formats.dicom.headers import Slice, check_orientation
 
 @dataclass
 class Frames:
-    """How the frames of a file lie."""
+    """Positions and scales of the frames of a file."""
 
     geometry: Geometry
     placed: bool
     order: list[int] | None = None
-    """Frames by time step and position, where that is another order than theirs in the file, or others are left out."""
+    """Frames by time step and position, if their order in the file differs or some are omitted."""
     steps: int = 1
     times: list[float] = field(default_factory=list)
     time_units: str = "1"
     guessed: list[str] = field(default_factory=list)
     scales: list[tuple[float, float] | None] = field(default_factory=list)
-    """Rescale slope and intercept of each frame, in the order of the file; one for all where they are alike."""
+    """Rescale slope and intercept of each frame, in the order of the file; a single one if all are equal."""
     units: str | None = None
-    """Of what is rescaled, where the groups of frames say it."""
+    """Unit after rescaling, if the groups of frames give it."""
     looks: list[Look] = field(default_factory=list)
-    """How each frame that is meant is shown, in the order of the file; one for all where groups do not say it."""
+    """Appearance of each selected frame, in the order of the file; a single one if groups give none."""
 
 
 def placed_frames(only: Slice, *, spaced: bool = False) -> Frames:
-    """Where the frames of a file lie, and how their numbers are scaled; `spaced`: somebody has said how far they are apart.
+    """Positions of the frames of a file, and scales of their numbers; `spaced`: the user gives their spacing.
 
     Raises:
-        DataError: if they are not evenly spaced, or there are not as many groups as frames.
+        DataError: if they are not evenly spaced, or if groups and frames differ in number.
     """
     per_frame = only.header.get("PerFrameFunctionalGroupsSequence") or []
     if len(per_frame) not in (0, only.frames):
@@ -65,20 +65,20 @@ def placed_frames(only: Slice, *, spaced: bool = False) -> Frames:
 
 
 def _rescale(item: Any) -> tuple[float, float] | None:
-    """Slope and intercept in a group."""
+    """Slope and intercept of a functional group."""
     found = item.get("PixelValueTransformationSequence") if item is not None else None
     slope = number_of(found[0].get("RescaleSlope")) if found else None
     return None if not found or not slope else (slope, number_of(found[0].get("RescaleIntercept")) or 0.0)
 
 
 def _window(item: Any) -> tuple[float, float] | None:
-    """The window in a group."""
+    """The window of a functional group."""
     found = item.get("FrameVOILUTSequence") if item is not None else None
     return window_of(found[0]) if found else None
 
 
 def measured(only: Slice) -> tuple[tuple[float, float] | None, float | None]:
-    """How far rows and columns are apart, and how thick a frame is, by the groups of frames or the file."""
+    """Distances of rows and columns, and the thickness of a frame, from the groups of frames or the file."""
     shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]
     first = (only.header.get("PerFrameFunctionalGroupsSequence") or [None])[0]
     groups = [g for g in (shared, first) if g is not None]
@@ -92,12 +92,12 @@ def measured(only: Slice) -> tuple[tuple[float, float] | None, float | None]:
 
 
 def kept_of(only: Slice) -> list[int]:
-    """The frames that are meant."""
+    """Numbers of the selected frames."""
     return list(range(only.frames) if only.kept is None else only.kept)
 
 
 def orientations(only: Slice) -> list[tuple[float, ...] | None]:
-    """How each frame of a file is turned; nothing where its groups do not say it frame by frame."""
+    """Orientation of each frame of a file; empty if it has no groups per frame."""
     per_frame = only.header.get("PerFrameFunctionalGroupsSequence") or []
     return [group_numbers(item, "PlaneOrientationSequence", "ImageOrientationPatient", 6) for item in per_frame]
 
@@ -187,7 +187,7 @@ def _unplaced(
     positions: int,
     guessed: list[str],
 ) -> Frames:
-    """Frames that do not say where they lie: those of a film are time steps, others a stack."""
+    """Frames without positions: those of a cine are time steps, others a stack."""
     order = None if only.kept is None else kept
     geometry = from_affine(only.file, np.diag(apart).tolist(), (0.0, 0.0, 0.0), "PixelSpacing")
     times, tag = _of_film(only)
@@ -201,7 +201,7 @@ def _unplaced(
 
 
 def _of_film(only: Slice) -> tuple[list[float], str]:
-    """Seconds of the frames of a film, and what says them."""
+    """Times in seconds of a cine's frames, and the element that gives them."""
     header = only.header
     pointer = header.get("FrameIncrementPointer")
     wanted = [int(tag) for tag in (pointer if hasattr(pointer, "append") else [pointer])] if pointer is not None else []
@@ -215,7 +215,7 @@ def _of_film(only: Slice) -> tuple[list[float], str]:
 
 
 def _of_detector(header: Any, tag: str, count: int) -> tuple[float, ...] | None:
-    """What the first detector of a nuclear image says, where its frames are slices that were reconstructed."""
+    """An element of the first detector of a nuclear image, if its frames are reconstructed slices."""
     kinds = header.get("ImageType")
     found = header.get("DetectorInformationSequence")
     is_stack = any(str(word).upper() in ("RECON TOMO", "RECON GATED TOMO") for word in values_in(kinds))
@@ -225,9 +225,9 @@ def _of_detector(header: Any, tag: str, count: int) -> tuple[float, ...] | None:
 def _by_detector(
     only: Slice, header: Any, orientation: tuple[float, ...] | None, thickness: float | None
 ) -> list[tuple[float, ...]]:
-    """Positions of slices that were reconstructed: the first one's, and as far apart as the header says.
+    """Positions of reconstructed slices, from the first position and the spacing in the header.
 
-    The sign of SpacingBetweenSlices says on which side of the first one the others are (PS3.3 C.8.4.15).
+    The sign of SpacingBetweenSlices gives the side of the others (PS3.3 C.8.4.15).
     """
     first = _of_detector(header, "ImagePositionPatient", 3)
     numbers = numbers_of(header.get("SliceVector"), only.frames)
@@ -239,7 +239,7 @@ def _by_detector(
 
 
 def _missing(only: Slice, header: Any, orientation: tuple[float, ...] | None, positions: int) -> str:
-    """What a file does not say of where its frames lie."""
+    """The parts of the frames' positions that a file lacks."""
     offsets = header.get("GridFrameOffsetVector")
     if orientation is None:
         return "no ImageOrientationPatient"
@@ -251,7 +251,7 @@ def _missing(only: Slice, header: Any, orientation: tuple[float, ...] | None, po
 
 
 def _by_offsets(only: Slice, header: Any, orientation: tuple[float, ...] | None) -> list[tuple[float, ...]]:
-    """Positions of frames as doses have them: the first one's, and how far the others are from it."""
+    """Positions of frames of a dose: the first one's, and the offsets of the others."""
     offsets = header.get("GridFrameOffsetVector")
     if offsets is None or orientation is None or only.position is None or np.size(offsets) != only.frames:
         return []
@@ -261,6 +261,6 @@ def _by_offsets(only: Slice, header: Any, orientation: tuple[float, ...] | None)
 
 
 def group_numbers(item: Any, sequence: str, tag: str, count: int) -> tuple[float, ...] | None:
-    """A value in a functional group."""
+    """A value of a functional group."""
     found = item.get(sequence) if item is not None else None
     return numbers_of(found[0].get(tag), count) if found else None

@@ -1,4 +1,4 @@
-"""Headers of DICOM files: what a slice is, where it lies, and where its pixels begin."""
+"""Headers of DICOM files: description of a slice, its position, and the place of its pixels."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from farfield.volume.formats.library_logs import quiet
 
 _MOST_FILES = 1 << 17
 _LOOKS = 40
-"""Files by which a folder is known."""
+"""Number of files that are examined to recognise a folder."""
 _BEGINNING = 4096
-"""Bytes by which a file is known."""
+"""Number of bytes that identify a file."""
 _TAGS: list[str | tuple[int, int]] = [
     "SOPClassUID", "SeriesInstanceUID", "SeriesNumber", "SeriesDescription", "Modality", "InstanceNumber",
     "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "ImagerPixelSpacing", "SliceThickness",
@@ -50,24 +50,24 @@ _TAGS: list[str | tuple[int, int]] = [
     "SegmentSequence", "SegmentationType", *dicom_times.TAGS, (0x0019, 0x100A), (0x0029, 0x1010),
 ]  # fmt: skip
 _LONGEST_ELEMENT = 64 << 20
-"""Bytes of an element of a header, at most."""
+"""Largest size in bytes of an element of a header."""
 _DIRECTORY = "1.2.840.10008.1.3.10"
-"""SOP class of a DICOMDIR, which lists the files of a medium."""
+"""SOP class of a DICOMDIR, an index of the files of a medium."""
 _PLAIN = ("1.2.840.10008.1.2", "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.2")
 _BIG = "1.2.840.10008.1.2.2"
 _IMPLICIT = "1.2.840.10008.1.2"
 DEFLATED = "1.2.840.10008.1.2.1.99"
 _WORDS = (*_PLAIN, DEFLATED, "1.2.840.10008.1.2.5")
-"""Transfer syntaxes that keep words as they are; the others keep numbers, and know no bits beside them."""
+"""Transfer syntaxes that keep words unchanged; others keep only numbers, without extra bits."""
 _UNREAD = ("ARGB", "CMYK", "HSV")
-"""Colours that the standard has given up, and that are no red, green and blue in this order."""
+"""Retired colour models that are not red, green and blue."""
 _IMAGES = ("Enhanced US Volume Storage", "Parametric Map Storage", "Segmentation Storage")
-"""Classes of images whose names do not say so."""
+"""Classes of images that are not named after images."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """One file of a series."""
+    """A file of a series."""
 
     file: str
     series: str
@@ -82,71 +82,71 @@ class Slice:
     dtype: str
     stored_bits: int
     low_bit: int
-    """Bits of a word below the number."""
+    """Number of bits below the number in a word."""
     photometric: str
     big_endian: bool
     syntax_name: str
     plain_offset: int | None
-    """First byte of pixels that are not compressed."""
+    """Offset of the first byte of uncompressed pixels; None for compressed ones."""
     bits: int
-    """Of a pixel, as it is stored: 1 where eight of them are in a byte."""
+    """Stored bits per pixel: 1 for eight pixels per byte."""
     orientation: tuple[float, ...] | None
     position: tuple[float, ...] | None
     flaws: tuple[str, str]
-    """What is wrong with the position and the orientation where they are None: `has no ImagePositionPatient`."""
+    """Reasons for a missing position and orientation: `has no ImagePositionPatient`."""
     spacing: tuple[float, float] | None
-    """Between rows, between columns."""
+    """Distance between rows, and between columns, in millimetres."""
     thickness: float | None
     scale: tuple[float, float] | None
     look: Look
-    """Between which values it is shown, and how."""
+    """Window and inversion."""
     units: str
     modality: str
     moments: dict[str, float] = field(default_factory=dict, compare=False)
-    """What tells it from others of its place, by the name of the element."""
+    """Values that distinguish it from others at its position, by element."""
     resolution: float | None = None
     """Seconds between counted time steps."""
     table: tuple[int, Any] | None = field(default=None, compare=False, repr=False)
-    """The first stored number of a modality table, and its values from there on."""
+    """The first stored number of a modality table, and the values from it on."""
     table_units: str = "1"
     palette: tuple[int, Any] | None = field(default=None, compare=False, repr=False)
-    """The first stored number of a palette, and its colours from there on."""
+    """The first stored number of a palette, and the colours from it on."""
     padding: tuple[float, float] | None = None
-    """The lowest and the highest number that is no pixel of the image (PixelPaddingValue)."""
+    """The lowest and highest number that is only padding (PixelPaddingValue)."""
     uid: str = ""
     location: float | None = None
-    """Where it lies along something that nobody says (SliceLocation)."""
+    """Position along an unspecified axis (SliceLocation)."""
     mosaic: Mosaic | None = None
     assumed: tuple[str, ...] = ()
-    """What was taken for granted of how it is written."""
+    """Assumptions about its encoding."""
     unapplied: str = ""
-    """What its numbers mean by a mapping that is not applied."""
+    """A real-world value mapping that is not applied."""
     kinds: tuple[str, ...] = ()
     """Words of its ImageType."""
     whole: tuple[int, int] = (0, 0)
-    """Rows and columns of the picture of which its frames are tiles."""
+    """Rows and columns of the whole picture, if the frames are its tiles."""
     kept: tuple[int, ...] | None = field(compare=False, default=None)
-    """Those of its frames that are meant; None for all."""
+    """Numbers of its selected frames; None for all."""
     header: Any = field(compare=False, repr=False, default=None)
-    """Kept for files of many frames only."""
+    """The header, for multi-frame files only."""
 
     @property
     def count(self) -> int:
-        """Frames that are meant."""
+        """Number of selected frames."""
         return self.frames if self.kept is None else len(self.kept)
 
     @property
     def pixel(self) -> str:
-        """What a pixel is."""
+        """Kind of a pixel, as text."""
         return f"{self.samples} x {self.dtype} ({self.photometric})"
 
 
 def slices_in(path: str, progress: Report | None = None) -> list[Slice]:
-    """The slices of a folder and of the folders in it, of a pattern's files, or of a file; of a DICOMDIR those of its folder.
+    """The slices of a folder and its subfolders, of a pattern's files, or of a file; for a DICOMDIR, of its folder.
 
     Raises:
-        DataError: if there are none, or one is damaged.
-        Interrupted: if the report function says so.
+        DataError: if there are none, or if one is damaged.
+        Interrupted: if the report function returns False.
     """
     found: list[Slice] = []
     others: list[str] = []
@@ -161,7 +161,7 @@ def slices_in(path: str, progress: Report | None = None) -> list[Slice]:
                 return slices_in(os.path.dirname(path) or ".", progress)
     if not found:
         raise DataError(f"{path}: it holds no DICOM image with pixels; name the folder of the series")
-    # A file that lost its beginning is known by its name only.
+    # Only its name identifies a file without its beginning.
     of_series = {_numbered(s.file): s.file for s in found}
     for file in others:
         like = of_series.get(_numbered(file))
@@ -174,7 +174,7 @@ def slices_in(path: str, progress: Report | None = None) -> list[Slice]:
 
 
 def _numbered(file: str) -> str:
-    """What the names of a series have in common.
+    """A file's name without numbers, which a series shares.
 
     >>> _numbered("ct/IM-0001-0023"), _numbered("ct/README")
     ('ct/IM-#-#', 'ct/README')
@@ -190,7 +190,7 @@ def _named(path: str) -> Iterable[str]:
 
 
 def has_slices(path: str) -> bool:
-    """Whether a folder holds DICOM files, by a look at some of them."""
+    """Whether a folder contains DICOM files, by a sample."""
     for n, file in enumerate(_files(path)):
         if n >= _LOOKS:
             return False
@@ -200,9 +200,8 @@ def has_slices(path: str) -> bool:
 
 
 def outnumber(path: str, pictures: Sequence[str]) -> bool:
-    """Whether a folder holds more DICOM files than it has pictures, which are of something beside a series then, by a look at
-    some of the other files.
-    """
+    """Whether a folder has more DICOM files than pictures, which then only accompany a series. A sample of the other
+    files decides."""
     suffixes = {os.path.splitext(name)[1].lower() for name in pictures}
     count = looked = 0
     for folder, folders, names in os.walk(path):
@@ -236,10 +235,11 @@ def _stop(error: OSError) -> None:
 
 
 class _Bounded:
-    """A file that never reads more than it holds, whatever length a damaged element has: room is made before the read."""
+    """A file that never reads beyond its end, whatever the length of a damaged element: pydicom allocates before it
+    reads."""
 
     short = False
-    """Whether more was asked for than was left: the file ends within an element."""
+    """Whether a read went beyond the end: the file ends within an element."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size, self.name = file, size, file.name
@@ -247,17 +247,17 @@ class _Bounded:
 
     def read(self, count: int = -1) -> bytes:
         left = self._size - self._file.tell()
-        # Nothing at all is left where the last element ends; less than nothing, where its length led beyond the end.
+        # After the last element nothing is left; less than nothing if its length exceeds the file.
         self.short = self.short or left < 0 or 0 < left < (count or 0)
         left = max(0, min(left, _LONGEST_ELEMENT))
         return self._file.read(left if count is None or count < 0 else min(count, left))
 
 
 def _read(file: str) -> Slice | str | None:
-    """The slice in a file, which is opened once; a word for DICOM that is no image, None for what is no DICOM.
+    """The slice in a file, which is opened once; a word for DICOM without an image, None for other files.
 
     Raises:
-        DataError: if it is damaged, or named like a DICOM file that it is not.
+        DataError: if it is damaged, or only named like a DICOM file.
     """
     pydicom = need("pydicom", f"{file}: DICOM files")
     try:
@@ -290,21 +290,21 @@ def _read(file: str) -> Slice | str | None:
         raise
     except OSError as error:
         raise unreadable(file, error) from error
-    except Exception as error:  # pydicom raises whatever comes of a damaged header
+    except Exception as error:  # pydicom raises any exception for a damaged header
         raise DataError(
             f"{file}: its DICOM header cannot be read ({type(error).__name__}: {str(error)[:160]}); copy it again"
         ) from error
 
 
 def _was_image(header: Any, *, short: bool) -> bool:
-    """Whether a header that has no image is one that lost it; `short`: its file ends within an element."""
+    """Whether a header without an image has lost one; `short`: its file ends within an element."""
     found = getattr(header, "file_meta", {}).get("MediaStorageSOPClassUID") or header.get("SOPClassUID")
     if not found:
         return True
     name = str(found.name)
     if "Image Storage" in name or name in _IMAGES:
         return True
-    # Doses may have no grid, and nobody knows the classes of one's own.
+    # Doses may lack a grid, and private classes are unknown.
     return short and (name == str(found) or name == "RT Dose Storage")
 
 
@@ -399,11 +399,11 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
 
 
 def _scale(header: Any) -> tuple[tuple[float, float] | None, str]:
-    """Slope and intercept, and a sentence where one of them is none."""
+    """Slope and intercept, and a note if one of them is invalid."""
     slope, intercept = number_of(header.get("RescaleSlope")), number_of(header.get("RescaleIntercept"))
     if slope is None and intercept and not header.get("ModalityLUTSequence"):
         return (1.0, intercept), f"it has a RescaleIntercept, {intercept:g}, and no RescaleSlope: that is taken as 1"
-    if slope is None:  # doses have one of their own, and no intercept
+    if slope is None:  # doses have their own scale, without an intercept
         slope, intercept = number_of(header.get("DoseGridScaling")), 0.0
     elif slope == 0:
         return None, "its RescaleSlope is 0, which would leave nothing: its values are the stored numbers"
@@ -411,7 +411,7 @@ def _scale(header: Any) -> tuple[tuple[float, float] | None, str]:
 
 
 def _unapplied(header: Any, scale: tuple[float, float] | None) -> str:
-    """What real values are by the header (PS3.3 C.7.6.16.2.11), where they are others than what is shown."""
+    """The header's real-world values (PS3.3 C.7.6.16.2.11), if they differ from the displayed ones."""
     found = header.get("RealWorldValueMappingSequence")
     slope, intercept = (
         number_of(found[0].get(f"RealWorldValue{tag}")) if found else None for tag in ("Slope", "Intercept")
@@ -433,7 +433,7 @@ def _padding(header: Any, dtype: str) -> tuple[float | None, float | None]:
 
 
 def _syntax(file: str, header: Any) -> tuple[Any, str]:
-    """How a file is written; where it does not say so, by what its elements look like, and a sentence about that."""
+    """The transfer syntax of a file; without one, a guess from its elements and a note about it."""
     syntax = header.file_meta.get("TransferSyntaxUID") if getattr(header, "file_meta", None) is not None else None
     if syntax is not None:
         return syntax, ""
@@ -446,12 +446,12 @@ def _syntax(file: str, header: Any) -> tuple[Any, str]:
 
 
 def _table(file: str, what: str, read: Callable[..., Any], *given: Any) -> Any:
-    """A table of a header; the error says that it is the table that cannot be read."""
+    """Reads a table of a header, with an error that names the table."""
     try:
         return read(*given)
     except MemoryError:
         raise
-    except Exception as error:  # pydicom raises whatever comes of damaged segments
+    except Exception as error:  # pydicom raises any exception for damaged segments
         said = " ".join(str(error).split())[:160] or type(error).__name__
         raise DataError(
             f"{file}: its table of {what} cannot be read ({said}); write the file again with what made it, or take the table out"
@@ -465,7 +465,7 @@ def _table_units(header: Any) -> str:
 
 
 def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
-    """Bits of a word below the number."""
+    """Number of bits below the number in a word."""
     stored = int(header.get("BitsStored") or bits)
     high = whole(header.get("HighBit"))
     if high is None or high == stored - 1:
@@ -484,9 +484,8 @@ def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
 
 
 def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tuple[int | None, int | None, int, bool]:
-    """First byte and length of the pixels, the element of group 7FE0 that holds them, and whether bytes are turned in pairs, as
-    those of words (OW) are with the highest byte first. Reading stopped before it.
-    """
+    """Offset and length of the pixels, their element in group 7FE0, and whether their bytes are swapped in pairs, as in
+    big-endian words (OW). The header was read up to that element."""
     opened.seek(at)
     raw = opened.read(12)
     order = ">" if big else "<"
@@ -507,7 +506,7 @@ def _pixel_data(file: str, opened: Any, at: int, syntax: str, big: bool) -> tupl
 
 
 def _flaw(header: Any, tag: str, count: int) -> str:
-    """What is wrong with numbers of a header; nothing where they are there."""
+    """The reason why numbers of a header are invalid; empty if they are valid."""
     value = header.get(tag)
     if numbers_of(value, count) is not None:
         return ""
@@ -517,7 +516,7 @@ def _flaw(header: Any, tag: str, count: int) -> str:
 
 
 def check_orientation(file: str, orientation: tuple[float, ...]) -> None:
-    """Raises `DataError` for what is not two directions across each other."""
+    """Raises `DataError` unless the orientation consists of two perpendicular directions."""
     i, j = np.array(orientation[:3]), np.array(orientation[3:])
     if abs(np.linalg.norm(i) - 1) > 1e-2 or abs(np.linalg.norm(j) - 1) > 1e-2 or abs(float(i @ j)) > 1e-2:
         raise DataError(
@@ -528,7 +527,7 @@ def check_orientation(file: str, orientation: tuple[float, ...]) -> None:
 
 def _units(header: Any, modality: str) -> str:
     if modality == "RTDOSE" and "RescaleSlope" not in header:
-        # Relative doses are parts of one that nobody says.
+        # Relative doses are relative to an unspecified dose.
         return "Gy" if header.get("DoseUnits") == "GY" and number_of(header.get("DoseGridScaling")) else "1"
     said = str(header.get("RescaleType") or header.get("Units") or "").strip()
     if said in ("", "US", "NONE"):

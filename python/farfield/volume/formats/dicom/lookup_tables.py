@@ -1,4 +1,4 @@
-"""Tables and padding in headers of DICOM images."""
+"""Lookup tables and padding in headers of DICOM images."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from farfield.volume.formats.dicom.elements import numbers_of
 
 _BITS = (8, *range(10, 17))
-"""That an entry of a table of values may have."""
+"""Possible numbers of bits of a table's entry."""
 
 
 def modality_table_of(header: Any) -> tuple[int, NDArray[Any]] | None:
-    """The first stored number of a modality table, and its values from there on.
+    """The first stored number of a modality table, and the values from it on.
 
     Raises:
-        ValueError: if it is not what its descriptor says.
+        ValueError: if it differs from its descriptor.
     """
     found = header.get("ModalityLUTSequence")
     if not found:
@@ -27,11 +27,11 @@ def modality_table_of(header: Any) -> tuple[int, NDArray[Any]] | None:
 
 
 def entries_of(item: Any, header: Any) -> NDArray[Any]:
-    """The values of a table of an item of a sequence. Entries of 8 bits stand two in a word, or each in a word of its own
+    """The values of a table in an item of a sequence. Entries of 8 bits are packed two in a word, or one per word
     (PS3.3 C.11.1.1.1).
 
     Raises:
-        ValueError: if there are fewer than its descriptor says, or they are of no known size.
+        ValueError: if there are too few, or if their size is unknown.
     """
     described = numbers_of(item.get("LUTDescriptor"), 3)
     if described is None:
@@ -43,14 +43,14 @@ def entries_of(item: Any, header: Any) -> NDArray[Any]:
     if data is None:
         raise ValueError("it has no LUTData")
     if not isinstance(data, bytes):
-        # Words as numbers, of which one alone is no list.
+        # pydicom returns words as numbers, and a single word as no list.
         data = np.atleast_1d(np.asarray(data, dtype="<u2")).tobytes()
         return _numbers(data, count, bits, big=False)
     return _numbers(data, count, bits, big=_is_big(header))
 
 
 def _numbers(data: bytes, count: int, bits: int, *, big: bool) -> NDArray[Any]:
-    """Numbers of a table as they lie in words, the highest byte first if `big`."""
+    """Numbers of a table from its words, big-endian if `big`."""
     if len(data) >= 2 * count:
         words = np.frombuffer(data, ">u2" if big else "<u2", count).astype(np.uint16)
         return words.astype(np.uint8) if bits == 8 and int(words.max()) < 1 << 8 else words
@@ -62,15 +62,15 @@ def _numbers(data: bytes, count: int, bits: int, *, big: bool) -> NDArray[Any]:
 
 
 def _is_big(header: Any) -> bool:
-    """Whether words of a header have the highest byte first."""
+    """Whether words of a header are big-endian."""
     return getattr(header, "original_encoding", (None, None))[1] is False
 
 
 def palette_of(header: Any, processing: Any) -> tuple[int, NDArray[Any]] | None:
-    """The first stored number of a palette, and red, green and blue (8 bits) from there on.
+    """The first stored number of a palette, and red, green and blue (8 bits) from it on.
 
     Raises:
-        Exception: if it is not what its descriptors say: of segments pydicom raises whatever comes of them.
+        Exception: if it differs from its descriptors; for segments, any exception of pydicom.
     """
     described = header.get("RedPaletteColorLookupTableDescriptor")
     if described is None:
@@ -78,20 +78,20 @@ def palette_of(header: Any, processing: Any) -> tuple[int, NDArray[Any]] | None:
     count, first = _described(described, header)
     plain = [header.get(f"{colour}PaletteColorLookupTableData") for colour in ("Red", "Green", "Blue")]
     if all(isinstance(data, bytes) for data in plain):
-        # What a descriptor says of bits is seldom true: the length of the data says it.
+        # Descriptors seldom give the right number of bits; the length of the data does.
         bits = [8 if len(data) < 2 * count else 16 for data in plain]
         tables = [_numbers(data, count, n, big=_is_big(header)) for data, n in zip(plain, bits, strict=True)]
         colours = np.stack(tables, axis=1)
     else:
         colours = np.asarray(processing.apply_color_lut(np.arange(first, first + count), header))[:, :3]
-    # Tables of 16 bits have the colour in the higher byte; some are written with 8 bits all the same.
+    # Tables of 16 bits have the colour in the high byte, but some contain 8 bits.
     if colours.dtype.itemsize > 1:
         colours = colours >> 8 if int(colours.max(initial=0)) > 255 else colours
     return first, colours.astype(np.uint8)
 
 
 def _described(descriptor: Any, header: Any) -> tuple[int, int]:
-    """Entries of a table, and the first stored number that it is of."""
+    """Number of a table's entries, and its first stored number."""
     count, first = int(descriptor[0]), int(descriptor[1])
     if int(header.get("PixelRepresentation", 0)) == 1 and first >= 1 << 15:
         first -= 1 << 16
@@ -99,7 +99,7 @@ def _described(descriptor: Any, header: Any) -> tuple[int, int]:
 
 
 def padding_of(low: float | None, limit: float | None, dtype: str) -> tuple[float, float] | None:
-    """The range of stored numbers that only fill an image; one that was written without its sign has it again.
+    """The range of padding in stored numbers; padding written without its sign is corrected.
 
     >>> padding_of(-2000, None, "int16"), padding_of(63536, None, "int16"), padding_of(70000, None, "uint16")
     ((-2000, -2000), (-2000, -2000), None)

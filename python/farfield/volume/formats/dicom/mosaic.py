@@ -1,6 +1,6 @@
-"""Mosaics of Siemens scanners: all slices of a volume as tiles of one picture, row by row from the upper left corner.
+"""Mosaics of Siemens scanners: all slices of a volume as tiles of one picture, by rows from the upper left corner.
 
-The position is that of the whole picture, whose middle is that of each tile.
+The position is that of the whole picture, whose centre is the centre of each tile.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from farfield.volume.formats.options import Means, Options
 
 
 def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
-    """The volume of a mosaic, or of one a time step.
+    """The volume of a mosaic, or of several, one per time step.
 
     Raises:
-        DataError: if mosaics differ.
+        DataError: if mosaics differ in tiles, size or type.
     """
     said = [[s.moments for s in chosen]]
     key = key_of(said)

@@ -1,6 +1,6 @@
-"""What headers of Siemens scanners say of mosaics: how many slices there are, and their normal.
+"""Mosaics in headers of Siemens scanners: number of slices and their normal.
 
-It stands in a private element, or in the CSA header (its layout: nipy.org/nibabel/dicom/siemens_csa.html).
+They are in a private element, or in the CSA header (layout: nipy.org/nibabel/dicom/siemens_csa.html).
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from farfield.volume.formats.dicom.elements import values_in
 COUNT = (0x0019, 0x100A)
 CSA = (0x0029, 0x1010)
 _NAME = 64
-"""Bytes of a name in a CSA header."""
+"""Length of a name in a CSA header in bytes."""
 
 
 @dataclass(frozen=True)
 class Mosaic:
-    """Tiles of a picture."""
+    """The tiles of a mosaic."""
 
     count: int
     size: tuple[int, int]
     """Rows and columns of a tile."""
     normal: tuple[float, ...] | None = None
-    """Where slices follow each other, where the file says it."""
+    """Direction from slice to slice, if the file gives it."""
 
 
 def mosaic_of(header: Any, size: tuple[int, int]) -> Mosaic | None:
-    """The tiles of a mosaic; None for any other picture, and where nothing says how many there are."""
+    """The tiles of a mosaic; None for any other picture, or if their number is unknown."""
     if "MOSAIC" not in [str(word).upper() for word in values_in(header.get("ImageType"))]:
         return None
     csa = _value(header, CSA)
@@ -54,7 +54,7 @@ def _value(header: Any, tag: tuple[int, int]) -> Any:
 
 
 def _by_matrix(header: Any, size: tuple[int, int]) -> int:
-    """Tiles along a side by the acquisition matrix, which is that of one tile."""
+    """Number of tiles along a side, from the acquisition matrix of one tile."""
     sides = [int(n) for n in values_in(header.get("AcquisitionMatrix")) if int(n) > 0]
     return next((size[0] // n for n in sides if size[0] % n == 0 and size[0] // n > 1), 0)
 

@@ -1,4 +1,4 @@
-"""How large pixels of DICOM images are, by whichever element says it."""
+"""Pixel sizes of DICOM images, from several elements."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 from farfield.volume.formats.dicom.elements import number_of, numbers_of
 
 _CM = 3
-"""What stands for centimetres in regions of ultrasound."""
+"""The code of centimetres in regions of ultrasound."""
 
 
 def spacing_of(header: Any) -> tuple[tuple[float, float] | None, str]:
-    """Millimetres between rows and between columns, None where nothing says them; a sentence where it is not PixelSpacing."""
+    """Millimetres between rows and between columns, or None; and a note unless they come from PixelSpacing."""
     found = numbers_of(header.get("PixelSpacing"), 2)
     if found is not None:
         return (found[0], found[1]), ""

@@ -1,4 +1,4 @@
-"""Pixels of DICOM files: where they lie, or the cache into which they are decoded."""
+"""Pixels of DICOM files: their places, or their conversion into the cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BIG = "Explicit VR Big Endian"
 
 
 def array_of(first: Slice, steps: int, slices: int) -> Array:
-    """The array of so many slices in so many time steps, without a place."""
+    """The array for these numbers of steps and slices, without a place."""
     rows, columns = first.size
     inner: tuple[int, ...] = (rows, columns)
     axes = "zyx"
@@ -39,7 +39,7 @@ def array_of(first: Slice, steps: int, slices: int) -> Array:
 
 
 def in_place(listed: Sequence[Slice], array: Array, steps: int, tables: list[bytes]) -> None:
-    """Gives an array the places of its slices' pixels."""
+    """Sets the places of the slices' pixels in an array."""
     files = [s.file for s in listed]
     offsets = [s.plain_offset or 0 for s in listed]
     if steps == 1:
@@ -54,7 +54,7 @@ def in_place(listed: Sequence[Slice], array: Array, steps: int, tables: list[byt
 
 
 def why_converted(listed: Sequence[Slice], array: Array) -> str | None:
-    """Why pixels are not paged where they lie, whatever their numbers mean; None where they are."""
+    """Why pixels cannot be paged in place, apart from the meaning of their numbers; None if they can."""
     first = listed[0]
     if first.photometric.startswith("YBR") and first.syntax_name.endswith(("Endian", "Endian (Retired)")):
         return "has colours as luminance and chrominance"
@@ -73,7 +73,7 @@ def why_converted(listed: Sequence[Slice], array: Array) -> str | None:
 
 
 def _spills(first: Slice, middle: Slice, array: Array) -> bool:
-    """Whether bits that are no part of the numbers hold something: overlays of old, or signs that were not carried on."""
+    """Whether bits beyond the numbers are set, by old overlays or signs that are not extended."""
     if first.stored_bits >= array.item * 8 or array.dtype.startswith("float") or middle.plain_offset is None:
         return False
     count = math.prod(first.size) * first.samples
@@ -99,15 +99,14 @@ def convert(
     tiles: int = 0,
     blanks: Sequence[int] = (),
 ) -> None:
-    """Decodes slices one after the other into the cache, as `values` says; of mosaics so many `tiles` of each. `blanks`: how many
-    slices are not there after each of them.
-    """
+    """Decodes slices into the cache, one after another, with `values` applied. A mosaic gives `tiles` slices. `blanks`:
+    the number of missing slices after each."""
     values = values or Values()
     changed = values.meanings is not None
     if changed:
         array.dtype = values.dtype
     array.big_endian = False
-    if array.axes.endswith("cyx"):  # pydicom gives colours with the component last
+    if array.axes.endswith("cyx"):  # pydicom puts the component last
         c, y, x = array.shape[-3:]
         array.axes, array.shape = array.axes.replace("cyx", "yxc"), (*array.shape[:-3], y, x, c)
     if values.colours:
@@ -142,7 +141,7 @@ def _pixels(
                 found = np.asarray(frame)
                 if s.low_bit:
                     unused = found.dtype.itemsize * 8 - s.stored_bits
-                    found = found << (unused - s.low_bit) >> unused  # the sign goes with the highest bit
+                    found = found << (unused - s.low_bit) >> unused  # the highest bit carries the sign
                 meaning = next(each, None)
                 if meaning is not None:
                     found = meaning(found)
@@ -155,12 +154,12 @@ def _pixels(
             raise
         except MemoryError:
             raise
-        except Exception as error:  # decoders raise whatever they like
+        except Exception as error:  # decoders raise any exception
             raise undecoded(s, error) from error
 
 
 def undecoded(s: Slice, error: Exception) -> DataError:
-    """The error for pixels that no decoder takes, of what one of them said."""
+    """The error for pixels that no decoder accepts, with the message of one."""
     version = need("pydicom", "DICOM files").__version__
     return DataError(
         f"{s.file}: its pixels are written as {s.syntax_name}, which pydicom {version} does not decode here "
@@ -170,7 +169,7 @@ def undecoded(s: Slice, error: Exception) -> DataError:
 
 
 def unfolded(mosaic: Any, tiles: int, rows: int, columns: int) -> Any:
-    """The first `tiles` of a picture of tiles, from its upper left corner on: [tile, row, column].
+    """The first `tiles` tiles of a picture, from its upper left corner: [tile, row, column].
 
     >>> unfolded(np.arange(8).reshape(2, 4), 2, 1, 2).tolist()
     [[[0, 1]], [[2, 3]]]
@@ -181,11 +180,11 @@ def unfolded(mosaic: Any, tiles: int, rows: int, columns: int) -> Any:
 
 
 def frames_in(pixels: Any, s: Slice, order: Sequence[int] | None = None) -> Iterator[Any]:
-    """Frames of a file, all or those of `order`, without what pydicom prints of decoders that it tries."""
+    """Frames of a file, all or those of `order`. pydicom's messages about decoders are suppressed."""
     if s.plain_offset is not None and s.samples == 1:
         yield from _plain(s, range(s.frames) if order is None else order)
         return
-    # pydicom takes the lowest bits of a word for the number, whatever HighBit says.
+    # pydicom treats the lowest bits of a word as the number, whatever HighBit is.
     how: dict[str, Any] = {"correct_unused_bits": False} if s.low_bit else {}
     if order is not None:
         how["indices"] = order
@@ -193,7 +192,7 @@ def frames_in(pixels: Any, s: Slice, order: Sequence[int] | None = None) -> Iter
         try:
             yield from pixels.iter_pixels(s.file, **how)
         except AttributeError:
-            # Of a file that is deflated as a whole pydicom finds no pixels on its way: it is read whole.
+            # pydicom finds no pixels in a deflated file unless it reads the whole file.
             whole = need("pydicom", "DICOM files").dcmread(s.file)
             if str(whole.file_meta.TransferSyntaxUID) != DEFLATED:
                 raise
@@ -201,13 +200,13 @@ def frames_in(pixels: Any, s: Slice, order: Sequence[int] | None = None) -> Iter
 
 
 def _plain(s: Slice, order: Sequence[int]) -> Iterator[Any]:
-    """Frames that lie open in a file, with the bits that are no part of the numbers gone."""
+    """Frames without compression, with bits beyond the numbers cleared."""
     dtype = np.dtype(s.dtype).newbyteorder(">" if s.big_endian else "<")
     count = math.prod(s.size)
     unused = dtype.itemsize * 8 - s.stored_bits
     for n in order:
         if s.bits == 1:
-            # Frames follow each other without a gap, and may begin within a byte.
+            # Frames of single bits are packed without gaps and may begin within a byte.
             byte, bit = divmod(n * count, 8)
             packed = np.fromfile(s.file, np.uint8, -(-(bit + count) // 8), offset=(s.plain_offset or 0) + byte)
             yield np.unpackbits(packed, bitorder="little")[bit : bit + count].reshape(s.size)
@@ -220,10 +219,10 @@ def _plain(s: Slice, order: Sequence[int]) -> Iterator[Any]:
 
 
 def for_each_frame(s: Slice) -> list[Slice]:
-    """As many times the same as a file has frames: what is said of each alone."""
+    """A list with the file once per frame, for values per frame."""
     return list(itertools.repeat(s, s.frames))
 
 
 def alone(s: Slice, scale: tuple[float, float] | None, units: str | None) -> Slice:
-    """A file whose groups say how its numbers are scaled."""
+    """The file with the scale that its groups give."""
     return replace(s, scale=scale, units=units or s.units)

@@ -1,7 +1,7 @@
-"""DICOM series: a folder of slices, or a file of many frames. pydicom reads the headers; pixels are paged where they lie.
+"""DICOM series: a folder of slices, or a multi-frame file. pydicom reads the headers; pixels are paged in place.
 
-Positions are the patient's (PS3.3 C.7.6.2): +x left, +y back, +z up, in millimetres. Slices stand in the order of their
-positions along the normal of the first one's plane.
+Positions are the patient's (PS3.3 C.7.6.2): +x left, +y back, +z up, in millimetres. Slices are in the order of their
+positions along the normal of the first plane.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _PLANES = (
     ("y", "coronal", (1.0, 0.0, 0.0, 0.0, 0.0, -1.0)),
     ("z", "axial", (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)),
 )
-"""What slices are that follow each other along an axis, and their orientation."""
+"""Names and orientations of slices stacked along each axis."""
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
-    """The volume of a series in a folder, or of a file; `options.variable` names a series by its number or UID.
+    """The volume of a series in a folder, or of a file; `options.variable` names a series by number or UID.
 
     Raises:
-        DataError: if slices do not go together, or a header is damaged.
-        UnknownName: if there is no such series.
+        DataError: if slices do not form a volume, or if a header is damaged.
+        UnknownName: if the series does not exist.
         UsageError: if pydicom is not installed.
     """
     need("pydicom", f"{path}: DICOM files")
@@ -80,7 +80,7 @@ def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, g
 
 
 def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
-    """Refuses slices that are not of one volume; `spaced`: nobody has said how far their pixels are apart."""
+    """Refuses slices of different volumes; `spaced`: the spacing of pixels comes from the files."""
     first = chosen[0]
     for s in chosen[1:]:
         for what, mine, other in (
@@ -109,7 +109,7 @@ def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
 
 
 def _turned(chosen: list[Slice], guessed: list[str]) -> list[Slice]:
-    """Slices that have positions and no orientation, turned across the axis along which their positions differ most."""
+    """Gives slices with positions but no orientation the plane across the axis of the largest extent."""
     places = [s.position for s in chosen if s.position is not None]
     if chosen[0].orientation is not None or len(places) < len(chosen):
         return chosen
@@ -137,7 +137,7 @@ def _along(s: Slice, normal: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 
 
 def _steps(path: str, chosen: Sequence[Slice], guessed: list[str]) -> tuple[list[list[Slice]], Order]:
-    """Slices in order along the normal, for each time step; and what the order of the steps is."""
+    """Slices in order along the normal, for each time step, and the order of the steps."""
     first = chosen[0]
     if first.orientation is None or any(s.position is None for s in chosen):
         locations = {s.location for s in chosen}
@@ -210,11 +210,11 @@ def _geometry(
 
 
 _ASIDE = 0.1
-"""Parts of a pixel by which a slice may lie beside the line of the others: positions are rounded when they are written."""
+"""Largest distance of a slice from the line of the others, in pixels, for rounded positions."""
 
 
 def _say_aside(slices: Sequence[Slice], blanks: Sequence[int], k: Any, pixel: float, guessed: list[str]) -> None:
-    """Says of slices that lie beside the line from the first one to the last one."""
+    """Notes a slice that is off the line from the first one to the last one."""
     start = np.array(slices[0].position)
     places = np.cumsum([0, *(1 + n for n in blanks[:-1])])
     away = [
@@ -230,7 +230,7 @@ def _say_aside(slices: Sequence[Slice], blanks: Sequence[int], k: Any, pixel: fl
 
 
 def _by_location(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> float | None:
-    """How far slices are apart by their SliceLocations, where all have one of their own."""
+    """The spacing of slices from their SliceLocations, if these all differ."""
     places = [s.location for s in slices if s.location is not None]
     if len(slices) < 2 or len(set(places)) < len(slices) or options.spacing is not None:
         return None
@@ -247,10 +247,10 @@ def _by_location(path: str, slices: Sequence[Slice], options: Options, guessed: 
 
 
 def _missing(path: str, slices: Sequence[Slice], options: Options, guessed: list[str]) -> list[int]:
-    """How many slices are not there after each of them, by their positions.
+    """The number of missing slices after each slice, from their positions.
 
     Raises:
-        DataError: if slices lie neither evenly nor as if some of an even stack were missing.
+        DataError: if the positions do not fit an even stack, not even one with missing slices.
     """
     first = slices[0]
     none = [0] * len(slices)
@@ -324,7 +324,7 @@ def _volume(
 
 
 def _of_many_frames(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
-    """A file of many frames."""
+    """The volume of a multi-frame file."""
     found = placed_frames(only, spaced=options.spacing is not None)
     scales = found.scales if len(found.scales) > 1 else found.scales * only.frames
     only = alone(only, found.scales[0], found.units)

@@ -1,4 +1,5 @@
-"""Segmentations in DICOM (PS3.3 C.8.20): each frame is one segment in one plane; together they are a volume of labels."""
+"""Segmentations in DICOM (PS3.3 C.8.20): each frame is one segment in one plane; together they form a volume of
+labels."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ from farfield.volume.formats.dicom.slice_order import slack
 from farfield.volume.formats.options import Means, Options
 
 _MOST_PLANES = 1 << 16
-"""Planes between the first and the last one, at most: more come of positions that are damaged."""
+"""Largest number of planes; damaged positions give more."""
 
 
 def segments_of(only: Slice) -> dict[int, str]:
-    """Names of segments by their numbers; nothing where a file is no segmentation in parts of one bit.
+    """Names of segments by number; empty unless a file is a segmentation of single bits.
 
     Raises:
         DataError: if a segment has no number.
@@ -41,10 +42,10 @@ def segments_of(only: Slice) -> dict[int, str]:
 
 
 def of_segments(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
-    """The labels that the segments of a file make; planes in which no segment has a frame are empty.
+    """The volume of labels from the segments of a file; planes without frames are empty.
 
     Raises:
-        DataError: if a frame does not say where it lies or of which segment it is, or planes are not evenly apart.
+        DataError: if a frame lacks its position or segment, or if planes are not evenly spaced.
     """
     names = segments_of(only)
     per_frame = only.header.get("PerFrameFunctionalGroupsSequence") or []
@@ -118,7 +119,7 @@ def of_segments(path: str, only: Slice, options: Options, means: Means, guessed:
 
 
 def _number(item: Any, shared: Any, names: dict[int, str]) -> int | None:
-    """The segment of a frame."""
+    """The segment number of a frame."""
     for group in (item, shared):
         found = group.get("SegmentIdentificationSequence") if group is not None else None
         number = number_of(found[0].get("ReferencedSegmentNumber")) if found else None
@@ -130,7 +131,7 @@ def _number(item: Any, shared: Any, names: dict[int, str]) -> int | None:
 def _planes(
     only: Slice, along: np.ndarray[Any, np.dtype[np.float64]]
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], float]:
-    """Which plane each frame lies in, and how far planes are apart."""
+    """The plane of each frame, and the distance of planes."""
     distinct = np.unique(along)
     _, thickness = measured(only)
     gaps = np.diff(distinct)
@@ -138,7 +139,7 @@ def _planes(
         return np.zeros(len(along), np.int64), thickness or 1.0
     of_distinct = np.concatenate([[0], np.cumsum(np.round(gaps / gaps.min()))]).astype(np.int64)
     last = int(of_distinct[-1])
-    # Over many planes the rounding of each distance adds up: the whole length is more exact.
+    # Over many planes the rounding of each distance adds up, so the whole length is more exact.
     step = float(np.ptp(distinct)) / last
     off = np.abs(distinct - distinct[0] - step * of_distinct)
     if float(off.max()) > slack(step) or last >= _MOST_PLANES:
@@ -161,5 +162,5 @@ def _labels(only: Slice, of_planes: Sequence[Sequence[tuple[int, int]]], dtype: 
             yield made.tobytes()
     except (MemoryError, GeneratorExit):
         raise
-    except Exception as error:  # decoders raise whatever they like
+    except Exception as error:  # decoders raise any exception
         raise undecoded(only, error) from error

@@ -1,4 +1,4 @@
-"""Which series of a folder is meant, or which stack of one; and files that are there twice."""
+"""Selection of a series of a folder or a stack of a series, and removal of duplicate files."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from farfield.volume.formats.options import Options
 
 @dataclass(frozen=True)
 class Chosen:
-    """The series that is shown, among all that are there."""
+    """The shown series, among all series."""
 
     slices: list[Slice]
     contents: list[Content]
-    """All of them."""
+    """All series."""
     shown: int
-    """Which it is."""
+    """Number of the shown series."""
 
 
 def series_of(path: str, found: Sequence[Slice], options: Options, guessed: list[str]) -> Chosen:
-    """The slices of the series that `options.variable` names (by number, by number and letter where several have it, by description
-    or by UID), or of the largest one; files that are there twice once. Images of one series that are turned otherwise are another.
+    """The series that `options.variable` names, or the largest one, without duplicates. Names are numbers, with a
+    letter if several series have the number; descriptions; or UIDs. Images of other orientation within a series form
+    a separate stack.
 
     Raises:
-        UnknownName: if there is no such series, or several.
+        UnknownName: if no series matches, or several do.
     """
     by_uid: dict[str, list[Slice]] = {}
     for s in found:
@@ -81,7 +82,7 @@ def _about(stack: Sequence[Slice], turn: str) -> str:
 
 
 def _names(ordered: Sequence[Sequence[Slice]]) -> list[str]:
-    """A name of its own for each series: its number, with a letter where several have it; its UID where it has none."""
+    """Unique names of series: the number, with a letter if several have it, else the UID."""
     bases = [str(s[0].number) if s[0].number is not None else s[0].series for s in ordered]
     names = []
     for n, base in enumerate(bases):
@@ -92,7 +93,7 @@ def _names(ordered: Sequence[Sequence[Slice]]) -> list[str]:
 
 
 def once(chosen: Sequence[Slice], guessed: list[str]) -> list[Slice]:
-    """The slices without those that are another one again: of the same SOPInstanceUID, the same number and place."""
+    """The slices without duplicates, which have the same SOPInstanceUID, number and position."""
     kept: dict[tuple[object, ...], Slice] = {}
     again: list[str] = []
     for n, s in enumerate(chosen):

@@ -1,4 +1,4 @@
-"""Slices of a series of which some do not say where they lie: their places by the numbers of the instances."""
+"""Positions of slices without one, from the instance numbers of a series."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from farfield.volume.formats.dicom.headers import Slice
 
 Points = NDArray[np.float64]
 EVEN = 0.01
-"""Parts of the spacing by which the distance of two slices may differ from it: positions are rounded when they are written."""
+"""Largest deviation of the distance of two slices, relative to the spacing, for rounded positions."""
 _LEAST = 2e-3
-"""Millimetres by which it may differ in any case."""
+"""Smallest such bound in millimetres."""
 
 
 def slack(step: float) -> float:
-    """Millimetres by which slices that are a step apart may be off."""
+    """Allowed deviation in millimetres between slices a step apart."""
     return max(EVEN * abs(step), _LEAST)
 
 
 def settled(path: str, chosen: list[Slice], guessed: list[str], *, spaced: bool) -> list[Slice]:
-    """The slices, those placed that do not say where they lie while others do; `spaced`: somebody has said how far apart they are.
+    """Adds positions to slices that lack them while others have them; `spaced`: the user gives the spacing.
 
-    Where the others follow their instance numbers evenly, these say where such a slice lies. Else all are taken in the order of
-    their numbers, if the distance is given.
+    If the others follow their instance numbers evenly, the numbers give the positions. Else all slices are in the
+    order of their numbers, if the spacing is given.
 
     Raises:
-        DataError: if nothing says where a slice lies.
+        DataError: if the position of a slice cannot be found.
     """
     flawed = [s for s in chosen if any(s.flaws)]
     whole = [s for s in chosen if not any(s.flaws)]
@@ -64,12 +64,12 @@ def settled(path: str, chosen: list[Slice], guessed: list[str], *, spaced: bool)
 
 
 def _repeat(whole: Sequence[Slice]) -> bool:
-    """Whether several slices lie at one place, as those of time steps do."""
+    """Whether several slices share a position, as time steps do."""
     return len({s.position for s in whole}) < len(whole)
 
 
 def _placed(chosen: Sequence[Slice], whole: Sequence[Slice]) -> list[Slice] | None:
-    """All slices with places, where those that have one follow their numbers evenly, and no number is missing."""
+    """All slices with positions, if the known ones follow their numbers evenly and no number is missing; else None."""
     numbers = [s.instance for s in chosen]
     if len(whole) < 2 or len(set(numbers)) < len(numbers) or max(numbers) - min(numbers) + 1 > len(numbers):
         return None
@@ -99,6 +99,6 @@ def _placed(chosen: Sequence[Slice], whole: Sequence[Slice]) -> list[Slice] | No
 
 
 def _alike(turns: Any) -> bool:
-    """Whether those that say how they are turned say the same."""
+    """Whether all given orientations are equal."""
     said = np.array([t for t in turns if t is not None])
     return not len(said) or float(np.abs(said - said[0]).max()) <= 1e-3

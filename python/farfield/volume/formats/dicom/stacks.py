@@ -1,4 +1,4 @@
-"""Stacks in one series of a DICOM folder, or in one file of many frames: images that are turned otherwise, and localizers."""
+"""Stacks within a series or a multi-frame file: images of different orientation, and localizers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from farfield.volume.formats.dicom.frames import orientations
 from farfield.volume.formats.dicom.headers import Slice
 
 _ALIKE = 1e-3
-"""By how much the directions of rows and columns of one stack may differ: they are rounded when they are written."""
+"""Largest difference of directions within a stack, for rounded values."""
 _CELL = 1e-2
-"""How wide the cells are by which alike directions are found: several times wider than they differ, so that few are looked at."""
+"""Width of the cells for finding similar directions: several times their difference, so that few cells are searched."""
 _PLANES = ("sagittal", "coronal", "axial")
 _STRAIGHT = 0.9
 
 
 def stacks_in(series: Sequence[Slice]) -> list[list[Slice]]:
-    """The images of a series by how they are turned, localizers by themselves; all in one where no stack has two of them."""
+    """The images of a series by orientation, with localizers apart; a single list if no stack has two images."""
     if any(map(is_of_slide, series)):
         levels = [s for s in series if _beside(s) is None]
         return [part for part in (levels, *([s] for s in series if _beside(s) is not None)) if part]
@@ -39,18 +39,18 @@ def stacks_in(series: Sequence[Slice]) -> list[list[Slice]]:
         stacks[mine].append(s)
     if len(stacks) < 2 or max(map(len, stacks)) < 2:
         return [list(series)]
-    # An image that does not say how it is turned is placed among the most.
+    # An image without an orientation joins the largest stack.
     max(stacks, key=len).extend(unsaid)
     return stacks
 
 
 def is_of_slide(s: Slice) -> bool:
-    """Whether a file is of a whole slide, or of what was taken beside it."""
+    """Whether a file is of a whole slide, or accompanies one."""
     return min(s.whole) > 0
 
 
 def _beside(s: Slice) -> str | None:
-    """What a picture of a slide shows that is no level of it: its label, or all of the glass."""
+    """The kind of a slide's picture that is no level: its label, or the whole glass."""
     return next((word.lower() for word in ("LABEL", "OVERVIEW", "THUMBNAIL") if word in s.kinds), None)
 
 
@@ -59,9 +59,9 @@ def _is_localizer(s: Slice) -> bool:
 
 
 class Turns:
-    """Turns that differ, by the number of each in the order in which they came.
+    """Distinct orientations, numbered in the order of their first use.
 
-    Each lies in a cell; those that are alike are in the cells around it that are near enough, which are few.
+    Each is stored in a cell. Similar ones are in the few neighbouring cells within reach.
     """
 
     def __init__(self) -> None:
@@ -69,8 +69,8 @@ class Turns:
         self._held: list[tuple[float, ...] | None] = []
 
     def number(self, turn: tuple[float, ...] | None) -> int:
-        """The number of the first turn that is like this one; a new one where none is."""
-        if turn is None:  # those that say none are alike
+        """The number of the first similar orientation, or a new number."""
+        if turn is None:  # missing orientations are equal
             cell: tuple[int, ...] = ()
             near = self._cells.get(cell, [])
         else:
@@ -85,7 +85,7 @@ class Turns:
 
 
 def _cell(value: float) -> int:
-    """In which cell a part of a turn lies: 0 and 1, which are most of them, are in the middle of theirs."""
+    """The cell of a component of an orientation. The frequent values 0 and 1 are in the middle of their cells."""
     return round(value / _CELL)
 
 
@@ -94,7 +94,7 @@ def _same(a: tuple[float, ...] | None, b: tuple[float, ...] | None) -> bool:
 
 
 def _stacks_of_frames(only: Slice) -> list[Slice]:
-    """The stacks of a file of many frames, each with those of its frames that are meant."""
+    """The stacks of a multi-frame file, each with its selected frames."""
     turns = orientations(only)
     if len(turns) != only.frames:
         return [only]
@@ -111,7 +111,7 @@ def _stacks_of_frames(only: Slice) -> list[Slice]:
 
 
 def turn_of(stack: Sequence[Slice]) -> str:
-    """What a stack is called among others of its series.
+    """A stack's description within its series.
 
     >>> turn_of([])
     ''

@@ -1,4 +1,4 @@
-"""Whole slides in DICOM (PS3.3 C.8.12.4): frames are tiles of one large picture, of one focal plane each."""
+"""Whole slides in DICOM (PS3.3 C.8.12.4): frames are tiles of one large picture in a focal plane."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from farfield.volume.formats.options import Means, Options
 
 
 def of_slide(path: str, chosen: Sequence[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
-    """The picture that the tiles of a file make, with its focal planes; of several files each is a level of resolution.
+    """The picture of a file's tiles, with its focal planes. Several files are levels.
 
     Raises:
-        DataError: if tiles do not lie beside each other, there are several optical paths, or files are no levels.
+        DataError: if tiles overlap, if there are several optical paths, or if files are not levels of one picture.
     """
     files = sorted(chosen, key=lambda s: (-s.whole[0] * s.whole[1], s.instance, s.file))
     first = files[0]
@@ -34,11 +34,11 @@ def of_slide(path: str, chosen: Sequence[Slice], options: Options, means: Means,
     values = None
     for file in files:
         array, found = _tiled(path, file, options, means, tables, reads, guessed if file is first else [])
-        # Those of the largest picture are what channels say.
+        # The largest picture determines the channels.
         values = values or found
         array.name = first.label or "slices"
         ratio = first.whole[1] / file.whole[1], first.whole[0] / file.whole[0]
-        # Levels begin at one corner: centres of larger voxels lie further in.
+        # Levels share a corner, so centres of larger voxels are further in.
         origin = (across * (ratio[0] - 1) / 2, down * (ratio[1] - 1) / 2, 0.0)
         levels.append(Level([array], origin, (across * ratio[0], down * ratio[1], step)))
     top = levels[0].arrays[0]
@@ -86,7 +86,7 @@ def _tiled(
     reads: list[str],
     guessed: list[str],
 ) -> tuple[Array, Values]:
-    """The array of a file's tiles, and what its numbers mean."""
+    """The array of a file's tiles, and the conversion of its numbers."""
     rows, columns = only.whole
     grid = -(-rows // only.size[0]), -(-columns // only.size[1])
     planes, places = _places(only, grid)
@@ -125,7 +125,7 @@ def _apart(only: Slice, options: Options, guessed: list[str]) -> tuple[float, fl
 
 
 def _places(only: Slice, grid: tuple[int, int]) -> tuple[int, list[int]]:
-    """Focal planes, and for each frame which tile of them all it is."""
+    """The number of focal planes, and the tile of each frame, counted over all planes."""
     header = only.header
     of_plane = grid[0] * grid[1]
     paths = len(header.get("OpticalPathSequence") or ()) or int(number_of(header.get("NumberOfOpticalPaths")) or 1)
@@ -145,7 +145,7 @@ def _places(only: Slice, grid: tuple[int, int]) -> tuple[int, list[int]]:
 
 
 def _corner(group: Any) -> tuple[int, int, float] | None:
-    """Row and column of a tile's first pixel, from 0 on, and how deep it lies."""
+    """Row and column of a tile's first pixel, from 0, and its depth."""
     found = group.get("PlanePositionSlideSequence")
     if not found:
         return None

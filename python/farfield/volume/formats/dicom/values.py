@@ -1,6 +1,6 @@
-"""What stored numbers of DICOM images mean: tables of values and of colours, padding, windows.
+"""Conversion of stored numbers in DICOM images: tables of values and of colours, padding, windows.
 
-A `Meaning` makes values of stored numbers where a slope and an intercept do not say it all.
+A `Meaning` converts stored numbers if a slope and an intercept do not suffice.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ Meaning = Callable[[NDArray[Any]], NDArray[Any]]
 Scale = tuple[float, float] | None
 """Rescale slope and intercept."""
 NUMBERS = ("scalar", "labels")
-"""Kinds of which numbers are shown where there is a palette."""
+"""Kinds that show the numbers of a palette."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a volume's numbers become before they are paged: nothing else where `meanings` is None."""
+    """The conversion of a volume's numbers before paging; none if `meanings` is None."""
 
     meanings: list[Meaning] | None = None
-    """One for each slice or frame."""
+    """A function for each slice or frame."""
     dtype: str = ""
     colours: bool = False
-    """Numbers become red, green and blue."""
+    """Whether the results are red, green and blue."""
     why: str = ""
     scaled: bool = False
-    """They are values of their unit: no slope is left."""
+    """Whether the results are values in their unit, without a slope."""
     missing: Missing = None
-    """The stored numbers that are no values."""
+    """Stored numbers that represent missing values."""
 
 
 def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options, guessed: list[str]) -> Values:
-    """How the numbers of slices or frames are to be taken; `slices` and `scales` one for each of them.
+    """The conversion of the numbers of slices or frames; `slices` and `scales` have one entry for each.
 
     Raises:
-        DataError: if some have a palette and others none.
+        DataError: if only some slices have a palette.
     """
     first = slices[0]
     if any(s.palette is not None for s in slices) and options.kind not in NUMBERS:
@@ -86,7 +86,7 @@ def values_of(slices: Sequence[Slice], scales: Sequence[Scale], options: Options
 
 
 def _say_padding(paddings: Sequence[tuple[float, float] | None], guessed: list[str]) -> None:
-    """Says which stored numbers are no values, also where these become others before they are paged."""
+    """Notes the stored numbers of padding, even if a conversion replaces them."""
     if len(set(paddings)) > 1:
         guessed.append("its slices have different PixelPaddingValues, each of which is no value in its slice")
     elif paddings[0] is not None:
@@ -99,7 +99,7 @@ def _say_padding(paddings: Sequence[tuple[float, float] | None], guessed: list[s
 
 
 def _made(first: Slice) -> str:
-    """The type of values that are computed: numbers of 32 bits are not all in a float of as many."""
+    """The type of computed values: a float of 32 bits cannot hold all integers of 32 bits."""
     return "float64" if np.dtype(first.dtype).itemsize > 2 and first.dtype != "float32" else "float32"
 
 
@@ -129,7 +129,7 @@ def _valued(s: Slice, scale: Scale) -> Meaning:
 
 
 def with_blanks(values: Values, slices: Sequence[Slice]) -> Values:
-    """The same, of a type that has numbers for no value, since some slices are not there; colours are black there."""
+    """The conversion to a type with NaN, because slices are missing; missing colours are black."""
     first = slices[0]
     if values.colours or first.samples > 1:
         return values
@@ -174,7 +174,7 @@ def channels_of(
 
 
 def look_shown(looks: Sequence[Look], what: str, guessed: list[str]) -> Look:
-    """How all slices are shown: of several windows that of the middle slice that has any."""
+    """The appearance of all slices: of several windows, that of the middle slice with one."""
     windows = [look.window for look in looks]
     said = [w for w in windows if w is not None]
     if not said:

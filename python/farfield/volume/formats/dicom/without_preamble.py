@@ -1,25 +1,25 @@
-"""DICOM data sets without the mark `DICM` before them: how their first elements tell them from other files."""
+"""Recognition of DICOM data sets without the mark `DICM`, by their first elements."""
 
 from __future__ import annotations
 
 import struct
 
 _LEAST = 3
-"""Elements that must follow each other for a file to be one."""
+"""Smallest number of consecutive elements that identify a data set."""
 _LONGEST = 1 << 16
-"""Bytes of an element among the first ones."""
+"""Largest size of one of the first elements in bytes."""
 _VRS = frozenset((
     b"AE", b"AS", b"AT", b"CS", b"DA", b"DS", b"DT", b"FD", b"FL", b"IS", b"LO", b"LT", b"PN", b"SH", b"SL", b"SS", b"ST", b"TM",
     b"UI", b"UL", b"US",
 ))  # fmt: skip
 _LONG = frozenset((b"OB", b"OW", b"SQ", b"UN", b"UT", b"OF", b"UC", b"UR"))
-"""Value representations whose lengths have 32 bits."""
+"""Value representations with lengths of 32 bits."""
 _FIRST = (0x0002, 0x0008)
-"""Groups that such a data set begins with."""
+"""Groups at the beginning of a data set."""
 
 
 def is_dicom_start(start: bytes) -> bool:
-    """Whether a file that begins so (4096 bytes say it) is DICOM: it has the mark, or is a data set without one.
+    """Whether a file with this beginning (4096 bytes suffice) is DICOM, with or without the mark.
 
     >>> is_dicom_start(bytes(128) + b"DICM"), is_dicom_start(bytes(4096))
     (True, False)
@@ -28,7 +28,7 @@ def is_dicom_start(start: bytes) -> bool:
 
 
 def is_bare(start: bytes) -> bool:
-    """Whether a file that begins so holds the elements of a data set from its first byte on, in any way of writing."""
+    """Whether a file with this beginning consists of elements of a data set, in any transfer syntax."""
     return any(_walks(start, order, explicit) for order, explicit in (("<", False), ("<", True), (">", True)))
 
 
@@ -51,7 +51,7 @@ def _walks(start: bytes, order: str, explicit: bool) -> bool:
         count += 1
         if count >= _LEAST:
             return True
-        # A sequence may say no length; others are short, and even.
+        # A sequence may omit its length; other elements are short and even.
         if length > _LONGEST or length % 2:
             return False
         last, at = tag, at + length

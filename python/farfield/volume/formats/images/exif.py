@@ -1,4 +1,4 @@
-"""How a picture is to be turned by its Exif: cameras and phones write it into JPEG and PNG."""
+"""Orientation of pictures from Exif, which cameras and phones write into JPEG and PNG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ORIENTATION = 0x0112
 
 
 def orientation(raw: bytes) -> int:
-    r"""The orientation in the TIFF that an Exif block is, from 1 to 8; 1 where it says none.
+    r"""The orientation from an Exif block, which is a TIFF: 1 to 8; 1 if absent.
 
     >>> orientation(b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0"), orientation(b"")
     (6, 1)
@@ -25,6 +25,6 @@ def orientation(raw: bytes) -> int:
             tag, _, _, value = struct.unpack_from(mark + "HHIH", raw, at + 2 + 12 * n)
             if tag == _ORIENTATION:
                 return int(value) if 1 <= value <= 8 else UPRIGHT
-    except struct.error:  # it is cut off, and is of no use
+    except struct.error:  # a truncated block is ignored
         pass
     return UPRIGHT

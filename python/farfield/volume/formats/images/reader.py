@@ -1,4 +1,4 @@
-"""Folders and patterns of numbered images: PNG, TIFF and JPEG, a slice each."""
+"""Folders and patterns of numbered images, one slice each: PNG, TIFF and JPEG."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ _EXIF = 0xE1
 
 @dataclass(frozen=True)
 class _Slice:
-    """What an image's header says."""
+    """The header of an image."""
 
     width: int
     height: int
     samples: int
     dtype: str
     orientation: int = UPRIGHT
-    """As Exif has it."""
+    """Orientation as in Exif."""
     plain: bool = True
-    """Whether its pixels are what the extension makes of it; otherwise it is converted."""
+    """Whether the extension decodes its pixels; else the image is converted."""
 
     def __str__(self) -> str:
         bits = np.dtype(self.dtype).itemsize * 8
@@ -64,7 +64,7 @@ class _Slice:
 
 
 def images_in(path: str) -> list[str]:
-    """Images of a folder, of the kind that there is most of, in natural order; of a pattern all that it names; of a file, itself.
+    """Images of a folder, of its most frequent kind, in natural order; all matches of a pattern; or a single file.
 
     Raises:
         DataError: if the folder cannot be listed.
@@ -78,7 +78,7 @@ def images_in(path: str) -> list[str]:
 
 
 def _by_kind(path: str) -> dict[str, list[str]]:
-    """Images of a folder by their kind."""
+    """Images of a folder, by kind."""
     try:
         with os.scandir(path) as entries:
             names = [e.name for e in entries if not e.name.startswith(".") and e.is_file()]
@@ -93,10 +93,10 @@ def _by_kind(path: str) -> dict[str, list[str]]:
 
 
 def _kind_of(path: str, files: Sequence[str]) -> str:
-    """What the images of a folder or a pattern are, or a file.
+    """The kind of the images of a folder or a pattern, or of a file.
 
     Raises:
-        UsageError: if a pattern names images of several kinds.
+        UsageError: if a pattern matches images of several kinds.
     """
     kind = _SUFFIXES.get(os.path.splitext(files[0].lower())[1], "")
     if os.path.isdir(path):
@@ -113,7 +113,7 @@ def _kind_of(path: str, files: Sequence[str]) -> str:
 
 
 def _left_out(path: str, kind: str, taken: int) -> list[str]:
-    """What is said of a folder's images of other kinds than the one that is shown."""
+    """The note about a folder's images of other kinds."""
     by_kind = _by_kind(path) if os.path.isdir(path) else {}
     others = {k: names for k, names in by_kind.items() if k != kind}
     if not others:
@@ -126,7 +126,7 @@ def _left_out(path: str, kind: str, taken: int) -> list[str]:
 
 
 def others_in(path: str) -> str | None:
-    """An image of a folder that is of a kind that is not read; None where there is none."""
+    """An image of an unsupported kind in a folder; None if there is none."""
     try:
         return next((n for n in sorted(os.listdir(path)) if os.path.splitext(n.lower())[1] in _OTHERS), None)
     except OSError as error:
@@ -134,7 +134,7 @@ def others_in(path: str) -> str | None:
 
 
 def _gaps(files: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    """What is said of images some numbers of which are missing.
+    """The note about gaps in the numbers of images.
 
     >>> _gaps(["1.png", "4.png", "6.png"], [1, 4, 6])
     ['after 1.png comes 4.png, and after 4.png 6.png: they are not evenly numbered; they are shown as if they were']
@@ -154,10 +154,10 @@ def _gaps(files: Sequence[str], numbers: Sequence[int]) -> list[str]:
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
-    """The volume that the images of a folder are.
+    """The volume of a folder of images.
 
     Raises:
-        DataError: if one is of another size than the others, or damaged.
+        DataError: if an image is damaged or has another size.
     """
     files = images_in(path)
     if len(files) > _MOST:
@@ -178,7 +178,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         sentence = (
             f"its images are not numbered in one place of their names: they are taken in the order {_order(files)}"
         )
-        # Names without numbers follow no series; where several numbers count, two series may lie in one another.
+        # Names without numbers are no series; with several numbers, two series may be interleaved.
         (notes if any(map(str.isdigit, "".join(map(os.path.basename, files)))) else guessed).append(sentence)
     elif len(files) > 1:
         notes += _gaps(files, numbers_of(files) or [])
@@ -242,7 +242,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
 
 
 def name_of(path: str) -> str:
-    """What the numbers of a folder's images, of a pattern's or of a file are called.
+    """A name for the numbers of a folder's images, of a pattern's or of a file.
 
     >>> name_of("run/slice_*.png"), name_of("run/*.png")
     ('slice', 'run')
@@ -284,7 +284,7 @@ def _png(file: str, raw: bytes) -> _Slice:
         raise DataError(
             f"{file}: its header has {width} x {height} pixels of kind {color} with {bits} bits; it is damaged: copy it again"
         )
-    # A transparent colour stands before the pixels; it makes opacity a sample of its own.
+    # A transparent colour is declared before the pixels and adds a sample of opacity.
     at, transparent, turned = 33, False, UPRIGHT
     while at + 8 <= len(raw) and raw[at + 4 : at + 8] != b"IDAT":
         transparent |= raw[at + 4 : at + 8] == b"tRNS"
@@ -299,7 +299,7 @@ def _jpeg(file: str, raw: bytes) -> _Slice:
         raise DataError(f"{file}: this is no JPEG image, or was cut off; copy it again")
     at, size, turned = 2, os.path.getsize(file), UPRIGHT
     while at + 10 <= size:
-        # Thumbnails and colour profiles may stand before the header: each marker is read where it is.
+        # Thumbnails and colour profiles may precede the header, so each marker is read separately.
         part = raw[at : at + 10] if at + 10 <= len(raw) else head(file, 10, at)
         if len(part) < 10 or part[0] != 0xFF:
             break

@@ -1,4 +1,4 @@
-"""Series of images in one folder: files whose names are alike but for their numbers."""
+"""Series of images in one folder: files whose names differ only in numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 def series_of(files: Sequence[str]) -> dict[str, list[str]]:
-    """Files by what their names have in common; one series where they are numbered in one place, or where most names have no like.
+    """Files grouped by names without numbers. They are one series if a single number varies, or unless two groups have
+    several files.
 
     >>> series_of(["d/a_000.tif", "d/a_001.tif", "d/b_000.tif", "d/b_001.tif"])
     {'a': ['d/a_000.tif', 'd/a_001.tif'], 'b': ['d/b_000.tif', 'd/b_001.tif']}
@@ -35,13 +36,13 @@ def series_of(files: Sequence[str]) -> dict[str, list[str]]:
 
 
 def chosen(path: str, files: Sequence[str], asked: str | None) -> tuple[str, list[str], list[Content], int | None]:
-    """The name and the files of the series that is meant, all series that there are, and which of them it is.
+    """The name and files of the selected series, all series, and its number.
 
     Raises:
-        UnknownName: if there is none of the name that is asked for.
-        UsageError: if a folder holds several and none is named.
+        UnknownName: if the requested series does not exist.
+        UsageError: if a folder contains several and none is requested.
     """
-    # Who names files by a pattern wants those.
+    # A pattern selects its files itself.
     found = {"": list(files)} if patterns.is_pattern(path) and asked is None else series_of(files)
     about = [Content(name or os.path.basename(os.path.abspath(path)), _about(group)) for name, group in found.items()]
     if asked is not None:
@@ -60,5 +61,5 @@ def _about(group: Sequence[str]) -> str:
 
 
 def _pattern(group: Sequence[str]) -> str:
-    """A pattern of files whose names are alike but for numbers."""
+    """A pattern for files whose names differ only in numbers."""
     return _NUMBER.sub("*", os.path.basename(group[0]), count=1) if len(group) > 1 else os.path.basename(group[0])

@@ -1,1 +1,1 @@
-"""Formats of a header and numbers one after the other: NIfTI, NRRD, MetaImage, raw."""
+"""Formats of a header and consecutive numbers: NIfTI, NRRD, MetaImage, raw."""

@@ -1,4 +1,4 @@
-"""MetaImage: `.mhd` with its numbers beside it, and `.mha` (https://itk.org/Wiki/MetaIO/Documentation)."""
+"""MetaImage: `.mhd` with numbers in other files, and `.mha` (https://itk.org/Wiki/MetaIO/Documentation)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     """The volume that a header describes.
 
     Raises:
-        DataError: naming the field that makes no sense.
+        DataError: naming the invalid field.
     """
     fields, end = _fields(path)
     rank = len(_numbers(path, fields, "DimSize", None))
@@ -54,7 +54,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
             f"{path}: its DimSize '{fields['DimSize']}' has {rank} numbers for NDims {fields['NDims']}; correct the header"
         )
     sizes = [int(n) for n in _numbers(path, fields, "DimSize", rank)]
-    # An array has several numbers an element, as ElementNumberOfChannels says anyhow.
+    # The suffix means several numbers per element; ElementNumberOfChannels gives the number.
     dtype = _TYPES.get(fields.get("ElementType", "").removesuffix("_ARRAY"))
     if dtype is None:
         raise DataError(
@@ -76,7 +76,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     apart = next((k for k in ("ElementSpacing", "ElementSize") if fields.get(k)), None)
     spacing = _numbers(path, fields, apart, rank) if apart else [1.0] * rank
     if apart != "ElementSpacing":
-        # MetaIO also takes voxels to touch each other where it knows no more than their size.
+        # Like MetaIO, assume adjacent voxels if only their size is known.
         guessed.append(f"it does not say how far voxels are apart: {f'as much as its {apart}' if apart else 1}")
     key = next((k for k in ("Offset", "Position", "Origin") if k in fields), None)
     origin = _numbers(path, fields, key, rank) if key else [0.0] * rank
@@ -217,7 +217,7 @@ def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Mea
 def _slices(
     path: str, said: str, folder: str, array: Array, header: int, compressed: bool, tables: list[bytes]
 ) -> list[str]:
-    """A file a slice: listed, or by a pattern with numbers."""
+    """The files of slices, from a list or from a pattern with numbers."""
     rank = len(array.axes.rstrip("c"))
     across = rank - 1
     if _is_list(said):
@@ -260,7 +260,7 @@ def _slices(
 
 
 def _across(said: str, rank: int) -> int:
-    """Dimensions of a file of `LIST 2D`; as in MetaIO, those of a slice where it says none that there can be.
+    """Dimensions of a file of `LIST 2D`; without a valid number, those of a slice, as in MetaIO.
 
     >>> _across("LIST", 3), _across("LIST 3D", 4), _across("LIST 1", 3), _across("LIST 4D", 3)
     (2, 3, 1, 2)

@@ -1,7 +1,7 @@
-"""NIfTI-1 and NIfTI-2: `.nii`, `.nii.gz`, and pairs of `.hdr` and `.img`; Analyze 7.5 where a pair is that.
+"""NIfTI-1 and NIfTI-2: `.nii`, `.nii.gz`, and pairs of `.hdr` and `.img`; also pairs of Analyze 7.5.
 
-The header is nifti1.h's (https://nifti.nimh.nih.gov), read here field by field: it is short, and each field is held against the
-file.
+The header is that of nifti1.h (https://nifti.nimh.nih.gov). It is short, so each field is read here and checked
+against the file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NIFTI2 = {
 @dataclass
 class _Header:
     version: int
-    """0 for Analyze."""
+    """Version of NIfTI; 0 for Analyze."""
     big_endian: bool
     pair: bool
     fields: dict[str, list[Any]]
@@ -72,17 +72,17 @@ class _Header:
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
-    """The volume in a NIfTI file or pair; either file of a pair names it.
+    """The volume in a NIfTI file or a pair; either file of a pair is a valid name.
 
     Raises:
-        DataError: naming the field that makes no sense.
+        DataError: naming the invalid field.
     """
     header_file, data_file = _files(path)
     raw = beginning(header_file, 540)
     known = nifti_version(raw)
     if known is None:
         if not raw and (codec := codec_of(head(header_file, 16))) is not None:
-            next(unpacked(header_file, codec), None)  # says what is wrong with it
+            next(unpacked(header_file, codec), None)  # raises for a damaged stream
         raise DataError(
             f"{header_file}: this is no NIfTI header (its first number is neither 348 nor 540); the file was cut off "
             "or changed: copy it again"
@@ -102,7 +102,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     codec = codec_of(head(data_file, 16))
     stored = _COMPLEX.get(int(header.one("datatype")))
     if stored is not None:
-        # A slope is of complex numbers: parts are made of values.
+        # A slope scales complex numbers, so parts are taken after scaling.
         number_parts.take(data_file, array, stored, scale or (1.0, 0.0), means, guessed)
         scale = None
     is_labels = int(header.one("intent")) == _LABELS and array.axes.strip("t") == "zyx" and options.kind != "scalar"
@@ -145,7 +145,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
 
 
 def _files(path: str) -> tuple[str, str | None]:
-    """The file with the header, and that with the numbers where the name says that it is another."""
+    """The file with the header, and the file with the numbers if it is another one."""
     root, suffix = os.path.splitext(plain_name(path))
     if suffix.lower() == ".img":
         for other in (root + ".hdr", root + ".HDR", root + ".hdr.gz", root + ".hdr.bz2"):
@@ -174,7 +174,7 @@ def _parse(path: str, raw: bytes, known: tuple[int, bool]) -> _Header:
         key: np.frombuffer(raw, order + kind, count, offset).tolist() for key, (offset, kind, count) in layout.items()
     }
     if version == 0:
-        # These bytes mean something else, or nothing, in Analyze.
+        # In Analyze, these bytes have another meaning or none.
         fields |= {"qform": [0], "sform": [0], "slope": [0.0], "units": [0], "intent": [0], "toffset": [0.0]}
         fields |= {"vox_offset": [0.0]} if not math.isfinite(fields["vox_offset"][0]) else {}
     pair = version == 0 or raw[344:348] == b"ni1\0" or (version == 2 and raw[4:8] == b"ni2\0")
@@ -221,7 +221,7 @@ def _array(path: str, header: _Header, guessed: list[str]) -> Array:
         if c > 1:
             raise DataError(f"{path}: it has {c} colours a voxel; split it first")
         shape, axes = (*shape, colours), axes + "c"
-    # Of complex numbers first the bytes are known: two numbers each.
+    # Complex numbers start as two numbers each.
     dtype = "uint8" if colours is not None else _TYPES.get(code) or ("float64" if code == 32 else "complex128")
     return Array(stem(path), dtype, shape, axes, {}, list(range(colours or c)), big_endian=header.big_endian)
 
@@ -300,14 +300,14 @@ def _is_singular(columns: list[list[float]]) -> bool:
 
 
 _APART = 0.1
-"""Parts of a voxel by which a corner may lie elsewhere by the sform than by the qform: headers round both."""
+"""Largest difference of corners between sform and qform, in voxels, for rounded headers."""
 
 
 def _compare(header: _Header, sform: Geometry, steps: list[float], guessed: list[str]) -> None:
-    """Says where the qform places voxels otherwise than the sform, which is the one that is taken."""
+    """Notes differences of the qform from the sform, which is used."""
     try:
         qform = _by_qform("", header, steps)
-    except DataError:  # what is not taken may be damaged
+    except DataError:  # the unused qform may be damaged
         return
     last = [max(0, int(n) - 1) for n in header.fields["dim"][1:4]]
 
@@ -325,7 +325,7 @@ def _compare(header: _Header, sform: Geometry, steps: list[float], guessed: list
 
 
 def _rotation(path: str, quaternion: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Rotation of a unit quaternion of which b, c and d are given (nifti1_io.c, nifti_quatern_to_mat44)."""
+    """Rotation of a unit quaternion from b, c and d (nifti1_io.c, nifti_quatern_to_mat44)."""
     b, c, d = (float(v) for v in quaternion)
     rest = 1.0 - (b * b + c * c + d * d)
     if not math.isfinite(rest) or rest < -1e-3:
@@ -347,7 +347,7 @@ def _rotation(path: str, quaternion: list[float]) -> np.ndarray[Any, np.dtype[np
 
 
 def _scale(header: _Header, guessed: list[str]) -> tuple[float, float] | None:
-    """What stored numbers are multiplied by, and what is added; None where a slope of 0, or none, says that nothing is done."""
+    """Factor and offset for stored numbers; None if the slope is absent or 0, which means no scaling."""
     slope, inter = float(header.one("slope")), float(header.one("inter"))
     if slope == 0 or not math.isfinite(slope):
         if header.version and (math.isinf(slope) or (math.isfinite(inter) and inter != 0)):

@@ -63,7 +63,7 @@ class _Header:
     path: str
     fields: dict[str, str]
     end: int
-    """First byte after an attached header."""
+    """Offset of the first byte after an attached header."""
 
     def words(self, key: str) -> list[str]:
         return self.fields.get(key, "").split()
@@ -82,19 +82,20 @@ class _Header:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Where the samples of an axis are, as `spacings` or `axis mins` and `axis maxs` say it; NaN where they do not."""
+    """Positions of an axis's samples from `spacings` or `axis mins` and `axis maxs`; NaN if absent."""
 
     apart: float
     first: float
     guessed: bool = False
-    """Whether nothing says if the least position is of a sample or of the edge of its cell: the latter, as in teem and ITK."""
+    """Whether it is unknown if the least position is a sample or a cell's edge; the edge is assumed, as in teem and
+    ITK."""
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
-    """The volume in a NRRD file.
+    """The volume of an NRRD file.
 
     Raises:
-        DataError: naming the field that makes no sense.
+        DataError: naming the invalid field.
     """
     header = _parse(path)
     rank = _whole(header, "dimension", 1, 16)
@@ -108,7 +109,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     guessed: list[str] = []
     letters = _letters(header, rank, sizes, dtype, guessed)
     order = [letters[n] for n in range(rank)]
-    # The file's first axis is the fastest; ours is the slowest.
+    # The file's first axis is the fastest; here the last one is.
     array = Array(stem(path), dtype, tuple(reversed(sizes)), "".join(reversed(order)), {})
     array.channels = list(range(array.length("c")))
     endian = header.fields.get("endian", "").lower()
@@ -137,7 +138,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
 
 def _parse(path: str) -> _Header:
     raw = head(path, _LONGEST_HEADER)
-    # The header ends with an empty line, a detached one with its file.
+    # An attached header ends with an empty line, a detached one with its file.
     match = re.search(rb"\r?\n\r?\n", raw)
     text, end = (raw[: match.start()], match.end()) if match else (raw, len(raw))
     if match is None and len(raw) == _LONGEST_HEADER:
@@ -151,7 +152,7 @@ def _parse(path: str) -> _Header:
         elif line.startswith("#") or not line.strip():
             continue
         elif ":=" in line and ": " not in line.split(":=")[0]:
-            continue  # a key of a program: none of the format's
+            continue  # a key of a program, not a field of the format
         elif ":" in line:
             key, _, value = line.partition(":")
             key = " ".join(key.lower().split())
@@ -181,7 +182,7 @@ def _whole(header: _Header, key: str, least: int, most: int) -> int:
 
 
 def _directions(header: _Header, rank: int) -> list[list[float] | None] | None:
-    """Direction of each axis; None for one that is not in space."""
+    """Direction of each axis; None for an axis outside of space."""
     text = header.fields.get("space directions")
     if text is None:
         return None
@@ -194,12 +195,12 @@ def _directions(header: _Header, rank: int) -> list[list[float] | None] | None:
 
 
 def _space_units(header: _Header) -> list[str]:
-    """Of each dimension of the space, with or without quotes."""
+    """Units of the dimensions of the space, with or without quotes."""
     return re.findall(r'"([^"]*)"', header.fields.get("space units", "")) or header.words("space units")
 
 
 def _in_common(names: Sequence[str], main: str, guessed: list[str]) -> tuple[str, list[float]]:
-    """The unit of x, y and z, `main` where one says none, and what each is multiplied by to be in it."""
+    """The unit of x, y and z, with `main` for missing ones, and the factors to it."""
     units = [unit(name) or main for name in names]
     found, ratios, alone = in_common([*units, main, main, main][:3])
     if alone is not None:
@@ -218,7 +219,7 @@ def _vector(header: _Header, key: str, text: str) -> list[float]:
 
 
 def _letters(header: _Header, rank: int, sizes: list[int], dtype: str, guessed: list[str]) -> dict[int, str]:
-    """What each axis of the file is, fastest first."""
+    """The meaning of each axis of the file as a letter, fastest first."""
     kinds = [k.lower().strip('"') for k in header.words("kinds")]
     if len(kinds) > rank:
         raise DataError(f"{header.path}: its 'kinds' are {len(kinds)} for {rank} axes; correct the header")
@@ -229,7 +230,7 @@ def _letters(header: _Header, rank: int, sizes: list[int], dtype: str, guessed: 
         if directions is not None:
             if (along := directions[n]) is None:
                 found[n] = "t" if kind == "time" else "c"
-            elif len(along) == 4 and not any(along[:3]):  # a space with time, as `scanner-xyz-time`
+            elif len(along) == 4 and not any(along[:3]):  # a space with time, such as `scanner-xyz-time`
                 found[n] = "t"
             continue
         if kind == "time":
@@ -306,7 +307,7 @@ def _place(header: _Header, array: Array, means: Means) -> list[str]:
 
 
 def _data_files(header: _Header, array: Array) -> tuple[list[str], bool]:
-    """Files that hold the numbers, and whether each holds a piece along the slowest axis."""
+    """Files with the numbers, and whether each contains a piece along the slowest axis."""
     said = header.fields.get("data file")
     if said is None:
         return [header.path], False
@@ -365,7 +366,7 @@ def _samples(header: _Header, axis: int, sizes: list[int]) -> _Samples:
         return _Samples(apart, low)
     center = header.numbers("centers", str.lower, rank)[axis].strip('"') if "centers" in header.fields else ""
     node = center == "node"
-    # From the first sample to the last, or from the edge of the first cell to that of the last.
+    # from the first sample to the last, or between the outer edges of cells
     between = sizes[axis] - 1 if node else sizes[axis]
     if math.isnan(apart) and between > 0:
         apart = (high - low) / between
@@ -390,7 +391,7 @@ def _geometry(
         origin = _vector(header, "space origin", header.fields.get("space origin", "(0,0,0)"))
         if "space origin" not in header.fields:
             guessed.append("it has no 'space origin': (0, 0, 0)")
-        while len(columns) < 3:  # a picture: across it goes what is left
+        while len(columns) < 3:  # a picture: add the remaining axis
             columns.append(_across(columns))
         if any(len(c) < 3 for c in columns) or len(origin) < 3:
             columns = [[*c, 0.0][:3] for c in columns]
@@ -404,7 +405,7 @@ def _geometry(
         columns = [[v * r for v, r in zip(c, ratios, strict=True)] for c in columns]
         origin = [v * r for v, r in zip(origin, ratios, strict=True)]
         if anatomy == "LAS":
-            # Pictures are of right-handed spaces: as it stands this one would be seen in a mirror.
+            # Pictures belong to right-handed spaces; the given one would mirror them.
             anatomy = "RAS"
             columns, origin = [[-c[0] + 0.0, *c[1:]] for c in columns], [-origin[0] + 0.0, *origin[1:]]
             guessed.append("its space is left-handed, L A S: x is turned around to make it R A S")
@@ -434,7 +435,7 @@ def _geometry(
 
 
 def _across(columns: list[list[float]]) -> list[float]:
-    """A direction of length 1 across one or two others."""
+    """A unit vector perpendicular to one or two others."""
     import numpy as np
 
     a = np.array([*columns[0], 0.0, 0.0][:3])

@@ -1,4 +1,4 @@
-"""Numbers of NRRD files that are written as text, in decimal or hexadecimal digits."""
+"""Numbers of NRRD files in text, in decimal or hexadecimal digits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.files import unreadable
 
 NAMES = {"ascii": "ascii", "txt": "ascii", "text": "ascii", "hex": "hex"}
-"""What an encoding is called in a header, and here."""
+"""Names of encodings in headers, and here."""
 _MOST_DIGITS = 20
-"""Those of the largest number of 64 bits."""
+"""Number of digits of the largest number of 64 bits."""
 _LONGEST_WORD = 512
-"""No number takes more characters."""
+"""Largest number of characters of a number."""
 
 
 def numbers_of(path: str, encoding: str, dtype: str, *, start: int, skip: int, count: int) -> Iterator[bytes]:
-    """At most `count` bytes of a file's numbers from byte `start` on, in pieces; hexadecimal ones in the file's own byte order,
-    decimal ones little-endian. `skip` bytes of it are left out first.
+    """At most `count` bytes of a file's numbers from byte `start`, in pieces, after the first `skip` bytes of numbers.
+    Hexadecimal numbers are in the file's byte order, decimal ones little-endian.
 
     Raises:
-        DataError: if something else stands there.
+        DataError: if the text contains anything else.
     """
     kept = b""
     left = count
@@ -47,7 +47,7 @@ def numbers_of(path: str, encoding: str, dtype: str, *, start: int, skip: int, c
 
 
 def _whole(path: str, text: bytes, encoding: str, *, last: bool) -> tuple[bytes, bytes]:
-    """What can be read of a text, and what its next piece goes on with."""
+    """The complete words of a text, and the rest for its next piece."""
     if encoding == "hex":
         digits = b"".join(text.split())
         even = len(digits) // 2 * 2
@@ -80,7 +80,7 @@ def _numbers(path: str, text: bytes, dtype: str) -> bytes:
 
 
 def _integer(word: bytes) -> int:
-    """A whole number, also as pynrrd writes those of 64 bits: 1.5e+01 is 15."""
+    """An integer, also in pynrrd's form for 64 bits: 1.5e+01 is 15."""
     try:
         return int(word)
     except ValueError:

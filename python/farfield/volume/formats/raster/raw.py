@@ -1,4 +1,5 @@
-"""Raw numbers without a header: size, type and byte order come from options, from the file's name, or from a header beside it."""
+"""Raw numbers without a header: size, type and byte order come from options, from the file's name, or from a header
+beside it."""
 
 from __future__ import annotations
 
@@ -27,11 +28,11 @@ _BY_BYTES = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 
 
 def read(path: str, options: Options, means: Means) -> Volume:
-    """The volume that a file's bytes are, as options say.
+    """The volume in a file's bytes, as the options describe it.
 
     Raises:
-        UsageError: if nothing says how large it is.
-        DataError: if the file is of another size.
+        UsageError: if the size of the volume is unknown.
+        DataError: if the file has another size.
     """
     size = os.path.getsize(path)
     guessed: list[str] = []
@@ -86,7 +87,7 @@ def _stored(shape: tuple[int, ...], components: int) -> tuple[int, ...]:
 
 
 def _start(path: str, array: Array, size: int, header: int | None, guessed: list[str]) -> int:
-    """The first byte of the numbers, checked against the file's size."""
+    """The offset of the first number, checked against the file's size."""
     needed = array.bytes
     if header == -1:
         if needed > size:

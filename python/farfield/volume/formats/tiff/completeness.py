@@ -1,4 +1,4 @@
-"""Whether a TIFF is whole: tifffile takes what a cut off file still holds for all, and only logs what it does not find."""
+"""Completeness checks of TIFF files. tifffile silently reads the rest of a truncated file and only logs its errors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from farfield.volume.formats.tiff.pages import Part
 
 _BEYOND = re.compile(r"TiffTag (\d+) @\d+> invalid value offset (\d+)")
 _FIRST = 8
-"""No value lies before this byte: a file begins with a header of as many."""
+"""Smallest offset of a value: the header has this size in bytes."""
 
 
 def check(path: str, file: Any, complaints: Sequence[str]) -> None:
-    """Raises for a file that does not hold all that its directories name. `complaints` are what tifffile has logged of it.
+    """Raises for a file without all data of its directories. `complaints` are tifffile's log messages about it.
 
     Raises:
-        DataError: naming what lies beyond the end.
+        DataError: naming the part beyond the end.
     """
     heed(path, complaints)
     _check_subdirectories(path, file)
@@ -28,13 +28,13 @@ def check(path: str, file: Any, complaints: Sequence[str]) -> None:
 
 
 def check_chain(path: str, file: Any) -> None:
-    """Raises where directories lead back to one that was before: tifffile would go round for ever.
+    """Raises if the chain of directories is a cycle, which tifffile would follow forever.
 
     Raises:
         DataError: naming the directory.
     """
     tiff, handle = file.tiff, file.filehandle
-    if tiff.is_ndpi:  # whose offsets are written in a way of their own
+    if tiff.is_ndpi:  # its offsets are encoded differently
         return
     seen: set[int] = set()
     at = int(file.pages.first.offset)
@@ -47,7 +47,7 @@ def check_chain(path: str, file: Any) -> None:
         seen.add(at)
         handle.seek(at)
         raw = handle.read(tiff.tagnosize)
-        if len(raw) < tiff.tagnosize:  # it was cut off, of which others tell
+        if len(raw) < tiff.tagnosize:  # truncated: other checks report it
             return
         (count,) = struct.unpack(tiff.tagnoformat, raw)
         end = at + tiff.tagnosize + count * tiff.tagsize
@@ -59,10 +59,10 @@ def check_chain(path: str, file: Any) -> None:
 
 
 def heed(path: str, complaints: Sequence[str]) -> None:
-    """Raises for what tifffile logs and goes on without: the rest would be taken for all.
+    """Raises for errors that tifffile only logs, since the rest would pass for the whole file.
 
     Raises:
-        DataError: naming the tag, or the directory.
+        DataError: naming the tag or the directory.
     """
     for found in map(_BEYOND.search, complaints):
         if found is not None and int(found[2]) >= _FIRST:
@@ -85,7 +85,7 @@ def _tag_name(code: int) -> str:
 
 
 def _check_subdirectories(path: str, file: Any) -> None:
-    """Raises where levels of a pyramid are said to be, and are not."""
+    """Raises if declared levels of a pyramid are missing."""
     for series in file.series:
         for page in series.pages:
             for offset in getattr(page, "subifds", None) or ():
@@ -98,7 +98,7 @@ def _check_subdirectories(path: str, file: Any) -> None:
 
 
 def _is_directory(file: Any, offset: int) -> bool:
-    """Whether a file is long enough for the directory at a byte; of one that was closed, for the beginning of it."""
+    """Whether a file is long enough for a directory at an offset; for a closed file, for its beginning."""
     tiff, handle = file.tiff, file.filehandle
     if handle.closed:
         return bool(offset + tiff.tagnosize <= handle.size)
@@ -111,17 +111,18 @@ def _is_directory(file: Any, offset: int) -> bool:
 
 
 def _check_imagej(path: str, file: Any) -> None:
-    """Raises where ImageJ's stack of one directory, whose slices follow the first one, has fewer than its text says."""
+    """Raises if an ImageJ stack, a single directory with consecutive slices, is shorter than its text declares."""
     about = file.imagej_metadata if file.is_imagej else None
     page = file.pages[0]
-    # ImageJ writes the directory before the numbers. One behind them is of a slice that somebody took out of a stack with its text.
+    # ImageJ writes the directory before the numbers. A later directory is that of a slice extracted from a stack with
+    # its text.
     if not about or len(file.pages) > 1 or not page.is_final or page.offset > page.dataoffsets[0] or page.nbytes < 1:
         return
     each = [about.get(name, 1) for name in ("frames", "slices", "channels")]
     if not all(isinstance(n, int) and n > 0 for n in each):
         return
     frames, slices, channels = each
-    # Samples of a pixel may be counted as channels.
+    # Samples of a pixel may count as channels.
     images = frames * slices * (1 if channels in (page.shaped[0], page.shaped[4]) else channels)
     start, size = page.dataoffsets[0], os.path.getsize(path)
     if images > 1 and start + images * page.nbytes > size:
@@ -132,7 +133,7 @@ def _check_imagej(path: str, file: Any) -> None:
 
 
 def check_ends(path: str, parts: Iterable[Part]) -> None:
-    """Raises for strips or tiles that lie beyond the end of their file: decoders say other things of those.
+    """Raises for strips or tiles beyond the end of their file, for which decoders give misleading errors.
 
     Raises:
         DataError: naming the page.

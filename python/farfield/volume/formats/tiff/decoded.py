@@ -1,4 +1,4 @@
-"""Pages of a TIFF that the extension does not decode: tifffile does, strip by strip or tile by tile, into the cache."""
+"""Conversion of TIFF pages that the extension cannot decode: tifffile decodes them into the cache, by strip or tile."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from farfield.volume.formats.description import Array
 
 _PALETTE = 3
 _AT_ONCE = 1 << 16
-"""Numbers that are unpacked at a time: a multiple of 8."""
+"""Numbers unpacked at a time, a multiple of 8."""
 LARGEST = 256 << 20
-"""Bytes of a strip or tile that is decoded whole, in memory."""
+"""Largest strip or tile in bytes that is decoded whole."""
 
 
 def reason(page: Any, known: Sequence[int], *, coloured: bool = False) -> str | None:
-    """Why pages are converted; None for those that are read where they lie. `known` are codecs that need no conversion, `coloured`
-    says that the colours of a palette are wanted, and not its numbers.
-    """
+    """Why pages are converted; None if they are paged in place. `known` are codecs of the extension. `coloured`: the
+    colours of a palette are shown, not its numbers."""
     code = int(page.compression)
     if is_complex(page):
         return number_parts.WHY
@@ -42,7 +41,7 @@ def is_complex(page: Any) -> bool:
 
 
 def is_palette(page: Any) -> bool:
-    """Whether a page's numbers are those of colours in a palette, of which not all are the grey of that number."""
+    """Whether a page has a palette that is not plain grey."""
     if int(page.photometric) != _PALETTE or int(page.samplesperpixel) != 1:
         return False
     found = getattr(page, "colormap", None)
@@ -53,14 +52,14 @@ def is_palette(page: Any) -> bool:
 
 
 def knows_codec(page: Any) -> bool:
-    """Whether tifffile can decode a page here: some codecs come with imagecodecs."""
+    """Whether tifffile can decode a page with the installed codecs; some come with imagecodecs."""
     import tifffile
 
     return int(page.compression) == 1 or int(page.compression) in tifffile.TIFF.DECOMPRESSORS
 
 
 def _coloured(path: str, page: Any, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The colours of numbers in a page's palette, uint8, along one more axis.
+    """The colours of numbers in a page's palette, uint8, along a further axis.
 
     Raises:
         DataError: if a number has no colour.
@@ -76,10 +75,10 @@ def _coloured(path: str, page: Any, values: np.ndarray[Any, Any]) -> np.ndarray[
 def writer(
     path: str, array: Array, pages: Sequence[Any], *, coloured: bool = False, component: str | None = None
 ) -> Callable[[BinaryIO, Callable[[int], None]], None]:
-    """Writes the numbers of all pages in order, little-endian; or the colours that they are in a palette.
+    """Writes the numbers of all pages in order, little-endian; or their colours in a palette.
 
     Raises:
-        DataError: if a strip or tile is too large, or tifffile does not decode it.
+        DataError: if a strip or tile is too large, or if tifffile cannot decode it.
     """
     key = pages[0].keyframe
     high, wide, samples = int(key.imagelength), int(key.imagewidth), 3 if coloured else int(key.samplesperpixel)
@@ -98,7 +97,7 @@ def writer(
     def put(n: int, page: Any, file: BinaryIO, tell: Callable[[int], None]) -> int:
         done = 0
         for data, (plane, slice_, top, left, _), shape in _segments(page):
-            # One that was never written.
+            # A segment that was never written.
             data = (
                 np.full(shape, array.fill or 0, array.dtype if not coloured else page.dtype) if data is None else data
             )
@@ -107,7 +106,7 @@ def writer(
             part = part if component is None else number_parts.component(part, component)
             part = np.ascontiguousarray(part, dtype=np.dtype(array.dtype).newbyteorder("<"))
             tall, broad = part.shape[:2]
-            # Planes of colours, and slices of one page, follow one another; no page has both.
+            # Planes of colours, or slices of one page, are consecutive; no page has both.
             before = (plane + slice_ * within) * high * wide
             start = n * of_page + (before + (top * wide + left) * within) * array.item
             if broad == wide:
@@ -129,7 +128,7 @@ def writer(
                     done += put(n, page, file, tell)
                 except (FarfieldError, OSError, MemoryError):
                     raise
-                except Exception as error:  # decoders raise whatever they like
+                except Exception as error:  # decoders raise any exception
                     raise failed(path, page.keyframe, error) from error
         if done != math.prod(array.shape) * array.item:
             raise DataError(f"{path}: its pages have fewer strips or tiles than their sizes need; copy it again")
@@ -141,7 +140,7 @@ _NOT_PACKED, _DEFLATE = 1, (8, 32946)
 
 
 def _segments(page: Any) -> Iterator[Any]:
-    """Decoded strips or tiles, with where each begins and its shape. tifffile alone does not unpack numbers of odd bits."""
+    """Decoded strips or tiles with their places and shapes. tifffile alone does not unpack odd numbers of bits."""
     if not _is_packed(page):
         yield from page.segments(maxworkers=1)
         return
@@ -159,7 +158,7 @@ def _segments(page: Any) -> Iterator[Any]:
 
 
 def _is_packed(page: Any) -> bool:
-    """Whether numbers of a page are of some bits each that are no whole bytes, and are unpacked here."""
+    """Whether a page's numbers do not fill whole bytes and are unpacked here."""
     key = page.keyframe
     bits, code = int(key.bitspersample), int(key.compression)
     odd = 1 < bits < 16 and bits != 8 and not is_complex(key)
@@ -180,7 +179,7 @@ def _values(page: Any) -> np.ndarray[Any, Any]:
 
 
 def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Whole numbers of some bits each, highest bit first, whose rows begin at a byte: [depth, row, column, sample].
+    """Integers of any number of bits, highest bit first, with rows that begin at a byte: [depth, row, column, sample].
 
     >>> unpacked(bytes([0x12, 0x30, 0x45, 0x60]), 4, (1, 2, 3, 1))[0, :, :, 0].tolist()
     [[1, 2, 3], [4, 5, 6]]
@@ -192,11 +191,11 @@ def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any
     kind = np.uint8 if bits <= 8 else np.uint16
     weights = np.left_shift(1, np.arange(bits - 1, -1, -1)).astype(kind)
     made = np.empty((deep * rows, count), kind)
-    # A bit takes bytes while it is unpacked.
+    # Each bit takes whole bytes during unpacking.
     band, wide = max(1, _AT_ONCE // max(1, count)), max(1, _AT_ONCE)
     for top in range(0, deep * rows, band):
         for left in range(0, count, wide):
-            # Numbers of a part of a row begin at a byte.
+            # The numbers of each part of a row must begin at a byte.
             right = min(left + wide, count)
             part = table[top : top + band, left * bits // 8 : -(-right * bits // 8)]
             ones = np.unpackbits(part, axis=1, count=(right - left) * bits).reshape(len(part), right - left, bits)
@@ -205,19 +204,19 @@ def unpacked(raw: bytes, bits: int, shape: Sequence[int]) -> np.ndarray[Any, Any
 
 
 def _packed_bytes(bits: int, shape: Sequence[int]) -> int:
-    """Bytes of numbers of some bits each, whose rows begin at a byte."""
+    """Bytes of such numbers, with rows that begin at a byte."""
     deep, rows, columns, samples = shape
     return deep * rows * -(-columns * samples * bits // 8)
 
 
 def _inflated(raw: bytes, most: int) -> bytes:
-    """What deflate has packed, and no more of it than there can be.
+    """Decompresses deflate up to a bound.
 
     Raises:
-        ValueError: if it is cut off.
+        ValueError: if the stream is truncated.
     """
     of = zlib.decompressobj()
-    # One more byte than there can be lets it come to its checksum.
+    # A bound with one more byte lets zlib reach its checksum.
     found = of.decompress(raw, most + 1)
     if not of.eof and len(found) <= most:
         raise ValueError("its deflate stream is cut off")
@@ -226,7 +225,7 @@ def _inflated(raw: bytes, most: int) -> bytes:
 
 @contextmanager
 def opened(page: Any) -> Iterator[None]:
-    """The other files of an OME-TIFF are closed again by tifffile once their directories are read."""
+    """Reopens other files of an OME-TIFF, which tifffile closes after reading their directories."""
     handle = page.parent.filehandle
     closed = handle.closed
     if closed:
@@ -241,10 +240,10 @@ def opened(page: Any) -> Iterator[None]:
 def slices(
     tifffile: Any, files: Sequence[str], array: Array, *, coloured: bool = False, component: str | None = None
 ) -> Iterator[bytes]:
-    """The numbers of files of one page each, a file at a time, little-endian; or the colours that they are in a palette.
+    """The numbers of single-page files, a file at a time, little-endian; or their colours in a palette.
 
     Raises:
-        DataError: if one is too large, or tifffile does not decode it.
+        DataError: if one is too large, or if tifffile cannot decode it.
     """
     for file in files:
         with tifffile.TiffFile(file) as opened:
@@ -258,7 +257,7 @@ def slices(
                 values = _values(page)
             except (OSError, MemoryError):
                 raise
-            except Exception as error:  # decoders raise whatever they like
+            except Exception as error:  # decoders raise any exception
                 raise failed(file, page, error) from error
             values = _coloured(file, page, values) if coloured else values
             values = values if component is None else number_parts.component(values, component)
@@ -266,7 +265,7 @@ def slices(
 
 
 def failed(path: str, page: Any, error: Exception) -> DataError:
-    """The error for what tifffile does not decode."""
+    """The error for pages that tifffile cannot decode."""
     name = getattr(page.compression, "name", int(page.compression))
     said = " ".join(str(error).split())[:160]
     if knows_codec(page) and "imagecodecs" not in said:

@@ -1,7 +1,7 @@
-"""Directories of TIFFs that are like another one but for where their numbers lie: known by their bytes, without a library.
+"""TIFF directories that differ from a known one only in places of numbers, compared by bytes without a library.
 
-A folder of ten thousand slices of one program has ten thousand directories of the same entries. Whatever differs in one is left to
-tifffile.
+Ten thousand slices of one program have ten thousand directories with the same entries. Any other difference is left
+to tifffile.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from farfield.volume.formats.files import head
 from farfield.volume.formats.tiff.pages import Part
 
 _HEAD = 4096
-"""Bytes that are read of a file: directories stand at its beginning, as a rule, or are left to tifffile."""
+"""Bytes read from a file. Directories are usually at its beginning; others are left to tifffile."""
 _PLACES = ((273, 279), (324, 325))
 """Tags of offsets and lengths, of strips and of tiles."""
 _FREE = frozenset((270, 305, 306, 315, 316, 282, 283, 296, 269, 272, 271, 700, 34665, 33432, 65000))
-"""Tags of texts, dates and resolutions, which change nothing of how slices of a folder are read."""
+"""Tags of texts, dates and resolutions, which do not affect slices of a folder."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _LETTERS = {3: "H", 4: "I", 16: "Q"}
 
 
 @dataclass(frozen=True)
 class Head:
-    """The first directory of a file with one page."""
+    """The first directory of a file with a single page."""
 
     entries: Mapping[int, bytes]
-    """Type, count and value of each tag that says how numbers are stored."""
+    """Type, count and value of each tag that describes how numbers are stored."""
     offsets: tuple[int, ...]
     counts: tuple[int, ...]
 
     def part(self, file: str) -> Part:
-        """Where its numbers are."""
+        """The place of its numbers."""
         return Part(file, self.offsets, self.counts)
 
 
 def head_of(file: str) -> Head | None:
-    """The only directory of a TIFF, if it is whole within the file's first bytes, with all that it points to; None of others.
+    """The only directory of a TIFF, if it and all its values are within the file's first bytes; else None.
 
     Raises:
         DataError: if the file cannot be read.
@@ -47,7 +47,7 @@ def head_of(file: str) -> Head | None:
     raw = head(file, _HEAD)
     try:
         return _parsed(raw)
-    except (struct.error, ValueError, IndexError, KeyError):  # it goes on elsewhere, or is damaged: tifffile says which
+    except (struct.error, ValueError, IndexError, KeyError):  # continues elsewhere, or is damaged: tifffile decides
         return None
 
 
@@ -92,7 +92,7 @@ def _piece(raw: bytes, at: int, count: int) -> bytes:
     """Bytes of a file's beginning.
 
     Raises:
-        IndexError: if they lie behind it.
+        IndexError: if they are beyond it.
     """
     if at < 0 or count < 0 or at + count > len(raw):
         raise IndexError(at)

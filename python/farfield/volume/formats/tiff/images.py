@@ -1,4 +1,4 @@
-"""The images that a TIFF holds: which one is shown, and what the others are."""
+"""The images of a TIFF: selection of the shown one, and descriptions of the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def images(path: str, file: Any) -> list[Any]:
-    """The series of pages of a file, each once: those that are one stack, stored in several ways, are one."""
+    """The series of pages of a file, each once; a stack stored in several ways is one series."""
     found: list[Any] = []
     seen: set[int] = set()
     for series in file.series:
@@ -26,7 +26,7 @@ def images(path: str, file: Any) -> list[Any]:
             continue
         try:
             whole = tiff_pages.stacked(path, file, series)
-        except DataError:  # pages of several kinds: each series by itself may do
+        except DataError:  # pages of several kinds: each series alone may be valid
             whole = series
         if whole is not series:
             pages = {id(p) for p in whole.pages}
@@ -36,12 +36,12 @@ def images(path: str, file: Any) -> list[Any]:
 
 
 def is_mask(series: TiffPageSeries) -> bool:
-    """Whether a series says which pixels of another one hold something."""
+    """Whether a series marks the valid pixels of another one."""
     return tiff_masks.is_mask(series.keyframe)
 
 
 def of_images(found: Sequence[TiffPageSeries]) -> list[Content]:
-    """What `info` lists of them."""
+    """The list of images in `info`."""
     made = []
     for series in found:
         name = str(series.name or "").strip() or ("mask" if is_mask(series) else "")
@@ -50,11 +50,11 @@ def of_images(found: Sequence[TiffPageSeries]) -> list[Content]:
 
 
 def chosen(path: str, file: Any, asked: str | None, guessed: list[str]) -> tuple[Any, list[Content], int]:
-    """The series that is shown, with all that there are and which of them it is.
+    """The shown series, all series, and its number.
 
     Raises:
-        UnknownName: if there is none of the name or number that is asked for.
-        DataError: if there are pages whose numbers are other colours.
+        UnknownName: if no series has the requested name or number.
+        DataError: if there are pages with other colours.
     """
     found = images(path, file)
     about = of_images(found)
@@ -63,7 +63,7 @@ def chosen(path: str, file: Any, asked: str | None, guessed: list[str]) -> tuple
         return found[number], about, number
     measured = [s for s in found if not is_mask(s)] or found
     largest = max(measured, key=lambda s: math.prod(s.shape))
-    # Says of pages of several kinds what they are, if the largest is among them.
+    # Raises for pages of several kinds, if the largest is among them.
     tiff_pages.stacked(path, file, next(s for s in file.series if s.pages[0] is largest.pages[0]))
     if len(found) > 1:
         guessed.append(_left_out(path, found, largest))
@@ -71,7 +71,7 @@ def chosen(path: str, file: Any, asked: str | None, guessed: list[str]) -> tuple
 
 
 def _left_out(path: str, series: Sequence[TiffPageSeries], shown: TiffPageSeries) -> str:
-    """What is said of the other series of a file than the one that is shown."""
+    """The note about the series that are not shown."""
     types = len({str(s.dtype) for s in series}) > 1
     sizes = ", ".join(text_of(s.shape) + (f" of {s.dtype}" if types else "") for s in series[:6])
     equal = sum(math.prod(s.shape) == math.prod(shown.shape) for s in series) > 1

@@ -1,4 +1,4 @@
-"""Strips of a TIFF that are too large for a page, in pieces: deflate goes on and on, so that they need no memory for the whole."""
+"""TIFF strips that are too large for a page, read in pieces. Deflate allows this in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def strip_pieces(
     files: Sequence[str],
     rows: int,
 ) -> Iterator[bytes]:
-    """The pixels of all pages in order, little-endian, differences taken back.
+    """The pixels of all pages in order, little-endian, with the predictor undone.
 
     Raises:
-        DataError: if the strips are of a codec that gives a strip only whole, or are damaged.
+        DataError: if the strips are damaged, or if their codec does not allow pieces.
     """
     if int(page.compression) not in _ZLIB or page.is_tiled:
         raise DataError(
@@ -58,13 +58,13 @@ def strip_pieces(
 
 
 def _undone(data: bytes, array: Array, predictor: int, width: int, samples: int) -> bytes:
-    """Rows whose differences are taken back."""
+    """Rows with the predictor undone."""
     kind = np.dtype(array.dtype)
     if predictor == 3:
         count = len(data) // (width * samples * kind.itemsize)
         raw = np.frombuffer(data, np.uint8).reshape(count, -1, samples)
         summed = np.add.accumulate(raw, axis=1, dtype=np.uint8).reshape(count, kind.itemsize, width * samples)
-        # The highest bytes of all numbers come first, whatever the byte order.
+        # The highest bytes of all numbers come first, in either byte order.
         turned = summed.transpose(0, 2, 1)[:, :, ::-1]
         return np.ascontiguousarray(turned).tobytes()
     numbers = np.frombuffer(data, kind.newbyteorder(">" if array.big_endian else "<")).astype(kind)

@@ -1,8 +1,8 @@
-"""Masks of a TIFF, which say which of its pixels hold something: those that do not have no value, as GDAL has it.
+"""Masks of a TIFF, which mark valid pixels; all others have no value, as in GDAL.
 
-A mask is a page of the file, or the first page of a file beside it (`a.tif.msk`). Missing values are stored numbers here, so the
-image is converted once: what is masked becomes the number that GDAL names, where no pixel has it that holds something, or one of a
-wider type; of colours it becomes transparent.
+A mask is a page of the file, or the first page of another file (`a.tif.msk`). Missing values are stored numbers here,
+so the image is converted once. Masked pixels get GDAL's number if no valid pixel has it, else a number of a wider
+type. Masked colours become transparent.
 """
 
 from __future__ import annotations
@@ -28,50 +28,49 @@ from farfield.volume.formats.options import Means
 from farfield.volume.formats.tiff import decoded as tiff_decoded
 
 _MASK = 4
-"""Of a transparency mask: its photometric interpretation, and a bit of its NewSubfileType."""
+"""Transparency mask: its photometric interpretation, and a bit of its NewSubfileType."""
 _PART = 1 | _MASK
-"""Bits of NewSubfileType of a page that is a smaller copy, or a mask, of another one."""
+"""Bits of NewSubfileType for a smaller copy or a mask of another page."""
 LARGEST = 2 << 30
-"""Bytes of an image that is converted for its mask: there is no end to larger ones."""
+"""Largest size in bytes of an image that is converted for its mask, since images may be huge."""
 _WIDER = {
     "bool": "int16", "uint8": "int16", "int8": "int16", "uint16": "int32", "int16": "int32", "uint32": "int64", "int32": "int64",
     "uint64": "uint64", "int64": "int64", "float16": "float16", "float32": "float32", "float64": "float64",
 }  # fmt: skip
 _COLOURS = ("uint8", "uint16")
 _ALPHA = 3
-"""The channel of colours that says how opaque they are."""
+"""Number of the channel of opacity."""
 _LIMIT = 256 << 20
-"""Memory for reading the image."""
+"""Memory in bytes for reading the image."""
 _BAND = 16 << 20
-"""Bytes of rows that are read at a time."""
+"""Bytes of rows read at a time."""
 Size = tuple[int, int]
 """Rows and columns."""
 
 
 def is_mask(page: Any) -> bool:
-    """Whether a page says which pixels of another one hold something."""
+    """Whether a page marks the valid pixels of another one."""
     return int(page.photometric) == _MASK or bool(int(page.subfiletype) & _MASK)
 
 
 class Masks:
-    """The masks of an image and of its levels."""
+    """The masks of an image and its levels."""
 
     def __init__(
         self, path: str, pages: dict[Size, Any], beside: str | None, name: str | None, *, of_stack: bool = False
     ) -> None:
         self._path, self._pages, self._of_stack = path, pages, of_stack
         self.beside = beside
-        """The file that holds them, where it is another one."""
+        """The file of the masks, if it is another one."""
         self._name = name
-        """What opens the mask alone."""
+        """The name that opens the mask alone."""
 
     @classmethod
     def of(
         cls, path: str, stack: contextlib.ExitStack, series: Sequence[Any], shown: Any, names: Sequence[str]
     ) -> Masks | None:
-        """Those of the series that is shown; None where it has none. Files are open until `stack` is closed; `names` are those of
-        the series.
-        """
+        """The masks of the shown series, or None. Files stay open until `stack` is closed; `names` are those of the
+        series."""
         import tifffile
 
         size = _size(shown.keyframe)
@@ -91,7 +90,7 @@ class Masks:
         try:
             file = stack.enter_context(tifffile.TiffFile(beside))
             pages = {_size(p): p for s in file.series for level in s.levels for p in [level.keyframe]}
-        except Exception as error:  # tifffile raises whatever comes of a damaged directory
+        except Exception as error:  # tifffile raises any exception for a damaged directory
             raise DataError(
                 f"{beside}: this mask of {path} cannot be read ({error}); copy it again, or remove it"
             ) from error
@@ -101,10 +100,10 @@ class Masks:
     def apply(
         self, levels: list[Level], kind: str, channels: list[Channel], tables: Sequence[bytes], means: Means
     ) -> tuple[list[Level], str, list[Channel], str]:
-        """The levels where what is masked is missing, or is not opaque; their kind and channels; what every run says of it.
+        """Makes masked pixels missing or transparent; returns levels, kind, channels, and a note.
 
         Raises:
-            DataError: if a mask does not decode.
+            DataError: if a mask cannot be decoded.
         """
         which = f"a mask {'in it' if self.beside is None else f'beside it ({os.path.basename(self.beside)})'}"
         which += " says which pixels hold something"
@@ -140,9 +139,8 @@ class Masks:
         )
 
     def _levels(self, levels: list[Level], dtype: str, none: Any, tables: Sequence[bytes], means: Means) -> list[Level]:
-        """The levels with what is masked as `none`: None makes colours transparent. One without a mask of its size has the nearest
-        pixels of the first one's.
-        """
+        """The levels with `none` at masked pixels; None makes colours transparent. A level without a mask of its size
+        uses the nearest pixels of the first mask."""
         size = _extent(levels[0].arrays[0])
         made = []
         for level in levels:
@@ -173,7 +171,7 @@ class Masks:
             means,
             count=made.bytes,
             why="has a mask",
-            # Of images in one file only their places differ.
+            # Images in one file differ only in their places.
             how=f"{self._place(array, tables)} masked by {high} x {wide} at {page.offset} as {none!r}, as {dtype}",
             pieces=lambda: _pieces(self._path, array, made, none, (mask.path, high, wide), tables, means.memory_limit),
             files=files,
@@ -182,14 +180,14 @@ class Masks:
         return made
 
     def _place(self, array: Array, tables: Sequence[bytes]) -> str:
-        """What tells an image from others of its file."""
+        """Text that distinguishes an image from others of its file."""
         table = array.place.get("table")
         listed = "" if table is None else hashlib.sha256(tables[table["table"]]).hexdigest()
         return f"{array.name} {json.dumps(array.place)} {listed}"
 
 
 def _is_whole(series: Any) -> bool:
-    """Whether a series is an image, and no mask or smaller copy of one."""
+    """Whether a series is an image, not a mask or smaller copy."""
     return not int(series.keyframe.subfiletype) & _PART and not is_mask(series.keyframe)
 
 
@@ -199,14 +197,13 @@ def _first(series: Any) -> int:
 
 
 def _number(page: Any) -> int:
-    """The number of a page in the file: a page below another one has that of the other."""
+    """The number of a page in the file; a subordinate page has the number of its parent."""
     return int(page.index[0] if isinstance(page.index, tuple) else page.index)
 
 
 def _owned(series: Sequence[Any], shown: Any) -> list[tuple[int, list[Any]]]:
-    """The pages of masks of an image, by the number of their series: as GDAL writes them, they follow it, its smaller copies
-    among them. Where a file has one image all are of it.
-    """
+    """The pages of masks of an image, by the number of their series. In GDAL's order, masks follow their image among
+    its smaller copies. A file with one image has only masks of it."""
     masks = [(n, s) for n, s in enumerate(series) if is_mask(s.keyframe)]
     if not masks:
         return []
@@ -223,7 +220,7 @@ def _owned(series: Sequence[Any], shown: Any) -> list[tuple[int, list[Any]]]:
 
 
 def _before(starts: Sequence[int], number: int) -> int | None:
-    """The last of some numbers, which ascend, that is before another one.
+    """The last of some rising numbers before another number.
 
     >>> _before([0, 4], 3), _before([0, 4], 5), _before([2], 1)
     (0, 4, None)
@@ -233,18 +230,18 @@ def _before(starts: Sequence[int], number: int) -> int | None:
 
 
 class _TakenError(Exception):
-    """A pixel that holds something has the number that stands for a missing value."""
+    """A valid pixel has the number of missing values."""
 
 
 def _unlikely(dtype: str) -> float:
-    """A number that pixels seldom have."""
+    """A number that is rare in pixels."""
     if dtype.startswith("float"):
         return math.nan
     return int(np.iinfo(dtype).max if dtype.startswith("u") else np.iinfo(dtype).min)
 
 
 def _holds(dtype: str, none: Any) -> bool:
-    """Whether numbers of a type may be a number that stands for a missing value."""
+    """Whether a type can hold the number of missing values."""
     if not isinstance(none, int | float) or dtype == "bool":
         return False
     if dtype.startswith("float"):
@@ -269,7 +266,7 @@ def _pieces(
     tables: Sequence[bytes],
     memory_limit: int | None,
 ) -> Iterator[bytes]:
-    """The numbers of an array in order, with those that are masked made missing, or transparent."""
+    """The numbers of an array in order, with masked pixels missing or transparent."""
     limit = min(_LIMIT, memory_limit or _LIMIT)
     channels = [Channel(str(n)) for n in array.channels]
     found = describe(Volume(path, "image", [Level([array])], channels, "channels" if len(channels) > 1 else "scalar"))
@@ -298,7 +295,7 @@ def _pieces(
 
 
 def _nearest(first: int, end: int, count: int, mask_count: int) -> NDArray[np.intp]:
-    """Pixels of a mask that are nearest to some of the `count` along an axis of an image.
+    """Pixels of a mask that are nearest to the pixels from `first` to `end`, of `count` along an axis of an image.
 
     >>> _nearest(0, 3, 3, 6).tolist(), _nearest(1, 3, 4, 4).tolist()
     ([1, 3, 5], [1, 2])
@@ -307,12 +304,12 @@ def _nearest(first: int, end: int, count: int, mask_count: int) -> NDArray[np.in
 
 
 def _masked(values: NDArray[Any] | None, kept: NDArray[np.bool_], made: Array, none: Any, channel: int) -> NDArray[Any]:
-    """Rows of a channel. That of opacity may not have been there."""
+    """Rows of a channel with the mask applied. A channel of opacity may be new."""
     kind = np.dtype(made.dtype)
     if none is None:
         stored = np.full(kept.shape, np.iinfo(kind).max, kind) if values is None else values
         return np.where(kept, stored, 0) if channel == _ALPHA else stored
-    if values is None:  # colours alone get a channel
+    if values is None:  # a new channel of opacity
         raise ValueError(channel)
     stored = values.astype(kind)
     number = kind.type(none)

@@ -1,4 +1,4 @@
-"""What a TIFF says of its pixels beside their numbers: OME-XML, ImageJ's text, resolutions."""
+"""Metadata of TIFF pixels: OME-XML, ImageJ's text, resolutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farfield.volume.formats.units import factor, in_common, unit
 
 @dataclass
 class About:
-    """Where voxels lie and what channels are."""
+    """Geometry of voxels, and channels."""
 
     format: str
     spacing: tuple[float, float, float] = (1.0, 1.0, 1.0)
@@ -26,7 +26,7 @@ class About:
 
 
 def of(path: str, file: Any, series: Any, guessed: list[str]) -> About:
-    """What a file says, by the first of its ways that says something."""
+    """The metadata of a file, from the first source that has any."""
     big = "BigTIFF" if file.is_bigtiff else "TIFF"
     if file.is_ome and series.kind == "ome":
         return _ome(path, file, series, guessed)
@@ -47,7 +47,7 @@ _GDAL_METADATA = 42112
 
 
 def of_bands(path: str, page: Any, channels: list[Channel], kind: str) -> list[str]:
-    """Gives channels the names, units, scales and offsets that GDAL wrote of them, and says what makes no sense of that."""
+    """Applies names, units, scales and offsets of GDAL to channels; returns notes about invalid ones."""
     tag = page.tags.get(_GDAL_METADATA)
     if tag is None or kind not in ("scalar", "channels"):
         return []
@@ -73,7 +73,7 @@ def of_bands(path: str, page: Any, channels: list[Channel], kind: str) -> list[s
             channel.scale = (slope, offset)
         channel.units = unit(of_channel.get((n, "unittype"))) or channel.units
         name = of_channel.get((n, "description"))
-        # Names open channels: two of one name would open the first.
+        # Names open channels, so they must be unique.
         if name and sum(of_channel.get((m, "description")) == name for m in range(len(channels))) == 1:
             channel.name = name
     return said
@@ -82,7 +82,7 @@ def of_bands(path: str, page: Any, channels: list[Channel], kind: str) -> list[s
 def _number(value: Any) -> float | None:
     try:
         found = float(value)
-    except (TypeError, ValueError):  # not there, or text
+    except (TypeError, ValueError):  # absent, or text
         return None
     return found if math.isfinite(found) else None
 
@@ -93,7 +93,7 @@ def _positive(value: Any) -> float | None:
 
 
 def _resolution(page: Any) -> tuple[float, float, str] | None:
-    """Pixel sizes where resolutions are of a length that was meant: those a centimetre; dots an inch are of printers."""
+    """Pixel sizes, if the resolution is a physical length: per centimetre; per inch is for printers."""
     if int(page.resolutionunit or 1) != 3:
         return None
     x, y = (_per_unit(page, tag) for tag in ("XResolution", "YResolution"))
@@ -108,17 +108,17 @@ def _per_unit(page: Any, tag: str) -> float | None:
     try:
         top, bottom = found.value
         return _positive(top / bottom)
-    except (AttributeError, TypeError, ValueError, ZeroDivisionError):  # not there, or no ratio
+    except (AttributeError, TypeError, ValueError, ZeroDivisionError):  # absent, or no ratio
         return None
 
 
 _STRAIGHT, _NO_FUNCTION = 0, (20, 21)
-"""ImageJ's numbers of calibration functions: a straight line; none, and of film that is not calibrated."""
+"""ImageJ's numbers of calibration functions: a straight line; none, and uncalibrated film."""
 
 
 def _calibrated(about: dict[str, Any], guessed: list[str]) -> tuple[tuple[float, float] | None, str]:
-    """Slope and offset of ImageJ's calibration, and the unit of what comes of it: signed numbers are stored as unsigned ones with
-    it."""
+    """Slope and offset of ImageJ's calibration, and the unit of the result. Signed numbers are stored as unsigned ones
+    with such an offset."""
     function = _number(about.get("cf"))
     if function is None or function in _NO_FUNCTION:
         return None, "1"
@@ -141,7 +141,7 @@ def _imagej(file: Any, about: dict[str, Any], guessed: list[str]) -> About:
     elif z:
         found.spacing = (1.0, 1.0, abs(z))
     found.length_unit = name or "voxel"
-    # ImageJ counts where the origin is in pixels.
+    # ImageJ gives the origin in pixels.
     first = (_number(about.get(f"{axis}origin")) or 0.0 for axis in "xyz")
     x, y, z = (-n * s for n, s in zip(first, found.spacing, strict=True))
     found.origin = (x, y, z)
@@ -157,7 +157,7 @@ def _imagej(file: Any, about: dict[str, Any], guessed: list[str]) -> About:
         if 2 * n + 1 < len(ranges):
             lowest, highest = ranges[2 * n], ranges[2 * n + 1]
         pair = None if lowest is None or highest is None else (lowest, highest)
-        if pair is not None and scale is not None:  # they are of what is stored
+        if pair is not None and scale is not None:  # the limits refer to stored numbers
             pair = (pair[0] * scale[0] + scale[1], pair[1] * scale[0] + scale[1])
         name_ = str(labels[n]) if len(labels) == count and labels[n] else f"channel {n}"
         color = _lut_color(about.get("LUTs") or [], n) if count > 1 else None
@@ -167,10 +167,10 @@ def _imagej(file: Any, about: dict[str, Any], guessed: list[str]) -> About:
 
 
 def _lut_color(tables: Any, n: int) -> str | None:
-    """The colour that a table gives to what is full."""
+    """The colour of a table for the largest value."""
     try:
         r, g, b = (int(tables[n][row][-1]) for row in range(3))
-    except (IndexError, TypeError, ValueError):  # there is none, or it is of another form
+    except (IndexError, TypeError, ValueError):  # absent, or of another form
         return None
     return f"#{r:02x}{g:02x}{b:02x}" if all(0 <= v <= 255 for v in (r, g, b)) else None
 
@@ -180,7 +180,7 @@ def _ome(path: str, file: Any, series: Any, guessed: list[str]) -> About:
     root = xml(path, file.ome_metadata)
     images = [e for e in root.iter() if local_name(e.tag) == "Image"]
     number = file.series.index(series)
-    if len(images) > len(file.series):  # tifffile leaves out those whose files are not here
+    if len(images) > len(file.series):  # tifffile omits images of absent files
         same = [n for n, image in enumerate(images) if image.get("Name") == (series.name or None)]
         if len(same) != 1:
             guessed.append(
@@ -230,7 +230,7 @@ def _whole(text: str | None) -> int:
 
 
 def _argb(text: str | None) -> str | None:
-    """OME's colours are signed numbers of red, green, blue and opacity."""
+    """OME's colours are signed integers of red, green, blue and opacity."""
     found = _number(text)
     if found is None or found == -1:
         return None

@@ -1,4 +1,4 @@
-"""Pages of a TIFF that are stored in several ways: those of each way are a volume that the extension reads, slice by slice."""
+"""TIFF pages stored in several ways: the extension reads the pages of each way as a volume, slice by slice."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from farfield import _core
 from farfield.volume.formats.description import Array, Channel, Level, Volume, describe
 
 _LIMIT = 256 << 20
-"""Memory for reading those of a way."""
+"""Memory in bytes for reading one way."""
 _BAND = 32 << 20
-"""Bytes of rows that are read at a time."""
+"""Bytes of rows read at a time."""
 
 
 @dataclass
 class Way:
-    """Pages that are stored in one way: their array has them along z, with the axes of a page after it."""
+    """Pages stored in one way: their array has them along z, followed by the axes of a page."""
 
     array: Array
     pages: list[int]
-    """What numbers they have among all."""
+    """Numbers of the pages among all."""
     tables: list[bytes] = field(default_factory=list)
 
 
@@ -33,8 +33,8 @@ def pieces(path: str, ways: Sequence[Way], memory_limit: int | None = None) -> I
     """The numbers of all pages in order, little-endian.
 
     Raises:
-        DataError: if a page does not decode.
-        MemoryLimitError: if a strip or tile does not fit.
+        DataError: if a page cannot be decoded.
+        MemoryLimitError: if a strip or tile exceeds the memory limit.
     """
     where = sorted((n, of, at) for of, way in enumerate(ways) for at, n in enumerate(way.pages))
     limit = min(_LIMIT, memory_limit or _LIMIT)

@@ -1,4 +1,4 @@
-"""TIFFs that are one OME-TIFF together: its XML, in one or in all of them or in a file beside them, names the files."""
+"""Sets of TIFFs that form one OME-TIFF. XML in one or all of them, or in another file, names the files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = 4096
 
 
 def is_companion(start: bytes) -> bool:
-    """Whether a file that begins so is OME-XML: what a set of TIFFs is, beside them (`name.companion.ome`).
+    """Whether a file with this beginning is OME-XML, which describes a set of TIFFs (`name.companion.ome`).
 
     >>> is_companion(b'<?xml version="1.0"?><OME xmlns="x">'), is_companion(b"II*")
     (True, False)
@@ -29,10 +29,10 @@ def is_companion(start: bytes) -> bool:
 
 
 def of_companion(path: str) -> tuple[str, str | None]:
-    """The file by which a set of TIFFs is opened, and its OME-XML where that is the file that was named; a TIFF is itself.
+    """The file that opens a set of TIFFs, and the OME-XML if the path is the XML file; a TIFF opens itself.
 
     Raises:
-        DataError: if the XML names no TIFF, or none of those that it names is there.
+        DataError: if the XML names no TIFF, or if none of its files exists.
     """
     if not is_companion(head(path, _HEAD)):
         return path, None
@@ -55,10 +55,10 @@ def of_companion(path: str) -> tuple[str, str | None]:
 
 
 def described_by(path: str, file: Any) -> str | None:
-    """The file that says what the pages of an open TIFF are, where it is another one.
+    """The file that describes the pages of an open TIFF, if it is another one.
 
     Raises:
-        DataError: if that one is not there, or sends on.
+        DataError: if that file does not exist, or refers to yet another one.
     """
     if not file.is_ome or "BinaryOnly" not in (file.ome_metadata or ""):
         return None
@@ -77,12 +77,12 @@ def described_by(path: str, file: Any) -> str | None:
 
 
 def completed(path: str, file: Any) -> str | None:
-    """The OME-XML of an open TIFF with the names of its files, where it names them by their UUIDs alone; None where it needs none.
+    """The OME-XML of an open TIFF with file names added, if it names files by UUID only; else None.
 
-    Each file says in its own XML which UUID it has.
+    Each file has its UUID in its own XML.
 
     Raises:
-        DataError: if files of some UUIDs are not there.
+        DataError: if files of some UUIDs do not exist.
     """
     if not file.is_ome or "UUID" not in (file.ome_metadata or ""):
         return None
@@ -107,7 +107,7 @@ def completed(path: str, file: Any) -> str | None:
 
 
 def _by_uuid(folder: str, but: str) -> dict[str, str]:
-    """Names of the OME-TIFFs of a folder by the UUIDs that they say they have."""
+    """Names of the OME-TIFFs of a folder, by UUID."""
     found: dict[str, str] = {}
     try:
         names = sorted(n for n in os.listdir(folder) if n != but and n.lower().endswith((".tif", ".tiff")))
@@ -133,7 +133,7 @@ def _alone(path: str, name: str) -> DataError:
 
 
 def missing(path: str, file: Any) -> str:
-    """Files of a set that are not there, for an error; nothing where all are."""
+    """Absent files of a set as text for an error; empty if all exist."""
     if not file.is_ome or not file.ome_metadata:
         return ""
     folder = os.path.dirname(file.filehandle.path)
@@ -142,27 +142,27 @@ def missing(path: str, file: Any) -> str:
 
 
 def _named(root: ElementTree.Element) -> list[str]:
-    """Files of TIFF that an OME-XML names, each once."""
+    """TIFF files that an OME-XML names, each once."""
     names = (e.get("FileName") for e in root.iter() if local_name(e.tag) == "UUID")
     return list(dict.fromkeys(name for name in names if name))
 
 
 def _metadata_file(root: ElementTree.Element) -> str | None:
-    """The file that an OME-XML without images says has them; files lie in one folder."""
+    """The file that an OME-XML without images refers to; files are in one folder."""
     pointer = next((e for e in root if local_name(e.tag) == "BinaryOnly"), None)
     return None if pointer is None else os.path.basename(pointer.get("MetadataFile", ""))
 
 
 def main_file(path: str, files: Sequence[str]) -> str | None:
-    """The file by which the OME-TIFF is opened that all TIFFs of a folder, or of a pattern, are; None where they are none.
+    """The file that opens the OME-TIFF of all TIFFs in a folder or a pattern; None if they form none.
 
     Raises:
-        DataError: if the files of a folder name one that says what they are, and it is not there.
+        DataError: if files of a folder refer to a describing file that does not exist.
     """
     need("tifffile", f"{path}: TIFF files")
     main = files[0]
     root = _about(main)
-    # Files that only hold numbers name the one with the XML.
+    # Files with numbers only name the file with the XML.
     name = None if root is None else _metadata_file(root)
     if name is not None:
         main = os.path.join(os.path.dirname(files[0]), name)
@@ -175,13 +175,13 @@ def main_file(path: str, files: Sequence[str]) -> str | None:
         return None
     named = set(_named(root)) or _named_by_uuid(root, files)
     here = {os.path.basename(f) for f in files}
-    # Who names some of the files with a pattern wants those.
+    # A pattern that selects some of the files means only those.
     whole = here == named if is_pattern(path) else here <= named
     return main if whole and len(named) > 1 else None
 
 
 def _named_by_uuid(root: ElementTree.Element, files: Sequence[str]) -> set[str]:
-    """Files of a set that are named by their UUIDs alone, among those that are there."""
+    """Existing files of a set that are named by UUID only."""
     wanted = {str(e.text).strip() for e in root.iter() if local_name(e.tag) == "UUID" and e.text}
     if len(wanted) < 2:
         return set()
@@ -191,10 +191,10 @@ def _named_by_uuid(root: ElementTree.Element, files: Sequence[str]) -> set[str]:
 
 
 def _about(file: str) -> ElementTree.Element | None:
-    """The OME-XML of a TIFF; None of one without it, and of a damaged one, of which the readers tell."""
+    """The OME-XML of a TIFF; None without it, or for a damaged file, which readers report."""
     tifffile = need("tifffile", f"{file}: TIFF files")
     try:
         with heard("tifffile"), tifffile.TiffFile(file) as opened:
             return xml(file, opened.ome_metadata) if opened.is_ome and opened.ome_metadata else None
-    except Exception:  # tifffile raises whatever comes of a damaged directory
+    except Exception:  # tifffile raises any exception for a damaged directory
         return None

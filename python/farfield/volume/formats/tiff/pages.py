@@ -1,4 +1,4 @@
-"""Pages of a TIFF: whether they can be read, and which of them are slices of one volume."""
+"""Pages of a TIFF: support of their encoding, and selection of the slices of one volume."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ YCBCR = 6
 _REDUCED_OR_MASK = 5
 """Bits of NewSubfileType of a page that is a thumbnail or a mask of another one."""
 _ALIKE = ("width", "height", "samples", "type", "planar configuration", "photometric interpretation", "orientation")
-"""What the first of `alike` are, that must be."""
+"""Names of the first properties of `alike`, which must be equal."""
 MUST = len(_ALIKE)
 _OF_STORAGE = frozenset((256, 257, 258, 259, 262, 266, 274, 277, 278, 284, 317, 322, 323, 339, 32997, 32998))
-"""Tags that say how the numbers of a page are stored."""
+"""Tags that describe how the numbers of a page are stored."""
 _GDAL_NODATA = 42113
 
 
 @dataclass(frozen=True)
 class Part:
-    """Strips or tiles of one page."""
+    """The strips or tiles of one page."""
 
     file: str
     offsets: Sequence[int]
@@ -47,21 +47,22 @@ class Part:
 
     @classmethod
     def of(cls, page: Any) -> Part:
-        """That of a page."""
+        """The part of a page."""
         return cls(page.parent.filehandle.path, page.dataoffsets, page.databytecounts)
 
     @property
     def never_written(self) -> int:
-        """How many are nowhere and of no length: those of GDAL's sparse files. One that is only one of these was lost."""
+        """The number of segments without offset and length, as in sparse files of GDAL. A segment with only one of
+        these missing is lost."""
         if 0 not in self.counts:
             return 0
         return sum(not offset and not count for offset, count in zip(self.offsets, self.counts, strict=False))
 
     def check(self, path: str, what: str) -> None:
-        """Raises for strips or tiles that were lost.
+        """Raises for lost strips or tiles.
 
         Raises:
-            DataError: naming the file, and the page if `what` does.
+            DataError: naming the file, and the page with `what`.
         """
         if 0 not in self.counts and 0 not in self.offsets:
             return
@@ -70,22 +71,22 @@ class Part:
 
 
 def no_data(page: Any) -> float | None:
-    """The number that stands for a missing value, where GDAL wrote one; whole numbers with all their digits."""
+    """The missing value that GDAL wrote; integers with all digits. None without one."""
     tag = page.tags.get(_GDAL_NODATA)
     text = str(tag.value).strip().strip("\0") if tag is not None else ""
     try:
         return int(text)
-    except ValueError:  # none, or no whole number
+    except ValueError:  # absent, or no integer
         pass
     try:
         found = float(text)
-    except ValueError:  # none, or no number
+    except ValueError:  # absent, or no number
         return None
     return int(found) if found.is_integer() else found
 
 
 def fill_of(page: Any, dtype: str) -> float:
-    """What stands where nothing was written, as GDAL has it: the number for a missing value, if the type has it, or 0."""
+    """The value of unwritten pixels, as in GDAL: the missing value if the type can hold it, else 0."""
     found, kind = no_data(page), np.dtype(dtype)
     if found is None or kind.kind == "f":
         return found or 0
@@ -94,10 +95,10 @@ def fill_of(page: Any, dtype: str) -> float:
 
 
 def coloured_of(page: Any, asked: str | None, guessed: list[str], *, measured: bool, leading: str = "") -> bool:
-    """Whether what is shown of a page are the colours that its numbers have in a palette.
+    """Whether a page shows the colours of its palette.
 
-    They are unless the user asks for the numbers (`asked`, the kind), or these were measured: ImageJ gives a palette to what it
-    measures.
+    It does, unless the user asks for numbers (`asked`, the kind) or the numbers are measurements: ImageJ adds a
+    palette to those.
     """
     if not tiff_decoded.is_palette(page):
         return False
@@ -120,10 +121,10 @@ def coloured_of(page: Any, asked: str | None, guessed: list[str], *, measured: b
 
 
 def check(path: str, page: TiffPage, *, converted: bool = False) -> None:
-    """Raises for a page that is not read; one that is converted may be of any codec.
+    """Raises for an unsupported page; a converted page may have any codec.
 
     Raises:
-        DataError: naming what it is, and how it would be read.
+        DataError: naming the problem and a remedy.
     """
     code = int(page.compression)
     if code not in CODECS and code != JPEG and not converted:
@@ -154,7 +155,7 @@ def check(path: str, page: TiffPage, *, converted: bool = False) -> None:
 
 
 def alike(page: Any) -> tuple[Any, ...]:
-    """What pages of one volume have alike: `MUST` that must be, and how the numbers are stored."""
+    """Properties that pages of one volume share: `MUST` equal ones, and the way of storage."""
     tile = (page.tilewidth, page.tilelength) if page.is_tiled else (0, page.rowsperstrip)
     return (
         page.imagewidth, page.imagelength, page.samplesperpixel, str(page.dtype), int(page.planarconfig), int(page.photometric),
@@ -163,7 +164,7 @@ def alike(page: Any) -> tuple[Any, ...]:
 
 
 def said(found: tuple[Any, ...]) -> str:
-    """What `alike` found, for errors."""
+    """Text of the properties of `alike`, for errors."""
     width, height, samples, dtype, planar, photometric, orientation, *_ = found
     return (
         f"{width} x {height} pixels of {samples} x {dtype} (planar configuration {planar}, photometric {photometric}, "
@@ -172,16 +173,16 @@ def said(found: tuple[Any, ...]) -> str:
 
 
 def stacked(path: str, file: Any, series: Any) -> Any:
-    """A series with all pages of its size and type: tifffile has one for each way in which numbers are stored.
+    """A series with all pages of its size and type. tifffile makes a series for each way of storage.
 
     Raises:
-        DataError: if there are pages whose numbers are other colours.
+        DataError: if there are pages with other colours.
     """
     if series.kind != "generic" or len(series.levels) > 1:
         return series
     first = series.keyframe
     same = [s for s in file.series if len(s.levels) == 1 and _kin(s.keyframe) == _kin(first)]
-    # A level of a pyramid is behind a page, and not after it.
+    # Levels of a pyramid are subordinate to a page; they do not follow it.
     pages = sorted((p for s in same for p in s.pages if len(p.treeindex) == 1), key=lambda p: int(p.index))
     if len(same) == 1 or len(pages) < 2 or len(first.treeindex) > 1:
         return series
@@ -191,7 +192,7 @@ def stacked(path: str, file: Any, series: Any) -> Any:
 
 
 def _kin(page: Any) -> tuple[Any, ...]:
-    """What pages have alike that seem to be of one stack."""
+    """Properties of pages that probably belong to one stack."""
     return (
         page.imagewidth, page.imagelength, page.imagedepth, page.samplesperpixel, str(page.dtype),
         int(page.subfiletype) & _REDUCED_OR_MASK,
@@ -199,7 +200,7 @@ def _kin(page: Any) -> tuple[Any, ...]:
 
 
 def _check_alike(path: str, pages: Sequence[Any]) -> None:
-    """Raises for pages that are no slices of one volume."""
+    """Raises for pages that are not slices of one volume."""
     first = alike(pages[0].keyframe)
     for page in pages:
         found = alike(page.keyframe)
@@ -212,12 +213,12 @@ def _check_alike(path: str, pages: Sequence[Any]) -> None:
 
 
 def as_stored(path: str, pages: Sequence[Any]) -> tuple[list[Any], bool]:
-    """The pages of a series, each with what its own directory says, and whether they are stored in several ways.
+    """The pages of a series, each with its own directory, and whether they are stored in several ways.
 
-    tifffile looks into few directories, and takes the others to be like the first.
+    tifffile reads few directories, and assumes that the others are like the first.
 
     Raises:
-        DataError: if they are no slices of one volume.
+        DataError: if they are not slices of one volume.
     """
     found: list[Any] = []
     ways: dict[tuple[int, int], Any] = {}
@@ -225,7 +226,7 @@ def as_stored(path: str, pages: Sequence[Any]) -> tuple[list[Any], bool]:
     for page in pages:
         own = page
         key = page.keyframe
-        # A page that ImageJ or a microscope only counts has no directory; those of NDPI are written in a way of their own.
+        # Pages that ImageJ or a microscope only counts have no directory; NDPI encodes its own differently.
         if own is not key and own.offset > 0 and not page.parent.tiff.is_ndpi:
             with tiff_decoded.opened(page), tiff_decoded.opened(key):
                 if id(key) not in raw:
@@ -243,14 +244,14 @@ def as_stored(path: str, pages: Sequence[Any]) -> tuple[list[Any], bool]:
 
 
 def _storage(page: Any) -> tuple[bytes, ...]:
-    """The entries of a page's directory that say how its numbers are stored, as they lie in the file."""
+    """Entries of a page's directory that describe its storage, as raw bytes."""
     tiff, handle = page.parent.tiff, page.parent.filehandle
     handle.seek(page.offset)
     (count,) = struct.unpack(tiff.tagnoformat, handle.read(tiff.tagnosize))
     raw, size = handle.read(count * tiff.tagsize), tiff.tagsize
     order: Literal["little", "big"] = "little" if tiff.byteorder == "<" else "big"
     entries = [raw[at : at + size] for at in range(0, len(raw), size)]
-    # The value of several samples lies elsewhere, for each page at a place of its own: where it does is left out.
+    # Values of several samples are stored elsewhere, at another offset for each page; ignore the offset.
     return tuple(
         e if int.from_bytes(e[4 : size - tiff.tagoffsetthreshold], order) == 1 else e[: size - tiff.tagoffsetthreshold]
         for e in entries

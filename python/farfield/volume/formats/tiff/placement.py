@@ -1,4 +1,4 @@
-"""Where the pixels of a TIFF lie: which of its rows and columns come first in the picture, and where that is on the ground."""
+"""Placement of a TIFF's pixels: orientation in the picture, and position on the ground."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _TURNED: dict[int, tuple[str, str, str]] = {
     7: ("-y", "-x", "mirrored along its other diagonal"),
     8: ("-y", "+x", "turned by 90 degrees, counterclockwise"),
 }
-"""By orientation: where columns and rows go on in the picture, whose x is to the right and whose y is down, and in words (TIFF 6.0,
-page 36)."""
+"""By orientation: directions of columns and rows in the picture, with x to the right and y down, and their description
+(TIFF 6.0, page 36)."""
 _SCALE, _TIES, _MATRIX, _KEYS = 33550, 33922, 34264, 34735
 _MODEL, _RASTER, _LINEAR, _ANGULAR = 1024, 1025, 3076, 2054
-"""Keys of a GeoTIFF: what its model is (2: longitude and latitude), what a pixel is (2: a point), units."""
+"""GeoTIFF keys: model (2: longitude and latitude), meaning of a pixel (2: a point), units."""
 _GEOGRAPHIC, _POINT = 2, 2
 _UNITS = {9001: "m", 9002: "foot", 9003: "US_survey_foot", 9036: "km"}
 
 
 def orientation_of(page: Any) -> int:
-    """The orientation of a page, from 1 to 8: 1 where none, or none that there is, is said."""
+    """The orientation of a page, from 1 to 8; 1 if absent or invalid."""
     tag = getattr(page, "tags", {}).get(_ORIENTATION)
     try:
         found = int(tag.value) if tag is not None else UPRIGHT
-    except (TypeError, ValueError):  # it is no number
+    except (TypeError, ValueError):  # not a number
         return UPRIGHT
     return found if found in _TURNED else UPRIGHT
 
 
 @dataclass(frozen=True)
 class Turn:
-    """How stored pixels are turned for the picture."""
+    """The rotation and mirroring of stored pixels in the picture."""
 
     direction: tuple[tuple[float, float, float], ...] = IDENTITY
     words: str | None = None
@@ -52,7 +52,7 @@ class Turn:
 
     @classmethod
     def of(cls, orientation: int) -> Turn:
-        """That of an orientation.
+        """The turn of an orientation.
 
         >>> Turn.of(3).direction
         ((-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, 1.0))
@@ -65,7 +65,7 @@ class Turn:
         return cls((_row(columns), _row(rows), IDENTITY[2]), words, orientation)
 
     def said(self) -> list[str]:
-        """What every run says of it."""
+        """Notes on the turn."""
         if self.words is None:
             return []
         return [
@@ -73,7 +73,7 @@ class Turn:
         ]
 
     def place(self, levels: Sequence[Level]) -> None:
-        """Moves levels so that what is turned lies where it lay before."""
+        """Moves levels so that the turned pixels keep their place."""
         if self.words is None:
             return
         first = levels[0]
@@ -81,7 +81,7 @@ class Turn:
         origin = np.array(begun)
         for axis in range(3):
             row = np.array(self.direction[axis])
-            # What goes back begins at the far end.
+            # An axis that runs backward begins at the far end.
             origin -= np.minimum(row, 0.0) * spacing[axis] * (dims[axis] - 1)
         for level in levels:
             off = np.array(level.origin) - np.array(begun)
@@ -97,7 +97,7 @@ def _row(way: str) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Ground:
-    """Where a GeoTIFF lies: position of the first pixel's centre, steps along columns and rows, and their unit."""
+    """The place of a GeoTIFF: position of the first pixel's centre, steps along columns and rows, and their unit."""
 
     origin: tuple[float, float, float]
     columns: tuple[float, float]
@@ -105,7 +105,7 @@ class Ground:
     unit: str
 
     def settle(self, about: About) -> tuple[tuple[float, float, float], ...]:
-        """Puts spacing, origin and unit where they go, and gives the directions of the axes."""
+        """Fills in spacing, origin and unit; returns the directions of the axes."""
         a, b = math.hypot(*self.columns), math.hypot(*self.rows)
         about.spacing, about.origin, about.length_unit = (a, b, a), self.origin, self.unit
         about.format = f"Geo{about.format}" if about.format == "TIFF" else f"GeoTIFF ({about.format})"
@@ -114,7 +114,7 @@ class Ground:
 
 
 def ground_of(page: Any, guessed: list[str]) -> Ground | None:
-    """Where the pixels of a GeoTIFF lie (OGC 19-008r4); None of other TIFFs."""
+    """The place of a GeoTIFF's pixels (OGC 19-008r4); None for other TIFFs."""
     matrix, scale, ties = (_numbers(page, tag) for tag in (_MATRIX, _SCALE, _TIES))
     keys = _geo_keys(page)
     shift = 0.0 if keys.get(_RASTER) == _POINT else 0.5
@@ -156,7 +156,7 @@ def _unit(keys: dict[int, int], x: float, y: float, columns: tuple[float, float]
 
 
 def _geo_keys(page: Any) -> dict[int, int]:
-    """Keys of a GeoTIFF that are whole numbers."""
+    """Keys of a GeoTIFF with integer values."""
     found = [int(v) for v in _numbers(page, _KEYS)]
     return {found[n]: found[n + 3] for n in range(4, len(found) - 3, 4) if found[n + 1] == 0}
 
@@ -166,5 +166,5 @@ def _numbers(page: Any, tag: int) -> list[float]:
     value = found.value if found is not None else ()
     try:
         return [float(v) for v in (value if isinstance(value, tuple | list) else (value,))]
-    except (TypeError, ValueError):  # text, or nothing
+    except (TypeError, ValueError):  # text, or absent
         return []

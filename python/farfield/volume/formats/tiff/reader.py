@@ -1,4 +1,5 @@
-"""TIFF and OME-TIFF: strips and tiles of stacks of pages and of pyramids, paged where they lie. tifffile reads the directories."""
+"""TIFF and OME-TIFF: stacks of pages and pyramids in strips and tiles, paged in place. tifffile reads the
+directories."""
 
 from __future__ import annotations
 
@@ -52,12 +53,12 @@ if TYPE_CHECKING:
     from tifffile import TiffPage, TiffPageSeries
 
 LARGEST_CHUNK = 64 << 20
-"""A compressed strip that is longer is converted: a page of memory would be as large."""
+"""Largest compressed strip in bytes; longer ones are converted, since a page needs as much memory."""
 _WHITE_IS_ZERO = 0
-"""The photometric interpretation of numbers whose lowest is white."""
+"""The photometric interpretation of numbers with white as the lowest."""
 _ROWS_BYTES = 256 << 10
-"""About so many bytes of rows are a chunk of numbers that are not compressed."""
-# A JPEG stream that says nothing of its colours is taken as YCbCr: an Adobe marker with transform 0 says that it is RGB.
+"""Approximate bytes of rows in a chunk of uncompressed numbers."""
+# A JPEG stream without colour information counts as YCbCr; an Adobe marker with transform 0 makes it RGB.
 _ADOBE_RGB = "ffee000e41646f626500640000000000"
 
 
@@ -65,7 +66,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     """The volume in a TIFF file.
 
     Raises:
-        DataError: if it is damaged, or its numbers are written in a way that is not read here.
+        DataError: if it is damaged, or if its numbers have an unsupported encoding.
         UsageError: if tifffile is not installed.
     """
     tifffile = need("tifffile", f"{path}: TIFF files")
@@ -85,8 +86,8 @@ def read(path: str, options: Options, means: Means) -> Volume:
         raise
     except (MemoryError, RecursionError):
         raise
-    except Exception as error:  # tifffile raises whatever comes of a damaged directory
-        # A place that no file has is one, too.
+    except Exception as error:  # tifffile raises any exception for a damaged directory
+        # An invalid offset (EINVAL) is damage, too.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise DataError(
@@ -105,7 +106,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
 
 
 def short_of(error: Exception) -> str:
-    """What a library says of a damaged file, in a line."""
+    """A library's message about a damaged file, in one line."""
     return f"{type(error).__name__}: {str(error)[:160]}"
 
 
@@ -168,7 +169,7 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
 
 
 def note_look(channels: list[Channel], kind: str, page: TiffPage) -> list[str]:
-    """Gives channels the number that stands for a missing value, and what is white; what every run says of that is given back."""
+    """Sets the missing value and the inversion of channels; returns notes."""
     none, inverted = (
         tiff_pages.no_data(page),
         int(page.photometric) == _WHITE_IS_ZERO and kind in ("scalar", "channels"),
@@ -179,13 +180,13 @@ def note_look(channels: list[Channel], kind: str, page: TiffPage) -> list[str]:
 
 
 def _is_level(first: Array, other: Array) -> bool:
-    """Whether an array is a level of the first one's image: a label or a thumbnail is none."""
+    """Whether an array is a level of the first one's image, not a label or a thumbnail."""
     same = all(first.length(a) == other.length(a) for a in "tc") and first.dtype == other.dtype
     return same and all(1 <= o <= f for f, o in zip(first.dims, other.dims, strict=True))
 
 
 def _place_levels(levels: list[Level], about: tiff_about.About, direction: Sequence[Sequence[float]]) -> None:
-    """Levels by their sizes: the first voxel of one covers several of the finest."""
+    """Places levels by their sizes: the first voxel of a level covers several of the finest."""
     first = levels[0].arrays[0].dims
     for level in levels:
         ratio = [max(1.0, float(round(f / o))) for f, o in zip(first, level.arrays[0].dims, strict=True)]
@@ -196,7 +197,7 @@ def _place_levels(levels: list[Level], about: tiff_about.About, direction: Seque
 
 
 def channels_of(name: str, array: Array, page: Any, about: tiff_about.About) -> tuple[str, list[Channel]]:
-    """Kind and channels of an array of pages like this one."""
+    """Kind and channels of an array with such pages."""
     count = array.length("c")
     if int(page.samplesperpixel) == 1 and array.axes.endswith("c"):
         return colour_channels(count)
@@ -228,7 +229,7 @@ def _array(
         why_not = f"files of it are not here ({lost})" if lost else "it was cut off, or its other files are not here"
         raise DataError(f"{path}: a page of its series is missing; {why_not}: copy all of it")
     pages, several = tiff_pages.as_stored(path, level.pages)
-    # Numbers that lie one after the other are read so, in whatever strips.
+    # Consecutive numbers are read as such, whatever the strips.
     parts = [Part.of(p) for p in pages]
     lacking = sum(part.never_written for part in parts)
     whole = not lacking and all(a is b for a, b in zip(pages, level.pages, strict=True))
@@ -288,12 +289,12 @@ def _array(
 
 
 def why_converted(page: TiffPage, *, coloured: bool) -> str | None:
-    """Why pages like this one are converted; None for those that are read where they lie."""
+    """Why such pages are converted; None if they are paged in place."""
     return tiff_decoded.reason(page, [*tiff_pages.CODECS, tiff_pages.JPEG], coloured=coloured)
 
 
 def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means, reads: list[str]) -> None:
-    """Pages that are stored in several ways, each of which the extension decodes, in the cache."""
+    """Converts pages stored in several ways, each decoded by the extension, into the cache."""
     outer = len(array.shape) - (3 if int(pages[0].keyframe.samplesperpixel) > 1 else 2)
     ways: dict[int, list[int]] = {}
     for n, page in enumerate(pages):
@@ -332,7 +333,7 @@ def _decoded(
     coloured: bool = False,
     component: str | None = None,
 ) -> None:
-    """Pages that tifffile decodes, in the cache."""
+    """Converts pages that tifffile decodes into the cache."""
     made = converted(
         path,
         means,
@@ -348,12 +349,12 @@ def _decoded(
 
 
 def _which(array: Array, pages: Sequence[Any]) -> str:
-    """What tells an array from others of its file: their names may be one."""
+    """Text that distinguishes an array from others of its file, which may have the same name."""
     return f"{array.name}, from page {pages[0].index} at {pages[0].offset} on"
 
 
 def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str]) -> list[tuple[str, int]]:
-    """What the pages of a level count, slowest first; without dimensions of length 1."""
+    """The dimensions over the pages of a level, slowest first, without those of length 1."""
     letters = {"T": "t", "C": "c", "Z": "z", "L": "t"}
     if int(page.samplesperpixel) > 1:  # which are the channels
         del letters["C"]
@@ -361,7 +362,7 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
     axes, shape = level.axes, level.shape
     outer = len(shape) - inner
     if outer < 0 or tuple(shape[outer:]) != tuple(page.shape):
-        # tifffile takes dimensions of length 1 out of both.
+        # tifffile removes dimensions of length 1 from both.
         inner = len([n for n in page.shape if n > 1])
         outer = next((n for n in range(len(shape)) if math.prod(shape[:n]) == len(level.pages)), len(shape))
     wide = [(a, int(n)) for a, n in zip(axes[:outer], shape[:outer], strict=True) if n > 1]
@@ -369,7 +370,7 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
     may_be = ("z", "t", "c") if int(page.samplesperpixel) == 1 else ("z", "t")
     free = [a for a in may_be if a not in [*(letters.get(w) for w, _ in wide), *(a for a, _ in within)]]
     found = list(within)
-    # Of those that have no name the fastest is z, as in arrays elsewhere.
+    # Of unnamed dimensions, the fastest is z, as usual.
     for letter, length in reversed(wide):
         known = letters.get(letter)
         if known is None or known in [a for a, _ in found]:
@@ -385,7 +386,7 @@ def _leading(path: str, level: TiffPageSeries, page: TiffPage, guessed: list[str
 
 
 def _files(parts: Sequence[Part], reads: list[str]) -> tuple[list[str], list[int]]:
-    """Files that hold the pages, and which each is in."""
+    """Files with the pages, and the number of each page's file."""
     names: dict[str, int] = {}
     which = [names.setdefault(p.file, len(names)) for p in parts]
     reads += names
@@ -410,7 +411,7 @@ def chunked(
     tables: list[bytes],
     reads: list[str],
 ) -> None:
-    """Strips or tiles as chunks."""
+    """Makes strips or tiles the chunks of an array."""
     samples = int(page.samplesperpixel)
     separate = int(page.planarconfig) == 2 and samples > 1
     files, which = _files(parts, reads)
@@ -451,8 +452,8 @@ def chunked(
 def _segments(
     path: str, parts: Sequence[Part], across: int, which: list[int], files: list[str]
 ) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """File, offset and length of each strip or tile, held against the files' sizes."""
-    # As many as were read from the file: a header alone makes no room.
+    """File, offset and length of each strip or tile, checked against the files' sizes."""
+    # Sized by data that were read, so that a header alone allocates nothing.
     table = np.zeros((sum(len(p.offsets) for p in parts), 3), dtype=np.uint64)
     sizes = [os.path.getsize(f) for f in files]
     for n, page in enumerate(parts):
@@ -486,7 +487,7 @@ def _rows(
     files: list[str],
     tables: list[bytes],
 ) -> bool:
-    """Strips without compression that follow one another within each page: pages of numbers, cut into rows as suits reading."""
+    """Uncompressed strips that are consecutive within each page: divides pages into rows of suitable size."""
     inner = array.shape[outer:]
     bytes_of_page = math.prod(inner) * array.item
     number = math.prod(array.shape[:outer])
@@ -511,7 +512,7 @@ def _rows(
     if outer == 1:
         array.place = planes([files[w] for w in which], [int(s) for s in starts])
         return True
-    # Several dimensions of pages: rows of each page are its chunks.
+    # With several dimensions of pages, rows of each page are its chunks.
     at = -2 if page.samplesperpixel == 1 or array.axes.endswith("yx") else -3
     y = array.shape[at]
     row = math.prod(array.shape[at + 1 :]) * array.item
@@ -546,7 +547,7 @@ def _codecs(path: str, page: TiffPage, columns: int, samples: int) -> list[dict[
 
 
 def _jpeg_tables(page: TiffPage) -> str:
-    """The tables that all JPEG streams of a page share, in hexadecimal digits; with a marker where the colours are RGB."""
+    """The JPEG tables that streams of a page share, in hexadecimal; with a marker for RGB colours."""
     shared = bytes(page.jpegtables or b"").hex()
     if int(page.photometric) == 2 and page.samplesperpixel == 3:
         shared = shared or "ffd8ffd9"

@@ -1,4 +1,4 @@
-"""TIFF files of one page each that are the slices of one volume, in a folder or of a pattern."""
+"""Single-page TIFF files that form the slices of a volume, in a folder or of a pattern."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from farfield.volume.formats.tiff.pages import Part
 
 
 def read(path: str, name: str, files: Sequence[str], asked: str | None, means: Means, guessed: list[str]) -> Volume:
-    """The volume of TIFF files of one page each, in a folder or of a pattern.
+    """The volume of single-page TIFF files in a folder or of a pattern.
 
     Raises:
-        DataError: naming the file that is unlike the others.
+        DataError: naming the file that differs from the others.
     """
     tifffile = need("tifffile", f"{path}: TIFF files")
     known = _First.of(tifffile, files[0], asked, guessed)
@@ -118,7 +118,7 @@ def read(path: str, name: str, files: Sequence[str], asked: str | None, means: M
 
 @dataclass(frozen=True)
 class _First:
-    """The first of the files, to which others are held."""
+    """The first file, with which others are compared."""
 
     page: Any
     alike: tuple[Any, ...]
@@ -130,24 +130,24 @@ class _First:
 
     @classmethod
     def of(cls, tifffile: Any, file: str, asked: str | None, guessed: list[str]) -> _First:
-        """That of a file.
+        """The properties of a file.
 
         Raises:
-            DataError: if it is no slice, or is not read.
+            DataError: if it is no slice, or if its encoding is unsupported.
         """
         with quiet("tifffile"), _opened(tifffile, file) as opened:
             page = opened.pages[0]
             coloured = tiff_pages.coloured_of(page, asked, guessed, measured=bool(opened.is_imagej))
             why = tiff.why_converted(page, coloured=coloured)
             tiff_pages.check(file, page, converted=why is not None)
-            # Colours of a palette are each page's own.
+            # Each page has a palette of its own.
             head = None if coloured else head_of(file)
             turned = tiff_placed.orientation_of(page)
             return cls(page, tiff_pages.alike(page), Part.of(page), head, coloured, why, turned)
 
 
 def _look(tifffile: Any, first: _First, file: str) -> tuple[Part, tuple[Any, ...], str | None]:
-    """Where the numbers of a slice lie, what they are, and why they are converted, if so."""
+    """The place of a slice's numbers, their properties, and the reason for a conversion, or None."""
     head = head_of(file) if first.head is not None else None
     if head is not None and first.head is not None and head.entries == first.head.entries:
         return head.part(file), first.alike, first.why
@@ -160,7 +160,7 @@ def _look(tifffile: Any, first: _First, file: str) -> tuple[Part, tuple[Any, ...
 
 @contextmanager
 def _opened(tifffile: Any, file: str) -> Iterator[Any]:
-    """A TIFF of one page.
+    """A TIFF with a single page.
 
     Raises:
         DataError: if it has several pages, or cannot be read.
@@ -180,5 +180,5 @@ def _opened(tifffile: Any, file: str) -> Iterator[Any]:
         raise
     except (OSError, MemoryError, RecursionError):
         raise
-    except Exception as error:  # tifffile raises whatever comes of a damaged directory
+    except Exception as error:  # tifffile raises any exception for a damaged directory
         raise DataError(f"{file}: this TIFF image cannot be read ({tiff.short_of(error)}); copy it again") from error
