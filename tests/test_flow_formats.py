@@ -18,6 +18,7 @@ from farfield.flow.formats.description import Array, Stored, Uniform, Zone, Zone
 from farfield.flow.formats.registry import Asked, FlowFormat
 from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Means
+from test_volume_coordinates import uneven
 from test_vtk_zones import bent, linear, write
 
 Numbers = np.ndarray[Any, Any]
@@ -150,3 +151,15 @@ def test_steps_that_change_are_noticed(tmp_path: Path) -> None:
     write(tmp_path / "s_1.vts", "StructuredGrid", {"Points": x}, {"p": linear(x) + 7})
     with pytest.raises(DataError, match=r"s_1\.vts.*has changed since a step"):
         farfield.convert(pattern, store, append=True, plot3d=times)
+
+
+def test_plain_variables_on_uneven_coordinates_stay_where_they_are(cache: Path, tmp_path: Path) -> None:
+    with farfield.open(uneven(tmp_path / "a.nc", {"time": "s"}, "K")) as ds:
+        assert ds.info()["format"] == "HDF5 or NetCDF-4 on uneven coordinates, paged in place"
+        assert (ds["heat"][...] == 1).all() and ds["xyz"][2, :, 0, 0].tolist() == [0, 1, 4]
+    assert cached(cache) == []
+    with farfield.open(uneven(tmp_path / "b.nc", {"time": "s"}, "K", "m/s")) as ds:
+        assert np.array_equal(ds.isel(time=1)["velocity"][...][:, 0, 0, 0], [1, 0, 0])
+        assert ds.info()["format"] == "HDF5 or NetCDF-4 on uneven coordinates, converted into the cache"
+    # What the file does not hold: a velocity of 0 along z.
+    assert [made.stat().st_size for made in cached(cache)] == [3 * 3 * 4 * 8] * 2

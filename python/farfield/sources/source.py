@@ -74,7 +74,8 @@ class Source:
             text=text,
             made_of=found.all_files,
             remarks=found.remarks,
-            made_steps=len(found.files_of_steps),
+            # One file may hold all steps.
+            made_steps=max(1, sum(map(bool, found.files_of_steps))),
             made_zones=len(found.zones),
             notes=found.notes,
             made_format=found.format,
