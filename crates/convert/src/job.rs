@@ -6,19 +6,19 @@ use crate::options::ConvertOptions;
 use field::paging::Paging;
 use std::path::Path;
 
-/// A conversion of zones, as the plan takes it.
+/// A conversion of zones, the input of a plan.
 pub(crate) struct ConvertJob<'a> {
     pub input: &'a ConvertInput,
     pub dst: &'a Path,
     pub options: &'a ConvertOptions,
-    /// The pages of data that stay where they are: then only ranges and boxes are made.
+    /// The pages of data that stay in place: then only ranges and boxes are made.
     pub pages: Option<&'a [Paging]>,
-    /// The store that has the first steps already.
+    /// The store with the first steps.
     pub base: Option<&'a Base>,
 }
 
 impl<'a> ConvertJob<'a> {
-    /// Of all steps, data and all.
+    /// For all steps, with the data.
     pub fn new(input: &'a ConvertInput, dst: &'a Path, options: &'a ConvertOptions) -> Self {
         Self { input, dst, options, pages: None, base: None }
     }

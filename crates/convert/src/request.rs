@@ -1,4 +1,4 @@
-//! What is asked of a conversion, out of JSON.
+//! Requests for conversions, parsed from JSON.
 
 use crate::append::AskedPages;
 use crate::options::{ConvertOptions, DEFAULT_CODEC};
@@ -10,9 +10,9 @@ use field::store::codec::Codec;
 use field::volume::store::Downsample;
 use std::ops::RangeInclusive;
 
-/// Page edges that pages of flows may have.
+/// Allowed page edges of flows.
 const FLOW_PAGES: RangeInclusive<usize> = 2..=256;
-/// Page edges that pages of volumes may have.
+/// Allowed page edges of volumes.
 const VOLUME_PAGES: RangeInclusive<usize> = 4..=256;
 
 /// Layout and codec by name.
@@ -32,30 +32,30 @@ impl PageForm {
     }
 }
 
-/// The page edge, if it is asked for.
+/// The requested page edge, if any.
 fn page(o: &mut Object) -> Result<Option<usize>, FieldError> {
     Ok(o.whole("page")?.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
 }
 
-/// What is asked of the conversion of a flow.
+/// The request for the conversion of a flow.
 #[derive(Clone, Debug)]
 pub struct ConvertRequest {
-    /// Fields that the store is to hold; none: the arrays of the source.
+    /// Fields of the store; empty: the arrays of the source.
     pub fields: Vec<String>,
-    /// How it is converted; limit, workers and spans are the session's.
+    /// Options of the conversion; limit, workers and spans are the session's.
     pub options: ConvertOptions,
-    /// The codec as it was named.
+    /// The codec as the user named it.
     pub codec_name: String,
-    /// Only says what would be done.
+    /// Whether to estimate only.
     pub dry_run: bool,
     given: Vec<String>,
 }
 
 impl ConvertRequest {
-    /// Takes `fields`, `page`, `layout`, `codec`, `resume`, `overwrite`, `dry_run`, `append` and `given`, and ends the reading.
+    /// Reads `fields`, `page`, `layout`, `codec`, `resume`, `overwrite`, `dry_run`, `append` and `given`.
     ///
     /// # Errors
-    /// [`FieldError`] of an option that makes no sense, of options that do not go together, and of others.
+    /// [`FieldError`] for an invalid option, for options that exclude each other, and for an unknown one.
     pub fn take(mut o: Object) -> Result<Self, FieldError> {
         let fields = o.texts("fields")?;
         let page = page(&mut o)?.unwrap_or(ConvertOptions::default().page);
@@ -82,7 +82,7 @@ impl ConvertRequest {
         Ok(Self { fields, options, codec_name, dry_run, given })
     }
 
-    /// What of the pages was said, and not only the default.
+    /// The explicitly requested properties of pages, without defaults.
     pub fn asked_pages(&self) -> AskedPages {
         let is = |name: &str| self.given.iter().any(|g| g == name);
         AskedPages {
@@ -93,14 +93,14 @@ impl ConvertRequest {
     }
 }
 
-/// What is asked of the conversion of a volume.
+/// The request for the conversion of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeRequest {
-    /// How it is converted; limit, workers and spans are the session's.
+    /// Options of the conversion; limit, workers and spans are the session's.
     pub options: VolumeOptions,
-    /// The codec as it was named.
+    /// The codec as the user named it.
     pub codec_name: String,
-    /// Only says what would be done.
+    /// Whether to estimate only.
     pub dry_run: bool,
 }
 
@@ -108,7 +108,7 @@ impl VolumeRequest {
     /// Options: `page`, `layout`, `codec`, `levels`, `downsample`, `resume`, `overwrite`, `dry_run`.
     ///
     /// # Errors
-    /// [`FieldError`] of an option that makes no sense, and of others.
+    /// [`FieldError`] for an invalid option, and for an unknown one.
     pub fn parse(options: &str) -> Result<Self, FieldError> {
         let mut o = Object::parse(options, "convert options")?;
         let page = page(&mut o)?.unwrap_or(VolumeOptions::default().page);

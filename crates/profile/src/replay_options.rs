@@ -1,4 +1,4 @@
-//! What is asked of replays, out of JSON.
+//! Options of replays, parsed from JSON.
 
 use crate::replay::ReplaySpec;
 use field::error::FieldError;
@@ -9,7 +9,7 @@ impl ReplaySpec {
     /// Options: `limits`, `policies`, `coarser`, `latencies_s`, `readers`, `workers`; lists.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a list of something else, and for other options.
+    /// [`FieldError::Usage`] for a list of another type, and for an unknown option.
     pub fn parse(options: &str) -> Result<Self, FieldError> {
         let mut o = Object::parse(options, "replay options")?;
         let spec = Self {

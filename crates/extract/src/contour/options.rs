@@ -1,4 +1,4 @@
-//! What is asked of isosurfaces and planes.
+//! Options of isosurfaces and planes, parsed from JSON.
 
 use super::{of_channel, ContourKind, ContourSpec, VolumeContour, VolumeWhat};
 use field::error::FieldError;
@@ -26,10 +26,10 @@ fn vector(o: &mut Object, key: &str) -> Result<Option<[f64; 3]>, FieldError> {
     <[f64; 3]>::try_from(list).map(Some).map_err(|_| usage(format!("{key} is three numbers")))
 }
 
-/// Of a dataset: `field` and `values`, or `origin` and `normal`; `scalars`, `normals`, `near`, `step`.
+/// For a dataset: `field` and `values`, or `origin` and `normal`; `scalars`, `normals`, `near`, `step`.
 ///
 /// # Errors
-/// [`FieldError::Usage`] of an option that makes no sense, and of others.
+/// [`FieldError::Usage`] for an invalid option, and for an unknown one.
 pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
     let mut o = Object::parse(options, "contour options")?;
     let what = match asked(&mut o)? {
@@ -42,10 +42,10 @@ pub fn of_flow(options: &str) -> Result<ContourSpec, FieldError> {
     Ok(ContourSpec { what, scalars, normals, near, step, spill: None })
 }
 
-/// Of a volume, with the level, `level`.
+/// For a volume, with the level, `level`.
 ///
 /// # Errors
-/// [`FieldError`] of an option that makes no sense, of others, and of names of no channel.
+/// [`FieldError`] for an invalid option, an unknown one, and an unknown channel.
 pub fn of_volume(session: &Session, options: &str) -> Result<(usize, VolumeContour), FieldError> {
     let mut o = Object::parse(options, "contour options")?;
     let volume = session.volume()?;

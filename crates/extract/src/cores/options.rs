@@ -1,4 +1,4 @@
-//! What is asked of vortex cores, out of JSON.
+//! Options of vortex cores, parsed from JSON.
 
 use super::{CoreSpec, Method};
 use field::error::FieldError;
@@ -8,12 +8,12 @@ use serde_json::Value;
 /// Options: `method`, `field`, `step`, `scalars`, `min_strength`, `min_length`, `max_angle`.
 ///
 /// # Errors
-/// [`FieldError`] of an option that makes no sense, and of others.
+/// [`FieldError`] for an invalid option, and for an unknown one.
 pub fn parse(options: &str) -> Result<CoreSpec, FieldError> {
     of_object(Object::parse(options, "vortex core options")?)
 }
 
-/// The same out of a scene.
+/// The same from a scene.
 ///
 /// # Errors
 /// As [`parse`].

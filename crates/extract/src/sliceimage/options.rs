@@ -1,4 +1,4 @@
-//! What is asked of a slice, out of JSON.
+//! Options of a slice, parsed from JSON.
 
 use super::{edges, of_grid, of_volume, PlaneSpec, Slice, SliceMarks, SlicePaint, VolumeChoice, VolumeView};
 use field::error::FieldError;
@@ -7,7 +7,7 @@ use kernels::slice::Filter;
 use runtime::session::{ProgressWatch, Session};
 use serde_json::Value;
 
-/// So many numbers.
+/// A list of `N` numbers.
 fn numbers<T, const N: usize>(
     o: &mut Object,
     key: &str,
@@ -19,7 +19,7 @@ fn numbers<T, const N: usize>(
     found.try_into().map(Some).map_err(wrong)
 }
 
-/// Where it lies: `normal`, `origin`, `up`, `rightward`, `extent`, `size`, `resolution`.
+/// The place: `normal`, `origin`, `up`, `rightward`, `extent`, `size`, `resolution`.
 fn plane(o: &mut Object) -> Result<PlaneSpec, FieldError> {
     let normal = numbers(o, "normal", "three numbers", Value::as_f64)?;
     Ok(PlaneSpec {
@@ -54,15 +54,15 @@ fn look(o: &mut Object) -> Result<Option<SlicePaint>, FieldError> {
     Ok(Some(look))
 }
 
-/// What is laid over a picture: `bar` and `letters`, true or false, and `title`, text.
+/// Annotations of a picture: `bar` and `letters`, true or false, and `title`, text.
 fn marks(o: &mut Object) -> Result<SliceMarks, FieldError> {
     Ok(SliceMarks { bar: o.truth("bar")?, letters: o.truth("letters")?, edges: None, title: o.text("title")? })
 }
 
-/// A slice of a session's dataset, and how it is to look.
+/// A slice of a session's dataset, and its colours.
 ///
 /// # Errors
-/// [`FieldError`] of an option that makes no sense, of others, and of what cannot be laid out.
+/// [`FieldError`] for an invalid option, an unknown one, and the errors of the slice itself.
 pub fn laid(
     session: &Session,
     options: &str,

@@ -39,7 +39,7 @@ pub(super) struct Lane {
     pub done: bool,
     /// An unreadable page was left out.
     pub gap: bool,
-    /// Its visits among those of the tile; `None` before it has begun.
+    /// Its visits among those of the tile; `None` before its start.
     visits: Option<[u32; 2]>,
     /// The last place known to be in no zone, if all that follows is known.
     outside: Option<f64>,

@@ -30,7 +30,7 @@ pub struct CellTile {
     visits: Vec<Visit>,
     stack: Stack,
     seen: Vec<ShownLight>,
-    /// Rays advance to this place first; `None` before all rays have begun.
+    /// Rays advance to this place first; `None` before the start of all rays.
     until: Option<f64>,
     /// A ray advanced in the last step.
     moved: bool,

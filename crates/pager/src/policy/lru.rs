@@ -6,12 +6,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A heap ordered by the stamp of each frame at its last inspection. Workers move stamps without a lock and without
-/// notice. A frame that comes up with an outdated stamp is inserted again under the real one. So a use is free here,
-/// and a victim takes a few heap operations.
+/// notice. A frame popped with an outdated stamp is inserted again under the real one. So a use is free here, and a
+/// victim takes a few heap operations.
 #[derive(Debug, Default)]
 pub struct Lru {
     heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
-    /// Generation of each frame number's entry. Entries of older generations are dropped when they come up. Odd:
+    /// Generation of each frame number's entry. Entries of older generations are dropped when they are popped. Odd:
     /// present.
     generation: Vec<u32>,
     count: usize,
