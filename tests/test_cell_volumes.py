@@ -190,8 +190,8 @@ def test_colours_span_the_values_where_no_range_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        (fog(level=0), "'level' is of volumes"),
-        (fog(slices={"i": (1, 4)}), "'slices' is of volumes"),
+        (fog(level=0), "'level' is for volumes"),
+        (fog(slices={"i": (1, 4)}), "'slices' is for volumes"),
         (fog(opacity=None), "nodes of its 'opacity'"),
         (fog(color="density"), "coloured by its own field"),
         (fog(interpolation="nearest"), "'interpolation'"),

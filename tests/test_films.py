@@ -111,7 +111,7 @@ def test_what_steps_are_meant(series: str, tmp_path: Path, ff: Command) -> None:
         with pytest.raises(UsageError, match=words):
             steps(frames)
     assert (
-        "are no time steps"
+        "are not time steps"
         in ff("render", tmp_path / "s.json", "-o", tmp_path / "f_%d.png", "--frames", "a:b", ok=(2,)).stderr
     )
     single = ff("render", tmp_path / "s.json", "-o", tmp_path / "p.png", "--frames", "0:2", ok=(2,))

@@ -221,9 +221,9 @@ NONSENSE = {
     ("--seeds-grid", "0:1:0,0:1:3,0"): "0 seeds along x",
     ("--seeds-grid", "1:0:5,0:1:3,0"): "cannot go",
     ("--seeds-grid", "0:1,0:1:3,0"): "low:high:n",
-    ("--seeds-grid", "a,b,c"): "is no grid of seeds",
+    ("--seeds-grid", "a,b,c"): "is not a grid of seeds",
     ("--seeds-grid", "0.5,0.5,0.05"): "no neighbours",
-    ("--seeds-grid", "0:1:3,0:1:3,0", "--region", "0:1,0:1,0"): "not by both",
+    ("--seeds-grid", "0:1:3,0:1:3,0", "--region", "0:1,0:1,0"): "excludes region and resolution; give one",
     ("--region", "0:1,0:1,0"): "resolution",
     ("--region", "0:1,0:1,0", "--resolution", "x"): "whole number",
     ("--region", "0:1,0:1,0", "--resolution", "4,4"): "2 numbers",
@@ -234,7 +234,7 @@ NONSENSE = {
     ("--seeds-grid", "0:1:3,0:1:3,0", "--offset", "-1"): "positive",
     ("--seeds-grid", "0:1:3,0:1:3,0", "--quantity", "residence", "--offset", "1"): "ftle",
     ("--seeds-grid", "0:1:3,0:1:3,0", "--within", "1,1,1:0,0,0"): "lower to its higher",
-    ("--seeds-grid", "0:1:3,0:1:3,0", "--within", "1:2"): "no box",
+    ("--seeds-grid", "0:1:3,0:1:3,0", "--within", "1:2"): "is not a box",
     ("--seeds-grid", "0:1e18:99999999999999999,0:1:3,0"): "more than",
 }
 

@@ -231,7 +231,7 @@ def test_a_key_that_stands_twice_is_named(text: str, place: str, tmp_path: Path)
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(UsageError) as caught:
         load_scene(tmp_path / "a.json")
-    assert str(caught.value).startswith(f"{tmp_path / 'a.json'}: not a scene: {place}: the key stands there twice")
+    assert str(caught.value).startswith(f"{tmp_path / 'a.json'}: not a scene: {place}: the key occurs twice")
     # In two objects it may stand.
     (tmp_path / "a.json").write_text('{"maps": {"m": {"field": "a"}, "n": {"field": "a"}}}')
     assert set(load_scene(tmp_path / "a.json").maps) == {"m", "n"}

@@ -199,11 +199,11 @@ def test_what_cannot_be_drawn_is_told_with_file_and_key(
 @pytest.mark.parametrize(
     ("objects", "more", "said"),
     [
-        ({"field": "density", "color": "mach"}, {}, "objects.0.color: a volume is coloured by its own field, 'density', and 'ma"),
+        ({"field": "density", "color": "mach"}, {}, "objects.0.color: a volume is coloured by its own field, 'density', not 'ma"),
         ({"field": "density", "color": "k"}, {}, "objects.0.color: no map, field or colour named 'k'; a volume is coloured by"),
-        ({"color": "m"}, {"define": {"m": "density"}}, "objects.0.color: a volume is coloured by its own field, 'density', and"),
+        ({"color": "m"}, {"define": {"m": "density"}}, "objects.0.color: a volume is coloured by its own field, 'density', not"),
         ({"color": "m"}, {"maps": {"m": {"field": "mach"}}}, "maps.m.field: a volume is coloured by its own field, 'density', and"),
-        ({"labels": {}}, {}, "objects.0.labels: the source is a flow, and 'labels' is of volumes"),
+        ({"labels": {}}, {}, "objects.0.labels: the source is a flow, and 'labels' is for volumes"),
         ({"opacity_from": "alpha"}, {}, "objects.0.opacity_from: the source is a flow"),
         ({"level": 0}, {}, "objects.0.level: the source is a flow"),
         ({"slices": {"i": [1, 2]}}, {}, "objects.0.slices: the source is a flow"),
@@ -240,7 +240,7 @@ def test_a_channel_is_coloured_by_itself(tmp_path: Path, ff: Command) -> None:
         first, second, _ = (c.name for c in volume.channels)
     said = says(ff, tmp_path, "rgb.nrrd", {"kind": "volume", "field": first, "color": second})
     assert said.startswith(
-        f"objects.0.color: a volume is coloured by its own field, '{first}', and '{second}' is another"
+        f"objects.0.color: a volume is coloured by its own field, '{first}', not '{second}'; remove the color"
     )
 
 

@@ -74,7 +74,7 @@ def test_what_is_neither_a_file_nor_a_store(files: Path) -> None:
 def test_a_p3d_file_goes_to_the_extension_as_it_is(files: Path) -> None:
     (files / "run.p3d").write_text("{}")
     assert sources.parse("run.p3d") == sources.Source("run.p3d", text="run.p3d")
-    with pytest.raises(UsageError, match="names its q"):
+    with pytest.raises(UsageError, match="names its own q and function files; remove"):
         sources.parse("run.p3d+q=sol_1.q")
 
 

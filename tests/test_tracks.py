@@ -288,7 +288,7 @@ def test_lists_of_times_are_held_on_the_ledger(series: str) -> None:
 NONSENSE = {
     ("--kind", "pathline", "-o", "t.txt"): "end the name in one of these",
     ("--kind", "pathline", "--steps", "all", "-o", "t.npz"): "--steps is not for lines of kind pathline",
-    ("--step", "1", "--steps", "all", "-o", "t.npz"): "in one way",
+    ("--step", "1", "--steps", "all", "-o", "t.npz"): "both select time steps; give one of them",
     ("-o", "t.pvd"): "choose time steps (--steps)",
     ("--output-every", "0.1", "-o", "t.npz"): "--output-every is not for lines of kind streamline",
     ("--kind", "pathline", "--output-every", "-1", "-o", "t.pvd"): "positive time",
@@ -299,8 +299,8 @@ NONSENSE = {
     ("--kind", "timeline", "--refine", "two", "-o", "t.pvd"): "neither 2x",
     ("--kind", "timeline", "--curves", "a", "-o", "t.pvd"): "--curves",
     ("--kind", "timeline", "--save-state", "s", "-o", "t.npz"): "--save-state is not for lines of kind timeline",
-    ("--kind", "pathline", "--trail", "0.1", "-o", "t.npz"): "--trail is for a .pvd",
-    ("--kind", "pathline", "--trail", "0.1", "-o", "t.vtp"): "--trail is for a .pvd",
+    ("--kind", "pathline", "--trail", "0.1", "-o", "t.npz"): "--trail needs a .pvd",
+    ("--kind", "pathline", "--trail", "0.1", "-o", "t.vtp"): "--trail needs a .pvd",
     ("--kind", "timeline", "--refine", "0", "-o", "t.npz"): "error: --refine must be a positive number",
     ("--kind", "pathline", "--time-step", "0", "-o", "t.npz"): "error: --time-step must be a positive number",
 }

@@ -61,7 +61,7 @@ def test_parts(tmp_path: Path, kind: str) -> None:
 
 def test_real_numbers_have_no_parts(tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "a.tif", _REAL, photometric="minisblack")
-    with pytest.raises(UsageError, match="--component is of complex numbers"):
+    with pytest.raises(UsageError, match="--component is for complex numbers"):
         ff.open(tmp_path / "a.tif", volume={"component": "real"})
 
 

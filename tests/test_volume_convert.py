@@ -388,14 +388,17 @@ def test_what_is_said_of_bad_options(large: Path, flow: str, ff: Command, tmp_pa
     for words, said in [
         (("--levels", 0), "at least one level"),
         (("--downsample", "median"), "mean, majority, nearest"),
-        (("--append",), "leave append away"),
-        (("--fields", "a"), "leave fields away"),
-        (("--plot3d-zones", "multi"), "leave plot3d away"),
+        (("--append",), "remove append"),
+        (("--fields", "a"), "remove fields"),
+        (("--plot3d-zones", "multi"), "remove plot3d"),
     ]:
         assert said in ff("convert", large, tmp_path / "a.zarr", *words, ok=(2,)).stderr
     assert "has no levels" in ff("convert", flow, tmp_path / "a.zarr", "--levels", 2, ok=(2,)).stderr
-    assert "no volume" in ff("convert", flow, tmp_path / "a.zarr", "--length-unit", "mm", ok=(2,)).stderr
-    with pytest.raises(UsageError, match="leave q away"):
+    assert (
+        "not a volume; remove the options of volumes"
+        in ff("convert", flow, tmp_path / "a.zarr", "--length-unit", "mm", ok=(2,)).stderr
+    )
+    with pytest.raises(UsageError, match="a volume has no zones; remove q"):
         farfield.convert(large, tmp_path / "a.zarr", q="a.q")
     assert not (tmp_path / "a.zarr").exists()
 

@@ -258,5 +258,5 @@ def test_pictures_of_an_open_volume_show_what_was_chosen_of_it(tmp_path: Path, f
     ff_json("render", source, *words, "-o", tmp_path / "flags.png")
     np.testing.assert_array_equal(pixels(tmp_path / "chosen.png"), pixels(tmp_path / "flags.png"))
     ff.render({"source": str(source), "objects": [{"kind": "outline"}]}, tmp_path / "scene.png", volume=told)
-    with pytest.raises(UsageError, match="no volume"):
+    with pytest.raises(UsageError, match="not a volume; remove the options of volumes"):
         ff.render("demo:box", tmp_path / "wrong.png", volume=told)

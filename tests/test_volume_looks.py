@@ -250,7 +250,7 @@ def test_what_makes_no_sense_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'value' goes with"):
         ff.render({**volume_scene(source, value=3)}, tmp_path / "a.png")
     with pytest.raises(
-        FarfieldError, match=r"objects\.0\.opacity_from: 'luminance' is of colours in 3 channels; .*a\.nrrd has 1: a\."
+        FarfieldError, match=r"objects\.0\.opacity_from: 'luminance' needs colours in 3 channels; .*a\.nrrd has 1: a\."
     ):
         ff.render({**volume_scene(source, opacity_from="luminance")}, tmp_path / "a.png")
     with pytest.raises(FarfieldError, match="colours and labels are composited"):

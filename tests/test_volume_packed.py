@@ -61,7 +61,7 @@ def test_parts_of_complex_numbers(name: str, dtype: str, tmp_path: Path, there: 
         found = there(tmp_path / name, component=component)
         assert np.allclose(found.numbers(), of(truth), rtol=1e-6)
     nibabel.save(nibabel.Nifti1Image(DATA.T, np.eye(4)), tmp_path / "plain.nii")
-    with pytest.raises(UsageError, match="--component is of complex numbers, and these are int16"):
+    with pytest.raises(UsageError, match="--component is for complex numbers, and these are int16"):
         there(tmp_path / "plain.nii", component="real")
 
 

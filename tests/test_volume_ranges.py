@@ -314,7 +314,7 @@ def test_what_is_said_in_one_option(ff: Command, ff_json: Json, tmp_path: Path) 
     ]:
         assert wrong in ff("info", tmp_path / "a.bin", *words, ok=(2,)).stderr
     for words in (("render", "demo:box", "-o", tmp_path / "p.png"), ("validate", "demo:box")):
-        assert "no volume" in ff(*words, "--raw", "kind=labels", ok=(2,)).stderr
+        assert "not a volume; remove the options of volumes" in ff(*words, "--raw", "kind=labels", ok=(2,)).stderr
 
 
 def test_no_level_and_no_end(ff: Command, tmp_path: Path) -> None:

@@ -87,12 +87,12 @@ def test_a_first_scene_is_drawn_as_the_volume_is(ball: Path, ff: Command) -> Non
         ([{"kind": "volume"}], {"camera": {"target": [float("nan"), 0, 0]}}, 2, "camera.target.0: .*finite"),
         ([{"kind": "slice", "origin": [0, float("nan"), 0]}], {}, 2, "objects.0.origin.1: .*finite"),
         ([{"kind": "volume", "within": [[0, 0, 0], [9, 9, float("inf")]]}], {}, 2, "objects.0.within.1.2: .*finite"),
-        ([{"kind": "volume"}], {"frames": "0:1:0"}, 2, "frames: .*every 0 steps"),
+        ([{"kind": "volume"}], {"frames": "0:1:0"}, 2, "frames: .*a stride of 0 steps is invalid"),
         (
             [{"kind": "volume", "opacity_from": "alpha"}],
             {},
             2,
-            "objects.0.opacity_from: 'alpha' is of colours in 4 channels",
+            "objects.0.opacity_from: 'alpha' needs colours in 4 channels",
         ),
         ([{"kind": "volume"}], {"camera": {"zoom": 1e300}}, 2, r"camera: zoom 1e\+300 .*zoom is from 0.0234 to 307"),
         ([{"kind": "volume"}], {"camera": {"fov_deg": 1e-4}}, 2, "camera: .*fov_deg 0.0001 .*0.1 to 170 degrees"),
@@ -263,7 +263,7 @@ def test_pages_that_permissions_do_not_allow_are_left_out_of_first_looks(ball: P
 @pytest.mark.parametrize("radius", ["nan", "0", "-1", "inf"])
 def test_a_radius_is_a_length(radius: str, tmp_path: Path, ff: Command) -> None:
     done = ff("render", "demo:box", "--seeds", "random:3:1", f"--radius={radius}", "-o", tmp_path / "a.png", ok=(2,))
-    assert f"--radius: {radius} is no length above 0" in done.stderr
+    assert f"--radius: {radius} is not a length above 0" in done.stderr
 
 
 def test_a_map_with_a_range_needs_no_look_at_values(ball: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,7 +254,7 @@ def test_damage_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="where it is"):
         farfield.open(path)
     path.write_bytes(whole)
-    with pytest.raises(UsageError, match="holds its fields itself"):
+    with pytest.raises(UsageError, match="contains its own fields; remove"):
         farfield.open(path, q=str(path))
 
 

@@ -91,13 +91,13 @@ def open(
         given = {"q": q, "function": function, "plot3d": plot3d, "zone_order": zone_order, "define": define}
         wrong = next((name for name, value in given.items() if value is not None), None)
         if wrong is not None:
-            raise UsageError(f"{os.fspath(source)}: this is a volume, which has no zones: leave {wrong} away")
+            raise UsageError(f"{os.fspath(source)}: a volume has no zones; remove {wrong}")
 
         from farfield.volume.opening import open_volume
 
         return open_volume(source, resources, options=options)
     if options != Options():
-        raise UsageError(f"{os.fspath(source)}: this is no volume: leave the options of volumes away")
+        raise UsageError(f"{os.fspath(source)}: not a volume; remove the options of volumes")
     found = parsing.parse(source, q=q, function=function)
     plot3d = added(plot3d, define)
     return open_source(found, resources, plot3d=plot3d, zone_order=zone_order)
@@ -113,7 +113,7 @@ def volume_options(source: Path, volume: Mapping[str, Any] | None) -> Options | 
     if is_volume(source, told):
         return told
     if volume:
-        raise UsageError(f"{os.fspath(source)}: this is no volume: leave the options of volumes away")
+        raise UsageError(f"{os.fspath(source)}: not a volume; remove the options of volumes")
     return None
 
 
@@ -125,4 +125,4 @@ def refuse_options_of_flows(source: Path, given: Mapping[str, Any]) -> None:
     """
     wrong = next((name for name, value in given.items() if value), None)
     if wrong is not None:
-        raise UsageError(f"{os.fspath(source)}: this is a volume, which has no zones: leave {wrong} away")
+        raise UsageError(f"{os.fspath(source)}: a volume has no zones; remove {wrong}")

@@ -121,7 +121,7 @@ def convert(
         )
     if levels is not None or downsample is not None:
         wrong = "levels" if levels is not None else "downsample"
-        raise UsageError(f"{os.fspath(source)}: this is a dataset of zones, which has no levels: leave {wrong} away")
+        raise UsageError(f"{os.fspath(source)}: a dataset of zones has no levels; remove {wrong}")
     plot3d = added(plot3d, define)
     found = _located(source, settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     if SPEED in field_names(fields or ()):

@@ -80,8 +80,8 @@ class Common:
 
         if self.volume:
             raise UsageError(
-                f"{source}: this command takes datasets of zones here: leave {self._said_of_volumes()} away, and of a volume write "
-                "triangles (.vtp) or draw it with 'farfield render'"
+                f"{source}: not a dataset of zones, as this command needs here; remove {self._said_of_volumes()}. "
+                "For a volume, write triangles (.vtp), or draw it with 'farfield render'"
             )
         resources = self.resources(settings)
         found = parse(source, quiet=self.quiet)
@@ -99,10 +99,10 @@ class Common:
         options = Options.of(self.volume)
         if not is_volume(source, options):
             if self.volume:
-                raise UsageError(f"{source}: this is no volume: leave {self._said_of_volumes()} away")
+                raise UsageError(f"{source}: not a volume; remove {self._said_of_volumes()}")
             return None
         if self.plot3d or self.zone_order:
-            raise UsageError(f"{source}: this is a volume, which has no zones: leave the options of PLOT3D files away")
+            raise UsageError(f"{source}: a volume has no zones; remove the options of PLOT3D files")
         from farfield.volume.opening import open_volume
 
         opened = open_volume(source, self.resources(settings), options=options, quiet=self.quiet, tell=tells)
@@ -339,7 +339,7 @@ def command(
 
 def _common(shared: Mapping[str, Any]) -> Common:
     if shared["quiet"] and shared["verbose"]:
-        raise UsageError("-q says nothing and -v says more: give one of them")
+        raise UsageError("-q and -v exclude each other; give one of them")
     plot3d = {}
     for key, (words, _) in _PLOT3D.items():
         value = shared.get(f"plot3d_{key}")
@@ -361,7 +361,7 @@ def _common(shared: Mapping[str, Any]) -> Common:
 
         for key, value in Options.named(raw).items():
             if key in volume:
-                raise UsageError(f"--raw says {key}, and so does --{key.replace('_', '-')}: give one of them")
+                raise UsageError(f"--raw and --{key.replace('_', '-')} both give {key}; give one of them")
             volume[key] = value
     return Common(
         flags={k: shared.get(k) for k in ("memory_limit", "workers", "readers", "replacement", "cache_size")},

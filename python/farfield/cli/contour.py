@@ -70,7 +70,7 @@ def register(group: typer.Typer) -> None:
             with common.open(source, settings, writes=output) as dataset:
                 field = field or dataset._source.main_field
                 if field is None:
-                    raise UsageError("missing option '--field': the field; 'farfield info' lists them")
+                    raise UsageError("missing option '--field'; 'farfield info' lists the fields")
                 common.tell_assumed(dataset.info()["order_assumed"])
                 result = extract_isosurface(dataset.isel(time=step) if step else dataset, output, field=field, **how)
         return show(common, source, result, "surface", "the field has no such value")
@@ -99,7 +99,7 @@ def plane(common: Common, source: str, output: str, step: int, options: Mapping[
             main = dataset._source.main_field
             how["scalars"] = how["scalars"] or ([main] if main is not None else [])
             if not how["scalars"]:
-                raise UsageError("missing option '--field': what is sampled; 'farfield info' lists the fields")
+                raise UsageError("missing option '--field'; 'farfield info' lists the fields")
             common.tell_assumed(dataset.info()["order_assumed"])
             result = extract_plane(dataset.isel(time=step) if step else dataset, output, **how)
     return show(common, source, result, "plane", "the plane does not meet the data")

@@ -60,11 +60,11 @@ def draw(
     limits = None if asked.range is None else pair(asked.range, "range")
     if asked.window is not None:
         if limits is not None:
-            raise UsageError("--window and --range say the same in two ways: give one of them")
+            raise UsageError("--window and --range both give the range; give one of them")
         limits = window_of(asked.window, asked.level)
     volume = common.open_volume(what, settings)
     if volume is None:
-        raise UsageError(f"{what}: this is no volume any more")
+        raise UsageError(f"{what}: not a volume any more")
     outputs.check([target if film is None else film.written(), common.events], volume._reads())
     with volume:
         now = volume if asked.step is None else volume.isel(time=asked.step)

@@ -269,7 +269,7 @@ def register(app: typer.Typer) -> None:
             try:
                 scene, info, opened = asked.with_volume(until_drawn, what, resources, volume=told, film=film, **how)
             except ValidationError as error:
-                raise UsageError(f"the picture makes no sense: {explain(error)}") from error
+                raise UsageError(f"invalid picture: {explain(error)}") from error
             if what is not None and flat.shows(asked, info):
                 until_drawn.close()
                 wants = letters is not False

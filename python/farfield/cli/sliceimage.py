@@ -33,11 +33,11 @@ def slice_image(common: Common, source: str, output: str, step: int, options: Ma
     window, level = more.pop("window"), more["level"]
     if window is not None:
         if more["range"] is not None:
-            raise UsageError("--window and --range say the same in two ways: give one of them")
+            raise UsageError("--window and --range both give the range; give one of them")
         more["range"], more["level"] = window_of(window, level), None
     elif level is not None:
         if level != int(level):
-            raise UsageError(f"--level {level:g} is a level of resolution, a whole number, where there is no --window")
+            raise UsageError(f"--level {level:g} is not a level of resolution; give a whole number, or add --window")
         more["level"] = int(level)
     if more.pop("invert") is not None:
         if not output.lower().endswith(PICTURES):

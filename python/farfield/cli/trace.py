@@ -228,7 +228,7 @@ def register(app: typer.Typer) -> None:
             if wrong := [flag for flag, value in values.items() if value is not None and kind not in own]:
                 raise UsageError(f"{wrong[0]} is not for lines of kind {kind}; it goes with --kind {' or '.join(own)}")
         if step is not None and steps is not None:
-            raise UsageError("--step and --steps: say in one way of which time steps streamlines are")
+            raise UsageError("--step and --steps both select time steps; give one of them")
         wanted: list[float] | Literal["steps"] | None
         wanted = "steps" if output_times == "steps" else _numbers("--output-times", output_times)
         more: dict[str, object] = {}
@@ -244,7 +244,7 @@ def register(app: typer.Typer) -> None:
         target = output_path(output, LINES, "lines")
         if trail is not None and not target.lower().endswith(".pvd"):
             raise UsageError(
-                f"--trail is for a .pvd, which has a file for each time, and {target} is none; write a .pvd, or leave --trail away"
+                f"--trail needs a .pvd, with a file per time, not {target}; write a .pvd, or remove --trail"
             )
         spec, array = resolve(seeds)
         sampled = field_names(names(scalars))

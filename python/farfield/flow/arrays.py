@@ -71,7 +71,7 @@ def zone_dataset(zone: Zone, fields: Sequence[str] | None = None) -> Any:
     if zone.iblank and fields is None:
         variables["iblank"] = (*array(zone["iblank"], moves=moves), {"long_name": "iblank"})
     made = xarray.Dataset(variables, attrs={"zone": zone.name, "source": dataset._name})
-    # Coordinates are assigned one by one, because xarray reads a coordinate to make an index of it.
+    # As a `Variable`, a coordinate gets no index, for which xarray would read it.
     return made.assign_coords({name: xarray.Variable(*parts) for name, parts in coordinates.items()})
 
 

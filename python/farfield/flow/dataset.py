@@ -187,7 +187,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
             zones = json.loads(self._native.look(step=self._step or 0, progress=report))["zones"]
         found = joined([z["box"] for z in zones])
         if found is None:
-            raise UsageError(f"{self._name}: no point has coordinates that are numbers, so that there are no bounds")
+            raise UsageError(f"{self._name}: no point has finite coordinates, so there are no bounds")
         return found
 
     def _view(self) -> Dataset:
@@ -276,7 +276,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
             zones = list(self.zones)
             if len(zones) != 1:
                 raise UsageError(
-                    f"the dataset has {len(zones)} zones: say which, as in probe_ijk('{zones[0]}', {zone!r})"
+                    f"the dataset has {len(zones)} zones; name one, as in probe_ijk('{zones[0]}', {zone!r})"
                 )
             name, place = zones[0], zone
         try:
@@ -433,7 +433,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
             return zones[zone][rest]
         if len(zones) != 1:
             raise UsageError(
-                f"the dataset has {len(zones)} zones: say which, as in ds.zones['{next(iter(zones), 'zone1')}']['{name}']"
+                f"the dataset has {len(zones)} zones; name one, as in ds.zones['{next(iter(zones), 'zone1')}']['{name}']"
             )
         return next(iter(zones.values()))[name]
 

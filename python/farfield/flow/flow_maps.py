@@ -143,19 +143,17 @@ def grid_of(
     """
     if seeds_grid is not None:
         if region is not None or resolution is not None:
-            raise UsageError(
-                "say where particles are let go by a grid of seeds, or by region and resolution, not by both"
-            )
+            raise UsageError("a grid of seeds excludes region and resolution; give one of these ways to place seeds")
         rows = _rows(seeds_grid, "grid of seeds", "0:2:200,0:1:100,0.5", most=3)
         return [_axis(row) for row in rows]
     if region is None or resolution is None:
-        raise UsageError("say where particles are let go: by a grid of seeds, or by a region and a resolution")
+        raise UsageError("no seeds are given; give a grid of seeds, or a region and a resolution")
     spans = [(row[0], row[-1]) for row in _rows(region, "region", "0:2,0:1,0.5", most=2)]
     longest = max(high - low for low, high in spans)
     if isinstance(resolution, int):
         if resolution < 2 or longest <= 0:
             raise UsageError(
-                f"a resolution of {resolution} over {longest:g} is no grid; it must be 2 or more along the longest side"
+                f"a resolution of {resolution} over {longest:g} is not a grid; it must be 2 or more along the longest side"
             )
         gap = longest / (resolution - 1)
         counts = [1 if high == low else max(2, round((high - low) / gap) + 1) for low, high in spans]
@@ -179,7 +177,7 @@ def box_of(within: str | Sequence[Sequence[float]]) -> list[list[float]]:
     except ValueError:
         low, high = [], []
     if len(low) != len(high) or len(low) not in (2, 3):
-        raise UsageError(f"'{within}' is no box; write its corners like 0,0,0:1,1,1")
+        raise UsageError(f"'{within}' is not a box; write its corners like 0,0,0:1,1,1")
     return [low, high] if len(low) == 3 else [[*low, -1.0], [*high, 1.0]]
 
 
@@ -187,7 +185,7 @@ def _axis(row: Sequence[float]) -> Axis:
     if len(row) == 1:
         return row[0], row[0], 1
     if len(row) != 3 or row[2] != int(row[2]):
-        raise UsageError(f"{':'.join(map(str, row))} are no seeds along an axis; write low:high:n, or one number")
+        raise UsageError(f"{':'.join(map(str, row))} are not seeds along an axis; write low:high:n, or one number")
     return row[0], row[1], int(row[2])
 
 
@@ -198,5 +196,5 @@ def _rows(given: str | Sequence[Sequence[float]], what: str, form: str, *, most:
     except (ValueError, TypeError):
         rows = []
     if len(rows) not in (2, 3) or not all(1 <= len(row) <= most for row in rows):
-        raise UsageError(f"'{given}' is no {what}; write it like {form}, along {', '.join(AXES)} (in 2-D x and y)")
+        raise UsageError(f"'{given}' is not a {what}; write it like {form}, along {', '.join(AXES)} (in 2-D x and y)")
     return rows

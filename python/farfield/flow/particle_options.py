@@ -48,8 +48,8 @@ def not_saved(summary: Mapping[str, Any], path: str | None) -> str | None:
         return None
     failure = f" ({why})" if (why := summary.get("failure")) else ""
     return (
-        f"{path}: the state is not saved, because lines met a page that could not be read{failure} and would have ended there "
-        "in every run that goes on; put that file right and trace again"
+        f"{path}: the state is not saved, because lines met a page that could not be read{failure}. Every later run "
+        "would end them there; repair that file and trace again"
     )
 
 

@@ -174,7 +174,7 @@ def draw(
                     notice({"what": "volume", "source": opened.path, "guessed": spec["guessed"], **times})
             info, notice = {"fields": list(fields.values()), **times}, None
         elif data.options != Options():
-            raise UsageError(f"{scene.source or 'the scene'}: this is no volume: leave the options of volumes away")
+            raise UsageError(f"{scene.source or 'the scene'}: not a volume; remove the options of volumes")
         needs_info = is_colored(scene) or SPEED in scene.model_dump_json()
         if info is None and files is not None and data.find_info is not None and needs_info:
             info = data.find_info(files)

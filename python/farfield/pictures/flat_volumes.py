@@ -133,8 +133,8 @@ def flat_picture(
         return chosen.write_slice(output, **how)
     if film.fps is not None or film.resume:
         raise UsageError(
-            f"{output}: of a volume one voxel thick there are numbered pictures, all made anew: name them out_%04d.png, and leave "
-            "--resume away"
+            f"{output}: a volume one voxel thick gives numbered pictures only, all made again; name them out_%04d.png, and "
+            "remove --resume"
         )
     frames: list[dict[str, Any]] = []
     result: dict[str, Any] = {}

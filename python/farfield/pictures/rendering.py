@@ -109,7 +109,7 @@ def render(
         films: dict[str, Any] = {"frames": frames, "fps": fps, "resume": resume}
         if not is_open_volume(scene):
             if volume:
-                raise UsageError(f"{scene._name}: this is no volume: leave the options of volumes away")
+                raise UsageError(f"{scene._name}: not a volume; remove the options of volumes")
             return render_open(scene, output, size=size, resources=resources, **films, **how)
         refuse_options_of_flows(scene._opening.source, how)
         if volume is None and not (is_flat(scene) and (events is not None or resources.settings.flags)):

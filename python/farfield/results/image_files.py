@@ -56,8 +56,8 @@ def drawn_as_png(target: str, limit: int) -> Iterator[str]:
             width, height = picture.size
             if width * height * _A_PIXEL > limit:
                 raise MemoryLimitError(
-                    f"{target}: a picture of {width} x {height} pixels is in memory as a whole to be written like this, which "
-                    f"takes {format_bytes(width * height * _A_PIXEL)} of a limit of {format_bytes(limit)}: write a .png, or raise "
+                    f"{target}: this format needs the whole picture in memory. {width} x {height} pixels take "
+                    f"{format_bytes(width * height * _A_PIXEL)} of a limit of {format_bytes(limit)}; write a .png, or raise "
                     "--memory-limit"
                 )
             _save(picture, target)
@@ -148,8 +148,8 @@ def _pillow(target: str) -> Any:
         from PIL import Image
     except ImportError as error:
         raise UsageError(
-            f"{target}: TIFF and JPEG pictures are written with pillow, which is not installed here; pip install pillow brings it, "
-            "and a .png needs nothing"
+            f"{target}: TIFF and JPEG pictures need pillow, which is not installed; run 'pip install pillow', "
+            "or write a .png"
         ) from error
     # Pillow refuses large pictures from untrusted files; this one is our own, and within the limit.
     Image.MAX_IMAGE_PIXELS = None

@@ -196,7 +196,7 @@ class Lines:
         # PyVista expects the number of points before the indices of each line.
         mesh.lines = np.insert(np.arange(len(self.points)), self.offsets[:-1][kept], lengths[kept])
         for name, values in self._arrays.items():
-            # The same names as in files, except that a field here may replace an array of every line.
+            # Names as in files: a field named like an array of every line gets a prefix.
             mesh.point_data[f"field_{name}" if name in ("time", "zone") else name] = values
         mesh.point_data["time"] = self.time
         mesh.point_data["zone"] = self.zone

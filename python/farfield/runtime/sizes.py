@@ -56,7 +56,7 @@ def resolve_limit(text: str | int, available: int | None = None) -> int:
     """
     if isinstance(text, int):
         if not 1 <= text <= _MOST:
-            raise UsageError(f"a memory limit of {text} bytes makes no sense")
+            raise UsageError(f"a memory limit of {text} bytes is out of range; it is 1 to 2^64 - 1")
         return text
     match = _NUMBER.fullmatch(text)
     if match and match[2] == "%":

@@ -61,7 +61,7 @@ def load_scene(path: str | os.PathLike[str]) -> Scene:
         raise UsageError(f"{name}: not a scene: {explain(error)}") from error
     twice = _said_twice(text)
     if twice is not None:
-        raise UsageError(f"{name}: not a scene: {twice}: the key stands there twice, and only one of them can hold")
+        raise UsageError(f"{name}: not a scene: {twice}: the key occurs twice; remove one of them")
     folder = os.path.dirname(name)
     return _moved(scene, lambda inner: os.path.join(folder, os.path.expanduser(inner)))
 

@@ -188,7 +188,7 @@ def read_frames(frames: Frames | None) -> dict[str, list[int | None]]:
         return {"list": [int(v) for v in frames]}
     every = said.get("slice", [None])[-1]
     if every is not None and every < 1:
-        raise UsageError(f"every {every} steps makes no sense; it must be 1 or more")
+        raise UsageError(f"a stride of {every} steps is invalid; it must be 1 or more")
     return said
 
 
@@ -230,5 +230,5 @@ def _parsed(text: str) -> dict[str, list[int | None]]:
     except ValueError:
         parts = []
     if not 2 <= len(parts) <= 3:
-        raise UsageError(f"'{text}' are no time steps; write them like 0:100:2 (from, up to before, every), or 3,7,9")
+        raise UsageError(f"'{text}' are not time steps; write them like 0:100:2 (from, up to before, every), or 3,7,9")
     return {"slice": [*parts, None][:3]}

@@ -213,7 +213,7 @@ class Shorthand:
 
     def _objects(self, objects: list[Drawn], info: Mapping[str, Any] | None) -> list[Drawn]:
         if self.radius is not None and not 0 < self.radius < math.inf:
-            raise UsageError(f"--radius: {self.radius:g} is no length above 0")
+            raise UsageError(f"--radius: {self.radius:g} is not a length above 0")
         if self.walls is False:
             objects = [o for o in objects if not isinstance(o, Walls)]
         if (self.walls or "walls" in self.surfaces) and not any(isinstance(o, Walls) for o in objects):
@@ -300,10 +300,10 @@ class Shorthand:
         resolution = self.resolution
         if self.window is None and self.level is not None:
             if resolution is not None:
-                raise UsageError("--level and --resolution both say the level of resolution: give one of them")
+                raise UsageError("--level and --resolution both give the level of resolution; give one of them")
             if self.level != int(self.level) or self.level < 0:
                 raise UsageError(
-                    f"--level {self.level:g} is no level of resolution, which are 0, 1, ...; with --window it is its middle"
+                    f"--level {self.level:g} is not a level of resolution; these are 0, 1, ...; with --window it is its middle"
                 )
             resolution = int(self.level)
         if resolution is not None:
@@ -452,7 +452,7 @@ def seconds(text: str, flag: str) -> float:
         if text.endswith(unit):
             found = number(text.removesuffix(unit).strip(), flag) * scale
             if found <= 0:
-                raise UsageError(f"{flag}: '{text}' is no time above 0")
+                raise UsageError(f"{flag}: '{text}' is not a time above 0")
             return found
     raise AssertionError("every text ends with nothing")
 

@@ -284,7 +284,7 @@ def _check_color(
     if named != color:
         raise UsageError(f"maps.{color}.field: {own}, and this is '{named}': name '{field}', or one colour")
     if named in fields:
-        raise UsageError(f"{place}.color: {own}, and '{color}' is another: leave it away, or name a map of '{field}'")
+        raise UsageError(f"{place}.color: {own}, not '{color}'; remove the color, or name a map of '{field}'")
     raise UnknownName(f"{place}.color: no map, field or colour named '{color}'; {own}; {how_to_color(color, field)}")
 
 
@@ -299,7 +299,7 @@ def _check_of_flow(drawn: Drawn, number: int) -> None:
     wrong = next((key for key in OF_VOLUMES if getattr(drawn, key) != getattr(of_none, key)), None)
     if wrong is not None:
         raise UsageError(
-            f"objects.{number}.{wrong}: the source is a flow, and '{wrong}' is of volumes: leave it away; a flow is cut with "
+            f"objects.{number}.{wrong}: the source is a flow, and '{wrong}' is for volumes; remove it. A flow is cut with "
             "'within' and 'planes', and shown by a map and an opacity"
         )
 

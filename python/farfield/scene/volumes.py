@@ -126,7 +126,7 @@ def settled(
     if scene.define:
         name = next(iter(scene.define))
         raise UsageError(
-            f"define.{name}: {volume.path} is a volume, and fields are made of those of flows: leave 'define' away, and name a "
+            f"define.{name}: {volume.path} is a volume, and only flows have derived fields; remove 'define', and name a "
             f"channel: {', '.join(c.name for c in volume.channels)}"
         )
     _check_size(volume)
@@ -176,7 +176,7 @@ def settled(
                 "volume, contour, slice, outline and lines of a file"
             )
         if isinstance(drawn, Outline) and drawn.zone is not None:
-            raise UsageError(f"objects.{n}.zone: {volume.path} is a volume, which has no zones: leave 'zone' away")
+            raise UsageError(f"objects.{n}.zone: {volume.path} is a volume, which has no zones; remove 'zone'")
         if isinstance(drawn, Volume):
             _check(drawn, n, volume)
         if isinstance(drawn, Slice) and drawn.color is None:
@@ -187,7 +187,7 @@ def settled(
             objects[n] = drawn
             if drawn.labels is not None and drawn.shading is not None:
                 raise UsageError(
-                    f"objects.{n}.shading: labels have one colour each and no gradient that could be lit; leave the shading away"
+                    f"objects.{n}.shading: labels have one colour each, without gradients to shade; remove the shading"
                 )
             if drawn.opacity_from is not None or drawn.labels is not None:
                 continue
@@ -242,8 +242,8 @@ def _check_size(volume: VolumeDataset) -> None:
     for axis, count, length in zip("ijk", about["dims"], about["spacing"], strict=True):
         if count > 1 and not 1 / FAR <= abs(length) <= FAR:
             raise DataError(
-                f"{volume.path}: its voxels are {length:g} apart along {axis}, of which no picture can be: from {1 / FAR:g} to "
-                f"{FAR:g} will do; --raw 'spacing=1,1,1' says another distance"
+                f"{volume.path}: its voxels are {length:g} apart along {axis}, out of the range of pictures: {1 / FAR:g} to "
+                f"{FAR:g}; --raw 'spacing=1,1,1' sets another distance"
             )
 
 
@@ -262,8 +262,8 @@ def _check_steps(drawn: Volume, volume: VolumeDataset) -> None:
     # Many voxels in a row justify as many samples.
     if steps > max(MOST_STEPS, MOST_FINELY * sum(level["dims"])):
         raise DataError(
-            f"{volume.path}: its voxels are {' x '.join(f'{s:.6g}' for s in spacing)} apart, and a ray that steps from one to the "
-            f"next takes {steps:.1g} samples, of {MOST_STEPS:g} at most: --raw 'spacing=1,1,1' says other distances"
+            f"{volume.path}: its voxels are {' x '.join(f'{s:.6g}' for s in spacing)} apart. A ray that steps from one to the "
+            f"next takes {steps:.1g} samples, of {MOST_STEPS:g} at most; --raw 'spacing=1,1,1' sets other distances"
         )
 
 
@@ -282,8 +282,8 @@ def _check(drawn: Volume, number: int, volume: VolumeDataset) -> None:
     needs = {None: 0, "alpha": 4}.get(drawn.opacity_from, 3)
     if len(names) < needs:
         raise UsageError(
-            f"objects.{number}.opacity_from: '{drawn.opacity_from}' is of colours in {needs} channels; {volume.path} has "
-            f"{len(names)}: {', '.join(names)}. Leave it away, and 'opacity' is by values"
+            f"objects.{number}.opacity_from: '{drawn.opacity_from}' needs colours in {needs} channels; {volume.path} has "
+            f"{len(names)}: {', '.join(names)}. Remove it for an 'opacity' by values"
         )
 
 

@@ -92,7 +92,7 @@ def _parsed(
     for part in parts:
         key, _, value = part.partition("=")
         if not value:
-            raise UsageError(f"{whole}: nothing stands after '+{key}='; write it like grid.xyz+q=sol_*.q")
+            raise UsageError(f"{whole}: nothing follows '+{key}='; write it like grid.xyz+q=sol_*.q")
         patterns["q" if key == "q" else "function"].append(value)
     paths = {key: tuple(f for p in listed for f in expand(p, check=check)) for key, listed in patterns.items()}
     if not head:
@@ -105,7 +105,7 @@ def _parsed(
     grid, *grids = [path] if variable is not None and os.path.exists(path) else (expand(head, check=check) or [head])
     if check and (made := registry.source_of([grid, *grids], variable, head, quiet=quiet)) is not None:
         if parts or q or function:
-            raise UsageError(f"{whole}: {grid} holds its fields itself: leave +q= and +function= away")
+            raise UsageError(f"{whole}: {grid} contains its own fields; remove +q= and +function=")
         return _read_since(begun, made)
     if variable is not None:
         grid, *grids = expand(head, check=check) or [head]
@@ -116,7 +116,7 @@ def _parsed(
             unsupported.refuse_cells(name)
         _pair(whole, head, [grid, *grids], patterns, {key: list(files) for key, files in paths.items()})
     if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
-        raise UsageError(f"{grid}: a .p3d file names its q and function files itself; leave +q= away")
+        raise UsageError(f"{grid}: a .p3d file names its own q and function files; remove +q=")
     said = head + "".join(f"+{key}={pattern}" for key, listed in patterns.items() for pattern in listed)
     return Source(grid, paths["q"], paths["function"], {"grids": grids} if grids else {}, said)
 
@@ -189,7 +189,7 @@ def _readable(name: str) -> None:
     if os.path.isdir(name):
         if is_begun(name):
             raise DataError(
-                f"{name}: this is no store yet but of a conversion that still runs or was interrupted; "
+                f"{name}: an incomplete store, of a conversion that still runs or was interrupted; "
                 "its command with --resume completes it"
             )
         if not os.path.exists(os.path.join(name, "zarr.json")):

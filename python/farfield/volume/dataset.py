@@ -384,7 +384,7 @@ class VolumeDataset(Dataset, VolumeAbilities):
         if fields is None or (self._channel is None and names == self._keys()):
             return self
         if len(names) != 1:
-            raise UsageError(f"{self.path}: of {len(names)} channels there is no array: name one, or leave fields away")
+            raise UsageError(f"{self.path}: {len(names)} channels do not form an array; name one, or remove fields")
         return self.channel(names[0])
 
     def __repr__(self) -> str:

@@ -17,8 +17,8 @@ def unpacked(
 ) -> Iterator[bytes]:
     """The bytes of a gzip, zlib, bzip2 or xz stream that begins at byte `start` of a file, in pieces of bounded size.
 
-    The first `skip` bytes are omitted, and at most `count` bytes are yielded. Checksums are checked if the stream is
-    read to its end. With `ended`, a longer stream is an error.
+    The first `skip` bytes are omitted, and at most `count` bytes are yielded. Checksums are checked if the stream is read
+    to its end. With `ended`, that includes a stream that ends with the last requested byte.
 
     Raises:
         DataError: if the stream is damaged or too short.

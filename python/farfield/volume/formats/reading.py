@@ -58,11 +58,11 @@ def _read(source: str, options: Options, means: Means) -> VolumeDescription:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
     if options.component is not None and not is_taken():
         types = ", ".join(sorted({a.dtype for level in volume.levels for a in level.arrays}))
-        raise UsageError(f"{path}: --component is of complex numbers, and these are {types}; leave it away")
+        raise UsageError(f"{path}: --component is for complex numbers, and these are {types}; remove it")
     if options.variable is not None and kind not in _CONTAINERS:
         raise UnknownName(
-            f"{path}: this is one volume ({volume.format}), and holds none named '{options.variable}'; leave "
-            f"::{options.variable} away"
+            f"{path}: this is one volume ({volume.format}), and holds none named '{options.variable}'; remove "
+            f"::{options.variable}"
         )
     named = path if options.variable is None else f"{path}::{options.variable}"
     if kind not in _SAY_LABELS and options.kind is None and are_labels(named, volume):
@@ -105,7 +105,7 @@ def _as_said(volume: Volume, options: Options) -> Volume:
     if options.invert is not None:
         if volume.kind in ("rgb", "rgba", "labels"):
             raise UsageError(
-                f"{volume.path}: --invert is for numbers that are shown in grey, and these are {_SHOWN[volume.kind]}; leave it away"
+                f"{volume.path}: --invert is for numbers that are shown in grey, and these are {_SHOWN[volume.kind]}; remove it"
             )
         for channel in volume.channels:
             channel.inverted = options.invert

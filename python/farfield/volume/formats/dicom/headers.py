@@ -472,8 +472,8 @@ def _low_bit(file: str, header: Any, bits: int, syntax: Any) -> int:
         return 0
     if not stored - 1 < high < bits:
         raise DataError(
-            f"{file}: its HighBit is {high}, and numbers of {stored} bits (BitsStored) in words of {bits} (BitsAllocated) end at "
-            f"bit {stored - 1} at least and {bits - 1} at most; correct it"
+            f"{file}: its HighBit is {high}, out of the range {stored - 1} to {bits - 1} for numbers of {stored} bits (BitsStored) "
+            f"in words of {bits} (BitsAllocated); correct it"
         )
     if str(syntax) not in _WORDS:
         raise DataError(

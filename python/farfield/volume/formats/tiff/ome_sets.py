@@ -98,8 +98,8 @@ def completed(path: str, file: Any) -> str | None:
     if lost:
         few = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
         raise DataError(
-            f"{path}: this file is one of an OME-TIFF of several, which it names by their UUIDs alone, and no TIFF beside it says "
-            f"that it is {few}; copy all files of the set into one folder"
+            f"{path}: this file is part of an OME-TIFF of several files, which are named by UUIDs only. No TIFF in its folder is "
+            f"{few}; copy all files of the set into one folder"
         )
     for element in nameless:
         element.set("FileName", own[str(element.text).strip()])
