@@ -116,9 +116,9 @@ def module(calls: Calls) -> types.ModuleType:
                     "bytes_written": 5, "stats": STATS}  # fmt: skip
             return str(calls.note("trace", done, options=options, output=output, **k))
 
-        def extract_surface(self, options: str, output: str, **k: Any) -> str:
+        def run(self, job: str, options: str, *, output: str | None = None, **k: Any) -> str:
             done = {"points": 4, "cells": 1, "surfaces": [], "output": output, "bytes_written": 5, "stats": STATS}
-            return str(calls.note("extract_surface", done, options=options, output=output, **k))
+            return str(calls.note("run", done, job=job, options=options, output=output, **k))
 
         def describe(self, name: str, zone: str) -> str:
             raise UnknownName(f"no field named '{name}'; there are: density")

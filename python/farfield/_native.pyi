@@ -29,7 +29,7 @@ Arguments that many calls share
 `memory_limit`    bytes, at least 1. Shares (50 %) are resolved in Python.
 `workers`         threads that compute at most; 0: as many as there are cores.
 `readers`         reads in flight; 0: the default for the source.
-`replacement`     "clock", "lru", "sieve", "s3-fifo" or "2q".
+`replacement`     a policy of `farfield.runtime.settings.REPLACEMENT`.
 `events`          file that receives the log of events, or None; .json and .parquet are made of it when the dataset is closed
                   (or the call ends).
 `options`         JSON object; for `Dataset.open`, `convert` and `validate` it may hold
@@ -269,23 +269,19 @@ class Dataset:
         "lines", "points", "reasons", "partial", "failed" (blocks), "failure" and "stats", "found": points at which the vectors
         are parallel."""
 
-    def extract_cores(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
-        """As `vortex_cores`, streamed into `output` (.vtp, .npz, .csv or .parquet by its suffix); the summary."""
+    def run(self, job: str, options: str, *, output: str | None = None, progress: _Progress | None = None) -> str:
+        """Runs a job by its name. Options and result are JSON objects; the result has "stats": STATS.
 
-    def extract_contour(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
-        """Writes an isosurface or a plane to a .vtp, .ply, .glb or .npz.
-
-        options = {"field", "values", "near"} or {"origin", "normal"}, and {"scalars": [names], "normals": bool, "step": 0}
-        Result: {"points", "triangles", "bounds", "partial", "failed_pages", "output", "bytes_written", "stats": STATS}
-        """
-
-    def extract_surface(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
-        """Writes grid surfaces to a .vtp or .npz.
-
-        options = {"surfaces": [{"zone": name, "axis": "i" | "j" | "k", "index": 1-based}] | null,    # null: all walls, that is
-                                                        # every zone face whose points are all iblank 2 or at rest
-                   "scalars": [field names], "step": 0}
-        Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written", "stats": STATS}
+        "vortex_cores": as the method `vortex_cores`, streamed into `output` (.vtp, .npz, .csv or .parquet by its suffix).
+            Result: the summary.
+        "contour": writes an isosurface or a plane to `output`, a .vtp, .ply, .glb or .npz.
+            options = {"field", "values", "near"} or {"origin", "normal"}, and {"scalars": [names], "normals": bool, "step": 0}
+            Result: {"points", "triangles", "bounds", "partial", "failed_pages", "output", "bytes_written"}
+        "grid_surface": writes grid surfaces to `output`, a .vtp, .ply, .glb or .npz.
+            options = {"surfaces": [{"zone": name, "axis": "i" | "j" | "k", "index": 1-based}] | null,    # null: all walls, that is
+                                                            # every zone face whose points are all iblank 2 or at rest
+                       "scalars": [field names], "step": 0}
+            Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written"}
         """
 
     def write_slice(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
@@ -436,8 +432,8 @@ class Volume:
         Result: that of `known_ranges`, with "pages": pages that were read, 0 if all was known, and "stats": STATS
         """
 
-    def extract_contour(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
-        """As `Dataset.extract_contour`; fields are channels, and options have a "level", 0 if nothing is said."""
+    def run(self, job: str, options: str, *, output: str | None = None, progress: _Progress | None = None) -> str:
+        """As `Dataset.run`. Only "contour" runs on volumes: fields are channels, and options have a "level", 0 by default."""
 
     def write_slice(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
         """As `Dataset.write_slice`; fields are channels, and options may have a "level" (null: by the pixels) and "nearest"."""
@@ -452,7 +448,7 @@ class Volume:
         """Gives memory back; the volume cannot be used any more."""
 
 def save_mesh(path: str, arrays: dict[str, NDArray[Any]], meta: str) -> None:
-    """Writes a surface to .vtp, .ply, .glb or .npz, the bytes of `extract_contour`: "points" (N, 3) in float32 or float64,
+    """Writes a surface to .vtp, .ply, .glb or .npz, the bytes of the job "contour": "points" (N, 3) in float32 or float64,
     "triangles" (M, 3) in int64, "zone" (N,) in int32, perhaps "normals" (N, 3), and fields; `meta` as `.npz` files have it.
     """
 

@@ -1,9 +1,11 @@
 //! Grid surfaces: faces or inner planes of zones, whole or in part, with fields, in a file.
 
+use crate::job::JobRequest;
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::nodes::Zone;
+use field::options::Object;
 use field::plot3d::iblank::{bits, FACE};
 use field::quantity::Quantity;
 use output::{
@@ -125,6 +127,21 @@ enum SurfaceSink {
     Quads(Box<SurfaceWriter>),
     /// With the charge of waiting rows.
     Triangles(Box<MeshRows>, Box<dyn std::any::Any>),
+}
+
+/// Runs [`extract`] with JSON options: `surfaces`, `scalars`, `step`.
+///
+/// # Errors
+/// [`FieldError`] for an invalid option, for an unknown one, and of [`extract`].
+pub fn job(session: &Session, request: &JobRequest<'_>, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
+    let mut o = Object::parse(request.options, "surface options")?;
+    let spec = SurfaceSpec {
+        surfaces: o.take("surfaces"),
+        scalars: o.texts("scalars")?,
+        step: o.whole("step")?.unwrap_or(0) as usize,
+    };
+    o.done()?;
+    extract(session, &spec, request.output()?, watch)
 }
 
 /// Writes surfaces to a .vtp or .npz as quadrilaterals, to a .ply or .glb as triangles with normals.

@@ -2,7 +2,7 @@
 
 use crate::lines::PyLines;
 use crate::slices;
-use ::extract::surfaces;
+use ::extract::JobRequest;
 use ::output::Destination;
 use ::runtime::events::Events;
 use ::runtime::info;
@@ -304,72 +304,29 @@ impl PyDataset {
             let spec = ::extract::cores::options::parse(options)?;
             let (report, arrays) = extract::cores::vortex_cores(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or(FieldError::Internal("vortex cores in memory give no lines"))?;
-            let text = crate::cores::summary(&session, &report, None, 0).to_string();
+            let text = extract::cores::summary(&session, &report, None).to_string();
             Ok(PyLines::new(arrays, text, extract::cores::provenance(&session, &spec)))
         })
     }
 
-    #[pyo3(signature = (options, output, *, progress=None))]
-    fn extract_cores(
+    #[pyo3(signature = (job, options, *, output=None, progress=None))]
+    fn run(
         &self,
         py: Python<'_>,
+        job: &str,
         options: &str,
-        output: &str,
+        output: Option<&str>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let session = self.session(py)?;
-        watched(py, progress, |watch| {
-            let spec = ::extract::cores::options::parse(options)?;
-            let to = Destination::File(Path::new(output));
-            let (report, _) = extract::cores::vortex_cores(&session, &spec, to, watch)?;
-            Ok(crate::cores::summary(&session, &report, Some(output), written(Path::new(output))).to_string())
-        })
+        let request = JobRequest { options, output: output.map(Path::new) };
+        watched(py, progress, |watch| Ok(extract::run_job(job, &session, &request, watch)?.to_string()))
     }
 
     #[pyo3(signature = (*, step=0, progress=None))]
     fn look(&self, py: Python<'_>, step: usize, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let session = self.session(py)?;
         watched(py, progress, |watch| Ok(render::scene::look(&session, step, watch)?.to_string()))
-    }
-
-    #[pyo3(signature = (options, output, *, progress=None))]
-    fn extract_contour(
-        &self,
-        py: Python<'_>,
-        options: &str,
-        output: &str,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<String> {
-        let session = self.session(py)?;
-        watched(py, progress, |watch| {
-            let spec = ::extract::contour::options::of_flow(options)?;
-            let mut v = extract::contour::write(&session, &spec, Path::new(output), watch)?;
-            v["stats"] = json!(session.stats());
-            Ok(v.to_string())
-        })
-    }
-
-    #[pyo3(signature = (options, output, *, progress=None))]
-    fn extract_surface(
-        &self,
-        py: Python<'_>,
-        options: &str,
-        output: &str,
-        progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<String> {
-        let session = self.session(py)?;
-        watched(py, progress, |watch| {
-            let mut o = Object::parse(options, "surface options")?;
-            let spec = surfaces::SurfaceSpec {
-                surfaces: o.take("surfaces"),
-                scalars: o.texts("scalars")?,
-                step: o.whole("step")?.unwrap_or(0) as usize,
-            };
-            o.done()?;
-            let mut v = surfaces::extract(&session, &spec, Path::new(output), watch)?;
-            v["stats"] = json!(session.stats());
-            Ok(v.to_string())
-        })
     }
 
     #[pyo3(signature = (options, output, *, progress=None))]

@@ -2,7 +2,6 @@
 //! `python/farfield/_native.pyi`.
 
 mod convert;
-mod cores;
 mod dataset;
 mod events;
 mod lines;

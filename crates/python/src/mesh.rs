@@ -39,7 +39,7 @@ fn threes<'a, T: Element>(array: &'a PyReadonlyArray2<'_, T>, what: &str) -> Res
     Ok(flat.as_chunks().0)
 }
 
-/// Writes .vtp, .ply, .glb or .npz, the same bytes as `extract_contour` would.
+/// Writes .vtp, .ply, .glb or .npz, the same bytes as the job `contour`.
 #[pyfunction]
 pub fn save_mesh(py: Python<'_>, path: &str, arrays: &Bound<'_, PyDict>, meta: &str) -> PyResult<()> {
     let failed = |e: FieldError| to_python(py, e);

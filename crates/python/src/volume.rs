@@ -1,6 +1,7 @@
 //! An open volume.
 
 use crate::slices;
+use ::extract::JobRequest;
 use ::runtime::events::Events;
 use ::runtime::options as run_options;
 use ::runtime::session::{Session, Source};
@@ -149,22 +150,18 @@ impl PyVolume {
         watched(py, progress, |watch| crate::volumestore::build_ranges(&session, &tables, folder, watch))
     }
 
-    #[pyo3(signature = (options, output, *, progress=None))]
-    fn extract_contour(
+    #[pyo3(signature = (job, options, *, output=None, progress=None))]
+    fn run(
         &self,
         py: Python<'_>,
+        job: &str,
         options: &str,
-        output: &str,
+        output: Option<&str>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let session = self.session(py)?;
-        watched(py, progress, |watch| {
-            let (level, spec) = ::extract::contour::options::of_volume(&session, options)?;
-            let output = std::path::Path::new(output);
-            let mut v = extract::contour::write_volume(&session, level, &spec, output, watch)?;
-            v["stats"] = json!(session.stats());
-            Ok(v.to_string())
-        })
+        let request = JobRequest { options, output: output.map(std::path::Path::new) };
+        watched(py, progress, |watch| Ok(extract::run_job(job, &session, &request, watch)?.to_string()))
     }
 
     #[pyo3(signature = (options, output, *, progress=None))]

@@ -289,7 +289,7 @@ def _extract(
     with reporting(progress) as report:
         try:
             found: dict[str, Any] = json.loads(
-                data._native.extract_contour(json.dumps(options), target, progress=report)
+                data._native.run("contour", json.dumps(options), output=target, progress=report)
             )
         except UsageError as error:
             # Messages of the extension about a volume do not name its file.

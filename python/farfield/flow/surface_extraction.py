@@ -55,6 +55,6 @@ def extract_surface(
     outputs.check([target], dataset._source.reads())
     with reporting(progress) as report:
         found: dict[str, Any] = json.loads(
-            dataset._native.extract_surface(json.dumps(options), target, progress=report)
+            dataset._native.run("grid_surface", json.dumps(options), output=target, progress=report)
         )
     return found

@@ -129,7 +129,7 @@ def extract_cores(
     options = core_options(vectors, method, min_strength, min_length, max_angle, scalars, dataset._step)
     outputs.check([target], dataset._source.reads())
     with reporting(progress) as report:
-        found = json.loads(dataset._native.extract_cores(options, target, progress=report))
+        found = json.loads(dataset._native.run("vortex_cores", options, output=target, progress=report))
     if not isinstance(found, dict):
         raise UsageError("the extension gave no object")
     return found

@@ -14,6 +14,7 @@ mod abutting;
 mod connected;
 mod files;
 mod grid;
+pub(crate) mod job;
 pub mod options;
 mod sampler;
 mod sink;

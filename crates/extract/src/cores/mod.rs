@@ -14,6 +14,7 @@
 //! its slab.
 
 mod gather;
+mod job;
 mod lines;
 pub mod options;
 mod plan;
@@ -24,6 +25,7 @@ mod store;
 mod tests;
 mod work;
 
+pub use job::{job, summary};
 pub use kernels::cores::Method;
 pub use lines::unit_of_strength;
 pub use run::{layout, vortex_cores, CoreReport};
