@@ -402,7 +402,7 @@ def test_planes_of_segments_are_evenly_apart(tmp_path: Path, there: Look) -> Non
 
 def test_a_segment_without_a_number(tmp_path: Path, there: Look) -> None:
     file = segments(tmp_path / "a.dcm", [of_segment(1, 0.0), of_segment(1, 1.0)], [1, None])
-    with pytest.raises(DataError, match=r"a\.dcm: a segment of it has no number \(SegmentNumber\).*write it again"):
+    with pytest.raises(DataError, match=r"a\.dcm: a segment has no number \(SegmentNumber\).*write it again"):
         there(file)
 
 

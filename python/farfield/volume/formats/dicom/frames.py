@@ -44,8 +44,8 @@ def placed_frames(only: Slice, *, spaced: bool = False) -> Frames:
     per_frame = only.header.get("PerFrameFunctionalGroupsSequence") or []
     if len(per_frame) not in (0, only.frames):
         raise DataError(
-            f"{only.file}: its PerFrameFunctionalGroupsSequence has {len(per_frame)} groups for {only.frames} frames, so that "
-            "nobody knows which frame lies where; write it again with the tool that made it"
+            f"{only.file}: its PerFrameFunctionalGroupsSequence has {len(per_frame)} groups for {only.frames} frames, so "
+            "the places of frames are unknown; write it again with the tool that made it"
         )
     found = _placed(only, spaced)
     shared = (only.header.get("SharedFunctionalGroupsSequence") or [None])[0]

@@ -35,7 +35,7 @@ def segments_of(only: Slice) -> dict[int, str]:
     listed = [(whole(s.get("SegmentNumber")), str(s.get("SegmentLabel") or "")) for s in header.SegmentSequence]
     if any(number is None for number, _ in listed):
         raise DataError(
-            f"{only.file}: a segment of it has no number (SegmentNumber), so that nobody knows which frames are its own; write it "
+            f"{only.file}: a segment has no number (SegmentNumber), so its frames are unknown; write it "
             "again with the tool that made it"
         )
     return {number: name for number, name in listed if number is not None and number > 0}
