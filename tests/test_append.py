@@ -152,7 +152,7 @@ def test_what_does_not_go_together(ff: Command, tmp_path: Path) -> None:
     # A store as a source, and what is no store as a target.
     copy = tmp_path / "copy.zarr"
     ff("convert", target, copy)
-    refused(copy, target, code=2, says=("PLOT3D",))
+    refused(copy, target, code=2, says=("--append adds steps of files", "convert again"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
     assert "no store" in ff("convert", "--append", steady(tmp_path), tmp_path / "mine", ok=(1,)).stderr

@@ -74,7 +74,7 @@ def test_a_new_format_is_a_module_and_an_entry(flow_text: Path, cache: Path, tmp
         assert end[0] == pytest.approx(4.0, abs=1e-5) and end[1] == pytest.approx(0.5 + 0.25 * 3.75, abs=1e-5)
         assert ds.info(ranges=True)["zones"][0]["kind"] == "uniform"
         assert not list(cache.rglob("*.raw"))
-    with pytest.raises(UsageError, match="holds its fields itself"):
+    with pytest.raises(UsageError, match=r"contains its own fields; remove \+q= and \+function="):
         farfield.open(flow_text, q=str(flow_text))
     with pytest.raises(UsageError, match=r"a\.flow: this is not PLOT3D.*leave the options of PLOT3D away"):
         farfield.open(flow_text, plot3d={"byte_order": "big"})

@@ -13,6 +13,8 @@ from running import Json
 STUBS = (Path(ff.__file__).parent / "_native.pyi").read_text()
 
 Form = dict[str, Any]
+MARKS = {"extract_surface": '"grid_surface": writes'}
+"""Where the stubs say what a job gives, of those that are no functions."""
 
 
 def form(*marks: str) -> Form:
@@ -97,5 +99,5 @@ def test_results(flow: str, store: Path, tmp_path: Path) -> None:
             found["extract_surface"] = ff.extract_surface(ds, surface, surfaces=["zone1:k=1"])
             found["render"] = ff.render(ds, tmp_path / "p.png", size=(80, 60))
         for name, result in found.items():
-            check(result, form(f"def {name}(", "Result: "), name)
+            check(result, form(MARKS.get(name, f"def {name}("), "Result: "), name)
             check(result["stats"], stats, f"stats of {name}")

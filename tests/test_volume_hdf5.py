@@ -236,7 +236,7 @@ def test_times_in_single_precision(dtype: str, uneven: bool, tmp_path: Path, the
         assert there(tmp_path / "a.nc").spec["times"] == [0.1, 0.3, 0.7]
         return
     # Zones count from the first step.
-    assert parse(tmp_path / "a.nc", quiet=True).options["times"] == [0, 0.2, 0.6]
+    assert parse(tmp_path / "a.nc", quiet=True).options["zones"]["times"] == [0, 0.2, 0.6]
 
 
 @pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT"])

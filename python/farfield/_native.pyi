@@ -276,12 +276,12 @@ class Dataset:
             Result: the summary.
         "contour": writes an isosurface or a plane to `output`, a .vtp, .ply, .glb or .npz.
             options = {"field", "values", "near"} or {"origin", "normal"}, and {"scalars": [names], "normals": bool, "step": 0}
-            Result: {"points", "triangles", "bounds", "partial", "failed_pages", "output", "bytes_written"}
+            Result: {"points", "triangles", "bounds", "partial", "failed_pages", "output", "bytes_written", "stats": STATS}
         "grid_surface": writes grid surfaces to `output`, a .vtp, .ply, .glb or .npz.
             options = {"surfaces": [{"zone": name, "axis": "i" | "j" | "k", "index": 1-based}] | null,    # null: all walls, that is
                                                             # every zone face whose points are all iblank 2 or at rest
                        "scalars": [field names], "step": 0}
-            Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written"}
+            Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written", "stats": STATS}
         """
 
     def write_slice(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
