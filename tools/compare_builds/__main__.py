@@ -109,6 +109,15 @@ def without_volatile(value: Any) -> Any:
     return [without_volatile(v) for v in value] if isinstance(value, list) else value
 
 
+def common(value: Any, other: Any) -> Any:
+    """A value without keys that the other has not, at any depth."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return {key: common(v, other[key]) for key, v in value.items() if key in other}
+    if isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+        return [common(v, o) for v, o in zip(value, other, strict=True)]
+    return value
+
+
 def key_paths(value: Any, under: str = "") -> set[str]:
     """The names of all keys of printed JSON, each after those that it lies under."""
     if isinstance(value, dict):
@@ -118,6 +127,10 @@ def key_paths(value: Any, under: str = "") -> set[str]:
 
 IDENTITIES = ("crc32c", "source", "sources")
 """Keys of a store that say from which files it was made, by their inodes, or that cover those keys."""
+
+
+PROVENANCE = ("format", "guessed", "settings")
+"""Keys of a store's catalog that say how its source was read. What follows from them is compared in runs on the store."""
 
 
 def digest_of(path: Path) -> str:
@@ -132,7 +145,10 @@ def digest_of(path: Path) -> str:
         root = json.loads(path.read_text())
         own = root.get("attributes", {}).get("farfield")
         if own is not None:
-            root["attributes"]["farfield"] = {key: v for key, v in own.items() if key not in IDENTITIES}
+            own = {key: v for key, v in own.items() if key not in IDENTITIES}
+            if "catalog" in own:
+                own["catalog"] = {key: v for key, v in own["catalog"].items() if key not in PROVENANCE}
+            root["attributes"]["farfield"] = own
         return hashlib.sha256(json.dumps(root).encode()).hexdigest()[:16]
     if path.suffix == ".npz":
         with np.load(path) as arrays:
@@ -149,40 +165,44 @@ def digest_of(path: Path) -> str:
     return h.hexdigest()[:16]
 
 
-def digests(build: Build, run: Run, work: Path, out: Path) -> dict[str, str]:
-    """Digests of what a run makes, by file, and of what it prints."""
-    printed = started(build, run, work, out)
-    found = {"keys of --json": hashlib.sha256("\n".join(sorted(key_paths(printed))).encode()).hexdigest()[:16]}
+def digests(run: Run, printed: Any, other: Any, out: Path) -> dict[str, str]:
+    """Digests of what a run made, by file; of one that only prints, of the values whose keys the other build prints, too."""
     if run.output is None:
-        said = json.dumps(without_volatile(printed), sort_keys=True)
-        return {**found, "--json": hashlib.sha256(said.encode()).hexdigest()[:16]}
+        said = json.dumps(common(without_volatile(printed), without_volatile(other)), sort_keys=True)
+        return {"--json": hashlib.sha256(said.encode()).hexdigest()[:16]}
     stem, percent, rest = run.output.partition("%04d")
     paths = sorted(out.glob(f"{stem}*{rest}")) if percent else [out / run.output]
     if run.output.endswith(".pvd"):
         paths += sorted(p for p in out.iterdir() if p.name.startswith(run.output[:-4]) and p.suffix == ".vtp")
     files = [f for p in paths for f in (sorted(p.rglob("*")) if p.is_dir() else [p]) if f.is_file()]
     if not files:
-        raise SystemExit(f"compare_builds: {build.name}: {run.name} made no {run.output}")
-    return {**found, **{str(f.relative_to(out)): digest_of(f) for f in files}}
+        raise SystemExit(f"compare_builds: {run.name} made no {run.output} in {out}")
+    return {str(f.relative_to(out)): digest_of(f) for f in files}
 
 
-def compare_results(builds: list[Build], work: Path, only: str) -> dict[str, list[str]]:
-    """Makes all runs with each build. The differences by the name of the run."""
+def compare_results(builds: list[Build], work: Path, only: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Makes all runs with each build. By the name of the run, the results that differ, and the keys that only one build prints."""
     folders = [work / "out" / f"{n}-{build.name.strip('/').replace('/', '-')}" for n, build in enumerate(builds)]
     for folder in folders:
         subprocess.run(["rm", "-rf", folder], check=True)
         folder.mkdir(parents=True)
     differences: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
     # What makes stores is always run: others read them.
     chosen = [run for run in RESULTS if only in run.name or run.arguments[0] == "convert"]
     for run in chosen:
-        first, second = (digests(b, run, work, folder) for b, folder in zip(builds, folders, strict=True))
+        a, b = (started(build, run, work, folder) for build, folder in zip(builds, folders, strict=True))
+        first, second = digests(run, a, b, folders[0]), digests(run, b, a, folders[1])
+        if one_sided := sorted(key_paths(a) ^ key_paths(b)):
+            keys[run.name] = one_sided
         differ = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
         print(f"{'differs' if differ else 'equal':8} {run.name}" + "".join(f"\n           {name}" for name in differ))
         if differ:
             differences[run.name] = differ
     print(f"{len(chosen)} runs, {len(differences)} differ")
-    return differences
+    for name in sorted(set().union(*keys.values())):
+        print(f"printed by one build alone: {name}, in {sum(name in found for found in keys.values())} runs")
+    return differences, keys
 
 
 def compare_speed(builds: list[Build], work: Path, only: str, turns: int) -> dict[str, dict[str, Any]]:
@@ -223,11 +243,17 @@ def main() -> int:
     work = given.work.resolve()
     inputs.write_all(work / "inputs")
     builds = [build_of(name, work) for name in given.builds]
-    differences = {} if given.no_results else compare_results(builds, work, given.only)
+    differences, keys = ({}, {}) if given.no_results else compare_results(builds, work, given.only)
     speed = compare_speed(builds, work, given.only, given.turns) if given.turns else {}
     slower = {name: s["ratio"] for name, s in speed.items() if s["ratio"] > MOST_TIMES_THE_TIME}
     if given.output:
-        found = {"builds": [b.name for b in builds], "runs": len(RESULTS), "differences": differences, "speed": speed}
+        found = {
+            "builds": [b.name for b in builds],
+            "runs": len(RESULTS),
+            "differences": differences,
+            "keys": keys,
+            "speed": speed,
+        }
         given.output.write_text(json.dumps(found, indent=1) + "\n")
     for name, ratio in slower.items():
         print(f"slower: {name}, {ratio:.3f} times the processor time")

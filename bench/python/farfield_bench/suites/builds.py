@@ -58,6 +58,11 @@ def measure(recorder: Recorder) -> None:
     recorder.claim(
         f"runs of {found['runs']} with other results", len(found["differences"]), "==", 0, unit="runs", right=True
     )
+    for name, files in found["differences"].items():
+        recorder.note(f"Other results of {name}: {', '.join(files)}.")
+    keys = sorted({key for of_run in found["keys"].values() for key in of_run})
+    if keys:
+        recorder.note(f"Keys that one build alone prints: {', '.join(keys)}.")
     rows: list[list[str | float | int]] = []
     for name, speed in found["speed"].items():
         rows.append(

@@ -37,6 +37,7 @@ pub enum Difference {
 
 /// Chooses for node `n` of `count` along an axis. `usable` says of a node, by its number along the axis; `cut` whether nothing but cells
 /// that are blanked out lies between a node and the next: no difference is taken across them.
+#[inline]
 pub fn choose(n: u32, count: u32, mut usable: impl FnMut(u32) -> bool, mut cut: impl FnMut(u32) -> bool) -> Difference {
     if count == 1 {
         return Difference::Thin;

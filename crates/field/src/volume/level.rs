@@ -18,6 +18,7 @@ pub struct Placement {
 
 impl Placement {
     /// Position of a point given in voxel indices.
+    #[inline]
     pub fn position(&self, ijk: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|a| self.origin[a] + (0..3).map(|d| ijk[d] * self.axes[d][a]).sum::<f64>())
     }
