@@ -281,7 +281,8 @@ class Dataset:
             options = {"surfaces": [{"zone": name, "axis": "i" | "j" | "k", "index": 1-based}] | null,    # null: all walls, that is
                                                             # every zone face whose points are all iblank 2 or at rest
                        "scalars": [field names], "step": 0}
-            Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written", "stats": STATS}
+            Result: {"points", "cells", "surfaces": [{"zone", "axis", "index", "points"}], "output", "bytes_written",
+                     "stats": STATS}
         """
 
     def write_slice(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
