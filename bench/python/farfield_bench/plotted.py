@@ -21,6 +21,14 @@ split by the memory that they were recorded with, or there would be some thirtee
 REPLAYED = {"1/4": "replayed in 1/4 of what is touched", "1/16": "replayed in 1/16 of it"}
 
 PLOTS: dict[str, list[Spec]] = {
+    "builds": [
+        Spec(
+            "Processor time of this build over that of another",
+            {"run": ".*"},
+            {"ratio": "ratio of CPU times"},
+            table="Processor times in core",
+        ),
+    ],
     "convert": [
         Spec(
             "Converting, beside reading and writing as many bytes",
