@@ -24,7 +24,7 @@ PLOTS: dict[str, list[Spec]] = {
     "builds": [
         Spec(
             "Processor time of this build over that of another",
-            {"run": ".*"},
+            {"run": "(?P<x>.*)"},
             {"ratio": "ratio of CPU times"},
             table="Processor times in core",
         ),
