@@ -1,23 +1,7 @@
-"""Translation of a scene into the extension's document: every name resolved, every colour as numbers.
+"""From a scene to the document that the extension draws: names resolved, colours as numbers.
 
-The document that the extension's `render` takes:
-
-scene = {"version": 1,
-  "source": {"path", "q": [paths] | null, "function": [paths] | null, "options": as Dataset.open} | null,
-  "step": 0,
-  "objects": [
-    {"kind": "lines", "file": path of .vtp or .npz, "map": map name | null, "rgb": [r, g, b], "radius": length | null},
-    {"kind": "lines", "trace": options of Dataset.streamlines with "seeds", "map", "rgb", "radius"},
-    {"kind": "surface", "zone": name, "axis": "i" | "j" | "k", "index": 1-based, "map", "rgb", "mesh": bool},
-    {"kind": "surface", "walls": true, "map", "rgb", "mesh"},    # every face all iblank 2 or all at rest; none: draws
-                                                            # nothing. mesh: the grid's lines are drawn on it
-    {"kind": "outline", "zone": name | null (all), "rgb", "width": pixels}],
-  "maps": {map name: {"field": name, "range": [low, high] | null, "center": number | null,
-                      "lut": [[r, g, b] x 256], "label": text | null, "units": text | null}},
-  "camera": {"direction": [x, y, z] from target to eye | null, "up": [x, y, z] | null, "target": [x, y, z] | null,
-             "distance": length | null, "zoom": 1.0, "fov_deg": 30.0, "projection": "perspective" | "orthographic"},
-  "size": [width, height], "background": {"top": [r, g, b], "bottom": [r, g, b]}, "samples": 1 .. 4 (a side),
-  "bars": [map names], "keys": bool, "axes": bool, "title": text | null}
+crates/render/src/scene defines the document: `document.rs` the whole and its camera, `objects.rs` the objects. It refuses keys that
+it does not know, and tests/test_scene_wire.py finds keys that nobody sends. A colour is [r, g, b], 0 to 255; a colour map has 256.
 """
 
 from __future__ import annotations
