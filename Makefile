@@ -79,7 +79,7 @@ $(ENVIRONMENTS)/%/.made: $(VENV)/.made
 
 bench-setup: $(patsubst %,$(ENVIRONMENTS)/%/.made,$(PEERS) parcels)
 
-check: $(VENV)/.bench
+check: $(VENV)/.bench $(VENV)/.peers
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --offline --log-level error check licenses bans sources; \
