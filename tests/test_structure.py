@@ -321,3 +321,12 @@ def test_schemas(path: str, maker: str) -> None:
     module, _, name = maker.partition(":")
     schema = getattr(importlib.import_module(module), name)()
     snapshot(ROOT / path, json.dumps(schema, indent=2) + "\n")
+
+
+def test_no_two_crates_build_the_same_library() -> None:
+    """Both would write one file of the target folder, and the package built last would install its own for both."""
+    names = []
+    for manifest in sorted((ROOT / "crates").glob("*/Cargo.toml")):
+        table = tomllib.loads(manifest.read_text(encoding="utf-8"))
+        names.append(table.get("lib", {}).get("name", table["package"]["name"].replace("-", "_")))
+    assert len(names) > 10 and len(names) == len(set(names)), names
