@@ -344,7 +344,7 @@ def _head(drawn: Figure, places: Sequence[Axes], title: str) -> None:
     drawn.set_figheight(body + head)
     engine = drawn.get_layout_engine()
     if engine is not None:
-        engine.set(rect=(0.0, 0.0, 1.0, body / (body + head)))  # type: ignore[call-arg]
+        engine.set(rect=(0.0, 0.0, 1.0, body / (body + head)))  # type: ignore[call-arg] # of the one engine in use
     drawn.text(0.012, 1.0 - 0.06 / (body + head), title, ha="left", va="top", fontsize=11, weight="bold")
     if handles:
         drawn.legend(

@@ -39,20 +39,20 @@ class _InMemory:
     def __init__(self, times: Sequence[float], steps: Sequence[Any]) -> None:
         self._times, self._steps = list(times), list(steps)
 
-    def Initialize(self, algorithm: Any) -> None:  # noqa: N802
+    def Initialize(self, algorithm: Any) -> None:  # noqa: N802 VTK calls it by this name
         algorithm.SetNumberOfInputPorts(0)
         algorithm.SetNumberOfOutputPorts(1)
 
-    def FillInputPortInformation(self, algorithm: Any, port: int, info: Any) -> int:  # noqa: N802
+    def FillInputPortInformation(self, algorithm: Any, port: int, info: Any) -> int:  # noqa: N802 VTK calls it by this name
         return 1
 
-    def FillOutputPortInformation(self, algorithm: Any, port: int, info: Any) -> int:  # noqa: N802
+    def FillOutputPortInformation(self, algorithm: Any, port: int, info: Any) -> int:  # noqa: N802 VTK calls it by this name
         from vtkmodules.vtkCommonDataModel import vtkDataObject
 
         info.Set(vtkDataObject.DATA_TYPE_NAME(), "vtkMultiBlockDataSet")
         return 1
 
-    def ProcessRequest(self, algorithm: Any, request: Any, inputs: Any, outputs: Any) -> int:  # noqa: N802
+    def ProcessRequest(self, algorithm: Any, request: Any, inputs: Any, outputs: Any) -> int:  # noqa: N802 VTK calls it by this name
         from vtkmodules.vtkCommonDataModel import vtkDataObject
         from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline as Pipeline
 

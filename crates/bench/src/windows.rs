@@ -2,7 +2,7 @@
 //! or on a device of known latency.
 //!
 //! Each window is a run of its own: the state in which one leaves the particles is where the next goes on, as for a series that grows.
-//! Handing states on is no part of what is measured.
+//! The measured times leave out the hand-over of states.
 
 use super::device::{open_on, Device};
 use field::error::FieldError;

@@ -34,7 +34,7 @@ pub(super) trait StorePlan {
     fn waits(&self) -> bool {
         false
     }
-    /// Bytes of the shards of the store at `dst`, if it is the result of this plan from the very same files.
+    /// Bytes of the shards of the store at `dst`, if this plan resumes and the store is its result from the very same files.
     fn bytes_made(&self, dst: &Path, source: &Self::Source) -> Option<u64>;
     /// The state of the target; an error if it must not be replaced.
     fn target(&self, dst: &Path) -> Result<TargetState, FieldError>;
@@ -138,14 +138,11 @@ fn prepare<P: StorePlan>(
     partial: &Partial,
     source: &P::Source,
 ) -> Result<Option<u64>, FieldError> {
-    let wanted = plan.resumption(dst, source)?;
-    if wanted.resume {
-        if let Some(bytes) = plan.bytes_made(dst, source) {
-            return Ok(Some(bytes));
-        }
+    if let Some(bytes) = plan.bytes_made(dst, source) {
+        return Ok(Some(bytes));
     }
     plan.target(dst)?;
-    make_ready(disk, partial, &wanted, &plan.folders())?;
+    make_ready(disk, partial, &plan.resumption(dst, source)?, &plan.folders())?;
     Ok(None)
 }
 

@@ -132,7 +132,7 @@ impl StorePlan for ConversionPlan<'_> {
     }
 
     fn bytes_made(&self, dst: &Path, source: &StoreSource) -> Option<u64> {
-        let store = Store::open(dst).ok()?;
+        let store = self.options.resume.then(|| Store::open(dst).ok()).flatten()?;
         let want = root_of(self, source, Vec::new(), SealedZones::default());
         let r = &store.root;
         let same = (r.data, r.layout, r.codec) == (want.data, want.layout, want.codec)

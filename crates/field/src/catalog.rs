@@ -140,7 +140,7 @@ pub(crate) const SORTED: &str = "are sorted by the times in the q headers";
 /// ... about steps that are counted where some are missing.
 pub(crate) const COUNTED: &str = "--dt counts files";
 
-/// The remark about steps of which no file says when they are; `why` times that files give are not used, or nothing where none does.
+/// The remark about steps without times. `why` says why times in the files are not used; empty where no file has any.
 pub(crate) fn untimed_steps(steps: usize, why: &str) -> String {
     if why.is_empty() {
         format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}.")

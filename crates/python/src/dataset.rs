@@ -304,8 +304,9 @@ impl PyDataset {
             let spec = ::extract::cores::options::parse(options)?;
             let (report, arrays) = extract::cores::vortex_cores(&session, &spec, Destination::Memory, watch)?;
             let arrays = arrays.ok_or(FieldError::Internal("vortex cores in memory give no lines"))?;
-            let text = extract::cores::summary(&session, &report, None).to_string();
-            Ok(PyLines::new(arrays, text, extract::cores::provenance(&session, &spec)))
+            let mut summary = extract::cores::summary(&session, &report, None);
+            summary["stats"] = json!(session.stats());
+            Ok(PyLines::new(arrays, summary.to_string(), extract::cores::provenance(&session, &spec)))
         })
     }
 

@@ -164,7 +164,8 @@ impl StorePlan for VolumePlan<'_> {
     }
 
     fn bytes_made(&self, dst: &Path, source: &VolumeSourceFiles) -> Option<u64> {
-        let store = VolumeStore::is_volume(dst).then(|| VolumeStore::open(dst).ok()).flatten()?;
+        let store =
+            (self.options.resume && VolumeStore::is_volume(dst)).then(|| VolumeStore::open(dst).ok()).flatten()?;
         let (documents, seals, seen) = (Vec::new(), Vec::new(), Vec::new());
         let bytes = store.bytes();
         (VolumeRoot { documents, seals, seen, ..store.root } == unfinished(self, source)).then_some(bytes)

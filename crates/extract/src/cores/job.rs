@@ -8,7 +8,7 @@ use runtime::session::{ProgressWatch, Session};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
-/// The summary of a run. `output` is the file of the lines, `None` for lines in memory.
+/// The summary of a run, without statistics. `output` is the file of the lines, `None` for lines in memory.
 pub fn summary(session: &Session, r: &CoreReport, output: Option<&Path>) -> Value {
     let reasons: Map<String, Value> =
         r.reasons.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
@@ -18,7 +18,7 @@ pub fn summary(session: &Session, r: &CoreReport, output: Option<&Path>) -> Valu
         "partial": r.failed > 0, "failed": r.failed, "failure": r.failure,
         "output": output.map(Path::to_string_lossy), "bytes_written": written,
         "steps": r.run.steps, "restarts": r.run.restarts, "elders": r.run.elders, "dropped": r.run.dropped, "extract_s": r.run.wall_s,
-        "spilled_bytes": r.spilled_bytes, "time_unit": session.dataset().catalog.time_units, "stats": session.stats(),
+        "spilled_bytes": r.spilled_bytes, "time_unit": session.dataset().catalog.time_units,
     })
 }
 

@@ -17,7 +17,7 @@ use testing::volumes::Formula;
 /// Radius of the balls, and length of cells along their long axis.
 const RADIUS: f64 = 12.0;
 const LONG: f64 = 10.0;
-/// Error of a ball between two nodes, one of which is nearer to the other ball; that ball is much farther off.
+/// Error of a ball between two nodes. One node is nearer to the other ball, which is much farther off.
 const BULGE: f64 = 3.0;
 /// The point, along the long axis and the two others.
 const POINT: [f64; 3] = [31.0, 20.0, 30.0];

@@ -34,7 +34,7 @@ pub struct SourcesSpec {
     /// Those of all steps.
     #[serde(default)]
     pub steady: Vec<PathBuf>,
-    /// Those of each step, of which there is one at least.
+    /// The places of each step; at least one step.
     pub steps: Vec<Vec<PathBuf>>,
 }
 
@@ -115,7 +115,7 @@ pub struct StoredSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RuleSpec {
-    /// The same everywhere; null: no number.
+    /// One value at all points; null: not a number.
     Constant(Option<f64>),
     /// One number a point along an axis.
     Line {
