@@ -25,6 +25,10 @@ use std::sync::Arc;
 /// With pages of 48 KiB a part of one in 32 takes 25.6 us a page, one in 12 takes 21.6 us.
 const CACHED_SHARE: u64 = 12;
 
+/// Index pages are evicted last while they take at most one part in this many of the limit. One index page locates up to
+/// some thousand pages, and each of those waits for two reads in turn without it.
+const INDEX_SHARE: u64 = 8;
+
 /// Pages for each reader that may be published between a page and its first use. As many pages are staged for each
 /// reader at a time, and a task's pages are usually among them.
 const PUBLISHED_BEFORE_USE: u64 = 4;
@@ -172,6 +176,9 @@ impl Pager {
         let all = 0..(st.residency.slots().chunks() * CHUNK) as u32;
         let passed =
             |id: &PageId| steps.contains(&id.step) && (id.step > 0 || unsteady.binary_search(&id.array).is_ok());
+        for index in st.residency.release_indexes_of(passed) {
+            self.unhold(&mut st, index);
+        }
         let those = all.map_while(|n| Some((n, self.frames.get(n)?)));
         let those = those.filter(|(_, f)| f.state.load(Relaxed) == state::RESIDENT && passed(&f.id())).map(|(n, _)| n);
         let dropped = self.drop_frames(&mut st, those);
@@ -263,6 +270,35 @@ impl Pager {
         }
     }
 
+    /// Holds an index page that has come, with a frame of `bytes`. Releases those that came first beyond the share of all
+    /// index pages.
+    pub(crate) fn retain_index(&self, st: &mut PagerState, page: PageId, bytes: u64) {
+        let share = self.ledger.limit() / INDEX_SHARE;
+        if bytes <= share {
+            st.residency.retain_index(page, bytes);
+            self.hold_one(st, page);
+            self.release_indexes(st, share);
+        }
+    }
+
+    /// Lets index pages be evicted as other pages are. Whether any were kept from it. A caller that finds memory full
+    /// asks this last, after all that it can release itself.
+    pub fn release_index_pages(&self) -> bool {
+        let any = self.release_indexes(&mut self.lock(), 0);
+        self.relieved();
+        any
+    }
+
+    /// Releases the index pages that came first, until the others take at most `share` bytes. Whether there were any.
+    fn release_indexes(&self, st: &mut PagerState, share: u64) -> bool {
+        let mut any = false;
+        while let Some(page) = st.residency.release_index(share) {
+            self.unhold(st, page);
+            any = true;
+        }
+        any
+    }
+
     /// Records a squeeze that no reservation records.
     fn record_squeeze(&self, need: Need, full: bool) {
         self.emit(|| Event::Squeeze {
@@ -299,7 +335,9 @@ impl Pager {
             }
             if !st.residency.slots_mut().give_back(short, None) && !self.evict(st, Need::Demand) {
                 self.record_squeeze(Need::Demand, true);
-                return Err(self.full(bytes));
+                if !self.release_indexes(st, 0) {
+                    return Err(self.full(bytes));
+                }
             }
         }
     }

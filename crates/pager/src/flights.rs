@@ -29,6 +29,8 @@ pub(crate) struct Flight {
     /// The index page that it waits for or that is resident for it. It is held until the translation is repeated.
     /// Otherwise the pages that need the index could evict it.
     pub(crate) index: Option<PageId>,
+    /// Another page waits for this one as its index.
+    pub(crate) is_index: bool,
     pub(crate) hops: u8,
     /// The entry in `Reads` of a derived page with memory, else `NONE`.
     pub(crate) making: u32,
@@ -128,6 +130,7 @@ impl Flights {
             waiters: NONE,
             prefetched: !demand,
             index: None,
+            is_index: false,
             hops: 0,
             making: NONE,
             job: None,

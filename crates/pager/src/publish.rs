@@ -195,7 +195,7 @@ impl Pager {
 
     pub(crate) fn publish(&self, st: &mut PagerState, flight: u32, frame: u32) {
         let (Some(f), Some(at)) = (self.frames.get(frame), st.flights.get(flight)) else { return };
-        let id = at.id();
+        let (id, is_index) = (at.id(), at.is_index);
         let tick = self.tick.fetch_add(1, Relaxed) + 1;
         f.referenced.store(used::YES, Relaxed);
         f.stamp.store(tick, Relaxed);
@@ -219,6 +219,9 @@ impl Pager {
         st.relief += 1;
         let bytes = f.bytes().1 as u64;
         self.emit(|| Event::Publish { page: id, bytes, used: self.ledger.used() });
+        if is_index {
+            self.retain_index(st, id, crate::os::round_up(f.bytes().1).map_or(u64::MAX, |frame| frame as u64));
+        }
     }
 
     /// Frees the buffers of a page that has arrived or failed, and its frame if it does not become resident.

@@ -404,6 +404,9 @@ impl Pager {
         let known = st.flights.of(page).is_some();
         st.tally.index_faults += u64::from(!known);
         let index = self.input(st, page, demand);
+        if let Some(f) = st.flights.get_mut(index) {
+            f.is_index = true;
+        }
         st.flights.add_dependent(index, flight);
         if !known {
             // The page that waits for it was at the front already.

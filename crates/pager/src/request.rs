@@ -221,6 +221,7 @@ impl Pager {
                 }
                 match (self.stalled(), stalled) {
                     (None, _) => stalled = None,
+                    (Some(_), None) if self.release_index_pages() => {}
                     (Some(full), None) => stalled = Some((Instant::now(), full)),
                     (Some(full), Some((since, _))) if since.elapsed() > PATIENCE => {
                         self.cancel(&wake);

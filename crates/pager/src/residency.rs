@@ -250,6 +250,15 @@ impl FrameSlots {
     }
 }
 
+/// Index pages that are held so that other pages are evicted first.
+#[derive(Default)]
+struct RetainedIndexes {
+    /// 1. With their bytes, in the order in which they came. Each page is there once: it is resident while it is held.
+    queue: VecDeque<(PageId, u64)>,
+    /// 2. The sum of the bytes in `queue`.
+    bytes: u64,
+}
+
 /// The resident pages, and those that may be evicted.
 pub(crate) struct Residency {
     slots: FrameSlots,
@@ -258,12 +267,19 @@ pub(crate) struct Residency {
     hints: EvictionHints,
     /// 2. Number of holds of each page, resident or not: never 0. The frame of a resident page has a copy.
     held: HashMap<PageId, u32, PageHash>,
+    indexes: RetainedIndexes,
 }
 
 impl Residency {
     pub(crate) fn new(pool: Pool, policy: Box<dyn Policy>, ledger: Arc<Ledger>) -> Self {
         let slots = FrameSlots { pool, numbers: FrameNumbers::default(), ledger, transitions: Transitions::default() };
-        Self { slots, policy, hints: EvictionHints::default(), held: HashMap::default() }
+        Self {
+            slots,
+            policy,
+            hints: EvictionHints::default(),
+            held: HashMap::default(),
+            indexes: RetainedIndexes::default(),
+        }
     }
 
     pub(crate) fn slots(&self) -> &FrameSlots {
@@ -313,13 +329,35 @@ impl Residency {
         Some(left)
     }
 
-    /// Bytes of the map of holds.
-    pub(crate) fn bytes(&self) -> usize {
-        self.held.capacity() * 32
+    /// Adds an index page that became resident.
+    pub(crate) fn retain_index(&mut self, page: PageId, bytes: u64) {
+        self.indexes.queue.push_back((page, bytes));
+        self.indexes.bytes += bytes;
     }
 
-    /// Frees the unused memory of the map of holds.
+    /// Takes the retained index page that came first, if all of them take more than `share` bytes.
+    pub(crate) fn release_index(&mut self, share: u64) -> Option<PageId> {
+        let (page, bytes) = if self.indexes.bytes > share { self.indexes.queue.pop_front()? } else { return None };
+        self.indexes.bytes -= bytes;
+        Some(page)
+    }
+
+    /// Takes the retained index pages for which `passed` is true.
+    pub(crate) fn release_indexes_of(&mut self, passed: impl Fn(&PageId) -> bool) -> Vec<PageId> {
+        let (released, rest) = self.indexes.queue.drain(..).partition::<VecDeque<_>, _>(|(page, _)| passed(page));
+        self.indexes.queue = rest;
+        self.indexes.bytes -= released.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        released.into_iter().map(|(page, _)| page).collect()
+    }
+
+    /// Bytes of the map of holds and of the retained index pages' names.
+    pub(crate) fn bytes(&self) -> usize {
+        self.held.capacity() * 32 + self.indexes.queue.capacity() * size_of::<(PageId, u64)>()
+    }
+
+    /// Frees the unused memory of the map of holds and of the list of index pages.
     pub(crate) fn trim(&mut self) {
         self.held.shrink_to_fit();
+        self.indexes.queue.shrink_to_fit();
     }
 }

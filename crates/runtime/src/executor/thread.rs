@@ -210,7 +210,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
                 // What others have let go of since.
                 self.release_kept();
                 if let Some(full) = s.pager.stalled() {
-                    if !s.make_room() {
+                    if !s.make_room() && !s.pager.release_index_pages() {
                         s.fail(too_small(full, "the largest step"));
                     }
                 }
