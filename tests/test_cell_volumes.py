@@ -36,9 +36,9 @@ def fog(**more: Any) -> Volume:
     return Volume(**{"field": "pressure", "color": "white", "opacity": HALF, "unit": 1.0, **more})
 
 
-def drawn(what: Scene, out: Path, **means: Any) -> Any:
+def drawn(what: Scene, out: Path, **resources: Any) -> Any:
     """Linear light of a picture."""
-    farfield.render(what, out, progress=False, **means)
+    farfield.render(what, out, progress=False, **resources)
     v = pixels(out).astype(np.float64) / 255
     return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
 
@@ -75,12 +75,12 @@ def test_pictures_are_the_same_whatever_the_means(flow: str, tmp_path: Path, ff_
     what = {"objects": [shown], "maps": {"velocity_magnitude": ColorMap(field="velocity_magnitude", range=(0, 0.7))}}
     view = {"camera": Camera(direction=(1, -0.6, 0.4)), "size": (120, 90)}
     made = []
-    for n, (of, means) in enumerate(
+    for n, (of, resources) in enumerate(
         [(source, ("512MiB", 1)), (source, ("12MiB", 3)), (str(store), ("12MiB", 2)), (str(store), ("1GiB", 1))]
     ):
         file, out = tmp_path / f"{n}.json", tmp_path / f"{n}.png"
         save_scene(Scene(source=of, **what, **view), file)
-        found = ff_json("render", file, "-o", out, "--memory-limit", means[0], "--workers", means[1])
+        found = ff_json("render", file, "-o", out, "--memory-limit", resources[0], "--workers", resources[1])
         assert found["drawn"][0] == {"kind": "volume", "name": "velocity_magnitude", "primitives": 1}
         assert found["pixels_missing"] == 0 and not found["partial"]
         assert found["pages"]["faults"] > 0

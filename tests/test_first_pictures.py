@@ -92,8 +92,8 @@ def test_seeds_of_interest_lie_where_the_flow_changes(tmp_path: Path) -> None:
     speed = 0.1 + np.exp(-((away / 0.6) ** 2))
     source = write_flow(tmp_path, "jet", points, np.stack([speed, 0 * speed, 0 * speed], axis=-1))
 
-    def near(rule: str, **means: Any) -> tuple[float, np.ndarray]:
-        with ff.open(source, **means) as flow:
+    def near(rule: str, **resources: Any) -> tuple[float, np.ndarray]:
+        with ff.open(source, **resources) as flow:
             starts = flow.streamlines(seeds=rule, max_steps=1, integration_direction="forward")
             first = np.asarray(starts.points)[np.asarray(starts.offsets)[:-1]]
         return float((np.hypot(first[:, 1], first[:, 2]) < 1.5).mean()), first

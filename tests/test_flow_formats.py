@@ -17,7 +17,7 @@ from farfield.flow.formats import registry
 from farfield.flow.formats.description import Array, Stored, Uniform, Zone, Zones
 from farfield.flow.formats.registry import Asked, FlowFormat
 from farfield.volume.formats.detection import is_volume
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from test_volume_coordinates import uneven
 from test_vtk_zones import bent, linear, write
 
@@ -30,7 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def read(asked: Asked, means: Means) -> Zones | None:
+def read(asked: Asked, resources: ReaderResources) -> Zones | None:
     """A made-up format: a header of text, and the numbers of a velocity in a file beside it.
 
     flow 1

@@ -99,9 +99,17 @@ def test_triangles_are_the_quadrilaterals_of_the_arrays(
 ) -> None:
     said = ["zone1:k=8", "zone2:j=30,k=3:5"]
     surfaces = [word for text in said for word in ("--surface", text)]
-    means = ["--memory-limit", limit] if limit else []
+    resources = ["--memory-limit", limit] if limit else []
     found = ff_json(
-        "extract", "grid-surface", source, *surfaces, "--scalars", "density,velocity", "-o", tmp_path / "s.ply", *means
+        "extract",
+        "grid-surface",
+        source,
+        *surfaces,
+        "--scalars",
+        "density,velocity",
+        "-o",
+        tmp_path / "s.ply",
+        *resources,
     )
     vertices, faces = triangles_of(tmp_path / "s.ply")
     held = [wanted(blocks[n], text) for n, text in enumerate(said)]

@@ -136,7 +136,7 @@ def test_nothing_would_help() -> None:
     even = {**where, "compute_s": 40.0, "wait_reads_s": 40.0, "other_s": 8.8}
     assert any(line.startswith("No single thing held the run up:") for line in lines(changed(advice=[], where=even)))
     unknown = lines(changed(advice=[], model=None))
-    assert any(line.startswith("What other means would change cannot be said") for line in unknown)
+    assert any(line.startswith("What other resources would change cannot be said") for line in unknown)
     assert not any("bound by" in line for line in unknown)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from farfield.errors import DataError, Interrupted, MemoryLimitError
 from farfield.volume.formats.cache_conversion import converted
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 from volume_files import look
 
@@ -40,8 +40,8 @@ def convert(folder: Path, how: Any = pieces, **more: Any) -> Any:
     source = folder / "a.bin"
     if not source.exists():
         source.touch()
-    means = Means(folder / "cache", more.pop("progress", None), more.pop("say", None))
-    return converted(str(source), means, count=SIZE, why="is of a test", how="test", pieces=how, **more)
+    resources = ReaderResources(folder / "cache", more.pop("progress", None), more.pop("say", None))
+    return converted(str(source), resources, count=SIZE, why="is of a test", how="test", pieces=how, **more)
 
 
 def left(folder: Path) -> list[str]:
@@ -156,9 +156,9 @@ def test_what_is_decoded_whole_has_to_fit(kind: str, tmp_path: Path) -> None:
     with pytest.raises(
         MemoryLimitError, match=r"decoded whole, .* at a time, needs about .*; raise --memory-limit to that"
     ):
-        read(str(path), Options(), Means(tmp_path / "cache", memory_limit=8 << 20))
+        read(str(path), Options(), ReaderResources(tmp_path / "cache", memory_limit=8 << 20))
     assert left(tmp_path) == []
-    read(str(path), Options(), Means(tmp_path / "cache", memory_limit=64 << 20))
+    read(str(path), Options(), ReaderResources(tmp_path / "cache", memory_limit=64 << 20))
     assert len(left(tmp_path)) == 1
 
 
@@ -198,7 +198,7 @@ def test_memory_is_bounded(kind: str, tmp_path: Path) -> None:
         tiff.LARGEST_CHUNK, before = 1 << 20, tiff.LARGEST_CHUNK
     tracemalloc.start()
     try:
-        read(str(path), Options(), Means(tmp_path / "cache"))
+        read(str(path), Options(), ReaderResources(tmp_path / "cache"))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -16,7 +16,7 @@ import pytest
 
 from farfield.errors import DataError, FarfieldError
 from farfield.volume.formats.detection import format_of
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 
 SEED = 20
@@ -169,15 +169,15 @@ def test_damage(kind: str, tmp_path: Path) -> None:
     source = path.parent if kind in ("dicom", "png", "jpeg", "zarr2", "zarr3") else path
     raw = path.read_bytes()
     rng = np.random.default_rng(SEED)
-    means = Means(tmp_path / "cache")
-    read(str(source), Options(), means)
+    resources = ReaderResources(tmp_path / "cache")
+    read(str(source), Options(), resources)
     outcomes = {"read": 0, "refused": 0}
     for n in range(ROUNDS):
         path.write_bytes(broken(raw, rng, 2048))
         tracemalloc.start()
         begun = time.monotonic()
         try:
-            found = read(str(source), Options(), means)
+            found = read(str(source), Options(), resources)
             json.dumps(found.spec, allow_nan=False)
             for array in (a for level in found.spec["levels"] for a in level["arrays"]):
                 assert min(array["shape"]) >= 1

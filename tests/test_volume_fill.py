@@ -14,7 +14,7 @@ import zarr
 import farfield as ff
 from farfield.errors import DataError, UsageError
 from farfield.scene.volumes import first_scene
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 from running import Command
 
@@ -141,7 +141,7 @@ def test_xarray_stores_without_a_fill_value_miss_nothing(converted: bool, tmp_pa
         attributes={"_ARRAY_DIMENSIONS": ["z", "y", "x"]}, filters=[PackBits()] if converted else None,
     )  # fmt: skip
     array[0] = 1
-    found = read(str(tmp_path / "a.zarr"), Options(), Means(tmp_path / "cache", None, None))
+    found = read(str(tmp_path / "a.zarr"), Options(), ReaderResources(tmp_path / "cache", None, None))
     assert found.spec["channels"][0].get("missing") is None
 
 

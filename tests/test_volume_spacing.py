@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from farfield.errors import DataError, UsageError
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 
 NUMBERS = np.arange(5 * 6 * 7, dtype="<i2").reshape(5, 6, 7)
@@ -107,13 +107,13 @@ def ome(folder: Path, spacing: str) -> Path:
 def test_what_cannot_be_is_named(write: Callable[[Path, str], Path], spacing: str, key: str, tmp_path: Path) -> None:
     path = write(tmp_path, spacing)
     with pytest.raises(DataError, match=key) as caught:
-        read(str(path), Options(), Means(tmp_path / "cache"))
+        read(str(path), Options(), ReaderResources(tmp_path / "cache"))
     assert path.name in str(caught.value)
     if "--spacing" in str(caught.value):
-        found = read(str(path), Options.of({"spacing": "1,2,3"}), Means(tmp_path / "cache"))
+        found = read(str(path), Options.of({"spacing": "1,2,3"}), ReaderResources(tmp_path / "cache"))
         assert found.spec["levels"][0]["spacing"] == [1, 2, 3]
     # With another number it is read.
-    assert read(str(write(tmp_path, "1.5")), Options(), Means(tmp_path / "cache")).spec["levels"]
+    assert read(str(write(tmp_path, "1.5")), Options(), ReaderResources(tmp_path / "cache")).spec["levels"]
 
 
 @pytest.mark.parametrize("spacing", [(1, 0, 1), (1, -2, 1), (1, float("nan"), 1), (1, 1)])
@@ -126,6 +126,6 @@ def test_options_are_held_to_the_same(spacing: tuple[float, ...], tmp_path: Path
 @pytest.mark.parametrize("write", [nrrd, nifti, nifti_affine])
 def test_behind_is_the_other_way_round(write: Callable[[Path, str], Path], tmp_path: Path) -> None:
     """Formats in which a negative step has a meaning: the way in which indices grow, or none (NIfTI's pixdim)."""
-    spec = read(str(write(tmp_path, "-2")), Options(), Means(tmp_path / "cache")).spec
+    spec = read(str(write(tmp_path, "-2")), Options(), ReaderResources(tmp_path / "cache")).spec
     assert spec["levels"][0]["spacing"][1] == 2.0
     assert spec["direction"][1][1] == (1.0 if write is nifti else -1.0)

@@ -78,8 +78,8 @@ def test_files_of_all_kinds_hold_the_same(source: str, tmp_path: Path, ff_json: 
 
 @pytest.mark.parametrize("method", list(STRENGTH))
 def test_cores_do_not_depend_on_the_limit(method: str, source: str, tmp_path: Path, ff_json: Json) -> None:
-    for name, means in (("a.npz", ("--workers", 2)), ("b.npz", ("--memory-limit", "16MiB", "--workers", 1))):
-        ff_json("extract", "vortex-cores", source, "--method", method, *means, "-o", tmp_path / name)
+    for name, resources in (("a.npz", ("--workers", 2)), ("b.npz", ("--memory-limit", "16MiB", "--workers", 1))):
+        ff_json("extract", "vortex-cores", source, "--method", method, *resources, "-o", tmp_path / name)
     one, other = np.load(tmp_path / "a.npz"), np.load(tmp_path / "b.npz")
     for name in ("points", "offsets", "strength", "angle"):
         assert one[name].tobytes() == other[name].tobytes(), name

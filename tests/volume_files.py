@@ -10,7 +10,7 @@ import numpy as np
 
 from fake_volume import Volume
 from farfield.volume.formats.description import VolumeDescription
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 
 
@@ -53,4 +53,4 @@ class Read:
 def look(path: Path | str, cache: Path, **options: Any) -> Read:
     """Reads a volume; what is converted goes into `cache`."""
     said: list[str] = []
-    return Read(read(str(path), Options.of(options), Means(cache, None, said.append)), said)
+    return Read(read(str(path), Options.of(options), ReaderResources(cache, None, said.append)), said)

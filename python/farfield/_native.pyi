@@ -570,7 +570,7 @@ def summarise(path: str, *, progress: _Progress | None = None) -> str:
     """What a log of events comes to, in bounded memory: the object that `farfield.report` shows."""
 
 def replay_events(path: str, *, options: str = "{}", progress: _Progress | None = None) -> str:
-    """A log's pages against other means. options: {"limits": [bytes], "policies": [names, with "+executor", or "optimum"],
+    """A log's pages against other resources. options: {"limits": [bytes], "policies": [names, with "+executor", or "optimum"],
     "coarser": [pages along each axis that become one], "latencies_s": [seconds], "readers": [int], "workers": [int]}, all optional.
 
     Result: {"file", "policy", "limit_bytes", "uses", "touched", "touched_bytes", "whole": bool, "damaged": bool, "lost_bytes",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from farfield.errors import DataError
 from farfield.runtime.page_cache import evict
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 from farfield_bench import arms
 from farfield_bench.result import Recorder
@@ -36,7 +36,7 @@ def spec(path: Path, **options: Any) -> dict[str, Any]:
     Raises:
         DataError: if it is damaged.
     """
-    return read(str(path), Options(**options), Means(path.parent)).spec
+    return read(str(path), Options(**options), ReaderResources(path.parent)).spec
 
 
 def channel(of: dict[str, Any], number: int) -> dict[str, Any]:

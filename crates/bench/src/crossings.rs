@@ -83,11 +83,11 @@ impl Nodes for Counting {
 /// [`FieldError`] of opening and tracing.
 pub fn crossings(
     source: SourceSpec,
-    means: Resources,
+    resources: Resources,
     spec: &TraceSpec,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
-    let session = Session::open(source, means, watch)?;
+    let session = Session::open(source, resources, watch)?;
     let dataset = session.located(watch)?;
     let job = Job::new(spec, &dataset, &session.pager, watch)?;
     let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), spec.step as u32);

@@ -75,13 +75,13 @@ impl Register for Registered<'_> {
 pub(super) fn open_on(
     latency: Option<Duration>,
     source: SourceSpec,
-    means: Resources,
+    resources: Resources,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<(Session, Option<Device>), FieldError> {
     let device = latency.map(Device::new).transpose().map_err(|e| FieldError::io(&source.path, e))?;
     let session = match &device {
-        None => Session::open(source, means, watch)?,
-        Some(device) => Session::open_as(source, means, |source, pager| {
+        None => Session::open(source, resources, watch)?,
+        Some(device) => Session::open_as(source, resources, |source, pager| {
             Dataset::from_store_by(Store::open(&source.path)?, pager, &mut Registered(pager, device))
         })?,
     };

@@ -60,7 +60,7 @@ impl Observer for Recording {
 /// [`FieldError`] of opening and tracing; of a list that cannot be written.
 pub fn recorded(
     source: SourceSpec,
-    means: Resources,
+    resources: Resources,
     spec: &TraceSpec,
     list: &Path,
     watch: &mut ProgressWatch<'_>,
@@ -68,7 +68,7 @@ pub fn recorded(
     let io = |e| FieldError::io(list, e);
     let to = BufWriter::new(File::create(list).map_err(io)?);
     let recording = Arc::new(Recording { to: Mutex::new((to, Ok(()))) });
-    let session = Session::open(source, Resources { observer: Some(recording.clone()), ..means }, watch)?;
+    let session = Session::open(source, Resources { observer: Some(recording.clone()), ..resources }, watch)?;
     recording.line(format_args!("b {}", session.dataset().bytes()));
     session.located(watch)?;
     let before = session.pager.counters();
@@ -167,9 +167,9 @@ impl Completion for Done {
 ///
 /// # Errors
 /// [`FieldError`]: a list that cannot be read, or is none; the first read that fails.
-pub fn replayed(list: &Path, means: &Resources, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
+pub fn replayed(list: &Path, resources: &Resources, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let listed = Listed::open(list)?;
-    let pager = means.pager()?;
+    let pager = resources.pager()?;
     let direct = process::is_past_cache(listed.bytes);
     pager.set_direct(direct);
     let add = |(number, path): (&u32, &PathBuf)| {
@@ -177,7 +177,7 @@ pub fn replayed(list: &Path, means: &Resources, watch: &mut ProgressWatch<'_>) -
         pager.source(id).map(|source| (*number, source))
     };
     let sources: BTreeMap<u32, Arc<dyn Source>> = listed.sources.iter().filter_map(add).collect();
-    let most = means.memory_limit / 4;
+    let most = resources.memory_limit / 4;
     let done = Arc::new(Done { tokens: Mutex::default(), pager: pager.clone() });
     let told: Arc<dyn Completion> = done.clone();
     let wrong = |what: String| FieldError::Usage(format!("{}: {what}", list.display()));
@@ -262,21 +262,21 @@ mod tests {
         let mut text = format!("b {}\ns 3 {}\n", 1 << 20, data.display());
         reads.iter().for_each(|(offset, len)| text += &format!("r 3 {offset} {len}\n"));
         std::fs::write(&list, text).unwrap();
-        let means = Resources {
+        let resources = Resources {
             memory_limit: 16 << 20,
             workers: 1,
             readers: 8,
             replacement: Default::default(),
             observer: None,
         };
-        let found = replayed(&list, &means, &mut |_, _, _| true).unwrap();
+        let found = replayed(&list, &resources, &mut |_, _, _| true).unwrap();
         assert_eq!(found["reads"], 200);
         assert_eq!(found["bytes_read"], reads.iter().map(|r| r.1).sum::<u64>());
         std::fs::write(&list, format!("s 3 {}\nr 3 {} 4096\n", data.display(), 1 << 20)).unwrap();
-        let beyond = replayed(&list, &means, &mut |_, _, _| true).unwrap_err();
+        let beyond = replayed(&list, &resources, &mut |_, _, _| true).unwrap_err();
         assert!(beyond.to_string().contains("read 0"), "{beyond}");
         std::fs::write(&list, "r 3 x 4096\n").unwrap();
-        let wrong = replayed(&list, &means, &mut |_, _, _| true).unwrap_err();
+        let wrong = replayed(&list, &resources, &mut |_, _, _| true).unwrap_err();
         assert!(wrong.to_string().contains("'r 3 x 4096'"), "{wrong}");
         std::fs::remove_dir_all(&folder).unwrap();
     }

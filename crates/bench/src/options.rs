@@ -42,11 +42,11 @@ fn source(o: &mut Object) -> Result<SourceSpec, FieldError> {
     run_options::source(&path, Some(q), None, o)
 }
 
-fn means(o: &mut Object) -> Result<Resources, FieldError> {
+fn resources(o: &mut Object) -> Result<Resources, FieldError> {
     let limit = o.whole("memory_limit")?.ok_or_else(|| needs("memory_limit"))?;
     let whole = |v: Option<u64>| v.unwrap_or(0) as usize;
     let (workers, readers) = (whole(o.whole("workers")?), whole(o.whole("readers")?));
-    run_options::means(limit, workers, readers, o.text("replacement")?.as_deref().unwrap_or("clock"))
+    run_options::resources(limit, workers, readers, o.text("replacement")?.as_deref().unwrap_or("clock"))
 }
 
 /// How long each read takes on a simulated device.
@@ -78,7 +78,7 @@ fn typed<T: serde::de::DeserializeOwned>(o: &mut Object, key: &str) -> Result<Op
 fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
     let spec = typed(o, "spec")?.ok_or_else(|| needs("spec"))?;
     let link_bytes_per_s = o.positive("link_bytes_per_s")?;
-    Ok(VolumeArm { spec, means: means(o)?, link_bytes_per_s })
+    Ok(VolumeArm { spec, resources: resources(o)?, link_bytes_per_s })
 }
 
 fn transfer(o: &mut Object) -> Result<TransferFunction, FieldError> {
@@ -166,8 +166,8 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
     if let Some(arm) = arm {
         let (touched, latency) = (o.truth("touched")?, latency(&mut o)?);
         let active = o.whole("active")?.unwrap_or(0) as usize;
-        let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
-        let spec = TraceArm { means, traces, source, arm, touched, latency, active };
+        let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+        let spec = TraceArm { resources, traces, source, arm, touched, latency, active };
         o.done()?;
         return traced(&spec, watch);
     }
@@ -177,25 +177,25 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             counters()
         }
         "crossings" => {
-            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
-            crossings(source, means, first, watch)
+            crossings(source, resources, first, watch)
         }
         "plain" | "mmap_pathlines" | "read_pathlines" => {
-            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let rounds = if kind == "plain" { o.whole("rounds")?.unwrap_or(1) as usize } else { 1 };
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             match kind.as_str() {
-                "plain" => plain(source, means, first, rounds, watch),
-                "mmap_pathlines" => whole_pathlines(source, means, first, Whole::Mapped, watch),
-                _ => whole_pathlines(source, means, first, Whole::Read, watch),
+                "plain" => plain(source, resources, first, rounds, watch),
+                "mmap_pathlines" => whole_pathlines(source, resources, first, Whole::Mapped, watch),
+                _ => whole_pathlines(source, resources, first, Whole::Read, watch),
             }
         }
         "pathlines" => {
             let spec = PathlinesArm {
-                means: means(&mut o)?,
+                resources: resources(&mut o)?,
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
                 source: source(&mut o)?,
                 rounds: o.whole("rounds")?.unwrap_or(1) as usize,
@@ -207,22 +207,22 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             pathlines(&spec, watch)
         }
         "recorded" => {
-            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let list = path(&mut o, "list")?;
             o.done()?;
-            recorded(source, means, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
+            recorded(source, resources, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
         }
         "replayed" => {
-            let (means, list) = (means(&mut o)?, path(&mut o, "list")?);
+            let (resources, list) = (resources(&mut o)?, path(&mut o, "list")?);
             o.done()?;
-            replayed(&list, &means, watch)
+            replayed(&list, &resources, watch)
         }
         "turns" => {
-            let (means, traces, source) = (means(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
             let cold: Vec<PathBuf> = o.texts("cold")?.into_iter().map(PathBuf::from).collect();
             o.done()?;
-            turns(&source, &means, &traces, rounds, &cold, watch)
+            turns(&source, &resources, &traces, rounds, &cold, watch)
         }
         "windows" => {
             let way = match o.text("way")?.as_deref() {
@@ -231,12 +231,12 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
                 Some("ours") => Way::Ours,
                 _ => return Err(FieldError::Usage("bench options: 'way' is listed, units or ours".into())),
             };
-            let mut means = means(&mut o)?;
-            let events = Events::begin(o.text("events")?.as_deref(), &mut means)?;
+            let mut resources = resources(&mut o)?;
+            let events = Events::begin(o.text("events")?.as_deref(), &mut resources)?;
             let spec = Windows {
                 store: path(&mut o, "source")?,
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                means,
+                resources,
                 way,
                 list: path(&mut o, "list")?,
                 output: path(&mut o, "output")?,
@@ -251,7 +251,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             let spec = Overlap {
                 store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                means: means(&mut o)?,
+                resources: resources(&mut o)?,
                 latency: latency(&mut o)?.ok_or_else(|| needs("latency_s"))?,
                 active: o.whole("active")?.unwrap_or(0) as usize,
             };
@@ -262,7 +262,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             let spec = OverlapDisk {
                 store: path(&mut o, "source")?,
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                means: means(&mut o)?,
+                resources: resources(&mut o)?,
                 waiting: o.truth("waiting")?,
             };
             o.done()?;
@@ -280,9 +280,9 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
                 pread_buffers: o.whole("pread_buffers")?.unwrap_or(0) as usize,
                 direct: o.truth("direct")?,
             };
-            let means = means(&mut o)?;
+            let resources = resources(&mut o)?;
             o.done()?;
-            page_reads(&spec, &means)
+            page_reads(&spec, &resources)
         }
         "volume_rays" => {
             let spec = rays_of(&mut o)?;

@@ -35,7 +35,7 @@ pub struct Overlap {
     /// What is traced; seeds are located, too, so the boxes come from the device like all else.
     pub trace: TraceSpec,
     /// Memory, threads, and the reads that the device serves at a time.
-    pub means: Resources,
+    pub resources: Resources,
     /// How long each read takes.
     pub latency: Duration,
     /// Tasks under way at most; 0: as many as a trace would have.
@@ -49,7 +49,7 @@ pub struct OverlapDisk {
     /// What is traced.
     pub trace: TraceSpec,
     /// Memory, threads, and the reads in flight.
-    pub means: Resources,
+    pub resources: Resources,
     /// Also a plain loop that waits for each page.
     pub waiting: bool,
 }
@@ -98,15 +98,15 @@ pub(super) fn renumbered(zones: &[Zone], ids: &[ZoneIds]) -> Arc<[Zone]> {
 pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     // Opened once the ordinary way for its metadata: sizes, fields and seeds.
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
-    let session = Session::open(source, spec.means.clone(), watch)?;
+    let session = Session::open(source, spec.resources.clone(), watch)?;
     let dataset = session.located(watch)?;
     let mut job = Job::new(&spec.trace, &dataset, &session.pager, watch)?;
     job.fields = dataset.fields(Some(&spec.trace.field), &spec.trace.scalars, spec.trace.step)?;
     let device = Device::new(spec.latency).map_err(|e| FieldError::io(&spec.store, e))?;
     let config = PagerConfig {
-        limit: spec.means.memory_limit,
-        policy: spec.means.replacement,
-        readers: spec.means.readers.max(1),
+        limit: spec.resources.memory_limit,
+        policy: spec.resources.replacement,
+        readers: spec.resources.readers.max(1),
         backend: Backend::Auto,
         observer: None,
     };
@@ -116,7 +116,7 @@ pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, F
     let ids = Store::open(&spec.store)?.register(&mut registrar);
     let (sources, maps) = (registrar.sources, registrar.maps);
     let zones = renumbered(&dataset.zones, &ids);
-    let workers = spec.means.threads();
+    let workers = spec.resources.threads();
     let mut load: RunLoad = job.load(&dataset, &pager, workers);
     if spec.active > 0 {
         load.active = spec.active;
@@ -147,7 +147,7 @@ pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, F
     (row["reads"], row["bytes_read"]) = (waiting.reads.load(Relaxed).into(), waiting.bytes.load(Relaxed).into());
     rows.push(row);
     Ok(json!({
-        "paged": rows[0], "resident": rows[1], "waiting": rows[2], "readers": spec.means.readers, "workers": workers,
+        "paged": rows[0], "resident": rows[1], "waiting": rows[2], "readers": spec.resources.readers, "workers": workers,
         "latency_s": spec.latency.as_secs_f64(), "latency_seen_s": paged_latency_s,
     }))
 }
@@ -159,13 +159,14 @@ pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, F
 /// # Errors
 /// [`FieldError`] of opening and tracing.
 pub fn overlap_disk(spec: &OverlapDisk, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
-    let OverlapDisk { store, trace, means, waiting } = spec;
+    let OverlapDisk { store, trace, resources, waiting } = spec;
     let watcher = Arc::new(Watcher::default());
     let source = SourceSpec { path: store.clone(), ..SourceSpec::default() };
-    let session = Session::open(source.clone(), Resources { observer: Some(watcher.clone()), ..means.clone() }, watch)?;
+    let session =
+        Session::open(source.clone(), Resources { observer: Some(watcher.clone()), ..resources.clone() }, watch)?;
     let dataset = session.located(watch)?;
     let job = Job::new(trace, &dataset, &session.pager, watch)?;
-    let load = job.load(&dataset, &session.pager, means.threads());
+    let load = job.load(&dataset, &session.pager, resources.threads());
     let step = trace.step as u32;
     let mut rows = Vec::new();
     for _ in 0..2 {
@@ -177,29 +178,29 @@ pub fn overlap_disk(spec: &OverlapDisk, watch: &mut ProgressWatch<'_>) -> Result
         rows.push(measured(&traced, began, cpu, &before, &session.pager, 0));
     }
     let pages = watcher.pages();
-    let alone = waiting.then(|| waits(store, &job, &dataset.zones, means)).transpose()?;
+    let alone = waiting.then(|| waits(store, &job, &dataset.zones, resources)).transpose()?;
     drop(session);
     evict(store).map_err(|e| FieldError::io(store, e))?;
     // Opened the same way, so that arrays have the same numbers.
-    let session = Session::open(source, means.clone(), watch)?;
+    let session = Session::open(source, resources.clone(), watch)?;
     let before = session.pager.counters();
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
-    for batch in pages.chunks(BATCH * means.readers.max(1)) {
+    for batch in pages.chunks(BATCH * resources.readers.max(1)) {
         drop(session.pager.fetch(batch).map_err(pager_error)?);
     }
     let reading = measured(&Traced::default(), began, cpu, &before, &session.pager, 0);
     Ok(json!({
         "paged": rows[0], "resident": rows[1], "reading": reading, "waiting": alone, "pages": pages.len(),
         "readers": session.pager.readers(),
-        "workers": means.threads(), "transport": session.pager.reader_name(),
+        "workers": resources.threads(), "transport": session.pager.reader_name(),
     }))
 }
 
 /// A plain loop that reads each page of an evicted store where it needs it.
-fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], means: &Resources) -> Result<Value, FieldError> {
+fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], resources: &Resources) -> Result<Value, FieldError> {
     evict(store).map_err(|e| FieldError::io(store, e))?;
     // Only to give out numbers: this pager reads nothing.
-    let pager = means.pager()?;
+    let pager = resources.pager()?;
     let file = |path: &Path| -> Arc<dyn Source> { Arc::new(Blocking::new(path)) };
     let mut registrar = Registrar { pager: &pager, file: &file, sources: Vec::new(), maps: Vec::new() };
     let ids = Store::open(store)?.register(&mut registrar);

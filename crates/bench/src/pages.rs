@@ -63,7 +63,7 @@ impl Register for Registrar<'_> {
 ///
 /// # Errors
 /// [`FieldError`]: a store or array that is not there, a page that cannot be read.
-pub fn page_reads(spec: &PageReads, means: &Resources) -> Result<Value, FieldError> {
+pub fn page_reads(spec: &PageReads, resources: &Resources) -> Result<Value, FieldError> {
     let store = Store::open(&spec.store)?;
     let zone = store.catalog.zones.get(spec.zone).ok_or_else(|| FieldError::Usage(format!("no zone {}", spec.zone)))?;
     let number = zone.arrays.iter().position(|a| a.name == spec.array).ok_or_else(|| FieldError::Unknown {
@@ -72,9 +72,9 @@ pub fn page_reads(spec: &PageReads, means: &Resources) -> Result<Value, FieldErr
         known: zone.arrays.iter().map(|a| a.name.clone()).collect(),
     })?;
     let config = PagerConfig {
-        limit: means.memory_limit,
-        policy: means.replacement,
-        readers: means.readers.max(1),
+        limit: resources.memory_limit,
+        policy: resources.replacement,
+        readers: resources.readers.max(1),
         backend: Backend::Auto,
         observer: None,
     };

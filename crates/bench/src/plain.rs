@@ -122,12 +122,12 @@ impl Regular {
 /// [`FieldError`] of opening; [`FieldError::Usage`] for what the loop does not know.
 pub fn plain(
     source: SourceSpec,
-    means: Resources,
+    resources: Resources,
     spec: &TraceSpec,
     rounds: usize,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
-    let session = Session::open(source, means, watch)?;
+    let session = Session::open(source, resources, watch)?;
     let dataset = session.located(watch)?;
     let longest = spec.path.as_ref().and_then(|p| p.time_step).ok_or_else(|| wrong("takes a time step"))?;
     let grid = Regular::read(&dataset, &spec.field)?;
@@ -166,7 +166,7 @@ pub struct PathlinesArm {
     /// The dataset.
     pub source: SourceSpec,
     /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
-    pub means: Resources,
+    pub resources: Resources,
     /// What is traced.
     pub trace: TraceSpec,
     /// The same so often. Of more than one, what the first has read is there in the others.
@@ -189,8 +189,9 @@ pub fn pathlines(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Va
     let watcher = arm.touched.then(|| Arc::new(Watcher::default()));
     let again = if rounds > 1 { pages_of(arm, watch)? } else { Vec::new() };
     let observer = watcher.clone().map(|watcher| watcher as Arc<dyn Observer>);
-    let means = Resources { observer: observer.or_else(|| arm.means.observer.clone()), ..arm.means.clone() };
-    let (session, device) = open_on(arm.latency, arm.source.clone(), means, watch)?;
+    let resources =
+        Resources { observer: observer.or_else(|| arm.resources.observer.clone()), ..arm.resources.clone() };
+    let (session, device) = open_on(arm.latency, arm.source.clone(), resources, watch)?;
     session.located(watch)?;
     let mut rows = Vec::with_capacity(rounds);
     for round in 0..rounds {
@@ -219,8 +220,8 @@ pub fn pathlines(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Va
 /// order, so that their arrays have the same numbers.
 fn pages_of(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Vec<PageId>, FieldError> {
     let came = Arc::new(Came::default());
-    let means = Resources { observer: Some(came.clone()), ..arm.means.clone() };
-    let session = Session::open(arm.source.clone(), means, watch)?;
+    let resources = Resources { observer: Some(came.clone()), ..arm.resources.clone() };
+    let session = Session::open(arm.source.clone(), resources, watch)?;
     session.located(watch)?;
     trace(&session, &arm.trace, Destination::Memory, watch)?;
     Ok(came.pages())

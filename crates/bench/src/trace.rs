@@ -37,7 +37,7 @@ pub struct TraceArm {
     /// The dataset.
     pub source: SourceSpec,
     /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
-    pub means: Resources,
+    pub resources: Resources,
     /// What the kernel runs over.
     pub arm: Arm,
     /// Traces to run one after another over the same open dataset.
@@ -57,14 +57,14 @@ pub struct TraceArm {
 /// [`FieldError`] of opening and tracing.
 pub fn trace(arm: &TraceArm, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let watcher = Arc::new(Watcher::default());
-    let mut means = arm.means.clone();
+    let mut resources = arm.resources.clone();
     if arm.touched {
-        means.observer = Some(watcher.clone());
+        resources.observer = Some(watcher.clone());
     }
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
-    let (session, device) = open_on(arm.latency, arm.source.clone(), means, watch)?;
+    let (session, device) = open_on(arm.latency, arm.source.clone(), resources, watch)?;
     let dataset = session.located(watch)?;
-    let threads = session.means.threads();
+    let threads = session.resources.threads();
     let Some(first) = arm.traces.first() else { return Err(FieldError::Usage("no traces".into())) };
     let flat = matches!(arm.arm, Arm::Flat | Arm::FlatTurns).then(|| flat_nodes(&dataset, first)).transpose()?;
     let whole = match arm.arm {

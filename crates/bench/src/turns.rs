@@ -15,7 +15,7 @@ use trace::TraceSpec;
 /// [`FieldError`] of opening and tracing; of files that cannot be dropped.
 pub fn turns(
     source: &SourceSpec,
-    means: &Resources,
+    resources: &Resources,
     traces: &[TraceSpec],
     rounds: usize,
     cold: &[PathBuf],
@@ -29,7 +29,7 @@ pub fn turns(
             for path in cold {
                 evict(path).map_err(|e| FieldError::io(path, e))?;
             }
-            let session = Session::open(source.clone(), means.clone(), watch)?;
+            let session = Session::open(source.clone(), resources.clone(), watch)?;
             session.located(watch)?;
             rows[n].push(measured(&session, spec, watch)?);
         }

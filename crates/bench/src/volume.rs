@@ -17,7 +17,7 @@ pub struct VolumeArm {
     /// What a reader said.
     pub spec: VolumeSpec,
     /// Memory, threads, readers.
-    pub means: Resources,
+    pub resources: Resources,
     /// Files lie at the other end of a line of so many bytes a second.
     pub link_bytes_per_s: Option<f64>,
 }
@@ -33,15 +33,15 @@ pub(super) struct Opened {
 
 impl VolumeArm {
     /// Opens it. Nothing of it is read.
-    pub(super) fn open(&self, means: &Resources) -> Result<Opened, FieldError> {
+    pub(super) fn open(&self, resources: &Resources) -> Result<Opened, FieldError> {
         let base_bytes = process::base_bytes();
-        let pager = means.pager()?;
+        let pager = resources.pager()?;
         let link = self.link_bytes_per_s.map(Link::new).transpose();
         let link = link.map_err(|e| FieldError::io(Path::new(&self.spec.path), e))?;
         let through = |source: Arc<dyn Source>| link.as_ref().map_or(source.clone(), |link| link.source(source));
         let volume = Volume::open_through(self.spec.clone(), Vec::new(), &pager, &through)?;
         pager.set_direct(process::is_past_cache(volume.bytes_to_read()));
-        Ok(Opened { volume, pager, threads: means.threads(), base_bytes, _link: link })
+        Ok(Opened { volume, pager, threads: resources.threads(), base_bytes, _link: link })
     }
 }
 

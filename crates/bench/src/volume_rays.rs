@@ -55,11 +55,11 @@ pub struct VolumeRays {
 /// [`FieldError`].
 pub fn volume_rays(arm: &VolumeRays, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let watcher = Arc::new(Watcher::default());
-    let mut means = arm.of.means.clone();
+    let mut resources = arm.of.resources.clone();
     if arm.touched {
-        means.observer = Some(watcher.clone());
+        resources.observer = Some(watcher.clone());
     }
-    let open = arm.of.open(&means)?;
+    let open = arm.of.open(&resources)?;
     let Some(level) = open.volume.levels.get(arm.level) else {
         return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
     };

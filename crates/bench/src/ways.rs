@@ -28,14 +28,14 @@ use trace::TraceSpec;
 /// [`FieldError`] of opening; [`FieldError::Usage`] for what is no pathline and for files that cannot be mapped.
 pub fn whole_pathlines(
     source: SourceSpec,
-    means: Resources,
+    resources: Resources,
     spec: &TraceSpec,
     how: Whole,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let wrong = || FieldError::Usage("this arm takes pathlines".into());
     let path = spec.path.as_ref().filter(|path| path.streak.is_none()).ok_or_else(wrong)?;
-    let session = Session::open(source, means, watch)?;
+    let session = Session::open(source, resources, watch)?;
     let dataset = session.located(watch)?;
     let Course { series, options, held: _held } = pathlines::series(&dataset, &session.pager, spec, path, (&[], None))?;
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
@@ -88,7 +88,7 @@ pub fn whole_pathlines(
         }
         Ok(steps)
     };
-    let threads = session.means.threads().max(1);
+    let threads = session.resources.threads().max(1);
     let each = lines.len().div_ceil(threads).max(1);
     let steps = if threads == 1 {
         share(&mut lines)?

@@ -39,7 +39,7 @@ pub struct Windows {
     /// Pathlines.
     pub trace: TraceSpec,
     /// Memory, threads, and the reads in flight.
-    pub means: Resources,
+    pub resources: Resources,
     /// How pages come.
     pub way: Way,
     /// The pages of each window: written by [`Way::Listed`], read by [`Way::Units`].
@@ -172,11 +172,11 @@ pub fn windows(spec: &Windows, watch: &mut ProgressWatch<'_>) -> Result<Value, F
     let came = Arc::new(Came::default());
     let observer: Option<Arc<dyn Observer>> = match spec.way {
         Way::Listed => Some(came.clone()),
-        _ => spec.means.observer.clone(),
+        _ => spec.resources.observer.clone(),
     };
-    let means = Resources { observer, ..spec.means.clone() };
+    let resources = Resources { observer, ..spec.resources.clone() };
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
-    let (session, device) = open_on(spec.latency, source, means, watch)?;
+    let (session, device) = open_on(spec.latency, source, resources, watch)?;
     session.located(watch)?;
     let mut reading = Reading::default();
     let before = session.pager.counters();

@@ -65,7 +65,7 @@ fn check(
 ) -> Result<Validation, FieldError> {
     let total = store.bytes();
     let count = store.shards().count();
-    let (workers, read_bytes, _charged) = means(store, count, workers, charge)?;
+    let (workers, read_bytes, _charged) = room_for_workers(store, count, workers, charge)?;
     if let Some(told) = told {
         for (n, a) in store.arrays().enumerate() {
             let p = a.form().grid.paging;
@@ -133,7 +133,7 @@ fn check(
 }
 
 /// As many workers as fit, and then the longest reads that fit.
-fn means(
+fn room_for_workers(
     store: &StoreCheck<'_>,
     shards: usize,
     workers: usize,

@@ -172,7 +172,7 @@ pub fn replay(path: &Path, spec: &ReplaySpec, watch: &mut ReplayProgress<'_>) ->
     for coarser in &spec.coarser {
         sizes.push(coarse(&events, *coarser, own.policy, &rooms, watch)?);
     }
-    let modelled = recording.predict(recording.means());
+    let modelled = recording.predict(recording.resources());
     let times = times(&recording, spec, &timed.again(), modelled);
     let c = mirror.counts();
     Ok(json!({
@@ -209,31 +209,31 @@ fn times(of: &Recording, spec: &ReplaySpec, again: &[(u64, f64)], modelled: f64)
     if of.is_empty() {
         return Vec::new();
     }
-    let was = of.means();
+    let was = of.resources();
     let mean_s = of.read_mean_s();
     let mut rows = Vec::new();
-    let mut add = |what: &str, to: Value, means: model::ModelMeans| {
-        let predicted = of.scaled(means, modelled);
+    let mut add = |what: &str, to: Value, resources: model::ModelResources| {
+        let predicted = of.scaled(resources, modelled);
         rows.push(json!({"of": what, "to": to, "predicted_s": predicted}));
     };
     for latency in &spec.latencies_s {
         if mean_s > 0.0 {
-            add("latency_s", json!(latency), model::ModelMeans { latency: latency / mean_s, ..was });
+            add("latency_s", json!(latency), model::ModelResources { latency: latency / mean_s, ..was });
         }
     }
     if let Some(((_, now), others)) = again.split_first() {
         for (limit, then) in others {
             // The model cannot predict more misses: it knows the recorded reads only.
             if then <= now {
-                add("memory_limit", json!(limit), model::ModelMeans { again: then / now.max(1.0), ..was });
+                add("memory_limit", json!(limit), model::ModelResources { again: then / now.max(1.0), ..was });
             }
         }
     }
     for readers in &spec.readers {
-        add("readers", json!(readers), model::ModelMeans { readers: (*readers).max(1), ..was });
+        add("readers", json!(readers), model::ModelResources { readers: (*readers).max(1), ..was });
     }
     for workers in &spec.workers {
-        add("workers", json!(workers), model::ModelMeans { workers: (*workers).max(1), ..was });
+        add("workers", json!(workers), model::ModelResources { workers: (*workers).max(1), ..was });
     }
     rows
 }

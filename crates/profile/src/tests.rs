@@ -1,6 +1,6 @@
 //! Hand-made logs with known results.
 
-use super::model::{ModelMeans, Recording};
+use super::model::{ModelResources, Recording};
 use super::{summarise, Events, Form, RunLog};
 use pager::{ArrayId, Did, Event, EventLog, PageId, Priority, SourceId};
 use std::path::PathBuf;
@@ -120,21 +120,22 @@ fn recorded(parts: &[&[(u64, Event)]]) -> Recording {
 #[test]
 fn a_task_waits_for_its_first_page_in_the_model_as_in_the_run() {
     let recording = recorded(&[&one_task()]);
-    let was = recording.means();
+    let was = recording.resources();
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.02;
     assert!(near(recording.predict(was), 0.007), "{}", recording.predict(was));
-    assert!(near(recording.predict(ModelMeans { latency: 0.2, ..was }), 0.003));
-    assert!(near(recording.predict(ModelMeans { readers: 64, ..was }), 0.007));
+    assert!(near(recording.predict(ModelResources { latency: 0.2, ..was }), 0.003));
+    assert!(near(recording.predict(ModelResources { readers: 64, ..was }), 0.007));
 }
 
 #[test]
 fn runs_one_after_the_other_are_not_one_and_what_lies_between_is_not_work() {
     let later = one_task().into_iter().skip(2).map(|(at, event)| (at + 1_000_000, event));
     let recording = recorded(&[&one_task(), &later.collect::<Vec<_>>()]);
-    let was = recording.means();
+    let was = recording.resources();
     assert!((recording.predict(was) - recording.measured_s()).abs() < 0.002, "{}", recording.predict(was));
     // Reads in no time save the waits of both runs, and nothing of the second between them.
-    let saved = recording.measured_s() - recording.scaled(ModelMeans { latency: 1e-6, ..was }, recording.predict(was));
+    let saved =
+        recording.measured_s() - recording.scaled(ModelResources { latency: 1e-6, ..was }, recording.predict(was));
     assert!((saved - 0.010).abs() < 0.001, "{saved}");
 }
 

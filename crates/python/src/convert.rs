@@ -52,9 +52,9 @@ pub fn convert(
                 "a store holds the arrays of its source; to keep what is defined, too, name all fields that it is to hold in --fields",
             )?;
         }
-        let mut means = run_options::means(memory_limit, workers, readers, "clock")?;
-        let events = Events::begin(events, &mut means)?;
-        let session = Arc::new(Session::open(spec, means, watch)?);
+        let mut resources = run_options::resources(memory_limit, workers, readers, "clock")?;
+        let events = Events::begin(events, &mut resources)?;
+        let session = Arc::new(Session::open(spec, resources, watch)?);
         let spans = if session.pager.observed() {
             let pager = session.pager.clone();
             Spans::new(move |name, took| {
@@ -64,7 +64,7 @@ pub fn convert(
         } else {
             Spans::default()
         };
-        let workers = session.means.threads();
+        let workers = session.resources.threads();
         let how = ConvertOptions { memory_limit, workers, spans, ..asked.options };
         let dry = asked.dry_run;
         let input = match &asked.fields[..] {
@@ -148,10 +148,10 @@ pub fn validate(
         let spec = run_options::source(source, q, function, &mut o)?;
         no_definitions(&spec, "validating reads what is stored and names no fields; leave it out")?;
         o.done()?;
-        let mut means = run_options::means(memory_limit, workers, readers, "clock")?;
-        let events = Events::begin(events, &mut means)?;
+        let mut resources = run_options::resources(memory_limit, workers, readers, "clock")?;
+        let events = Events::begin(events, &mut resources)?;
         if spec.is_store()? {
-            let (v, stats) = runtime::validate::run(&spec.path, &means, watch)?;
+            let (v, stats) = runtime::validate::run(&spec.path, &resources, watch)?;
             let stats = json!(stats);
             events.finish(&stats, watch)?;
             return Ok(json!({
@@ -160,7 +160,7 @@ pub fn validate(
             })
             .to_string());
         }
-        let session = Session::open(spec, means, watch)?;
+        let session = Session::open(spec, resources, watch)?;
         let v = runtime::validate::read_all(&session, watch)?;
         let stats = json!(session.stats());
         events.finish(&stats, watch)?;

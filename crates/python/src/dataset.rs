@@ -191,9 +191,9 @@ impl PyDataset {
             let mut o = Object::parse(options, "options")?;
             let spec = run_options::source(source, q, function, &mut o)?;
             o.done()?;
-            let mut means = run_options::means(memory_limit, workers, readers, replacement)?;
-            let events = Events::begin(events, &mut means)?;
-            Ok(OpenDataset { session: Arc::new(Session::open(spec, means, watch)?), events })
+            let mut resources = run_options::resources(memory_limit, workers, readers, replacement)?;
+            let events = Events::begin(events, &mut resources)?;
+            Ok(OpenDataset { session: Arc::new(Session::open(spec, resources, watch)?), events })
         })?;
         Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
     }

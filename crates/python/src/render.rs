@@ -23,9 +23,9 @@ pub fn render(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     watched(py, progress, |watch| {
-        let mut means = run_options::means(memory_limit, workers, readers, replacement)?;
-        let events = Events::begin(events, &mut means)?;
-        let drawn = scene::render(scene, tables, Path::new(output), means, watch)?;
+        let mut resources = run_options::resources(memory_limit, workers, readers, replacement)?;
+        let events = Events::begin(events, &mut resources)?;
+        let drawn = scene::render(scene, tables, Path::new(output), resources, watch)?;
         events.finish(&drawn["stats"], watch)?;
         Ok(drawn.to_string())
     })

@@ -72,10 +72,10 @@ impl PyVolume {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let open = watched(py, progress, |watch| {
-            let mut means = run_options::means(memory_limit, workers, readers, replacement)?;
-            let events = Events::begin(events, &mut means)?;
+            let mut resources = run_options::resources(memory_limit, workers, readers, replacement)?;
+            let events = Events::begin(events, &mut resources)?;
             let source = Source::Volume(Box::new(spec(spec_json)?), tables);
-            Ok(OpenVolume { session: Arc::new(Session::open(source, means, watch)?), events })
+            Ok(OpenVolume { session: Arc::new(Session::open(source, resources, watch)?), events })
         })?;
         Ok(Self { open: Mutex::new(Some(open)), process: std::process::id() })
     }

@@ -92,9 +92,9 @@ pub fn convert_volume(
     watched(py, progress, |watch| {
         let VolumeRequest { options: mut asked, codec_name, dry_run: dry } = VolumeRequest::parse(options)?;
         asked.memory_limit = memory_limit;
-        let mut means = run_options::means(memory_limit, workers, readers, "clock")?;
-        let events = Events::begin(events, &mut means)?;
-        let session = Arc::new(Session::open(Source::Volume(Box::new(spec(spec_json)?), tables), means, watch)?);
+        let mut resources = run_options::resources(memory_limit, workers, readers, "clock")?;
+        let events = Events::begin(events, &mut resources)?;
+        let session = Arc::new(Session::open(Source::Volume(Box::new(spec(spec_json)?), tables), resources, watch)?);
         session.check_limit()?;
         asked.workers = session.threads();
         if session.pager.observed() {

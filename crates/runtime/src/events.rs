@@ -12,14 +12,14 @@ pub struct Events(Option<RunLog>);
 
 impl Events {
     /// Creates the file, notes what the run is begun with, and has the pager tell it of events.
-    pub fn begin(path: Option<&str>, means: &mut Resources) -> Result<Self, FieldError> {
+    pub fn begin(path: Option<&str>, resources: &mut Resources) -> Result<Self, FieldError> {
         let Some(path) = path else { return Ok(Self(None)) };
         let log = RunLog::create(Path::new(path))?;
-        means.observer = Some(log.observer());
+        resources.observer = Some(log.observer());
         log.note(&json!({"run": {
             "version": env!("CARGO_PKG_VERSION"), "command": std::env::args().collect::<Vec<_>>(),
-            "memory_limit": means.memory_limit, "workers": means.threads(), "readers": means.reads_in_flight(),
-            "replacement": means.replacement.name(), "cores": std::thread::available_parallelism().map_or(1, usize::from),
+            "memory_limit": resources.memory_limit, "workers": resources.threads(), "readers": resources.reads_in_flight(),
+            "replacement": resources.replacement.name(), "cores": std::thread::available_parallelism().map_or(1, usize::from),
         }}));
         Ok(Self(Some(log)))
     }

@@ -63,7 +63,12 @@ fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
 ///
 /// # Errors
 /// [`FieldError::Usage`] listing the policies.
-pub fn means(memory_limit: u64, workers: usize, readers: usize, replacement: &str) -> Result<Resources, FieldError> {
+pub fn resources(
+    memory_limit: u64,
+    workers: usize,
+    readers: usize,
+    replacement: &str,
+) -> Result<Resources, FieldError> {
     let kind = PolicyKind::named(replacement).ok_or_else(|| {
         let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
         usage(format!("no replacement policy '{replacement}'; there are: {}", names.join(", ")))

@@ -116,7 +116,7 @@ pub struct Session {
     /// What was opened; of a volume its path alone.
     pub spec: SourceSpec,
     /// With what.
-    pub means: Resources,
+    pub resources: Resources,
     /// The dataset's volume, which no later definition or index changes.
     volume: Option<Arc<Volume>>,
     /// Held for moments, by threads that may hold a lock of the caller's (Python's): whoever holds this waits for nothing.
@@ -145,13 +145,13 @@ impl Session {
     /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
     pub fn open(
         source: impl Into<Source>,
-        means: Resources,
+        resources: Resources,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         match source.into() {
             Source::Flow(mut spec) => {
                 let zones = spec.zones.take();
-                Self::open_as(*spec, means, |spec, pager| match zones {
+                Self::open_as(*spec, resources, |spec, pager| match zones {
                     Some(zones) => open_described(*zones, spec, pager),
                     None => open_flow(spec, pager, watch),
                 })
@@ -159,7 +159,7 @@ impl Session {
             Source::Volume(description, tables) => {
                 let spec = SourceSpec { path: (&description.path).into(), ..SourceSpec::default() };
                 let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);
-                let session = Self::begin(spec, means, "opening a volume", |_, pager| open(pager))?;
+                let session = Self::begin(spec, resources, "opening a volume", |_, pager| open(pager))?;
                 if let Some(volume) = &session.volume {
                     session.pager.set_direct(process::is_past_cache(volume.bytes_to_read()));
                 }
@@ -168,19 +168,19 @@ impl Session {
             Source::PicturedVolume(description, tables) => {
                 let spec = SourceSpec { path: (&description.path).into(), ..SourceSpec::default() };
                 let open = |pager: &Arc<Pager>| Volume::open(*description, tables, pager).map(Dataset::from_volume);
-                Self::begin(spec, means, "", |_, pager| open(pager))
+                Self::begin(spec, resources, "", |_, pager| open(pager))
             }
-            Source::Nothing => Self::begin(SourceSpec::default(), means, "", |_, _| Ok(Dataset::empty())),
+            Source::Nothing => Self::begin(SourceSpec::default(), resources, "", |_, _| Ok(Dataset::empty())),
         }
     }
 
     /// As [`Self::open`], of a flow that somebody else opens and registers.
     pub fn open_as(
         spec: SourceSpec,
-        means: Resources,
+        resources: Resources,
         open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
     ) -> Result<Self, FieldError> {
-        let session = Self::begin(spec, means, "opening a dataset", open)?;
+        let session = Self::begin(spec, resources, "opening a dataset", open)?;
         let dataset = session.dataset();
         for name in &session.spec.zone_order {
             dataset.zone_named(name)?;
@@ -194,19 +194,19 @@ impl Session {
     /// The pager, then the dataset. `what` is said of a limit that holds neither; nothing is kept free where it is empty.
     fn begin(
         spec: SourceSpec,
-        means: Resources,
+        resources: Resources,
         what: &str,
         open: impl FnOnce(&SourceSpec, &Arc<Pager>) -> Result<Dataset, FieldError>,
     ) -> Result<Self, FieldError> {
         let base_bytes = process::base_bytes();
         let (opened, cpu_at_open_s) = (Instant::now(), process::cpu_seconds());
-        let pager = means.pager()?;
+        let pager = resources.pager()?;
         let unseen = if what.is_empty() { None } else { Some(Unseen::new(&pager, what)?) };
         let dataset = open(&spec, &pager)?;
         Ok(Self {
             pager,
             spec,
-            means,
+            resources,
             volume: dataset.volume.clone(),
             dataset: Mutex::new(Arc::new(dataset)),
             definitions: Mutex::default(),
@@ -238,7 +238,7 @@ impl Session {
 
     /// Threads that compute.
     pub fn threads(&self) -> usize {
-        self.means.threads()
+        self.resources.threads()
     }
 
     /// The dataset as it is known now.
@@ -336,7 +336,7 @@ impl Session {
         let input = only_geometry(convert_input(dataset)?);
         let paging = |z: &Zone| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page));
         let pages: Vec<Paging> = dataset.zones.iter().map(paging).collect();
-        let (limit, threads) = (self.pager.ledger().limit(), self.means.threads());
+        let (limit, threads) = (self.pager.ledger().limit(), self.resources.threads());
         let charge = |bytes: u64| charge_other(&self.pager, bytes, "making the boxes of the grid");
         let mut progress = |p: convert::PieceProgress| watch("indexing", p.done as f64, p.total as f64);
         convert::build_index(&input, &pages, at, limit, threads, &charge, &mut progress).map(|_| ())
@@ -382,7 +382,7 @@ impl Session {
 
     /// Records an event at the run's own time, for work that does not go through the pager.
     pub fn record(&self, event: &pager::Event) {
-        if let Some(o) = &self.means.observer {
+        if let Some(o) = &self.resources.observer {
             o.event(u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX), event);
         }
     }
@@ -418,9 +418,9 @@ impl Session {
             },
             bytes_read: c.bytes_read + read[0],
             reads: c.reads + read[1],
-            workers: self.means.threads(),
+            workers: self.resources.threads(),
             readers: self.pager.readers(),
-            replacement: self.means.replacement.name(),
+            replacement: self.resources.replacement.name(),
             transport: self.pager.reader_name(),
             warnings: dataset.warnings().into_iter().map(str::to_owned).collect(),
             failure: self.volume.as_ref().and_then(|_| self.pager.first_failure()).map(|e| e.to_string()),

@@ -15,13 +15,17 @@ use std::path::Path;
 ///
 /// # Errors
 /// As [`check_store`].
-pub fn run(path: &Path, means: &Resources, watch: &mut ProgressWatch<'_>) -> Result<(Validation, Stats), FieldError> {
-    let session = Session::open(Source::Nothing, means.clone(), watch)?;
+pub fn run(
+    path: &Path,
+    resources: &Resources,
+    watch: &mut ProgressWatch<'_>,
+) -> Result<(Validation, Stats), FieldError> {
+    let session = Session::open(Source::Nothing, resources.clone(), watch)?;
     let charge = |bytes: u64| charge_other(&session.pager, bytes, "checking a page at a time");
     let told = |e: Event| session.record(&e);
-    let told = means.observer.is_some().then_some(&told as &EventCallback<'_>);
+    let told = resources.observer.is_some().then_some(&told as &EventCallback<'_>);
     let mut progress = |done: u64, total: u64| watch("validating", done as f64, total as f64);
-    let found = check_store(path, means.threads(), &charge, told, &mut progress)?;
+    let found = check_store(path, resources.threads(), &charge, told, &mut progress)?;
     let mut stats = session.stats();
     stats.pages.total = match VolumeStore::is_volume(path) {
         true => VolumeStore::open(path)?.checked().page_count(),

@@ -33,14 +33,14 @@ impl GridFolder {
 
     fn open(&self, path: &Path) -> Session {
         let spec = SourceSpec { path: path.to_owned(), cache_dir: self.0.join("cache"), ..SourceSpec::default() };
-        let means = Resources {
+        let resources = Resources {
             memory_limit: 64 << 20,
             workers: 1,
             readers: 1,
             replacement: PolicyKind::Clock,
             observer: None,
         };
-        Session::open(spec, means, &mut |_, _, _| true).unwrap()
+        Session::open(spec, resources, &mut |_, _, _| true).unwrap()
     }
 
     /// Whether a point on the diagonal lies in the grid, and whether boxes had to be made to tell.

@@ -53,8 +53,8 @@ fn file(path: PathBuf, kind: Kind, zones: usize, functions: usize) -> PathBuf {
 }
 
 fn open(spec: &SourceSpec, memory_limit: u64) -> Result<Session, FieldError> {
-    let means = Resources { memory_limit, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
-    Session::open(spec.clone(), means, &mut |_, _, _| true)
+    let resources = Resources { memory_limit, workers: 1, readers: 1, replacement: PolicyKind::Clock, observer: None };
+    Session::open(spec.clone(), resources, &mut |_, _, _| true)
 }
 
 /// Opens it twice, so that what is made once is not counted: bytes charged, and bytes held.

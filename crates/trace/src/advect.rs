@@ -133,7 +133,7 @@ impl March {
         let closure = dataset.closure_bytes(&series.fields[0], &session.pager, at_once);
         let limit = session.pager.ledger().limit();
         let components = spec.scalars.iter().map(|n| dataset.quantity(0, n).map_or(1, |q| q.components())).sum();
-        let workers = session.means.threads() as u64;
+        let workers = session.resources.threads() as u64;
         let enough = enough_limit(closure + 2 * workers * particle_bytes(components)).max(least_limit(step_bytes));
         if limit < least_limit(step_bytes) {
             let what = "the largest step of a particle".into();
@@ -174,7 +174,7 @@ impl March {
         if going.is_empty() {
             return Ok(Marched::default());
         }
-        let (pager, workers) = (&session.pager, session.means.threads());
+        let (pager, workers) = (&session.pager, session.resources.threads());
         let each = particle_bytes(self.components);
         let active = active_lines(pager.ledger().limit(), self.step_bytes, each, workers, pager.readers());
         let total = going.len() as u64;

@@ -82,7 +82,7 @@ impl TraceJob<'_> {
         let limit = pager.ledger().limit();
         let least = least_limit(need.step);
         let components = layout.fields.iter().map(|f| f.components).sum();
-        let workers = session.means.threads();
+        let workers = session.resources.threads();
         let line_bytes = line_bytes(&spec.options, components).max(2 * kept.longest());
         let enough = enough_limit(need.closure + 2 * workers as u64 * line_bytes).max(least);
         if limit < least {

@@ -60,8 +60,8 @@ fn session(
 ) -> Result<Session, FieldError> {
     let spec =
         SourceSpec { path: path.into(), q: q.to_vec(), cache_dir: folder.join("cache"), ..SourceSpec::default() };
-    let means = Resources { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
-    Session::open(spec, means, &mut |_, _, _| true)
+    let resources = Resources { memory_limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None };
+    Session::open(spec, resources, &mut |_, _, _| true)
 }
 
 #[test]

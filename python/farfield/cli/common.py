@@ -67,7 +67,7 @@ class Common:
         """Arguments that functions of a run share."""
         self._note_settings(settings)
         return {
-            **settings.means(replacement=False),
+            **settings.resources(replacement=False),
             "events": self.events,
             "progress": self.progress(settings),
         }

@@ -162,7 +162,7 @@ def _advice(summary: Summary) -> str:
     ]
     if not rows:
         return ""
-    note = "Each by itself, by a model that runs the log again with other means; changes together do not simply add up."
+    note = "Each by itself, by a model that runs the log again with other resources; changes together do not simply add up."
     return (
         "<h2>What would help</h2>"
         + _table(["change", "saves", "of the run", "which would take", "why"], rows, ("name", "n", "n", "n", "name"))

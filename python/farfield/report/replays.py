@@ -212,14 +212,14 @@ def table(found: Mapping[str, Any]) -> list[str]:
         model = found["model"]
         lines += ["", f"time     {model['measured_s']:.2f} s measured, {model['predicted_s']:.2f} s by the model"]
         for row in found["times"]:
-            lines.append(f"  {_means(row)}: {row['predicted_s']:.2f} s")
+            lines.append(f"  {_change(row)}: {row['predicted_s']:.2f} s")
     return lines
 
 
-def _means(row: Mapping[str, Any]) -> str:
+def _change(row: Mapping[str, Any]) -> str:
     """Readers, workers and latency of a predicted time.
 
-    >>> _means({"of": "latency_s", "to": 0.005}), _means({"of": "readers", "to": 16})
+    >>> _change({"of": "latency_s", "to": 0.005}), _change({"of": "readers", "to": 16})
     ('5 ms a read', '16 readers')
     """
     if row["of"] == "latency_s":

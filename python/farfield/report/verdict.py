@@ -220,7 +220,7 @@ def _advice(summary: Summary, where: Sequence[Part]) -> Iterator[str]:
         )
     if model is None:
         if where and any(part.key in PARTS for part in where):
-            yield "What other means would change cannot be said: the log does not tell the turns of tasks."
+            yield "What other resources would change cannot be said: the log does not tell the turns of tasks."
         return
     if not advice and measured_s > 0.0:
         tried = "no change of readers, workers or memory that was tried on the model would save 2 % of it"

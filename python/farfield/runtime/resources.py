@@ -51,7 +51,7 @@ class Resources:
 
     def native(self, *, replacement: bool = True) -> dict[str, Any]:
         """The form for the extension, without progress. `replacement` False: for a run that replaces no pages."""
-        return {**self.settings.means(replacement=replacement), "events": self.log}
+        return {**self.settings.resources(replacement=replacement), "events": self.log}
 
     @property
     def log(self) -> str | None:

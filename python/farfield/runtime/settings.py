@@ -280,7 +280,7 @@ class Settings:
         there = next(place for place in (folder, *folder.parents) if place.exists())
         return resolve_limit(self["cache_size"], available=shutil.disk_usage(there).total)
 
-    def means(self, *, replacement: bool = True) -> dict[str, Any]:
+    def resources(self, *, replacement: bool = True) -> dict[str, Any]:
         """Resources of a run in the form for the extension. `replacement` False: for a run that replaces no pages."""
         names = ("workers", "readers", "replacement") if replacement else ("workers", "readers")
         return {"memory_limit": self.memory_limit(), **{name: self[name] for name in names}}

@@ -17,7 +17,7 @@ from farfield import _core
 from farfield.runtime.cache import note_use
 from farfield.volume.formats.description import VolumeDescription
 from farfield.volume.formats.files import stem
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 
 Seen = tuple[float, float] | None
 """Lowest and highest stored number of a channel; None if it has no number."""
@@ -32,15 +32,15 @@ def folder_of(described: VolumeDescription, cache_dir: Path) -> Path:
     return cache_dir / "data" / f"{name}-{digest}.ranges"
 
 
-def with_ranges(described: VolumeDescription, means: Means) -> VolumeDescription:
+def with_ranges(described: VolumeDescription, resources: ReaderResources) -> VolumeDescription:
     """Adds the ranges of pages, if they are in the cache and the files are unchanged."""
     if described.spec.get("ranges") is not None:
         return described
-    folder = folder_of(described, means.cache_dir)
+    folder = folder_of(described, resources.cache_dir)
     if not (folder / "zarr.json").is_file():
         return described
 
-    found = _core.known_ranges(json.dumps(described.spec), described.tables, str(folder), progress=means.progress)
+    found = _core.known_ranges(json.dumps(described.spec), described.tables, str(folder), progress=resources.progress)
     if found is None:
         return described
     note_use(folder, described.reads)

@@ -14,7 +14,7 @@ from farfield.runtime.progress import Report
 from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
 from farfield.volume.formats.detection import format_of, split_variable
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 
 Path = str | os.PathLike[str]
@@ -49,7 +49,7 @@ def convert_volume(
     if not isinstance(destination, str):
         destination = os.fspath(destination)
     with resources.reporting() as report:
-        described = read(os.path.expanduser(os.fspath(source)), options, _means(resources, report, quiet))
+        described = read(os.path.expanduser(os.fspath(source)), options, _reader_resources(resources, report, quiet))
         if not quiet:
             described.say_notes(to_stderr)
         target = os.path.abspath(destination)
@@ -129,7 +129,7 @@ def validate_volume(
             outputs.check([resources.events], [path])
             text = _core.validate(path, options="{}", **resources.native(replacement=False), progress=report)
             return {**json.loads(text), "never_written": 0}
-        described = read(os.path.expanduser(os.fspath(source)), options, _means(resources, report, quiet))
+        described = read(os.path.expanduser(os.fspath(source)), options, _reader_resources(resources, report, quiet))
         outputs.check([resources.events], described.reads)
         if not quiet:
             described.say_notes(to_stderr)
@@ -157,8 +157,8 @@ def validate_volume(
     }
 
 
-def _means(resources: Resources, report: Report | None, quiet: bool) -> Means:
+def _reader_resources(resources: Resources, report: Report | None, quiet: bool) -> ReaderResources:
     settings = resources.settings
-    return Means(
+    return ReaderResources(
         settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), settings.cache_limit()
     )

@@ -26,7 +26,7 @@ from farfield.runtime.settings import Settings
 from farfield.sources.source import Source
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.detection import split_variable
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.patterns import is_pattern
 from farfield.volume.formats.units import BY_NUMBERS, SECONDS, factor, followed, speed_factor, unit
 from farfield.volume.formats.vtk.array_names import SPELLINGS, VELOCITY, components_of_velocity
@@ -65,7 +65,9 @@ def flow_in(
     """
     settings = settings or Settings()
     with ExitStack() as open_until, reporting(False if quiet else None) as report:
-        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit())
+        for_reader = ReaderResources(
+            settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit()
+        )
 
         def opened(name: str) -> Voxels:
             own = options if name == source else None
@@ -74,7 +76,7 @@ def flow_in(
             )
 
         parts, said = _vector(source, opened)
-        return _converted(source, parts, said, means)
+        return _converted(source, parts, said, for_reader)
 
 
 def _vector(source: str, opened: Callable[[str], Voxels]) -> tuple[list[_Part], str]:
@@ -184,7 +186,7 @@ def _paces(source: str, parts: Sequence[_Part], remarks: list[str]) -> list[floa
     return paces
 
 
-def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> Source:
+def _converted(source: str, parts: Sequence[_Part], said: str, for_reader: ReaderResources) -> Source:
     first = parts[0].volume
     remarks: list[str] = []
     dims = first.levels[0]
@@ -212,7 +214,7 @@ def _converted(source: str, parts: Sequence[_Part], said: str, means: Means) -> 
         places.append(
             flat.stored(
                 source,
-                means,
+                for_reader,
                 why="is a volume with a flow in it" + (f", and its vectors are of step {step}" if steps > 1 else ""),
                 how=f"flow {step} {axes} {[(p.volume.source, p.channel) for p in parts]} {paces}",
                 files=files,

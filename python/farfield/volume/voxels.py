@@ -19,7 +19,7 @@ from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
 from farfield.volume.abilities import VolumeAbilities
 from farfield.volume.formats.description import VolumeDescription
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 
 Path = str | os.PathLike[str]
@@ -82,8 +82,10 @@ def describe_source(
     room = settings.cache_limit()
     cache.use(settings["cache_dir"], room)
     with resources.reporting() as report:
-        means = Means(settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), room)
-        return read(os.path.expanduser(os.fspath(source)), chosen, means), chosen
+        for_reader = ReaderResources(
+            settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), room
+        )
+        return read(os.path.expanduser(os.fspath(source)), chosen, for_reader), chosen
 
 
 class Voxels(VolumeAbilities):

@@ -110,8 +110,8 @@ def _store(recorder: Recorder, flow: data.Flow) -> Path:
 def _options(
     store: Path, fields: Sequence[str], work: str, how: dict[str, Any], rounds: int, **more: Any
 ) -> dict[str, Any]:
-    means = {"source": str(store), "memory_limit": common.PLENTY, "define": DEFINED}
-    return {**means, "work": work, "fields": list(fields), "rounds": rounds, **how, **more}
+    resources = {"source": str(store), "memory_limit": common.PLENTY, "define": DEFINED}
+    return {**resources, "work": work, "fields": list(fields), "rounds": rounds, **how, **more}
 
 
 def _run(options: dict[str, Any], store: Path) -> arms.Run:

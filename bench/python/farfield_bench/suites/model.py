@@ -1,4 +1,4 @@
-"""Whether the model of a recorded run says what a change of its means saves."""
+"""Whether the model of a recorded run says what a change of its resources saves."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from farfield_bench.result import Recorder
 
 @dataclass(frozen=True)
 class Case:
-    """A run, and a change of its means."""
+    """A run, and a change of its resources."""
 
     name: str
     flow: str
     """What is traced."""
     was: dict[str, Any]
-    """Its means."""
+    """Its resources."""
     then: dict[str, Any]
     """What is changed of them."""
 
@@ -61,12 +61,12 @@ def _cases(small: int) -> list[Case]:
     ]
 
 
-@experiment("model", "Model: what a change of the means saves, said beforehand and measured")
+@experiment("model", "Model: what a change of the resources saves, said beforehand and measured")
 def measure(recorder: Recorder) -> None:
     """Streamlines through a steady flow (256 x 256 x 128) and pathlines through 20 steps of a moving one (97 x 97 x 49),
     from stores, on the local disk with files evicted or behind a device that takes a fixed time for each read. Each case is
-    run with its means and a log of events, from which the model says the time with other means; then, without a log, with
-    both means in turns. The claim is about cases in which the saving measured is more than a tenth of the wall time: the
+    run with its resources and a log of events, from which the model says the time with other resources; then, without a log, with
+    both in turns. The claim is about cases in which the saving measured is more than a tenth of the wall time: the
     one said is within a quarter of it. Wall times are those of the trace, without opening.
     """
     quick = recorder.quick
@@ -115,8 +115,8 @@ def measure(recorder: Recorder) -> None:
             continue
         before, after = f"{case.name}: before", f"{case.name}: after"
         for _ in range(recorder.runs):
-            for arm, means in ((before, case.was), (after, then)):
-                done = _run(recorder, store, spec, means)
+            for arm, resources in ((before, case.was), (after, then)):
+                done = _run(recorder, store, spec, resources)
                 recorder.run(arm, wall_s=done["wall_s"], cpu_s=done["cpu_s"], reads=done["reads"])
         # The log's time has opening in it; what is said of the change is not.
         said = found["model"]["measured_s"] - found["times"][0]["predicted_s"]
@@ -135,13 +135,13 @@ def measure(recorder: Recorder) -> None:
 
 
 def _run(
-    recorder: Recorder, store: Path, spec: dict[str, Any], means: dict[str, Any], events: Path | None = None
+    recorder: Recorder, store: Path, spec: dict[str, Any], resources: dict[str, Any], events: Path | None = None
 ) -> dict[str, Any]:
     """One run in a process of its own, with its files in the page cache where a device stands before them, else out of it."""
-    means = {"memory_limit": common.PLENTY, **means}
+    resources = {"memory_limit": common.PLENTY, **resources}
     if events is not None:
-        means["events"] = str(events)
-    on_device = means.get("latency_s") is not None
+        resources["events"] = str(events)
+    on_device = resources.get("latency_s") is not None
     if on_device:
         arms.warm([store])
     command = arms.inside(
@@ -151,7 +151,7 @@ def _run(
         traces=[spec],
         list=str(recorder.work / "model.windows"),
         output=str(recorder.work / "model.npz"),
-        **means,
+        **resources,
     )
-    cores = sorted(os.sched_getaffinity(0))[: means["workers"]]
+    cores = sorted(os.sched_getaffinity(0))[: resources["workers"]]
     return arms.run(command, cores=cores, cold=[] if on_device else [store]).json()

@@ -36,7 +36,7 @@ def measure(recorder: Recorder) -> None:
         "max_steps": 100_000_000,
         "points": "steps",
     }
-    means = {"memory_limit": common.PLENTY, "workers": 1, "rounds": recorder.runs + 1, "traces": [spec]}
+    resources = {"memory_limit": common.PLENTY, "workers": 1, "rounds": recorder.runs + 1, "traces": [spec]}
     ends: dict[str, Any] = {}
     made: dict[str, int] = {}
     kinds: tuple[series.Kind, ...] = ("uniform", "warped")
@@ -47,7 +47,9 @@ def measure(recorder: Recorder) -> None:
         for name, arm in (("plain loop", "plain"), ("Farfield", "pathlines")):
             if (grid, arm) == ("warped", "plain"):
                 continue
-            rows = arms.run(arms.inside(arm=arm, source=str(store), **means), cores=core, timeout_s=3600).json()["runs"]
+            rows = arms.run(arms.inside(arm=arm, source=str(store), **resources), cores=core, timeout_s=3600).json()[
+                "runs"
+            ]
             for row in rows[1:]:
                 total = row.get("steps", each * count)
                 recorder.run(
@@ -79,14 +81,16 @@ class _Reading:
     def __init__(self, recorder: Recorder, name: str, store: Path, spec: dict[str, Any], limit: int, base: int) -> None:
         self.recorder, self.arm, self.store = recorder, f"{name}, reading alone", store
         self.limit, self.memory_bytes = limit, limit + base
-        self.means = {"memory_limit": limit, "list": str(recorder.work / f"pathlines-{limit}.reads")}
-        listing = arms.inside(arm="recorded", source=str(store), traces=[spec], **self.means)
+        self.resources = {"memory_limit": limit, "list": str(recorder.work / f"pathlines-{limit}.reads")}
+        listing = arms.inside(arm="recorded", source=str(store), traces=[spec], **self.resources)
         # In no cgroup: it hands its lines over in memory. What it reads follows from the limit.
         self.listed = int(arms.run(listing, cold=[store], timeout_s=3600).json()["listed_bytes"])
 
     def run(self) -> None:
         """Records one run."""
-        done = arms.run(arms.inside(arm="replayed", **self.means), memory_bytes=self.memory_bytes, cold=[self.store])
+        done = arms.run(
+            arms.inside(arm="replayed", **self.resources), memory_bytes=self.memory_bytes, cold=[self.store]
+        )
         found = done.json()
         self.recorder.run(
             self.arm,

@@ -168,8 +168,8 @@ def _farfield(
         "max_steps": 100_000_000,
         "points": "steps",
     }
-    means = {"memory_limit": common.PLENTY, "workers": 1, "rounds": recorder.runs + 1, "traces": [spec]}
-    arm = arms.inside(arm="pathlines", source=str(store), **means)
+    resources = {"memory_limit": common.PLENTY, "workers": 1, "rounds": recorder.runs + 1, "traces": [spec]}
+    arm = arms.inside(arm="pathlines", source=str(store), **resources)
     # The first round reads.
     rows = arms.run(arm, cores=common.one_core(), timeout_s=3600).json()["runs"][1:]
     for row in rows:

@@ -251,7 +251,8 @@ pub fn run(
         None => None,
     };
     let mut told = |phase: &str, done: u64, all: u64| watch(phase, done as f64, all as f64);
-    let job = ContourJob { pager, workers: session.means.threads(), grids: &grids, near, spill: spec.spill.clone() };
+    let job =
+        ContourJob { pager, workers: session.resources.threads(), grids: &grids, near, spill: spec.spill.clone() };
     let made = job.draw(each, &mut told)?;
     session.add_wait(made.run.wait_s);
     Ok(Contoured { thin_zones: thin, ..made })

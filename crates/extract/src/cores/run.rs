@@ -52,7 +52,7 @@ pub fn vortex_cores(
     check(spec)?;
     let plan = CorePlan::new(session, spec)?;
     let pager = &session.pager;
-    let (limit, workers) = (pager.ledger().limit(), session.means.threads());
+    let (limit, workers) = (pager.ledger().limit(), session.resources.threads());
     let size = plan.size(limit, workers);
     let enough = enough_limit(plan.enough_bytes(workers));
     let least = least_limit(plan.least_bytes());

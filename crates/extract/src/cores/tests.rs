@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testing::TestDir;
 
-fn means(limit: u64, workers: usize) -> Resources {
+fn resources(limit: u64, workers: usize) -> Resources {
     Resources { memory_limit: limit, workers, readers: 8, replacement: PolicyKind::Clock, observer: None }
 }
 
@@ -128,7 +128,7 @@ fn bits(a: &LineArrays) -> Vec<u64> {
 fn cores_are_the_same_whatever_the_means() {
     let dir = TestDir::new("cores-same");
     let grid = made(&dir);
-    let open = |limit, workers| Session::open(source(&grid), means(limit, workers), &mut |_, _, _| true).unwrap();
+    let open = |limit, workers| Session::open(source(&grid), resources(limit, workers), &mut |_, _, _| true).unwrap();
     let whole = open(256 << 20, 1);
     let truth = Method::ALL.map(|m| extracted(&whole, &spec(m)));
     assert!(truth.iter().all(|(r, _)| r.lines > 0 && r.points > 60), "{:?}", truth.each_ref().map(|t| t.0.lines));
@@ -163,7 +163,7 @@ fn cores_are_the_same_whatever_the_means() {
     for (n, (store, limit, workers)) in arms.into_iter().enumerate() {
         let session = match store {
             None => open(limit, workers),
-            Some(s) => Session::open_as(source(&stores[s]), means(limit, workers), |source, pager| {
+            Some(s) => Session::open_as(source(&stores[s]), resources(limit, workers), |source, pager| {
                 let store = Zarr::open(&source.path)?;
                 Dataset::from_store_by(store, pager, &mut Unwilling(pager, 10 * n as u64))
             })
@@ -184,7 +184,7 @@ fn cores_are_the_same_whatever_the_means() {
 #[test]
 fn a_winding_core_is_followed_through_zones_up_to_a_hole() {
     let dir = TestDir::new("cores-true");
-    let session = Session::open(source(&made(&dir)), means(256 << 20, 2), &mut |_, _, _| true).unwrap();
+    let session = Session::open(source(&made(&dir)), resources(256 << 20, 2), &mut |_, _, _| true).unwrap();
     for method in Method::ALL {
         let (_, lines) = extracted(&session, &CoreSpec { min_length: 0.3, min_strength: 5.0, ..spec(method) });
         let far = lines.points.chunks_exact(3).map(|p| {
@@ -216,7 +216,7 @@ fn a_winding_core_is_followed_through_zones_up_to_a_hole() {
 #[test]
 fn what_makes_no_sense_is_said() {
     let dir = TestDir::new("cores-wrong");
-    let session = Session::open(source(&made(&dir)), means(64 << 20, 1), &mut |_, _, _| true).unwrap();
+    let session = Session::open(source(&made(&dir)), resources(64 << 20, 1), &mut |_, _, _| true).unwrap();
     let said = |spec: CoreSpec| {
         vortex_cores(&session, &spec, Destination::Memory, &mut |_, _, _| true).map(|_| ()).unwrap_err().to_string()
     };

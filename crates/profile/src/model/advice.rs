@@ -1,6 +1,6 @@
 //! The savings of other settings, by the model.
 
-use super::{ModelMeans, Recording};
+use super::{ModelResources, Recording};
 use serde_json::{json, Value};
 
 /// Least saving worth reporting.
@@ -32,11 +32,11 @@ pub fn advice(of: &Recording, known: &RunFacts) -> (Vec<Value>, Value) {
     if of.is_empty() {
         return (Vec::new(), Value::Null);
     }
-    let was = of.means();
+    let was = of.resources();
     let (measured, modelled) = (of.measured_s(), of.predict(was));
     let mut found: Vec<(f64, Value)> = Vec::new();
-    let mut offer = |means: ModelMeans, change: String, what: &str, from: Value, to: Value, why: String| {
-        let predicted = of.scaled(means, modelled);
+    let mut offer = |resources: ModelResources, change: String, what: &str, from: Value, to: Value, why: String| {
+        let predicted = of.scaled(resources, modelled);
         let saving = measured - predicted;
         found.push((
             saving,
@@ -52,23 +52,23 @@ pub fn advice(of: &Recording, known: &RunFacts) -> (Vec<Value>, Value) {
             let readers = was.readers * factor;
             if readers <= 1024 {
                 let why = format!("as many reads were in flight as may be ({})", was.readers);
-                let means = ModelMeans { readers, ..was };
-                offer(means, format!("--readers {readers}"), "readers", json!(was.readers), json!(readers), why);
+                let resources = ModelResources { readers, ..was };
+                offer(resources, format!("--readers {readers}"), "readers", json!(was.readers), json!(readers), why);
             }
         }
     }
     for workers in [2, 4, 8, 16, 32, 64] {
         if workers > was.workers && workers <= known.cores {
             let why = format!("{} of {} cores computed", was.workers, known.cores);
-            let means = ModelMeans { workers, ..was };
-            offer(means, format!("--workers {workers}"), "workers", json!(was.workers), json!(workers), why);
+            let resources = ModelResources { workers, ..was };
+            offer(resources, format!("--workers {workers}"), "workers", json!(was.workers), json!(workers), why);
         }
     }
     for (limit, again) in &known.again {
         let why = "pages that were dropped had to be read again".to_owned();
-        let means = ModelMeans { again: *again, ..was };
+        let resources = ModelResources { again: *again, ..was };
         let change = format!("--memory-limit {}", bytes(*limit));
-        offer(means, change, "memory", json!(known.limit), json!(limit), why);
+        offer(resources, change, "memory", json!(known.limit), json!(limit), why);
     }
     found.retain(|(saving, _)| *saving >= LEAST_SHARE * measured);
     // Of two changes of one setting with about the same saving only the smaller is reported.

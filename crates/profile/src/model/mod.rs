@@ -50,7 +50,7 @@ struct PageLoad {
 
 /// The settings of a prediction.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct ModelMeans {
+pub struct ModelResources {
     /// Threads that compute.
     pub workers: usize,
     /// Reads in flight at most.
@@ -251,8 +251,8 @@ impl Recording {
     }
 
     /// The settings of the run.
-    pub fn means(&self) -> ModelMeans {
-        ModelMeans { workers: self.workers, readers: self.readers, latency: 1.0, again: 1.0 }
+    pub fn resources(&self) -> ModelResources {
+        ModelResources { workers: self.workers, readers: self.readers, latency: 1.0, again: 1.0 }
     }
 
     /// Seconds of the run outside of the stepping of tasks.
@@ -267,15 +267,15 @@ impl Recording {
     }
 
     /// Predicted seconds of the run, by the model alone.
-    pub fn predict(&self, means: ModelMeans) -> f64 {
-        self.outside_s() + queue::Queueing::new(self, means).run() * 1e-6
+    pub fn predict(&self, resources: ModelResources) -> f64 {
+        self.outside_s() + queue::Queueing::new(self, resources).run() * 1e-6
     }
 
     /// The same, scaled by the model's error for the run's own settings.
-    pub fn scaled(&self, means: ModelMeans, as_it_was_s: f64) -> f64 {
+    pub fn scaled(&self, resources: ModelResources, as_it_was_s: f64) -> f64 {
         let inside = self.measured_s() - self.outside_s();
         let modelled = (as_it_was_s - self.outside_s()).max(1e-9);
-        self.outside_s() + (self.predict(means) - self.outside_s()) * inside / modelled
+        self.outside_s() + (self.predict(resources) - self.outside_s()) * inside / modelled
     }
 
     /// Seconds that a read took on average.

@@ -1,6 +1,6 @@
 //! The simulation itself: workers, readers, and the tasks between them.
 
-use super::{ModelMeans, Recording};
+use super::{ModelResources, Recording};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -28,7 +28,7 @@ type Nanoseconds = u64;
 
 pub(super) struct Queueing<'a> {
     of: &'a Recording,
-    means: ModelMeans,
+    resources: ModelResources,
     /// Turns of each task, in order, and its present one.
     turns: Vec<Vec<u32>>,
     at: Vec<usize>,
@@ -62,13 +62,13 @@ pub(super) struct Queueing<'a> {
 }
 
 impl<'a> Queueing<'a> {
-    pub(super) fn new(of: &'a Recording, means: ModelMeans) -> Self {
+    pub(super) fn new(of: &'a Recording, resources: ModelResources) -> Self {
         let mut turns: Vec<Vec<u32>> = vec![Vec::new(); of.task_count as usize];
         for (n, turn) in of.turns.iter().enumerate() {
             turns[turn.task as usize].push(n as u32);
         }
         // The remaining repeated reads, evenly spread.
-        let (mut sum, again) = (0.0, means.again);
+        let (mut sum, again) = (0.0, resources.again);
         let state = of.loads.iter().map(|load| {
             sum += if load.again { again } else { 1.0 };
             if load.again && sum < 1.0 {
@@ -78,12 +78,12 @@ impl<'a> Queueing<'a> {
             ModelPageState::Unasked
         });
         let threading = |workers: usize| if workers > 1 { 1.0 + super::THREADING } else { 1.0 };
-        let slower = threading(means.workers) / threading(of.workers);
+        let slower = threading(resources.workers) / threading(of.workers);
         let (step_us, load_us, turn_us) = of.costs();
         let (step_us, load_us, turn_us) = (step_us * slower, load_us * slower, turn_us * slower);
         Self {
             of,
-            means,
+            resources,
             at: vec![0; turns.len()],
             state: state.collect(),
             waiters: vec![Vec::new(); of.loads.len()],
@@ -98,7 +98,7 @@ impl<'a> Queueing<'a> {
             ahead: VecDeque::new(),
             arrived: VecDeque::new(),
             reading: 0,
-            idle: means.workers,
+            idle: resources.workers,
             joined: (of.pages_read as f64 / of.reads.max(1) as f64).round().max(1.0) as usize,
             groups: Vec::new(),
             free_groups: Vec::new(),
@@ -150,7 +150,7 @@ impl<'a> Queueing<'a> {
 
     /// Tasks begin while as many are active as were.
     fn admit(&mut self) {
-        while self.active < self.of.most_active.max(self.means.workers) && self.next < self.turns.len() {
+        while self.active < self.of.most_active.max(self.resources.workers) && self.next < self.turns.len() {
             let task = self.next as u32;
             self.next += 1;
             if self.turns[task as usize].is_empty() {
@@ -193,7 +193,7 @@ impl<'a> Queueing<'a> {
             let us = f64::from(self.of.turns[turn as usize].steps) * self.step_us + self.turn_us;
             self.after(us, ModelEvent::Turned(turn));
         }
-        while self.reading < self.means.readers {
+        while self.reading < self.resources.readers {
             let mut loads = Vec::new();
             while loads.len() < self.joined {
                 match self.demand.pop_front() {
@@ -208,7 +208,7 @@ impl<'a> Queueing<'a> {
                 break;
             }
             self.reading += 1;
-            let us = (self.service.0 + self.service.1 * self.reading as f64) * self.means.latency;
+            let us = (self.service.0 + self.service.1 * self.reading as f64) * self.resources.latency;
             let group = self.free_groups.pop().unwrap_or_else(|| {
                 self.groups.push(Vec::new());
                 self.groups.len() as u32 - 1

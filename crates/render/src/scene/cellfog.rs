@@ -301,7 +301,7 @@ impl Haze for CellFog<'_> {
         })?;
         let ends = [self.bounds.min.to_array(), self.bounds.max.to_array()];
         let between = |x, y| scene.depths(x, y, ends);
-        let (pager, workers) = (&self.session.pager, self.session.means.threads());
+        let (pager, workers) = (&self.session.pager, self.session.resources.threads());
         let lack = lay(
             pager,
             depths,

@@ -62,7 +62,7 @@ pub fn render(
     scene: &str,
     tables: Vec<Vec<u8>>,
     output: &Path,
-    means: Resources,
+    resources: Resources,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Value, FieldError> {
     let document = SceneDocument::parse(scene)?;
@@ -87,7 +87,7 @@ pub fn render(
             }
         },
     };
-    let session = Session::open(source, means, watch)?;
+    let session = Session::open(source, resources, watch)?;
     if session.is_flow() {
         for (name, map) in &document.maps {
             session.derive(&[&map.field]).map_err(|e| error_context::placed_in_map(&document, name, e))?;

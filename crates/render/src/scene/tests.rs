@@ -12,12 +12,12 @@ use pager::PolicyKind;
 use std::path::PathBuf;
 use testing::{Lcg, TestDir};
 
-fn means(limit: u64, workers: usize) -> Resources {
+fn resources(limit: u64, workers: usize) -> Resources {
     Resources { memory_limit: limit, workers, readers: 4, replacement: PolicyKind::Clock, observer: None }
 }
 
 fn arena(limit: u64, budget: usize) -> Arena {
-    Arena::new(&means(limit, 1).pager().unwrap(), budget).unwrap()
+    Arena::new(&resources(limit, 1).pager().unwrap(), budget).unwrap()
 }
 
 /// Two zones of a quarter ring about a body at rest (j = 1), with a rotation about z.
@@ -53,10 +53,10 @@ fn trace_options() -> Value {
     json!({"seeds": "random:40:1", "direction": "both"})
 }
 
-fn drawn(scene: &Value, dir: &TestDir, means: Resources) -> Result<(Value, Vec<u8>), FieldError> {
+fn drawn(scene: &Value, dir: &TestDir, resources: Resources) -> Result<(Value, Vec<u8>), FieldError> {
     let path = dir.path("out.png");
     let _ = std::fs::remove_file(&path);
-    let found = render(&scene.to_string(), Vec::new(), &path, means, &mut |_, _, _| true)?;
+    let found = render(&scene.to_string(), Vec::new(), &path, resources, &mut |_, _, _| true)?;
     Ok((found, std::fs::read(path).unwrap()))
 }
 
@@ -81,7 +81,7 @@ fn full(source: &Path) -> Value {
 fn the_same_picture_for_every_limit_and_any_number_of_workers() {
     let dir = TestDir::new("scene-same");
     let scene = full(&ring(&dir));
-    let (found, whole) = drawn(&scene, &dir, means(256 << 20, 1)).unwrap();
+    let (found, whole) = drawn(&scene, &dir, resources(256 << 20, 1)).unwrap();
     assert!(whole.starts_with(b"\x89PNG"));
     let names: Vec<&str> = found["drawn"].as_array().unwrap().iter().map(|d| d["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["streamlines", "walls", "zone2:k=1", "outline"]);
@@ -93,7 +93,7 @@ fn the_same_picture_for_every_limit_and_any_number_of_workers() {
     assert!(range("p").contains(&0.0) && range("p")[0] < range("p")[1], "{:?}", range("p"));
     assert!(range("speed")[0] >= 0.0 && range("speed")[1] < 3.1 && range("speed")[1] > 2.0, "{found}");
     for (limit, workers) in [(256 << 20, 2), (64 << 20, 3), (6 << 20, 1), (5 << 20, 2)] {
-        let (again, bytes) = drawn(&scene, &dir, means(limit, workers)).unwrap();
+        let (again, bytes) = drawn(&scene, &dir, resources(limit, workers)).unwrap();
         assert!(bytes == whole, "{limit} bytes, {workers} workers");
         assert_eq!(again["camera"], found["camera"]);
         assert!(again["stats"]["peak_bytes"].as_u64().unwrap() <= limit);
@@ -101,7 +101,7 @@ fn the_same_picture_for_every_limit_and_any_number_of_workers() {
     // The camera that is told back draws the same picture.
     let mut fixed = scene.clone();
     fixed["camera"] = found["camera"].clone();
-    let (again, _) = drawn(&fixed, &dir, means(64 << 20, 2)).unwrap();
+    let (again, _) = drawn(&fixed, &dir, resources(64 << 20, 2)).unwrap();
     for key in ["direction", "target", "distance"] {
         let numbers = |v: &Value| v.as_array().cloned().unwrap_or_else(|| vec![v.clone()]);
         for (a, b) in numbers(&again["camera"][key]).iter().zip(numbers(&found["camera"][key])) {
@@ -136,7 +136,7 @@ fn too_small_a_limit_names_one_that_does() {
     scene["size"] = json!([4000, 30]);
     let mut limit = 3 << 20;
     for attempt in 0.. {
-        match drawn(&scene, &dir, means(limit, 2)) {
+        match drawn(&scene, &dir, resources(limit, 2)) {
             Err(FieldError::LimitTooSmall { needs, .. }) => {
                 assert!(needs > limit && attempt < 4, "{needs}");
                 limit = needs;
@@ -174,7 +174,7 @@ fn scenes_that_make_no_sense() {
     for (word, change) in cases {
         let mut scene = good.clone();
         change(&mut scene);
-        let error = drawn(&scene, &dir, means(64 << 20, 1)).unwrap_err();
+        let error = drawn(&scene, &dir, resources(64 << 20, 1)).unwrap_err();
         assert!(
             matches!(error, FieldError::Usage(_) | FieldError::Unknown { .. } | FieldError::At { .. }),
             "{word}: {error:?}"
@@ -183,7 +183,7 @@ fn scenes_that_make_no_sense() {
     }
     let mut scene = good.clone();
     scene["source"] = Value::Null;
-    assert!(drawn(&scene, &dir, means(64 << 20, 1)).unwrap_err().to_string().contains("without a source"));
+    assert!(drawn(&scene, &dir, resources(64 << 20, 1)).unwrap_err().to_string().contains("without a source"));
     assert!(!dir.names().iter().any(|n| n.contains("png")), "{:?}", dir.names());
 }
 
@@ -192,7 +192,7 @@ fn it_stops_when_told_to_and_leaves_nothing() {
     let dir = TestDir::new("scene-stop");
     let scene = full(&ring(&dir)).to_string();
     let mut calls = 0;
-    render(&scene, Vec::new(), &dir.path("a.png"), means(64 << 20, 2), &mut |_, _, _| {
+    render(&scene, Vec::new(), &dir.path("a.png"), resources(64 << 20, 2), &mut |_, _, _| {
         calls += 1;
         true
     })
@@ -200,7 +200,7 @@ fn it_stops_when_told_to_and_leaves_nothing() {
     std::fs::remove_file(dir.path("a.png")).unwrap();
     for stop_at in (0..calls).step_by((calls / 12).max(1)) {
         let mut n = 0;
-        let stopped = render(&scene, Vec::new(), &dir.path("b.png"), means(64 << 20, 2), &mut |_, _, _| {
+        let stopped = render(&scene, Vec::new(), &dir.path("b.png"), resources(64 << 20, 2), &mut |_, _, _| {
             n += 1;
             n <= stop_at
         });
@@ -219,7 +219,7 @@ fn a_scene_of_files_alone_needs_no_source() {
     let dir = TestDir::new("scene-files");
     let mut scene = full(&ring(&dir));
     let session =
-        Session::open(parts::source(scene["source"].clone()).unwrap(), means(64 << 20, 1), &mut |_, _, _| true)
+        Session::open(parts::source(scene["source"].clone()).unwrap(), resources(64 << 20, 1), &mut |_, _, _| true)
             .unwrap();
     assert_eq!(session.dataset().catalog.dimension, 3);
     let mut spec = parts::trace(trace_options(), &session, &mut |_, _, _| true).unwrap();
@@ -233,16 +233,16 @@ fn a_scene_of_files_alone_needs_no_source() {
     let mut pictures = Vec::new();
     for name in ["l.vtp", "l.npz"] {
         scene["objects"] = json!([{"kind": "lines", "file": dir.path(name), "map": "speed"}]);
-        let (found, bytes) = drawn(&scene, &dir, means(64 << 20, 2)).unwrap();
+        let (found, bytes) = drawn(&scene, &dir, resources(64 << 20, 2)).unwrap();
         assert_eq!((&found["drawn"][0]["name"], found["maps"]["speed"]["units"].as_str()), (&json!(name), Some("m/s")));
         pictures.push(bytes);
     }
     assert!(pictures[0] == pictures[1]);
     scene["maps"]["speed"]["field"] = json!("no_such");
-    let error = drawn(&scene, &dir, means(64 << 20, 2)).unwrap_err().to_string();
+    let error = drawn(&scene, &dir, resources(64 << 20, 2)).unwrap_err().to_string();
     assert!(error.contains("no_such") && error.contains("velocity"), "{error}");
     scene["objects"][0]["file"] = json!("/no/such/file.vtp");
-    assert!(matches!(drawn(&scene, &dir, means(64 << 20, 2)), Err(FieldError::Format { .. })));
+    assert!(matches!(drawn(&scene, &dir, resources(64 << 20, 2)), Err(FieldError::Format { .. })));
 }
 
 /// Every segment of some lines, as (from, to, values).

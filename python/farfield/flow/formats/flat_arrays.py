@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farfield.flow.formats.description import Stored
 from farfield.volume.formats.cache_conversion import PIECE, converted
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 
 Tell = Callable[[int], None]
 Write = Callable[[BinaryIO, int, Tell], None]
@@ -45,13 +45,13 @@ class FlatArrays:
         return Slot(len(self.kept) - 1)
 
     def stored(
-        self, source: str, means: Means, *, why: str, how: str, files: Sequence[str], instead: str = ""
+        self, source: str, resources: ReaderResources, *, why: str, how: str, files: Sequence[str], instead: str = ""
     ) -> list[Stored]:
         """Where each array is, in the order in which they were added; the file is made now if it is not there.
 
         Args:
             source: What the user named.
-            means: Where the cache is, and who is told.
+            resources: Where the cache is, and who is told.
             why: Why the source is not read as it is.
             how: What the numbers depend on beside the files, names and types.
             files: All files that they are of.
@@ -75,8 +75,15 @@ class FlatArrays:
 
         parts = [(each.name, each.dtype, each.bytes) for each in self.kept]
         made = converted(
-            source, means, count=starts[-1], why=why, how=f"flat arrays {how} {parts}", files=files, instead=instead, write=write
-        )  # fmt: skip
+            source,
+            resources,
+            count=starts[-1],
+            why=why,
+            how=f"flat arrays {how} {parts}",
+            files=files,
+            instead=instead,
+            write=write,
+        )
         return [
             Stored(made.path, ((start, each.bytes),), np.dtype(each.dtype).name)
             for each, start in zip(self.kept, starts, strict=False)

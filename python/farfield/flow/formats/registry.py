@@ -17,7 +17,7 @@ from farfield.runtime.settings import Settings
 from farfield.sources.source import Source
 from farfield.volume.formats import detection
 from farfield.volume.formats.files import head
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.signatures import is_vtk
 from farfield.volume.formats.vtk.collection import is_collection
 from farfield.volume.formats.vtk.multiblock import is_multiblock
@@ -35,7 +35,7 @@ class Asked:
     """As the user wrote it."""
 
 
-Reader = Callable[[Asked, Means], Zones | None]
+Reader = Callable[[Asked, ReaderResources], Zones | None]
 """`read` of a module: what the files are; None where they are none of its zones after all.
 
 It raises `DataError`, naming the file, for what is damaged.
@@ -92,14 +92,14 @@ def source_of(files: Sequence[str], variable: str | None, text: str, *, quiet: b
         reader: Reader = importlib.import_module(of.module).read
         with reporting(False if quiet else None) as report:
             settings = Settings()
-            means = Means(
+            resources = ReaderResources(
                 settings["cache_dir"],
                 report,
                 None if quiet else to_stderr,
                 settings.memory_limit(),
                 settings.cache_limit(),
             )
-            found = reader(asked, means)
+            found = reader(asked, resources)
         if found is not None:
             return Source.of_zones(found, asked.files[0], text)
     return None

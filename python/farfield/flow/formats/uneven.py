@@ -31,7 +31,7 @@ from farfield.volume.formats.cf import rectilinear
 from farfield.volume.formats.decimals import tidied
 from farfield.volume.formats.description import VolumeDescription, describe
 from farfield.volume.formats.detection import of_coordinates
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.readers import module_of
 from farfield.volume.formats.units import BY_NUMBERS, SECONDS, factor, followed, unit
 from farfield.volume.missing_values import is_missing, of_json
@@ -83,7 +83,7 @@ _Columns = list[tuple[str, list[_Column]]]
 """Name of each field, and its components."""
 
 
-def read(asked: Asked, means: Means) -> Zones | None:
+def read(asked: Asked, resources: ReaderResources) -> Zones | None:
     """What is on uneven coordinates; None where nothing is.
 
     Raises:
@@ -101,26 +101,26 @@ def read(asked: Asked, means: Means) -> Zones | None:
     fields: list[_Field] = []
     try:
         for name in names:
-            fields.append(_opened(path, name, found.name, kind, means))
+            fields.append(_opened(path, name, found.name, kind, resources))
         # Of two variables the last parts of the names may be one.
-        return _zones(path, kind, found, f"{found.name} {names}", fields, means)
+        return _zones(path, kind, found, f"{found.name} {names}", fields, resources)
     finally:
         for of in fields:
             of.native.close()
 
 
-def _opened(path: str, name: str | None, shown: str, kind: str, means: Means) -> _Field:
+def _opened(path: str, name: str | None, shown: str, kind: str, resources: ReaderResources) -> _Field:
     module = module_of(kind)
     # An array that is named as the source holds no others.
     only = kind == "zarr" and name == shown and not os.path.isdir(os.path.join(path, shown))
-    about = describe(module.read(path, Options(variable=None if only else name), means))
+    about = describe(module.read(path, Options(variable=None if only else name), resources))
     native = _core.Volume.open(
-        json.dumps(about.spec), about.tables, memory_limit=means.memory_limit or _LIMIT, workers=1, readers=0
+        json.dumps(about.spec), about.tables, memory_limit=resources.memory_limit or _LIMIT, workers=1, readers=0
     )
     return _Field(str(name or shown).rsplit("/", 1)[-1], about, native)
 
 
-def _zones(path: str, kind: str, found: cf.Laid, which: str, fields: list[_Field], means: Means) -> Zones:
+def _zones(path: str, kind: str, found: cf.Laid, which: str, fields: list[_Field], resources: ReaderResources) -> Zones:
     dims = fields[0].about.spec["levels"][0]["dims"]
     remarks: list[str] = []
     vectors, to_metres = _velocity(found, fields, remarks)
@@ -138,7 +138,7 @@ def _zones(path: str, kind: str, found: cf.Laid, which: str, fields: list[_Field
     is_converted = False
     for step in range(steps):
         why = f"has uneven coordinates, with {len(columns)} fields{f' and {steps} time steps' if steps > 1 else ''}"
-        own = means if step == 0 else replace(means, say=None)
+        own = resources if step == 0 else replace(resources, say=None)
         flat, spots = _spots(dims, columns, step, number)
         how = f"of a rectilinear grid {which} step {step} {[(f.name, f.ratio) for f in fields]}"
         stored = flat.stored(path, own, why=why, how=how, files=files)

@@ -22,7 +22,7 @@ from farfield.flow.formats.registry import Asked
 from farfield.flow.formats.vtk_arrays import Form, Spot, blanking_of, dims_of, field_of, form_of, points_of
 from farfield.times.file_times import why_untimed
 from farfield.volume.formats.files import head
-from farfield.volume.formats.options import Means, sparing
+from farfield.volume.formats.options import ReaderResources, sparing
 from farfield.volume.formats.signatures import is_vtk
 from farfield.volume.formats.vtk.array_names import Arrayed, Variable, Variables, variables_of
 from farfield.volume.formats.vtk.collection import Step, steps_named
@@ -38,7 +38,7 @@ _AT_ONCE = 8
 Placed = tuple[Stored, ...] | tuple[Rule, ...]
 
 
-def read(asked: Asked, means: Means) -> Zones | None:
+def read(asked: Asked, resources: ReaderResources) -> Zones | None:
     """The zones of VTK files; None where they are volumes alone.
 
     Raises:
@@ -62,7 +62,7 @@ def read(asked: Asked, means: Means) -> Zones | None:
         raise DataError(
             f"{asked.text}: {others[0]} is no grid of VTK, as others of its files are; name those that go together"
         )
-    found = _series_of(steps, means)
+    found = _series_of(steps, resources)
     return replace(
         found,
         remarks=(*left_out, *found.places, *remarks, *found.remarks),
@@ -94,17 +94,17 @@ class _Made:
         return [of.name for of in self.variables.fields]
 
 
-def _series_of(steps: Sequence[Step], means: Means) -> Zones:
+def _series_of(steps: Sequence[Step], resources: ReaderResources) -> Zones:
     """What time steps become, in order of time where files say their times."""
     if len(steps) > 1:
-        means = replace(means, say=sparing(steps[0].file, len(steps), means.say))
-    grids = _grids(steps, means)
+        resources = replace(resources, say=sparing(steps[0].file, len(steps), resources.say))
+    grids = _grids(steps, resources)
     form = form_of(grids)
     made = [_step_of(step, of, form) for step, of in zip(steps, grids, strict=True)]
     _check(made)
     _place(made, form)
     for of in made:
-        _settle(of, form, means)
+        _settle(of, form, resources)
     when = _times(made)
     made = [made[n] for n in when.order]
     first = made[0]
@@ -138,13 +138,13 @@ def _series_of(steps: Sequence[Step], means: Means) -> Zones:
     )
 
 
-def _grids(steps: Sequence[Step], means: Means) -> list[list[Grid]]:
+def _grids(steps: Sequence[Step], resources: ReaderResources) -> list[list[Grid]]:
     """What the files of each step hold. Headers of a series are read some at a time, since each waits for its disk."""
     if len(steps) == 1:
-        return [grids_of(steps[0].parts, means)]
+        return [grids_of(steps[0].parts, resources)]
     with ThreadPoolExecutor(min(_AT_ONCE, len(steps))) as pool:
         # Each in a copy of its own: what this run has found is shared.
-        waiting = [pool.submit(copy_context().run, grids_of, step.parts, means) for step in steps]
+        waiting = [pool.submit(copy_context().run, grids_of, step.parts, resources) for step in steps]
         try:
             return [each.result() for each in waiting]
         except BaseException:
@@ -248,7 +248,7 @@ def _spots(of: _Made, form: Form, by_rule: Callable[[int, int], bool]) -> tuple[
     return found, flat
 
 
-def _settle(of: _Made, form: Form, means: Means) -> None:
+def _settle(of: _Made, form: Form, resources: ReaderResources) -> None:
     """Makes the flat file, where arrays need one."""
     first = of.grids[0]
     single = len(of.grids) == 1
@@ -261,7 +261,7 @@ def _settle(of: _Made, form: Form, means: Means) -> None:
     why = f"is {what} in " + ("a legacy VTK file" if is_legacy(first.found) else "VTK's XML")
     image = single and is_flow_image(first.path)
     instead = f"open {first.path}::NAME, which reads an array of it as a volume where it lies" if image else ""
-    stored = of.flat.stored(first.path, means, why=why, how=f"of VTK {form}", files=of.files, instead=instead)
+    stored = of.flat.stored(first.path, resources, why=why, how=f"of VTK {form}", files=of.files, instead=instead)
     of.places = [[(stored[spot.number],) if isinstance(spot, Slot) else spot for spot in spots] for spots in of.spots]
     folded: list[Folded | None] = []
     for grid, places in zip(of.grids, of.places, strict=True):
@@ -273,7 +273,7 @@ def _settle(of: _Made, form: Form, means: Means) -> None:
         (place,) = places[0]
         assert isinstance(place, Stored)
         folded.append(Folded(read_rows(place, dims, form.coordinates), dims))
-    of.folds = folds_of(first.path, folded, names_of(of.step.parts), form.places, of.files, means)
+    of.folds = folds_of(first.path, folded, names_of(of.step.parts), form.places, of.files, resources)
 
 
 def _zones(made: Sequence[_Made], form: Form, *, moves: bool) -> tuple[Zone, ...]:

@@ -21,7 +21,7 @@ from farfield.errors import DataError, Interrupted, MemoryLimitError
 from farfield.runtime.cache import keep_within, note_use
 from farfield.runtime.sizes import format_bytes
 from farfield.volume.formats.files import stem, unreadable
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 
 Bytes = bytes | bytearray | memoryview
 
@@ -58,7 +58,7 @@ def identity(path: str) -> str:
 
 def converted(
     source: str,
-    means: Means,
+    resources: ReaderResources,
     *,
     count: int | None,
     why: str,
@@ -74,7 +74,7 @@ def converted(
 
     Args:
         source: The source as the caller gave it.
-        means: Cache, limits and progress.
+        resources: Cache, limits and progress.
         count: Exact size of the result in bytes; None: unknown.
         why: Reason for the conversion, as in "is compressed with gzip".
         how: Further inputs of the result, such as the array's name.
@@ -94,7 +94,7 @@ def converted(
     made_of = list(files) or [source]
     digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, made_of)]).encode())
     name = re.sub(r"[^A-Za-z0-9._-]", "", stem(source))[:40] or "volume"
-    folder = means.cache_dir / "data"
+    folder = resources.cache_dir / "data"
     target = folder / f"{name}-{digest.hexdigest()[:20]}{suffix}"
 
     def is_made() -> bool:
@@ -103,15 +103,15 @@ def converted(
     if is_made():
         note_use(target, made_of)
         return Converted(str(target), target.stat().st_size)
-    if means.memory_limit is not None and at_once * _DECODING > means.memory_limit:
+    if resources.memory_limit is not None and at_once * _DECODING > resources.memory_limit:
         needs = at_once * _DECODING
         raise MemoryLimitError(
-            f"the memory limit of {format_bytes(means.memory_limit)} is too small: {source}: it {why}, and what is decoded whole, "
-            f"{format_bytes(at_once)} at a time, needs about {format_bytes(needs)}; raise --memory-limit to that"
+            f"the memory limit of {format_bytes(resources.memory_limit)} is too small: {source}: it {why}, and what is "
+            f"decoded whole, {format_bytes(at_once)} at a time, needs about {format_bytes(needs)}; raise --memory-limit to that"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        keep_within(means.cache_dir, means.cache_size, room=count or 0)
+        keep_within(resources.cache_dir, resources.cache_size, room=count or 0)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise DataError(
@@ -130,12 +130,12 @@ def converted(
             if is_made():
                 scratch.unlink(missing_ok=True)
             else:
-                if means.say is not None:
+                if resources.say is not None:
                     much = "it goes" if count is None else f"{format_bytes(count)} go"
-                    means.say(f"{source}: it {why}, and is converted once: {much} to {target}")
+                    resources.say(f"{source}: it {why}, and is converted once: {much} to {target}")
                 try:
                     file.truncate(0)
-                    _fill(source, file, means, count, pieces, write)
+                    _fill(source, file, resources, count, pieces, write)
                     file.flush()
                     os.fsync(file.fileno())
                     os.replace(scratch, target)
@@ -187,7 +187,7 @@ def _held(scratch: Path) -> BinaryIO:
 def _fill(
     source: str,
     file: BinaryIO,
-    means: Means,
+    resources: ReaderResources,
     count: int | None,
     pieces: Callable[[], Iterable[Bytes]] | None,
     write: Callable[[BinaryIO, Callable[[int], None]], None] | None,
@@ -197,7 +197,7 @@ def _fill(
     def tell(more: int) -> None:
         nonlocal done
         done += more
-        if means.progress is not None and not means.progress(
+        if resources.progress is not None and not resources.progress(
             "converting", float(done), float(max(done, count or done))
         ):
             raise Interrupted("interrupted")

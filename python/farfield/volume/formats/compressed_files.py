@@ -14,11 +14,11 @@ from farfield.volume.formats.compression import codec_of, plain_name, unpacked
 from farfield.volume.formats.description import Volume
 from farfield.volume.formats.detection import format_of
 from farfield.volume.formats.files import head, stem
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.readers import reader_of
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a compressed file.
 
     Raises:
@@ -29,7 +29,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     # A compressed file may have the plain name of its content.
     made = converted(
         path,
-        means,
+        resources,
         count=None,
         why=f"is compressed with {codec}, which cannot be read in part",
         how=f"{codec}, whole",
@@ -40,7 +40,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         kind = format_of(made.path, options)
         if kind is None:
             raise DataError(f"{path}: what is compressed in it is no volume of a format that is known")
-        volume = reader_of(kind)(made.path, options, means)
+        volume = reader_of(kind)(made.path, options, resources)
     except DataError as error:
         # Errors must name the user's file.
         raise type(error)(str(error).replace(made.path, path)) from error

@@ -8,20 +8,20 @@ from typing import Any
 
 from farfield import _core
 from farfield.volume.formats.description import Array, Channel, Level, Volume
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.zarr import reader as zarr
 from farfield.volume.formats.zarr.ome import labels_of
 from farfield.volume.missing_values import of_json
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a store; all its documents are checked. `options.variable` names an array, as in any store.
 
     Raises:
         DataError: naming the missing or damaged document.
     """
     if options.variable is not None:
-        return zarr.read(path, options, means)
+        return zarr.read(path, options, resources)
 
     found = json.loads(_core.stored_volume(path))
     spec = found["spec"]

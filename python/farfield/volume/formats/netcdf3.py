@@ -34,7 +34,7 @@ from farfield.volume.formats.description import (
     text_of,
 )
 from farfield.volume.formats.files import head
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
 _TYPES = {
     1: ("int8", 1), 2: ("char", 1), 3: ("int16", 2), 4: ("int32", 4), 5: ("float32", 4), 6: ("float64", 8), 7: ("uint8", 1),
@@ -190,7 +190,7 @@ def _settle(path: str, header: _Header) -> None:
         v.shape = (header.records, *v.shape[1:])
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a file: `options.variable`, else the only variable with three or more dimensions, or the largest.
 
     Raises:

@@ -15,7 +15,7 @@ from farfield.errors import DataError
 from farfield.volume.formats.cache_conversion import PIECE, converted
 from farfield.volume.formats.description import Array, contiguous
 from farfield.volume.formats.files import head
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 
 COMPONENTS = ("magnitude", "real", "imag", "phase")
 """Parts of complex numbers; the first is the default."""
@@ -85,7 +85,7 @@ def take(
     array: Array,
     dtype: str,
     scale: tuple[float, float],
-    means: Means,
+    resources: ReaderResources,
     guessed: list[str],
 ) -> None:
     """Replaces an array of complex numbers, which must be contiguous, by one of their parts in the cache.
@@ -109,11 +109,11 @@ def take(
 
     array.dtype, array.big_endian = made_of, False
     how = f"{part} of {dtype} times {scale[0]!r} plus {scale[1]!r} from {offset}"
-    made = converted(source, means, count=array.bytes, why=WHY, how=how, pieces=pieces, files=[source, file])
+    made = converted(source, resources, count=array.bytes, why=WHY, how=how, pieces=pieces, files=[source, file])
     array.place = contiguous(made.path, 0)
 
 
-def whole(source: str, array: Array, means: Means, guessed: list[str]) -> bool:
+def whole(source: str, array: Array, resources: ReaderResources, guessed: list[str]) -> bool:
     """Whether floating-point numbers are labels, as their file declares; if so, replaces the array by integers in the
     cache.
 
@@ -146,7 +146,7 @@ def whole(source: str, array: Array, means: Means, guessed: list[str]) -> bool:
     how = f"whole numbers of {stored.str} from {offset}"
     made = converted(
         source,
-        means,
+        resources,
         count=array.bytes,
         why="has labels as floating-point numbers",
         how=how,

@@ -100,7 +100,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Means:
+class ReaderResources:
     """Resources of a reader beside the volume's files."""
 
     cache_dir: Path

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from farfield.volume.formats.description import Volume
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
-Reader = Callable[[str, Options, Means], Volume]
+Reader = Callable[[str, Options, ReaderResources], Volume]
 READERS = {
     "dicom": "dicom.reader",
     "farfield": "farfield_store",

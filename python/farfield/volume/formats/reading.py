@@ -13,13 +13,13 @@ from farfield.volume.formats import number_parts, patterns
 from farfield.volume.formats.description import Volume, VolumeDescription, describe
 from farfield.volume.formats.detection import DEMO, format_of, split_variable
 from farfield.volume.formats.labels import are_labels
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.readers import reader_of
 from farfield.volume.missing_values import together
 from farfield.volume.page_ranges import with_ranges
 
 
-def read(source: str, options: Options, means: Means) -> VolumeDescription:
+def read(source: str, options: Options, resources: ReaderResources) -> VolumeDescription:
     """The description of a source by its reader, with the user's options applied.
 
     Raises:
@@ -28,13 +28,13 @@ def read(source: str, options: Options, means: Means) -> VolumeDescription:
         UnknownName: if the variable does not exist.
     """
     described = once(
-        ("volume", os.path.abspath(source), options, means.cache_dir), lambda: _read(source, options, means)
+        ("volume", os.path.abspath(source), options, resources.cache_dir), lambda: _read(source, options, resources)
     )
     # Ranges may have been found since the last call.
-    return with_ranges(described, means)
+    return with_ranges(described, resources)
 
 
-def _read(source: str, options: Options, means: Means) -> VolumeDescription:
+def _read(source: str, options: Options, resources: ReaderResources) -> VolumeDescription:
     """As `read`, without known ranges, and with the duration."""
     begun, computed = time.perf_counter(), time.process_time()
     path, variable = split_variable(os.fspath(source))
@@ -44,7 +44,7 @@ def _read(source: str, options: Options, means: Means) -> VolumeDescription:
     if path == DEMO:
         from farfield.demo.volumes import volume_file
 
-        path = str(volume_file(means.cache_dir / "demo"))
+        path = str(volume_file(resources.cache_dir / "demo"))
     files = patterns.files_of(path) if patterns.is_pattern(path) else []
     if not os.path.exists(path) and not files:
         raise not_there(path)
@@ -53,7 +53,7 @@ def _read(source: str, options: Options, means: Means) -> VolumeDescription:
         raise UsageError(f"{path}: this is no volume of a format that is known; raw numbers need --shape and --dtype")
     try:
         with number_parts.choosing(options.component) as is_taken:
-            volume = reader_of(kind)(path, options, means)
+            volume = reader_of(kind)(path, options, resources)
     except RecursionError as error:
         raise DataError(f"{path}: its metadata is nested too deeply; write it again") from error
     if options.component is not None and not is_taken():

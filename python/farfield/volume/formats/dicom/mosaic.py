@@ -16,10 +16,12 @@ from farfield.volume.formats.dicom.acquisition import key_of, order_of, sorter
 from farfield.volume.formats.dicom.headers import Slice
 from farfield.volume.formats.dicom.pixels import array_of, convert
 from farfield.volume.formats.dicom.values import channels_of, look_shown, values_of
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
 
-def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
+def of_mosaics(
+    path: str, chosen: Sequence[Slice], options: Options, resources: ReaderResources, guessed: list[str]
+) -> Volume:
     """The volume of a mosaic, or of several, one per time step.
 
     Raises:
@@ -41,7 +43,9 @@ def of_mosaics(path: str, chosen: Sequence[Slice], options: Options, means: Mean
     array = array_of(tile, len(listed), mosaic.count)
     values = values_of(listed, [s.scale for s in listed], options, guessed)
     reads = [path]
-    convert(path, listed, array, means, "has slices as tiles of a picture", reads, values=values, tiles=mosaic.count)
+    convert(
+        path, listed, array, resources, "has slices as tiles of a picture", reads, values=values, tiles=mosaic.count
+    )
     look = look_shown([s.look for s in listed], "picture", guessed)
     kind, channels = channels_of(first, array, values, look, guessed)
     down, across = first.spacing or (1.0, 1.0)

@@ -17,7 +17,7 @@ from farfield.volume.formats.description import Array, contiguous, in_table, pla
 from farfield.volume.formats.dicom.headers import DEFLATED, Slice
 from farfield.volume.formats.dicom.values import Values
 from farfield.volume.formats.library_logs import heard
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 
 _BIG = "Explicit VR Big Endian"
 
@@ -91,7 +91,7 @@ def convert(
     path: str,
     listed: Sequence[Slice],
     array: Array,
-    means: Means,
+    resources: ReaderResources,
     why: str,
     reads: list[str],
     *,
@@ -113,7 +113,7 @@ def convert(
         array.axes, array.shape, array.channels = array.axes + "c", (*array.shape, 3), [0, 1, 2]
     made = converted(
         path,
-        means,
+        resources,
         count=array.bytes,
         why=values.why if changed else why,
         how=f"slices of {listed[0].series} as {array.dtype}"

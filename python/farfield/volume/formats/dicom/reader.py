@@ -30,7 +30,7 @@ from farfield.volume.formats.dicom.stacks import is_of_slide
 from farfield.volume.formats.dicom.tiles import of_slide
 from farfield.volume.formats.dicom.values import NUMBERS, channels_of, look_shown, values_of, with_blanks
 from farfield.volume.formats.files import missing_slices
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
 _PLANES = (
     ("x", "sagittal", (0.0, 1.0, 0.0, 0.0, 0.0, -1.0)),
@@ -40,7 +40,7 @@ _PLANES = (
 """Names and orientations of slices stacked along each axis."""
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume of a series in a folder, or of a file; `options.variable` names a series by number or UID.
 
     Raises:
@@ -50,22 +50,24 @@ def read(path: str, options: Options, means: Means) -> Volume:
     """
     need("pydicom", f"{path}: DICOM files")
     guessed: list[str] = []
-    found = series_of(path, slices_in(path, means.progress), options, guessed)
-    volume = _of_series(path, found.slices, options, means, guessed)
+    found = series_of(path, slices_in(path, resources.progress), options, guessed)
+    volume = _of_series(path, found.slices, options, resources, guessed)
     volume.contents, volume.shown = found.contents, found.shown
     return volume
 
 
-def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
+def _of_series(
+    path: str, chosen: list[Slice], options: Options, resources: ReaderResources, guessed: list[str]
+) -> Volume:
     guessed += dict.fromkeys(itertools.chain.from_iterable(s.assumed for s in chosen))
     if all(map(is_of_slide, chosen)):
-        return of_slide(path, chosen, options, means, guessed)
+        return of_slide(path, chosen, options, resources, guessed)
     if len(chosen) == 1 and segments_of(chosen[0]):
-        return of_segments(path, chosen[0], options, means, guessed)
+        return of_segments(path, chosen[0], options, resources, guessed)
     if len(chosen) == 1 and chosen[0].frames > 1:
-        return _of_many_frames(path, chosen[0], options, means, guessed)
+        return _of_many_frames(path, chosen[0], options, resources, guessed)
     if any(s.mosaic is not None for s in chosen):
-        return of_mosaics(path, chosen, options, means, guessed)
+        return of_mosaics(path, chosen, options, resources, guessed)
     many = next((s for s in chosen if s.frames > 1), None)
     if many is not None:
         raise DataError(
@@ -76,7 +78,7 @@ def _of_series(path: str, chosen: list[Slice], options: Options, means: Means, g
     steps, order = _steps(path, _turned(chosen, guessed), guessed)
     blanks = _missing(path, steps[0], options, guessed) if options.spacing is None else [0] * len(steps[0])
     geometry = _geometry(path, steps[0], blanks, options, guessed)
-    return _volume(path, chosen[0], steps, blanks, order, geometry, options, means, guessed)
+    return _volume(path, chosen[0], steps, blanks, order, geometry, options, resources, guessed)
 
 
 def _alike(path: str, chosen: Sequence[Slice], *, spaced: bool) -> None:
@@ -288,7 +290,7 @@ def _volume(
     order: Order,
     geometry: Geometry,
     options: Options,
-    means: Means,
+    resources: ReaderResources,
     guessed: list[str],
 ) -> Volume:
     listed = [s for step in steps for s in step]
@@ -300,7 +302,7 @@ def _volume(
     if any(blanks):
         values, why = with_blanks(values, listed), why or "lacks slices"
     if why is not None or values.meanings is not None:
-        convert(path, listed, array, means, why or "", reads, values=values, blanks=blanks * len(steps))
+        convert(path, listed, array, resources, why or "", reads, values=values, blanks=blanks * len(steps))
     else:
         in_place(listed, array, len(steps), tables)
     look = look_shown([s.look for s in steps[0]], "slice", guessed)
@@ -323,7 +325,7 @@ def _volume(
     )
 
 
-def _of_many_frames(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
+def _of_many_frames(path: str, only: Slice, options: Options, resources: ReaderResources, guessed: list[str]) -> Volume:
     """The volume of a multi-frame file."""
     found = placed_frames(only, spaced=options.spacing is not None)
     scales = found.scales if len(found.scales) > 1 else found.scales * only.frames
@@ -335,7 +337,7 @@ def _of_many_frames(path: str, only: Slice, options: Options, means: Means, gues
     file, start = only.file, only.plain_offset
     why = why_converted([only], array)
     if why is not None or values.meanings is not None or start is None:
-        convert(path, [only], array, means, why or "", reads, values=values)
+        convert(path, [only], array, resources, why or "", reads, values=values)
         file, start = reads[-1], 0
     each = array.bytes // only.frames
     inner = array.shape[1:]

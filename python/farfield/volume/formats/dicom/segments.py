@@ -17,7 +17,7 @@ from farfield.volume.formats.dicom.frames import group_numbers, kept_of, measure
 from farfield.volume.formats.dicom.headers import Slice, check_orientation
 from farfield.volume.formats.dicom.pixels import frames_in, undecoded
 from farfield.volume.formats.dicom.slice_order import slack
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
 _MOST_PLANES = 1 << 16
 """Largest number of planes; damaged positions give more."""
@@ -41,7 +41,7 @@ def segments_of(only: Slice) -> dict[int, str]:
     return {number: name for number, name in listed if number is not None and number > 0}
 
 
-def of_segments(path: str, only: Slice, options: Options, means: Means, guessed: list[str]) -> Volume:
+def of_segments(path: str, only: Slice, options: Options, resources: ReaderResources, guessed: list[str]) -> Volume:
     """The volume of labels from the segments of a file; planes without frames are empty.
 
     Raises:
@@ -81,7 +81,7 @@ def of_segments(path: str, only: Slice, options: Options, means: Means, guessed:
     )
     made = converted(
         path,
-        means,
+        resources,
         count=array.bytes,
         why="has a frame for each segment",
         how=f"labels of segments as {array.dtype}" + ("" if only.kept is None else f" of the frames {list(kept)}"),

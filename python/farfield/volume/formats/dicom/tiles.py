@@ -15,10 +15,12 @@ from farfield.volume.formats.dicom.frames import measured
 from farfield.volume.formats.dicom.headers import Slice
 from farfield.volume.formats.dicom.pixels import array_of, convert, for_each_frame, why_converted
 from farfield.volume.formats.dicom.values import Values, channels_of, look_shown, values_of
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
 
-def of_slide(path: str, chosen: Sequence[Slice], options: Options, means: Means, guessed: list[str]) -> Volume:
+def of_slide(
+    path: str, chosen: Sequence[Slice], options: Options, resources: ReaderResources, guessed: list[str]
+) -> Volume:
     """The picture of a file's tiles, with its focal planes. Several files are levels.
 
     Raises:
@@ -33,7 +35,7 @@ def of_slide(path: str, chosen: Sequence[Slice], options: Options, means: Means,
     levels: list[Level] = []
     values = None
     for file in files:
-        array, found = _tiled(path, file, options, means, tables, reads, guessed if file is first else [])
+        array, found = _tiled(path, file, options, resources, tables, reads, guessed if file is first else [])
         # The largest picture determines the channels.
         values = values or found
         array.name = first.label or "slices"
@@ -81,7 +83,7 @@ def _tiled(
     path: str,
     only: Slice,
     options: Options,
-    means: Means,
+    resources: ReaderResources,
     tables: list[bytes],
     reads: list[str],
     guessed: list[str],
@@ -95,7 +97,7 @@ def _tiled(
     file, start = only.file, only.plain_offset
     why = why_converted([only], array)
     if why is not None or values.meanings is not None:
-        convert(path, [only], array, means, why or "", reads, values=values)
+        convert(path, [only], array, resources, why or "", reads, values=values)
         file, start = reads[-1], 0
     each = array.bytes // only.frames
     table = np.zeros((planes * grid[0] * grid[1], 3), dtype=np.uint64)

@@ -18,7 +18,7 @@ from farfield.errors import DataError
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, contiguous, in_table, table_of, text_of
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 
 _FILTERS: dict[int, dict[str, Any]] = {
     1: {"name": "zlib"}, 2: {"name": "shuffle"}, 3: {"name": "fletcher32"}, 32001: {"name": "blosc"}, 32015: {"name": "zstd"},
@@ -39,7 +39,7 @@ def place(
     dataset: Any,
     array: Array,
     tables: list[bytes],
-    means: Means,
+    resources: ReaderResources,
     reads: list[str],
     guessed: list[str],
 ) -> None:
@@ -83,11 +83,11 @@ def place(
     others = _others(h5py, where, path, plan, array, guessed)
     made = converted(
         path,
-        means,
+        resources,
         count=array.bytes,
         why=why,
         how=f"{dataset.name} {part or ''}{array.dtype}",
-        write=boxes(dataset if part is None else number_parts.Parted(dataset, part), array, means),
+        write=boxes(dataset if part is None else number_parts.Parted(dataset, part), array, resources),
         files=[path, *others],
         at_once=math.prod(dataset.chunks or (1,)) * array.item,
     )
@@ -285,10 +285,10 @@ def box_of(shape: tuple[int, ...], chunk: tuple[int, ...], item: int, most: int 
     return tuple(box)
 
 
-def boxes(dataset: Any, array: Array, means: Means) -> Callable[[BinaryIO, Callable[[int], None]], None]:
+def boxes(dataset: Any, array: Array, resources: ReaderResources) -> Callable[[BinaryIO, Callable[[int], None]], None]:
     """Writes the numbers box by box, so that each chunk is unpacked once."""
     shape, item = array.shape, array.item
-    most = _BOX if means.memory_limit is None else min(_BOX, means.memory_limit // 8)
+    most = _BOX if resources.memory_limit is None else min(_BOX, resources.memory_limit // 8)
     box = box_of(shape, tuple(int(n) for n in dataset.chunks or (1,) * len(shape)), item, most)
     strides = [math.prod(shape[n + 1 :]) * item for n in range(len(shape))]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from farfield.errors import DataError, UnknownName
 from farfield.volume.formats.description import Array, Channel, Level, Volume, dtype_of, in_table, table_of
 from farfield.volume.formats.hdf5.chunks import place
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.units import unit
 
 
@@ -27,7 +27,7 @@ def is_imaris(file: Any) -> bool:
     return "DataSet/ResolutionLevel 0/TimePoint 0" in file and "DataSetInfo" in file
 
 
-def read(h5py: Any, file: Any, path: str, asked: str | None, means: Means) -> Volume:
+def read(h5py: Any, file: Any, path: str, asked: str | None, resources: ReaderResources) -> Volume:
     """The image of an Imaris file.
 
     Raises:
@@ -50,7 +50,7 @@ def read(h5py: Any, file: Any, path: str, asked: str | None, means: Means) -> Vo
         arrays = []
         for channel in range(count):
             groups = [root[f"ResolutionLevel {level}/TimePoint {t}/Channel {channel}"] for t in range(steps)]
-            arrays.append(_array(h5py, path, groups, channel, tables, means, reads, guessed))
+            arrays.append(_array(h5py, path, groups, channel, tables, resources, reads, guessed))
         dims = arrays[0].dims
         if not high:
             high = [_number(about, f"ExtMax{n}", low[n] + dims[n]) for n in range(3)]
@@ -80,7 +80,7 @@ def _array(
     groups: list[Any],
     channel: int,
     tables: list[bytes],
-    means: Means,
+    resources: ReaderResources,
     reads: list[str],
     guessed: list[str],
 ) -> Array:
@@ -98,7 +98,7 @@ def _array(
             raise DataError(f"{path}: {data.name} is of another size or type than {first.name}; write it again")
         array = Array("Data", dtype, tuple(int(n) for n in data.shape), "zyx", {}, big_endian=big)
         own: list[bytes] = []
-        place(h5py, path, data, array, own, means, reads, guessed)
+        place(h5py, path, data, array, own, resources, reads, guessed)
         found.append(array)
         parts.append(_rows(array, own, shape, files))
     whole = found[0]

@@ -18,7 +18,7 @@ from farfield.volume.formats.description import Array, Channel, Level, Volume, c
 from farfield.volume.formats.hdf5 import imaris
 from farfield.volume.formats.hdf5.chunks import place
 from farfield.volume.formats.hdf5.tree import attributes
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
 _MOST = 1000
 """Names that are looked at."""
@@ -42,7 +42,7 @@ def is_known(file: Any) -> bool:
     return "VTKHDF" in file or "ITKImage" in file or imaris.is_imaris(file) or _mesh(file) is not None
 
 
-def read(h5py: Any, file: Any, path: str, options: Options, means: Means) -> Volume | None:
+def read(h5py: Any, file: Any, path: str, options: Options, resources: ReaderResources) -> Volume | None:
     """The volume of a container of a kind with a name; None for any other file, and where a dataset is asked for by its path.
 
     Raises:
@@ -53,11 +53,11 @@ def read(h5py: Any, file: Any, path: str, options: Options, means: Means) -> Vol
     if asked is not None and isinstance(file.get("/" + asked.strip("/")), h5py.Dataset):
         return None
     if "VTKHDF" in file:
-        return _vtkhdf(h5py, file["VTKHDF"], path, asked, means)
+        return _vtkhdf(h5py, file["VTKHDF"], path, asked, resources)
     if imaris.is_imaris(file):
-        return imaris.read(h5py, file, path, asked, means)
+        return imaris.read(h5py, file, path, asked, resources)
     if "ITKImage" in file:
-        return _itk(h5py, file["ITKImage"], path, means)
+        return _itk(h5py, file["ITKImage"], path, resources)
     kind = _mesh(file)
     if kind is not None and asked is None:
         raise unsupported_meshes.refusal(path, kind)
@@ -94,7 +94,7 @@ def _refuse_order(h5py: Any, group: Any, path: str, name: str, where: str, rows:
         )
 
 
-def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -> Volume:
+def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, resources: ReaderResources) -> Volume:
     about = attributes(group)
     kind = text(about.get("Type"))
     if kind != "ImageData":
@@ -145,7 +145,7 @@ def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -
     direction = np.asarray(about.get("Direction", np.eye(3)), dtype=float).reshape(3, 3)
     first = low + (0.0 if where == "PointData" else 0.5)
     origin = np.asarray(about.get("Origin", (0, 0, 0)), dtype=float) + direction @ (first * spacing)
-    array, tables, reads, guessed = _array(h5py, path, data, name, letters, means)
+    array, tables, reads, guessed = _array(h5py, path, data, name, letters, resources)
     if behind > 1:
         if array.chunk is not None and wanted[0] % array.chunk[0]:
             raise unsupported_meshes.refusal(
@@ -168,13 +168,13 @@ def _vtkhdf(h5py: Any, group: Any, path: str, asked: str | None, means: Means) -
     )  # fmt: skip
 
 
-def _itk(h5py: Any, group: Any, path: str, means: Means) -> Volume:
+def _itk(h5py: Any, group: Any, path: str, resources: ReaderResources) -> Volume:
     """An image as ITK's HDF5ImageIO writes it: numbers along z, y, x, all else along x, y, z; places are LPS."""
     image = group["0"]
     data = image["VoxelData"]
     size = [int(v) for v in np.asarray(image["Dimension"]).reshape(-1)]
     letters = "zyx"[-len(size) :] + ("c" if data.ndim > len(size) else "")
-    array, tables, reads, guessed = _array(h5py, path, data, "VoxelData", letters, means)
+    array, tables, reads, guessed = _array(h5py, path, data, "VoxelData", letters, resources)
     direction = np.eye(3)
     direction[: len(size), : len(size)] = np.asarray(image["Directions"], dtype=float).reshape(len(size), len(size))
     spacing, origin = np.ones(3), np.zeros(3)
@@ -188,7 +188,7 @@ def _itk(h5py: Any, group: Any, path: str, means: Means) -> Volume:
 
 
 def _array(
-    h5py: Any, path: str, data: Any, name: str, letters: str, means: Means
+    h5py: Any, path: str, data: Any, name: str, letters: str, resources: ReaderResources
 ) -> tuple[Array, list[bytes], list[str], list[str]]:
     """An array where it lies, with tables of chunks, files that are read, and what was guessed."""
     dtype, big = dtype_of(data.dtype, f"{path}::{data.name}")
@@ -196,7 +196,7 @@ def _array(
     array.channels = list(range(array.length("c")))
     tables: list[bytes] = []
     reads, guessed = [path], list[str]()
-    place(h5py, path, data, array, tables, means, reads, guessed)
+    place(h5py, path, data, array, tables, resources, reads, guessed)
     return array, tables, reads, guessed
 
 

@@ -38,14 +38,14 @@ from farfield.volume.formats.hdf5 import kinds as hdf5_kinds
 from farfield.volume.formats.hdf5 import nexus
 from farfield.volume.formats.hdf5.chunks import place
 from farfield.volume.formats.hdf5.tree import attributes, datasets, few
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 
 _MOST_LINKS = 100
 _MOST_OTHERS = 1000
 """Names of a group among which coordinates are looked for."""
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a file: `options.variable`, else the only dataset of three or more dimensions, or the largest.
 
     Raises:
@@ -56,14 +56,14 @@ def read(path: str, options: Options, means: Means) -> Volume:
     h5py = need("h5py", f"{path}: HDF5 and NetCDF-4 files")
     with _opened(h5py, path) as file:
         guessed: list[str] = []
-        kind = hdf5_kinds.read(h5py, file, path, options, means)
+        kind = hdf5_kinds.read(h5py, file, path, options, resources)
         if kind is not None:
             return kind
         name, dataset, held = _chosen(h5py, file, path, options, guessed)
         # A link may lead into another file: offsets are those of that one.
         own = dataset.file.filename
         at = path if os.path.realpath(own) == os.path.realpath(path) else own
-        volume = _volume(h5py, path, at, dataset, _group_of(file, name), means, guessed)
+        volume = _volume(h5py, path, at, dataset, _group_of(file, name), resources, guessed)
         names = [n for n, _ in held]
         if 1 < len(held) <= _MOST_OTHERS and name in names:
             volume.contents = [Content(n.lstrip("/"), f"{text_of(d.shape)} {d.dtype}") for n, d in held]
@@ -246,7 +246,9 @@ def _dimension_names(dataset: Any) -> list[str | None]:
     return found
 
 
-def _volume(h5py: Any, path: str, at: str, dataset: Any, group: Any, means: Means, guessed: list[str]) -> Volume:
+def _volume(
+    h5py: Any, path: str, at: str, dataset: Any, group: Any, resources: ReaderResources, guessed: list[str]
+) -> Volume:
     """The volume that a dataset is; `at` is the file that holds it."""
     where = f"{at}::{dataset.name}"
     if dataset.shape is None or not dataset.shape:
@@ -260,7 +262,7 @@ def _volume(h5py: Any, path: str, at: str, dataset: Any, group: Any, means: Mean
     array.channels = list(range(array.length("c")))
     tables: list[bytes] = []
     reads = list(dict.fromkeys([path, at]))
-    place(h5py, at, dataset, array, tables, means, reads, guessed)
+    place(h5py, at, dataset, array, tables, resources, reads, guessed)
     located = cf.locate(letters, array.shape, by_axis, unplaced)
     _element_sizes(about, letters, located)
     is_netcdf = "_NCProperties" in dataset.file.attrs or "_Netcdf4Dimid" in dataset.attrs

@@ -30,7 +30,7 @@ from farfield.volume.formats.description import (
 from farfield.volume.formats.files import head, missing_slices, stem, unreadable
 from farfield.volume.formats.images import exif
 from farfield.volume.formats.images import series as image_series
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.tiff import ome_sets as tiff_set
 from farfield.volume.formats.tiff import reader as tiff
 from farfield.volume.formats.tiff import slices as tiff_slices
@@ -153,7 +153,7 @@ def _gaps(files: Sequence[str], numbers: Sequence[int]) -> list[str]:
     ]
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume of a folder of images.
 
     Raises:
@@ -165,7 +165,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     kind = _kind_of(path, files)
     main = tiff_set.main_file(path, files) if kind == "TIFF" else None
     if main is not None:
-        volume = tiff.read(main, options, means)
+        volume = tiff.read(main, options, resources)
         volume.path, volume.reads = path, [path, *volume.reads]
         volume.guessed += _left_out(path, kind, len(files))
         return volume
@@ -183,13 +183,13 @@ def read(path: str, options: Options, means: Means) -> Volume:
     elif len(files) > 1:
         notes += _gaps(files, numbers_of(files) or [])
     if kind == "TIFF":
-        volume = tiff_slices.read(path, name, files, options.kind, means, guessed)
+        volume = tiff_slices.read(path, name, files, options.kind, resources, guessed)
         volume.contents, volume.shown = held, shown
         volume.note(*notes)
         return volume
     first = _header(kind, files[0])
     for file, found in zip(
-        files[1:], concurrent_headers.each(files[1:], partial(_header, kind), means.progress), strict=True
+        files[1:], concurrent_headers.each(files[1:], partial(_header, kind), resources.progress), strict=True
     ):
         if found != first:
             raise DataError(
@@ -211,7 +211,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     else:
         made = converted(
             path,
-            means,
+            resources,
             count=array.bytes,
             why=f"holds {kind} images of a kind that is not read in place",
             how="slices",

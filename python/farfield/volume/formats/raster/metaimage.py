@@ -26,7 +26,7 @@ from farfield.volume.formats.description import (
     text_of,
 )
 from farfield.volume.formats.files import head, stem
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.raster import nrrd_text
 
 _TYPES = {
@@ -39,7 +39,7 @@ _DISTANCES = {"um": "um", "mm": "mm", "cm": "cm"}
 _HEADER = 1 << 20
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume that a header describes.
 
     Raises:
@@ -72,7 +72,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     array.big_endian = big and array.item > 1
     guessed: list[str] = []
     tables: list[bytes] = []
-    reads = _place(path, fields, end, array, means, tables)
+    reads = _place(path, fields, end, array, resources, tables)
     apart = next((k for k in ("ElementSpacing", "ElementSize") if fields.get(k)), None)
     spacing = _numbers(path, fields, apart, rank) if apart else [1.0] * rank
     if apart != "ElementSpacing":
@@ -166,7 +166,9 @@ def _numbers(path: str, fields: dict[str, str], key: str, count: int | None) -> 
     return found
 
 
-def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Means, tables: list[bytes]) -> list[str]:
+def _place(
+    path: str, fields: dict[str, str], end: int, array: Array, resources: ReaderResources, tables: list[bytes]
+) -> list[str]:
     is_text = fields.get("BinaryData", "True").lower() == "false"
     said = fields["ElementDataFile"]
     folder = os.path.dirname(path)
@@ -186,7 +188,7 @@ def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Mea
         array.big_endian = False
         made = converted(
             path,
-            means,
+            resources,
             count=array.bytes,
             why="is written as text, which cannot be read in part",
             how=f"text from {start}",
@@ -198,7 +200,7 @@ def _place(path: str, fields: dict[str, str], end: int, array: Array, means: Mea
     if compressed:
         made = converted(
             path,
-            means,
+            resources,
             count=array.bytes,
             why="is compressed with zlib, which cannot be read in part",
             how=f"zlib from {start}",

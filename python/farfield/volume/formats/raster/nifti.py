@@ -31,7 +31,7 @@ from farfield.volume.formats.description import (
     text_of,
 )
 from farfield.volume.formats.files import head, stem
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.signatures import nifti_version
 from farfield.volume.space import Space
 
@@ -71,7 +71,7 @@ class _Header:
         return self.fields[key][0]
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a NIfTI file or a pair; either file of a pair is a valid name.
 
     Raises:
@@ -98,16 +98,16 @@ def read(path: str, options: Options, means: Means) -> Volume:
     array = _array(path, header, guessed)
     scale = _scale(header, guessed)
     reads = [path, header_file, data_file]
-    _place(path, array, header, data_file, means)
+    _place(path, array, header, data_file, resources)
     codec = codec_of(head(data_file, 16))
     stored = _COMPLEX.get(int(header.one("datatype")))
     if stored is not None:
         # A slope scales complex numbers, so parts are taken after scaling.
-        number_parts.take(data_file, array, stored, scale or (1.0, 0.0), means, guessed)
+        number_parts.take(data_file, array, stored, scale or (1.0, 0.0), resources, guessed)
         scale = None
     is_labels = int(header.one("intent")) == _LABELS and array.axes.strip("t") == "zyx" and options.kind != "scalar"
     if is_labels and array.dtype.startswith("float"):
-        is_labels = scale in (None, (1.0, 0.0)) and number_parts.whole(data_file, array, means, guessed)
+        is_labels = scale in (None, (1.0, 0.0)) and number_parts.whole(data_file, array, resources, guessed)
     geometry, anatomy = _geometry(header_file, header, options, guessed)
     code = int(header.one("units"))
     length_unit = _LENGTHS.get(code & 7)
@@ -226,7 +226,7 @@ def _array(path: str, header: _Header, guessed: list[str]) -> Array:
     return Array(stem(path), dtype, shape, axes, {}, list(range(colours or c)), big_endian=header.big_endian)
 
 
-def _place(path: str, array: Array, header: _Header, data_file: str, means: Means) -> None:
+def _place(path: str, array: Array, header: _Header, data_file: str, resources: ReaderResources) -> None:
     offset = float(header.one("vox_offset"))
     least = 0 if header.pair else (544 if header.version == 2 else 352)
     if not math.isfinite(offset) or offset < 0 or offset != int(offset):
@@ -240,7 +240,7 @@ def _place(path: str, array: Array, header: _Header, data_file: str, means: Mean
     if codec is not None:
         made = converted(
             data_file,
-            means,
+            resources,
             count=array.bytes,
             why=f"is compressed with {codec}, which cannot be read in part",
             how=f"{codec} from {start}",

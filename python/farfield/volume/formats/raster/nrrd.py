@@ -27,7 +27,7 @@ from farfield.volume.formats.description import (
     text_of,
 )
 from farfield.volume.formats.files import head, stem
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.raster import nrrd_text
 from farfield.volume.formats.units import in_common, unit
 
@@ -91,7 +91,7 @@ class _Samples:
     ITK."""
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume of an NRRD file.
 
     Raises:
@@ -116,7 +116,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
     if array.item > 1 and endian not in ("little", "big"):
         guessed.append("it does not say its byte order: little-endian")
     array.big_endian = endian == "big" and array.item > 1
-    files = _place(header, array, means)
+    files = _place(header, array, resources)
     geometry, anatomy, length_unit = _geometry(header, sizes, order, guessed)
     kind, channels = _channels(header, array, order)
     times, time_units = _times(header, array, sizes, order, guessed)
@@ -253,7 +253,7 @@ def _letters(header: _Header, rank: int, sizes: list[int], dtype: str, guessed: 
     return found | dict(zip(rest, "xyz", strict=False))
 
 
-def _place(header: _Header, array: Array, means: Means) -> list[str]:
+def _place(header: _Header, array: Array, resources: ReaderResources) -> list[str]:
     path = header.path
     encoding = header.fields.get("encoding", "raw").lower()
     files, listed = _data_files(header, array)
@@ -287,7 +287,7 @@ def _place(header: _Header, array: Array, means: Means) -> list[str]:
         array.big_endian = False
     made = converted(
         path,
-        means,
+        resources,
         count=array.bytes,
         why=f"is {'written' if text else 'compressed'} {'as' if text else 'with'} {encoding}, which cannot be read in part",
         how=f"{codec} from {skip}",

@@ -18,7 +18,7 @@ from farfield.volume.formats.description import (
     text_of,
 )
 from farfield.volume.formats.files import stem
-from farfield.volume.formats.options import Means, Options, named_type
+from farfield.volume.formats.options import Options, ReaderResources, named_type
 from farfield.volume.formats.signatures import named_size
 
 _TYPE = re.compile(
@@ -27,7 +27,7 @@ _TYPE = re.compile(
 _BY_BYTES = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a file's bytes, as the options describe it.
 
     Raises:

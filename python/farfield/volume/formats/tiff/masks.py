@@ -24,7 +24,7 @@ from farfield import _core
 from farfield.errors import DataError
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, Channel, Level, Volume, colour_channels, contiguous, describe
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.tiff import decoded as tiff_decoded
 
 _MASK = 4
@@ -98,7 +98,12 @@ class Masks:
         return cls(path, kept, beside, None, of_stack=is_stack) if size in kept else None
 
     def apply(
-        self, levels: list[Level], kind: str, channels: list[Channel], tables: Sequence[bytes], means: Means
+        self,
+        levels: list[Level],
+        kind: str,
+        channels: list[Channel],
+        tables: Sequence[bytes],
+        resources: ReaderResources,
     ) -> tuple[list[Level], str, list[Channel], str]:
         """Makes masked pixels missing or transparent; returns levels, kind, channels, and a note.
 
@@ -115,19 +120,19 @@ class Masks:
             said = f"{which}, and is not applied: the image is larger than {LARGEST >> 30} GiB{shows}"
             return levels, kind, channels, said
         if kind in ("rgb", "rgba") and first.dtype in _COLOURS:
-            made = self._levels(levels, first.dtype, None, tables, means)
+            made = self._levels(levels, first.dtype, None, tables, resources)
             return made, *colour_channels(_ALPHA + 1), f"{which}: others are transparent{shows}"
         none = channels[0].missing
         if _holds(first.dtype, none):
             with contextlib.suppress(_TakenError):
-                made = self._levels(levels, first.dtype, none, tables, means)
+                made = self._levels(levels, first.dtype, none, tables, resources)
                 return made, kind, channels, f"{which}: others have no value{shows}"
         wider = _WIDER.get(first.dtype)
         if wider is None or kind in ("rgb", "rgba"):
             return levels, kind, channels, f"{which}, and is not applied: the image's numbers are {first.dtype}{shows}"
         with contextlib.suppress(_TakenError):
             none = _unlikely(wider)
-            made = self._levels(levels, wider, none, tables, means)
+            made = self._levels(levels, wider, none, tables, resources)
             for channel in channels:
                 channel.missing = none
             return made, kind, channels, f"{which}: others have no value{shows}"
@@ -138,7 +143,9 @@ class Masks:
             f"{which}, and is not applied: the image's numbers are all that {wider} has{shows}",
         )
 
-    def _levels(self, levels: list[Level], dtype: str, none: Any, tables: Sequence[bytes], means: Means) -> list[Level]:
+    def _levels(
+        self, levels: list[Level], dtype: str, none: Any, tables: Sequence[bytes], resources: ReaderResources
+    ) -> list[Level]:
         """The levels with `none` at masked pixels; None makes colours transparent. A level without a mask of its size
         uses the nearest pixels of the first mask."""
         size = _extent(levels[0].arrays[0])
@@ -146,16 +153,18 @@ class Masks:
         for level in levels:
             array = level.arrays[0]
             page = self._pages.get(_extent(array), self._pages[size])
-            made.append(replace(level, arrays=[self._masked(array, page, dtype, none, tables, means)]))
+            made.append(replace(level, arrays=[self._masked(array, page, dtype, none, tables, resources)]))
         return made
 
-    def _masked(self, array: Array, page: Any, dtype: str, none: Any, tables: Sequence[bytes], means: Means) -> Array:
+    def _masked(
+        self, array: Array, page: Any, dtype: str, none: Any, tables: Sequence[bytes], resources: ReaderResources
+    ) -> Array:
         high, wide = _size(page)
         files = [self._path] if self.beside is None else [self._path, self.beside]
         flat = Array("mask", "uint8", (high, wide), "yx", {})
         mask = converted(
             self._path,
-            means,
+            resources,
             count=high * wide,
             why="has a mask",
             how=f"mask {high} x {wide} at {page.offset}",
@@ -168,12 +177,14 @@ class Masks:
             made.channels = list(range(_ALPHA + 1))
         stored = converted(
             self._path,
-            means,
+            resources,
             count=made.bytes,
             why="has a mask",
             # Images in one file differ only in their places.
             how=f"{self._place(array, tables)} masked by {high} x {wide} at {page.offset} as {none!r}, as {dtype}",
-            pieces=lambda: _pieces(self._path, array, made, none, (mask.path, high, wide), tables, means.memory_limit),
+            pieces=lambda: _pieces(
+                self._path, array, made, none, (mask.path, high, wide), tables, resources.memory_limit
+            ),
             files=files,
         )
         made.place = contiguous(stored.path, 0)

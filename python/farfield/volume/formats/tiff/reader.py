@@ -35,7 +35,7 @@ from farfield.volume.formats.files import stem
 from farfield.volume.formats.library_logs import heard
 from farfield.volume.formats.number_parts import REAL
 from farfield.volume.formats.number_parts import chosen as part_chosen
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.tiff import completeness as tiff_whole
 from farfield.volume.formats.tiff import decoded as tiff_decoded
 from farfield.volume.formats.tiff import images as tiff_images
@@ -62,7 +62,7 @@ _ROWS_BYTES = 256 << 10
 _ADOBE_RGB = "ffee000e41646f626500640000000000"
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a TIFF file.
 
     Raises:
@@ -81,7 +81,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
                 tiff_whole.check_chain(main, file)
                 if file.series and file.pages:
                     tiff_whole.check(main, file, complaints)
-                volume = _volume(path, file, options, means)
+                volume = _volume(path, file, options, resources)
     except FarfieldError:
         raise
     except (MemoryError, RecursionError):
@@ -94,7 +94,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
             f"{path}: its TIFF directories cannot be read ({short_of(error)}): it was cut off or changed; copy it again"
         ) from error
     if other is not None:
-        volume = read(other, options, means)
+        volume = read(other, options, resources)
         volume.path, volume.reads = path, [path, *volume.reads]
         volume.guessed.append(
             f"it is a part of an OME-TIFF, all of which is shown: {os.path.basename(other)} says what it is"
@@ -110,7 +110,7 @@ def short_of(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:160]}"
 
 
-def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
+def _volume(path: str, file: Any, options: Options, resources: ReaderResources) -> Volume:
     if not file.series or not file.pages:
         raise DataError(f"{path}: it holds no image; it was cut off: copy it again")
     guessed: list[str] = []
@@ -123,7 +123,7 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
     tables: list[bytes] = []
     reads = [path]
     for n, level in enumerate(series.levels):
-        array = _array(path, n, level, means, tables, reads, guessed if n == 0 else [], coloured=coloured)
+        array = _array(path, n, level, resources, tables, reads, guessed if n == 0 else [], coloured=coloured)
         levels.append(Level([array]))
     first = levels[0].arrays[0]
     levels = [level for level in levels if _is_level(first, level.arrays[0])]
@@ -141,7 +141,7 @@ def _volume(path: str, file: Any, options: Options, means: Means) -> Volume:
         names = [c.name if sum(o.name == c.name for o in images) == 1 else str(n) for n, c in enumerate(images)]
         masks = tiff_masks.Masks.of(path, stack, found, series, names)
         if masks is not None:
-            levels, kind, channels, said = masks.apply(levels, kind, channels, tables, means)
+            levels, kind, channels, said = masks.apply(levels, kind, channels, tables, resources)
             looks.append(said)
             reads += [masks.beside] if masks.beside else []
     volume = Volume(
@@ -216,7 +216,7 @@ def _array(
     path: str,
     number: int,
     level: TiffPageSeries,
-    means: Means,
+    resources: ReaderResources,
     tables: list[bytes],
     reads: list[str],
     guessed: list[str],
@@ -274,17 +274,17 @@ def _array(
         tiff_whole.check_ends(path, parts)
         array.never_written = lacking
         if odd is None and deep == 1:
-            _mixed(path, array, pages, why, means, reads)
+            _mixed(path, array, pages, why, resources, reads)
         else:
             component = part_chosen(guessed) if real else None
-            _decoded(path, array, pages, why, means, reads, coloured=coloured, component=component)
+            _decoded(path, array, pages, why, resources, reads, coloured=coloured, component=component)
         return array
     if start is not None and int(page.compression) == 1:
         _need_bytes(path, parts[0].file, int(start), array)
         array.place = contiguous(parts[0].file, int(start))
         reads.append(parts[0].file)
         return array
-    chunked(path, array, page, parts, means, tables, reads)
+    chunked(path, array, page, parts, resources, tables, reads)
     return array
 
 
@@ -293,7 +293,9 @@ def why_converted(page: TiffPage, *, coloured: bool) -> str | None:
     return tiff_decoded.reason(page, [*tiff_pages.CODECS, tiff_pages.JPEG], coloured=coloured)
 
 
-def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means, reads: list[str]) -> None:
+def _mixed(
+    path: str, array: Array, pages: Sequence[Any], why: str, resources: ReaderResources, reads: list[str]
+) -> None:
     """Converts pages stored in several ways, each decoded by the extension, into the cache."""
     outer = len(array.shape) - (3 if int(pages[0].keyframe.samplesperpixel) > 1 else 2)
     ways: dict[int, list[int]] = {}
@@ -307,15 +309,15 @@ def _mixed(path: str, array: Array, pages: Sequence[Any], why: str, means: Means
         way = Way(Array(name, array.dtype, shape, axes, {}, list(array.channels)), numbers)
         way.array.fill = array.fill
         way.array.big_endian = key.parent.byteorder == ">" and array.item > 1
-        chunked(path, way.array, key, [Part.of(pages[n]) for n in numbers], means, way.tables, [])
+        chunked(path, way.array, key, [Part.of(pages[n]) for n in numbers], resources, way.tables, [])
         made_of.append(way)
     made = converted(
         path,
-        means,
+        resources,
         count=array.bytes,
         why=why,
         how=_which(array, pages),
-        pieces=lambda: tiff_mixed.pieces(path, made_of, means.memory_limit),
+        pieces=lambda: tiff_mixed.pieces(path, made_of, resources.memory_limit),
         files=list(dict.fromkeys(Part.of(p).file for p in pages)),
     )
     array.big_endian, array.place = False, contiguous(made.path, 0)
@@ -327,7 +329,7 @@ def _decoded(
     array: Array,
     pages: Sequence[Any],
     why: str,
-    means: Means,
+    resources: ReaderResources,
     reads: list[str],
     *,
     coloured: bool = False,
@@ -336,7 +338,7 @@ def _decoded(
     """Converts pages that tifffile decodes into the cache."""
     made = converted(
         path,
-        means,
+        resources,
         count=array.bytes,
         why=why,
         how=_which(array, pages) + (f", {component or 'colours'}" if coloured or component else ""),
@@ -407,7 +409,7 @@ def chunked(
     array: Array,
     page: TiffPage,
     parts: Sequence[Part],
-    means: Means,
+    resources: ReaderResources,
     tables: list[bytes],
     reads: list[str],
 ) -> None:
@@ -434,7 +436,7 @@ def chunked(
         if rows * columns * within * array.item > LARGEST_CHUNK:
             made = converted(
                 path,
-                means,
+                resources,
                 count=array.bytes,
                 why=f"has strips of {rows * columns * within * array.item >> 20} MiB, which cannot be read in part",
                 how=f"{array.name} {hashlib.sha256(table.tobytes()).hexdigest()}",

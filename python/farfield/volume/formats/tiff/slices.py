@@ -19,7 +19,7 @@ from farfield.volume.formats.description import Array, Level, Volume, contiguous
 from farfield.volume.formats.library_logs import overheard, quiet
 from farfield.volume.formats.number_parts import REAL
 from farfield.volume.formats.number_parts import chosen as part_chosen
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.tiff import completeness as tiff_whole
 from farfield.volume.formats.tiff import decoded as tiff_decoded
 from farfield.volume.formats.tiff import metadata as tiff_about
@@ -30,7 +30,9 @@ from farfield.volume.formats.tiff.directories import Head, head_of
 from farfield.volume.formats.tiff.pages import Part
 
 
-def read(path: str, name: str, files: Sequence[str], asked: str | None, means: Means, guessed: list[str]) -> Volume:
+def read(
+    path: str, name: str, files: Sequence[str], asked: str | None, resources: ReaderResources, guessed: list[str]
+) -> Volume:
     """The volume of single-page TIFF files in a folder or of a pattern.
 
     Raises:
@@ -42,7 +44,9 @@ def read(path: str, name: str, files: Sequence[str], asked: str | None, means: M
     parts = [known.part]
     with quiet("tifffile"):
         for file, (part, own, reason) in zip(
-            files[1:], concurrent_headers.each(files[1:], partial(_look, tifffile, known), means.progress), strict=True
+            files[1:],
+            concurrent_headers.each(files[1:], partial(_look, tifffile, known), resources.progress),
+            strict=True,
         ):
             if own[: tiff_pages.MUST] != known.alike[: tiff_pages.MUST]:
                 raise DataError(
@@ -73,14 +77,14 @@ def read(path: str, name: str, files: Sequence[str], asked: str | None, means: M
     lacking = sum(one.never_written for one in parts)
     array.fill = tiff_pages.fill_of(first, array.dtype) if lacking else None
     if why is None:
-        tiff.chunked(path, array, first, parts, means, tables, reads)
+        tiff.chunked(path, array, first, parts, resources, tables, reads)
     else:
         for file, one in zip(files, parts, strict=True):
             tiff_whole.check_ends(file, [one])
         array.never_written = lacking
         made = converted(
             path,
-            means,
+            resources,
             count=array.bytes,
             why=why,
             how=f"slices, {component or 'colours'}" if coloured or component else "slices",

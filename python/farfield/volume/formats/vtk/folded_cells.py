@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.volume.formats.cache_conversion import PIECE, converted
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 
 _FLAT = 1e-6
 """Cells whose volume is less, in parts of what their edges could have, have none."""
@@ -34,7 +34,7 @@ def folds_of(
     names: Sequence[str],
     dtype: str,
     files: Sequence[str],
-    means: Means,
+    resources: ReaderResources,
 ) -> list[str]:
     """What is to be said of zones some of whose cells are turned, and others not.
 
@@ -44,7 +44,7 @@ def folds_of(
         names: What zones are called; empty: by their numbers.
         dtype: Type of coordinates in the dataset.
         files: All files that it was made of.
-        means: Where the cache is.
+        resources: Where the cache is.
 
     Raises:
         DataError: if the disk is full.
@@ -55,7 +55,7 @@ def folds_of(
         yield json.dumps(found).encode()
 
     how = f"folds {dtype} {[zone and zone.dims for zone in zones]}"
-    own = replace(means, say=None, progress=None)
+    own = replace(resources, say=None, progress=None)
     why = "is a curvilinear grid"
     kept = converted(source, own, count=None, why=why, how=how, pieces=counted, files=files, suffix=".json")
     with open(kept.path, "rb") as file:

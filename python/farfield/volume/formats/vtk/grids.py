@@ -236,8 +236,8 @@ def of_points(
             def weight(start: int, count: int) -> NDArray[Any]:
                 return np.where(hidden(start, count), 0.0, 1.0)
 
-            means = (_mean_of_cells(grid.dims, dims, of, rows) for of in (seen, weight, take))
-            for of_seen, share, of_all in zip(*means, strict=True):
+            resources = (_mean_of_cells(grid.dims, dims, of, rows) for of in (seen, weight, take))
+            for of_seen, share, of_all in zip(*resources, strict=True):
                 yield np.where(share > 0, of_seen / np.where(share > 0, share, 1.0), of_all)
 
 

@@ -23,7 +23,7 @@ from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.contents import Content
 from farfield.volume.formats.description import Array, Channel, Level, Volume, colour_channels, contiguous, from_affine
 from farfield.volume.formats.files import stem, unreadable
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.vtk import compressed_blocks as vtk_blocks
 from farfield.volume.formats.vtk.arrays import TYPES, DataArray, Encoding, Reader
 from farfield.volume.formats.vtk.hidden_cells import hides_any
@@ -46,7 +46,7 @@ NO_TIME = "its TimeValue is not one number: it has no time"
 """What is guessed of a file whose time is none."""
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a file.
 
     Raises:
@@ -57,14 +57,14 @@ def read(path: str, options: Options, means: Means) -> Volume:
     try:
         with open(path, "rb") as file:
             found = whole_outline(path, file, length)
-            return _volume(found, file, length, options, means)
+            return _volume(found, file, length, options, resources)
     except OSError as error:
         if isinstance(error, DataError):
             raise
         raise unreadable(path, error) from error
 
 
-def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means: Means) -> Volume:
+def _volume(found: Outline, file: BinaryIO, length: int, options: Options, resources: ReaderResources) -> Volume:
     path = found.path
     _refuse_others(found)
     if not found.pieces:
@@ -88,7 +88,7 @@ def _volume(found: Outline, file: BinaryIO, length: int, options: Options, means
         time = time_of(found, reader)
     except DataError:  # its voxels are as good as without
         guessed.append(NO_TIME)
-    arrays, channels, tables, reads = _arrays(found, reader, where, names, whole, dims, means)
+    arrays, channels, tables, reads = _arrays(found, reader, where, names, whole, dims, resources)
     kind = "scalar" if len(channels) == 1 else "channels"
     if len(arrays) == 1 and arrays[0].dtype == "uint8" and len(channels) in (3, 4):
         kind, channels = colour_channels(len(channels))
@@ -192,7 +192,7 @@ def _arrays(
     names: list[str],
     whole: list[int],
     dims: tuple[int, int, int],
-    means: Means,
+    resources: ReaderResources,
 ) -> tuple[list[Array], list[Channel], list[bytes], list[str]]:
     encoding = encoding_of(found)
     arrays: list[Array] = []
@@ -215,7 +215,7 @@ def _arrays(
         if not in_place:
             made = converted(
                 found.path,
-                means,
+                resources,
                 count=array.bytes,
                 why=_why(first, encoding, only=only),
                 how=f"{where} {name}",

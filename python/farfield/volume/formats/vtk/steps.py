@@ -13,7 +13,7 @@ import numpy as np
 from farfield.errors import DataError, UnknownName
 from farfield.times.file_times import why_untimed
 from farfield.volume.formats.description import Array, Level, Volume, in_table, table_of, text_of
-from farfield.volume.formats.options import Means, Options, sparing
+from farfield.volume.formats.options import Options, ReaderResources, sparing
 from farfield.volume.formats.patterns import files_of, is_pattern
 from farfield.volume.formats.vtk import images as vtk_xml
 from farfield.volume.formats.vtk.collection import Step, single_files, steps_of
@@ -23,7 +23,7 @@ _ROWS_BYTES = 256 << 10
 """About so many bytes of rows are a chunk of numbers that are not compressed."""
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume that the files are, one time step after the other.
 
     Raises:
@@ -33,13 +33,13 @@ def read(path: str, options: Options, means: Means) -> Volume:
     remarks: list[str] = []
     named = [Step((Block(file),), None) for file in files_of(path)] if is_pattern(path) else steps_of(path, remarks)
     steps = single_files(path, named)
-    means = replace(means, say=sparing(path, len(steps), means.say))
-    first = vtk_xml.read(steps[0].file, options, means)
+    resources = replace(resources, say=sparing(path, len(steps), resources.say))
+    first = vtk_xml.read(steps[0].file, options, resources)
     options = replace(options, variable=first.levels[0].arrays[0].name)
     found = [first]
     for step in steps[1:]:
         try:
-            volume = vtk_xml.read(step.file, options, means)
+            volume = vtk_xml.read(step.file, options, resources)
         except UnknownName as error:
             raise DataError(f"{error}; the files of a series have the same, and {steps[0].file} has it") from error
         _check(steps[0].file, first, step.file, volume)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from farfield.errors import DataError
 from farfield.volume.formats.cache_conversion import identity
 from farfield.volume.formats.files import unreadable
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.vtk.array_names import is_flow
 from farfield.volume.formats.vtk.arrays import Reader
 from farfield.volume.formats.vtk.grids import Grid, grid_of
@@ -115,7 +115,7 @@ def is_grid(start: bytes) -> bool:
     return _KIND.search(start) is not None or is_legacy_grid(start)
 
 
-def grids_of(blocks: Sequence[Block], means: Means) -> list[Grid]:
+def grids_of(blocks: Sequence[Block], resources: ReaderResources) -> list[Grid]:
     """What the files of a time step hold.
 
     Raises:
@@ -124,7 +124,7 @@ def grids_of(blocks: Sequence[Block], means: Means) -> list[Grid]:
     grids = []
     for block in blocks:
         try:
-            grids.append(grid_of(block.file, means.cache_dir / "data"))
+            grids.append(grid_of(block.file, resources.cache_dir / "data"))
         except OSError as error:
             if isinstance(error, DataError):
                 raise

@@ -16,7 +16,7 @@ from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted, identity
 from farfield.volume.formats.description import contiguous
 from farfield.volume.formats.hdf5.chunks import boxes
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.zarr.codecs import UndecodedError
 from farfield.volume.formats.zarr.nodes import Node
 from farfield.volume.formats.zarr.zip_files import Mount
@@ -44,7 +44,7 @@ def tables_of(nodes: Sequence[Node]) -> list[bytes]:
     return tables
 
 
-def settle(node: Node, means: Means) -> list[str]:
+def settle(node: Node, resources: ReaderResources) -> list[str]:
     """Converts an array that is not decoded in place, and gives the files that were made; nothing for others. What is in a zip file
     is placed there.
 
@@ -75,11 +75,13 @@ def settle(node: Node, means: Means) -> list[str]:
     try:
         made = converted(
             node.path,
-            means,
+            resources,
             count=array.bytes,
             why=number_parts.WHY if part is not None else f"has a codec that is not decoded in place ({why.codec})",
             how=f"{part or ''}{array.dtype} {_state(node.path) if mounted is None else identity(mounted.path)}",
-            write=boxes(_Whole(opened) if part is None else number_parts.Parted(_Whole(opened), part), array, means),
+            write=boxes(
+                _Whole(opened) if part is None else number_parts.Parted(_Whole(opened), part), array, resources
+            ),
             at_once=math.prod(opened.shards or opened.chunks) * array.item,
         )
     except (FarfieldError, OSError, MemoryError):

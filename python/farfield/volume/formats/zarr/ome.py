@@ -17,7 +17,7 @@ from farfield.volume.formats.contents import Content
 from farfield.volume.formats.decimals import tidied
 from farfield.volume.formats.description import INVERTED, Array, Channel, Level, Volume, colour_channels
 from farfield.volume.formats.files import json_object
-from farfield.volume.formats.options import Means
+from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.units import in_common, unit
 from farfield.volume.formats.zarr.decoded import settle, tables_of
 from farfield.volume.formats.zarr.nodes import Group, Node, children, filled, kind_of, open_node
@@ -110,7 +110,7 @@ def image_of(node: Node) -> tuple[Group, str] | None:
 
 
 def read(
-    group: Group, path: str, label: str, means: Means, level: str | None = None, wanted: str | None = None
+    group: Group, path: str, label: str, resources: ReaderResources, level: str | None = None, wanted: str | None = None
 ) -> Volume:
     """The image of a group, or one level of it alone; `path` is what the user named, `wanted` which of its images is meant.
 
@@ -180,7 +180,7 @@ def read(
     first = levels[0].arrays[0]
     _check_levels(where, [level.arrays[0] for level in levels])
     guessed += filled(nodes)
-    made = [file for node in nodes for file in settle(node, means)]
+    made = [file for node in nodes for file in settle(node, resources)]
     guessed += nodes[0].said
     times: list[float] = []
     if first.length("t") > 1:

@@ -15,7 +15,7 @@ from farfield.volume.formats.cf import conventions as cf
 from farfield.volume.formats.cf.coordinates import LONGEST, line_of, numbers_of
 from farfield.volume.formats.contents import Content
 from farfield.volume.formats.description import Channel, Level, Volume, colour_channels, text_of
-from farfield.volume.formats.options import Means, Options
+from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.zarr import ome
 from farfield.volume.formats.zarr import zip_files as zarr_zip
 from farfield.volume.formats.zarr.decoded import placing, settle, tables_of
@@ -38,7 +38,7 @@ def is_zarr(path: str) -> bool:
     return os.path.isdir(path) and kind_of(path) is not None
 
 
-def read(path: str, options: Options, means: Means) -> Volume:
+def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a store, or in a group or an array of one; `options.variable` names an array of a group.
 
     Raises:
@@ -46,7 +46,7 @@ def read(path: str, options: Options, means: Means) -> Volume:
         UnknownName: if there is no such array.
     """
     if os.path.isfile(path):
-        return _read_zipped(path, options, means)
+        return _read_zipped(path, options, resources)
     node = open_node(path)
     if node is None:
         raise DataError(
@@ -57,16 +57,16 @@ def read(path: str, options: Options, means: Means) -> Volume:
             f"{path}: this is an array, and holds none named '{options.variable}'; leave ::{options.variable} away"
         )
     if options.variable is not None and isinstance(node, Group):
-        return _read_named(node, path, options.variable, means)
-    return read_node(node, path, means)
+        return _read_named(node, path, options.variable, resources)
+    return read_node(node, path, resources)
 
 
-def _read_zipped(path: str, options: Options, means: Means) -> Volume:
+def _read_zipped(path: str, options: Options, resources: ReaderResources) -> Volume:
     """The volume in a store in a zip file."""
-    mounted = zarr_zip.mount(path, means.cache_dir)
+    mounted = zarr_zip.mount(path, resources.cache_dir)
     try:
         with placing(mounted):
-            volume = read(mounted.folder, options, means)
+            volume = read(mounted.folder, options, resources)
     except FarfieldError as error:
         raise type(error)(zarr_zip.beneath(mounted, path, str(error))) from error
     volume.path = path
@@ -78,7 +78,7 @@ def _read_zipped(path: str, options: Options, means: Means) -> Volume:
     return volume
 
 
-def _read_named(group: Group, path: str, asked: str, means: Means) -> Volume:
+def _read_named(group: Group, path: str, asked: str, resources: ReaderResources) -> Volume:
     """What of a group is asked for: one of its images that are in one place, a node by its path, else one by its name or number.
 
     Raises:
@@ -86,19 +86,19 @@ def _read_named(group: Group, path: str, asked: str, means: Means) -> Volume:
     """
     label = os.path.basename(os.path.normpath(group.path))
     if asked in ome.names_in(group):
-        return ome.read(group, path, label, means, wanted=asked)
+        return ome.read(group, path, label, resources, wanted=asked)
     found = open_node(os.path.join(path, asked.strip("/")))
     if found is not None:
-        return read_node(found, path, means)
+        return read_node(found, path, resources)
     if ome.names_in(group):
-        return ome.read(group, path, label, means, wanted=asked)
+        return ome.read(group, path, label, resources, wanted=asked)
     images = _images_in(group)
     folders = images or [node.path for node in _fields(group)[0]] or arrays_below(group.path)
     about = [_content(group, folder) for folder in folders]
     inner = open_node(folders[contents.chosen(path, "image" if images else "array", about, asked)])
     if inner is None:  # it was listed a moment ago
         raise DataError(f"{path}: '{asked}' is not there any more; name it again")
-    volume = read_node(inner, path, means)
+    volume = read_node(inner, path, resources)
     volume.contents, volume.shown = about, folders.index(inner.path)
     return volume
 
@@ -115,7 +115,7 @@ def _content(group: Group, folder: str) -> Content:
     return Content(name, "image")
 
 
-def read_node(node: Group | Node, path: str, means: Means) -> Volume:
+def read_node(node: Group | Node, path: str, resources: ReaderResources) -> Volume:
     """The volume that a node is."""
     label = os.path.basename(os.path.normpath(node.path))
     if isinstance(node, Node):
@@ -123,24 +123,24 @@ def read_node(node: Group | Node, path: str, means: Means) -> Volume:
         if image is not None:
             group, level = image
             try:
-                return ome.read(group, path, os.path.basename(os.path.normpath(group.path)), means, level)
+                return ome.read(group, path, os.path.basename(os.path.normpath(group.path)), resources, level)
             except DataError as error:  # the array may be fine by itself
-                return _read_array(node, path, [f"what its image says of it is of no use ({error})"], means)
-        return _read_array(node, path, [], means)
+                return _read_array(node, path, [f"what its image says of it is of no use ({error})"], resources)
+        return _read_array(node, path, [], resources)
     if ome.attributes_of(node) is not None:
-        return ome.read(node, path, label, means)
-    return _read_group(node, path, means)
+        return ome.read(node, path, label, resources)
+    return _read_group(node, path, resources)
 
 
-def _read_group(group: Group, path: str, means: Means) -> Volume:
+def _read_group(group: Group, path: str, resources: ReaderResources) -> Volume:
     images = _images_in(group)
     if images:
         if len(images) > 1:
             raise _several(path, images)
         inner = open_node(images[0])
         if isinstance(inner, Group):
-            return ome.read(inner, path, os.path.basename(images[0]), means)
-    return _read_arrays(group, path, means)
+            return ome.read(inner, path, os.path.basename(images[0]), resources)
+    return _read_arrays(group, path, resources)
 
 
 def _several(path: str, images: list[str]) -> UsageError:
@@ -185,7 +185,7 @@ def _fields(group: Group) -> tuple[list[Node], DataError | None]:
     return fields, refused
 
 
-def _read_arrays(group: Group, path: str, means: Means) -> Volume:
+def _read_arrays(group: Group, path: str, resources: ReaderResources) -> Volume:
     fields, refused = _fields(group)
     images = [n for n in fields if len(n.shape) >= 3] or [n for n in fields if len(n.shape) == 2]
     lost = lost_arrays(group)
@@ -204,7 +204,7 @@ def _read_arrays(group: Group, path: str, means: Means) -> Volume:
         deeper = {found[0].path: found[0] for n in images if (found := ome.image_of(n)) is not None}
         if len(deeper) > 1:
             raise _several(path, list(deeper))
-        return ome.read(image[0], path, os.path.basename(image[0].path), means)
+        return ome.read(image[0], path, os.path.basename(image[0].path), resources)
     guessed = [f"its metadata name arrays that are not there: {few}"] if lost else []
     if len(images) > 1:
         names = [os.path.relpath(n.path, group.path) for n in images]
@@ -212,22 +212,22 @@ def _read_arrays(group: Group, path: str, means: Means) -> Volume:
             f"of its {len(images)} arrays ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) the largest, "
             f"{os.path.relpath(best.path, group.path)}, is shown; {path}::NAME shows another"
         )
-    volume = _read_array(best, path, guessed, means)
+    volume = _read_array(best, path, guessed, resources)
     volume.contents, volume.shown = [_content(group, n.path) for n in fields], fields.index(best)
     return volume
 
 
-def _read_array(node: Node, path: str, guessed: list[str], means: Means) -> Volume:
+def _read_array(node: Node, path: str, guessed: list[str], resources: ReaderResources) -> Volume:
     array = node.array
     if not node.shape:
         raise DataError(f"{node.path}: this array holds one number, and no volume")
-    letters, by_axis, unplaced, said = _axes_of(node, means.memory_limit)
+    letters, by_axis, unplaced, said = _axes_of(node, resources.memory_limit)
     array.axes = letters
     array.channels = list(range(array.length("c")))
     located = cf.locate(letters, node.shape, by_axis, unplaced)
     missing, beyond = _missing(node)  # before its fill value goes into what is converted
     said += filled([node])
-    made = settle(node, means)
+    made = settle(node, resources)
     said += node.said
     # What is converted keeps its bits.
     cf.signed_as_said(array, node.attributes, None)
