@@ -91,6 +91,18 @@ class Calls:
         return next(arguments for made, arguments in reversed(self.made) if made == name)
 
 
+def flat(source: str, resources: str, options: str = "{}") -> dict[str, Any]:
+    """The keys of a source, of resources and of options as arguments of one call."""
+    document = json.loads(source)
+    return {
+        "source": document["path"],
+        "q": document["q"] or None,
+        "function": document["function"] or None,
+        **json.loads(resources),
+        "options": {**document["options"], **json.loads(options)},
+    }
+
+
 def module(calls: Calls) -> types.ModuleType:
     """A module with the names of `farfield._core`."""
 
@@ -102,14 +114,14 @@ def module(calls: Calls) -> types.ModuleType:
             found = {"zones": [{"name": "zone1", "box": [[0, 0, 0], [4, 3, 2]]}], "walls": INFO["walls"]}
             return str(calls.note("look", found, **k))
 
-        def probe(self, x: float, y: float, z: float, **k: Any) -> str:
-            where = {"zone": "zone1", "ijk": [1, 2, 3], "position": [x, y, z], "values": {"density": 1.2}, "units": {},
+        def probe(self, position: tuple[float, float, float], **k: Any) -> str:
+            where = {"zone": "zone1", "ijk": [1, 2, 3], "position": position, "values": {"density": 1.2}, "units": {},
                      "note": None}  # fmt: skip
-            return str(calls.note("probe", where, at=(x, y, z), **k))
+            return str(calls.note("probe", where, at=position, **k))
 
-        def probe_ijk(self, zone: str, i: float, j: float, k: float, **more: Any) -> str:
-            where = {"zone": zone, "ijk": [i, j, k], "position": [0, 0, 0], "values": {}, "units": {}, "note": None}
-            return str(calls.note("probe_ijk", where, zone=zone, at=(i, j, k), **more))
+        def probe_ijk(self, zone: str, ijk: tuple[float, float, float], **more: Any) -> str:
+            where = {"zone": zone, "ijk": ijk, "position": [0, 0, 0], "values": {}, "units": {}, "note": None}
+            return str(calls.note("probe_ijk", where, zone=zone, at=ijk, **more))
 
         def trace(self, options: str, output: str, **k: Any) -> str:
             done = {"lines": 2, "points": 9, "reasons": {"left": 2}, "outside": 0, "partial": False, "output": output,
@@ -139,22 +151,22 @@ def module(calls: Calls) -> types.ModuleType:
             calls.note("close", None)
 
         @staticmethod
-        def open(source: str, **k: Any) -> Dataset:
-            calls.note("open", None, source=source, **k)
+        def open(source: str, resources: str, **k: Any) -> Dataset:
+            calls.note("open", None, **flat(source, resources), **k)
             return Dataset()
 
-    def convert(source: str, destination: str, **k: Any) -> str:
+    def convert(source: str, destination: str, resources: str, *, options: str, **k: Any) -> str:
         done = {"destination": destination, "dry_run": False, "resumed": False, "bytes_in": 10, "bytes_out": 11,
                 "pages_written": 2, "shards": 1, "zones": [], "page": 16, "layout": "cubed", "codec": "none",
                 "padding_disk": 1.0, "padding_memory": 1.0, "seconds_estimated": None, "guessed": [],
                 "order_assumed": [], "stats": STATS}  # fmt: skip
-        return str(calls.note("convert", done, source=source, destination=destination, **k))
+        return str(calls.note("convert", done, destination=destination, **flat(source, resources, options), **k))
 
-    def validate(source: str, **k: Any) -> str:
+    def validate(source: str, resources: str, **k: Any) -> str:
         done = {"ok": True, "pages_checked": 3, "pages_unchecked": 0, "failures": [], "failed": 0, "stats": STATS}
-        return str(calls.note("validate", done, source=source, **k))
+        return str(calls.note("validate", done, **flat(source, resources), **k))
 
-    def render(scene: str, output: str, **k: Any) -> str:
+    def render(scene: str, output: str, resources: str, **k: Any) -> str:
         Path(output).write_bytes(b"")
         document = json.loads(scene)
         maps = {
@@ -163,7 +175,7 @@ def module(calls: Calls) -> types.ModuleType:
         }
         done = {"output": output, "size": document["size"], "maps": maps, "drawn": [], "camera": {}, "bytes_written": 0,
                 "stats": STATS, "partial": False}  # fmt: skip
-        return str(calls.note("render", done, scene=scene, output=output, **k))
+        return str(calls.note("render", done, scene=scene, output=output, **json.loads(resources), **k))
 
     made = types.ModuleType("farfield._core")
     made.__dict__.update(Dataset=Dataset, convert=convert, validate=validate, render=render)

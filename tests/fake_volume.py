@@ -18,7 +18,7 @@ from fake_native import STATS, put
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """Puts `Volume` in place of the extension's while a test runs."""
     core = types.ModuleType("farfield._core")
-    core.Volume = Volume  # type: ignore[attr-defined]
+    core.Dataset = Volume  # type: ignore[attr-defined]
     put(monkeypatch, core)
     return core
 
@@ -120,14 +120,14 @@ def _encoded(
 
 
 class Volume:
-    """As `farfield._native.Volume`."""
+    """As `farfield._native.Dataset` of a volume."""
 
     def __init__(self, spec: dict[str, Any], tables: list[bytes]) -> None:
         self.spec, self.tables = spec, tables
 
     @staticmethod
-    def open(spec_json: str, tables: list[bytes], **_: Any) -> Volume:
-        return Volume(json.loads(spec_json), tables)
+    def open(source: str, resources: str, *, tables: list[bytes], **_: Any) -> Volume:
+        return Volume(json.loads(source)["volume"], tables)
 
     def whole(self, level: int, channel: int, step: int) -> np.ndarray[Any, Any]:
         """[z, y, x] of a channel."""

@@ -88,7 +88,7 @@ def test_results(flow: str, store: Path, tmp_path: Path) -> None:
                 check(ds.info(ranges=ranges), form("INFO = "), f"info of {source}")
             check(ds.stats(), stats, "stats")
             check(json.loads(ds._native.look()), form("def look("), "look")
-            probed = json.loads(ds._native.probe(0.9, 0.5, 0.5))
+            probed = json.loads(ds._native.probe((0.9, 0.5, 0.5)))
             assert probed.keys() == form("def probe(").keys()
             lines = ds.streamlines(seeds="random:3:1", max_steps=9)
             traced = ds.trace(tmp_path / "l.vtp", options={"seeds": "random:3:1", "max_steps": 9})

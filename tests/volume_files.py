@@ -22,7 +22,7 @@ class Read:
         self.spec = json.loads(json.dumps(description.spec, allow_nan=False))
         self.description = description
         self.said = said
-        self.native = Volume.open(json.dumps(description.spec), description.tables)
+        self.native = Volume(self.spec, description.tables)
 
     @property
     def level(self) -> dict[str, Any]:

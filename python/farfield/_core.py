@@ -36,9 +36,7 @@ try:
     from farfield._native import (
         Dataset,
         Lines,
-        Volume,
         convert,
-        convert_volume,
         export_events,
         known_ranges,
         render,
@@ -53,9 +51,7 @@ except ImportError as error:
 __all__ = [
     "Dataset",
     "Lines",
-    "Volume",
     "convert",
-    "convert_volume",
     "export_events",
     "known_ranges",
     "missing_cpu_features",

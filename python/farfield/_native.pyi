@@ -25,14 +25,19 @@ Rules that hold for every call
 
 Arguments that many calls share
 -------------------------------
-`q`, `function`   paths in order of time (several: one a step), or None.
-`memory_limit`    bytes, at least 1. Shares (50 %) are resolved in Python.
-`workers`         threads that compute at most; 0: as many as there are cores.
-`readers`         reads in flight; 0: the default for the source.
-`replacement`     a policy of `farfield.runtime.settings.REPLACEMENT`.
-`events`          file that receives the log of events, or None; .json and .parquet are made of it when the dataset is closed
-                  (or the call ends).
-`options`         JSON object; for `Dataset.open`, `convert` and `validate` it may hold
+`source`          JSON object: a flow {"path", "q": [path], "function": [path], "options": SOURCE_OPTIONS}, with paths in order of
+                  time (several: one a step), or a volume {"volume": description by a reader}, with `tables`.
+`tables`          buffers that the description of a volume counts.
+`resources`       JSON object:
+    {"memory_limit": bytes, at least 1,         # shares (50 %) are resolved in Python
+     "workers": threads that compute at most,   # 0: as many as there are cores
+     "readers": reads in flight,                # 0: the default for the source
+     "replacement": a policy of `farfield.runtime.settings.REPLACEMENT`,              # null: clock
+     "events": path}                            # receives the log of events; .json and .parquet are made of it when the dataset
+                                                # is closed, or the call ends
+`options`         JSON object, by the call.
+
+SOURCE_OPTIONS =
     {"plot3d": {"format": "fortran" | "binary" | "ascii", "byte_order": "little" | "big", "precision": "32" | "64",
                 "zones": "single" | "multi",     # whether the file starts with the number of zones
                 "iblank": "yes" | "no", "dimension": "2" | "3", "order": "whole" | "planes",
@@ -61,7 +66,8 @@ STATS = {"wall_s", "cpu_s", "wait_s": seconds since the dataset was opened,
          "bytes_read", "reads", "workers", "readers", "replacement": as above,
          "transport": "io_uring" | "threads",
          "warnings": [sentence] about what is doubtful in the data}
-        Of volumes also "failure": why the first page failed, where any did.
+        Of volumes also "failure": why the first page failed, where any did; and in "pages" "never_written": chunks that the
+        format defines so, each time that one was looked for.
 
 INFO = {"source": path, "format": text, "guessed": [sentence], "order_assumed": [name], "dimension": 2 | 3,
         "notes": [sentence],                    # those about the order of files and missing ones, which runs say, too
@@ -133,10 +139,8 @@ _Slice: TypeAlias = tuple[str, NDArray[Any], NDArray[np.uint8]]
 __all__ = [
     "Dataset",
     "Lines",
-    "Volume",
     "__version__",
     "convert",
-    "convert_volume",
     "known_ranges",
     "render",
     "save_mesh",
@@ -153,26 +157,15 @@ class Dataset:
     """An open dataset: catalog, pager and ledger."""
 
     @staticmethod
-    def open(
-        source: str,
-        *,
-        q: Sequence[str] | None = None,
-        function: Sequence[str] | None = None,
-        options: str = "{}",
-        memory_limit: int,
-        workers: int = 0,
-        readers: int = 0,
-        replacement: str = "clock",
-        events: str | None = None,
-        progress: _Progress | None = None,
-    ) -> Dataset:
-        """Opens a PLOT3D grid (with `q` and `function` files) or a Farfield store. Reads headers only, except ASCII files,
-        which are converted into `cache_dir` first."""
+    def open(source: str, resources: str, *, tables: list[bytes] = ..., progress: _Progress | None = None) -> Dataset:
+        """Opens a source. Reads headers of a flow, and no page of a volume."""
 
     def info(self, *, ranges: bool = False, progress: _Progress | None = None) -> str:
-        """INFO. With `ranges`, one bounded pass fills in what is null for want of it (and keeps it in the cache)."""
+        """INFO. With `ranges`, one bounded pass fills in what is null for want of it (and keeps it in the cache).
+        Of a volume {"pages": {"total", "bytes"}, "levels": [{"dims", "page", "pages"}], "checked", "bytes_disk",
+        "bytes_memory", "limit_least_bytes"}."""
 
-    def probe(self, x: float, y: float, z: float, *, fields: Sequence[str] | None = None, step: int = 0) -> str:
+    def probe(self, position: tuple[float, float, float], *, fields: Sequence[str] | None = None, step: int = 0) -> str:
         """{"zone", "ijk": [i, j, k], "position": [x, y, z], "values": {name: number | [numbers]},
         "units": {"position": unit, name: unit}, "note": null, or what makes the values doubtful, as a clause}, or
         {"outside": true}. `fields` None: all stored and all derived fields of that zone. ijk are 1-based and fractional. The
@@ -180,7 +173,7 @@ class Dataset:
         notes say that."""
 
     def probe_ijk(
-        self, zone: str, i: float, j: float, k: float, *, fields: Sequence[str] | None = None, step: int = 0
+        self, zone: str, ijk: tuple[float, float, float], *, fields: Sequence[str] | None = None, step: int = 0
     ) -> str:
         """As `probe`, at a 1-based place of a zone's computational space, fractions allowed."""
 
@@ -276,6 +269,7 @@ class Dataset:
             Result: the summary.
         "contour": writes an isosurface or a plane to `output`, a .vtp, .ply, .glb or .npz.
             options = {"field", "values", "near"} or {"origin", "normal"}, and {"scalars": [names], "normals": bool, "step": 0}
+            Of a volume fields are channels, and "level" is one of its levels, 0 by default.
             Result: {"points", "triangles", "bounds", "partial", "failed_pages", "output", "bytes_written", "stats": STATS}
         "grid_surface": writes grid surfaces to `output`, a .vtp, .ply, .glb or .npz.
             options = {"surfaces": [{"zone": name, "axis": "i" | "j" | "k", "index": 1-based}] | null,    # null: all walls, that is
@@ -292,6 +286,7 @@ class Dataset:
                    "extent": [left, right, bottom, top] | null, "size": [width, height] | null, "resolution": number | null,
                    "fields": [field names], "step": 0,
                    "look": {"table": [[r, g, b], ...] | null, "grey16": false, "range": [low, high] | null} | null}
+                  Of a volume fields are channels, with "level" (null: by the size of a pixel) and "nearest".
         Result: {"size", "origin", "normal", "right", "up", "extent", "pixel", "length_unit",
                  "fields": [{"name", "components", "unit"}], "pixels": {"values", "outside", "failed"}, "partial", "failure",
                  "ranges" (of a .png), "output", "bytes_written", "stats": STATS}
@@ -307,6 +302,30 @@ class Dataset:
     ) -> NDArray[Any]:
         """Points lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] or [component, k, j, i] in the field's dtype
         (float32 or float64 for derived fields, as the stored ones). `xyz` and `iblank` are fields too."""
+
+    def read_box(
+        self,
+        level: int,
+        channel: int,
+        lo: tuple[int, int, int],
+        hi: tuple[int, int, int],
+        step: int,
+    ) -> NDArray[Any]:
+        """Of a volume, voxels lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] in the channel's type."""
+
+    def check_pages(self, *, progress: _Progress | None = None) -> str:
+        """Reads every page of all levels and steps of a volume once.
+
+        Result: {"pages", "failed", "never_written": chunks that the format defines so,
+                 "failures": [{"what", "error"}] (the first 1000), "checked": whether all pages carry checksums, "stats": STATS}
+        """
+
+    def build_ranges(self, tables: list[bytes], folder: str, *, progress: _Progress | None = None) -> str:
+        """Makes the ranges of all pages of a volume in a folder of the cache, by one pass, unless they are there and the
+        files are the same.
+
+        Result: that of `known_ranges`, with "pages": pages that were read, 0 if all was known, and "stats": STATS
+        """
 
     def define(self, definitions: Sequence[str]) -> None:
         """Adds fields that are made of others, each `NAME = EXPRESSION`."""
@@ -384,70 +403,6 @@ class Lines:
     def save(self, path: str) -> None:
         """Writes .vtp, .npz, .parquet or .pvd, the same bytes as `Dataset.trace` would."""
 
-@final
-class Volume:
-    """A volume whose arrays the pager knows."""
-
-    @staticmethod
-    def open(
-        spec_json: str,
-        tables: list[bytes],
-        *,
-        memory_limit: int,
-        workers: int = 0,
-        readers: int = 0,
-        replacement: str = "clock",
-        events: str | None = None,
-        progress: _Progress | None = None,
-    ) -> Volume:
-        """Opens what a reader said of a volume, with the tables that it counts. Reads no page."""
-
-    def info(self) -> str:
-        """{"pages": {"total", "bytes"}, "levels": [{"dims", "page", "pages"}], "checked", "bytes_disk", "bytes_memory", ...}."""
-
-    def stats(self) -> str:
-        """STATS; in "pages" also "never_written": chunks that the format defines so, each time that one was looked for."""
-
-    def read_box(
-        self,
-        level: int,
-        channel: int,
-        lo: tuple[int, int, int],
-        hi: tuple[int, int, int],
-        step: int,
-        *,
-        progress: _Progress | None = None,
-    ) -> NDArray[Any]:
-        """Voxels lo <= (i, j, k) < hi, 0-based, as a new array [k, j, i] in the channel's type."""
-
-    def check_pages(self, *, progress: _Progress | None = None) -> str:
-        """Every page of all levels and steps once.
-
-        Result: {"pages", "failed", "never_written": chunks that the format defines so,
-                 "failures": [{"what", "error"}] (the first 1000), "checked": whether all pages carry checksums, "stats": STATS}
-        """
-
-    def build_ranges(self, tables: list[bytes], folder: str, *, progress: _Progress | None = None) -> str:
-        """Makes the ranges of all pages in a folder of the cache, by one pass, if they are not there or files have changed.
-
-        Result: that of `known_ranges`, with "pages": pages that were read, 0 if all was known, and "stats": STATS
-        """
-
-    def run(self, job: str, options: str, *, output: str | None = None, progress: _Progress | None = None) -> str:
-        """As `Dataset.run`. Only "contour" runs on volumes: fields are channels, and options have a "level", 0 by default."""
-
-    def write_slice(self, options: str, output: str, *, progress: _Progress | None = None) -> str:
-        """As `Dataset.write_slice`; fields are channels, and options may have a "level" (null: by the pixels) and "nearest"."""
-
-    def slice_image(self, options: str, *, progress: _Progress | None = None) -> _Slice:
-        """As `Dataset.slice_image`, with these options."""
-
-    def set_memory_limit(self, memory_limit: int) -> None:
-        """The limit from now on."""
-
-    def close(self) -> None:
-        """Gives memory back; the volume cannot be used any more."""
-
 def save_mesh(path: str, arrays: dict[str, NDArray[Any]], meta: str) -> None:
     """Writes a surface to .vtp, .ply, .glb or .npz, the bytes of the job "contour": "points" (N, 3) in float32 or float64,
     "triangles" (M, 3) in int64, "zone" (N,) in int32, perhaps "normals" (N, 3), and fields; `meta` as `.npz` files have it.
@@ -456,20 +411,16 @@ def save_mesh(path: str, arrays: dict[str, NDArray[Any]], meta: str) -> None:
 def convert(
     source: str,
     destination: str,
+    resources: str,
     *,
-    q: Sequence[str] | None = None,
-    function: Sequence[str] | None = None,
+    tables: list[bytes] = ...,
     options: str = "{}",
-    memory_limit: int,
-    workers: int = 0,
-    readers: int = 0,
-    events: str | None = None,
     progress: _Progress | None = None,
 ) -> str:
     """Streams a dataset into a Zarr v3 store.
 
-    options = {"plot3d", "zone_order", "cache_dir", "settled" as above, "define" with "fields",
-               "fields": [name],                # that the store holds, derived ones too; none: those of the source
+    Of a flow:
+    options = {"fields": [name],                # that the store holds, derived ones too; none: those of the source
                "page": 4 | 8 | 16 | 32 | 64, "layout": "cubed" | "flat", "codec": "none" | "zstd" | "lz4",  # null: measured default
                "resume": bool, "overwrite": bool, "dry_run": bool,
                "append": bool,                  # adds the steps that the store does not have; where there is none it is made
@@ -480,43 +431,9 @@ def convert(
              "guessed": [sentence], "order_assumed": [name], "stats": STATS,
              "appended": {"first": step, "steps": how many, "steps_in_all", "times": [number], "time_units", "times_counted",
                           "times_gaps": as in INFO, of all steps} | null}    # null without append
-    bytes_out, pages_written and shards are estimates in a dry run, and with append of what is added. Interrupted, it leaves
-    what `resume` completes.
-    """
 
-def validate(
-    source: str,
-    *,
-    q: Sequence[str] | None = None,
-    function: Sequence[str] | None = None,
-    options: str = "{}",
-    memory_limit: int,
-    workers: int = 0,
-    readers: int = 0,
-    events: str | None = None,
-    progress: _Progress | None = None,
-) -> str:
-    """Reads every page once: its checksum where it has one, its shape, its sizes.
-
-    Result: {"ok": bool, "pages_checked", "pages_unchecked": read, but without a checksum to hold them to,
-             "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}
-    """
-
-def convert_volume(
-    spec_json: str,
-    tables: list[bytes],
-    destination: str,
-    *,
-    options: str = "{}",
-    memory_limit: int,
-    workers: int = 0,
-    readers: int = 0,
-    events: str | None = None,
-    progress: _Progress | None = None,
-) -> str:
-    """Streams what a reader said of a volume, its finest level, into a Zarr v3 store with a pyramid (OME-Zarr 0.5).
-
-    options = {"page": 4 .. 256 | null (32), "layout", "codec": as `convert`, "levels": at most, 1 .. | null (until the longest side
+    Of a volume, its finest level, with a pyramid (OME-Zarr 0.5):
+    options = {"page": 4 .. 256 | null (32), "layout", "codec": as above, "levels": at most, 1 .. | null (until the longest side
                has at most 64 voxels), "downsample": "mean" | "majority" | "nearest" | null (majority for labels, else mean),
                "resume": bool, "overwrite": bool, "dry_run": bool}
     Result: {"what": "volume", "destination", "dry_run", "resumed", "bytes_in": of the finest level's voxels, "bytes_out",
@@ -524,31 +441,32 @@ def convert_volume(
              "downsample", "downsample_asked": bool, "dtype", "kind", "steps", "channels": [names], "guessed": [sentence],
              "padding_disk": ratio, "scratch_bytes": of files meanwhile, at most, "seconds_estimated": number | null,
              "memory_bytes": that buffers take, "stats": STATS}
+
+    bytes_out, pages_written and shards are estimates in a dry run, and with append of what is added. Interrupted, it leaves
+    what `resume` completes.
+    """
+
+def validate(source: str, resources: str, *, progress: _Progress | None = None) -> str:
+    """Reads every page once: its checksum where it has one, its shape, its sizes.
+
+    Result: {"ok": bool, "pages_checked", "pages_unchecked": read, but without a checksum to hold them to,
+             "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}
     """
 
 def stored_volume(path: str) -> str:
-    """What a store of `convert_volume` says, its documents checked: {"spec": as `Volume.open` takes it, "described": {"format",
+    """What a store of a volume says, its documents checked: {"spec": the description of a source, "described": {"format",
     "origin": the source's format, "layout", "codec", "downsample", "dtype", "steps", "levels", "bytes",
     "seen": [[low, high] | null]}}."""
 
-def known_ranges(spec_json: str, tables: list[bytes], folder: str, *, progress: _Progress | None = None) -> str | None:
-    """What `Volume.build_ranges` has left in a folder, if the volume's files are what they were then; None for anything else.
+def known_ranges(source: str, tables: list[bytes], folder: str, *, progress: _Progress | None = None) -> str | None:
+    """What `Dataset.build_ranges` has left in a folder, if the volume's files are what they were then; None for anything else.
 
     Result: {"seen": [[low, high] | null], "failed": pages without a range since they could not be read}: of each channel lowest and
             highest stored number, numbers or "Infinity" and "-Infinity"
     """
 
 def render(
-    scene: str,
-    output: str,
-    *,
-    tables: list[bytes] = ...,
-    memory_limit: int,
-    workers: int = 0,
-    readers: int = 0,
-    replacement: str = "clock",
-    events: str | None = None,
-    progress: _Progress | None = None,
+    scene: str, output: str, resources: str, *, tables: list[bytes] = ..., progress: _Progress | None = None
 ) -> str:
     """Draws a scene to a PNG.
 

@@ -145,10 +145,10 @@ def convert(
     outputs.check([destination, events], read)
     with resources.reporting() as report:
         text = _core.convert(
-            found.path,
+            found.native(),
             os.fspath(destination),
-            **found.with_options(**options).native(),
-            **resources.native(replacement=False),
+            resources.native(replacement=False),
+            options=json.dumps(options),
             progress=report,
         )
     made: dict[str, Any] = json.loads(text)
@@ -192,12 +192,7 @@ def validate(
     found = _located(source, resources.settings, q=q, function=function, plot3d=plot3d, zone_order=zone_order)
     outputs.check([events], found.reads())
     with resources.reporting() as report:
-        text = _core.validate(
-            found.path,
-            **found.native(),
-            **resources.native(replacement=False),
-            progress=report,
-        )
+        text = _core.validate(found.native(), resources.native(replacement=False), progress=report)
     made: dict[str, Any] = json.loads(text)
     return made
 

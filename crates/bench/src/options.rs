@@ -21,7 +21,7 @@ use field::volume::VoxelType;
 use kernels::rays::{full_range, ColourOpacity, Manner, TransferError, TransferFunction, VoxelPaint};
 use runtime::events::Events;
 use runtime::options as run_options;
-use runtime::session::{ProgressWatch, Resources, SourceSpec};
+use runtime::session::{ProgressWatch, SourceSpec};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,13 +40,6 @@ fn source(o: &mut Object) -> Result<SourceSpec, FieldError> {
     let path = o.text("source")?.ok_or_else(|| needs("source"))?;
     let q = o.texts("q")?;
     run_options::source(&path, Some(q), None, o)
-}
-
-fn resources(o: &mut Object) -> Result<Resources, FieldError> {
-    let limit = o.whole("memory_limit")?.ok_or_else(|| needs("memory_limit"))?;
-    let whole = |v: Option<u64>| v.unwrap_or(0) as usize;
-    let (workers, readers) = (whole(o.whole("workers")?), whole(o.whole("readers")?));
-    run_options::resources(limit, workers, readers, o.text("replacement")?.as_deref().unwrap_or("clock"))
 }
 
 /// How long each read takes on a simulated device.
@@ -78,7 +71,7 @@ fn typed<T: serde::de::DeserializeOwned>(o: &mut Object, key: &str) -> Result<Op
 fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
     let spec = typed(o, "spec")?.ok_or_else(|| needs("spec"))?;
     let link_bytes_per_s = o.positive("link_bytes_per_s")?;
-    Ok(VolumeArm { spec, resources: resources(o)?, link_bytes_per_s })
+    Ok(VolumeArm { spec, resources: run_options::resources(o)?, link_bytes_per_s })
 }
 
 fn transfer(o: &mut Object) -> Result<TransferFunction, FieldError> {
@@ -166,7 +159,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
     if let Some(arm) = arm {
         let (touched, latency) = (o.truth("touched")?, latency(&mut o)?);
         let active = o.whole("active")?.unwrap_or(0) as usize;
-        let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+        let (resources, traces, source) = (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
         let spec = TraceArm { resources, traces, source, arm, touched, latency, active };
         o.done()?;
         return traced(&spec, watch);
@@ -177,13 +170,15 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             counters()
         }
         "crossings" => {
-            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) =
+                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
             crossings(source, resources, first, watch)
         }
         "plain" | "mmap_pathlines" | "read_pathlines" => {
-            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) =
+                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let rounds = if kind == "plain" { o.whole("rounds")?.unwrap_or(1) as usize } else { 1 };
             o.done()?;
             let first = traces.first().ok_or_else(|| needs("traces"))?;
@@ -195,7 +190,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
         }
         "pathlines" => {
             let spec = PathlinesArm {
-                resources: resources(&mut o)?,
+                resources: run_options::resources(&mut o)?,
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
                 source: source(&mut o)?,
                 rounds: o.whole("rounds")?.unwrap_or(1) as usize,
@@ -207,18 +202,20 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             pathlines(&spec, watch)
         }
         "recorded" => {
-            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) =
+                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let list = path(&mut o, "list")?;
             o.done()?;
             recorded(source, resources, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
         }
         "replayed" => {
-            let (resources, list) = (resources(&mut o)?, path(&mut o, "list")?);
+            let (resources, list) = (run_options::resources(&mut o)?, path(&mut o, "list")?);
             o.done()?;
             replayed(&list, &resources, watch)
         }
         "turns" => {
-            let (resources, traces, source) = (resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
+            let (resources, traces, source) =
+                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
             let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
             let cold: Vec<PathBuf> = o.texts("cold")?.into_iter().map(PathBuf::from).collect();
             o.done()?;
@@ -231,7 +228,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
                 Some("ours") => Way::Ours,
                 _ => return Err(FieldError::Usage("bench options: 'way' is listed, units or ours".into())),
             };
-            let mut resources = resources(&mut o)?;
+            let mut resources = run_options::resources(&mut o)?;
             let events = Events::begin(o.text("events")?.as_deref(), &mut resources)?;
             let spec = Windows {
                 store: path(&mut o, "source")?,
@@ -251,7 +248,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             let spec = Overlap {
                 store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                resources: resources(&mut o)?,
+                resources: run_options::resources(&mut o)?,
                 latency: latency(&mut o)?.ok_or_else(|| needs("latency_s"))?,
                 active: o.whole("active")?.unwrap_or(0) as usize,
             };
@@ -262,7 +259,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             let spec = OverlapDisk {
                 store: path(&mut o, "source")?,
                 trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                resources: resources(&mut o)?,
+                resources: run_options::resources(&mut o)?,
                 waiting: o.truth("waiting")?,
             };
             o.done()?;
@@ -280,7 +277,7 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
                 pread_buffers: o.whole("pread_buffers")?.unwrap_or(0) as usize,
                 direct: o.truth("direct")?,
             };
-            let resources = resources(&mut o)?;
+            let resources = run_options::resources(&mut o)?;
             o.done()?;
             page_reads(&spec, &resources)
         }

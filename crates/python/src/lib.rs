@@ -1,5 +1,5 @@
-//! `farfield._native`: thin classes over the engine, one file a noun. What crosses, and in which shape, is fixed by
-//! `python/farfield/_native.pyi`.
+//! `farfield._native`: thin classes over the crates below, one file a noun. `python/farfield/_native.pyi` fixes the
+//! names and forms.
 
 mod convert;
 mod dataset;
@@ -7,9 +7,10 @@ mod events;
 mod lines;
 mod mesh;
 mod render;
+mod replies;
+mod seeds;
 mod slices;
-mod volume;
-mod volumestore;
+mod volume_store;
 
 use pyo3::prelude::*;
 
@@ -28,13 +29,11 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<dataset::PyDataset>()?;
     m.add_class::<lines::PyLines>()?;
-    m.add_class::<volume::PyVolume>()?;
     m.add_function(wrap_pyfunction!(mesh::save_mesh, m)?)?;
     m.add_function(wrap_pyfunction!(convert::convert, m)?)?;
     m.add_function(wrap_pyfunction!(convert::validate, m)?)?;
-    m.add_function(wrap_pyfunction!(volumestore::convert_volume, m)?)?;
-    m.add_function(wrap_pyfunction!(volumestore::known_ranges, m)?)?;
-    m.add_function(wrap_pyfunction!(volumestore::stored_volume, m)?)?;
+    m.add_function(wrap_pyfunction!(volume_store::known_ranges, m)?)?;
+    m.add_function(wrap_pyfunction!(volume_store::stored_volume, m)?)?;
     m.add_function(wrap_pyfunction!(render::render, m)?)?;
     m.add_function(wrap_pyfunction!(events::summarise, m)?)?;
     m.add_function(wrap_pyfunction!(events::replay_events, m)?)?;

@@ -1,7 +1,9 @@
 //! The log of a run's events.
 
+use crate::options;
 use crate::session::{ProgressWatch, Resources};
 use field::error::FieldError;
+use field::options::Object;
 use profile::RunLog;
 use serde_json::{json, Value};
 use std::path::Path;
@@ -22,6 +24,19 @@ impl Events {
             "replacement": resources.replacement.name(), "cores": std::thread::available_parallelism().map_or(1, usize::from),
         }}));
         Ok(Self(Some(log)))
+    }
+
+    /// The resources of a run out of JSON, as [`crate::options::resources`] takes them, and the log that their `events` names.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] of a key that has another form, and what keeps the file from being created.
+    pub fn with_resources(text: &str) -> Result<(Resources, Self), FieldError> {
+        let mut o = Object::parse(text, "resources")?;
+        let mut resources = options::resources(&mut o)?;
+        let path = o.text("events")?;
+        o.done()?;
+        let events = Self::begin(path.as_deref(), &mut resources)?;
+        Ok((resources, events))
     }
 
     /// Adds what the run has come to so far, and writes what there is. Whether there is a log.

@@ -1,11 +1,42 @@
 //! Sources and resources of a run, out of JSON and keywords.
 
-use crate::session::{Resources, Settled, SourceSpec};
+use crate::session::{Resources, Settled, Source, SourceSpec};
 use field::error::FieldError;
 use field::options::{usage, Object};
 use pager::PolicyKind;
 use serde_json::Value;
 use std::path::PathBuf;
+
+/// A source out of JSON: a flow `{"path", "q", "function", "options"}`, or `{"volume": description}` with the tables that its
+/// reader counts.
+///
+/// # Errors
+/// [`FieldError::Usage`] of text that has another form.
+pub fn dataset_source(text: &str, tables: Vec<Vec<u8>>) -> Result<Source, FieldError> {
+    let mut o = Object::parse(text, "source")?;
+    match o.take("volume") {
+        Some(spec) => {
+            o.done()?;
+            let spec = serde_json::from_value(spec).map_err(|e| usage(format!("a volume's description: {e}")))?;
+            Ok(Source::Volume(Box::new(spec), tables))
+        }
+        None => Ok(flow_source(o, "options")?.into()),
+    }
+}
+
+/// The source of a flow: `{"path", "q", "function", "options"}`. `options_name` names the options in messages.
+///
+/// # Errors
+/// [`FieldError::Usage`] of keys that have another form.
+pub fn flow_source(mut o: Object, options_name: &'static str) -> Result<SourceSpec, FieldError> {
+    let path = o.text("path")?.ok_or_else(|| o.wrong("path", "a path"))?;
+    let (q, function) = (o.texts("q")?, o.texts("function")?);
+    let mut options = Object::of(o.take("options").unwrap_or_else(|| Value::Object(Default::default())), options_name)?;
+    let spec = source(&path, Some(q), Some(function), &mut options)?;
+    options.done()?;
+    o.done()?;
+    Ok(spec)
+}
 
 /// The source part of `options`: `plot3d`, `cache_dir`, `times`, `untimed`, `dt`, `grids`, `zone_order`, `define`, `settled`, `read_s`.
 ///
@@ -59,19 +90,21 @@ fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
     Ok(rows.into_iter().map(|[name, expression, file]| Settled { name, expression, file }).collect())
 }
 
-/// The means of a run: bytes, threads, reads under way (0: as many as suit the machine), and the replacement policy by name.
+/// Takes the resources of a run: `memory_limit` in bytes, `workers` threads, `readers` reads in flight (0 or absent: a number that
+/// suits the machine), and `replacement`, a policy's name (absent: clock).
 ///
 /// # Errors
-/// [`FieldError::Usage`] listing the policies.
-pub fn resources(
-    memory_limit: u64,
-    workers: usize,
-    readers: usize,
-    replacement: &str,
-) -> Result<Resources, FieldError> {
-    let kind = PolicyKind::named(replacement).ok_or_else(|| {
-        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
-        usage(format!("no replacement policy '{replacement}'; there are: {}", names.join(", ")))
-    })?;
-    Ok(Resources { memory_limit, workers, readers, replacement: kind, observer: None })
+/// [`FieldError::Usage`] of one that has another form, or of a policy that is not there, with those that are.
+pub fn resources(o: &mut Object) -> Result<Resources, FieldError> {
+    let memory_limit = o.whole("memory_limit")?.ok_or_else(|| o.wrong("memory_limit", "a number of bytes"))?;
+    let mut count = |key| Ok::<_, FieldError>(o.whole(key)?.unwrap_or(0) as usize);
+    let (workers, readers) = (count("workers")?, count("readers")?);
+    let replacement = match o.text("replacement")? {
+        None => PolicyKind::Clock,
+        Some(name) => PolicyKind::named(&name).ok_or_else(|| {
+            let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+            usage(format!("no replacement policy '{name}'; there are: {}", names.join(", ")))
+        })?,
+    };
+    Ok(Resources { memory_limit, workers, readers, replacement, observer: None })
 }

@@ -247,7 +247,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
             raise UsageError(f"a position is two or three finite numbers, not {position!r}")
         self._need_all_three(where, "X Y Z")
         x, y, z = (*where.tolist(), 0.0)[:3]
-        return self._probed(self._native.probe(x, y, z, fields=fields, step=self._step or 0))
+        return self._probed(self._native.probe((x, y, z), fields=fields, step=self._step or 0))
 
     def _probed(self, text: str) -> Probe | None:
         found = probe_of(text)
@@ -287,7 +287,7 @@ class Dataset(OpenDataset, OverTime, FlowMaps, VortexCores, _OfVolumes):
             raise UsageError(f"ijk are two or three finite numbers, not {place!r}")
         self._need_all_three(where, "I J K")
         i, j, k = (*where.tolist(), 1.0)[:3]
-        return self._probed(self._native.probe_ijk(name, i, j, k, fields=fields, step=self._step or 0))
+        return self._probed(self._native.probe_ijk(name, (i, j, k), fields=fields, step=self._step or 0))
 
     def _need_all_three(self, where: NDArray[np.float64], form: str) -> None:
         if len(where) == 2 and self.info()["dimension"] == 3:

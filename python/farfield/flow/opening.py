@@ -35,12 +35,7 @@ def open_source(
         settled=settings.definitions(),
     )
     with resources.reporting() as report, raw_hinted(source.path):
-        native = _core.Dataset.open(
-            source.path,
-            **source.native(),
-            **resources.native(),
-            progress=report,
-        )
+        native = _core.Dataset.open(source.native(), resources.native(), progress=report)
     cache.use(settings["cache_dir"], settings.cache_limit())
     # What reading the files took is told once, by whoever opened them.
     dataset = Dataset(native, source.without_time(), reopened)

@@ -192,13 +192,7 @@ def draw(
                 if is_one
                 else contextlib.nullcontext(target) as png
             ):
-                text = _core.render(
-                    json.dumps(document),
-                    png,
-                    tables=tables,
-                    **resources.native(),
-                    progress=report,
-                )
+                text = _core.render(json.dumps(document), png, resources.native(), tables=tables, progress=report)
     found: dict[str, Any] = json.loads(text)
     if is_one:
         found["output"] = target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -21,8 +22,8 @@ class Resources:
     """The memory limit, threads, reads, replacement, log of events and progress of a run, as in `farfield.open`.
 
     >>> found = Resources.of(memory_limit="64MiB", workers=2, progress=False)
-    >>> found.native()["memory_limit"], found.native()["workers"], found.events
-    (67108864, 2, None)
+    >>> found.native()
+    '{"memory_limit": 67108864, "workers": 2, "readers": 0, "replacement": "clock", "events": null}'
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -49,9 +50,9 @@ class Resources:
         given = {"memory_limit": memory_limit, "workers": workers, "readers": readers, "replacement": replacement}
         return cls(Settings({**given, **more}), events, progress)
 
-    def native(self, *, replacement: bool = True) -> dict[str, Any]:
+    def native(self, *, replacement: bool = True) -> str:
         """The form for the extension, without progress. `replacement` False: for a run that replaces no pages."""
-        return {**self.settings.resources(replacement=replacement), "events": self.log}
+        return json.dumps({**self.settings.resources(replacement=replacement), "events": self.log})
 
     @property
     def log(self) -> str | None:
@@ -71,3 +72,8 @@ class Resources:
         own = {"memory_limit": stats["limit_bytes"], **stats}
         held = {name: value for name in NAMES if (value := own.get(name)) is not None}
         return replace(self, settings=Settings({**held, **self.settings.flags}))
+
+
+def decoding(memory_limit: int) -> str:
+    """Resources of a reader that decodes arrays of its files, in the form for the extension: one thread."""
+    return json.dumps({"memory_limit": memory_limit, "workers": 1})

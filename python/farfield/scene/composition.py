@@ -84,7 +84,9 @@ def _end(dataset: Dataset, info: Mapping[str, Any], step: int) -> tuple[str, Vec
     zone = info["zones"][0]
 
     def node(*at: int) -> list[float]:
-        found = json.loads(dataset._native.probe_ijk(zone["name"], *map(float, at), fields=[], step=step))
+        found = json.loads(
+            dataset._native.probe_ijk(zone["name"], (float(at[0]), float(at[1]), float(at[2])), fields=[], step=step)
+        )
         return [float(x) for x in found.get("position") or (math.nan,) * 3]
 
     first, dims = node(1, 1, 1), zone["dims"]

@@ -93,13 +93,10 @@ class Source:
         zones = self.options.get("zones", {}).get("zones", ())
         return bool(self.options.get("grids")) or any(len(zone["arrays"][0]["steps"]) > 1 for zone in zones)
 
-    def native(self) -> dict[str, Any]:
-        """Keyword arguments that the extension's functions share."""
-        return {
-            "q": list(self.q) or None,
-            "function": list(self.function) or None,
-            "options": json.dumps(dict(self.options)),
-        }
+    def native(self) -> str:
+        """The source in the form for the extension."""
+        files = {"path": self.path, "q": list(self.q), "function": list(self.function)}
+        return json.dumps({**files, "options": dict(self.options)})
 
     def reads(self) -> list[str]:
         """What opening and paging it reads, files or a store's folder; also names of what is read beside them if it is there."""

@@ -40,7 +40,7 @@ def with_ranges(described: VolumeDescription, resources: ReaderResources) -> Vol
     if not (folder / "zarr.json").is_file():
         return described
 
-    found = _core.known_ranges(json.dumps(described.spec), described.tables, str(folder), progress=resources.progress)
+    found = _core.known_ranges(described.native(), described.tables, str(folder), progress=resources.progress)
     if found is None:
         return described
     note_use(folder, described.reads)

@@ -77,13 +77,12 @@ def convert_volume(
             "overwrite": overwrite,
             "dry_run": dry_run,
         }
-        text = _core.convert_volume(
-            # All pages are read, so ranges, which save reads, are useless.
-            json.dumps({**described.spec, "ranges": None}),
-            described.tables,
+        text = _core.convert(
+            described.native(ranges=False),
             destination,
+            resources.native(replacement=False),
+            tables=described.tables,
             options=json.dumps({key: value for key, value in asked.items() if value is not None}),
-            **resources.native(replacement=False),
             progress=report,
         )
     return described.counted(json.loads(text))
@@ -127,16 +126,17 @@ def validate_volume(
     with resources.reporting() as report:
         if own:
             outputs.check([resources.events], [path])
-            text = _core.validate(path, options="{}", **resources.native(replacement=False), progress=report)
+            store = json.dumps({"path": path})
+            text = _core.validate(store, resources.native(replacement=False), progress=report)
             return {**json.loads(text), "never_written": 0}
         described = read(os.path.expanduser(os.fspath(source)), options, _reader_resources(resources, report, quiet))
         outputs.check([resources.events], described.reads)
         if not quiet:
             described.say_notes(to_stderr)
-        native = _core.Volume.open(
-            json.dumps({**described.spec, "ranges": None}),
-            described.tables,
-            **resources.native(replacement=False),
+        native = _core.Dataset.open(
+            described.native(ranges=False),
+            resources.native(replacement=False),
+            tables=described.tables,
             progress=report,
         )
         try:

@@ -29,7 +29,7 @@ Path = str | os.PathLike[str]
 class Opened:
     """A volume of the extension, with the description by its reader."""
 
-    native: _core.Volume
+    native: _core.Dataset
     description: VolumeDescription
     options: Options
 
@@ -55,12 +55,7 @@ def open_native(
         outputs.check([resources.events], described.reads)
         if tell and not quiet:
             described.say_notes(to_stderr)
-        native = _core.Volume.open(
-            json.dumps(described.spec),
-            described.tables,
-            **resources.native(),
-            progress=report,
-        )
+        native = _core.Dataset.open(described.native(), resources.native(), tables=described.tables, progress=report)
     return Opened(native, described, chosen)
 
 

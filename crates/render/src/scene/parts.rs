@@ -2,7 +2,7 @@
 
 use field::error::FieldError;
 use field::options::Object;
-use runtime::options::source as source_of;
+use runtime::options::flow_source;
 use runtime::session::{ProgressWatch, Session, SourceSpec};
 use serde_json::Value;
 use trace::options::{trace_object, Ground};
@@ -10,14 +10,7 @@ use trace::TraceSpec;
 
 /// The source of a scene: `{"path", "q", "function", "options"}`.
 pub(super) fn source(value: Value) -> Result<SourceSpec, FieldError> {
-    let mut o = Object::of(value, "scene: source")?;
-    let path = o.text("path")?.ok_or_else(|| FieldError::Usage("scene: source: there is no 'path'".into()))?;
-    let (q, function) = (o.texts("q")?, o.texts("function")?);
-    let mut options = Object::of(o.take("options").unwrap_or_else(|| serde_json::json!({})), "scene: source: options")?;
-    let spec = source_of(&path, Some(q), Some(function), &mut options)?;
-    options.done()?;
-    o.done()?;
-    Ok(spec)
+    flow_source(Object::of(value, "scene: source")?, "scene: source: options")
 }
 
 /// Options of a trace in a scene.

@@ -22,12 +22,16 @@ pub(crate) use page_set::PageSet;
 pub use paged::{charge_beside_pages, paged_input};
 
 impl Session {
-    /// Looks whether the limit holds a page, which whatever reads one asks first. What a volume is can be said under any limit.
+    /// Checks that the limit holds a page of the volume, where there is one. Calls that read pages check first; a volume's
+    /// description needs no page.
     ///
     /// # Errors
     /// [`FieldError::LimitTooSmall`].
     pub fn check_limit(&self) -> Result<(), FieldError> {
-        self.limit_holds(self.pager.ledger().limit())
+        match self.volume() {
+            Ok(_) => self.limit_holds(self.pager.ledger().limit()),
+            Err(_) => Ok(()),
+        }
     }
 
     pub(crate) fn limit_holds(&self, limit: u64) -> Result<(), FieldError> {

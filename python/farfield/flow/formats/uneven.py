@@ -8,7 +8,6 @@ takes does not depend on how large they are.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from farfield.errors import DataError
 from farfield.flow.formats.description import Array, Line, Place, Stored, Zone, Zones
 from farfield.flow.formats.flat_arrays import FlatArrays, Slot, Tell, write_same
 from farfield.flow.formats.registry import Asked
+from farfield.runtime.resources import decoding
 from farfield.times.dates import date_of
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.cf import conventions as cf
@@ -114,9 +114,7 @@ def _opened(path: str, name: str | None, shown: str, kind: str, resources: Reade
     # An array that is named as the source holds no others.
     only = kind == "zarr" and name == shown and not os.path.isdir(os.path.join(path, shown))
     about = describe(module.read(path, Options(variable=None if only else name), resources))
-    native = _core.Volume.open(
-        json.dumps(about.spec), about.tables, memory_limit=resources.memory_limit or _LIMIT, workers=1, readers=0
-    )
+    native = _core.Dataset.open(about.native(), decoding(resources.memory_limit or _LIMIT), tables=about.tables)
     return _Field(str(name or shown).rsplit("/", 1)[-1], about, native)
 
 

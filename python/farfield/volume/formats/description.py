@@ -6,6 +6,7 @@ their values, so that an invalid header gives an error that names the file.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -247,6 +248,11 @@ class VolumeDescription:
     """As `Volume.places`."""
     axis_units: tuple[str, str, str] | None = None
     """As `Volume.axis_units`."""
+
+    def native(self, *, ranges: bool = True) -> str:
+        """The source in the form for the extension. `ranges` False: for a run that reads all pages, where the ranges
+        save nothing."""
+        return json.dumps({"volume": self.spec if ranges else {**self.spec, "ranges": None}})
 
     @property
     def hidden(self) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from farfield import _core
 from farfield.errors import DataError
+from farfield.runtime.resources import decoding
 from farfield.volume.formats.description import Array, Channel, Level, Volume, describe
 
 LONGEST = 1 << 20
@@ -55,7 +55,7 @@ def numbers_of(
     # What a chunk is said to be is no reason to take more than the user gives.
     most = _MOST_ROOM if memory_limit is None else min(memory_limit, _MOST_ROOM)
     room = max(_LIMIT, min(8 * math.prod(array.chunk or (1,)) * array.item, most))
-    native = _core.Volume.open(json.dumps(found.spec), list(tables), memory_limit=room, workers=1, readers=0)
+    native = _core.Dataset.open(found.native(), decoding(room), tables=list(tables))
     try:
         read = native.read_box(0, 0, (0, 0, 0), line.dims, 0)
         return np.asarray(read).reshape(array.shape)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from farfield import _core
 from farfield.errors import DataError
+from farfield.runtime.resources import decoding
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, Channel, Level, Volume, colour_channels, contiguous, describe
 from farfield.volume.formats.options import ReaderResources
@@ -281,7 +282,7 @@ def _pieces(
     limit = min(_LIMIT, memory_limit or _LIMIT)
     channels = [Channel(str(n)) for n in array.channels]
     found = describe(Volume(path, "image", [Level([array])], channels, "channels" if len(channels) > 1 else "scalar"))
-    native = _core.Volume.open(json.dumps(found.spec), list(tables), memory_limit=limit, workers=1, readers=0)
+    native = _core.Dataset.open(found.native(), decoding(limit), tables=list(tables))
     wide, high, _ = array.dims
     name, mask_high, mask_wide = mask
     holds = np.memmap(name, np.uint8, "r", shape=(mask_high, mask_wide))

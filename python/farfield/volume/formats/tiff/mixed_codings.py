@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from farfield import _core
+from farfield.runtime.resources import decoding
 from farfield.volume.formats.description import Array, Channel, Level, Volume, describe
 
 _LIMIT = 256 << 20
@@ -44,7 +44,7 @@ def pieces(path: str, ways: Sequence[Way], memory_limit: int | None = None) -> I
             channels = [Channel(str(n)) for n in way.array.channels]
             kind = "channels" if len(channels) > 1 else "scalar"
             found = describe(Volume(path, "pages", [Level([way.array])], channels, kind))
-            native = _core.Volume.open(json.dumps(found.spec), way.tables, memory_limit=limit, workers=1, readers=0)
+            native = _core.Dataset.open(found.native(), decoding(limit), tables=way.tables)
             stack.callback(native.close)
             natives.append(native)
         for _, of, at in where:
