@@ -74,7 +74,6 @@ fn typed<T: serde::de::DeserializeOwned>(o: &mut Object, key: &str) -> Result<Op
     o.take(key).map(|v| serde_json::from_value(v).map_err(wrong)).transpose()
 }
 
-/// The volume of an arm.
 fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
     let spec = typed(o, "spec")?.ok_or_else(|| needs("spec"))?;
     let link_bytes_per_s = o.positive("link_bytes_per_s")?;

@@ -22,7 +22,6 @@ pub struct VolumeArm {
     pub link_bytes_per_s: Option<f64>,
 }
 
-/// An open volume.
 pub(super) struct Opened {
     pub volume: Volume,
     pub pager: Arc<Pager>,

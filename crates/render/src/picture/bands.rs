@@ -33,7 +33,6 @@ const HAZY_SHARE: u64 = 4;
 const CANVAS_SHARE: u64 = 8;
 const GATHERED_SHARE: u64 = 5;
 
-/// Bands of a picture.
 pub(super) struct BandPlan {
     pub(super) rows: u32,
     bands: u32,

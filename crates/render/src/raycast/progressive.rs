@@ -66,7 +66,6 @@ pub(super) struct PassTiles<'a> {
 }
 
 impl PassTiles<'_> {
-    /// The pixels of a tile.
     pub(super) fn pixels(&self, tile: u64) -> Pixels {
         let Pass { stride, rest } = self.to.stage;
         Pixels { at: self.tiles[tile as usize], stride, rows: self.rows, rest }
@@ -79,7 +78,6 @@ pub(super) struct To {
     stage: Pass,
     /// Whether they belong to the coarser level, under the others.
     coarse: bool,
-    /// Their deadline.
     pub(super) deadline: Option<Instant>,
     grid: Arc<Mutex<Framebuffer>>,
 }
@@ -237,7 +235,6 @@ impl Framebuffer {
         self.marks.get(self.number(at)).copied()
     }
 
-    /// Takes a pixel.
     fn put(&mut self, at: [u32; 2], rgba: [f32; 4], gap: bool, mark: u8) {
         let n = self.number(at);
         (self.rgba[n], self.gaps[n]) = (rgba, gap);

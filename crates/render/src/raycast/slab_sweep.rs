@@ -96,7 +96,6 @@ impl Sweep {
         (2..=self.layers.count).take_while(|n| self.slab_bytes(*n) <= room).last().unwrap_or(1)
     }
 
-    /// Casts the tiles of `cast`.
     pub(super) fn run(
         &self,
         cast: VolumeCast<'_>,
@@ -203,7 +202,6 @@ struct TileStore {
     tiles: Vec<Mutex<BandTile>>,
 }
 
-/// A tile of a band.
 struct BandTile {
     /// Number in the picture.
     number: usize,

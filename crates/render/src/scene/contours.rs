@@ -123,7 +123,6 @@ impl<'a> Pieces<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Completes the surface.
     pub(super) fn finish(self) -> MeshStore {
         self.builder.finish()
     }

@@ -69,7 +69,6 @@ pub(crate) enum Out<'a> {
 }
 
 impl Out<'_> {
-    /// Draws the picture.
     pub(crate) fn draw(
         &mut self,
         setting: StageSetting,

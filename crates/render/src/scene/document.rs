@@ -413,7 +413,7 @@ fn with_fields(value: Option<&mut Value>, each: impl FnOnce(&mut Map<String, Val
     }
 }
 
-/// [`SceneDocument::content`] and [`SceneDocument::way`] of a scene's text.
+/// The digests [`SceneDocument::content`] and [`SceneDocument::way`] of a scene's text.
 fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
     let mut value: Value = serde_json::from_str(text).map_err(|e| usage(format!("scene: {e}")))?;
     let mut way: Vec<Value> = Vec::new();

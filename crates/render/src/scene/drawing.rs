@@ -65,7 +65,6 @@ impl DrawnLayer<'_> {
 /// An object of the document, gathered.
 #[derive(Clone, Copy)]
 pub(crate) struct LayerSource<'a> {
-    /// Number of the object.
     pub(crate) number: usize,
     pub(crate) gathered: &'a GatheredObject,
     pub(crate) log: &'a ByteLog,
@@ -171,7 +170,6 @@ pub(crate) struct Captions {
     pub(crate) partial: bool,
     /// Unit of lengths, if there is one.
     pub(crate) length_unit: Option<String>,
-    /// The time step.
     pub(crate) step: usize,
     /// Time step of the next picture, if there is one.
     pub(crate) next: Option<usize>,

@@ -23,9 +23,7 @@ pub(crate) struct FaceStore {
     /// other side.
     closed: [bool; 2],
     coloured: bool,
-    /// Box of all points.
     pub(crate) bounds: Aabb,
-    /// Range of the values.
     pub(crate) range: Range,
     /// Quads without a hole.
     pub(crate) quads: u64,
@@ -131,7 +129,6 @@ impl<'a> FaceBuilder<'a> {
         Ok(())
     }
 
-    /// Completes the surface.
     pub(crate) fn finish(mut self) -> Result<FaceStore, FieldError> {
         let [ni, nj] = self.store.size;
         if self.rows != nj {

@@ -93,7 +93,6 @@ impl StepFrame {
     }
 }
 
-/// Pictures in the making.
 pub(super) struct Film<'a> {
     studio: &'a Studio<'a>,
     outputs: Vec<PathBuf>,
@@ -181,7 +180,6 @@ impl<'a> Film<'a> {
         Arena::new(&self.studio.session.pager, (bytes - bytes / FIXED_SHARE) as usize)
     }
 
-    /// Gathers all objects of a step.
     fn gather(
         &mut self,
         step: usize,
@@ -480,7 +478,6 @@ fn of_volume(volume: &Volume, document: &SceneDocument, step: usize, partial: bo
     Captions { time, partial, length_unit, step, axes, next: None }
 }
 
-/// Summary of the pictures.
 struct FilmSummary {
     /// The pictures, and whether they existed.
     frames: Vec<(Picture, bool)>,

@@ -44,7 +44,6 @@ pub(crate) struct GatheredObject {
     pub(crate) shape: ObjectGeometry,
 }
 
-/// Geometry of an object.
 pub(crate) enum ObjectGeometry {
     Lines(LineStore),
     Faces(Vec<FaceStore>),
@@ -68,7 +67,6 @@ impl GatheredObject {
         }
     }
 
-    /// Range of the values.
     pub(crate) fn range(&self) -> Range {
         match &self.shape {
             ObjectGeometry::Lines(l) | ObjectGeometry::Edges(l) => l.range,
@@ -109,7 +107,6 @@ pub(crate) fn is_steady(document: &SceneDocument, session: &Session, object: &Ob
 /// Source and destination of geometry.
 pub(crate) struct Gatherer<'a> {
     pub(crate) document: &'a SceneDocument,
-    /// Time step.
     pub(crate) step: usize,
     /// The session, if the source is a flow.
     pub(crate) flow: Option<&'a Session>,

@@ -44,7 +44,6 @@ impl Arena {
         Self::new(&self.pager, self.budget / 8)
     }
 
-    /// The log.
     pub(crate) fn log(&self) -> &ByteLog {
         &self.log
     }
@@ -127,11 +126,8 @@ struct LineBlock {
 pub(crate) struct LineStore {
     blocks: Vec<LineBlock>,
     coloured: bool,
-    /// Box of all points.
     pub(crate) bounds: Aabb,
-    /// Range of the values.
     pub(crate) range: Range,
-    /// Number of segments.
     pub(crate) segments: u64,
 }
 
@@ -180,7 +176,6 @@ impl<'a> LineBuilder<'a> {
         Ok(())
     }
 
-    /// Ends the line.
     pub(crate) fn end_line(&mut self) -> Result<(), FieldError> {
         // After a cut the last point is drawn already.
         if self.points.len() > 1 || (self.points.len() == 1 && self.before.is_none()) {
@@ -235,7 +230,6 @@ impl<'a> LineBuilder<'a> {
         Ok(())
     }
 
-    /// Completes the lines.
     pub(crate) fn finish(mut self) -> Result<LineStore, FieldError> {
         self.end_line()?;
         self.flush()?;

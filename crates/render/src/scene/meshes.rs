@@ -22,11 +22,8 @@ pub(crate) struct MeshStore {
     blocks: Vec<TriangleBlock>,
     coloured: bool,
     shaded: bool,
-    /// Box of all points.
     pub(crate) bounds: Aabb,
-    /// Range of the values.
     pub(crate) range: Range,
-    /// Number of triangles.
     pub(crate) triangles: u64,
 }
 
@@ -96,7 +93,6 @@ impl<'a> MeshBuilder<'a> {
         Ok(())
     }
 
-    /// Completes the surface.
     pub(crate) fn finish(self) -> MeshStore {
         self.store
     }

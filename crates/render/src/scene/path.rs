@@ -3,12 +3,10 @@
 use super::document::{KeySpec, SceneDocument};
 use field::error::FieldError;
 
-/// One picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Picture {
     /// Number in its file's name: its place on the camera path, or its time step without a path.
     pub(super) number: usize,
-    /// Time step.
     pub(super) step: usize,
 }
 

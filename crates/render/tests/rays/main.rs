@@ -32,7 +32,7 @@ fn value(i: usize, j: usize, k: usize) -> u8 {
     (127.0 + 127.0 * (r * 25.0).cos() * (-r * 2.0).exp()) as u8
 }
 
-/// Of all voxels, i fastest.
+/// Numbers of all voxels, i fastest.
 fn numbers([ni, nj, nk]: [usize; 3], value: &dyn Fn(usize, usize, usize) -> u8) -> Vec<u8> {
     (0..ni * nj * nk).map(|n| value(n % ni, n / ni % nj, n / ni / nj)).collect()
 }

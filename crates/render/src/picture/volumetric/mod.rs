@@ -38,7 +38,6 @@ pub(super) fn draw(
     Ok(())
 }
 
-/// Draws groups of rows.
 struct RowGroupDrawing<'s, 'a> {
     stage: &'s Stage<'a>,
     /// Rows of a canvas.
