@@ -1,15 +1,15 @@
-//! `farfield_bench._native`: arms of the experiments that run in this process. What crosses is fixed by
-//! `bench/python/farfield_bench/_native.pyi`.
+//! `farfield_bench._native`: arms of the experiments that run in this process.
+//! `bench/python/farfield_bench/_native.pyi` declares the interface.
 
 use pyo3::prelude::*;
 use python_calls::watched;
 
-// As of the extension that users run: memory of pages and memory of results stay apart.
+// As in users' extension: memory of pages and memory of results are separate.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: runtime::allocator::Apart = runtime::allocator::Apart;
 
-/// Runs one arm; what it takes and gives is said in the stubs.
+/// Runs one arm. The stubs describe options and results.
 #[pyfunction]
 #[pyo3(name = "bench")]
 fn run_arm(py: Python<'_>, options: &str) -> PyResult<String> {

@@ -1,4 +1,4 @@
-//! How many grid pages a particle touches where it goes from one zone to another.
+//! Number of grid pages that a particle touches where it crosses from one zone to another.
 
 use super::lines::Job;
 use field::error::FieldError;
@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 use std::collections::HashSet;
 use trace::TraceSpec;
 
-/// Pages, with a list of those of the grid that were asked for.
+/// Paged nodes with a list of the requested grid pages.
 struct Counting {
     nodes: PagedNodes,
     coordinates: HashSet<PageId>,
@@ -77,7 +77,7 @@ impl Nodes for Counting {
     }
 }
 
-/// Traces on one thread and lists, for each step in which a particle changed its zone, the grid pages that the step asked for.
+/// Traces on one thread, and lists the requested grid pages of each step in which a particle changed its zone.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
@@ -117,7 +117,7 @@ pub fn crossings(
                     }
                 }
                 Err(Miss::Absent) => {
-                    // The step runs again once its pages are here, and is counted then.
+                    // The step runs again with its pages, and is counted then.
                     flow.crossings = crossed;
                     let wanted = core::mem::take(flow.space.nodes.missing());
                     flow.space.nodes.nodes.worker().release();

@@ -1,4 +1,4 @@
-//! A device of known latency over local files, as a source of the pager and as blocking reads.
+//! A device of known latency over local files: a source of the pager, and blocking reads.
 
 use super::later::{Act, Clockwork, Later};
 use field::dataset::Dataset;
@@ -16,16 +16,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What reads on the device share.
+/// State shared by reads on the device.
 struct Shared {
     latency: Duration,
     later: Later,
     reads: AtomicU64,
-    /// By how much reads were completed late, because their thread was woken late.
+    /// Total delay of reads by the late wake-up of their thread.
     late_us: AtomicU64,
 }
 
-/// Completes each read so long after it was asked for, however many there are: the pager bounds how many are in flight.
+/// Completes each read at a fixed time after its submission, whatever their number. The pager bounds the reads in
+/// flight.
 pub(super) struct Device {
     shared: Arc<Shared>,
     _clockwork: Clockwork,
@@ -49,14 +50,14 @@ impl Device {
         self.shared.reads.load(Relaxed)
     }
 
-    /// Seconds that a read took on average, its copy aside.
+    /// Mean seconds of a read, without its copy.
     pub fn latency_s(&self) -> f64 {
         let late = self.shared.late_us.load(Relaxed) as f64 * 1e-6 / self.reads().max(1) as f64;
         self.shared.latency.as_secs_f64() + late
     }
 }
 
-/// Puts the device in the place of a store's files.
+/// Replaces a store's files by files on the device.
 struct Registered<'a>(&'a Pager, &'a Device);
 
 impl Register for Registered<'_> {
@@ -68,7 +69,7 @@ impl Register for Registered<'_> {
     }
 }
 
-/// Opens a dataset as it lies, or a store on a device that takes so long for each read.
+/// Opens a dataset on the disk, or a store on a device with this latency of each read.
 ///
 /// # Errors
 /// [`FieldError`] of opening.
@@ -110,7 +111,7 @@ fn fill(file: &File, offset: u64, buffers: &[Buffer]) -> Result<(), PageErrorKin
     Ok(())
 }
 
-/// A file that is opened when it is first wanted.
+/// A file that is opened at its first use.
 struct Lazy {
     path: PathBuf,
     file: Mutex<Option<Arc<File>>>,
@@ -170,7 +171,7 @@ impl Source for OnDevice {
     }
 }
 
-/// A file that is read where it is asked for: who submits a read has it when that returns.
+/// A file whose reads complete before `submit` returns.
 pub(super) struct Blocking(Lazy);
 
 impl Blocking {

@@ -1,7 +1,7 @@
-//! What a trace reads, read once more alone: the same extents in the same order, as many at a time, and nothing computed.
+//! The reads of a trace, repeated alone: the same extents in the same order, as many at a time, without computation.
 //!
-//! The trace writes each read that it hands to a source into a list as it goes; what is read twice stands there twice. The list is read
-//! by a process of its own, so that neither has the other's memory beside it.
+//! The trace lists each read that it hands to a source. Extents read twice are listed twice. Another process reads the
+//! list, so that neither has the other's memory beside it.
 
 use super::plain::measured;
 use field::error::FieldError;
@@ -19,8 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace::TraceSpec;
 
-/// Writes reads as they are handed to their sources. A line each: `b BYTES`, of the dataset; `s NUMBER PATH`, a source;
-/// `r SOURCE OFFSET LENGTH`, a read.
+/// Lists reads as they are handed to their sources, one line each:
+///
+/// | line | meaning |
+/// |---|---|
+/// | `b BYTES` | size of the dataset |
+/// | `s NUMBER PATH` | a source |
+/// | `r SOURCE OFFSET LENGTH` | a read |
 struct Recording {
     to: Mutex<(BufWriter<File>, std::io::Result<()>)>,
 }
@@ -34,7 +39,7 @@ impl Recording {
         }
     }
 
-    /// Everything is written, or why it is not.
+    /// Writes the rest, or returns the first error.
     fn end(&self) -> std::io::Result<()> {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         core::mem::replace(&mut to.1, Ok(()))?;
@@ -54,7 +59,7 @@ impl Observer for Recording {
     }
 }
 
-/// Runs a trace and lists what it reads.
+/// Runs a trace and lists its reads.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing; of a list that cannot be written.
@@ -73,7 +78,7 @@ pub fn recorded(
     session.located(watch)?;
     let before = session.pager.counters();
     let mut run = measured(&session, spec, watch)?;
-    // What opening has read is in the list, too.
+    // The list also contains the reads of opening.
     run["listed_bytes"] = session.pager.counters().bytes_read.into();
     run["listed_reads"] = session.pager.counters().reads.into();
     run["opening_bytes"] = before.bytes_read.into();
@@ -81,7 +86,7 @@ pub fn recorded(
     Ok(run)
 }
 
-/// What a list says.
+/// A parsed list.
 #[derive(Default)]
 struct Listed {
     bytes: u64,
@@ -121,7 +126,7 @@ impl Listed {
     }
 }
 
-/// Memory that a read fills, as direct reads want it. Used again by reads of about the same length.
+/// Aligned memory for direct reads, reused by reads of about the same length.
 struct AlignedBuffer {
     ptr: *mut u8,
     layout: Layout,
@@ -130,7 +135,7 @@ struct AlignedBuffer {
 // SAFETY: plain memory of one owner.
 unsafe impl Send for AlignedBuffer {}
 
-/// What direct reads want addresses to be multiples of.
+/// Alignment of direct reads in bytes.
 const ALIGNED: usize = 4096;
 
 impl AlignedBuffer {
@@ -149,7 +154,7 @@ impl Drop for AlignedBuffer {
     }
 }
 
-/// Takes note of reads that are done.
+/// Collects completed reads.
 struct Done {
     tokens: Mutex<Vec<(u64, Result<(), PageErrorKind>)>>,
     pager: Arc<Pager>,
@@ -162,11 +167,11 @@ impl Completion for Done {
     }
 }
 
-/// Reads what a list says, as many reads at a time as the means say and no more bytes than a pager has under way within their limit,
-/// through the same reader, past the page cache where the trace read past it.
+/// Repeats the reads of a list. `resources` bounds the reads at a time, and their bytes as a pager's limit does. The
+/// reader is the same, and bypasses the page cache where the trace did.
 ///
 /// # Errors
-/// [`FieldError`]: a list that cannot be read, or is none; the first read that fails.
+/// [`FieldError`]: an invalid or unreadable list; the first read that fails.
 pub fn replayed(list: &Path, resources: &Resources, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let listed = Listed::open(list)?;
     let pager = resources.pager()?;
@@ -183,13 +188,14 @@ pub fn replayed(list: &Path, resources: &Resources, watch: &mut ProgressWatch<'_
     let wrong = |what: String| FieldError::Usage(format!("{}: {what}", list.display()));
     let mut free: BTreeMap<usize, Vec<AlignedBuffer>> = BTreeMap::new();
     let mut flying: BTreeMap<u64, AlignedBuffer> = BTreeMap::new();
-    // 2. Memory that is kept for the next read of its size is no more than what may be under a read: sizes differ by the hundredfold.
+    // Free memory is bounded as memory under reads is: sizes differ by the hundredfold.
     let (mut next, mut bytes, mut under_way, mut kept) = (0, 0u64, 0u64, 0u64);
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
-    // 1. Memory under a read is its source's until the read is done: whatever goes wrong, reads under way are waited for.
+    // Memory under a read belongs to its source until the read is done. So reads under way are awaited even after an
+    // error.
     let mut error: Option<FieldError> = None;
     while (error.is_none() && next < listed.reads.len()) || !flying.is_empty() {
-        // In groups of one source, as the pager hands them over.
+        // In batches of one source, as the pager submits them.
         let mut batches: Vec<(&Arc<dyn Source>, Vec<Read>)> = Vec::new();
         while let (Some(&(number, offset, len)), None) = (listed.reads.get(next), &error) {
             let size = (len as usize).next_power_of_two().max(ALIGNED);
@@ -231,7 +237,7 @@ pub fn replayed(list: &Path, resources: &Resources, watch: &mut ProgressWatch<'_
                     free.entry(place.layout.size()).or_default().push(place);
                 }
             }
-            // Direct reads are of whole blocks, and a file ends within one.
+            // Direct reads cover whole blocks, and a file may end within one.
             let ends = matches!(&result, Err(PageErrorKind::Short { offset, have, .. }) if direct && have > offset);
             if let Err(e) = result.or_else(|e| if ends { Ok(()) } else { Err(e) }) {
                 error.get_or_insert(wrong(format!("read {token} failed: {e}")));

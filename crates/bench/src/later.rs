@@ -1,16 +1,16 @@
-//! What happens at a later time, one after the other, on a thread of its own.
+//! Actions at later times, one after the other, on a thread of their own.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// What is done then.
+/// An action.
 pub(super) type Act = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Queue {
-    /// 1. In order of their times.
+    /// In order of time.
     acts: VecDeque<(Instant, Act)>,
     closed: bool,
 }
@@ -27,7 +27,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        // A device does not wait for a processor: where the system allows it, this thread comes before all that compute.
+        // A device does not wait for a processor, so this thread precedes all that compute, if the system allows it.
         let first = libc::sched_param { sched_priority: 1 };
         // SAFETY: both set properties of this thread; whether the second may is not our affair.
         unsafe {
@@ -53,13 +53,13 @@ impl Shared {
     }
 }
 
-/// Who puts acts into the queue; any number of them.
+/// A handle that adds actions. It can be cloned.
 #[derive(Clone)]
 pub(super) struct Later(Arc<Shared>);
 
 impl Later {
-    /// Has some things done, each at its time, which is not before that of any that was put there. `of` is called under the queue's lock,
-    /// so that times that follow from each other stay in order.
+    /// Adds actions, each with its time, not earlier than any added before. `of` is called under the queue's lock, so
+    /// that dependent times stay in order.
     pub fn put<I: IntoIterator<Item = (Instant, Act)>>(&self, of: impl FnOnce() -> I) {
         let mut queue = self.0.lock();
         queue.acts.extend(of());
@@ -68,7 +68,7 @@ impl Later {
     }
 }
 
-/// The thread. What is left when this goes happens at once.
+/// The thread. On drop the remaining actions run at once.
 pub(super) struct Clockwork {
     later: Later,
     thread: Option<JoinHandle<()>>,
@@ -92,7 +92,7 @@ impl Drop for Clockwork {
         self.later.0.lock().closed = true;
         self.later.0.bell.notify_all();
         if let Some(t) = self.thread.take() {
-            // A panic there has been reported on its own.
+            // A panic there has been reported already.
             let _panicked = t.join();
         }
     }

@@ -1,5 +1,8 @@
-//! Arms of the experiments that need the kernel in this process: flat arrays, mapped files, resident pages, a reader of known
-//! latency, pages at random. What they report is JSON; what they mean is said by `farfield-bench`.
+//! Native arms of the experiments. An arm is one way to do the measured work in this process: flat arrays, mapped
+//! files, resident pages, a reader of known latency, pages at random.
+//!
+//! [`run`] parses an arm's options, runs it, and returns its report, both as JSON. `farfield-bench` chooses the options
+//! and explains the reports.
 
 mod counters;
 mod crossings;

@@ -1,4 +1,4 @@
-//! Many lines over any nodes: through the executor, or in a plain loop.
+//! Many lines over any nodes: by the executor, or in a plain loop.
 
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -21,7 +21,7 @@ use trace::admission::{SeedOrder, SeedRule};
 use trace::line_kinds::step_lines;
 use trace::TraceSpec;
 
-/// Nodes that carry the pager's part of a thread.
+/// Nodes with a thread's worker.
 pub(super) trait Pinning: Nodes {
     fn worker(&mut self) -> &mut Worker;
 }
@@ -33,7 +33,7 @@ impl Pinning for PagedNodes {
     }
 }
 
-/// Flat arrays behind the executor, whose worker they never use: what is left of the difference to pages is translation.
+/// Flat arrays by the executor, which never use its worker. The remaining difference to pages is translation.
 pub(super) struct Idle {
     pub nodes: FlatNodes,
     pub worker: Worker,
@@ -102,23 +102,23 @@ impl Nodes for Idle {
     }
 }
 
-/// What is to be traced, whatever the nodes.
+/// A trace, for any kind of nodes.
 pub(super) struct Job<'a> {
     pub spec: &'a TraceSpec,
     rule: SeedRule<'a>,
-    /// As [`trace::trace`] admits them, so that no arm has an advantage by the order of its seeds.
+    /// The order of [`trace::trace`], so that no arm gains by the order of its seeds.
     sorted: Option<SeedOrder>,
     pub fields: Arc<[ZoneFields]>,
     pub order: ZoneOrder,
 }
 
-/// Lines in seed order, and what they took.
+/// Lines in seed order, and figures of the run.
 #[derive(Default)]
 pub(super) struct Traced {
     pub lines: Vec<Joined>,
     pub run: RunStats,
-    /// Most times that one line found pages absent: a lower bound of the longest chain of faults of which each had to end
-    /// before the next could begin.
+    /// Most times that one line found pages absent. It is a lower bound of the longest chain of faults that had to
+    /// follow each other.
     pub rounds_most: u64,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// The seed that is the `n`th to be traced, and its line.
+    /// The `n`th seed in the order of tracing, and its line.
     pub fn line(&self, n: u64) -> Result<(u64, Streamline), FieldError> {
         let seed = self.sorted.as_ref().map_or(n, |order| order.get(n));
         Ok((seed, Streamline::new(self.rule.seed(seed)?, &self.spec.options, 0)))
@@ -164,7 +164,7 @@ impl<'a> Job<'a> {
         Ok(Traced { lines: numbered.into_iter().map(|l| l.1).collect(), run, rounds_most })
     }
 
-    /// The means of the executor for a trace of this size, as [`trace::trace`] chooses them.
+    /// The executor's load for a trace of this size, as [`trace::trace`] chooses it.
     pub fn load(&self, dataset: &Dataset, pager: &Pager, workers: usize) -> RunLoad {
         let step_bytes = dataset.step_bytes(&self.fields, pager, 1);
         let line_bytes = limits::line_bytes(&self.spec.options, 0);
@@ -237,7 +237,7 @@ impl Traced {
         self.lines.iter().map(|l| l.points.len() as u64).sum()
     }
 
-    /// A checksum of all positions and times, for comparing arms.
+    /// Checksum of all positions and times, to compare arms.
     pub fn digest(&self) -> String {
         let mut sum = crc32fast::Hasher::new();
         for l in &self.lines {
@@ -249,8 +249,8 @@ impl Traced {
     }
 }
 
-/// A checksum of lines in the order of their seeds, as that of lines that a trace leaves in memory: where each begins, all positions,
-/// all times.
+/// Checksum of lines in the order of their seeds: the offset of each, all positions, all times. It equals that of lines
+/// that a trace leaves in memory.
 pub(super) fn digest(lines: &[Joined]) -> String {
     let mut sum = crc32fast::Hasher::new();
     let mut offset = 0u64;

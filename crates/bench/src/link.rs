@@ -1,4 +1,4 @@
-//! A line between a volume's files and the pager: so many bytes a second, one read behind the other.
+//! A line between a volume's files and the pager: a fixed number of bytes a second, one read after the other.
 
 use super::later::{Act, Clockwork, Later};
 use pager::source::{Completion, Read, Source};
@@ -6,7 +6,7 @@ use pager::PageErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The line. Each read begins when its bytes would have arrived.
+/// The line. Each read begins at the time when its bytes would have arrived.
 pub(super) struct Link {
     line: Arc<Line>,
     _clockwork: Clockwork,
@@ -14,7 +14,7 @@ pub(super) struct Link {
 
 struct Line {
     bytes_per_s: f64,
-    /// When all that was asked for will have gone over it.
+    /// Time when all requested bytes will have passed.
     free: Mutex<Instant>,
     later: Later,
 }

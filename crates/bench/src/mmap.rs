@@ -1,4 +1,4 @@
-//! The rival: a PLOT3D file mapped into memory, or read into it whole, and the same kernel over it. The system does the paging.
+//! The comparison: a PLOT3D file mapped into memory, or read whole, under the same kernel. The system does the paging.
 
 use field::array_layout::Affine;
 use field::catalog::DType;
@@ -21,11 +21,11 @@ use std::sync::Arc;
 /// How a file comes into memory.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Whole {
-    /// Mapped; the system reads ahead as it sees fit.
+    /// Mapped, with the system's own read-ahead.
     Mapped,
-    /// Mapped with `MADV_RANDOM`: no reading ahead.
+    /// Mapped with `MADV_RANDOM`: no read-ahead.
     MappedRandom,
-    /// Read from the first byte to the last before anything else.
+    /// Read whole before anything else.
     Read,
 }
 
@@ -83,7 +83,7 @@ impl Region {
     }
 }
 
-/// Bytes of a read when a file is read whole.
+/// Bytes of one read of a whole file.
 const READ: usize = 1 << 20;
 
 impl Drop for Region {
@@ -113,16 +113,16 @@ unsafe impl Sync for Strided {}
 /// The files of a dataset as memory.
 pub(super) struct Memory {
     zones: Arc<[Zone]>,
-    /// The first of the steps that are here.
+    /// The first time step in memory.
     first: usize,
-    /// Of each step, one after the other, and in it of each zone.
+    /// Arrays of each step and, within it, of each zone.
     arrays: Vec<Vec<Strided>>,
-    /// Kept for as long as `arrays` point into them.
+    /// Kept as long as `arrays` point into them.
     _regions: Vec<Region>,
 }
 
 impl Memory {
-    /// Maps or reads all files of the dataset, of which `steps` will be asked for.
+    /// Maps or reads all files of the dataset for the time steps `steps`.
     ///
     /// # Errors
     /// [`FieldError::Usage`] for anything but PLOT3D in native byte order with constant strides.
@@ -177,10 +177,10 @@ fn last_byte(a: &Affine, components: usize, dims: [usize; 3]) -> Option<u64> {
     far.iter().try_fold(a.base + a.element, |sum, (stride, n)| sum.checked_add(stride.checked_mul(n - 1)?))
 }
 
-/// Nodes over files in memory; the boxes that cold location needs come from the index, page by page, as they are needed.
+/// Nodes over files in memory. The boxes of point location come from index pages, when needed.
 pub(super) struct MmapNodes {
     memory: Arc<Memory>,
-    /// Where the arrays of the present step begin.
+    /// First array of the present step.
     at: usize,
     boxes: PagedNodes,
     pager: Arc<Pager>,
@@ -242,7 +242,8 @@ impl Nodes for MmapNodes {
             for (row, pair) in out.chunks_exact_mut(2).enumerate() {
                 let q = p.wrapping_add((row & 1) * step[1] + (row >> 1) * step[2]);
                 let c = |n: usize| q.wrapping_add(n * a.component).cast::<f32>();
-                // SAFETY: the pair is two corners of a cell of the zone, and `Memory::new` checked the array's last byte.
+                // SAFETY: the pair is two corners of a cell of the zone, and `Memory::new` checked the array's last
+                // byte.
                 let [u, v] = unsafe { V4::pair_of_planes_f32([c(0), c(1), c(2)]) };
                 pair[0] = u;
                 pair[1] = v;

@@ -42,7 +42,7 @@ fn source(o: &mut Object) -> Result<SourceSpec, FieldError> {
     run_options::source(&path, Some(q), None, o)
 }
 
-/// How long each read takes on a simulated device.
+/// Latency of each read on a simulated device.
 fn latency(o: &mut Object) -> Result<Option<Duration>, FieldError> {
     Ok(o.positive("latency_s")?.map(Duration::from_secs_f64))
 }
@@ -61,13 +61,12 @@ fn traces(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<Vec<TraceSpec
     list.into_iter().map(each).collect()
 }
 
-/// Takes a key that is of a type of ours.
+/// Takes a key of a serde type.
 fn typed<T: serde::de::DeserializeOwned>(o: &mut Object, key: &str) -> Result<Option<T>, FieldError> {
     let wrong = |e| FieldError::Usage(format!("bench options: '{key}': {e}"));
     o.take(key).map(|v| serde_json::from_value(v).map_err(wrong)).transpose()
 }
 
-/// The volume of an arm.
 fn volume(o: &mut Object) -> Result<VolumeArm, FieldError> {
     let spec = typed(o, "spec")?.ok_or_else(|| needs("spec"))?;
     let link_bytes_per_s = o.positive("link_bytes_per_s")?;
@@ -100,7 +99,7 @@ fn mapped_volume(o: &mut Object, how: Whole) -> Result<VolumeMapped, FieldError>
 }
 
 fn rays_of(o: &mut Object) -> Result<VolumeRays, FieldError> {
-    // Colours as they are stored, opaque by how far they are from a background; or one channel.
+    // Stored colours, opaque by their distance from a background; or one channel.
     let paint = match typed(o, "background")? {
         Some(from) => VoxelPaint::Colour {
             channels: [0, 1, 2],
@@ -140,10 +139,10 @@ fn volume_surface(o: &mut Object) -> Result<VolumeSurface, FieldError> {
     })
 }
 
-/// Runs one arm; `farfield_bench/arms.py` says what each takes and gives.
+/// Runs one arm. `farfield_bench/arms.py` describes the options and results of each.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for options that make no sense; what the arm says.
+/// [`FieldError::Usage`] for options without sense; the errors of the arm.
 pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let mut o = Object::parse(options, "bench options")?;
     let kind = o.text("arm")?.ok_or_else(|| needs("arm"))?;

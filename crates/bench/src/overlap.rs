@@ -1,4 +1,4 @@
-//! Reading while computing, with a device of known latency: lines by the executor, and lines that wait for each page.
+//! Reading while computing, on a device of known latency: lines by the executor, and lines that wait for each page.
 
 use super::device::{Blocking, Device};
 use super::lines::{Job, Traced};
@@ -28,33 +28,33 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace::TraceSpec;
 
-/// What is run.
+/// Options of [`overlap`].
 pub struct Overlap {
     /// A store.
     pub store: PathBuf,
-    /// What is traced; seeds are located, too, so the boxes come from the device like all else.
+    /// The trace. Its seeds are located, too, so boxes also come from the device.
     pub trace: TraceSpec,
-    /// Memory, threads, and the reads that the device serves at a time.
+    /// Memory, threads, and the device's reads at a time.
     pub resources: Resources,
-    /// How long each read takes.
+    /// Latency of each read.
     pub latency: Duration,
-    /// Tasks under way at most; 0: as many as a trace would have.
+    /// Most tasks under way; 0: as in a trace.
     pub active: usize,
 }
 
-/// What is run on the disk.
+/// Options of [`overlap_disk`].
 pub struct OverlapDisk {
     /// A store.
     pub store: PathBuf,
-    /// What is traced.
+    /// The trace.
     pub trace: TraceSpec,
-    /// Memory, threads, and the reads in flight.
+    /// Memory, threads, and reads in flight.
     pub resources: Resources,
-    /// Also a plain loop that waits for each page.
+    /// Also runs a plain loop that waits for each page.
     pub waiting: bool,
 }
 
-/// Puts something in the place of a store's files, and remembers what it registers.
+/// Replaces a store's files, and notes what it registers.
 struct Registrar<'a> {
     pager: &'a Pager,
     file: &'a dyn Fn(&Path) -> Arc<dyn Source>,
@@ -76,7 +76,7 @@ impl Register for Registrar<'_> {
     }
 }
 
-/// The zones of a dataset with other numbers for their arrays: those of a store that was registered by hand.
+/// The zones of a dataset with other array ids: those of a store registered by hand.
 pub(super) fn renumbered(zones: &[Zone], ids: &[ZoneIds]) -> Arc<[Zone]> {
     let each = zones.iter().zip(ids).map(|(z, ids)| {
         let arrays = z.arrays.iter().zip(&ids.arrays).map(|(a, id)| ArraySlot { id: *id, ..a.clone() }).collect();
@@ -90,13 +90,13 @@ pub(super) fn renumbered(zones: &[Zone], ids: &[ZoneIds]) -> Arc<[Zone]> {
     each.collect()
 }
 
-/// Traces three times: through the pager with nothing resident, again with all that was touched resident, and in a plain loop
-/// that waits for each page on the same device.
+/// Traces three times: by the pager with nothing resident, by the pager with all touched pages resident, and in a plain
+/// loop. The loop waits for each page on the same device.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
 pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
-    // Opened once the ordinary way for its metadata: sizes, fields and seeds.
+    // An ordinary open for the metadata: sizes, fields and seeds.
     let source = SourceSpec { path: spec.store.clone(), ..SourceSpec::default() };
     let session = Session::open(source, spec.resources.clone(), watch)?;
     let dataset = session.located(watch)?;
@@ -152,9 +152,9 @@ pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, F
     }))
 }
 
-/// The same on local files: traces with nothing resident (as cold as the caller made the files), again with all resident, and then
-/// only reads the same pages in the same order, with the files evicted and as many reads in flight. Chains of faults are not
-/// modelled. Where that is asked for, a plain loop reads each page when it needs it, from evicted files.
+/// The same on local files: traces with nothing resident (as cold as the caller made the files), and again with all
+/// resident. Then it only reads the same pages in the same order, with the files evicted and as many reads in flight.
+/// This does not model chains of faults. If requested, a plain loop reads each page on demand, from evicted files.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
@@ -181,7 +181,7 @@ pub fn overlap_disk(spec: &OverlapDisk, watch: &mut ProgressWatch<'_>) -> Result
     let alone = waiting.then(|| waits(store, &job, &dataset.zones, resources)).transpose()?;
     drop(session);
     evict(store).map_err(|e| FieldError::io(store, e))?;
-    // Opened the same way, so that arrays have the same numbers.
+    // Opened the same way, so that arrays have the same ids.
     let session = Session::open(source, resources.clone(), watch)?;
     let before = session.pager.counters();
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
@@ -196,10 +196,10 @@ pub fn overlap_disk(spec: &OverlapDisk, watch: &mut ProgressWatch<'_>) -> Result
     }))
 }
 
-/// A plain loop that reads each page of an evicted store where it needs it.
+/// A plain loop that reads each page of an evicted store on demand.
 fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], resources: &Resources) -> Result<Value, FieldError> {
     evict(store).map_err(|e| FieldError::io(store, e))?;
-    // Only to give out numbers: this pager reads nothing.
+    // Only for ids: this pager reads nothing.
     let pager = resources.pager()?;
     let file = |path: &Path| -> Arc<dyn Source> { Arc::new(Blocking::new(path)) };
     let mut registrar = Registrar { pager: &pager, file: &file, sources: Vec::new(), maps: Vec::new() };
@@ -221,7 +221,7 @@ fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], resources: &Resources) -> 
     Ok(row)
 }
 
-/// Pages asked for at once, a read in flight, when pages are only read: enough to keep the queue full.
+/// Pages requested at once for each read in flight, when pages are only read: enough to keep the queue full.
 const BATCH: usize = 16;
 
 fn measured(traced: &Traced, began: Instant, cpu: f64, before: &pager::Counters, pager: &Pager, reads: u64) -> Value {
@@ -233,7 +233,7 @@ fn measured(traced: &Traced, began: Instant, cpu: f64, before: &pager::Counters,
     v
 }
 
-/// A store whose pages are read where they are needed.
+/// A store whose pages are read on demand.
 struct Waiting {
     zones: Arc<[Zone]>,
     sources: HashMap<SourceId, Arc<dyn Source>>,
@@ -243,7 +243,7 @@ struct Waiting {
     bytes: AtomicU64,
 }
 
-/// Tells a thread that its read is done.
+/// Wakes a thread when its read is done.
 #[derive(Default)]
 struct Bell {
     result: Mutex<Option<Result<(), PageErrorKind>>>,
@@ -276,7 +276,7 @@ impl Waiting {
     }
 }
 
-/// Nodes of one thread that keeps every page that it has read, and waits for those that it has not: no page is ever absent.
+/// Nodes of one thread, which keeps every page that it has read and waits for others: no page is ever absent.
 struct SyncNodes {
     of: Arc<Waiting>,
     pages: HashMap<PageId, Box<[u64]>>,
@@ -289,7 +289,7 @@ impl SyncNodes {
         Self { of, pages: HashMap::new(), missing: Vec::new(), failure: None }
     }
 
-    /// The bytes of a page, read if they are not here.
+    /// The bytes of a page, read if necessary.
     fn page(&mut self, id: PageId) -> Result<&[u8], Miss> {
         if !self.pages.contains_key(&id) {
             if let Err(e) = self.load(id) {
@@ -321,7 +321,7 @@ impl SyncNodes {
                 let (mut encoded, mut scratch) = (vec![0u8; encoded_len], vec![0u8; scratch_len]);
                 let mut at = 0;
                 while at < segments.len() {
-                    // Segments that follow each other are one read, as the pager would make it.
+                    // Consecutive segments are one read, as in the pager.
                     let first = segments[at];
                     let mut end = first.offset;
                     let mut buffers = Vec::new();

@@ -1,4 +1,4 @@
-//! Random pages of one array of a store: through the pager, and by `pread` with a checksum.
+//! Random pages of one array of a store: by the pager, and by `pread` with a checksum.
 
 use field::error::FieldError;
 use field::store::{Register, Store};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What is read.
+/// Options of [`page_reads`].
 pub struct PageReads {
     /// A store.
     pub store: PathBuf,
@@ -23,23 +23,23 @@ pub struct PageReads {
     pub zone: usize,
     /// Array of the zone, by name.
     pub array: String,
-    /// Pages in each batch.
+    /// Pages of a batch.
     pub batch: usize,
-    /// Pages read in all; each at most once a round.
+    /// Pages of a round, each at most once.
     pub count: usize,
     /// Seed of the order.
     pub seed: u64,
-    /// The same pages again so often; the first round is what is cold if the files are.
+    /// Rounds over the same pages. The first is cold if the files are.
     pub rounds: usize,
-    /// By `pread` and crc32c on one thread, into as many buffers as this; 0: through the pager.
+    /// Buffers of `pread` and crc32c on one thread; 0: by the pager.
     pub pread_buffers: usize,
-    /// Past the page cache.
+    /// Whether reads bypass the page cache.
     pub direct: bool,
 }
 
 struct Registrar<'a> {
     pager: &'a Pager,
-    /// The first source; the others have the numbers after it.
+    /// The first source. The others have the following ids.
     first: Option<SourceId>,
     paths: Vec<PathBuf>,
     maps: Vec<(ArrayId, Arc<dyn PageMap>)>,
@@ -62,7 +62,7 @@ impl Register for Registrar<'_> {
 /// Reads the pages round by round: wall and CPU seconds of each, with the shard indexes loaded before.
 ///
 /// # Errors
-/// [`FieldError`]: a store or array that is not there, a page that cannot be read.
+/// [`FieldError`]: a missing store or array, a failed page.
 pub fn page_reads(spec: &PageReads, resources: &Resources) -> Result<Value, FieldError> {
     let store = Store::open(&spec.store)?;
     let zone = store.catalog.zones.get(spec.zone).ok_or_else(|| FieldError::Usage(format!("no zone {}", spec.zone)))?;
@@ -84,8 +84,7 @@ pub fn page_reads(spec: &PageReads, resources: &Resources) -> Result<Value, Fiel
     let mut reader = Preads::new(spec.pread_buffers);
     let mut about = None;
     for _ in 0..spec.rounds {
-        // Each round has numbers of its own for the same bytes, so that it reads them again, into frames used before once
-        // memory is full.
+        // Each round has new ids for the same bytes and reads them again. Its frames are reused once memory is full.
         let set = Set::new(&pager, &store, spec, number)?;
         let before = pager.counters();
         let (began, cpu) = (Instant::now(), process::cpu_seconds());
@@ -117,13 +116,13 @@ pub fn page_reads(spec: &PageReads, resources: &Resources) -> Result<Value, Fiel
 
 const OS_PAGE: u64 = 4096;
 
-/// The pages of one round: their numbers, and where they lie.
+/// The pages of one round: their ids and places.
 struct Set {
     pages: Vec<PageId>,
     page_bytes: usize,
     /// By source.
     paths: Vec<PathBuf>,
-    /// File (a number of `paths`), first byte, bytes.
+    /// File (an index of `paths`), first byte, bytes.
     extents: Vec<(usize, u64, usize)>,
     _indexes: Hold,
 }
@@ -155,14 +154,14 @@ fn order(pages: u64, seed: u64) -> Vec<u64> {
     let mut all: Vec<u64> = (0..pages).collect();
     let mut x = seed;
     for i in (1..all.len()).rev() {
-        // Knuth's MMIX generator: any order without pattern would do.
+        // Knuth's MMIX generator; any order without pattern would do.
         x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         all.swap(i, (x >> 33) as usize % (i + 1));
     }
     all
 }
 
-/// Where a page lies: source, first byte, bytes.
+/// Place of a page: source, first byte, bytes.
 fn extent(worker: &Worker, map: &dyn PageMap, page: PageId) -> Result<(usize, u64, usize), FieldError> {
     let mut index = |p: PageId| match worker.page(p) {
         Lookup::Here(b) => Some(std::ptr::from_ref(b)),
@@ -178,7 +177,7 @@ fn extent(worker: &Worker, map: &dyn PageMap, page: PageId) -> Result<(usize, u6
     }
 }
 
-/// What anybody would write: `pread` into a buffer, then the checksum behind the page.
+/// The simplest reader: `pread` into a buffer, then the checksum behind the page.
 struct Preads {
     files: Vec<Option<File>>,
     buffers: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Particles in time by a plain loop over flat arrays, and the same by Farfield.
+//! Particles in time, in a plain loop over flat arrays and by Farfield.
 
 use super::device::{open_on, Device};
 use super::trace::whole;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use trace::admission::{SeedOrder, SeedRule};
 use trace::{trace, TraceSpec};
 
-/// A vector on a uniform grid at all time steps, all components of a point together.
+/// A vector on a uniform grid at all time steps, interleaved by point.
 struct Regular {
     origin: [f64; 3],
     inverse: [f64; 3],
@@ -67,7 +67,7 @@ impl Regular {
         Ok(Self { origin: even.origin, inverse: even.spacing.map(|s| 1.0 / s), dims, times, steps })
     }
 
-    /// The vector at a place, a share of the way from one step to the next; `None` outside.
+    /// The vector at a place and a share of the way to the next step; `None` outside.
     #[inline(always)]
     fn at(&self, x: [f64; 3], step: usize, share: f64) -> Option<[f64; 3]> {
         let (mut low, mut q) = ([0usize; 3], [0.0; 3]);
@@ -91,7 +91,8 @@ impl Regular {
         Some(core::array::from_fn(|c| mix(one(first, c), one(second, c), share)))
     }
 
-    /// The classical fourth-order steps of a particle between two time steps; how many were made, and whether it is still inside.
+    /// Classical fourth-order steps of a particle between two time steps. Returns their number, and whether the
+    /// particle is still inside.
     fn go(&self, x: &mut [f64; 3], step: usize, longest: f64) -> (u64, bool) {
         let span = self.times[step + 1] - self.times[step];
         let count = (span / longest - 1e-9).ceil().max(1.0);
@@ -115,11 +116,11 @@ impl Regular {
     }
 }
 
-/// Pathlines of a trace by a plain loop, time step by time step, `rounds` times: wall and CPU seconds, steps, and where particles end.
-/// Seeds are positions; steps are of `time_step` or a little less.
+/// Pathlines of a trace in a plain loop, time step by time step, `rounds` times: wall and CPU seconds, steps, and ends
+/// of particles. Seeds are positions. Steps are of `time_step` or a little less.
 ///
 /// # Errors
-/// [`FieldError`] of opening; [`FieldError::Usage`] for what the loop does not know.
+/// [`FieldError`] of opening; [`FieldError::Usage`] for options that the loop does not support.
 pub fn plain(
     source: SourceSpec,
     resources: Resources,
@@ -132,7 +133,7 @@ pub fn plain(
     let longest = spec.path.as_ref().and_then(|p| p.time_step).ok_or_else(|| wrong("takes a time step"))?;
     let grid = Regular::read(&dataset, &spec.field)?;
     let rule = SeedRule::new(&spec.seeds, &dataset)?;
-    // In the order in which Farfield begins them: neighbours share cache lines.
+    // In Farfield's order, in which neighbours share cache lines.
     let sorted = SeedOrder::near(&rule, &session.pager, watch)?;
     let seeds = (0..spec.seeds.len()).map(|n| match rule.seed(sorted.as_ref().map_or(n, |order| order.get(n)))? {
         Seed::Physical(x) => Ok(x),
@@ -143,7 +144,7 @@ pub fn plain(
     for _ in 0..rounds {
         let (began, cpu) = (Instant::now(), process::cpu_seconds());
         let mut at: Vec<([f64; 3], bool)> = seeds.iter().map(|x| (*x, true)).collect();
-        // As a particle's line would be kept: where it is at each time.
+        // Positions at each time, as a particle's line has them.
         let mut kept: Vec<[f64; 3]> = Vec::with_capacity(seeds.len() * grid.times.len());
         let mut steps = 0;
         for step in 0..grid.times.len() - 1 {
@@ -161,26 +162,26 @@ pub fn plain(
     Ok(json!({"runs": rows, "resident_peak_bytes": process::peak_resident_bytes()}))
 }
 
-/// Pathlines by Farfield.
+/// Options of [`pathlines`].
 pub struct PathlinesArm {
     /// The dataset.
     pub source: SourceSpec,
-    /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
+    /// Memory, threads, readers. `touched` replaces an observer given here.
     pub resources: Resources,
-    /// What is traced.
+    /// The trace.
     pub trace: TraceSpec,
-    /// The same so often. Of more than one, what the first has read is there in the others.
+    /// Rounds. Pages read in the first are resident in the others.
     pub rounds: usize,
-    /// Where lines go; `None`: they stay in memory.
+    /// File of the lines; `None`: they stay in memory.
     pub output: Option<PathBuf>,
-    /// Lists which pages were read, which costs time.
+    /// Lists the pages that were read, which costs time.
     pub touched: bool,
-    /// How long each read takes on a device in the place of a store's files; `None`: the disk as it is.
+    /// Latency of each read on a device in place of a store's files; `None`: the disk.
     pub latency: Option<Duration>,
 }
 
-/// The same by Farfield: the first round reads, the others find their pages resident where the limit allows. Lines stay in memory, or go
-/// to a file, as a run's do.
+/// Pathlines by Farfield. The first round reads, the others find their pages resident within the limit. Lines stay in
+/// memory or go to a file, as in a run.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
@@ -195,7 +196,7 @@ pub fn pathlines(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Va
     session.located(watch)?;
     let mut rows = Vec::with_capacity(rounds);
     for round in 0..rounds {
-        // A run gives back the time steps that it has passed: what the first has read is there again, and held, in the others.
+        // A run gives back passed time steps. Their pages are fetched and held again for the later rounds.
         let _held = match round {
             0 => None,
             _ => Some(session.pager.fetch(&again).map_err(pager_error)?),
@@ -216,8 +217,8 @@ pub fn pathlines(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Va
     }))
 }
 
-/// The pages that a trace comes to, by a session of its own: whoever watches a run slows it down. Both open the same files in the same
-/// order, so that their arrays have the same numbers.
+/// The pages of a trace, by another session, because an observer slows a run down. Both open the same files in the same
+/// order, so their arrays have the same ids.
 fn pages_of(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Vec<PageId>, FieldError> {
     let came = Arc::new(Came::default());
     let resources = Resources { observer: Some(came.clone()), ..arm.resources.clone() };
@@ -227,7 +228,7 @@ fn pages_of(arm: &PathlinesArm, watch: &mut ProgressWatch<'_>) -> Result<Vec<Pag
     Ok(came.pages())
 }
 
-/// One trace into memory: what it took, what the pager did meanwhile, and what to know its lines by.
+/// One trace into memory: its figures, the pager's counters meanwhile, and checksums of its lines.
 pub(super) fn measured(
     session: &Session,
     spec: &TraceSpec,
@@ -257,7 +258,7 @@ pub(super) fn measured(
     }))
 }
 
-/// One trace into a file: what it took.
+/// One trace into a file: its figures.
 fn written(
     session: &Session,
     spec: &TraceSpec,
@@ -276,7 +277,7 @@ fn written(
     }))
 }
 
-/// Sums of where particles end, to compare by.
+/// Sums of the particles' ends, for comparison.
 fn ends(at: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
     at.fold([0.0; 3], |sum, x| core::array::from_fn(|c| sum[c] + x[c]))
 }

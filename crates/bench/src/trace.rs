@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trace::TraceSpec;
 
-/// What the kernel runs over.
+/// Nodes of the kernel.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Arm {
     /// Whole arrays in memory, one line after another.
     Flat,
-    /// Whole arrays in memory, by the executor: differs from `Paged` by translation alone.
+    /// Whole arrays in memory, by the executor. Only translation distinguishes it from `Paged`.
     FlatTurns,
     /// PLOT3D files mapped or read whole, one line after another on each thread.
     Whole(Whole),
@@ -32,26 +32,26 @@ pub enum Arm {
     Paged,
 }
 
-/// One arm.
+/// Options of [`trace()`].
 pub struct TraceArm {
     /// The dataset.
     pub source: SourceSpec,
-    /// Memory, threads, readers. An observer given here is replaced where `touched` asks for one.
+    /// Memory, threads, readers. `touched` replaces an observer given here.
     pub resources: Resources,
-    /// What the kernel runs over.
+    /// Nodes of the kernel.
     pub arm: Arm,
-    /// Traces to run one after another over the same open dataset.
+    /// Traces, run one after another over the same open dataset.
     pub traces: Vec<TraceSpec>,
-    /// Lists which pages were read, which costs time.
+    /// Lists the pages that were read, which costs time.
     pub touched: bool,
-    /// How long each read takes on a device in the place of a store's files; `None`: the disk as it is.
+    /// Latency of each read on a device in place of a store's files; `None`: the disk.
     pub latency: Option<Duration>,
-    /// Tasks under way at most, of the arms that have an executor; 0: as many as a trace would have.
+    /// Most tasks under way, for arms with an executor; 0: as in a trace.
     pub active: usize,
 }
 
-/// Runs the traces of an arm. For each: wall and CPU seconds, steps, points, reasons, a checksum of the lines, and what the
-/// pager did meanwhile.
+/// Runs the traces of an arm. For each: wall and CPU seconds, steps, points, reasons, a checksum of the lines, and the
+/// pager's counters.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing.
@@ -118,7 +118,7 @@ pub fn trace(arm: &TraceArm, watch: &mut ProgressWatch<'_>) -> Result<Value, Fie
     }))
 }
 
-/// What a run came to.
+/// Figures of a run.
 pub(super) fn row(traced: &Traced, before: &Counters, after: &Counters) -> Value {
     let mut reasons = serde_json::Map::new();
     for l in &traced.lines {
@@ -135,7 +135,7 @@ pub(super) fn row(traced: &Traced, before: &Counters, after: &Counters) -> Value
     })
 }
 
-/// The arrays that a trace needs, whole, in memory, and the fields as they are numbered there.
+/// The whole arrays of a trace in memory, and the fields with their ids there.
 fn flat_nodes(dataset: &Dataset, spec: &TraceSpec) -> Result<(FlatNodes, Arc<[ZoneFields]>), FieldError> {
     let fields = dataset.fields(Some(&spec.field), &spec.scalars, spec.step)?;
     let rows = dataset.rows()?;
@@ -191,7 +191,7 @@ pub(super) fn whole(
     for c in 0..components {
         for k in 0..dims[2] {
             rows.read_rows(step, c, k, 0..dims[1], &mut bytes)?;
-            // Chunks of four and of eight bytes: the conversions cannot fail.
+            // Chunks of four and eight bytes, so the conversions cannot fail.
             let four = bytes.chunks_exact(4).map(|b| [b[0], b[1], b[2], b[3]]);
             match dtype {
                 DType::Float32 => f32s.extend(four.map(f32::from_ne_bytes)),

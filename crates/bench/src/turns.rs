@@ -1,4 +1,4 @@
-//! Ways of one trace in turns, each from a cold start of its own: what comes and goes on the machine meets all of them alike.
+//! Several traces in turn, each from a cold start, so that changes of the machine's load affect all of them alike.
 
 use super::plain::measured;
 use field::error::FieldError;
@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use trace::TraceSpec;
 
-/// Runs the traces one after the other, `rounds` times, every other time the last one first, over a dataset that is opened anew each time, with `cold` files and folders
-/// dropped from the page cache before.
+/// Runs the traces one after the other, `rounds` times, in reverse order every other time. The dataset is opened anew
+/// for each, after `cold` files and folders are dropped from the page cache.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing; of files that cannot be dropped.
@@ -23,7 +23,8 @@ pub fn turns(
 ) -> Result<Value, FieldError> {
     let mut rows: Vec<Vec<Value>> = vec![Vec::with_capacity(rounds); traces.len()];
     for round in 0..rounds {
-        // Every other round the other way: what a trace leaves behind (a device's credit, the processor's clock) falls to each alike.
+        // The order alternates, so that after-effects of a trace (a device's credit, the processor's clock) affect all
+        // alike.
         let order = (0..traces.len()).map(|n| if round % 2 == 0 { n } else { traces.len() - 1 - n });
         for (spec, n) in order.map(|n| (&traces[n], n)) {
             for path in cold {
@@ -37,7 +38,7 @@ pub fn turns(
     Ok(json!({"traces": rows}))
 }
 
-/// Drops a file, or all files of a folder, from the page cache. Their dirty pages stay: they were written long ago.
+/// Drops a file, or all files of a folder, from the page cache. Dirty pages stay, but the files were written long ago.
 pub(super) fn evict(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return std::fs::read_dir(path)?.try_for_each(|entry| evict(&entry?.path()));

@@ -1,4 +1,4 @@
-//! A volume for an arm: opened as its reader said, with a pager of its own.
+//! A volume for an arm, with a pager of its own.
 
 use super::link::Link;
 use field::error::FieldError;
@@ -12,17 +12,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What an arm opens.
+/// Options of an arm's volume.
 pub struct VolumeArm {
-    /// What a reader said.
+    /// The reader's specification.
     pub spec: VolumeSpec,
     /// Memory, threads, readers.
     pub resources: Resources,
-    /// Files lie at the other end of a line of so many bytes a second.
+    /// Bytes a second of the line to the files, if there is one.
     pub link_bytes_per_s: Option<f64>,
 }
 
-/// An open volume.
 pub(super) struct Opened {
     pub volume: Volume,
     pub pager: Arc<Pager>,
@@ -32,7 +31,7 @@ pub(super) struct Opened {
 }
 
 impl VolumeArm {
-    /// Opens it. Nothing of it is read.
+    /// Opens the volume without reading it.
     pub(super) fn open(&self, resources: &Resources) -> Result<Opened, FieldError> {
         let base_bytes = process::base_bytes();
         let pager = resources.pager()?;
@@ -46,7 +45,7 @@ impl VolumeArm {
 }
 
 impl Opened {
-    /// Rows of an arm, with what its process says at the end.
+    /// Rows of an arm, and its process's figures at the end.
     pub fn report(&self, rows: Vec<Value>) -> Value {
         json!({
             "rounds": rows, "base_bytes": self.base_bytes, "peak_bytes": self.pager.counters().peak_bytes,
@@ -69,7 +68,7 @@ impl Clock {
         Self { cpu: process::cpu_seconds(), before, began: Instant::now() }
     }
 
-    /// What went by since it was made.
+    /// Time and counts since it was made.
     pub fn read(&self, pager: &Pager) -> Value {
         let (wall, cpu, after) = (self.began.elapsed(), process::cpu_seconds() - self.cpu, pager.counters());
         let before = &self.before;

@@ -9,25 +9,26 @@ use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
-/// What is drawn.
+/// Options of [`volume_contour`].
 pub struct VolumeSurface {
     /// The volume.
     pub of: VolumeArm,
-    /// The stored number that the surface has.
+    /// The stored number of the surface.
     pub value: f64,
     /// Whether points have normals.
     pub normals: bool,
     /// The level.
     pub level: usize,
-    /// How often it is drawn.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Measures the area of the surface, in one more round.
+    /// Measures the area of the surface in one more round.
     pub area: bool,
-    /// Lists which pages were read, which costs time.
+    /// Lists the pages that were read, which costs time.
     pub touched: bool,
 }
 
-/// Draws it and lets every piece go. For each round: seconds of the clock and of the processor, triangles, and what the pager did.
+/// Extracts the surface and drops every piece. For each round: wall and CPU seconds, triangles, and the pager's
+/// counters.
 ///
 /// # Errors
 /// [`FieldError`].
@@ -37,7 +38,6 @@ pub fn volume_contour(arm: &VolumeSurface, watch: &mut ProgressWatch<'_>) -> Res
     if arm.touched {
         resources.observer = Some(watcher.clone());
     }
-    // Who comes from a file begins before it is opened.
     let open = arm.of.open(&resources)?;
     let Some(level) = open.volume.levels.get(arm.level) else {
         return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
@@ -77,7 +77,8 @@ pub fn volume_contour(arm: &VolumeSurface, watch: &mut ProgressWatch<'_>) -> Res
     Ok(report)
 }
 
-/// Twice the area of a surface. Pieces refer to points of earlier ones, so all of them are kept: for experiments with memory to spare.
+/// Twice the area of a surface. Pieces refer to points of earlier ones, so all points stay in memory, which experiments
+/// have to spare.
 #[derive(Default)]
 struct Area {
     points: Vec<[f32; 3]>,

@@ -1,5 +1,5 @@
-//! The rival of paged rays: a file of bytes mapped into memory, or read into it whole, and a plain loop of rays over it. The system
-//! does the paging.
+//! The comparison to paged rays: a file of bytes mapped into memory, or read whole, and a plain loop of rays over it.
+//! The system does the paging.
 
 use super::mmap::{Region, Whole};
 use super::volume_rays::write;
@@ -15,29 +15,29 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// What is cast. Samples stand where [`super::VolumeRays`] has them.
+/// Options of [`volume_mapped`]. Samples have the places of [`super::VolumeRays`].
 pub struct VolumeMapped {
-    /// Bytes, k slowest, the numbers of a voxel one after the other.
+    /// Bytes, k slowest, components interleaved.
     pub file: PathBuf,
     /// How it comes into memory.
     pub how: Whole,
     /// Voxels along i, j, k.
     pub dims: [usize; 3],
-    /// Numbers a voxel, of which the first is shown.
+    /// Components of a voxel. The first is shown.
     pub components: usize,
     /// Distances between voxels.
     pub spacing: [f64; 3],
-    /// How it is shown.
+    /// Colours and opacities.
     pub transfer: TransferFunction,
-    /// A picture each; perspective.
+    /// One picture each, in perspective.
     pub cameras: Vec<Camera>,
     /// Pixels across and down.
     pub size: [u32; 2],
-    /// Length of a step along rays, and the length to which opacities belong.
+    /// Length of a step along rays, and the length that opacities refer to.
     pub lengths: [f64; 2],
-    /// How often all that is done.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Threads; 0: one a core.
+    /// Threads; 0: one for each core.
     pub workers: usize,
     /// As in [`super::VolumeRays`].
     pub pictures: Option<PathBuf>,
@@ -46,10 +46,10 @@ pub struct VolumeMapped {
 /// Entries of the table for each step of a value.
 const FINE: usize = 16;
 const ENTRIES: usize = 255 * FINE + 1;
-/// A ray ends when less light than this comes through, half a step of 8-bit sRGB where it is darkest.
+/// A ray ends below this transmission: half a step of 8-bit sRGB at its darkest.
 const DARK: f32 = 1.2e-4;
 
-/// Casts them. Of each picture: seconds of the clock and of the processor. Reading the file whole, where that is how, is told apart.
+/// Casts the pictures. For each: wall and CPU seconds. The time to read a whole file is separate.
 ///
 /// # Errors
 /// [`FieldError::Io`], [`FieldError::Usage`] for a file that is too short or a camera without perspective.
@@ -87,14 +87,14 @@ pub fn volume_mapped(arm: &VolumeMapped, watch: &mut ProgressWatch<'_>) -> Resul
     Ok(json!({"rounds": rows, "load_s": load_s, "resident_peak_bytes": resident, "threads": workers}))
 }
 
-/// Light times opacity, linear, and opacity over a step.
+/// Linear light times opacity, and opacity, of a step.
 fn entry(transfer: &TransferFunction, value: f64, share: f64) -> [f32; 4] {
     let a = (1.0 - (1.0 - f64::from(transfer.opacity(value))).powf(share)) as f32;
     let [r, g, b] = transfer.colour(value);
     [r * a, g * a, b * a, a]
 }
 
-/// Where rays begin, and how they go through the picture, in units of voxels.
+/// Origin and directions of rays, in units of voxels.
 struct Eye {
     position: DVec3,
     ahead: DVec3,
@@ -184,7 +184,7 @@ fn ray(arm: &VolumeMapped, voxels: &[u8], table: &[[f32; 4]], eye: &Eye, x: u32,
         let v = sample(arm, voxels, from + to * ((n + 0.5) * dt));
         let mut e = table[index(v)];
         if n == first || n == end - 1.0 {
-            // Up to where the ray comes in and goes out.
+            // The first and last steps extend to the volume's faces.
             let steps = 1.0
                 + if n == first { first - near / dt } else { 0.0 }
                 + if n == end - 1.0 { far / dt - end } else { 0.0 };
@@ -199,12 +199,12 @@ fn ray(arm: &VolumeMapped, voxels: &[u8], table: &[[f32; 4]], eye: &Eye, x: u32,
     light
 }
 
-/// Entry of a value.
+/// Index of a value in the table.
 fn index(v: f32) -> usize {
     ((v * FINE as f32 + 0.5) as usize).min(ENTRIES - 1)
 }
 
-/// Light of a step as that of so many.
+/// Light of `steps` steps, from that of one.
 fn over(e: [f32; 4], steps: f32) -> [f32; 4] {
     if e[3] > 0.0 {
         let more = -((-e[3]).ln_1p() * steps).exp_m1() / e[3];

@@ -15,41 +15,41 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What is cast.
+/// Options of [`volume_rays`].
 pub struct VolumeRays {
     /// The volume.
     pub of: VolumeArm,
-    /// How it is shown.
+    /// Colours and opacities.
     pub paint: VoxelPaint,
-    /// In which manner.
+    /// Shading and projection.
     pub manner: Manner,
-    /// Where one looks from: a picture each, one after the other.
+    /// One picture each, one after the other.
     pub cameras: Vec<Camera>,
     /// Pixels across and down.
     pub size: [u32; 2],
-    /// Length of a step along rays, and the length to which opacities belong.
+    /// Length of a step along rays, and the length that opacities refer to.
     pub lengths: [f64; 2],
     /// The level.
     pub level: usize,
-    /// Time steps, each seen from all cameras; then the next round.
+    /// Time steps, each shown by all cameras.
     pub steps: Vec<u32>,
-    /// Reads pages of the next step while one is drawn.
+    /// Prefetches pages of the next step.
     pub ahead: bool,
-    /// How often all that is done.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Pixels of the pictures of the last round go here, with the number of the picture and `.rgb` behind it: 8-bit sRGB over black.
+    /// Prefix of the last round's pictures; the number of the picture and `.rgb` follow: 8-bit sRGB over black.
     pub pictures: Option<PathBuf>,
-    /// Lists which pages were read, which costs time.
+    /// Lists the pages that were read, which costs time.
     pub touched: bool,
-    /// Leaves out nothing that shows nothing.
+    /// Does not skip invisible parts.
     pub everything: bool,
-    /// Pictures keep nothing for each other.
+    /// Pictures share nothing.
     pub alone: bool,
-    /// Reads all pages of a step, and waits for them, before it is cast.
+    /// Reads all pages of a step before it is cast.
     pub first: bool,
 }
 
-/// Casts them. For each picture: seconds of the clock and of the processor, samples, and what the pager did.
+/// Casts the pictures. For each: wall and CPU seconds, samples, and the pager's counters.
 ///
 /// # Errors
 /// [`FieldError`].
@@ -89,7 +89,7 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut ProgressWatch<'_>) -> Result<Va
                 let image =
                     cast(&open.pager, &scene, &options, &mut |done, of| watch("casting rays", done as f64, of as f64))?;
                 let mut row = clock.read(&open.pager);
-                // What was read before the rays began counts, too.
+                // Reads before the rays count, too.
                 row["bytes_read"] = whole.read(&open.pager)["bytes_read"].take();
                 drop(held);
                 row["round"] = round.into();

@@ -1,11 +1,11 @@
-//! Which pages a run touched, by array, from the pager's events.
+//! Pages that a run touched, by array, from the pager's events.
 
 use pager::{Event, Observer, PageId};
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Counts the different pages that became resident, and those that were read more than once.
+/// Counts different pages that became resident, and those read more than once.
 #[derive(Default)]
 pub(super) struct Watcher {
     seen: Mutex<Seen>,
@@ -14,7 +14,7 @@ pub(super) struct Watcher {
 #[derive(Default)]
 struct Seen {
     names: HashMap<u32, Arc<str>>,
-    /// Bytes of each page, how often it was read, and how many others were first.
+    /// Bytes of each page, number of its reads, and its place in the order of first reads.
     pages: HashMap<PageId, (u64, u32, usize)>,
     /// Pages of earlier runs.
     earlier: HashSet<PageId>,
@@ -71,7 +71,7 @@ impl Watcher {
         json!({"total": row(total), "arrays": arrays, "again": again})
     }
 
-    /// The pages in the order in which they were first read.
+    /// The pages in the order of their first read.
     pub fn pages(&self) -> Vec<PageId> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<(usize, PageId)> = seen.pages.iter().map(|(p, (_, _, place))| (*place, *p)).collect();
@@ -79,7 +79,7 @@ impl Watcher {
         all.into_iter().map(|p| p.1).collect()
     }
 
-    /// Begins another run: what was read until now is earlier.
+    /// Begins another run. Pages read so far belong to earlier runs.
     pub fn next_run(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let pages: Vec<PageId> = seen.pages.drain().map(|p| p.0).collect();

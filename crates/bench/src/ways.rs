@@ -1,4 +1,4 @@
-//! Pathlines over files in memory: the plain loop that Farfield's pathlines are compared with where the system does the paging.
+//! Pathlines over files in memory: the plain loop for comparison, with paging by the system.
 
 use super::lines::digest;
 use super::mmap::{Memory, MmapNodes, Whole};
@@ -20,12 +20,12 @@ use trace::line_kinds::step_unsteady;
 use trace::pathlines::{self, Course};
 use trace::TraceSpec;
 
-/// Follows pathlines through PLOT3D files that are mapped or read whole. Each thread has its share of the particles and brings all of
-/// them to a time step before any goes further, so that no time step is wanted twice. Wall and CPU seconds without opening, and of
-/// the loading where there is one.
+/// Follows pathlines through PLOT3D files that are mapped or read whole. Each thread advances all its particles to a
+/// time step before the next, so that each time step is used once. Reports wall and CPU seconds without opening, and
+/// those of the loading.
 ///
 /// # Errors
-/// [`FieldError`] of opening; [`FieldError::Usage`] for what is no pathline and for files that cannot be mapped.
+/// [`FieldError`] of opening; [`FieldError::Usage`] for other lines than pathlines and for files that cannot be mapped.
 pub fn whole_pathlines(
     source: SourceSpec,
     resources: Resources,
@@ -43,7 +43,7 @@ pub fn whole_pathlines(
     let loading = json!({"wall_s": began.elapsed().as_secs_f64(), "cpu_s": process::cpu_seconds() - cpu});
     let (began, cpu) = (Instant::now(), process::cpu_seconds());
     let rule = SeedRule::new(&spec.seeds, &dataset)?;
-    // In the order in which Farfield begins them: neighbours share pages.
+    // In Farfield's order, in which neighbours share pages.
     let sorted = SeedOrder::near(&rule, &session.pager, watch)?;
     let begin = |n| {
         let number = sorted.as_ref().map_or(n, |order| order.get(n));

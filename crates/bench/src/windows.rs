@@ -1,8 +1,8 @@
-//! Time steps as units: each window between two steps read whole and only then computed, beside reading while computing, on the disk
-//! or on a device of known latency.
+//! Windows as units: each window between two time steps is read whole and only then computed. The comparison reads
+//! while it computes, on the disk or on a device of known latency.
 //!
-//! Each window is a run of its own: the state in which one leaves the particles is where the next goes on, as for a series that grows.
-//! The measured times leave out the hand-over of states.
+//! Each window is a run of its own, which continues from the saved state of the previous one, as in a series that
+//! grows. The measured times leave out saving and loading these states.
 
 use super::device::{open_on, Device};
 use field::error::FieldError;
@@ -21,32 +21,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trace::{trace, OverTime, PathSpec, ReadAhead, TraceReport, TraceSpec};
 
-/// How pages come.
+/// How pages arrive.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As particles ask for them, window by window; the list says which those of each window were.
+    /// On demand, window by window; the pages of each window are listed.
     Listed,
-    /// Those that the list names, window by window: all of one before anything goes on in it.
+    /// From the list, window by window: all pages of one before any particle advances in it.
     Units,
-    /// As always.
+    /// As in an ordinary run.
     Ours,
 }
 
-/// What is run.
+/// Options of [`windows`].
 pub struct Windows {
     /// A store.
     pub store: PathBuf,
     /// Pathlines.
     pub trace: TraceSpec,
-    /// Memory, threads, and the reads in flight.
+    /// Memory, threads, and reads in flight.
     pub resources: Resources,
-    /// How pages come.
+    /// How pages arrive.
     pub way: Way,
     /// The pages of each window: written by [`Way::Listed`], read by [`Way::Units`].
     pub list: PathBuf,
-    /// Where lines go.
+    /// File of the lines.
     pub output: PathBuf,
-    /// How long each read takes on the device; `None`: the disk as it is.
+    /// Latency of each read on the device; `None`: the disk.
     pub latency: Option<Duration>,
 }
 
@@ -59,7 +59,7 @@ impl Came {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Vec::new());
     }
 
-    /// Those of all windows.
+    /// The pages of all windows.
     pub(super) fn pages(&self) -> Vec<PageId> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).concat()
     }
@@ -70,7 +70,7 @@ impl Observer for Came {
         if let Event::Publish { page, .. } = event {
             let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if windows.is_empty() {
-                // Before the first particle is let go: the first window's.
+                // Pages before the first release belong to the first window.
                 windows.push(Vec::new());
             }
             windows.last_mut().into_iter().for_each(|window| window.push(*page));
@@ -78,7 +78,7 @@ impl Observer for Came {
     }
 }
 
-/// What reading took by itself.
+/// Figures of reading by itself.
 #[derive(Default)]
 struct Reading {
     windows: usize,
@@ -87,12 +87,12 @@ struct Reading {
     bytes: u64,
     reads: u64,
     faults: u64,
-    /// The present window's pages.
+    /// Pages of the present window.
     held: Option<Hold>,
 }
 
 impl Reading {
-    /// Reads all of a window while nothing is computed, and lets go of the one before.
+    /// Reads all pages of a window without computing, and releases the previous window.
     fn read(&mut self, pages: &[PageId], pager: &Arc<Pager>) -> Result<(), FieldError> {
         let (before, began, cpu) = (pager.counters(), Instant::now(), process::cpu_seconds());
         self.held = Some(pager.fetch(pages).map_err(pager_error)?);
@@ -107,18 +107,18 @@ impl Reading {
     }
 }
 
-/// What the runs of all windows took.
+/// Figures of the runs of all windows.
 #[derive(Default)]
 struct Computing {
     wall_s: f64,
     cpu_s: f64,
-    /// Wall time of handing the particles on between windows, which is in neither.
+    /// Wall time between the windows' runs, which neither includes.
     handing_on_s: f64,
     points: u64,
     run: RunStats,
 }
 
-/// Runs pathlines window by window: `open` is told of each before anything goes on in it.
+/// Runs pathlines window by window. `open` is called before each.
 fn by_window(
     session: &Session,
     spec: &Windows,
@@ -148,7 +148,7 @@ fn by_window(
         let destination = if last { Destination::File(&spec.output) } else { Destination::Memory };
         let (TraceReport { points, run, .. }, _lines) = trace(session, &window, destination, watch)?;
         let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), process::cpu_seconds() - cpu);
-        // The last run writes the lines of all.
+        // The last run writes all lines.
         let counted = if last { wall_s } else { run.wall_s };
         took.wall_s += counted;
         took.cpu_s += cpu_s * counted / wall_s;
@@ -157,14 +157,14 @@ fn by_window(
         took.run.add(&run);
     }
     std::fs::remove_file(&state).or_else(|e| match e.kind() {
-        // Of a single window there is none.
+        // A single window has no state.
         std::io::ErrorKind::NotFound => Ok(()),
         _ => Err(FieldError::io(&state, e)),
     })?;
     Ok(took)
 }
 
-/// Runs it once: wall and CPU seconds of the trace with its output, and of the reading where that is by itself.
+/// Runs the arm once: wall and CPU seconds of the trace with its output, and of separate reading.
 ///
 /// # Errors
 /// [`FieldError`] of opening and tracing; of a list that cannot be written or read.
@@ -194,7 +194,7 @@ pub fn windows(spec: &Windows, watch: &mut ProgressWatch<'_>) -> Result<Value, F
         }
         Way::Listed => {
             let mut open = |window| {
-                // What opening has read is the first window's.
+                // Pages read by opening belong to the first window.
                 if window > 0 {
                     came.begin();
                 }
@@ -229,7 +229,7 @@ pub fn windows(spec: &Windows, watch: &mut ProgressWatch<'_>) -> Result<Value, F
     }))
 }
 
-/// A line for each window (`w`), and for each of its pages: array, step, number.
+/// Writes a line for each window (`w`), and one for each of its pages: array, step, number.
 fn write_list(list: &Path, windows: &[Vec<PageId>]) -> Result<(), FieldError> {
     let mut text = String::new();
     for pages in windows {

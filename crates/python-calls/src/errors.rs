@@ -1,4 +1,4 @@
-//! From the engine's errors to the classes of `farfield.errors`.
+//! Errors of the engine as classes of `farfield.errors`.
 
 use field::error::FieldError;
 use pager::PageErrorKind;
@@ -37,7 +37,7 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
         FieldError::LimitTooSmall { limit, needs, what } => format!(
             "the memory limit of {} is too small: {what} needs about {}; raise --memory-limit to that",
             size(*limit, f64::round),
-            // Up: the amount as it is shown must do.
+            // Rounded up, because the shown amount must suffice.
             size(*needs, f64::ceil)
         ),
         FieldError::Page(p) if p.kind == PageErrorKind::Missing => {
@@ -56,7 +56,7 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
     raise(py, class, message)
 }
 
-/// A size in a few digits, the last of them rounded by `round`.
+/// A size in a few digits, the last one rounded by `round`.
 fn size(bytes: u64, round: fn(f64) -> f64) -> String {
     let by = |unit: u64, parts: f64| round(bytes as f64 / unit as f64 * parts) / parts;
     match bytes {

@@ -1,4 +1,5 @@
-//! What a call from Python needs, whichever extension it comes to: the engine's errors as exceptions, progress, Ctrl-C.
+//! Calls from Python, for any extension: the engine's errors as exceptions ([`to_python`]), progress and Ctrl-C
+//! ([`watched`]).
 
 mod errors;
 mod watch;

@@ -5,8 +5,8 @@ use field::error::FieldError;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Runs `work` without the GIL. It gets a function that calls `progress` and checks signals, at most about ten times a second;
-/// an exception from either comes out instead of the engine's `Interrupted`.
+/// Runs `work` without the GIL. `work` gets a function that calls `progress` and checks signals, at most about ten
+/// times a second. An exception of either replaces the engine's `Interrupted`.
 pub fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -17,7 +17,7 @@ pub fn watched<T: Send>(
         let mut raised: Option<PyErr> = None;
         let mut last: Option<(String, Instant)> = None;
         let result = work(&mut |phase: &str, done: f64, total: f64| {
-            // The first and the last word of a phase always get through.
+            // The first and last call of a phase always pass.
             let soon = last.as_ref().is_some_and(|(p, t)| p == phase && t.elapsed() < Duration::from_millis(80));
             if soon && !(total > 0.0 && done >= total) {
                 return true;

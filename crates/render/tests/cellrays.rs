@@ -1,4 +1,5 @@
-//! Rays through the cells of zones: equal to the bit whatever the means, and what rays through a volume see where the grid is one.
+//! Rays through the cells of zones: equal bit for bit under all resources, and equal to rays through a volume if the
+//! grid is one.
 
 #[path = "../../trace/tests/cut/mod.rs"]
 mod cut;
@@ -28,7 +29,7 @@ fn steady(flow: FlatNodes) -> FlatSeries {
     FlatSeries::new(vec![flow], &["xyz", "iblank", "density", "momentum"])
 }
 
-/// What is sampled; `velocity_magnitude` is made at the corners.
+/// Sampled fields; `velocity_magnitude` is computed at the corners.
 fn fields(zones: &[Zone], fields: &str) -> Arc<[ZoneFields]> {
     let names: Vec<String> = fields.split(' ').map(str::to_owned).collect();
     zones.iter().map(|z| ZoneFields::named(z, None, &names, 1.4, 1.0).unwrap()).collect()
@@ -57,7 +58,7 @@ fn look() -> CellAppearance {
     CellAppearance::new(transfer(), 0.05)
 }
 
-/// What is seen of some fields, of vectors their lengths.
+/// Scenes of some fields. Vectors are shown by their length.
 fn scene(setting: CellRaySetting, fields: &str) -> Arc<CellScene> {
     let looks = match fields {
         "density velocity" => {
@@ -115,18 +116,18 @@ fn out_of_core(flat: &FlatNodes, field: &str, scene: &Arc<CellScene>, arm: &RayA
     let pager = Pager::new(config).unwrap();
     let zones = paged(&steady(flat.clone()), arm.edge, &pager, arm.simulation.clone());
     let source = CellSource { fields: fields(&zones, field), zones, step: 0, need: [96 << 10, 256 << 10] };
-    // In two parts, as pictures come.
+    // Cast in two parts, as in pictures.
     let cast = |rows, deadline| {
         cast_cells(&pager, &source, scene, &means(arm.workers, rows, deadline), None, &mut |_, _| true).unwrap()
     };
     let (mut image, upper) = (cast(None, None), cast(Some(0..9), None));
     let same = |a: &[[f32; 4]], b: &[[f32; 4]]| a.iter().flatten().zip(b.iter().flatten()).all(|(a, b)| a == b);
     assert!(same(&upper.rgba, &image.rgba), "rows alone differ from those of the whole");
-    // With time enough, in grids of pixels, those of a part whose first row is no row of the coarsest among them.
+    // With enough time, in grids of pixels. The first row of the part belongs to no coarse grid.
     let enough = Some(Instant::now() + Duration::from_secs(600));
     let (hurried, part) = (cast(None, enough), cast(Some(13..29), enough));
     assert_eq!((image.filled, hurried.filled, part.filled), (0, 0, 0));
-    // What else a ray with a gap lacks depends on the order in which pages come.
+    // Other parts missing from a ray with a gap depend on the arrival order of pages.
     let whole = |a: &Image, b: &Image, from: usize| {
         let pairs = a.rgba.iter().zip(&b.rgba[from..]).enumerate();
         a.gaps[..] == b.gaps[from..from + a.gaps.len()]
@@ -177,7 +178,7 @@ fn pictures_are_the_same_whatever_the_means() {
             assert!(pager.counters().faults > 0);
         }
     }
-    // A vector is seen by its length: almost that of its magnitude at the corners.
+    // A vector's length is nearly its magnitude at the corners.
     let [of_vector, of_scalar] =
         ["velocity", "velocity_magnitude"].map(|field| in_core(&flat, field, &scene(setting(a), field)));
     let apart =
@@ -212,7 +213,7 @@ fn what_cannot_be_had_is_a_gap_and_the_rest_is_what_it_was() {
     let edge = [8, 8, 8];
     let scene = scene(setting(cameras()[0]), "density");
     let truth = in_core(&flat, "density", &scene);
-    // Arrays of the first zone lie one after the other: coordinates, iblank, density.
+    // The first zone's arrays follow each other: coordinates, iblank, density.
     let t = Translation::new(flat.zones()[0].dims().map(|n| n as usize), edge);
     let page = |components: u64| t.component as u64 * components * 4 + 4;
     let (points, density) = (0, t.count() * (page(3) + page(1)));
@@ -246,7 +247,7 @@ fn who_stops_it_stops_it() {
 
 #[test]
 fn when_it_is_time_there_is_a_picture_that_says_what_it_lacks() {
-    // What takes seconds to read, and what takes seconds to compute.
+    // One case takes seconds to read, the other seconds to compute.
     let (slow, fast) = (Simulation::fixed(Duration::from_millis(300), 1), simulation(3));
     for (simulation, size, budget_ms) in [(slow, SIZE, 0), (fast.clone(), SIZE, 0), (fast, [1000, 800], 60)] {
         let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
@@ -260,7 +261,7 @@ fn when_it_is_time_there_is_a_picture_that_says_what_it_lacks() {
         let pixels = u64::from(size[0] * size[1]);
         assert!(image.filled > pixels / 100 && image.filled <= pixels, "{} filled", image.filled);
         assert_eq!(image.rgba.len() as u64, pixels);
-        // Alone it is there in 0.1 s, of several that it takes without a budget; other tests take processors away.
+        // Alone it takes 0.1 s, and several seconds without a budget. Other tests use processors, too.
         assert!(took < Duration::from_millis(1500), "{took:?} for {budget_ms} ms");
     }
 }
@@ -340,11 +341,11 @@ fn a_uniform_grid_looks_as_a_volume_does() {
             let scene = rays::Scene::new(scene, vec![seen]).unwrap();
             let truth = cast(&pager, &scene, &means(1, None, None), &mut |_, _| true).unwrap();
             let looks = vec![CellAppearance { projection, ..look() }];
-            // Of the largest value half a step is lost.
+            // A maximum loses up to half a step.
             let samples = if projection == Projection::Composite { 4.0 } else { 16.0 };
             let scene = CellScene::new(CellRaySetting { samples, ..setting(camera) }, looks).unwrap();
             let image = in_core(&flat, "density", &scene);
-            // Corners are so little of a ray that there may be no sample in them, and a projection is all there or not.
+            // At corners a ray may be too short for a sample, and a projection then shows all or nothing.
             let only_one = |(a, b): &(&[f32; 4], &[f32; 4])| (a[3] > 0.0) != (b[3] > 0.0);
             let pairs = || image.iter().zip(&truth.rgba);
             let corners = pairs().filter(only_one).count();

@@ -1,11 +1,11 @@
-//! Geometry that is in memory already: lines, surfaces and points as arrays.
+//! Geometry in memory: lines, surfaces and points as arrays.
 //!
-//! Memory is the caller's to charge: [`LineSet::bytes`] and its like say how much there is.
+//! The caller charges the memory, as [`LineSet::bytes`] and its like give it.
 
 use super::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Mesh, Polyline, Positions, QuadGrid, Spheres};
 use kernels::draw::DVec3;
 
-/// Why arrays do not fit together.
+/// Why arrays are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
     /// Offsets do not rise from 0 to the number of points.
@@ -13,26 +13,26 @@ pub enum ArrayError {
     BadOffsets {
         /// Number of the line, from 0.
         line: usize,
-        /// Where it would start.
+        /// First point of the line.
         from: u64,
-        /// Where it would end.
+        /// One past its last point.
         to: u64,
-        /// Points there are.
+        /// Number of points.
         points: usize,
     },
-    /// One array is shorter or longer than another.
+    /// Arrays differ in length.
     #[error("{name} has {found} values where {wanted} belong")]
     BadLength {
-        /// Which array.
+        /// Name of the array.
         name: &'static str,
-        /// Values found.
+        /// Its length.
         found: usize,
-        /// Values wanted.
+        /// The length that the others require.
         wanted: usize,
     },
 }
 
-/// Primitives of one piece: small enough that a band skips most of a large mesh by its boxes.
+/// Primitives of one piece. Small, so that a band skips most of a large mesh by its boxes.
 const PIECE: usize = 1024;
 
 fn fits(name: &'static str, found: usize, wanted: usize) -> Result<(), ArrayError> {
@@ -43,13 +43,13 @@ fn fits(name: &'static str, found: usize, wanted: usize) -> Result<(), ArrayErro
     }
 }
 
-/// Polylines as one array of points with offsets, as tracers write them.
+/// Polylines: one array of points, with the offset of each line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineSet {
     points: Vec<[f64; 3]>,
     offsets: Vec<u64>,
     scalars: Option<Vec<f32>>,
-    /// First and last point (both included) of each piece, with its line.
+    /// First and last point (both included) of each piece, and its line.
     pieces: Vec<(usize, usize, usize)>,
     boxes: Vec<Aabb>,
 }
@@ -58,7 +58,7 @@ pub struct LineSet {
 const LINE_PIECE: usize = 256;
 
 impl LineSet {
-    /// Lines through `points`; line k is `points[offsets[k]..offsets[k + 1]]`.
+    /// Lines through `points`. Line k is `points[offsets[k]..offsets[k + 1]]`.
     ///
     /// # Errors
     /// [`ArrayError`] when the offsets do not rise within the points.
@@ -75,7 +75,7 @@ impl LineSet {
             while first < to {
                 let last = (first + LINE_PIECE).min(to - 1);
                 pieces.push((line, first, last));
-                // Pieces share a point; a line ends with the piece that reaches its last.
+                // Pieces share a point. A line ends with the piece that reaches its last point.
                 first = if last + 1 >= to { to } else { last };
             }
         }
@@ -84,10 +84,10 @@ impl LineSet {
         Ok(LineSet { points, offsets, scalars: None, pieces, boxes })
     }
 
-    /// Adds a value a point.
+    /// Adds a value at each point.
     ///
     /// # Errors
-    /// [`ArrayError::BadLength`] when there is not one for each point.
+    /// [`ArrayError::BadLength`] when the lengths differ.
     pub fn with_scalars(mut self, scalars: Vec<f32>) -> Result<LineSet, ArrayError> {
         fits("scalars", scalars.len(), self.points.len())?;
         self.scalars = Some(scalars);
@@ -120,7 +120,7 @@ impl Geometry for LineSet {
 
     fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         for ((line, a, b), bounds) in self.pieces.iter().zip(&self.boxes) {
-            // A piece of nothing but bad points has no box, and has to be counted all the same.
+            // A piece without finite points has no box, but its points must be counted.
             if !bounds.is_empty() && !wanted(bounds) {
                 continue;
             }
@@ -154,20 +154,20 @@ impl PointSet {
         PointSet { points, scalars: None, radii: None, bounds }
     }
 
-    /// Adds a value a point.
+    /// Adds a value at each point.
     ///
     /// # Errors
-    /// [`ArrayError::BadLength`] when there is not one for each point.
+    /// [`ArrayError::BadLength`] when the lengths differ.
     pub fn with_scalars(mut self, scalars: Vec<f32>) -> Result<PointSet, ArrayError> {
         fits("scalars", scalars.len(), self.points.len())?;
         self.scalars = Some(scalars);
         Ok(self)
     }
 
-    /// Adds a radius a point, in the units of the data.
+    /// Adds a radius at each point, in the units of the data.
     ///
     /// # Errors
-    /// [`ArrayError::BadLength`] when there is not one for each point.
+    /// [`ArrayError::BadLength`] when the lengths differ.
     pub fn with_radii(mut self, radii: Vec<f32>) -> Result<PointSet, ArrayError> {
         fits("radii", radii.len(), self.points.len())?;
         self.radii = Some(radii);
@@ -210,27 +210,27 @@ pub struct TriangleSet {
 }
 
 impl TriangleSet {
-    /// Triangles as indices into points; an index out of range is skipped and counted when it is drawn.
+    /// Triangles as indices of points. An index out of range is skipped and counted when it is drawn.
     pub fn new(points: Vec<[f32; 3]>, triangles: Vec<[u32; 3]>) -> TriangleSet {
         let point = |i: u32| points.get(i as usize).map_or(DVec3::NAN, |p| DVec3::from_array(p.map(f64::from)));
         let boxes = triangles.chunks(PIECE).map(|c| Aabb::of(c.iter().flatten().map(|i| point(*i)))).collect();
         TriangleSet { points, normals: None, scalars: None, triangles, boxes }
     }
 
-    /// Adds a unit normal a point; without them the triangles are flat.
+    /// Adds a unit normal at each point. Without normals the triangles are flat.
     ///
     /// # Errors
-    /// [`ArrayError::BadLength`] when there is not one for each point.
+    /// [`ArrayError::BadLength`] when the lengths differ.
     pub fn with_normals(mut self, normals: Vec<[f32; 3]>) -> Result<TriangleSet, ArrayError> {
         fits("normals", normals.len(), self.points.len())?;
         self.normals = Some(normals);
         Ok(self)
     }
 
-    /// Adds a value a point.
+    /// Adds a value at each point.
     ///
     /// # Errors
-    /// [`ArrayError::BadLength`] when there is not one for each point.
+    /// [`ArrayError::BadLength`] when the lengths differ.
     pub fn with_scalars(mut self, scalars: Vec<f32>) -> Result<TriangleSet, ArrayError> {
         fits("scalars", scalars.len(), self.points.len())?;
         self.scalars = Some(scalars);
@@ -274,20 +274,20 @@ pub struct SurfaceGrid {
 }
 
 impl SurfaceGrid {
-    /// A surface through points; points that are not finite are holes.
+    /// A surface through points. Points that are not finite are holes.
     ///
     /// # Errors
-    /// [`ArrayError::BadLength`] when the points are not `size[0] * size[1]`.
+    /// [`ArrayError::BadLength`] when there are not `size[0] * size[1]` points.
     pub fn new(size: [usize; 2], points: Vec<[f32; 3]>) -> Result<SurfaceGrid, ArrayError> {
         fits("points", points.len(), size[0].saturating_mul(size[1]))?;
         let bounds = Aabb::of(points.iter().map(|p| DVec3::from_array(p.map(f64::from))));
         Ok(SurfaceGrid { size, points, scalars: None, bounds })
     }
 
-    /// Adds a value a point.
+    /// Adds a value at each point.
     ///
     /// # Errors
-    /// [`ArrayError::BadLength`] when there is not one for each point.
+    /// [`ArrayError::BadLength`] when the lengths differ.
     pub fn with_scalars(mut self, scalars: Vec<f32>) -> Result<SurfaceGrid, ArrayError> {
         fits("scalars", scalars.len(), self.points.len())?;
         self.scalars = Some(scalars);

@@ -1,4 +1,4 @@
-//! Bands: how many, who draws which, and in what order they are handed over.
+//! Bands: their number, their workers, and the order in which they are handed over.
 
 use super::{volumetric, Budget, PictureError, Report, Subject};
 use kernels::draw::{
@@ -11,49 +11,48 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bands a worker draws where memory allows any number: enough that the workers end together.
+/// Bands of a worker where memory does not limit them. So many that the workers end together.
 const BANDS_A_WORKER: u32 = 6;
 
-/// Finished bands that may wait for the writer, a worker.
+/// Finished bands of a worker that may wait for the writer.
 const WAITING_A_WORKER: u32 = 2;
 
-/// Rows below which a band costs more in streaming than it saves in waiting.
+/// Fewer rows cost a band more in streaming than they save in waiting.
 const LEAST_ROWS: u32 = 16;
 
-/// How often the caller is told, and asked whether to go on.
+/// Interval between calls of the caller's progress function.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// Share of the work that the survey counts for in progress.
+/// The survey's share of reported progress.
 const SURVEY_SHARE: f32 = 0.15;
 
-/// Share of the memory for a picture that goes to its buffers where volumes are drawn: the rest is for their pages.
+/// Divisor: the share of a picture's memory for its buffers, if it has volumes. The rest is for their pages.
 const HAZY_SHARE: u64 = 4;
-/// Where each group of rows reads the volumes anew, canvases get this share and the light of rays the other: the larger a group the
-/// better. A picture of 1600 x 900 pixels within 64 MiB read 2048^3 bytes 5.9 times in groups of as many rows as canvases hold.
+/// Divisors: the shares of canvases and of gathered light where each group of rows reads the volumes anew. Large groups
+/// are better. In groups that canvases hold, 1600 x 900 pixels within 64 MiB read 2048^3 bytes 5.9 times.
 const CANVAS_SHARE: u64 = 8;
 const GATHERED_SHARE: u64 = 5;
 
-/// How a picture is cut.
 pub(super) struct BandPlan {
     pub(super) rows: u32,
     bands: u32,
     pub(super) workers: u32,
-    /// Bytes for the depths and the light of rows that are cast together; 0: as many rows are as canvases hold.
+    /// Bytes for the depths and light of rows that are cast together; 0: canvases determine those rows.
     pub(super) gathered: u64,
     bytes: u64,
 }
 
-/// Chooses workers and rows so that everything fits into the budget.
+/// Chooses workers and rows that fit the budget.
 fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result<BandPlan, PictureError> {
     let [width, height] = stage.size();
     let fixed = stage.survey_bytes().saturating_add(reserved);
     let row_out = u64::from(width) * 3;
-    // One canvas and the finished bands of a worker.
+    // The band in work and the finished bands of a worker.
     let rows_out = u64::from(WAITING_A_WORKER + 1) * row_out;
     let per_worker = |rows: u32| stage.canvas_bytes(rows) + stage.gathered_bytes(rows) + u64::from(rows) * rows_out;
     let needed = |rows: u32, workers: u32| fixed.saturating_add(per_worker(rows).saturating_mul(u64::from(workers)));
     let mut workers = u32::try_from(workers.clamp(1, 1024)).unwrap_or(1).min(height);
-    // Bands of a few rows on all workers stream the geometry over and over: rather fewer workers with more rows.
+    // Narrow bands stream the geometry over and over, so fewer workers get more rows.
     while workers > 1 && needed(LEAST_ROWS.min(height), workers) > budget {
         workers -= 1;
     }
@@ -63,7 +62,7 @@ fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result
     let hazy = stage.haze().is_some();
     let all = budget;
     let budget = if hazy { (budget / HAZY_SHARE).max(needed(1, workers)) } else { budget };
-    // Each band of volumes passes through the same pages as the next: as few as can be.
+    // Each band reads the same pages of the volumes again, so there are few bands.
     let bands = if hazy { 1 } else { BANDS_A_WORKER };
     let wanted = height.div_ceil(workers * bands).max(LEAST_ROWS).min(height);
     let rows = most_rows(wanted, |rows| needed(rows, workers) <= budget);
@@ -81,7 +80,7 @@ fn plan(stage: &Stage<'_>, budget: u64, reserved: u64, workers: usize) -> Result
     Ok(plan(rows, 0, needed(rows, workers)))
 }
 
-/// The most rows up to `wanted` that fit: one at least.
+/// The most rows up to `wanted` that fit, at least one.
 fn most_rows(wanted: u32, fits: impl Fn(u32) -> bool) -> u32 {
     let (mut low, mut high) = (1, wanted);
     while low < high {
@@ -95,20 +94,20 @@ fn most_rows(wanted: u32, fits: impl Fn(u32) -> bool) -> u32 {
     low
 }
 
-/// What workers and writer share.
+/// The state shared by workers and writer.
 #[derive(Default)]
 struct BandState {
     finished: BTreeMap<u32, Vec<u8>>,
-    /// Buffers to be used again.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
-    /// Next band that the writer waits for.
+    /// The band that the writer waits for.
     next: u32,
     error: Option<StageError>,
     /// Workers that have not ended.
     alive: u32,
 }
 
-/// Takes the lock; a worker that panicked while it held it has left whole bands only.
+/// Takes the lock. A worker that panicked with it held has left only whole bands.
 fn lock(shared: &Mutex<BandState>) -> MutexGuard<'_, BandState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -139,7 +138,7 @@ pub(super) fn render_rows(
     Ok(Report { counts, bands: plan.bands, band_rows: plan.rows, charged_bytes: plan.bytes, workers: plan.workers })
 }
 
-/// Fills the small picture of depth and contact shadows on all workers.
+/// Makes the survey's small depth picture and the contact shadows, on all workers.
 fn survey(
     stage: &mut Stage<'_>,
     workers: u32,
@@ -150,7 +149,7 @@ fn survey(
     let seen = &*stage;
     let surveys = interruptible(stop, &mut || progress(0.0), || in_parts(rows, workers, |rows| seen.survey(rows)))??;
     let surveys = surveys.into_iter().collect::<Result<Vec<_>, _>>()?;
-    // The part that starts at row 0 looks at everything.
+    // The survey from row 0 visits all geometry.
     let counts = surveys.first().map(|p| p.counts).unwrap_or_default();
     stage.surveyed(surveys);
     let seen = &*stage;
@@ -164,7 +163,7 @@ fn survey(
     }
 }
 
-/// Geometry of which nothing more is wanted once `stop` is set, so that whoever streams it ends soon, however much there is.
+/// Geometry that yields nothing more once `stop` is set, so that its reader ends soon.
 pub(crate) struct Stoppable<'a> {
     pub(crate) inner: &'a dyn Geometry,
     pub(crate) stop: &'a AtomicBool,
@@ -185,8 +184,8 @@ impl Geometry for Stoppable<'_> {
     }
 }
 
-/// Does `work` on a thread of its own while this one asks, ten times a second, whether to go on; if not it sets `stop`, by
-/// which the work is to end.
+/// Runs `work` on another thread and calls `go_on` ten times a second. Sets `stop`, which `work` heeds, once `go_on`
+/// returns false.
 pub(crate) fn interruptible<T: Send>(
     stop: &AtomicBool,
     go_on: &mut dyn FnMut() -> bool,
@@ -201,7 +200,7 @@ pub(crate) fn interruptible<T: Send>(
     let result = std::thread::scope(|scope| {
         let (alive, ended) = std::sync::mpsc::channel::<()>();
         let worker = scope.spawn(move || {
-            // Goes with the thread, however it ends.
+            // Dropped with the thread, however it ends.
             let _alive = alive;
             work()
         });
@@ -217,7 +216,7 @@ pub(crate) fn interruptible<T: Send>(
     }
 }
 
-/// Does a work on `rows` rows, cut among workers; results are in the order of the rows.
+/// Runs `work` on `rows` rows, cut among workers. Results are in the order of the rows.
 fn in_parts<T: Send>(rows: u32, workers: u32, work: impl Fn(Range<u32>) -> T + Sync) -> Result<Vec<T>, PictureError> {
     let parts = workers.min(rows).max(1);
     let cut = |k: u32| (u64::from(rows) * u64::from(k) / u64::from(parts)) as u32;
@@ -241,7 +240,7 @@ fn draw(
     std::thread::scope(|scope| {
         for _ in 0..plan.workers {
             scope.spawn(|| {
-                // Says that the worker is gone however it ends, so that the writer cannot wait for it for ever.
+                // Counts the worker as ended however it ends, so that the writer does not wait for it.
                 let _leave = BandWorkerExit { shared: &shared, changed: &changed };
                 work(stage, plan, &shared, &changed, &ticket, stop);
             });
@@ -265,7 +264,7 @@ impl Drop for BandWorkerExit<'_> {
     }
 }
 
-/// Draws bands in the order of their tickets until there are none.
+/// Draws bands in the order of their tickets.
 fn work(
     stage: &Stage<'_>,
     plan: &BandPlan,
@@ -283,8 +282,7 @@ fn work(
         }
         let mut out = {
             let mut state = lock(shared);
-            // Every ticket below this one is held by some worker, and the lowest of them is never kept waiting, so the writer
-            // always gets on.
+            // A worker holds every lower ticket, and the lowest of these never waits. So the writer always advances.
             while band >= state.next.saturating_add(plan.workers * WAITING_A_WORKER) && !stop.load(Ordering::Relaxed) {
                 state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }

@@ -1,18 +1,18 @@
-//! Pictures: bands drawn on all cores inside a memory limit, written to PNG as they come.
+//! Pictures: bands drawn on all cores within a memory limit, written to PNG as they come.
 //!
 //! # Theory
-//! `kernels::draw` draws any rows of a picture in memory that follows from their number. Here that number is chosen from the budget, the
-//! bands are handed to workers, and finished ones are put in order. A picture larger than the budget is drawn in more bands, each of
-//! which streams the geometry again: time is paid, memory is not.
+//! `kernels::draw` draws any rows of a picture in memory that follows from their number. Here the budget determines
+//! that number, workers draw the bands, and finished bands are put in order. Each band streams the geometry again, so a
+//! picture larger than the budget costs time, not memory.
 //!
 //! # Practice
-//! [`render`] writes a PNG, [`render_rows`] hands over rows of pixels. Everything is charged before it is allocated, by the closure that
-//! the caller brings; the charges are given back when the guards are dropped, at the end or on any error.
+//! [`render`] writes a PNG, [`render_rows`] hands over rows of pixels. The caller's closure charges all memory before
+//! it is allocated. Dropping its guards releases the charges, at the end or after an error.
 //!
 //! Invariants:
-//! 1. The picture is the same to the bit for every budget and every number of workers (that of `kernels::draw`).
-//! 2. At most two finished bands a worker wait to be written; a worker that is farther ahead waits for the writer. Reason: rows not yet
-//!    handed over are charged memory too.
+//! 1. The picture is equal bit for bit for every budget and number of workers, as `kernels::draw` guarantees.
+//! 2. At most two finished bands of a worker wait to be written. A worker further ahead waits for the writer, because
+//!    waiting rows are charged memory.
 
 mod arrays;
 mod bands;
@@ -34,32 +34,32 @@ use output::png_rows;
 use std::any::Any;
 use std::io::Write;
 
-/// What a charge gives back when it is dropped.
+/// A charge, released on drop.
 pub type Guard = Box<dyn Any + Send>;
 
-/// Error of the ledger, as its owner made it.
+/// The ledger's error.
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
 
 /// Memory for a picture.
 #[derive(Clone, Copy)]
 pub struct Budget<'a> {
-    /// Bytes that the picture may take. Bands are chosen to fit.
+    /// Most bytes of the picture. Bands are chosen to fit.
     pub bytes: u64,
-    /// Charges that many bytes, or says why not.
+    /// Charges so many bytes, or returns the reason why not.
     pub charge: &'a dyn Fn(u64) -> Result<Guard, Refusal>,
 }
 
 impl Budget<'_> {
-    /// So many bytes, charged to nobody; for tests and small programs.
+    /// An uncharged budget, for tests and small programs.
     pub fn uncharged(bytes: u64) -> Budget<'static> {
         Budget { bytes, charge: &|_| Ok(Box::new(())) }
     }
 }
 
-/// What is drawn: geometry, and volumes between it.
+/// The contents of a picture: geometry, and volumes between it.
 #[derive(Clone, Default)]
 pub struct Subject<'a> {
-    /// Geometry with its looks.
+    /// Geometry, each with its style.
     pub layers: Vec<Layer<'a>>,
     /// Volumes.
     pub haze: Option<&'a dyn Haze>,
@@ -71,12 +71,12 @@ impl<'a> From<Vec<Layer<'a>>> for Subject<'a> {
     }
 }
 
-/// What drawing took.
+/// Figures of a drawn picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was met in the layers, once each.
+    /// Primitives of the layers, each counted once.
     pub counts: DrawCounts,
-    /// Bands the picture was drawn in.
+    /// Number of bands.
     pub bands: u32,
     /// Rows of a band.
     pub band_rows: u32,
@@ -86,22 +86,22 @@ pub struct Report {
     pub workers: u32,
 }
 
-/// Why a picture was not made.
+/// Why a picture is not made.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// The picture itself cannot be drawn.
+    /// The stage cannot be drawn.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// Not even one row fits.
+    /// One row does not fit.
     #[error("a picture of {width} x {height} pixels needs at least {needed} bytes of memory, and {budget} are there")]
     TooSmall {
         /// Width in pixels.
         width: u32,
         /// Height in pixels.
         height: u32,
-        /// Bytes that would do.
+        /// The smallest sufficient budget in bytes.
         needed: u64,
-        /// Bytes that the budget allows.
+        /// The budget in bytes.
         budget: u64,
     },
     /// The ledger refused.
@@ -120,10 +120,10 @@ pub enum PictureError {
 
 /// Draws a picture and writes it as PNG (8 bits a channel, sRGB).
 ///
-/// `progress` is told the finished share, 0 to 1, about ten times a second and says whether to go on.
+/// `progress` gets the finished share, 0 to 1, about ten times a second. It returns whether to continue.
 ///
 /// # Errors
-/// [`PictureError`]; what was written to `out` by then is not a whole PNG.
+/// [`PictureError`]. `out` then holds no whole PNG.
 ///
 /// ```
 /// use render::picture::*;
@@ -156,7 +156,7 @@ pub fn render<'a>(
     render_with_text(setting, subject, budget, workers, progress, &[], out)
 }
 
-/// As [`render`], with text (key, value) in the file beside the picture.
+/// As [`render`], with text (key, value) in the file.
 ///
 /// # Errors
 /// As [`render`].
@@ -183,10 +183,10 @@ pub fn render_with_text<'a>(
     Ok(report)
 }
 
-/// Draws a picture and hands over its rows from the top down: any number of whole rows at a time, three bytes a pixel (sRGB).
+/// Draws a picture and hands over whole rows from the top down, three bytes a pixel (sRGB).
 ///
 /// # Errors
-/// [`PictureError`], and whatever `sink` answers as [`PictureError::Write`].
+/// [`PictureError`]. An error of `sink` becomes [`PictureError::Write`].
 pub fn render_rows<'a>(
     setting: StageSetting,
     subject: impl Into<Subject<'a>>,

@@ -100,7 +100,7 @@ fn a_png_holds_the_same_pixels() {
     });
 }
 
-/// Charges what a fixed amount allows and remembers the most that was held.
+/// Charges any amount, and notes the most bytes held.
 #[derive(Default)]
 struct Ledger {
     held: AtomicU64,
@@ -177,7 +177,7 @@ fn it_stops_when_told_to() {
     });
 }
 
-/// Lines that take a minute to read, as some do that lie on a slow disk.
+/// Lines that take a minute to read, as from a slow disk.
 struct Slow;
 
 impl Geometry for Slow {
@@ -203,7 +203,7 @@ impl Geometry for Slow {
     }
 }
 
-/// Also in the middle of a pass over the geometry, of which the first, the survey, hands over no row.
+/// Also within a pass over the geometry. The first pass, the survey, hands over no row.
 #[test]
 fn it_stops_soon_however_much_there_is_to_read() {
     let layer = Layer { geometry: &Slow, style: Style::tubes(Colour::Solid([9, 9, 9]), Radius::Pixels(2.0)) };
@@ -244,7 +244,7 @@ fn a_full_disk_is_an_error() {
     });
 }
 
-/// A source that fails when it is read for the n-th time.
+/// A source that fails at its n-th read.
 struct Failing(AtomicU64);
 
 impl Geometry for Failing {
@@ -281,7 +281,7 @@ fn a_layer_that_cannot_be_read_ends_the_picture() {
     }
 }
 
-/// A source that panics: the caller gets an error, not a hang.
+/// A source that panics. The caller gets an error and does not hang.
 struct Panicking;
 
 impl Geometry for Panicking {

@@ -1,35 +1,41 @@
-//! What is kept from one picture of a volume to the next: the bricks of each thread, and which way tiles went.
+//! State kept from one picture of a volume to the next: the bricks of each thread, and the direction of tiles.
 
 use kernels::rays::{self, Context, Rooms, Scene};
 use pager::{Charge, ChargeKind, Pager};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maps of blocks and bricks take up to this share of the limit, all threads together, and at most so much a thread.
+/// Divisor: the share of the limit for block maps and bricks of all threads. [`MOST`] bounds one thread.
 const SHARE: u64 = 32;
 const MOST: u64 = 64 << 20;
-/// But up to this share of what a picture leaves of it, if each thread needs that for some bricks: with a thirty-second of 65 MiB there were
+/// Divisor: the share of the limit left by a picture, if each thread needs it for some bricks. A 32nd of 65 MiB held
 /// none, and pictures took half as long again.
 const SHARE_OF_LITTLE: u64 = 8;
-/// Nobody is refused bricks who has room for so many, whatever a tile may need: what is said of that is a guess.
+/// A thread with room for so many bricks always has bricks. The number needed by a tile is an estimate.
 const MOST_NEEDED: usize = 128;
-/// Below this limit there are bricks only if there are as many as a tile may need: 1024^3 bytes at 800 x 450, two threads of 20 bricks each
-/// in the place of none, took 6.4 s in the place of 4.0 within 32 MiB. Above it, rays that end early gain by few, too: a body in 68 MB
-/// 0.7 to 0.9 s a view without, and 0.3 to 0.6 with 40.
+/// Below this limit a thread has bricks only if those of a whole tile fit. Few bricks slow some volumes and speed up
+/// others:
+///
+/// | picture | bricks a thread | time |
+/// |---|---|---|
+/// | 1024^3 bytes, 800 x 450, two threads, within 32 MiB | 0 | 4.0 s |
+/// | | 20 | 6.4 s |
+/// | a view of a body whose rays end early, in 68 MB | 0 | 0.7 to 0.9 s |
+/// | | 40 | 0.3 to 0.6 s |
 const LITTLE: u64 = 48 << 20;
-/// What a thread has where there are no bricks.
+/// Bytes of a thread without bricks.
 const WITHOUT: u64 = 512 << 10;
 
-/// With this share of the limit bricks are kept for more pictures than one, where pages leave so much.
+/// Divisor: the share of the limit for bricks kept for several pictures, if pages leave so much.
 const SHARE_FOR_MORE: u64 = 4;
-/// And only where pages take less than this share when they begin to be.
+/// Divisor: several pictures share bricks only if the ledger's use is at most this share at first.
 const ROOMY: u64 = 2;
 
-/// Pictures of a volume may be cast one after the other; what they keep for each other is charged to the ledger of their pager.
+/// State shared by successive pictures of a volume, charged to their pager's ledger.
 #[derive(Default)]
 pub struct KeptBricks {
     idle: Mutex<Option<ThreadCaches>>,
-    /// Times that tiles were gone through.
+    /// Rounds through the tiles.
     rounds: AtomicU64,
 }
 
@@ -39,17 +45,17 @@ impl std::fmt::Debug for KeptBricks {
     }
 }
 
-/// What the threads of one picture have for themselves.
+/// The caches of all threads of one picture.
 pub(super) struct ThreadCaches {
     rooms: Rooms,
     threads: Vec<Mutex<Option<rays::BrickCache>>>,
-    /// Of the pager, when these were made or grew.
+    /// The pager's evictions when these were made or grew.
     evictions: u64,
     bytes: u64,
     _charge: Charge,
 }
 
-/// By how many threads a picture is cast, and what each has.
+/// The threads of a picture and the room of each.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct CastThreads {
     pub(super) threads: usize,
@@ -57,15 +63,15 @@ pub(super) struct CastThreads {
 }
 
 impl CastThreads {
-    /// Of so many that there are, for a picture that takes so many bytes itself. Each has room for a few bricks at least, so that where memory is
-    /// little there are fewer: without bricks eight threads cast 256^3 bytes at 800 x 450 within 24 MiB in 52 s, where one with bricks
-    /// takes 0.7.
+    /// At most `workers` threads beside a picture of `picture` bytes. Each has room for a few bricks, so there are
+    /// fewer threads in little memory. Without bricks eight threads cast 256^3 bytes at 800 x 450 within 24 MiB in 52
+    /// s; one with bricks takes 0.7 s.
     pub(super) fn of(limit: u64, picture: u64, scene: &Scene, workers: usize) -> Self {
         let room = (limit - limit / 16).saturating_sub(picture) / SHARE_OF_LITTLE;
         let needs = |bricks| scene.room_for(bricks).map_or(WITHOUT, |n| n as u64);
         let threads = (workers as u64).min((room / needs(0)).max(1));
         let usual = limit / SHARE / threads;
-        // The same for all views of a volume, so that bricks of one are kept for the next: 2 MiB of one of bytes.
+        // Equal for all views of a volume, so that the next view finds the bricks: 2 MiB for values of one byte.
         let some = 2 * needs(0);
         let each = usual.max((room / threads).min(some));
         let needed = needs(scene.bricks_of_a_tile().min(MOST_NEEDED));
@@ -77,10 +83,10 @@ impl CastThreads {
 }
 
 impl ThreadCaches {
-    /// For a picture by so many threads; the bytes that there is no room for.
+    /// The caches of `few` threads. The error is the number of missing bytes.
     pub(super) fn new(pager: &Pager, scene: &Scene, few: CastThreads) -> Result<Self, u64> {
         let with = |rooms| Self::with(pager, scene, rooms, (0..few.threads).map(|_| Mutex::default()).collect());
-        // What a picture leaves may be held for something else.
+        // Another use may hold the memory that a picture leaves.
         with(few.rooms).or_else(|_| with(Rooms { bytes: few.rooms.bytes / 8, bricks: false, ..few.rooms }))
     }
 
@@ -99,14 +105,14 @@ impl ThreadCaches {
         (scene.context_bytes(rooms) * workers) as u64
     }
 
-    /// A thread's context. When it is dropped, what can be of use to the next is here again.
+    /// A thread's context. When it is dropped, its reusable part returns to this cache.
     pub(super) fn context<'a>(&'a self, thread: usize, scene: &'a Arc<Scene>, worker: pager::Worker) -> Lent<'a> {
         let home = &self.threads[thread % self.threads.len()];
         let kept = home.lock().unwrap_or_else(PoisonError::into_inner).take();
         Lent { context: Some(scene.context(worker, self.rooms, kept)), scene, home }
     }
 
-    /// Whether bricks are there that a scene has, seen from elsewhere.
+    /// Whether the bricks serve a scene that is seen from another place.
     fn is_seen_again(&self, scene: &Scene) -> bool {
         let of = |home: &Mutex<Option<rays::BrickCache>>| {
             let kept = home.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +131,7 @@ pub(super) struct Lent<'a> {
 
 impl Lent<'_> {
     pub(super) fn context(&mut self) -> &mut Context {
-        // It is taken when this is dropped, and not before.
+        // Only `drop` takes the context out.
         self.context.as_mut().unwrap_or_else(|| unreachable!("a context that is gone"))
     }
 }
@@ -138,7 +144,7 @@ impl Drop for Lent<'_> {
 }
 
 impl KeptBricks {
-    /// What the threads of a picture have, with what was kept for it; the bytes that there is no room for.
+    /// The caches of a picture, with bricks kept for it. The error is the number of missing bytes.
     pub(super) fn take(&self, pager: &Pager, scene: &Scene, few: CastThreads) -> Result<ThreadCaches, u64> {
         let workers = few.threads;
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -156,7 +162,7 @@ impl KeptBricks {
         if own.rooms == rooms && own.bytes == ThreadCaches::bytes(scene, rooms, workers) {
             return Ok(own);
         }
-        // Only what becomes more is taken over: of all else the bytes are not charged any more.
+        // Bricks stay only if their room grows. Otherwise the new charge might not cover them.
         let grows = rooms.for_more && !own.rooms.for_more;
         let ThreadCaches { mut threads, _charge: charge, .. } = own;
         if !grows {
@@ -166,12 +172,12 @@ impl KeptBricks {
         ThreadCaches::with(pager, scene, rooms, threads).or_else(|_| ThreadCaches::new(pager, scene, few))
     }
 
-    /// Takes back what the next picture may use.
+    /// Keeps the caches for the next picture.
     pub(super) fn put(&self, own: ThreadCaches) {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
     }
 
-    /// Gives back what is kept where it is too much under a limit, which may have been lowered since.
+    /// Drops idle caches that are too large under a limit, which may be lower than before.
     pub(super) fn heed(&self, limit: u64) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.as_ref().is_some_and(|own| own.bytes > limit / SHARE_FOR_MORE) {
@@ -179,7 +185,8 @@ impl KeptBricks {
         }
     }
 
-    /// Which way tiles are gone through now, forwards first: where pages do not all fit, those that were come to last are still here.
+    /// Whether tiles go backwards in this round; rounds alternate, forwards first. If not all pages fit, the last ones
+    /// used are still resident.
     pub(super) fn is_backwards(&self) -> bool {
         self.rounds.fetch_add(1, Relaxed) % 2 == 1
     }

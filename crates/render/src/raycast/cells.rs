@@ -1,4 +1,4 @@
-//! Rays through the cells of a dataset on all cores, out of core.
+//! Rays through the cells of a dataset, on all cores and out of core.
 
 use super::progressive::{Framebuffer, PassTiles};
 use super::{CastOptions, Depth, Image, RayEnds, BUSY, PIN_SHARE};
@@ -16,21 +16,21 @@ use runtime::limits::{active_lines, enough_limit, least_limit, more_than, would_
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Fields of a dataset at a time step, as rays meet them.
+/// Fields of a dataset at one time step, as rays sample them.
 #[derive(Clone, Debug)]
 pub struct CellSource {
     /// The zones, with the boxes of their blocks.
     pub zones: Arc<[Zone]>,
-    /// What is sampled, for each zone: fields in those that the scene names.
+    /// Sampled fields of each zone; none in zones that the scene does not name.
     pub fields: Arc<[ZoneFields]>,
     /// Time step.
     pub step: u32,
-    /// Bytes of the largest step, and of any wherever it leads.
+    /// Bytes of the largest step, and of its closure wherever the ray goes.
     pub need: [u64; 2],
 }
 
 impl CellSource {
-    /// Fields of a dataset in some zones, all of which have them.
+    /// Fields `names` of `zones`, which all have them.
     ///
     /// # Errors
     /// [`FieldError::Unknown`].
@@ -48,24 +48,24 @@ impl CellSource {
     }
 }
 
-/// Pages that a tile asks for at once: no more than keep a disk busy.
+/// Most pages that a tile requests at once: enough to keep a disk busy.
 const AT_ONCE: usize = 64;
 
-/// Of a picture by a time, whose rays lie apart and share few pages, this share of the limit: when a tile comes to be the elder all that
-/// it has asked for is held.
+/// Divisor: the share of the limit for a tile's requests before a deadline. Its rays lie apart and share few pages. All
+/// requested pages of the elder are held.
 const ASKED_SHARE: u64 = 16;
-/// Pages that the largest step takes at least where it takes several: a cell's corners may lie in eight.
+/// Least pages of the largest step where it needs several: a cell's corners lie in up to eight.
 const OF_STEP: u64 = 8;
 
-/// The coarsest grid of pixels that are cast by a time. A sample takes some ten times as long as one in a volume: a thousandth of the rays
-/// take a few hundredths of a second in a picture of a megapixel.
+/// Stride of the coarsest grid before a deadline. A sample takes about ten times as long as in a volume. A thousandth
+/// of a megapixel's rays takes a few hundredths of a second.
 const COARSEST: u32 = 32;
 
-/// Casts rays through cells for a picture, or for some rows of it, each up to where it ends, if that is said. `watch` is told of finished
-/// tiles and their number, and says whether to go on.
+/// Casts the rays of a picture or of some rows, each up to its end in `ends`. `watch` gets the numbers of finished
+/// tiles and of all tiles, and returns whether to continue.
 ///
 /// # Errors
-/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Pages that cannot be had leave gaps, and are no errors.
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Failed pages leave gaps and are no errors.
 pub fn cast_cells(
     pager: &Arc<Pager>,
     source: &CellSource,
@@ -93,7 +93,7 @@ pub fn cast_cells(
     })?;
     let pin_bytes = (limit / PIN_SHARE / workers as u64) as usize;
     let depth = ends.map(|e| e.depth);
-    // A tile is as many lines side by side, which share most of their pages.
+    // A tile counts as one line, since its rays share most of their pages.
     let most = active_lines(limit, step_bytes, tile_bytes, workers, pager.readers()) as u64;
     let fit = (limit / 8 / tile_bytes).max(2 * workers as u64);
     let active = most.min(fit).min(BUSY as u64) as usize;
@@ -142,12 +142,12 @@ impl Work for CellCast<'_> {
         for (lane, (tile, outcome)) in tasks.into_iter().zip(outcomes).enumerate() {
             let Some(tile) = tile else { continue };
             if self.share.to.is_late() {
-                // The run ends before long, and what is not done by then is left.
+                // The run ends soon and drops unfinished tiles.
                 outcome.progress = StepProgress::Yield;
                 continue;
             }
             space.take_turn(lane);
-            // A tile whose pages are all here takes a tenth of a second and more: time is looked at ray by ray.
+            // A tile with all pages resident takes 0.1 s and more, so each ray checks the time.
             outcome.progress = tile.step(self.scene, space, |nodes| {
                 let many = nodes.missing().len() >= self.at_once || nodes.worker().pinned_bytes() > self.pin_bytes;
                 many || self.share.to.is_late()

@@ -1,4 +1,4 @@
-//! Rays through volumes, and through the cells of zones, on all cores, out of core.
+//! Rays through volumes and through cells of zones, on all cores and out of core.
 
 mod brick_cache;
 mod cells;
@@ -29,27 +29,28 @@ use std::time::Instant;
 pub struct CastOptions {
     /// Threads.
     pub workers: usize,
-    /// Rows of the picture; `None`: all.
+    /// Rows of the picture; `None`: all rows.
     pub rows: Option<Range<u32>>,
-    /// When the picture has to be there. Pixels are then cast in a coarse grid first, and in finer ones until it is time; those that are
-    /// left are filled from those around them. With time enough the picture is the same as without.
+    /// When the picture must be complete. Pixels are then cast in progressive refinement until the deadline, and the
+    /// others are filled from their neighbours. With enough time the picture equals one without a deadline.
     pub deadline: Option<Instant>,
-    /// The time step that is drawn next: what rays come to is read ahead for it. Nothing is evicted for that which this picture needs.
+    /// The time step of the next picture. Its pages at the places of used pages are read ahead. No page that this
+    /// picture needs is evicted for them.
     pub next: Option<u32>,
-    /// With a deadline: a coarser level of the same, which is cast first, and seen where the rest is not there in time.
+    /// With a deadline: a coarser level, cast first, and visible where finer rays are not finished.
     pub coarse: Option<Coarse>,
-    /// What pictures that are cast one after the other keep for each other. Pictures are the same without.
+    /// State shared by successive pictures. It does not change them.
     pub kept: Option<Arc<KeptBricks>>,
 }
 
-/// The same volumes at coarser levels.
+/// The same volumes at a coarser level.
 #[derive(Clone)]
 pub struct Coarse {
-    /// Of the same camera and size.
+    /// A scene with the same camera and size.
     pub scene: Arc<Scene>,
-    /// Every so many-th pixel each way is cast at most: a power of two. Its voxels cover more.
+    /// Smallest stride of cast pixels, a power of two. Its voxels cover more than one pixel.
     pub stride: u32,
-    /// It has time up to then, even where the rest has less.
+    /// A deadline of its own, used where it is later.
     pub by: Option<Instant>,
 }
 
@@ -60,7 +61,7 @@ impl std::fmt::Debug for Coarse {
 }
 
 impl CastOptions {
-    /// Those of its rows that a picture of `height` has.
+    /// The rows that exist in a picture of `height` rows.
     fn rows_of(&self, height: u32) -> Range<u32> {
         let rows = self.rows.clone().unwrap_or(0..height);
         rows.start.min(height)..rows.end.min(height).max(rows.start.min(height))
@@ -73,51 +74,52 @@ pub struct Image {
     pub width: u32,
     /// Rows, counted from the top of the whole picture.
     pub rows: Range<u32>,
-    /// Of each pixel, row by row: red, green and blue of linear light, premultiplied, and opacity.
+    /// Red, green and blue of linear light, premultiplied, and opacity, for each pixel row by row.
     pub rgba: Vec<[f32; 4]>,
-    /// Of each pixel, whether pages that cannot be had were left out: it has a gap.
+    /// Whether failed pages were left out, for each pixel.
     pub gaps: Vec<bool>,
-    /// Pixels that were not cast, since it was time.
+    /// Pixels not cast before the deadline.
     pub filled: u64,
-    /// Of each pixel by which grid it was cast, if it had to be there by a time; see [`Self::is_unknown`].
+    /// For each pixel, the grid that it was cast in, if there is a deadline; see [`Self::is_unknown`].
     marks: Vec<u8>,
-    /// What was done.
+    /// Counts of the work.
     pub counts: RayCounts,
-    /// What the run took.
+    /// Figures of the run.
     pub stats: RunStats,
     _charge: Charge,
 }
 
 impl Image {
-    /// Whether a pixel could not be filled, since no ray near it was cast in time.
+    /// Whether a pixel could not be filled, because no ray near it was cast in time.
     pub fn is_unknown(&self, n: usize) -> bool {
         self.marks.get(n) == Some(&progressive::UNKNOWN)
     }
 
-    /// Pixels that lack something.
+    /// Number of pixels with gaps.
     pub fn gap_count(&self) -> u64 {
         self.gaps.iter().filter(|g| **g).count() as u64
     }
 }
 
-/// The coarsest grid of pixels that are cast by a time. Rays that are so far apart take each sample by itself, so that there are few: some
-/// thirty of 800 x 450, which leave no part of a picture unknown where a whole volume has to be read. With every eighth each way 9 of the 104
-/// tiles of a compressed volume of 256^3 were done in 200 ms, beside other work.
+/// Stride of the coarsest grid before a deadline. Rays so far apart take each sample by itself, so they must be few.
+/// About thirty rays of 800 x 450 leave no part unknown where a whole volume must be read. With a stride of 8, 200 ms
+/// finished 9 of 104 tiles of a compressed volume of 256^3, beside other work.
 const COARSEST: u32 = 128;
 
 /// Bytes of a pixel of an [`Image`].
 pub const PIXEL_BYTES: u64 = 17;
 
-/// Pages that a step pins before it lets go take this share of the room for pages, divided by the threads.
+/// Divisor: the share of the room for pages that the pins of one step may take, on all threads together.
 const PIN_SHARE: u64 = 6;
 
-/// Pages that are held for the elder take this share of it.
+/// Divisor: the share of the room for pages held for the elder.
 const HELD_SHARE: u64 = 3;
 
-/// Casts rays for a picture, or for some rows of it. `watch` is told of finished tiles and their number, and says whether to go on.
+/// Casts the rays of a picture or of some rows. `watch` gets the numbers of finished tiles and of all tiles, and
+/// returns whether to continue.
 ///
 /// # Errors
-/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Pages that cannot be had leave gaps, and are no errors.
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Failed pages leave gaps and are no errors.
 pub fn cast(
     pager: &Arc<Pager>,
     scene: &Arc<Scene>,
@@ -127,36 +129,36 @@ pub fn cast(
     cast_until(pager, scene, options, None, watch)
 }
 
-/// How deep a ray goes at most, by the column and row of its pixel: along the line of sight, from the plane of the eye. Negative
-/// infinity: it is not cast.
+/// Depth at which a ray ends, by column and row of its pixel: along the line of sight, from the plane of the eye. A ray
+/// of depth negative infinity is not cast.
 pub type Depth<'a> = dyn Fn(u32, u32) -> f64 + Sync + 'a;
 
 /// Where rays end.
 #[derive(Copy, Clone)]
 pub struct RayEnds<'a> {
-    /// How deep they go.
+    /// Their depths.
     pub depth: &'a Depth<'a>,
-    /// Whether a pixel's ray is cast at all, as far as that is known for little: tiles without one are left out. At the edges of
-    /// surfaces a few pixels have many rays, and a whole picture of tiles for each of these cost a second at 1920 x 1080.
+    /// Whether a pixel's ray is cast at all, as far as a cheap test shows. Tiles without such rays are left out. A few
+    /// pixels at the edges of surfaces have many rays. A whole picture of tiles for each took a second at 1920 x 1080.
     pub wanted: Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>,
-    /// Where they stop on their way, the last time where they end.
+    /// Stops on the way, the last at the end.
     pub stops: Option<Stops<'a>>,
 }
 
-/// Writes the depths of the pixel at this column and row, and says how many they are.
+/// Writes the depths of the pixel at this column and row, and returns their number.
 pub type Depths<'a> = dyn Fn(u32, u32, &mut [f64; MOST_STOPS]) -> usize + Sync + 'a;
 
-/// Takes what was gathered at the depths of the pixel at this column and row.
+/// Takes the light gathered up to each depth of the pixel at this column and row.
 pub type Take<'a> = dyn Fn([u32; 2], &[RayLight]) + Sync + 'a;
 
-/// At which depths rays say what they have gathered.
+/// Depths at which rays report their gathered light.
 #[derive(Copy, Clone)]
 pub struct Stops<'a> {
-    /// Those of each pixel.
+    /// The depths of each pixel.
     pub depths: &'a Depths<'a>,
-    /// So many at most.
+    /// Most depths of a pixel.
     pub most: usize,
-    /// Is given them once for each pixel that is cast, from any thread.
+    /// Called once for each cast pixel, from any thread.
     pub take: &'a Take<'a>,
 }
 
@@ -190,7 +192,7 @@ pub fn cast_until(
     let mut before = RunStats::default();
     if let Some(Coarse { scene, stride, by }) = options.coarse.as_ref().filter(|_| options.deadline.is_some()) {
         let options = &CastOptions { deadline: options.deadline.max(*by), ..options.clone() };
-        // It is there to help: where memory is too little for both, the picture does without.
+        // The coarse level is optional: without memory for both, the picture does without it.
         if let Ok(own) = ThreadCaches::new(pager, scene, few) {
             let ends = ends.map(|e| RayEnds { stops: None, ..e });
             let means = TileBudget::of(pager, scene, workers, 0);
@@ -211,7 +213,7 @@ pub fn cast_until(
         None => None,
     };
     let means = TileBudget::of(pager, scene, workers, ends.and_then(|e| e.stops).map_or(0, |s| s.most));
-    // Of pages that do not all fit the tiles that come last have theirs still here. Where they fit each thread keeps its half.
+    // If not all pages fit, those of the last tiles are still resident. If they fit, each thread keeps its half.
     let backwards = || means.in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
     let (grid, filled, mut stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
         let load = means.load(&share, workers, pager);
@@ -231,12 +233,13 @@ pub fn cast_until(
     Ok(Image { width, rows, rgba, gaps, filled, marks, counts, stats, _charge: charge })
 }
 
-/// Whether a scene has more pages than fit beside a picture: each part of the picture that is cast by itself then reads them anew.
+/// Whether a scene has more pages than fit beside a picture. Each separately cast part of the picture then reads them
+/// anew.
 pub fn is_large(scene: &Scene, pager: &Pager) -> bool {
     scene.page_bytes() > pager.ledger().limit() / 4 * 3
 }
 
-/// What a picture's tiles may take of a memory limit.
+/// Shares of a picture's tiles in the memory limit.
 #[derive(Copy, Clone)]
 struct TileBudget {
     tile_bytes: usize,
@@ -247,9 +250,9 @@ struct TileBudget {
 }
 
 impl TileBudget {
-    /// Of rays with so many stops, when what else the picture needs is charged.
+    /// For rays with `stops` stops. All else that the picture needs is charged already.
     fn of(pager: &Pager, scene: &Scene, workers: usize, stops: usize) -> Self {
-        // What pages have room in beside the picture, and what threads have for themselves.
+        // Room for pages: the limit without the picture and the threads' own memory.
         let ledger = pager.ledger();
         let pages = ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached);
         let room = ledger.limit().saturating_sub(ledger.used().saturating_sub(pages));
@@ -269,10 +272,11 @@ impl TileBudget {
     }
 }
 
-/// Tiles that follow each other which a thread takes, of a scene whose pages take so much under a limit. Where both threads go along one
-/// line of tiles each makes the bricks of nearly all of them: 31,000 to 35,000 a picture in the place of 20,000. Where all pages fit
-/// each has its own half; where they do not they stay near each other, so that they share pages, and in one place where memory is little: at
-/// 7 % of the pages runs of 64 read a tenth more, at 49 to 100 % they took 5 % less time.
+/// Successive tiles that one thread takes. Two threads on one line of tiles each make nearly all of its bricks: 31,000
+/// to 35,000 a picture instead of 20,000.
+///
+/// If all pages fit, each thread has its own half. Otherwise threads stay near each other and share pages, in one place
+/// if memory is little. At 7 % of the pages runs of 64 read a tenth more; at 49 to 100 % they took 5 % less time.
 fn in_runs(page_bytes: u64, limit: u64) -> u64 {
     if page_bytes <= limit / 4 * 3 {
         u64::MAX
@@ -295,7 +299,7 @@ struct VolumeCast<'a> {
     means: TileBudget,
 }
 
-/// A tile under way. When it is time what there is of it is taken.
+/// A tile under way. At the deadline its present state is taken.
 struct Under {
     tile: Option<RayTile>,
     counts: RayCounts,
@@ -311,7 +315,7 @@ impl Drop for Under {
 }
 
 impl VolumeCast<'_> {
-    /// Tile number `n`, at its beginning.
+    /// Tile `n` at its beginning.
     fn tile(&self, n: u64) -> RayTile {
         let tile = RayTile::of(self.scene, self.share.pixels(n));
         match self.ends {
@@ -321,7 +325,7 @@ impl VolumeCast<'_> {
         }
     }
 
-    /// Takes what a tile that is done has come to.
+    /// Takes the results of a finished tile.
     fn take(&self, tile: &RayTile, counts: &RayCounts) {
         if let Some(stops) = self.ends.and_then(|e| e.stops) {
             tile.stops().for_each(|(at, light)| (stops.take)(at, light));

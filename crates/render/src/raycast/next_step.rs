@@ -1,17 +1,17 @@
-//! Pages of the next time step, read while one is drawn: those in whose place rays come to one now.
+//! Prefetch of the next time step: the same places as the pages that rays use now.
 
 use pager::{Charge, ChargeKind, PageId, Pager, Priority, Wake};
 use runtime::executor::Nobody;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pages that are known to have been asked for take up to this share of the limit; when there are more, all are forgotten, and some are
-/// asked for again, in vain.
+/// Divisor: the share of the limit for the list of requested pages. A full list is cleared, and some pages are
+/// requested again.
 const SHARE: u64 = 256;
-/// Bytes of one, with the room that a set leaves.
+/// Bytes of an entry, with the free room of a set.
 const EACH: u64 = 64;
 
-/// What is read ahead.
+/// Prefetch of one time step.
 pub(super) struct Next {
     pager: Arc<Pager>,
     step: u32,
@@ -22,7 +22,7 @@ pub(super) struct Next {
 }
 
 impl Next {
-    /// For a time step; what it would take if there is no room for it.
+    /// The prefetch of time step `step`. The error is the number of missing bytes.
     pub(super) fn new(pager: &Arc<Pager>, step: u32) -> Result<Self, u64> {
         let bytes = (pager.ledger().limit() / SHARE).clamp(64 * EACH, 8 << 20);
         let charge = pager.charge(ChargeKind::Tables, bytes).map_err(|_| bytes)?;
@@ -30,7 +30,7 @@ impl Next {
         Ok(Self { pager: pager.clone(), step, asked, most, nobody: Arc::new(Nobody), _charge: charge })
     }
 
-    /// Asks for pages of the next step in the place of these.
+    /// Requests the pages of the next step in the places of `touched`.
     pub(super) fn ask(&self, touched: impl Iterator<Item = PageId>) {
         let mut new = Vec::new();
         {

@@ -1,7 +1,7 @@
-//! Pictures that have to be there at a time: pixels in a coarse grid first, then in finer ones, and what lies between them filled in. Where
-//! there is a coarser level of what is shown, it comes before, under all: a few pages of it show more than the first of many do.
+//! Pictures with a deadline, by progressive refinement. Pixels between the cast ones are filled. A coarser level, if
+//! there is one, is cast first: a few of its pages show more than the first of many.
 //!
-//! A ray does not depend on which others were cast, so a picture that is finished in time is the one that there is without a time.
+//! Rays are independent of each other, so a picture finished in time equals one without a deadline.
 
 use super::{tile_order, CastOptions, Depth, RayEnds, PIXEL_BYTES};
 use field::error::FieldError;
@@ -11,54 +11,54 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Grids of pixels that are cast one after the other: every `stride`-th, except those that the grid before has where `rest` says so.
+/// One grid of pixels: every `stride`-th each way, without those of the previous grid if `rest`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pass {
     pub(super) stride: u32,
     pub(super) rest: bool,
 }
 
-/// Depths that differ by no more than this share are of one surface that leans.
+/// Depths that differ by at most this share belong to one inclined surface.
 const SAME_DEPTH: f64 = 0.05;
 
-/// All pixels at once, or in grids from the coarsest on.
+/// All pixels at once, or grids from the coarsest to the finest.
 fn stages(coarsest: Option<u32>) -> Vec<Pass> {
     let Some(coarsest) = coarsest else { return vec![Pass { stride: 1, rest: false }] };
     (0..=coarsest.ilog2()).rev().map(|n| Pass { stride: 1 << n, rest: 1 << n != coarsest }).collect()
 }
 
-/// Of a pixel that no ray was cast through.
+/// Mark of a pixel without a ray.
 const NOT_CAST: u8 = u8::MAX;
-/// Of one that nothing is known of at all.
+/// Mark of a pixel that could not be filled.
 pub(super) const UNKNOWN: u8 = u8::MAX - 1;
-/// Added to the mark of a pixel through which a ray was cast of the coarser level only.
+/// Added to the mark of a pixel whose only ray went through the coarser level.
 const COARSE: u8 = 0x40;
 
-/// The mark of a pixel that was cast with a grid of this stride: its binary logarithm.
+/// Mark of a pixel cast in a grid of this stride: its binary logarithm.
 fn mark_of(stride: u32) -> u8 {
     stride.ilog2() as u8
 }
 
-/// Pixels as they come.
+/// Pixels as tiles deliver them.
 pub(super) struct Framebuffer {
     pub(super) width: u32,
-    /// Of the whole picture.
+    /// Rows of the whole picture.
     pub(super) rows: Range<u32>,
     pub(super) rgba: Vec<[f32; 4]>,
     pub(super) gaps: Vec<bool>,
     pub(super) counts: RayCounts,
-    /// Pixels of which a ray has only come a part of its way.
+    /// Pixels with unfinished rays.
     parts: u64,
-    /// Stride of the coarsest grid that is cast next, a power of two; `None`: all pixels are cast at once.
+    /// Stride of the coarsest grid to be cast next, a power of two; `None`: all pixels at once.
     coarsest: Option<u32>,
-    /// That of the first that was cast.
+    /// Stride of the first grid.
     widest: u32,
-    /// Of each pixel, the [mark](mark_of) of the grid with which it was cast, [`COARSE`] or not, or [`NOT_CAST`], and in the end [`UNKNOWN`]
-    /// where no pixel near it was. Empty where all are cast.
+    /// The [mark](mark_of) of each pixel's grid, plus [`COARSE`] for the coarser level; or [`NOT_CAST`]. In the end
+    /// [`UNKNOWN`] where no pixel nearby was cast. Empty if all pixels are cast.
     pub(super) marks: Vec<u8>,
 }
 
-/// Tiles of one grid to be cast: its share of the picture's work.
+/// The tiles of one grid.
 pub(super) struct PassTiles<'a> {
     pub(super) tiles: &'a [[u32; 2]],
     rows: [u32; 2],
@@ -66,34 +66,32 @@ pub(super) struct PassTiles<'a> {
 }
 
 impl PassTiles<'_> {
-    /// The pixels of a tile.
     pub(super) fn pixels(&self, tile: u64) -> Pixels {
         let Pass { stride, rest } = self.to.stage;
         Pixels { at: self.tiles[tile as usize], stride, rows: self.rows, rest }
     }
 }
 
-/// Where pixels go.
+/// Destination of pixels.
 #[derive(Clone)]
 pub(super) struct To {
     stage: Pass,
-    /// Whether they are of a coarser level, under others.
+    /// Whether they belong to the coarser level, under the others.
     coarse: bool,
-    /// When they have to be there.
     pub(super) deadline: Option<Instant>,
     grid: Arc<Mutex<Framebuffer>>,
 }
 
 impl To {
-    /// Takes the pixels of a tile, and what was done for them.
+    /// Takes the pixels and counts of a tile.
     pub(super) fn take(&self, pixels: impl Iterator<Item = ([u32; 2], [f32; 4], bool)>, counts: &RayCounts) {
         let mut grid = self.grid.lock().unwrap_or_else(PoisonError::into_inner);
         pixels.for_each(|(at, rgba, gap)| grid.put(at, rgba, gap, self.mark()));
         grid.counts.add(counts);
     }
 
-    /// Takes what there is of the pixels of a tile that is not done, if it is time. In the coarsest grid rays that have come a part of their
-    /// way are better than nothing, and are counted; in others what lies between those of the grid before is better.
+    /// Takes the pixels of an unfinished tile after the deadline. The coarsest grid takes and counts unfinished rays,
+    /// which are better than nothing. In finer grids interpolated pixels are better.
     pub(super) fn take_part(&self, tile: &RayTile) {
         if !self.is_late() {
             return;
@@ -104,24 +102,24 @@ impl To {
                 continue;
             }
             grid.put(at, rgba, gap, self.mark());
-            // Those of a coarser level are counted with all of its pixels.
+            // Unfinished pixels of a coarser level are counted with all its pixels.
             grid.parts += u64::from(!done && !self.coarse);
         }
     }
 
-    /// What is kept of how a pixel was cast.
+    /// The mark of a pixel cast now.
     fn mark(&self) -> u8 {
         mark_of(self.stage.stride) + if self.coarse { COARSE } else { 0 }
     }
 
-    /// Whether it is time.
+    /// Whether the deadline has passed.
     pub(super) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|d| Instant::now() >= d)
     }
 }
 
 impl Framebuffer {
-    /// Pixels of `rows` of a picture, none of which is cast yet.
+    /// Pixels of `rows` of a picture, none cast yet.
     pub(super) fn new(width: u32, rows: Range<u32>, coarsest: Option<u32>) -> Self {
         let pixels = width as usize * rows.len();
         Self {
@@ -137,17 +135,19 @@ impl Framebuffer {
         }
     }
 
-    /// Bytes of so many pixels, and of the list of their tiles.
+    /// Bytes of so many pixels and of the list of their tiles.
     pub(super) fn bytes(pixels: u64, hurried: bool) -> u64 {
         pixels * (PIXEL_BYTES + u64::from(hurried)) + (pixels / u64::from(TILE)).max(64) * 8
     }
 
-    /// Has its pixels cast, grid by grid, until all are, or it is time; those that are left are filled, and counted. `run` runs the
-    /// tiles of a grid, and tells of those that are done. `backwards` says of each grid whether its last tile comes first. Says what the
-    /// runs took.
+    /// Casts pixels grid by grid until the deadline, and fills the others. Returns the number of filled pixels and the
+    /// figures of the runs.
+    ///
+    /// `run` casts the tiles of a grid and reports finished ones. `backwards` chooses, for each grid, whether its last
+    /// tile comes first.
     ///
     /// # Errors
-    /// Those of `run`, except that it was interrupted since it was time.
+    /// Those of `run`, except an interruption by the deadline.
     pub(super) fn cast(
         self,
         options: &CastOptions,
@@ -162,8 +162,8 @@ impl Framebuffer {
         Ok((grid, filled, stats))
     }
 
-    /// Has pixels of a coarser level cast, in grids no finer than every `finest`-th, as [`Self::cast`] does: they are what is seen of
-    /// pixels that it does not come to.
+    /// Casts pixels of a coarser level as [`Self::cast`] does, in grids with strides of `finest` and more. They remain
+    /// visible where [`Self::cast`] does not arrive in time.
     ///
     /// # Errors
     /// As [`Self::cast`].
@@ -177,7 +177,7 @@ impl Framebuffer {
     ) -> Result<(Self, RunStats), FieldError> {
         let stages: Vec<Pass> = stages(self.coarsest).into_iter().filter(|s| s.stride >= finest).collect();
         let (mut grid, stats) = self.cast_stages(&stages, true, options, ends, &|| false, watch, run)?;
-        // Single pixels of the level that is shown, far apart among those of this one, would be dots and no picture.
+        // Single pixels of the shown level, far apart among those of this one, would be isolated dots.
         grid.coarsest = grid.coarsest.map(|coarsest| coarsest.min(finest * 2));
         Ok((grid, stats))
     }
@@ -213,7 +213,7 @@ impl Framebuffer {
             match ended {
                 Ok(run) => stats.add(&run),
                 Err(FieldError::Interrupted) if late() && !stopped => break,
-                // Its pages may be larger: the picture does without.
+                // Its pages may be too large. The picture does without it.
                 Err(FieldError::LimitTooSmall { .. }) if coarse => break,
                 Err(e) => return Err(e),
             }
@@ -221,7 +221,7 @@ impl Framebuffer {
                 break;
             }
         }
-        // Whoever put pixels there is gone with the run.
+        // The tasks that put pixels ended with the run.
         let mut held = grid.lock().unwrap_or_else(PoisonError::into_inner);
         Ok((core::mem::replace(&mut *held, Self::new(0, 0..0, None)), stats))
     }
@@ -230,12 +230,11 @@ impl Framebuffer {
         (y - self.rows.start) as usize * self.width as usize + x as usize
     }
 
-    /// How a pixel was cast, where that is kept.
+    /// The mark of a pixel, if there are marks.
     fn mark(&self, at: [u32; 2]) -> Option<u8> {
         self.marks.get(self.number(at)).copied()
     }
 
-    /// Takes a pixel.
     fn put(&mut self, at: [u32; 2], rgba: [f32; 4], gap: bool, mark: u8) {
         let n = self.number(at);
         (self.rgba[n], self.gaps[n]) = (rgba, gap);
@@ -244,12 +243,12 @@ impl Framebuffer {
         }
     }
 
-    /// Fills pixels that were not cast from the finest grid that is there all around them, or, where there is none, with what a coarser level
-    /// shows, or from a grid that has any pixel near them. Rays that ended at a surface in front of what a pixel shows are no help to it. Says
-    /// how many were filled.
+    /// Fills pixels that were not cast, and returns their number. The sources, in order: the finest grid with all
+    /// corners cast, the coarser level, a grid with any corner cast. Rays that ended at a surface in front of the
+    /// pixel's are left out, if there are others.
     fn fill(&mut self, depth: Option<&Depth<'_>>) -> u64 {
         let mut filled = 0;
-        // Of a megapixel each look at a grid of which there is nothing costs some hundredths of a second.
+        // A pass over a grid without cast pixels costs some hundredths of a second for a megapixel.
         let least = |is: fn(u8) -> bool| self.marks.iter().filter(|m| is(**m)).map(|m| 1u32 << (m & !COARSE)).min();
         let Some(finest) = least(|s| s != NOT_CAST) else {
             self.marks.fill(UNKNOWN);
@@ -259,7 +258,8 @@ impl Framebuffer {
         let is_coarse = self.marks.iter().any(|s| *s != NOT_CAST && *s >= COARSE);
         let between = |from: u32, to: u32| (from.ilog2()..=to.ilog2()).map(|n| 1 << n);
         let strides = |from| between(from, self.widest);
-        // Over what a coarser level shows no grid is laid that is coarser than those that were cast: all of its pixels may lie beside it.
+        // No grid with a larger stride than the cast ones hides the coarser level: all its pixels may lie beside what
+        // that level shows.
         let laid = between(exact, if is_coarse { self.coarsest.unwrap_or(1) } else { self.widest });
         for n in 0..self.marks.len() {
             if self.marks[n] < COARSE {
@@ -288,9 +288,11 @@ impl Framebuffer {
         filled
     }
 
-    /// Straight between the corners of the square of a grid in which a pixel lies, as far as they were cast as `is` has it and lie in the
-    /// picture. Those that `ended` before are left out. `None` if none is left, or more is unknown than known, or, where `all` is asked for,
-    /// one was not cast so. What is made of any that has a gap has one.
+    /// Bilinear interpolation between the corners of the grid square around a pixel. Corners count if they lie in the
+    /// picture, satisfy `is`, and have not `ended` before the pixel's surface.
+    ///
+    /// `None` if no corner counts, if less than half the weight is known, or with `all` if one corner fails `is`. A gap
+    /// in any corner is a gap of the pixel.
     fn between(
         &self,
         x: u32,
@@ -312,7 +314,7 @@ impl Framebuffer {
                 continue;
             }
             let n = self.number([x, y]);
-            // Those that were filled are no pixels of a grid.
+            // Filled pixels belong to no grid.
             if !is(self.marks[n]) {
                 if all {
                     return None;
@@ -359,7 +361,7 @@ mod tests {
         assert!(grid.rgba[1..].iter().all(|p| *p == [1.0; 4]), "{:?}", grid.rgba);
     }
 
-    /// What a coarser level shows stays where nothing else came, and is between what came: all of it is counted.
+    /// Pixels of the coarser level stay where no others came, and fill gaps between those. All are counted as filled.
     #[test]
     fn a_coarser_level_lies_under_what_is_cast() {
         let mut grid = Framebuffer::new(17, 0..9, Some(8));
@@ -371,7 +373,7 @@ mod tests {
         }
         assert_eq!(grid.fill(None), 17 * 9 - 5);
         let at = |x, y| grid.rgba[grid.number([x, y])][0];
-        // Where what is shown is there all around, nothing is seen of it.
+        // The coarser level is invisible where the shown level surrounds a pixel.
         assert_eq!([at(0, 0), at(1, 0), at(2, 2), at(7, 7)], [1.0; 4]);
         assert_eq!([at(9, 4), at(10, 8), at(12, 6), at(16, 8)], [0.75, 0.5, 0.5, 0.5]);
         assert_eq!([at(9, 8), at(15, 0), at(16, 0)], [0.75, 1.0, 1.0]);

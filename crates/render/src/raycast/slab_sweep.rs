@@ -1,18 +1,19 @@
-//! Pictures of more than fits, slab by slab of the volume.
+//! Pictures of volumes larger than memory, slab by slab.
 //!
 //! # Theory
-//! Where pages do not all fit, a tile of rays that goes to its end comes to pages of the whole depth of the volume, and the next tile comes to
-//! nearly the same ones when they have gone: a file of 8.6 GB was read 23 times within 64 MiB. So the volume is cut in slabs, layers of pages
-//! along the slowest axis of its file, and all rays go through one slab before any goes into the next. A ray comes to slabs in one direction
-//! only: those that go up come first, those that go down after them, from the other end. Each slab is therefore read at most twice, and mostly
-//! once. Where one layer does not fit either, tiles follow each other in strips ([`Strips`]), which share pages with their neighbours alone:
-//! what a few strips come to in a slab has to fit.
+//! Without slabs each tile of rays needs pages of the volume's whole depth. If not all pages fit, the next tile needs
+//! nearly the same ones after their eviction. A file of 8.6 GB was read 23 times within 64 MiB.
+//!
+//! So the volume is cut in slabs: layers of pages along the slowest axis of its file. All rays pass one slab before any
+//! enters the next. A ray passes slabs in one direction. Rays upwards come first; rays downwards follow from the other
+//! end. Each slab is therefore read at most twice, mostly once. If one layer does not fit, tiles follow each other in
+//! strips ([`Strips`]), which share pages only with their neighbours. The pages of a few strips in one slab must fit.
 //!
 //! # Practice
-//! A ray does not depend on where it waits, so a picture is the same as without, bit for bit. Rays under way are charged. Where tiles of all
-//! pixels do not fit, those that wait are laid to rest in less memory, which costs making their rays again in each slab. Where these
-//! do not fit either, the picture is cast in bands of strips, or of rows, one after the other: those of a band share their pages, and others few.
-//! Pages that are pieces of the same rows of a file are read together.
+//! A ray does not depend on where it waits, so the picture is equal bit for bit to one without slabs. Rays under way
+//! are charged. If not all tiles fit, waiting ones rest in a smaller form, and their rays are made again in each slab.
+//! If these do not fit, the picture is cast in successive bands of strips or rows. Tiles of one band share their pages,
+//! different bands few. Pages that cut the same rows of a file are read together.
 
 use super::{is_large, Lent, TileBudget, VolumeCast};
 use field::error::FieldError;
@@ -25,25 +26,26 @@ use runtime::limits::would_do;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Rays under way take this share of what a picture leaves of the limit.
+/// Divisor: the share of the room beside a picture for rays under way.
 const SHARE: u64 = 3;
-/// The pages of a slab take this share of what is left, so that those of the one before that rays still reach into are here, too.
+/// Divisor: the share of the remaining room for the pages of a slab. The previous slab, which rays still reach into,
+/// has the other half.
 const SLAB_SHARE: u64 = 2;
 
-/// A tile asks for pages of this share of the room together at most, those beside its own included.
+/// Divisor: the share of the room for one request of a tile, with the pages beside its own.
 const ASKED_SHARE: u64 = 8;
 
-/// Tiles under way in a slab: each asks for many pages at a time, and what they come to has to fit.
+/// Tiles under way in a slab. Each requests many pages at once, and these must fit.
 const ACTIVE: usize = 32;
-/// But as many a thread, so that none is idle while others wait.
+/// Least tiles of a thread, so that no thread is idle.
 const ACTIVE_A_THREAD: usize = 2 * LANES;
 
-/// How a picture is cast in slabs.
+/// A picture cast in slabs.
 pub(super) struct Sweep {
     layers: Layers,
-    /// Where tiles follow each other in strips.
+    /// The strips that order the tiles.
     strips: Option<Strips>,
-    /// Tiles in the order in which they are gone through, and how many are a strip, or a row.
+    /// Tiles in their order, and the number of tiles of a strip or row.
     order: Vec<usize>,
     each: usize,
     /// Tiles under way together.
@@ -51,7 +53,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// For what is to be cast, if its pages do not all fit.
+    /// A sweep, if the pages do not all fit.
     pub(super) fn of(cast: &VolumeCast<'_>, load: &RunLoad, pager: &Pager) -> Option<Self> {
         if !is_large(cast.scene, pager) {
             return None;
@@ -80,11 +82,11 @@ impl Sweep {
         Some(Self { layers: cast.scene.layers()?, strips: None, order, each, active: load.active })
     }
 
-    /// Bytes of the pages that tiles under way together come to in so many layers.
+    /// Bytes of the pages that concurrent tiles use in so many layers.
     fn slab_bytes(&self, layers: u32) -> u64 {
         let whole = self.layers.bytes.saturating_mul(u64::from(layers));
-        // Fewer tiles are under way where little fits. Strips of few tiles need no fewer pages for that: with five under way in strips of
-        // five, 44 MB were read 3.3 times within 10 MB, and 2.35 times by this.
+        // Little room allows fewer tiles, but strips of few tiles need as many pages. Within 10 MB, 44 MB were read
+        // 2.35 times by this rule. Five tiles under way in strips of five read them 3.3 times.
         let together = 1.0 + self.active.max(ACTIVE) as f64 / self.each as f64;
         self.strips.as_ref().map_or(whole, |strips| strips.bytes(together, layers).min(whole))
     }
@@ -94,7 +96,6 @@ impl Sweep {
         (2..=self.layers.count).take_while(|n| self.slab_bytes(*n) <= room).last().unwrap_or(1)
     }
 
-    /// Casts the tiles of `cast`.
     pub(super) fn run(
         &self,
         cast: VolumeCast<'_>,
@@ -118,7 +119,7 @@ impl Sweep {
         let order: Vec<(usize, Front, usize)> = self.order.iter().copied().filter_map(begin).collect();
         let all: u64 = order.iter().map(|(.., bytes)| *bytes as u64).sum();
         if all / (self.order.len().div_ceil(self.each) as u64).max(1) > room {
-            // Bands of less than a strip, or a row, read the volume once each.
+            // Bands smaller than a strip or row would each read the volume once.
             let list: Vec<usize> = (0..order.len()).collect();
             let store = TileStore::new(&order, self.layers.axis, rests);
             return SlabPass { cast: &cast, list: &list, store, bound: None, ended: &ended }.run(pager, load, told);
@@ -138,12 +139,12 @@ impl Sweep {
             left = rest;
             let mut band = band.to_vec();
             if self.strips.is_none() {
-                // Within a band neighbours follow each other as they do elsewhere.
+                // Neighbours follow each other within a band, as elsewhere.
                 band.sort_unstable_by_key(|(n, ..)| *n);
             }
             let store = TileStore::new(&band, self.layers.axis, rests);
             let Ok(mut charge) = pager.charge(ChargeKind::Tiles, bytes) else {
-                // What else is under way has taken the room: these tiles go to their ends one by one.
+                // Another use has the room. These tiles go to their ends one by one.
                 let list: Vec<usize> = (0..band.len()).collect();
                 stats.add(
                     &SlabPass { cast: &cast, list: &list, store, bound: None, ended: &ended }.run(pager, load, told)?,
@@ -177,12 +178,12 @@ impl Sweep {
         Ok(stats)
     }
 
-    /// Where rays wait in a pass: first those that go up, to the end of one slab after the other, then those that go down.
+    /// The plane at which rays wait in a pass. Upward rays pass all slabs first, then downward ones.
     fn bound(&self, pass: u32, slabs: u32, thick: u32) -> Bound {
         let Layers { axis, edge, .. } = self.layers;
         let upward = pass < slabs;
         let at = if upward { pass + 1 } else { 2 * slabs - 1 - pass };
-        // A cell that begins before the last voxel of the slab lies in it.
+        // A cell that begins before the slab's last voxel lies in the slab.
         let plane = match (upward, at == slabs, at == 0) {
             (true, true, _) => f64::INFINITY,
             (true, false, _) => f64::from(at) * f64::from(thick) * f64::from(edge) - 1.0,
@@ -196,23 +197,22 @@ impl Sweep {
 /// Tiles of a band between passes.
 struct TileStore {
     axis: usize,
-    /// Whether tiles are laid to rest.
+    /// Whether waiting tiles rest in the smaller form.
     rests: bool,
     tiles: Vec<Mutex<BandTile>>,
 }
 
-/// A tile of a band.
 struct BandTile {
-    /// Its number in the picture.
+    /// Number in the picture.
     number: usize,
-    /// Where its rays are; `None` where all are at their ends.
+    /// The places of its rays; `None` if all are at their ends.
     front: Option<Front>,
     state: TileState,
 }
 
-/// What there is of it.
+/// The state of a waiting tile.
 enum TileState {
-    /// Nothing: it is at its beginning, under way, or done.
+    /// Not begun, under way, or done.
     None,
     Whole(Box<RayTile>),
     Resting(RestingTile),
@@ -230,17 +230,17 @@ impl TileStore {
         self.tiles[n].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which tiles have rays that go on before the end of a slab.
+    /// Tiles with rays that continue before the end of a slab.
     fn within(&self, bound: &Bound) -> Vec<usize> {
         (0..self.tiles.len()).filter(|n| self.at(*n).front.is_some_and(|front| front.is_within(bound))).collect()
     }
 
-    /// Those that are not at their ends.
+    /// Tiles with unfinished rays.
     fn left(&self) -> Vec<usize> {
         (0..self.tiles.len()).filter(|n| self.at(*n).front.is_some()).collect()
     }
 
-    /// Bytes of tiles that rest.
+    /// Bytes of resting tiles.
     fn bytes(&self) -> u64 {
         let of = |tile: &Mutex<BandTile>| match &tile.lock().unwrap_or_else(PoisonError::into_inner).state {
             TileState::Resting(resting) => resting.bytes(),
@@ -250,7 +250,7 @@ impl TileStore {
         (resting + size_of_val(&self.tiles[..])) as u64
     }
 
-    /// Takes out a tile, as it is now.
+    /// Takes out a tile in its present state.
     fn take(&self, n: usize, cast: &VolumeCast<'_>) -> RayTile {
         let mut waiting = self.at(n);
         match core::mem::replace(&mut waiting.state, TileState::None) {
@@ -260,33 +260,33 @@ impl TileStore {
         }
     }
 
-    /// Keeps a tile until it goes on.
+    /// Stores a tile until the next pass.
     fn put(&self, n: usize, tile: RayTile) {
         let mut waiting = self.at(n);
         waiting.front = Some(tile.front(self.axis));
         waiting.state = if self.rests { TileState::Resting(tile.rest()) } else { TileState::Whole(Box::new(tile)) };
     }
 
-    /// A tile is at its end.
+    /// Marks a tile as done.
     fn end(&self, n: usize) {
         self.at(n).front = None;
     }
 }
 
-/// One slab.
+/// One pass through a slab.
 struct SlabPass<'p, 'a> {
     cast: &'p VolumeCast<'a>,
-    /// Those that go on, by their place in the band.
+    /// The tiles of this pass, by their place in the band.
     list: &'p [usize],
     store: Arc<TileStore>,
-    /// `None`: they go to their ends.
+    /// Where rays wait; `None`: they go to their ends.
     bound: Option<Bound>,
-    /// Tiles that are done, of all passes.
+    /// Finished tiles of all passes.
     ended: &'p AtomicU64,
 }
 
-/// A tile under way. In a slab what it has come to is kept however it goes; one that goes to its end begins anew, since nothing is charged for
-/// it meanwhile.
+/// A tile under way. In a slab its state is stored however the visit ends. A tile that goes to its end begins anew,
+/// because no charge covers it meanwhile.
 struct Visit {
     n: usize,
     tile: Option<RayTile>,
@@ -351,7 +351,7 @@ impl<'a> Work for SlabPass<'_, 'a> {
         }
     }
     fn bytes(&self, _task: &Visit) -> usize {
-        // What whole tiles take between passes is charged; one that is gone through takes no more.
+        // The charge of waiting whole tiles also covers those under way.
         if self.bound.is_some() && !self.store.rests {
             0
         } else {

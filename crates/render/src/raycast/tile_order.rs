@@ -1,6 +1,7 @@
-//! In which order tiles are begun: along a Hilbert curve, so that those under way together are neighbours and share pages.
+//! The order of tiles along a Hilbert curve, so that concurrent tiles are neighbours and share pages.
 
-/// Upper left pixels of the tiles of `edge` pixels that cover rows `rows` of a picture; without those of which no pixel is `wanted`.
+/// Upper left pixels of the tiles of `edge` pixels that cover `rows` of a picture. Tiles without `wanted` pixels are
+/// left out.
 pub(super) fn tiles(
     width: u32,
     rows: core::ops::Range<u32>,
@@ -23,7 +24,7 @@ pub(super) fn tiles(
     at.into_iter().map(|(_, t)| t).filter(|t| wanted.is_none_or(|w| any(t, w))).collect()
 }
 
-/// How far along the curve through a square of `side` (a power of two) a place lies.
+/// Position of (x, y) along the curve through a square of `side`, a power of two.
 fn along(side: u32, mut x: u32, mut y: u32) -> u64 {
     let (mut d, mut s) = (0u64, side / 2);
     while s > 0 {

@@ -1,4 +1,4 @@
-//! How volumes look in pictures: from objects of a scene to what rays are given.
+//! Appearance of volumes: from objects of a scene to the input of rays.
 
 use super::colour_maps::Settled;
 use super::objects::{ColourBy, VolumeLook, VolumeTint};
@@ -12,11 +12,11 @@ use kernels::rays::{
 };
 use runtime::gridface::AXES;
 
-/// Opacity at the upper end of a range whose opacity nobody has said.
+/// Default opacity at the upper end of a range.
 pub(super) const PLAIN_OPACITY: f32 = 0.6;
 
-/// Voxels of a level that nobody chose are at most so many pixels large: in the middle of the volume, so that of two levels the nearer one
-/// to pixels is taken, as textures are; and at the point that is nearest to the eye.
+/// Largest voxels of an automatic level, in pixels. In the volume's middle, the square root of 2 takes the level
+/// nearest to pixels, as textures do. The other bound holds at the point nearest to the eye.
 const IN_THE_MIDDLE: f64 = std::f64::consts::SQRT_2;
 const NEAREST: f64 = 2.0;
 
@@ -35,7 +35,7 @@ pub(super) fn least_pixel(camera: &Camera, height: u32, bounds: &Aabb) -> f64 {
     pixel(camera, height, eye.distance(eye.clamp(bounds.min, bounds.max)))
 }
 
-/// Lengths of a pixel at the point of a volume that is nearest to the eye, and in its middle.
+/// Lengths of a pixel at the volume's nearest point to the eye, and in its middle.
 fn pixels(volume: &Volume, camera: &Camera, height: u32) -> [f64; 2] {
     let bounds = bounds(volume);
     let middle = DVec3::from_array(camera.position).distance((bounds.min + bounds.max) * 0.5);
@@ -47,24 +47,24 @@ fn largest(level: &VolumeLevel) -> f64 {
     level.placement.spacing().into_iter().fold(0.0, f64::max)
 }
 
-/// The coarsest level whose voxels are about as large as pixels, or the finest.
+/// The coarsest level with voxels about as large as pixels, or the finest level.
 pub(crate) fn level_for(volume: &Volume, camera: &Camera, height: u32) -> usize {
     level_of(pixels(volume, camera, height), volume.levels.iter().map(largest))
 }
 
-/// The same by lengths of pixels, at the nearest point and in the middle, and of the voxels of levels, finest first.
+/// As [`level_for`], from the lengths of a pixel (nearest, middle) and the voxel lengths of all levels, finest first.
 fn level_of([nearest, middle]: [f64; 2], voxels: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator) -> usize {
     let most = (NEAREST * nearest).min(IN_THE_MIDDLE * middle);
     voxels.enumerate().rfind(|(_, voxel)| *voxel <= most).map_or(0, |(level, _)| level)
 }
 
-/// A level under a picture by a time has voxels of up to so many pixels, and is this many levels coarser at least, where there are so many:
-/// with factors of two it has a sixty-fourth of the voxels.
+/// Bounds of the level cast first before a deadline: most pixels of a voxel, and least levels below the shown one. With
+/// factors of two it has a 64th of the voxels.
 const COARSE_PIXELS: f64 = 8.0;
 const COARSER: usize = 2;
 
-/// A coarser level of what an object shows, or samples of the coarsest, which is there much sooner, and the length of its voxels in pixels
-/// in the middle; none where there is none of two voxels or more each way.
+/// A coarser level, or coarser samples, for rays before a deadline, and the length of its voxels in pixels in the
+/// middle. `None` if none has two voxels or more each way.
 pub(super) fn coarser<'v>(
     volume: &'v Volume,
     object: &VolumeLook,
@@ -81,17 +81,17 @@ pub(super) fn coarser<'v>(
     (number > shown).then(|| (AtLevel { level, number }, largest(level) / middle))
 }
 
-/// A level that is shown, or samples, and what messages call it.
+/// A shown level or samples, and its number in messages.
 #[derive(Copy, Clone)]
 pub(super) struct AtLevel<'v> {
     level: &'v VolumeLevel,
     number: usize,
 }
 
-/// The level of which rays are given an object.
+/// The level that rays of an object sample.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for one that there is not.
+/// [`FieldError::Usage`] for a missing level.
 pub(super) fn level_shown<'v>(
     volume: &'v Volume,
     object: &VolumeLook,
@@ -109,10 +109,10 @@ pub(super) fn level_shown<'v>(
     }
 }
 
-/// What rays are given of an object at a level, and the step along them that it asks for.
+/// The appearance of an object at a level, and its step along rays.
 ///
 /// # Errors
-/// [`FieldError`]: channels that there are not; functions that make no sense.
+/// [`FieldError`]: missing channels, functions without sense.
 pub(super) fn look(
     volume: &Volume,
     object: &VolumeLook,
@@ -143,12 +143,13 @@ pub(super) fn look(
     Ok((VolumeAppearance { paint, level, step: step as u32, clip, manner }, least / object.samples))
 }
 
-/// The lights of a picture, in space.
+/// A picture's lights in physical space.
 pub(super) fn shading(lighting: &Lighting, camera: &Camera, specular: f32, power: f32) -> Shading {
     let axes = camera.axes();
     let seen = |d: [f64; 3]| (axes.x_axis * d[0] + axes.y_axis * d[1] - axes.z_axis * d[2]).to_array();
     let (ambient, lights) = match lighting {
-        // As surfaces have them: a key light from the upper left, a weak fill, and the sky; what faces the eye shows its own colour.
+        // As on surfaces: a key light from the upper left, a weak fill, and the sky. A surface that faces the eye shows
+        // its own colour.
         Lighting::Standard => {
             ([0.355; 3], vec![(seen([-0.42, 0.62, 0.66]), [0.84; 3]), (seen([0.86, -0.12, 0.49]), [0.18; 3])])
         }
@@ -160,14 +161,14 @@ pub(super) fn shading(lighting: &Lighting, camera: &Camera, specular: f32, power
     Shading { ambient, lights, specular, power }
 }
 
-/// Ranges of voxels of the finest level as ranges of those of another.
+/// Ranges of voxels of the finest level as ranges of `level`.
 fn voxels(object: &VolumeLook, finest: &VolumeLevel, level: &VolumeLevel) -> Option<[[f64; 2]; 3]> {
     object.voxels.iter().any(Option::is_some).then(|| {
         std::array::from_fn(|a| {
             let last = f64::from(finest.dims[a]) - 1.0;
             let [low, high] = object.voxels[a].map_or([0.0, last], |e| e.map(f64::from));
             let scale = finest.placement.spacing()[a] / level.placement.spacing()[a];
-            // Of the two grids along this axis: whole numbers are centres, and levels are shifted against each other.
+            // Shift between the two grids along this axis. Whole numbers are centres of voxels.
             let shift: f64 = (0..3)
                 .map(|c| {
                     (finest.placement.origin[c] - level.placement.origin[c]) * level.placement.axes[a][c]
@@ -179,7 +180,7 @@ fn voxels(object: &VolumeLook, finest: &VolumeLevel, level: &VolumeLevel) -> Opt
     })
 }
 
-/// How stored numbers are seen.
+/// How stored numbers become visible.
 fn paint(
     volume: &Volume,
     look: &VolumeLook,
@@ -283,9 +284,9 @@ mod tests {
     #[test]
     fn of_two_levels_the_one_nearer_to_pixels_is_taken_and_none_is_coarse_near_the_eye() {
         let level = |nearest, middle| level_of([nearest, middle], [1.0, 2.0, 4.0, 8.0].into_iter());
-        // As far away everywhere: changes lie halfway in ratio.
+        // Equal distances everywhere: the level changes at a ratio halfway.
         assert_eq!([0.1, 1.0, 1.41, 1.42, 2.8, 2.9, 5.7, 99.0].map(|p| level(p, p)), [0, 0, 0, 1, 1, 2, 3, 3]);
-        // A point of the volume is much nearer than its middle, or the eye is in it.
+        // A point of the volume is much nearer than its middle, or the eye is inside.
         assert_eq!([(2.0, 9.0), (1.9, 9.0), (0.0, 9.0)].map(|(nearest, middle)| level(nearest, middle)), [2, 1, 0]);
     }
 }

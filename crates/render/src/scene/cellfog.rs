@@ -1,4 +1,4 @@
-//! Fields of flows as volumes in scenes: where they are, and their rays between the surfaces of a picture.
+//! Fields of flows as volumes in scenes: their bounds, and their rays between the surfaces of a picture.
 
 use super::appearance::{least_pixel, shading, PLAIN_OPACITY};
 use super::colour_maps::Settled;
@@ -21,13 +21,12 @@ use runtime::session::{ProgressWatch, Session};
 use runtime::values::{visit_box, NodeBox};
 use std::sync::Mutex;
 
-/// Parts of the diagonal of what is drawn that are the longest step along a ray: where cells are larger still, colours change within
-/// them.
+/// Least steps along the diagonal of the drawn boxes. Colours also change within larger cells.
 const STEPS: f64 = 256.0;
-/// Steps are halved so many times at most, whatever cells and pixels are.
+/// Most halvings of a step, whatever the size of cells and pixels.
 const HALVINGS: u8 = 10;
 
-/// The field that is drawn, and the zones of which it is.
+/// The drawn field, and its zones.
 fn drawn<'a>(dataset: &Dataset, look: &'a VolumeLook) -> Result<(&'a str, Vec<usize>), FieldError> {
     let field = look.field.as_deref().ok_or_else(|| FieldError::Usage("a volume of a flow needs a 'field'".into()))?;
     if look.level.is_some() || look.voxels.iter().any(Option::is_some) {
@@ -51,7 +50,7 @@ fn drawn<'a>(dataset: &Dataset, look: &'a VolumeLook) -> Result<(&'a str, Vec<us
     Ok((field, zones))
 }
 
-/// The gradient by which a field is lit.
+/// The gradient that shades a field.
 fn gradient(field: &str) -> String {
     format!("grad_{field}")
 }
@@ -75,10 +74,10 @@ fn bounds(session: &Session, dataset: &Dataset, zones: &[usize], step: usize) ->
     Ok(all)
 }
 
-/// The corners of the box of what is drawn, and, where `ranged`, the smallest and largest value at its usable points.
+/// The corners of the box of the drawn zones, and, if `ranged`, the range of their usable points.
 ///
 /// # Errors
-/// [`FieldError`]: fields that there are not, what cannot be read, an interruption.
+/// [`FieldError`]: missing fields, a failed read, an interruption.
 pub(super) fn gathered(
     session: &Session,
     look: &VolumeLook,
@@ -146,27 +145,27 @@ fn transfer(look: &VolumeLook, field: &str, maps: &[Settled]) -> Result<Transfer
             None => vec![(0.0, parts(&look.paint.rgb))],
         };
     let opacities = match (look.projection, &look.opacities[..], map) {
-        // It is opaque, whatever is said of values on their way to it.
+        // A surface is opaque, whatever opacity its object gives to values before it.
         (Projection::Surface { value }, ..) => vec![(value, 1.0)],
         (_, given @ [_, ..], _) => given.to_vec(),
         (_, [], None) => return usage("a volume of one colour needs nodes of its 'opacity'"),
         (Projection::Composite, [], Some(m)) => vec![(m.range[0], 0.0), (m.range[1], PLAIN_OPACITY)],
-        // Where there is a flow there is a value: nothing of it is background.
+        // Every place with a flow has a value, so none is background.
         (Projection::Maximum | Projection::Mean, [], Some(m)) => vec![(m.range[0], 1.0)],
     };
     TransferFunction::new(colours, opacities).map_err(|e| FieldError::Usage(e.to_string()))
 }
 
-/// What is sampled at a place: the numbers of one field after those of another.
+/// The sampled numbers at a place: all fields one after the other.
 struct SampledFields<'a> {
     dataset: &'a Dataset,
     names: Vec<String>,
-    /// Where the numbers of each begin, and those of the next one would.
+    /// First number of each field, and the end of the last.
     first: Vec<usize>,
 }
 
 impl SampledFields<'_> {
-    /// Where the numbers of a field are, which is sampled from now on.
+    /// The numbers of a field, which is added if it is new.
     fn place(&mut self, zone: usize, field: &str) -> Result<std::ops::Range<usize>, FieldError> {
         let n = match self.names.iter().position(|name| name == field) {
             Some(n) => n,
@@ -192,14 +191,14 @@ pub(crate) struct CellFog<'a> {
     scene: PreparedScene<CellScene>,
 }
 
-/// An object that shows a field: its number, its look, and the box of its zones.
+/// An object that shows a field: its number, its document, and the box of its zones.
 pub(crate) type Shows<'a> = (usize, &'a VolumeLook, &'a [DVec3; 8]);
 
 impl<'a> CellFog<'a> {
-    /// Fields of a flow as objects show them at a time step, each in the box of its zones.
+    /// Fields of a flow at a time step, as objects show them, each in the box of its zones.
     ///
     /// # Errors
-    /// [`FieldError`]: fields that there are not, functions that make no sense.
+    /// [`FieldError`]: missing fields, functions without sense.
     pub(crate) fn new(
         session: &'a Session,
         document: &SceneDocument,
@@ -209,7 +208,7 @@ impl<'a> CellFog<'a> {
         camera: &Camera,
         size: [u32; 2],
     ) -> Result<Self, FieldError> {
-        // It was looked at when it was gathered: its boxes are there.
+        // Gathering has read the dataset's boxes already.
         let dataset = session.dataset();
         let order = session.zone_order(&dataset)?;
         let mut sampled = SampledFields { dataset: &dataset, names: Vec::new(), first: vec![0] };
@@ -257,7 +256,7 @@ impl<'a> CellFog<'a> {
         let diagonal = if shown == Aabb::EMPTY { 0.0 } else { shown.extent().length() };
         let longest = (if diagonal > 0.0 { diagonal } else { bounds.extent().length() }) / STEPS;
         let pixel = least_pixel(camera, size[1], if shown == Aabb::EMPTY { &bounds } else { &shown });
-        // No finer than half a pixel where it is nearest.
+        // At least half a pixel at the nearest point.
         let halvings = (0..HALVINGS).find(|n| longest / f64::from(1u32 << n) <= 0.5 * pixel).unwrap_or(HALVINGS);
         let zones: Vec<u32> = order.0.iter().copied().filter(|z| zones.contains(&(*z as usize))).collect();
         Ok(Self {
@@ -272,7 +271,7 @@ impl<'a> CellFog<'a> {
         })
     }
 
-    /// What pictures lack.
+    /// Pixels with gaps and filled pixels of all pictures.
     pub(crate) fn lack(&self) -> Lack {
         *pager::spin_lock::lock(&self.lack)
     }
@@ -284,7 +283,7 @@ impl Haze for CellFog<'_> {
     }
 
     fn is_large(&self, _: &Camera, _: [u32; 2]) -> bool {
-        // Groups of as many rows as canvases hold: what larger ones would save was not measured.
+        // Groups of as many rows as canvases hold. The gain of larger groups is not measured.
         false
     }
 

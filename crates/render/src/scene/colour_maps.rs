@@ -1,4 +1,4 @@
-//! How values become colours, once all that is drawn is known.
+//! Colours of values, settled when all drawn objects are known.
 
 use super::document::{MapSpec, Rgb, SceneDocument};
 use super::geometry_log::Range;
@@ -18,29 +18,29 @@ pub(crate) struct Settled {
     pub(crate) range: [f64; 2],
     pub(crate) label: String,
     pub(crate) colours: ColourMap,
-    /// The colours themselves, from low to high.
+    /// Colours from low to high.
     pub(crate) lut: Vec<Rgb>,
 }
 
 impl Settled {
-    /// Whether nothing that is drawn has a value: then there is no range, and a bar would invent one.
+    /// Whether no drawn value exists. Then there is no range, and a bar would invent one.
     pub(crate) fn is_empty(&self) -> bool {
         self.range[0] >= self.range[1]
     }
 
-    /// Its range, if it has one.
+    /// The range, if there is one.
     pub(crate) fn shown(&self) -> Option<[f64; 2]> {
         (!self.is_empty()).then_some(self.range)
     }
 }
 
-/// The maps that something is coloured by, or that have a bar: those that are settled, in order.
+/// The maps that colour an object or have a bar, in order. These are settled.
 fn used(document: &SceneDocument) -> impl Iterator<Item = &(String, MapSpec)> {
     let is_used = move |name: &String| document.bars.contains(name) || document.objects.iter().any(|o| o.uses(name));
     document.maps.iter().filter(move |(name, _)| is_used(name))
 }
 
-/// Whether ranges that were settled are what the scene says of all of its maps.
+/// Whether the settled ranges are the ones that the scene gives for all maps.
 pub(crate) fn says_ranges(document: &SceneDocument, ranges: &[[f64; 2]]) -> bool {
     let near = |a: f64, b: f64, span: f64| (a - b).abs() <= 1e-9 * span;
     let says = |map: &MapSpec, settled: &[f64; 2]| match map.range {
@@ -50,8 +50,8 @@ pub(crate) fn says_ranges(document: &SceneDocument, ranges: &[[f64; 2]]) -> bool
     used(document).count() == ranges.len() && used(document).zip(ranges).all(|((_, map), settled)| says(map, settled))
 }
 
-/// Settles the maps for all that was gathered: object by object, in one picture or many. `known` are ranges that were settled before,
-/// in the order of the maps that are used.
+/// Settles the maps for all gathered objects, of one picture or many. `known`: ranges settled before, in the order of
+/// the used maps.
 pub(crate) fn settle_maps(
     document: &SceneDocument,
     ranges: &[Range],
@@ -73,7 +73,7 @@ pub(crate) fn settle_maps(
             (None, Some(r), Some(c)) => readable(around(r, c)),
             (None, Some(r), None) if signed.is_some() && is_signed(r) => readable(around(r, 0.0)),
             (None, Some(r), None) => readable(r),
-            // No value, so no range either: all of it takes the colour of what is no number.
+            // No value: everything has the colour of NaN.
             (None, None, c) => [c.unwrap_or(0.0); 2],
         };
         let lut = match (map.center, signed) {
@@ -93,7 +93,7 @@ pub(crate) fn settle_maps(
     Ok(settled)
 }
 
-/// A label or a unit with powers as they are written: `(a_inf^2 / L)`, and of a `unit` also `kg m-3`, with raised digits.
+/// A label or unit with raised powers: `(a_inf^2 / L)`, and in a `unit` also `kg m-3`.
 pub(crate) fn raised(text: &str, unit: bool) -> String {
     let chars: Vec<char> = text.chars().collect();
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
@@ -120,8 +120,8 @@ pub(crate) fn raised(text: &str, unit: bool) -> String {
     out
 }
 
-/// Unit of what a map shows. Times that lines have are no fields: those of particles are the dataset's, those of streamlines follow from
-/// lengths and speeds. Neither is the strength of vortex cores: its unit follows from how they are found.
+/// Unit of a map's field. Times of lines are no fields: particles have the dataset's unit, streamlines that of length
+/// by speed. The unit of a vortex core's strength depends on the method.
 fn unit_of(document: &SceneDocument, session: &Session, map: &str, field: &str) -> String {
     let dataset = session.dataset();
     let cores = document.objects.iter().find_map(|o| match o {
@@ -149,8 +149,8 @@ fn unit_of(document: &SceneDocument, session: &Session, map: &str, field: &str) 
     }
 }
 
-/// An automatic range of values that have a reference value: as far to one side of it as to the other where they lie on both,
-/// else from it, or, where all of them are far from it, their own.
+/// The automatic range of values with a reference value. Values on both sides give a range symmetric to it. Values on
+/// one side give a range from it, or their own range if all are far from it.
 pub(crate) fn around([low, high]: [f64; 2], c: f64) -> [f64; 2] {
     let reach = (high - c).abs().max((c - low).abs());
     if low < c && high > c {
@@ -162,19 +162,19 @@ pub(crate) fn around([low, high]: [f64; 2], c: f64) -> [f64; 2] {
     }
 }
 
-/// Whether values lie on both sides of zero, and not on one by some overshoot alone.
+/// Whether values lie on both sides of zero, beyond mere overshoot.
 fn is_signed([low, high]: [f64; 2]) -> bool {
     low < 0.0 && high > 0.0 && (-low).min(high) >= OVERSHOOT * (-low).max(high)
 }
 
-/// Part of the reach to the farther side that is none.
+/// Share of the reach to the farther side that counts as overshoot.
 const OVERSHOOT: f64 = 0.05;
 
-/// Share of the distance to the farthest value below which nothing lies when all values are far from the reference value.
+/// Values are far from the reference value if all lie beyond this share of the farthest one's distance.
 const FAR: f64 = 0.5;
 
-/// The part of a diverging map that a range takes, so that its middle colour stands at the reference value and equal distances
-/// look alike. A range on one side of it gets that side's colours from end to end.
+/// The part of a diverging map for a range: the middle colour is at the reference value, and equal distances differ
+/// equally. A range on one side of it has that side's colours from end to end.
 pub(crate) fn centred(lut: &[Rgb], [low, high]: [f64; 2], c: f64) -> Vec<Rgb> {
     let reach = (high - c).abs().max((c - low).abs());
     let place = |v: f64| 0.5 + 0.5 * (v - c) / reach;
@@ -192,7 +192,7 @@ pub(crate) fn centred(lut: &[Rgb], [low, high]: [f64; 2], c: f64) -> Vec<Rgb> {
     (0..CENTRED).map(entry).collect()
 }
 
-/// Colours of a part of a map: as many as the eye tells apart.
+/// Colours of a part of a map, as many as the eye can distinguish.
 const CENTRED: usize = 256;
 
 #[cfg(test)]

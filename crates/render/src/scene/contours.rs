@@ -10,7 +10,7 @@ use field::volume::Volume;
 use kernels::surface::{Points, SurfacePiece};
 use runtime::session::{ProgressWatch, Session};
 
-/// What is asked of a volume, with the channel that colours it.
+/// Options of an extraction from a volume, with the channel that colours it.
 pub(super) fn of_volume(
     volume: &Volume,
     from: &MeshFrom,
@@ -28,7 +28,7 @@ pub(super) fn of_volume(
     Ok(VolumeContour { what, channels, normals: true, near: near(from), step, spill: None })
 }
 
-/// The point whose surface alone is drawn.
+/// The point that chooses the one drawn surface.
 fn near(from: &MeshFrom) -> Option<[f64; 3]> {
     match from {
         MeshFrom::Contour { near, .. } => *near,
@@ -36,10 +36,10 @@ fn near(from: &MeshFrom) -> Option<[f64; 3]> {
     }
 }
 
-/// What is asked of a flow, with the field that colours it.
+/// Options of an extraction from a flow, with the field that colours it.
 ///
 /// # Errors
-/// [`FieldError`]: what keeps the middle of the zones from being found, where a plane is to go through it.
+/// [`FieldError`] of finding the middle of the zones, for a plane through it.
 pub(super) fn of_flow(
     session: &Session,
     from: &MeshFrom,
@@ -70,8 +70,8 @@ pub(super) fn of_flow(
 /// Bytes of a point: position, normal, value.
 const POINT_BYTES: usize = 40;
 
-/// Takes pieces of a surface as they come. Triangles may name points of earlier pieces, so that all points are kept, in a log of
-/// their own, until the surface is whole.
+/// Collects the pieces of a surface. Triangles may refer to points of earlier pieces, so all points stay in a log until
+/// the surface is complete.
 pub(super) struct Pieces<'a> {
     builder: MeshBuilder<'a>,
     points: Arena,
@@ -87,7 +87,7 @@ impl<'a> Pieces<'a> {
         Ok(Self { builder: MeshBuilder::new(arena, coloured, true), points })
     }
 
-    /// Takes the next one. Its fields are the components of what colours it.
+    /// Adds a piece. Its fields are the components of the colouring field.
     pub(super) fn take(&mut self, piece: &SurfacePiece) -> Result<(), FieldError> {
         let v = &piece.vertices;
         let count = match &v.points {
@@ -123,7 +123,6 @@ impl<'a> Pieces<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Ends the surface.
     pub(super) fn finish(self) -> MeshStore {
         self.builder.finish()
     }

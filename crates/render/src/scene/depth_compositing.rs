@@ -1,4 +1,4 @@
-//! From rays of pixels to the light of their samples: what volumes and fields of flows have in common in pictures.
+//! Depth compositing: from rays of pixels to the light of their samples, for volumes and fields of flows.
 
 use super::document::SceneDocument;
 use crate::picture::{Camera, Depths, HazeRows, MOST_SAMPLES};
@@ -12,44 +12,45 @@ use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the rays of a picture may take, from the first on. (From when the picture was begun, 100 ms were over at
-/// 1600 x 900, beside other work, before any page was asked for: 50 ms gave no pixel.)
+/// Most seconds for the rays of a picture, counted from the first ray. Counted from the picture's beginning, 50 ms gave
+/// no pixel. At 1600 x 900 beside other work, 100 ms passed before the first request.
 #[derive(Debug)]
 pub(super) struct TimeBudget {
     begun: OnceLock<Instant>,
     length: Duration,
 }
 
-/// A coarse picture of some rows has this part of a budget, whatever is left of it.
+/// Divisor: the share of a budget for the coarse picture of some rows, whatever is left of the budget.
 const MOMENTS: f64 = 10.0;
-/// A budget of more is none.
+/// A longer budget is none.
 const MOST_BUDGET_S: f64 = 1e9;
 
 impl TimeBudget {
-    /// Of a picture, if the scene has one.
+    /// The budget of the scene, if it has one.
     pub(super) fn of(document: &SceneDocument) -> Option<Self> {
         let length = |s: f64| Duration::from_secs_f64(s.min(MOST_BUDGET_S));
         document.budget_s.map(|s| Self { begun: OnceLock::new(), length: length(s) })
     }
 
-    /// When a coarse picture of some rows, which begins now, has to be there at the latest: rows before them may have taken all the time.
+    /// The latest deadline of a coarse picture of some rows that begins now. Earlier rows may have used all the time.
     pub(super) fn a_moment(&self) -> Instant {
         Instant::now() + self.length.div_f64(MOMENTS)
     }
 
-    /// When rows of a picture of `height` have to be there. Rows come in groups, from the top: each may take its share.
+    /// The deadline of the rows of `depths` in a picture of `height`. Groups of rows come from the top, and each gets
+    /// its share.
     fn deadline(&self, depths: &Depths, height: u32) -> Instant {
         *self.begun.get_or_init(Instant::now)
             + self.length.mul_f64(f64::from(depths.rows().end) / f64::from(height.max(1)))
     }
 }
 
-/// What pictures lack of volumes and fields.
+/// What pictures lack of volumes and fields, in pixels.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(crate) struct Lack {
-    /// Pixels in which something is missing, since pages could not be had.
+    /// Pixels with failed pages.
     pub(crate) gaps: u64,
-    /// Pixels that are filled from those around them, or at edges from what is in front, since the budget was spent.
+    /// Pixels filled from their neighbours, or at edges from the surface in front, after the deadline.
     pub(crate) filled: u64,
 }
 
@@ -66,11 +67,11 @@ impl AddAssign for Lack {
     }
 }
 
-/// What rays are cast through, made ready for the camera and the size that were asked for last. Under a small limit a picture comes in many
-/// groups of rows, and tables of colours made anew for each of them took a third of all time.
+/// The scene of rays, prepared for the last camera and size. Under a small limit a picture has many groups of rows.
+/// Making colour tables for each took a third of all time.
 pub(super) struct PreparedScene<S>(Mutex<Option<PreparedView<S>>>);
 
-/// For which camera and size, and what.
+/// Camera and size, and the scene prepared for them.
 type PreparedView<S> = (Camera, [u32; 2], Arc<S>);
 
 impl<S> Default for PreparedScene<S> {
@@ -80,10 +81,7 @@ impl<S> Default for PreparedScene<S> {
 }
 
 impl<S> PreparedScene<S> {
-    /// As it was made before, or as it is made now.
-    ///
-    /// # Errors
-    /// Those of `make`.
+    /// The prepared scene, made now if necessary.
     pub(super) fn of<E>(
         &self,
         camera: &Camera,
@@ -101,13 +99,14 @@ impl<S> PreparedScene<S> {
     }
 }
 
-/// How rays are cast for [`lay`]: it is said where they end, and when they have to be there, if that is said.
+/// Casts rays for [`lay`] up to their ends, before a deadline if there is one.
 pub(super) type CastRays<'a> = dyn FnMut(RayEnds<'_>, Option<Instant>) -> Result<Image, FieldError> + 'a;
 
-/// Of the pixel at a column and row: between which depths its ray gathers anything.
+/// The depths between which a pixel's ray (column, row) gathers light.
 pub(super) type DepthRange<'a> = dyn Fn(u32, u32) -> Option<[f64; 2]> + 'a;
 
-/// What is laid of a pixel that was not cast in time: what it was filled with, or stripes where nothing is known of what its ray goes through.
+/// The light of a pixel that was not cast in time: its filled value, or hatching if its ray meets an object and nothing
+/// is known of it.
 fn seen_of(image: &Image, n: usize, at: [u32; 2], rays: Rays<'_>) -> RayLight {
     if image.is_unknown(n) && (rays.between)(at[0], at[1]).is_some() {
         (hatch::unknown(at), false)
@@ -116,19 +115,20 @@ fn seen_of(image: &Image, n: usize, at: [u32; 2], rays: Rays<'_>) -> RayLight {
     }
 }
 
-/// What is known of rays before they are cast.
+/// Properties of rays, known before they are cast.
 #[derive(Copy, Clone)]
 pub(super) struct Rays<'a> {
-    /// They can stop on their way.
+    /// Whether they can stop on their way.
     pub(super) stop: bool,
-    /// Where they may gather anything.
+    /// Where they may gather light.
     pub(super) between: &'a DepthRange<'a>,
 }
 
-/// Has rays cast for the rows of `depths` of a picture of `height`, and lays what they gather into `light`. Rays that can stop on their
-/// way are cast once, others as often as the pixel with the most depths has depths. When it is time edges are left: what is seen at one depth
-/// is taken for the others of a pixel, too, or a share of it. Pixels that lack something are hatched, and so are those of which nothing is
-/// known by then.
+/// Casts rays for the rows of `depths` in a picture of `height`, and writes their light into `light`. Rays that can
+/// stop are cast once for all depths of a pixel, others once for each depth.
+///
+/// After the deadline edges are approximate: the light at one depth stands for the pixel's other depths, scaled or as
+/// it is. Pixels with gaps are hatched, and so are unknown ones.
 ///
 /// # Errors
 /// Those of `cast`; [`FieldError::LimitTooSmall`].
@@ -151,7 +151,7 @@ pub(super) fn lay(
     }
 }
 
-/// What is seen of a pixel at a depth, as it is laid: behind it comes what is left. Nobody is to take what lacks something for the whole.
+/// A pixel's light and transmission at a depth. Gaps are hatched, so that nobody takes them for complete.
 fn laid((rgba, gap): RayLight, at: [u32; 2]) -> [f32; 4] {
     if gap {
         let [r, g, b] = hatch::linear(at);
@@ -162,14 +162,14 @@ fn laid((rgba, gap): RayLight, at: [u32; 2]) -> [f32; 4] {
     }
 }
 
-/// What a pixel was filled with, as it is laid in front of a depth: of what is gathered between two depths the share of the way up to it.
-/// (With all of it lines on the front of a volume were hidden.)
+/// The light of a filled pixel in front of `depth`: its share of the light gathered between two depths. With all of it,
+/// lines on the front of a volume were hidden.
 fn share([r, g, b, through]: [f32; 4], between: [f64; 2], depth: f64) -> [f32; 4] {
     let part = ((depth - between[0]) / (between[1] - between[0])).clamp(0.0, 1.0) as f32;
     [r * part, g * part, b * part, 1.0 - (1.0 - through) * part]
 }
 
-/// Each pixel's ray stops at all its depths.
+/// Casts each ray once, with stops at all depths of its pixel.
 fn at_stops(
     depths: &Depths,
     deadline: Option<Instant>,
@@ -224,7 +224,7 @@ fn at_stops(
     Ok(Lack { gaps, filled: image.filled })
 }
 
-/// Rays are cast to the first depth of each pixel, then to the second of those that have one, and so on.
+/// Casts rays to the first depth of each pixel, then to the second depth where there is one, and so on.
 fn in_passes(
     depths: &Depths,
     deadline: Option<Instant>,
@@ -237,7 +237,7 @@ fn in_passes(
     let most = light.most();
     let mut lack = vec![false; rows.len() * columns as usize];
     let (mut filled, mut late) = (0, false);
-    // Samples of a pixel that lie at different depths, at edges, take a ray each; most pixels have one depth.
+    // Samples at different depths, at edges, take a ray each. Most pixels have one depth.
     for pass in 0..most {
         let depth = |x: u32, y: u32| depths.of(y, x).get(pass).map_or(f64::NEG_INFINITY, |d| f64::from(*d));
         let was_late = late;
@@ -247,7 +247,7 @@ fn in_passes(
                 let all = light.pixel_mut(row, column);
                 if let (Some(first), Some(to)) = (all.first().copied(), all.get_mut(pass)) {
                     *to = first;
-                    // All pixels of edges have as many samples. Those that have been filled are counted.
+                    // All pixels at edges have equally many samples. Each filled pixel is counted once.
                     filled += u64::from(!was_late);
                 }
             }
@@ -256,7 +256,7 @@ fn in_passes(
         let rows_of = &*light;
         let some = |x: u32, y: u32| rows_of.pixel(y, x).len() > pass;
         let wanted: Option<&(dyn Fn(u32, u32) -> bool + Sync)> = if pass > 0 { Some(&some) } else { None };
-        // A pass of edges is little, and half of one is of no use.
+        // Later passes are small and useless when incomplete, so they have no deadline.
         let image = cast(RayEnds { depth: &depth, wanted, stops: None }, deadline.filter(|_| pass == 0))?;
         filled += image.filled;
         late |= image.filled > 0;

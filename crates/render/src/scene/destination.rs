@@ -1,4 +1,4 @@
-//! Where pictures go: a PNG, which appears under its name when it is whole, or a video; and scratch files.
+//! Destinations of pictures: a PNG, which gets its name when it is complete, or a video; and scratch files.
 
 use super::video::Video;
 use crate::picture::{self, Budget, PictureError, StageSetting, Subject};
@@ -9,14 +9,14 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers scratch files of this process.
+/// Numbers of this process's scratch files.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn number() -> String {
     format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A name for a file that is needed for a while; whatever lies there is removed at the end.
+/// The name of a scratch file. Its file is removed on drop.
 pub(crate) struct ScratchFile {
     pub(crate) path: PathBuf,
 }
@@ -30,21 +30,21 @@ impl ScratchFile {
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // Where nothing was written under the name there is nothing to remove.
+        // The file may never have been made.
         let _never_made = std::fs::remove_file(&self.path);
     }
 }
 
-/// A picture file in the making. Dropped before [`PictureFile::commit`], it leaves nothing.
+/// An unfinished picture file. It leaves nothing if dropped before [`PictureFile::commit`].
 pub(crate) struct PictureFile(NewFile);
 
 impl PictureFile {
-    /// Makes the temporary file beside `path`, before the work, so that a path that cannot be written ends the run at its start.
+    /// Makes the temporary file beside `path` before the work, so that a bad path ends the run at its start.
     pub(crate) fn create(path: &Path) -> Result<Self, FieldError> {
         Ok(Self(NewFile::create(path)?))
     }
 
-    /// Gives the file its name; returns its bytes.
+    /// Gives the file its name, and returns its bytes.
     pub(crate) fn commit(self) -> Result<u64, FieldError> {
         Ok(self.0.commit()?)
     }
@@ -60,7 +60,7 @@ impl Write for PictureFile {
     }
 }
 
-/// What one picture is drawn into.
+/// The destination of one picture.
 pub(crate) enum Out<'a> {
     /// A file, with text beside the picture.
     Png(&'a mut PictureFile, &'a [(&'static str, String)]),
@@ -69,7 +69,6 @@ pub(crate) enum Out<'a> {
 }
 
 impl Out<'_> {
-    /// Draws into it.
     pub(crate) fn draw(
         &mut self,
         setting: StageSetting,
@@ -89,7 +88,7 @@ impl Out<'_> {
         .map(|_report| ())
     }
 
-    /// An error of drawing into it.
+    /// The error for a failed write.
     pub(crate) fn failed(&mut self, e: io::Error) -> FieldError {
         match self {
             Self::Png(file, _) => OutputError::io(file.0.path(), "write", e).into(),
@@ -98,14 +97,14 @@ impl Out<'_> {
     }
 }
 
-/// Keys of the text in a picture.
+/// Keys of a picture's text.
 pub(crate) const DIGEST: &str = "farfield-digest";
 pub(crate) const SETTLED: &str = "farfield-settled";
 
-/// Bytes of text that are looked at.
+/// Longest text that is read, in bytes.
 const MOST_TEXT: u32 = 64 << 10;
 
-/// What a picture that is there, and whole, says under [`DIGEST`] and [`SETTLED`]. `None` for anything else.
+/// The texts of a complete picture under [`DIGEST`] and [`SETTLED`]. `None` for anything else.
 pub(crate) fn read_marks(path: &Path) -> Option<[String; 2]> {
     let mut file = File::open(path).ok().filter(|f| f.metadata().is_ok_and(|m| m.is_file()))?;
     let end = file.metadata().ok()?.len();
@@ -124,13 +123,14 @@ pub(crate) fn read_marks(path: &Path) -> Option<[String; 2]> {
             return None;
         }
         match &kind {
-            // Nothing may come after it, and nothing of it may lack.
+            // The chunk must end the file, and both texts must have come.
             b"IEND" if at == end => return marks[0].take().zip(marks[1].take()).map(|(d, s)| [d, s]),
             b"IEND" => return None,
             b"iTXt" if bytes <= MOST_TEXT => {
                 let mut body = vec![0; bytes as usize];
                 file.read_exact(&mut body).ok()?;
-                // Key, then two bytes about compression, language and translated key, each ended by a zero.
+                // The key, then two bytes about compression, then language and translated key, each ended by a zero
+                // byte.
                 let mut parts = body.splitn(2, |b| *b == 0);
                 let (key, rest) = (parts.next()?, parts.next()?);
                 let value = rest.get(2..).and_then(|r| r.splitn(3, |b| *b == 0).nth(2));

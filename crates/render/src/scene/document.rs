@@ -1,7 +1,7 @@
-//! The scene as it comes: one JSON object, read strictly.
+//! The scene as it arrives: one JSON object, read strictly.
 //!
-//! A key that nobody knows is an error that names it, at every level: a misspelt one would otherwise draw something else in
-//! silence. A key that is null is as good as absent.
+//! An unknown key at any level is an error that names it. Otherwise a misspelt key would silently draw something else.
+//! A null key is absent.
 
 use super::objects::{object, LinesFrom, Object};
 use crate::picture::{Light, Lighting};
@@ -15,14 +15,14 @@ use std::path::PathBuf;
 /// Colour, 0..255 sRGB.
 pub type Rgb = [u8; 3];
 
-/// A whole scene.
+/// A scene.
 #[derive(Clone, Debug)]
 pub struct SceneDocument {
-    /// Source of the dataset, as [`super::parts`] reads it; `None` where only files of lines are drawn.
+    /// Source of the dataset, as [`super::parts`] reads it; `None` if only lines of files are drawn.
     pub source: Option<Value>,
     /// Time step.
     pub step: usize,
-    /// What is drawn, in order.
+    /// Drawn objects, in order.
     pub objects: Vec<Object>,
     /// Colour maps by name.
     pub maps: Vec<(String, MapSpec)>,
@@ -30,46 +30,48 @@ pub struct SceneDocument {
     pub camera: CameraSpec,
     /// Width and height in pixels.
     pub size: [u32; 2],
-    /// Colours of the upper and lower edge.
+    /// Colours of the upper and the lower edge.
     pub background: [Rgb; 2],
-    /// Samples of a pixel along each side, 1 to 4.
+    /// Samples along each side of a pixel, 1 to 4.
     pub samples: u32,
-    /// Names of the maps that get a scalar bar.
+    /// Maps with a scalar bar, by name.
     pub bars: Vec<String>,
-    /// Whether it is said which colour is which channel, where there are several.
+    /// Whether a key names the channels by colour, if there are several.
     pub keys: bool,
     /// Whether orientation axes are drawn.
     pub axes: bool,
     /// A line at the top.
     pub title: Option<String>,
-    /// Whether the time is written into the picture; `None`: where there are several time steps.
+    /// Whether the time is written; `None`: if there are several time steps.
     pub time: Option<bool>,
-    /// The text of each step's time in pictures, such as a date. Empty: times are written as numbers.
+    /// Text of each step's time, such as a date. Empty: times are written as numbers.
     pub moments: Vec<String>,
-    /// What lights it.
+    /// Lights.
     pub lighting: Lighting,
-    /// Whether a rule is drawn; `None`: where it holds for the whole picture, in parallel views.
+    /// Whether a scale bar is drawn; `None`: in parallel views, where it holds for the whole picture.
     pub scale_bar: Option<bool>,
-    /// Seconds that rays through volumes may take a picture; `None`: as many as they need.
+    /// Seconds for the rays of a picture through volumes; `None`: unlimited.
     pub budget_s: Option<f64>,
-    /// Key frames of the camera, in the order of their pictures; none: it stands still, and each picture is of a time step.
+    /// Key frames of the camera, in the order of their pictures. Empty: a fixed camera, and one picture for each time
+    /// step.
     pub path: Vec<KeySpec>,
-    /// Pictures of the same objects, each with its own file; none: one picture.
+    /// Pictures of the same objects, each with its own file. Empty: one picture.
     pub views: Vec<ViewSpec>,
     /// Pictures of many time steps.
     pub film: Option<FilmSpec>,
-    /// What tells the scene from others: all of it but where its pictures go and how far they are, how the names of files are spelled
-    /// (they are told by what they are), and what is [`Self::way`].
+    /// Digest of all that determines the pictures, except [`Self::way`]. Destinations and `resume` are left out. Data
+    /// are known by their files' identities, not by the spelling of paths.
     pub content: String,
-    /// What tells how much of camera and ranges is said, and of which time steps the rest is to be found.
+    /// Digest of cameras, ranges of maps and frames: those that the scene gives, and the time steps that determine the
+    /// others.
     pub way: String,
 }
 
-/// One of several pictures of the same objects. What it does not say is the scene's.
+/// One of several pictures of the same objects. The scene has the values of absent keys.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ViewSpec {
-    /// Its file, or the pattern of its files' names.
+    /// The file, or the pattern of the files' names.
     pub output: PathBuf,
     /// Camera.
     pub camera: Option<CameraSpec>,
@@ -77,7 +79,7 @@ pub struct ViewSpec {
     pub size: Option<[u32; 2]>,
     /// A line at the top.
     pub title: Option<String>,
-    /// Numbers of the objects that it shows; `None`: all.
+    /// Numbers of the shown objects; `None`: all.
     pub objects: Option<Vec<usize>>,
 }
 
@@ -85,12 +87,12 @@ pub struct ViewSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilmSpec {
-    /// Which.
+    /// Time steps or pictures.
     pub frames: Frames,
-    /// Leaves pictures alone that are there, whole, and of the same scene and data.
+    /// Keeps existing complete pictures of the same scene and data.
     #[serde(default)]
     pub resume: bool,
-    /// Into one video of so many pictures a second, by the system's `ffmpeg`; `None`: a file each.
+    /// Pictures a second of one video, made by the system's `ffmpeg`; `None`: a file for each picture.
     pub fps: Option<f64>,
 }
 
@@ -98,22 +100,22 @@ pub struct FilmSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frames {
-    /// From, up to before, every so many, as Python has slices.
+    /// Start, end (excluded) and stride, as in a slice of Python.
     Slice([Option<i64>; 3]),
-    /// These.
+    /// A list of numbers.
     List(Vec<i64>),
 }
 
 impl Frames {
-    /// The steps of a dataset that has `count`.
+    /// The steps of a dataset with `count` of them.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for steps that there are not, and for none at all.
+    /// [`FieldError::Usage`] for missing steps and for an empty choice.
     pub fn of(&self, count: usize) -> Result<Vec<usize>, FieldError> {
         self.chosen(count, "dataset", "time step")
     }
 
-    /// The pictures of a camera's path that has `count`.
+    /// The pictures of a camera path with `count` of them.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -160,19 +162,19 @@ impl Frames {
     }
 }
 
-/// How values become colours.
+/// A colour map.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MapSpec {
-    /// The field, or an array of a file of lines.
+    /// A field, or an array of a file of lines.
     pub field: String,
-    /// Lowest and highest value; `None`: of what is drawn.
+    /// Lowest and highest value; `None`: those of the drawn objects.
     pub range: Option<[f64; 2]>,
     /// Value in the middle of an automatic range.
     pub center: Option<f64>,
     /// Colours from low to high.
     pub lut: Vec<Rgb>,
-    /// Colours with zero in their middle, which take their place where values lie on both sides of it.
+    /// Colours with zero in their middle, used instead if values lie on both sides of zero.
     pub signed: Option<Vec<Rgb>>,
     /// Title of the bar.
     pub label: Option<String>,
@@ -180,50 +182,51 @@ pub struct MapSpec {
     pub units: Option<String>,
 }
 
-/// Where the picture is taken from; what is `None` is fitted to what is drawn.
+/// The camera. Absent values are fitted to the drawn objects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CameraSpec {
-    /// From the target to the eye, any length.
+    /// From the target to the eye, of any length.
     pub direction: Option<[f64; 3]>,
     /// Up in the picture.
     pub up: Option<[f64; 3]>,
-    /// The point looked at.
+    /// The point in the middle of the view.
     pub target: Option<[f64; 3]>,
-    /// From the target to the eye; in a parallel view, where an eye with `fov_deg` would see as much.
+    /// Distance from the target to the eye. In a parallel view, the distance at which an eye with `fov_deg` would see
+    /// as much.
     pub distance: Option<f64>,
-    /// 2 shows half as much.
+    /// Zoom; 2 shows half as much.
     pub zoom: Option<f64>,
-    /// Angle from the lower to the upper edge in degrees.
+    /// Angle of view from the lower to the upper edge, in degrees.
     pub fov_deg: Option<f64>,
-    /// Projection; `None`: perspective, and parallel for flat data whose direction is not said.
+    /// Projection; `None`: perspective, but parallel for flat data without a given direction.
     pub projection: Option<Projection>,
 }
 
-/// Where the camera is at one picture of many.
+/// The camera at one picture of many.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeySpec {
     /// The picture, counted from 0.
     pub frame: usize,
-    /// The time step that it shows; `None`: the scene's.
+    /// The time step; `None`: the scene's.
     #[serde(default)]
     pub step: Option<usize>,
-    /// What it does not say is as for the whole scene.
+    /// The camera; the scene has the values of absent keys.
     pub camera: CameraSpec,
 }
 
-/// How depth turns into a picture.
+/// Projection of space to the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Projection {
-    /// Central.
+    /// Central projection.
     Perspective,
-    /// Parallel.
+    /// Parallel projection.
     Orthographic,
 }
 
-/// Angle of view where the scene says none.
+/// Default angle of view.
 pub const DEFAULT_FOV_DEG: f64 = 30.0;
 
 #[derive(Deserialize)]
@@ -397,20 +400,20 @@ impl SceneDocument {
         })
     }
 
-    /// A map by name; every name that a parsed scene uses is there.
+    /// A map by name. A parsed scene has every map that it uses.
     pub fn map(&self, name: &str) -> Option<&MapSpec> {
         self.maps.iter().find(|(n, _)| n == name).map(|(_, m)| m)
     }
 }
 
-/// Hands the fields of an object to `each`; anything else has none.
+/// Passes the fields of an object to `each`; other values have none.
 fn with_fields(value: Option<&mut Value>, each: impl FnOnce(&mut Map<String, Value>)) {
     if let Some(fields) = value.and_then(Value::as_object_mut) {
         each(fields);
     }
 }
 
-/// [`SceneDocument::content`] and [`SceneDocument::way`] of a scene's text.
+/// The digests [`SceneDocument::content`] and [`SceneDocument::way`] of a scene's text.
 fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
     let mut value: Value = serde_json::from_str(text).map_err(|e| usage(format!("scene: {e}")))?;
     let mut way: Vec<Value> = Vec::new();
@@ -437,7 +440,7 @@ fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
                 options.remove(key);
             }
             for settled in options.get_mut("settled").and_then(Value::as_array_mut).into_iter().flatten() {
-                // Its name and its expression; the file that it stands in makes no difference.
+                // Name and expression. The file that contains them does not matter.
                 if let Some(parts) = settled.as_array_mut() {
                     parts.truncate(2);
                 }
@@ -508,7 +511,7 @@ mod tests {
         let of = |path, range, frames, title| digests_of(&text(path, range, frames, title)).unwrap();
         let one = of("a", "null", r#"{"list": [1]}"#, "t");
         assert_eq!(one, of("/data/a", "null", r#"{"list": [1]}"#, "t"));
-        // Ranges and time steps are the way, not what is drawn.
+        // Ranges and time steps belong to the way, not to the content.
         let [content, way] = of("a", "[0, 1]", r#"{"list": [1]}"#, "t");
         assert!(content == one[0] && way != one[1]);
         let [content, way] = of("a", "null", r#"{"list": [1, 2]}"#, "t");

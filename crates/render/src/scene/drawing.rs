@@ -1,4 +1,4 @@
-//! One picture: how what was gathered looks, where it is seen from, and drawing it.
+//! One picture: its layers and styles, its camera, and drawing it.
 
 use super::cellfog::CellFog;
 use super::colour_maps::{raised, Settled};
@@ -26,9 +26,9 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-/// Radius of lines in pixels of a picture of 1440 x 1000, for few lines and for many.
+/// Radius of lines in pixels of a picture of 1440 x 1000: for few lines, for many.
 const RADIUS_PIXELS: [f64; 2] = [2.1, 1.1];
-/// Pieces of lines that count as few, and as many.
+/// Numbers of segments that count as few and as many.
 const FEW_AND_MANY: [f64; 2] = [20_000.0, 1_000_000.0];
 
 fn line_pixels(segments: u64) -> f64 {
@@ -37,13 +37,13 @@ fn line_pixels(segments: u64) -> f64 {
     RADIUS_PIXELS[0] + (RADIUS_PIXELS[1] - RADIUS_PIXELS[0]) * t
 }
 
-/// Pixels between lines of a mesh below which some are left out.
+/// Least pixels between the drawn lines of a mesh.
 const MESH_PIXELS: u32 = 7;
 
-/// Outlines are framed with the rest while the diagonal of all is at most so many times that of the rest.
+/// Outlines are framed with the rest if the diagonal of all is at most so many times that of the rest.
 const NEAR_OUTLINE: f64 = 1.8;
 
-/// Everything the renderer reads, with how it looks.
+/// One geometry for the renderer.
 enum DrawnLayer<'a> {
     Lines(LineLayer<'a>),
     Face(FaceLayer<'a>),
@@ -62,22 +62,21 @@ impl DrawnLayer<'_> {
     }
 }
 
-/// An object of the document with what it was gathered into.
+/// An object of the document, gathered.
 #[derive(Clone, Copy)]
 pub(crate) struct LayerSource<'a> {
-    /// Its number.
     pub(crate) number: usize,
     pub(crate) gathered: &'a GatheredObject,
     pub(crate) log: &'a ByteLog,
 }
 
-/// Pieces of lines in all of it.
+/// Number of line segments.
 pub(crate) fn segments(shown: &[LayerSource<'_>]) -> u64 {
     shown.iter().map(|s| if let ObjectGeometry::Lines(l) = &s.gathered.shape { l.segments } else { 0 }).sum()
 }
 
-/// What is drawn, with its look and whether it is an outline. All lines are as thick as suits so many `segments`, however they are split
-/// into objects.
+/// Layers with their styles; the last value marks outlines. The radius of lines suits `segments` in all, however they
+/// are split into objects.
 fn layers<'a>(
     document: &SceneDocument,
     size: [u32; 2],
@@ -105,7 +104,7 @@ fn layers<'a>(
                     }
                     if *mesh || !face.is_area() {
                         let most = (size[0].max(size[1]) / MESH_PIXELS).max(8) as usize;
-                        // Where there is no area the line is all there is to see; the body stands out most.
+                        // Without an area only the line is visible. The body's is the widest.
                         let (width, ink) = match (face.is_area(), named) {
                             (true, _) => (1.0, ink_on(paint)),
                             (false, Some(_)) => (2.5, ink_on(paint)),
@@ -132,14 +131,14 @@ fn layers<'a>(
                     true,
                 ));
             }
-            // An object's shape is what its kind is gathered into.
+            // Other shapes do not belong to the object's kind.
             _ => {}
         }
     }
     all
 }
 
-/// Colour of mesh lines on a surface: its own, much darker, so that they show on any.
+/// Colour of mesh lines on a surface: a much darker shade of its own, visible on any surface.
 fn ink_on(paint: &Paint) -> Rgb {
     match paint.map {
         Some(_) => [28, 31, 38],
@@ -147,67 +146,66 @@ fn ink_on(paint: &Paint) -> Rgb {
     }
 }
 
-/// What a picture says whose lines are not all there.
+/// Note in a picture with incomplete lines.
 const PARTIAL: &str = "partial: some pages could not be read, and lines stop there";
 
-/// What one picture says of itself.
+/// Properties of one picture of a view.
 pub(crate) struct Shot<'a> {
     pub(crate) document: &'a SceneDocument,
-    /// The source, where that is a flow.
+    /// The session, if the source is a flow.
     pub(crate) session: Option<&'a Session>,
     pub(crate) camera: &'a CameraSpec,
-    /// Key frames of it.
+    /// Key frames of the camera.
     pub(crate) path: &'a [KeySpec],
     pub(crate) size: [u32; 2],
     pub(crate) title: Option<&'a str>,
 }
 
-/// What a picture says beside its objects.
+/// Words and numbers of a picture beside its objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captions {
-    /// The time.
+    /// Text of the time.
     pub(crate) time: Option<String>,
-    /// Some lines are not all there.
+    /// Whether some lines are incomplete.
     pub(crate) partial: bool,
-    /// Unit of lengths, where there is one.
+    /// Unit of lengths, if there is one.
     pub(crate) length_unit: Option<String>,
-    /// The time step.
     pub(crate) step: usize,
-    /// The one of the picture that comes next, if there is one.
+    /// Time step of the next picture, if there is one.
     pub(crate) next: Option<usize>,
-    /// What the axes mean, where that is more than x, y and z.
+    /// Labels of the axes, if they are not x, y and z.
     pub(crate) axes: Option<[String; 3]>,
 }
 
-/// What all pictures of one view have in common.
+/// Properties shared by all pictures of one view.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewParts {
-    /// From where.
+    /// The camera.
     pub(crate) chosen: Chosen,
     /// Whether outlines are framed.
     framed: bool,
-    /// Pieces of lines in the picture that has most of them.
+    /// Most segments of a picture.
     segments: u64,
 }
 
 impl ViewParts {
-    /// For a picture on the scene's path.
+    /// The same on the scene's path, at a picture.
     pub(crate) fn on_path(&self, path: &[KeySpec], picture: usize) -> Self {
         Self { chosen: self.chosen.along(path, picture), ..self.clone() }
     }
 
-    /// Whether what no scene says is the same: how thick lines are, and what is framed.
+    /// Whether properties that no scene gives are equal: the radius of lines, and the framing.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.framed == other.framed && self.segments == other.segments
     }
 
-    /// As numbers that say it exactly.
+    /// Exact numbers of all properties.
     pub(crate) fn numbers(&self) -> Vec<f64> {
         let own = [f64::from(u8::from(self.framed)), self.segments as f64];
         self.chosen.numbers().into_iter().chain(own).collect()
     }
 
-    /// The same again; `None` where the numbers are of another kind.
+    /// Inverse of [`Self::numbers`]; `None` for other numbers.
     pub(crate) fn from_numbers(numbers: &[f64]) -> Option<Self> {
         let (camera, own) = numbers.split_at_checked(NUMBERS)?;
         let &[framed, segments] = own else { return None };
@@ -219,7 +217,7 @@ impl ViewParts {
 impl Shot<'_> {
     fn furniture(&self, shown: &[LayerSource<'_>], maps: &[Settled], words: &Captions) -> Furniture {
         let uses = |object: usize, name: &str| self.document.objects[object].uses(name);
-        // Of a view that shows some objects only those bars that belong to them, and those that belong to none.
+        // A view of some objects shows only their bars, and bars without objects.
         let wanted = |name: &str| {
             shown.iter().any(|s| uses(s.number, name))
                 || !(0..self.document.objects.len()).any(|object| uses(object, name))
@@ -227,12 +225,12 @@ impl Shot<'_> {
         let bars = self.document.bars.iter().filter(|name| wanted(name));
         let bars = bars.filter_map(|name| maps.iter().find(|m| m.name == *name && !m.is_empty())).map(|m| ScalarBar {
             title: raised(&m.label, false),
-            // A pure number has no unit to show.
+            // A pure number has no unit.
             unit: m.units.as_deref().filter(|u| *u != "1").map(|u| raised(u, true)).unwrap_or_default(),
             map: m.colours.clone(),
         });
         let title = self.title.map(|t| Note { text: t.into(), place: NotePosition::Top, scale: 1.25 });
-        // Who sees the picture alone is to know as well.
+        // Also for viewers of the picture alone.
         let partial = words.partial.then(|| Note { text: PARTIAL.into(), place: NotePosition::Top, scale: 1.0 });
         let time = words.time.as_ref().map(|t| Note { text: t.clone(), place: NotePosition::TopLeft, scale: 1.0 });
         Furniture {
@@ -245,7 +243,7 @@ impl Shot<'_> {
         }
     }
 
-    /// Fields of volumes that have a colour each, where there are several.
+    /// Fields of volumes with one colour each, if there are several.
     fn keys(&self, shown: &[LayerSource<'_>]) -> Vec<(String, Rgb)> {
         let mut keys: Vec<(String, Rgb)> = Vec::new();
         for s in shown {
@@ -256,7 +254,7 @@ impl Shot<'_> {
                 keys.push(key);
             }
         }
-        // Several surfaces of one field have no names that tell them apart.
+        // Several surfaces of one field cannot be distinguished by name.
         let fields: HashSet<&str> = keys.iter().map(|(field, _)| field.as_str()).collect();
         if fields.len() > 1 && fields.len() == keys.len() {
             keys
@@ -265,10 +263,10 @@ impl Shot<'_> {
         }
     }
 
-    /// Chooses what is common to all pictures of `frames`.
+    /// Settles the shared properties of all pictures of `frames`.
     ///
     /// # Errors
-    /// What was gathered cannot be read back; an interruption.
+    /// [`FieldError`]: gathered geometry that cannot be read back, an interruption.
     pub(crate) fn settle(
         &self,
         frames: &[Vec<LayerSource<'_>>],
@@ -278,7 +276,7 @@ impl Shot<'_> {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<ViewParts, FieldError> {
         let segments = frames.iter().map(|f| segments(f)).max().unwrap_or(0);
-        // What is the same in all of them is looked at once.
+        // Objects that are equal in all pictures are visited once.
         let mut met = HashSet::new();
         let once = |s: &&LayerSource<'_>| met.insert(std::ptr::from_ref(s.gathered));
         let all: Vec<LayerSource<'_>> = frames.iter().flatten().filter(once).copied().collect();
@@ -290,8 +288,7 @@ impl Shot<'_> {
             let some = sources.iter().zip(&held).filter(|(s, g)| (edges || !s.2) && !g.inner.bounds().is_empty());
             some.map(|(s, geometry)| Layer { geometry, style: s.1.clone() }).collect()
         };
-        // Outlines of far surroundings would make what is looked at small: they count where they reach little farther
-        // than the rest.
+        // Outlines of far surroundings would make the rest small. They count only if they reach little farther.
         let (rest, every) = (of(false), of(true));
         let mut boxes = Vec::new();
         for s in &all {
@@ -310,10 +307,10 @@ impl Shot<'_> {
         Ok(ViewParts { chosen, framed, segments })
     }
 
-    /// Draws one picture. Says in how many of its pixels something of a volume is missing.
+    /// Draws one picture. Returns its pixels with gaps and its filled pixels.
     ///
     /// # Errors
-    /// [`FieldError`]: a limit that does not hold a row of the picture, what cannot be written, an interruption.
+    /// [`FieldError`]: a limit without room for one row, a failed write, an interruption.
     #[allow(clippy::too_many_arguments)] // what a picture is made of
     pub(crate) fn draw(
         &self,
@@ -336,7 +333,7 @@ impl Shot<'_> {
         });
         let [top, bottom] = self.document.background;
         if !seen.framed {
-            // What only crosses the picture stays in the background.
+            // Outlines that only cross the picture fade into the background.
             for (_, style, _) in sources.iter_mut().filter(|s| s.2) {
                 if let Colour::Solid(c) = &mut style.colour {
                     *c = core::array::from_fn(|n| {
@@ -345,7 +342,7 @@ impl Shot<'_> {
                 }
             }
         }
-        // Thickness in space, so that what is far looks thin.
+        // Radii in units of length, so that far lines are thin.
         let pixel = seen.chosen.pixel(size[1]);
         for (source, style, _) in &mut sources {
             match (source, style.radius) {
@@ -403,7 +400,7 @@ impl Shot<'_> {
         };
         let ledger = pager.ledger();
         let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
-        // A sixteenth is left for what the pager itself needs.
+        // A sixteenth is left for the pager itself.
         let free = ledger.limit().saturating_sub(held);
         let charge = |bytes: u64| match pager.charge(ChargeKind::Tiles, bytes) {
             Ok(c) => Ok(Box::new(c) as picture::Guard),
@@ -421,18 +418,18 @@ impl Shot<'_> {
     }
 }
 
-/// Choosing a camera writes nothing.
+/// The error of a write while a camera is chosen, which writes nothing.
 fn unwritten() -> FieldError {
     FieldError::Output("the picture could not be written".into())
 }
 
-/// An error of the renderer as callers of the crate see it.
+/// The error of this crate for an error of the renderer.
 fn drawing(e: PictureError, failed: &mut dyn FnMut(std::io::Error) -> FieldError, pager: &Arc<Pager>) -> FieldError {
     let limit = pager.ledger().limit();
     match e {
         PictureError::TooSmall { width, height, needed, .. } => FieldError::LimitTooSmall {
             limit,
-            // With a sixteenth left over, and a third more: what was gathered takes a quarter of whatever limit there is.
+            // A sixteenth is left over, and a third is added: gathered geometry has a quarter of any limit.
             needs: would_do(pager, needed / 15 * 16) / 3 * 4,
             what: format!("a picture of {width} x {height} pixels"),
         },

@@ -1,4 +1,4 @@
-//! What an error is about, in the words of the scene that its user wrote.
+//! The subject of an error, in the words of the user's scene.
 
 use super::document::SceneDocument;
 use super::objects::{LinesFrom, MeshFrom, Object, Paint};
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// No colour.
 const NONE: Paint = Paint { map: None, rgb: [0; 3] };
 
-/// An error of an object with the place in the scene that it is about: `objects.2.color`.
+/// An error of an object, with its place in the scene: `objects.2.color`.
 pub(super) fn placed(document: &SceneDocument, number: usize, e: FieldError) -> FieldError {
     if matches!(e, FieldError::At { .. }) {
         return e;
@@ -47,7 +47,7 @@ pub(super) fn placed(document: &SceneDocument, number: usize, e: FieldError) -> 
     e.at(format!("objects.{number}.{key}"))
 }
 
-/// An error of the field of a map, likewise.
+/// An error of a map's field, with its place in the scene.
 pub(super) fn placed_in_map(document: &SceneDocument, map: &str, e: FieldError) -> FieldError {
     let field = document.map(map).map_or("", |m| m.field.as_str());
     match document.objects.iter().position(|o| o.uses(map)).filter(|_| field == map) {
@@ -56,7 +56,7 @@ pub(super) fn placed_in_map(document: &SceneDocument, map: &str, e: FieldError) 
     }
 }
 
-/// Where the field stands that an object is coloured by, and the field. A map that nobody wrote has its name.
+/// The place of the field that colours an object, and the field. A map without a written name has its own name.
 fn colour<'a>(document: &'a SceneDocument, number: usize, paint: &Paint) -> Option<(String, &'a str)> {
     let (name, map) = paint.map.as_ref().and_then(|name| Some((name, document.map(name)?)))?;
     let place = if map.field == *name { format!("objects.{number}.color") } else { format!("maps.{name}.field") };
@@ -68,7 +68,7 @@ fn of_point(e: &FieldError) -> bool {
     matches!(e, FieldError::Usage(said) if said.contains("the point"))
 }
 
-/// The key of a trace that an error is about: the one that holds the name, or the text that the message cites.
+/// The key of a trace behind an error: the key that holds the name, or the text cited by the message.
 fn trace_key(options: &Value, name: &str, e: &FieldError) -> &'static str {
     let said = e.to_string();
     let cited = |key: &str| options[key].as_str().is_some_and(|text| said.contains(&format!("'{}'", text.trim())));

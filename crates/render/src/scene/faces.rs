@@ -1,4 +1,4 @@
-//! Grid surfaces that were gathered row by row.
+//! Grid surfaces, gathered row by row.
 
 use super::geometry_log::{floats, positions, Arena, Range};
 use crate::picture::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, SeenFrom};
@@ -6,43 +6,42 @@ use field::error::FieldError;
 use glam::DVec3;
 use output::ByteLog;
 
-/// Quads of a tile along each side: small enough that a band skips most of a large surface.
+/// Quads along each side of a tile. Small, so that a band skips most of a large surface.
 const TILE: usize = 32;
 
-/// Bytes of a point: position, value, and whether the quad that begins there is left out.
+/// Bytes of a point: position, value, and whether the quad from there is left out.
 const POINT_BYTES: usize = 29;
 
-/// A grid surface in an arena: rows of points, then of values, then of quads, one after the other.
+/// A grid surface in an arena: rows of points, then of values, then of quads.
 pub(crate) struct FaceStore {
     /// Points along the two directions.
     size: [usize; 2],
     offset: u64,
     /// Boxes of tiles, the first direction fastest.
     tiles: Vec<Aabb>,
-    /// Whether the surface closes on itself along each direction: then its neighbours beyond the seam are those of the other side.
+    /// Whether the surface closes on itself along each direction. The neighbours beyond the seam are then those of the
+    /// other side.
     closed: [bool; 2],
     coloured: bool,
-    /// Box of all points.
     pub(crate) bounds: Aabb,
-    /// Range of the values.
     pub(crate) range: Range,
     /// Quads without a hole.
     pub(crate) quads: u64,
-    /// Whether quads are left out whose corners are all there.
+    /// Whether quads with all corners present are left out.
     hidden: bool,
-    /// From which side it is seen.
+    /// The sides that it is seen from.
     pub(crate) seen_from: SeenFrom,
 }
 
-/// Takes a surface row by row.
+/// Builds a surface row by row.
 pub(crate) struct FaceBuilder<'a> {
     arena: &'a mut Arena,
     store: FaceStore,
     rows: usize,
     row: Vec<u8>,
-    /// Which points of the row before can be drawn.
+    /// Which points of the previous row are usable.
     below: Vec<bool>,
-    /// Which quads between it and the next are left out.
+    /// Which quads of the previous row are left out.
     hidden: Vec<bool>,
 }
 
@@ -55,7 +54,7 @@ impl<'a> FaceBuilder<'a> {
     pub(crate) fn new(arena: &'a mut Arena, size: [usize; 2], coloured: bool) -> Result<Self, FieldError> {
         let [ti, tj] = tiles(size);
         arena.charge_entry(ti * tj * size_of::<Aabb>() / 2)?;
-        // A row and the validity of the row before.
+        // A row, and the validity of the previous one.
         arena.charge_entry(size[0] * (POINT_BYTES + 2) / 2)?;
         let store = FaceStore {
             size,
@@ -72,7 +71,7 @@ impl<'a> FaceBuilder<'a> {
         Ok(Self { arena, store, rows: 0, row: Vec::new(), below: Vec::new(), hidden: Vec::new() })
     }
 
-    /// The next row. A point that is not `usable` is a hole; a quad whose low corner is `hidden` is left out.
+    /// Adds a row. A point that is not `usable` is a hole. A quad with a `hidden` low corner is left out.
     pub(crate) fn push_row(
         &mut self,
         points: &[[f64; 3]],
@@ -130,7 +129,6 @@ impl<'a> FaceBuilder<'a> {
         Ok(())
     }
 
-    /// Ends the surface.
     pub(crate) fn finish(mut self) -> Result<FaceStore, FieldError> {
         let [ni, nj] = self.store.size;
         if self.rows != nj {
@@ -156,14 +154,14 @@ impl<'a> FaceBuilder<'a> {
     }
 }
 
-/// Whether two points are one, measured by the distance to a neighbour.
+/// Whether two points coincide, measured by the distance to a neighbour.
 fn same(a: [f64; 3], b: [f64; 3], near: [f64; 3]) -> bool {
     let [a, b, near] = [a, b, near].map(DVec3::from_array);
     (a - b).length() <= 1e-5 * (a - near).length()
 }
 
-/// Indices of the points of a tile along one direction, with a neighbour on each side where there is one, and which of its
-/// quads are drawn.
+/// Indices of a tile's points along one direction, with a neighbour on each side if there is one, and the range of
+/// drawn quads.
 fn reach(tile: usize, n: usize, closed: bool) -> (Vec<usize>, [usize; 2]) {
     let (from, to) = (tile * TILE, ((tile + 1) * TILE).min(n - 1));
     let before = if from > 0 { Some(from - 1) } else { closed.then(|| n - 2) };
@@ -174,12 +172,12 @@ fn reach(tile: usize, n: usize, closed: bool) -> (Vec<usize>, [usize; 2]) {
 }
 
 impl FaceStore {
-    /// Whether it has an area at all.
+    /// Whether it has an area.
     pub(crate) fn is_area(&self) -> bool {
         self.size.iter().all(|n| *n > 1)
     }
 
-    /// Quads without a hole, or pieces of the line that it is instead.
+    /// Quads without a hole, or segments of a line without area.
     pub(crate) fn pieces(&self) -> u64 {
         let points = self.size[0].max(self.size[1]) as u64;
         if self.is_area() {
@@ -213,7 +211,7 @@ impl FaceStore {
         Ok(())
     }
 
-    /// Which quads of a row are left out, added to `out`.
+    /// Adds to `out` which quads of a row are left out.
     fn left_out(
         &self,
         log: &ByteLog,
@@ -227,7 +225,7 @@ impl FaceStore {
         Ok(())
     }
 
-    /// Calls `each` with the tiles that are wanted: their place, and the runs of columns and rows to read.
+    /// Calls `each` with the place of each wanted tile, and the runs of columns and rows to read.
     fn for_tiles(
         &self,
         wanted: BoxFilter<'_>,
@@ -237,7 +235,7 @@ impl FaceStore {
         for t in 0..tj {
             for s in 0..ti {
                 let b = &self.tiles[t * ti + s];
-                // A tile of holes has no box, and has to be counted all the same.
+                // A tile of holes has no box, but must be counted.
                 if b.is_empty() || wanted(b) {
                     each(s, t)?;
                 }
@@ -247,7 +245,7 @@ impl FaceStore {
     }
 }
 
-/// A surface as the renderer takes it.
+/// A surface as geometry for the renderer.
 pub(crate) struct FaceLayer<'a> {
     pub(crate) log: &'a ByteLog,
     pub(crate) face: &'a FaceStore,
@@ -289,7 +287,7 @@ impl Geometry for FaceLayer<'_> {
                 draw([draw_i, draw_j]);
                 return Ok(());
             }
-            // What is left of each row of quads.
+            // The remaining quads of each row.
             for (j, row) in (draw_j[0]..draw_j[1]).zip(&rows[draw_j[0]..draw_j[1]]) {
                 hidden.clear();
                 f.left_out(self.log, *row, [columns[draw_i[0]], columns[draw_i[1] - 1] + 1], &mut hidden)?;
@@ -306,35 +304,35 @@ impl Geometry for FaceLayer<'_> {
     }
 }
 
-/// Numbers in a row as half-open ranges.
+/// Half-open ranges of consecutive indices.
 fn runs(indices: &[usize]) -> impl Iterator<Item = [usize; 2]> + '_ {
     indices.chunk_by(|a, b| *b == *a + 1).map(|c| [c[0], c[c.len() - 1] + 1])
 }
 
-/// The lines of a surface's grid, every `stride`-th of them and the edges.
+/// The lines of a surface's grid: every `stride`-th, and the edges.
 pub(crate) struct MeshLayer<'a> {
     pub(crate) log: &'a ByteLog,
     pub(crate) face: &'a FaceStore,
     stride: [usize; 2],
-    /// Length in space of a pixel of the picture, once that is known: where lines lie closer than they can be told apart they
-    /// fade, so that a fine grid does not end as a black spot.
+    /// Length of a pixel in space, once known. Lines too close to be distinguished fade, so that a fine grid does not
+    /// become a black spot.
     pub(crate) pixel: Option<f64>,
 }
 
-/// Radius of a mesh line in pixels, where its neighbours are far, and the share of it that is left where they are near.
+/// Radius of a mesh line in pixels with far neighbours, and its remaining share with near ones.
 const MESH_RADIUS: f64 = 0.5;
 const FADED: f64 = 0.12;
-/// Pixels between lines at which they have their full radius.
+/// Pixels between lines of full radius.
 const APART: f64 = 7.0;
 
 impl<'a> MeshLayer<'a> {
-    /// The lines of a surface, but not more than `most` along either direction.
+    /// The lines of a surface, at most `most` along either direction.
     pub(crate) fn new(log: &'a ByteLog, face: &'a FaceStore, most: usize) -> Self {
         let stride = face.size.map(|n| n.div_ceil(most.max(1)).max(1));
         Self { log, face, stride, pixel: None }
     }
 
-    /// Radius of a line whose neighbour lies at `beside` from it, counted over one grid step.
+    /// Radius of a line at `at`. `beside` is the point on its neighbour; the distance counts over one grid step.
     fn radius(&self, at: &[f64; 3], beside: &[f64; 3], stride: usize) -> f32 {
         let Some(pixel) = self.pixel else { return 0.0 };
         let apart = (DVec3::from_array(*at) - DVec3::from_array(*beside)).length() * stride as f64 / pixel;
@@ -351,14 +349,14 @@ impl Geometry for MeshLayer<'_> {
         let f = self.face;
         let (mut grid, mut hidden) = (Vec::new(), Vec::new());
         f.for_tiles(wanted, &mut |s, t| {
-            // The quads of this tile; the lines at its far edges belong to the next, or are the surface's own edges.
+            // The quads of this tile. Lines at its far edges belong to the next tile or to the surface's edge.
             let span = |tile: usize, n: usize| [tile * TILE, ((tile + 1) * TILE).min(n - 1)];
             let [[i0, i1], [j0, j1]] = [span(s, f.size[0]), span(t, f.size[1])];
             grid.clear();
             for j in j0..=j1 {
                 f.points(self.log, j, [i0, i1 + 1], &mut grid)?;
             }
-            // Of the quads beside its lines, those that are left out.
+            // Left-out quads beside the tile's lines.
             let near = |first: usize, last: usize, n: usize| first.saturating_sub(1)..(last + 1).min(n - 1);
             let (near_i, near_j) = (near(i0, i1, f.size[0]), near(j0, j1, f.size[1]));
             hidden.clear();
@@ -375,7 +373,7 @@ impl Geometry for MeshLayer<'_> {
             let shown = |n: usize, end: usize, stride: usize, size: usize| {
                 n + 1 == size || (n != end && n.is_multiple_of(stride))
             };
-            // Straight from point to point, as the quads' edges are: a bent line would leave the surface.
+            // Straight segments, like the edges of quads: a curved line would leave the surface.
             let mut draw = |a: [usize; 2], b: [usize; 2], across: [usize; 2], stride: usize| {
                 let at = |n: [usize; 2]| grid[n[1] * wide + n[0]];
                 let beside = |n: [usize; 2]| {

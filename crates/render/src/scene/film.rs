@@ -1,16 +1,17 @@
-//! Pictures of one time step or of many, each from one side or from several.
+//! Pictures of one time step or of many, from one view or several.
 //!
 //! # Theory
-//! Camera and ranges of colours are the same in all pictures, and follow from all of them. So everything is gathered first, step by step,
-//! with one way through the series, and lies in the log (memory up to a share of the limit, then a file without a name) until it is
-//! drawn; then they are settled, and the pictures are drawn. What is settled is written into each picture, with a digest of scene and
-//! data. Whoever resumes takes it from a picture that is there, and then gathers and draws step by step what lacks, no picture
-//! being other than in one run.
+//! Camera and ranges of colours are equal in all pictures, and depend on all of them. So all steps are gathered first,
+//! in one pass through the series. The log keeps the geometry in memory up to a share of the limit, then in a file
+//! without a name. Then camera and ranges are settled, and the pictures are drawn.
+//!
+//! Each picture contains the settled values and a digest of scene and data. A resumed run takes the values from an
+//! existing picture. It gathers and draws only the missing pictures, step by step, and they equal those of one run.
 //!
 //! Invariants:
 //! 1. All objects of a step are gathered before any of the next.
-//! 2. What does not change with time is gathered once.
-//! 3. A picture appears under its name when it is whole, with its digest.
+//! 2. Objects that do not change with time are gathered once.
+//! 3. A picture gets its name when it is complete, with its digest.
 
 use super::colour_maps::{says_ranges, settle_maps};
 use super::depth_compositing::Lack;
@@ -36,13 +37,13 @@ use runtime::session::ProgressWatch;
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Share of what is gathered that does not change with time.
+/// Divisor: the share of the arena for geometry that does not change with time.
 const FIXED_SHARE: u64 = 4;
 
-/// Looks at where pictures go, before any work.
+/// Checks the destinations of pictures before any work.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for names that cannot be, and what the system says.
+/// [`FieldError::Usage`] for impossible names, and the system's errors.
 pub(super) fn check_outputs(document: &SceneDocument, output: &Path) -> Result<(), FieldError> {
     let own = document.views.iter().map(|v| v.output.as_path());
     let all: Vec<&Path> = if document.views.is_empty() { vec![output] } else { own.collect() };
@@ -62,7 +63,7 @@ pub(super) fn check_outputs(document: &SceneDocument, output: &Path) -> Result<(
             })?,
             _ => pattern.to_path_buf(),
         };
-        // Made and dropped: a path that cannot be written ends the run at its start.
+        // Made and dropped, so that a bad path ends the run at its start.
         drop(PictureFile::create(&name)?);
     }
     match &document.film {
@@ -73,7 +74,7 @@ pub(super) fn check_outputs(document: &SceneDocument, output: &Path) -> Result<(
     }
 }
 
-/// What was gathered of one step: objects that change with time.
+/// Gathered objects of one step that change with time.
 struct StepFrame {
     step: usize,
     own: Vec<Option<GatheredObject>>,
@@ -92,13 +93,12 @@ impl StepFrame {
     }
 }
 
-/// Pictures in the making.
 pub(super) struct Film<'a> {
     studio: &'a Studio<'a>,
     outputs: Vec<PathBuf>,
     pictures: Vec<Picture>,
     digests: Digests,
-    /// Objects that do not change, once they are gathered, and which are to be.
+    /// Objects that do not change, once gathered, and which objects they are.
     fixed: Vec<Option<GatheredObject>>,
     is_fixed: Vec<bool>,
     arena: Arena,
@@ -107,10 +107,10 @@ pub(super) struct Film<'a> {
 }
 
 impl<'a> Film<'a> {
-    /// Checks what is asked for.
+    /// Checks the request.
     ///
     /// # Errors
-    /// [`FieldError`]: steps and names that there are not, too small a limit.
+    /// [`FieldError`]: missing steps and names, too small a limit.
     pub(super) fn new(
         studio: &'a Studio<'a>,
         output: &Path,
@@ -159,7 +159,7 @@ impl<'a> Film<'a> {
             ));
         }
         let fixed_bytes = pager.ledger().limit() / ARENA_SHARE / FIXED_SHARE;
-        // One object's want is to be enough for the next one's.
+        // The limit named by an error of one object must also suffice for the next.
         let enough = document.objects.iter().any(|o| matches!(o, Object::Lines { .. }));
         let enough = session.filter(|_| enough).map_or(0, |s| picture_limit(s, document.size));
         Ok(Self {
@@ -180,7 +180,6 @@ impl<'a> Film<'a> {
         Arena::new(&self.studio.session.pager, (bytes - bytes / FIXED_SHARE) as usize)
     }
 
-    /// Gathers all objects of a step.
     fn gather(
         &mut self,
         step: usize,
@@ -191,7 +190,7 @@ impl<'a> Film<'a> {
         let Studio { document, session, .. } = self.studio;
         let (flow, volume) = (self.studio.flow(), self.studio.volume());
         let mut own: Vec<Option<GatheredObject>> = document.objects.iter().map(|_| None).collect();
-        // Particles first: they come from the step before.
+        // Particles come first, because they continue from the previous step.
         for (n, (moving, own)) in self.moving.iter_mut().zip(&mut own).enumerate() {
             if let (Some(moving), Some(session)) = (moving, flow) {
                 let time = session.dataset().catalog.times[step];
@@ -222,7 +221,7 @@ impl<'a> Film<'a> {
             return vec![(Shot { document, session, camera, path, size, title }, None)];
         }
         let view = |v: &'a ViewSpec| {
-            // A camera of a view's own stands still.
+            // A view's own camera is fixed.
             let (camera, path) = v.camera.as_ref().map_or((&document.camera, &document.path[..]), |own| (own, &[][..]));
             let title = v.title.as_deref().or(title);
             (
@@ -233,7 +232,7 @@ impl<'a> Film<'a> {
         document.views.iter().map(view).collect()
     }
 
-    /// What is known of the pictures that are there, if they are to be kept.
+    /// State of the existing pictures, if they are kept.
     fn there(&self) -> There {
         let Some(FilmSpec { resume: true, fps: None, .. }) = self.studio.document.film else { return There::default() };
         let shots = self.shots();
@@ -246,7 +245,7 @@ impl<'a> Film<'a> {
         There::of(&self.digests, pictures, self.outputs.len(), &said)
     }
 
-    /// Makes the pictures, and says what came of it.
+    /// Makes the pictures, and returns their report.
     ///
     /// # Errors
     /// [`FieldError`]; an interruption.
@@ -317,7 +316,7 @@ impl<'a> Film<'a> {
         each.map(|((shot, _), output)| Video::begin(output, shot.size, fps)).collect()
     }
 
-    /// Settles what all pictures of `frames` have in common.
+    /// Settles the shared properties of all pictures of `frames`.
     fn settle(
         &self,
         frames: &[StepFrame],
@@ -333,7 +332,7 @@ impl<'a> Film<'a> {
         }
         let maps = settle_maps(self.studio.document, &ranges, self.studio.flow(), None)?;
         let words = frames.first().map(|f| self.words(f, false)).unwrap_or_default();
-        // Of a single picture the words are known; those of many differ.
+        // The words of a single picture are known; those of several differ.
         let partial = frames.len() == 1 && shown.iter().flatten().any(|s| s.gathered.failed.is_some());
         let words = Captions { partial, ..words };
         let seen = self.shots().into_iter().map(|(shot, which)| {
@@ -393,7 +392,7 @@ impl<'a> Film<'a> {
         if let Some(time) = &words.time {
             text.extend([("Time", time.trim_start_matches("t = ").to_owned()), ("Step", frame.step.to_string())]);
         }
-        // A picture that lacks something is not what whoever resumes wants to keep.
+        // A resumed run must not keep an incomplete picture.
         if document.film.is_some() && !partial {
             text.extend([(DIGEST, self.digests.mark()), (SETTLED, common.text())]);
         }
@@ -459,7 +458,7 @@ impl<'a> Film<'a> {
     }
 }
 
-/// What a picture of a volume says.
+/// Captions of a picture of a volume.
 fn of_volume(volume: &Volume, document: &SceneDocument, step: usize, partial: bool) -> Captions {
     let spec = &volume.spec;
     let wanted = document.time.unwrap_or(spec.times.len() > 1) && !spec.times.is_empty();
@@ -479,21 +478,20 @@ fn of_volume(volume: &Volume, document: &SceneDocument, step: usize, partial: bo
     Captions { time, partial, length_unit, step, axes, next: None }
 }
 
-/// What came of pictures.
 struct FilmSummary {
-    /// The pictures, and whether they were there.
+    /// The pictures, and whether they existed.
     frames: Vec<(Picture, bool)>,
     bytes: u64,
-    /// What is in the last one.
+    /// The objects of the last picture.
     drawn: Vec<Value>,
     partial: bool,
-    /// Pixels in which something of a volume is missing.
+    /// Pixels with gaps, and filled pixels.
     lack: Lack,
-    /// How many of those that were there are of something else, and of what.
+    /// Number of existing pictures that do not match, and why.
     redrawn: (usize, &'static str),
 }
 
-/// Objects as they are named.
+/// Descriptions of objects.
 fn drawn(shown: &[LayerSource<'_>]) -> Vec<Value> {
     let name = |n: usize| {
         let g = shown[n].gathered;
@@ -509,7 +507,7 @@ fn drawn(shown: &[LayerSource<'_>]) -> Vec<Value> {
     (0..shown.len()).map(name).collect()
 }
 
-/// The objects that a view shows.
+/// The objects of a view.
 fn only<'a>(shown: &[LayerSource<'a>], which: Option<&[usize]>) -> Vec<LayerSource<'a>> {
     shown.iter().filter(|s| which.is_none_or(|w| w.contains(&s.number))).copied().collect()
 }
@@ -519,7 +517,7 @@ fn is_path(options: &Value) -> bool {
     matches!(options["kind"].as_str(), Some("pathline" | "streakline"))
 }
 
-/// Progress of the work on one picture as progress of all, where there are several.
+/// Turns the progress of one picture into that of all.
 fn by_frame<'w, 'c>(
     watch: &'w mut ProgressWatch<'c>,
     what: &'static str,
@@ -531,7 +529,7 @@ fn by_frame<'w, 'c>(
             return watch(phase, done, of);
         }
         let share = if of > 0.0 { (done / of).clamp(0.0, 1.0) } else { 0.0 };
-        // Phases of one picture come one after the other; only drawing is one of known length.
+        // The phases of one picture follow each other. Only drawing has a known length.
         let part = if phase == "drawing" { share } else { 0.0 };
         watch(
             if what == "drawing" { "drawing pictures" } else { "gathering time steps" },

@@ -1,8 +1,8 @@
-//! Words of the pictures of a film: the names of their files, and times with as many digits in all.
+//! Texts of a film's pictures: names of files, and times with equally many digits.
 
 use std::path::{Path, PathBuf};
 
-/// The name of a step's picture: `%04d` in the pattern is its number. `None` where the pattern has no place for one.
+/// The name of a step's picture: `%04d` in the pattern becomes its number. `None` without a place for a number.
 pub(super) fn numbered(pattern: &Path, step: usize) -> Option<PathBuf> {
     let text = pattern.to_str()?;
     let (before, rest) = text.split_once('%')?;
@@ -13,7 +13,7 @@ pub(super) fn numbered(pattern: &Path, step: usize) -> Option<PathBuf> {
     (!after.contains('%')).then(|| PathBuf::from(format!("{before}{step:0width$}{after}")))
 }
 
-/// A time with as many digits as tell all times of a series apart, the same number in every picture.
+/// A time with enough digits to distinguish all times of a series, equally many in every picture.
 pub(super) fn fixed_point(time: f64, times: &[f64]) -> String {
     let gap = times.windows(2).map(|w| (w[1] - w[0]).abs()).filter(|g| *g > 0.0).fold(f64::INFINITY, f64::min);
     let gap = if gap.is_finite() { gap } else { time.abs().max(1.0) };

@@ -30,34 +30,34 @@ use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Points of lines that are read from a file at once.
+/// Points of lines in one read of a file.
 const CHUNK_POINTS: usize = 4096;
 
-/// What became of one object.
+/// One gathered object.
 pub(crate) struct GatheredObject {
     /// `lines`, `surface` or `outline`.
     pub(crate) kind: &'static str,
-    /// For people.
+    /// Name for people.
     pub(crate) name: String,
     /// Why it is partial, if it is.
     pub(crate) failed: Option<String>,
     pub(crate) shape: ObjectGeometry,
 }
 
-/// Geometry of an object.
 pub(crate) enum ObjectGeometry {
     Lines(LineStore),
     Faces(Vec<FaceStore>),
     Mesh(MeshStore),
     Edges(LineStore),
-    /// A volume, which is drawn by its pages: its corners.
+    /// The corners of a volume, whose rays read its pages.
     Rays([DVec3; 8]),
-    /// A field of a flow, likewise: corners of the box of its zones, and the range of its values where that is not said.
+    /// The corners of the box of a field's zones, and the range of its values if the scene gives none. Its rays read
+    /// its pages.
     Cells([DVec3; 8], Range),
 }
 
 impl GatheredObject {
-    /// Pieces of lines or quads.
+    /// Number of segments, quads or triangles.
     pub(crate) fn primitives(&self) -> u64 {
         match &self.shape {
             ObjectGeometry::Lines(l) | ObjectGeometry::Edges(l) => l.segments,
@@ -67,7 +67,6 @@ impl GatheredObject {
         }
     }
 
-    /// Range of the values.
     pub(crate) fn range(&self) -> Range {
         match &self.shape {
             ObjectGeometry::Lines(l) | ObjectGeometry::Edges(l) => l.range,
@@ -79,7 +78,7 @@ impl GatheredObject {
     }
 }
 
-/// Whether an object is the same at every time step.
+/// Whether an object is equal at every time step.
 pub(crate) fn is_steady(document: &SceneDocument, session: &Session, object: &Object) -> bool {
     let dataset = session.dataset();
     let of_grid = |zone: usize| {
@@ -96,7 +95,7 @@ pub(crate) fn is_steady(document: &SceneDocument, session: &Session, object: &Ob
         }
         Object::Outline { zone: Some(name), .. } => dataset.zone_named(name).is_ok_and(of_grid),
         Object::Outline { zone: None, .. } => (0..dataset.zones.len()).all(of_grid),
-        // Which faces are walls, and where lines go, is found in the flow.
+        // Walls and the ways of lines depend on the flow.
         Object::Surface { face: None, .. }
         | Object::Lines { .. }
         | Object::Mesh { .. }
@@ -105,12 +104,11 @@ pub(crate) fn is_steady(document: &SceneDocument, session: &Session, object: &Ob
     }
 }
 
-/// Where geometry is gathered from, and into what.
+/// Source and destination of geometry.
 pub(crate) struct Gatherer<'a> {
     pub(crate) document: &'a SceneDocument,
-    /// Time step.
     pub(crate) step: usize,
-    /// The session, where the source is a flow.
+    /// The session, if the source is a flow.
     pub(crate) flow: Option<&'a Session>,
     pub(crate) volume: Option<&'a Volume>,
     pub(crate) session: &'a Session,
@@ -121,7 +119,7 @@ impl<'a> Gatherer<'a> {
     /// Gathers one object.
     ///
     /// # Errors
-    /// [`FieldError`]: names that do not exist, what cannot be read, too small a limit, an interruption.
+    /// [`FieldError`]: missing names, a failed read, too small a limit, an interruption.
     pub(crate) fn gather(
         &mut self,
         object: &Object,
@@ -265,7 +263,7 @@ impl<'a> Gatherer<'a> {
         paint.map.as_ref().and_then(|name| self.document.map(name))
     }
 
-    /// The session of a flow; a scene that needs one and has none is refused when it is parsed.
+    /// The session of a flow. Parsing refuses a scene that needs one and has none.
     fn flow(&self) -> Result<&'a Session, FieldError> {
         self.flow.ok_or_else(|| {
             let what = match self.volume {
@@ -286,7 +284,7 @@ impl<'a> Gatherer<'a> {
             return Err(FieldError::format(path, "there is no such file of lines; `farfield trace` writes one"));
         }
         let file = LineFile::open(path).map_err(|e| unread(path, e))?;
-        // A trace may have found nothing, and its file then has no points either.
+        // A trace without results has a file without points.
         if file.line_count() == 0 && file.point_count() > 0 {
             let message =
                 "this file holds points but no lines; a surface is drawn of its dataset, by its name as in zone1:k=1";
@@ -295,7 +293,7 @@ impl<'a> Gatherer<'a> {
         self.lines(&file, path, field, watch)
     }
 
-    /// Traces into a file without a name that lasts as long as it takes to gather it: results may be larger than memory.
+    /// Traces into a file without a name, which is read at once: results may be larger than memory.
     fn traced(
         &mut self,
         options: Value,
@@ -311,7 +309,7 @@ impl<'a> Gatherer<'a> {
         Ok((self.scratched(scratch, named.as_deref(), watch)?, report.failure))
     }
 
-    /// Vortex cores, by way of a file likewise.
+    /// Finds vortex cores, also through a file.
     fn cores(
         &mut self,
         options: Value,
@@ -327,8 +325,8 @@ impl<'a> Gatherer<'a> {
         Ok((self.scratched(scratch, named.as_deref(), watch)?, report.failure))
     }
 
-    /// Has the field sampled that colours lines, and says which array of theirs it is. `own` are arrays that they have beside time
-    /// and zone.
+    /// Adds the field that colours lines to the sampled ones, and returns the name of its array. `own`: arrays of the
+    /// lines beside time and zone.
     fn sampled(
         &self,
         session: &Session,
@@ -337,7 +335,7 @@ impl<'a> Gatherer<'a> {
         own: &[&str],
     ) -> Option<String> {
         let dataset = session.dataset();
-        // Time and zone come with every line, whether the dataset has a field of that name or not.
+        // Lines always have time and zone, also if the dataset has such a field.
         let is_own = |f: &str| LINE_ARRAYS.contains(&f) || own.contains(&f);
         match field {
             Some(f) if is_own(&f) && dataset.quantity(0, &f).is_err() => Some(f),
@@ -358,7 +356,7 @@ impl<'a> Gatherer<'a> {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<LineStore, FieldError> {
         let file = LineFile::open(&scratch.path).map_err(|e| unread(&scratch.path, e))?;
-        // It is open: the name is not needed any more, and a run that is killed leaves nothing.
+        // The file is open, so its name is removed now. A killed run leaves nothing.
         let path = scratch.path.clone();
         drop(scratch);
         self.lines(&file, &path, named, watch)
@@ -388,7 +386,7 @@ impl<'a> Gatherer<'a> {
                 }
                 done += chunk.points.len() as u64;
                 for (n, w) in chunk.offsets.windows(2).enumerate() {
-                    // The first point of a line that goes on is the last one of the chunk before.
+                    // The first point of a continued line is the last one of the previous chunk.
                     let skip = usize::from(n == 0 && chunk.continues);
                     for at in (w[0] + skip)..w[1] {
                         builder.point(chunk.points[at], chunk.values.first().map_or(f64::NAN, |v| v[at]))?;
@@ -442,7 +440,7 @@ impl<'a> Gatherer<'a> {
         builder.finish()
     }
 
-    /// The curved edges of zones: all nodes with two indices at an end, twelve of them where the zone is a block.
+    /// The curved edges of zones: all nodes with two indices at an end. A block has twelve edges.
     fn edges(
         &mut self,
         session: &Session,
@@ -464,7 +462,7 @@ impl<'a> Gatherer<'a> {
                         (lo[other], hi[other]) = (at, at + 1);
                     }
                     let edge = NodeBox { zone, step: self.step, lo, hi };
-                    // In a zone one point thick edges fall together.
+                    // Edges of a zone one point thick coincide.
                     if !edges.contains(&edge) {
                         edges.push(edge);
                     }
@@ -488,7 +486,7 @@ impl<'a> Gatherer<'a> {
     }
 }
 
-/// Arrays that every file of traced lines has beside the fields; a field of such a name is written as `field_NAME`.
+/// Arrays of every file of traced lines. A field of this name is written as `field_NAME`.
 const LINE_ARRAYS: [&str; 2] = ["time", "zone"];
 
 fn unread(path: &Path, e: ReadError) -> FieldError {

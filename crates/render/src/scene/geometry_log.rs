@@ -1,12 +1,12 @@
-//! Geometry that was gathered, kept so that any part of it can be drawn again.
+//! Gathered geometry, stored so that any part can be drawn again.
 //!
 //! # Theory
-//! A picture is drawn in bands, and each band streams the geometry anew. Reading pages for each would read the dataset as often as there
-//! are bands. So everything that is drawn is gathered once into a [`ByteLog`] (memory up to a share of the ledger, then a file
-//! without a name), cut into blocks with a box each; a band reads back the blocks whose boxes it touches.
+//! A picture is drawn in bands, and each band streams the geometry anew. If bands read pages, each band would read the
+//! dataset again. So geometry is gathered once into a [`ByteLog`]: memory up to a share of the ledger, then a file
+//! without a name. It is cut into blocks with a box each, and a band reads back only the blocks that it touches.
 //!
-//! Invariant: how the geometry is cut depends on the geometry alone, never on the memory limit, so that pictures are equal bit
-//! for bit whatever the limit.
+//! Invariant: the blocks depend on the geometry alone, never on the memory limit. So pictures are equal bit for bit
+//! under any limit.
 
 use crate::picture::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Polyline, Positions};
 use field::error::FieldError;
@@ -17,21 +17,21 @@ use runtime::ledger_share::LedgerShare;
 use runtime::limits::{refused, would_do};
 use std::sync::Arc;
 
-/// Points of a block of lines at most: seven kilobytes to read for a band that touches its box.
+/// Most points of a block of lines: seven kilobytes to read for a band that touches its box.
 const BLOCK_POINTS: usize = 256;
 
-/// Where geometry is kept.
+/// Storage of geometry.
 pub(crate) struct Arena {
     log: ByteLog,
-    /// For the indexes of blocks.
+    /// Charges for the indexes of blocks.
     index: HeldMemory,
-    /// Bytes that it may hold in memory.
+    /// Most bytes in memory.
     budget: usize,
     pager: Arc<Pager>,
 }
 
 impl Arena {
-    /// An empty arena that holds at most `budget` bytes of geometry in memory.
+    /// An empty arena with at most `budget` bytes of geometry in memory.
     pub(crate) fn new(pager: &Arc<Pager>, budget: usize) -> Result<Self, FieldError> {
         let index = HeldMemory::new(Box::new(LedgerShare::new(pager.clone())));
         let log = ByteLog::new(&SpoolOptions::spill_directory(None), budget, index.sibling())
@@ -39,12 +39,11 @@ impl Arena {
         Ok(Self { log, index, budget, pager: pager.clone() })
     }
 
-    /// Another, empty one, of an eighth of what this may hold.
+    /// Another, empty arena, with an eighth of this one's budget.
     pub(crate) fn sibling(&self) -> Result<Self, FieldError> {
         Self::new(&self.pager, self.budget / 8)
     }
 
-    /// The bytes.
     pub(crate) fn log(&self) -> &ByteLog {
         &self.log
     }
@@ -53,7 +52,8 @@ impl Arena {
         self.log.append(bytes).map_err(|e| refused(&self.pager, e.into()))
     }
 
-    /// Appends what `write` puts into a buffer bit by bit; says where it begins. What is appended need not be there as a whole.
+    /// Appends the bytes that `write` puts into a buffer bit by bit, and returns their offset. They need not be in
+    /// memory as a whole.
     pub(crate) fn append_in_parts(
         &mut self,
         write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), FieldError>) -> Result<(), FieldError>,
@@ -75,21 +75,21 @@ impl Arena {
         Ok(offset)
     }
 
-    /// Charges an entry of an index; twice its size, since a vector doubles as it grows.
+    /// Charges an entry of an index, at twice its size: a growing vector doubles.
     pub(crate) fn charge_entry(&mut self, bytes: usize) -> Result<(), FieldError> {
         if self.index.grow(bytes * 2) {
             return Ok(());
         }
         Err(FieldError::LimitTooSmall {
             limit: self.pager.ledger().limit(),
-            // How much is still to come is not known: as much again as there is.
+            // The rest is unknown, so it is estimated as the part gathered so far.
             needs: would_do(&self.pager, self.pager.ledger().of(pager::ChargeKind::Results).max(bytes as u64 * 2)),
             what: "the index of what is drawn".into(),
         })
     }
 }
 
-/// Lowest and highest finite value seen. Colours are looked up in single precision, in which finite means less.
+/// Lowest and highest finite value. Finite means in single precision, as in colour maps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     low: f64,
@@ -115,7 +115,7 @@ impl Range {
     }
 }
 
-/// Some parts of lines that lie together in the log.
+/// Parts of lines that lie together in the log.
 struct LineBlock {
     bounds: Aabb,
     offset: u64,
@@ -126,23 +126,20 @@ struct LineBlock {
 pub(crate) struct LineStore {
     blocks: Vec<LineBlock>,
     coloured: bool,
-    /// Box of all points.
     pub(crate) bounds: Aabb,
-    /// Range of the values.
     pub(crate) range: Range,
-    /// Pieces between two points.
     pub(crate) segments: u64,
 }
 
-/// Takes lines point by point.
+/// Builds lines point by point.
 pub(crate) struct LineBuilder<'a> {
     arena: &'a mut Arena,
     store: LineStore,
-    /// The block in the making, its points and its box.
+    /// The unfinished block, its points and its box.
     block: Vec<u8>,
     block_points: usize,
     block_bounds: Aabb,
-    /// The part in the making, and the vertex before it where the line began earlier.
+    /// The unfinished part, and the vertex before it if the line began earlier.
     points: Vec<[f64; 3]>,
     values: Vec<f32>,
     before: Option<[f64; 3]>,
@@ -168,7 +165,7 @@ impl<'a> LineBuilder<'a> {
         }
     }
 
-    /// The next point of the line.
+    /// Adds the next point of the line.
     pub(crate) fn point(&mut self, p: [f64; 3], value: f64) -> Result<(), FieldError> {
         self.store.range.include(value);
         if self.points.len() == BLOCK_POINTS {
@@ -179,9 +176,8 @@ impl<'a> LineBuilder<'a> {
         Ok(())
     }
 
-    /// Ends the line.
     pub(crate) fn end_line(&mut self) -> Result<(), FieldError> {
-        // After a cut the last point is there twice: alone it is drawn already.
+        // After a cut the last point is drawn already.
         if self.points.len() > 1 || (self.points.len() == 1 && self.before.is_none()) {
             self.part(None)?;
         }
@@ -191,7 +187,7 @@ impl<'a> LineBuilder<'a> {
         Ok(())
     }
 
-    /// Puts the points into the block; the last one begins the next part.
+    /// Moves the points into the block. The last one begins the next part.
     fn part(&mut self, after: Option<[f64; 3]>) -> Result<(), FieldError> {
         let n = self.points.len();
         if self.block_points > 0 && self.block_points + n > BLOCK_POINTS {
@@ -234,7 +230,6 @@ impl<'a> LineBuilder<'a> {
         Ok(())
     }
 
-    /// Ends the lines.
     pub(crate) fn finish(mut self) -> Result<LineStore, FieldError> {
         self.end_line()?;
         self.flush()?;
@@ -242,7 +237,7 @@ impl<'a> LineBuilder<'a> {
     }
 }
 
-/// Lines of a store as the renderer takes them.
+/// Lines of a store as geometry for the renderer.
 pub(crate) struct LineLayer<'a> {
     pub(crate) log: &'a ByteLog,
     pub(crate) lines: &'a LineStore,
@@ -256,7 +251,7 @@ impl Geometry for LineLayer<'_> {
     fn for_each(&self, wanted: BoxFilter<'_>, visit: &mut dyn FnMut(Chunk<'_>)) -> Result<(), GeometryError> {
         let (mut bytes, mut points, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for block in &self.lines.blocks {
-            // A block of nothing but bad points has no box, and has to be counted all the same.
+            // A block without finite points has no box, but must be counted.
             if !block.bounds.is_empty() && !wanted(&block.bounds) {
                 continue;
             }
@@ -297,13 +292,13 @@ fn word(rest: &mut &[u8]) -> Result<u32, GeometryError> {
     Ok(u32::from_ne_bytes([head[0], head[1], head[2], head[3]]))
 }
 
-/// Positions out of bytes, appended.
+/// Appends positions from bytes.
 pub(crate) fn positions(bytes: &[u8], out: &mut Vec<[f64; 3]>) {
     let number = |b: &[u8]| f64::from_ne_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
     out.extend(bytes.chunks_exact(24).map(|b| [number(b), number(&b[8..]), number(&b[16..])]));
 }
 
-/// Values out of bytes, appended.
+/// Appends values from bytes.
 pub(crate) fn floats(bytes: &[u8], out: &mut Vec<f32>) {
     out.extend(bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])));
 }

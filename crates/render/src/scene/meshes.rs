@@ -1,4 +1,4 @@
-//! Triangles of surfaces that were gathered, piece by piece.
+//! Triangles of surfaces, gathered piece by piece.
 
 use super::geometry_log::{floats, positions, Arena, Range};
 use crate::picture::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Mesh, Positions};
@@ -6,7 +6,7 @@ use field::error::FieldError;
 use glam::DVec3;
 use output::ByteLog;
 
-/// Triangles of a block at most: some hundred kilobytes to read for a band that touches its box.
+/// Most triangles of a block: some hundred kilobytes to read for a band that touches its box.
 const BLOCK_TRIANGLES: usize = 4096;
 
 /// A block of triangles in the log: points, normals, values, triangles.
@@ -22,29 +22,26 @@ pub(crate) struct MeshStore {
     blocks: Vec<TriangleBlock>,
     coloured: bool,
     shaded: bool,
-    /// Box of all points.
     pub(crate) bounds: Aabb,
-    /// Range of the values.
     pub(crate) range: Range,
-    /// How many there are.
     pub(crate) triangles: u64,
 }
 
-/// Takes triangles by their corners.
+/// Builds a surface of triangles.
 pub(crate) struct MeshBuilder<'a> {
     arena: &'a mut Arena,
     store: MeshStore,
 }
 
 impl<'a> MeshBuilder<'a> {
-    /// No triangles yet. `coloured`: every point has a value; `shaded`: it has a normal.
+    /// No triangles yet. `coloured`: every point has a value; `shaded`: every point has a normal.
     pub(crate) fn new(arena: &'a mut Arena, coloured: bool, shaded: bool) -> Self {
         let (bounds, range) = (Aabb::EMPTY, Range::EMPTY);
         Self { arena, store: MeshStore { blocks: Vec::new(), coloured, shaded, bounds, range, triangles: 0 } }
     }
 
-    /// A piece of the surface. `corner` gives position, normal and value of a point by its number; `scratch` finds which numbers a
-    /// block has, and is empty between two calls.
+    /// Adds a piece of the surface. `corner` gives position, normal and value of a point by its number. `scratch` holds
+    /// the numbers of one block's points, and is empty between calls.
     pub(crate) fn piece(
         &mut self,
         triangles: &[[u64; 3]],
@@ -61,7 +58,7 @@ impl<'a> MeshBuilder<'a> {
         triangles: &[[u64; 3]],
         corner: &mut dyn FnMut(u64) -> ([f64; 3], [f32; 3], f32),
     ) -> Result<(), FieldError> {
-        // Points are numbered anew in each block, so that a block is drawn by itself.
+        // Each block numbers its points anew, so that it is drawn by itself.
         let mut numbers: Vec<u64> = triangles.iter().flatten().copied().collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -96,7 +93,6 @@ impl<'a> MeshBuilder<'a> {
         Ok(())
     }
 
-    /// Ends the surface.
     pub(crate) fn finish(self) -> MeshStore {
         self.store
     }
@@ -110,7 +106,7 @@ impl TriangleBlock {
     }
 }
 
-/// A surface as the renderer takes it.
+/// A surface as geometry for the renderer.
 pub(crate) struct TriangleLayer<'a> {
     pub(crate) log: &'a ByteLog,
     pub(crate) mesh: &'a MeshStore,

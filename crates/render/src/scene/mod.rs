@@ -1,13 +1,13 @@
-//! Scenes: from a document that says what a picture shows to the picture.
+//! Scenes: from a document that describes a picture to the picture.
 //!
 //! # Practice
-//! [`render`] parses the document ([`SceneDocument`]), opens its source, and gathers what is drawn, object by object, into one log under the
-//! ledger: lines of files and of traces, grid surfaces row by row, the edges of zones. Then it settles what depends on all of it
-//! (ranges of colour maps, camera, radius of lines), and hands layers over that log to [`crate::picture`], which draws them in charged
-//! bands and writes the PNG. No page is read while it draws.
+//! [`render`] parses the document ([`SceneDocument`]) and opens its source. It gathers geometry object by object into
+//! one log under the ledger: lines of files and traces, grid surfaces row by row, edges of zones. Then it settles what
+//! depends on all objects: ranges of colour maps, camera, radius of lines. [`crate::picture`] draws layers over that
+//! log in charged bands and writes the PNG. Drawing geometry reads no page.
 //!
-//! A scene may ask for several pictures ([`ViewSpec`]) of many time steps ([`FilmSpec`]). All objects of one step are gathered before
-//! those of the next, for all pictures together, so that the series is read once.
+//! A scene may have several pictures ([`ViewSpec`]) of many time steps ([`FilmSpec`]). All objects of one step are
+//! gathered for all pictures before those of the next, so that the series is read once.
 
 mod appearance;
 mod cellfog;
@@ -53,11 +53,11 @@ use std::path::Path;
 use std::sync::Arc;
 use studio::Studio;
 
-/// Draws a scene: to a PNG, or to the files that it names.
+/// Draws a scene to a PNG, or to the files that it names.
 ///
 /// # Errors
-/// [`FieldError`]: a scene that makes no sense, names that do not exist, what cannot be read or written, a limit that does not hold a row
-/// of the picture, an interruption. The file then is not there; of several pictures those are that were finished.
+/// [`FieldError`]: a scene without sense, missing names, a failed read or write, a limit without room for one row, an
+/// interruption. No unfinished file remains. Of several pictures the finished ones remain.
 pub fn render(
     scene: &str,
     tables: Vec<Vec<u8>>,

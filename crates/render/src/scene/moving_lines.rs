@@ -1,4 +1,4 @@
-//! Pathlines and streaklines of pictures: drawn up to the time of the picture, with one way through time for all pictures.
+//! Pathlines and streaklines of pictures, drawn up to each picture's time in one pass through the series.
 
 use super::gather::GatheredObject;
 use super::gather::ObjectGeometry;
@@ -21,13 +21,13 @@ use trace::{PathSpec, SeedRule, TraceSpec};
 /// Bytes of a point of a trail: position, time, value.
 const POINT_BYTES: usize = 40;
 
-/// Bytes of what a random seed holds: the places where it may be.
+/// Bytes of a random seed: its possible places.
 const RANDOM_SEED_BYTES: u64 = 1 << 10;
 
-/// Share of the limit that trails may hold in memory; the rest of them goes to disk.
+/// Divisor: the share of the limit for trails in memory. The rest goes to disk.
 const TRAIL_SHARE: u64 = 16;
 
-/// What colours the lines.
+/// The values that colour lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Valued {
     Nothing,
@@ -40,7 +40,7 @@ enum Valued {
 }
 
 impl Valued {
-    /// A vector counts by its magnitude.
+    /// The value of a point; the magnitude of a vector.
     fn of(self, fields: &[f64], time: f64, zone: u32, released: f64) -> f64 {
         match self {
             Self::Nothing => f64::NAN,
@@ -56,38 +56,38 @@ impl Valued {
     }
 }
 
-/// What particles have left behind between two times of the series.
+/// Trails of all particles between two times of the series.
 struct Stretch {
     to: f64,
-    /// Of each particle: where its points lie in the log, and how many there are.
+    /// Offset in the log and number of points, for each particle.
     parts: Vec<(u64, u32)>,
 }
 
 enum MovingKind {
-    /// Where each particle has been.
+    /// Past points of each particle.
     Trails { log: Mutex<ByteLog>, index: HeldMemory, stretches: Vec<Stretch>, tail: Option<f64> },
-    /// Where those are that were let go at a seed.
+    /// The seed of each particle under way.
     Streaks { releases: Arc<[f64]>, released: usize, of: Vec<u32> },
 }
 
-/// Lines of particles, as far as they are.
+/// Lines of particles up to the present time.
 pub(crate) struct Moving {
     march: March,
     spec: TraceSpec,
     flock: Flock,
     valued: Valued,
     kind: MovingKind,
-    /// The time that the particles are at.
+    /// Time of the particles.
     at: Option<f64>,
     failed: Option<String>,
     _held: Box<dyn Any>,
 }
 
 impl Moving {
-    /// What `spec` says (with a path), coloured by `field`; of pathlines the last `tail` is drawn.
+    /// The lines of `spec`, which has a path, coloured by `field`. Pathlines are drawn for the last `tail` of time.
     ///
     /// # Errors
-    /// [`FieldError`]: unknown fields, times that make no sense, too small a limit.
+    /// [`FieldError`]: unknown fields, times without sense, too small a limit.
     pub(crate) fn new(
         session: &Session,
         mut spec: TraceSpec,
@@ -119,7 +119,7 @@ impl Moving {
                 "the dataset has one time step, so nothing moves in it; draw streamlines instead of pathlines or streaklines".into(),
             ));
         }
-        // Whatever the pictures are of: so a picture shows the same whether there are later ones.
+        // The end is ignored, so that later pictures do not change an earlier one.
         let path = PathSpec { to: None, streak: None, ..path };
         let (march, mut held) = March::new(session, &spec, &path, watch)?;
         let seed_bytes = 24 + if matches!(spec.seeds, Seeds::Random { .. }) { RANDOM_SEED_BYTES } else { 0 };
@@ -141,7 +141,7 @@ impl Moving {
         Ok(Self { march, spec, flock, valued, kind, at: None, failed: None, _held: held })
     }
 
-    /// Lets particles go from all seeds at a time.
+    /// Releases a particle at each seed at a time.
     fn release(&mut self, session: &Session, time: f64) -> Result<(), FieldError> {
         let seeds = usize::try_from(self.spec.seeds.len()).unwrap_or(usize::MAX);
         self.flock.reserve(&session.pager, self.flock.particles.len().saturating_add(seeds))?;
@@ -161,7 +161,7 @@ impl Moving {
         Ok(())
     }
 
-    /// Goes on to a time of the series, by way of all times before it.
+    /// Advances to a time of the series, through all times before it.
     ///
     /// # Errors
     /// [`FieldError`]; an interruption.
@@ -241,10 +241,10 @@ impl Moving {
         Ok(())
     }
 
-    /// The lines as they are at a time to which the particles went.
+    /// The lines at a time that the particles have reached.
     ///
     /// # Errors
-    /// [`FieldError`]: what cannot be read back, too small a limit.
+    /// [`FieldError`]: a failed read, too small a limit.
     pub(crate) fn gather(&self, session: &Session, time: f64, arena: &mut Arena) -> Result<GatheredObject, FieldError> {
         let (name, lines) = match &self.kind {
             MovingKind::Trails { .. } => ("pathlines", self.trails(session, time, arena)?),
@@ -263,11 +263,11 @@ impl Moving {
         let MovingKind::Trails { log, stretches, tail, .. } = &self.kind else { return builder.finish() };
         let log = log.lock().unwrap_or_else(PoisonError::into_inner);
         let from = tail.map_or(f64::NEG_INFINITY, |tail| time - tail);
-        // The one before has the point from which the tail's first piece comes.
+        // The previous stretch has the point from which the tail's first segment comes.
         let first = stretches.partition_point(|s| s.to < from).saturating_sub(1);
         let mut bytes = Vec::new();
         for particle in 0..self.flock.particles.len() {
-            // The last point before the tail begins, where the next one is in it.
+            // The last point before the tail, if the next one is in it.
             let mut before: Option<[f64; 5]> = None;
             for stretch in &stretches[first..] {
                 let Some(&(at, points)) = stretch.parts.get(particle).filter(|p| p.1 > 0) else { continue };
@@ -293,7 +293,7 @@ impl Moving {
         builder.finish()
     }
 
-    /// From the particle let go last to the first, as a file of streaklines has them.
+    /// Each line runs from the last released particle to the first, as in a file of streaklines.
     fn streaks(&self, of: &[u32], time: f64, arena: &mut Arena) -> Result<LineStore, FieldError> {
         let mut builder = LineBuilder::new(arena, self.valued != Valued::Nothing);
         let mut order: Vec<(u32, usize)> = of.iter().copied().zip(0..).collect();

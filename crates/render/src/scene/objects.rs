@@ -1,4 +1,4 @@
-//! What a scene draws, object by object, as its document says it.
+//! Objects of a scene, as its document describes them.
 
 use super::document::{read, usage, Rgb};
 use field::error::FieldError;
@@ -8,50 +8,50 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// One thing that is drawn.
+/// A drawn object.
 #[derive(Clone, Debug)]
 pub enum Object {
     /// Lines as tubes.
     Lines {
-        /// Where they come from.
+        /// Their source.
         from: LinesFrom,
         /// Colour.
         paint: Paint,
-        /// Radius in units of length; `None`: from the picture.
+        /// Radius in units of length; `None`: chosen by the picture.
         radius: Option<f64>,
-        /// Of pathlines, so much time before the picture's is drawn; `None`: all.
+        /// Of pathlines: drawn time before the picture's time; `None`: all.
         tail: Option<f64>,
     },
     /// Grid surfaces.
     Surface {
-        /// As [`runtime::gridface::GridFace::of_json`] takes it, or `None` for every wall.
+        /// A face, as [`runtime::gridface::GridFace::of_json`] reads it; `None`: every wall.
         face: Option<Value>,
         /// Colour.
         paint: Paint,
-        /// Whether the grid's lines are drawn on it.
+        /// Whether the grid's lines are drawn.
         mesh: bool,
-        /// Of walls: whether those are left away that lie between the eye and the flow.
+        /// Of walls: whether those between the eye and the flow are left out.
         cut: bool,
     },
     /// Surfaces within zones or volumes.
     Mesh {
-        /// Which.
+        /// Kind of surface.
         from: MeshFrom,
         /// Colour.
         paint: Paint,
-        /// 0 to 1.
+        /// Opacity, 0 to 1.
         opacity: f32,
     },
     /// Vortex cores as tubes.
     Cores {
-        /// How they are found, as [`extract::cores::options`] reads it.
+        /// Options, as [`extract::cores::options`] reads them.
         options: Value,
         /// Colour.
         paint: Paint,
-        /// Radius in units of length; `None`: from the picture.
+        /// Radius in units of length; `None`: chosen by the picture.
         radius: Option<f64>,
     },
-    /// A volume, by rays through it.
+    /// A volume, drawn by rays.
     Volume(Box<VolumeLook>),
     /// The edges of zones.
     Outline {
@@ -59,13 +59,13 @@ pub enum Object {
         zone: Option<String>,
         /// Colour.
         rgb: Rgb,
-        /// Pixels.
+        /// Width in pixels.
         width: f32,
     },
 }
 
 impl Object {
-    /// Its colour, where values may have one.
+    /// The colour, for objects whose values may have one.
     pub(crate) fn paint(&self) -> Option<&Paint> {
         match self {
             Self::Lines { paint, .. }
@@ -77,92 +77,93 @@ impl Object {
         }
     }
 
-    /// Whether it is coloured by the map of that name.
+    /// Whether the map of this name colours it.
     pub(crate) fn uses(&self, map: &str) -> bool {
         self.paint().is_some_and(|p| p.map.as_deref() == Some(map))
     }
 }
 
-/// How a volume looks.
+/// Appearance of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeLook {
-    /// Channel, or field of a flow; `None`: the first.
+    /// Channel, or field of a flow; `None`: the first channel.
     pub field: Option<String>,
     /// Colours of values.
     pub paint: Paint,
-    /// Opacity of `unit` of length by value; none: a ramp over the range of the colours.
+    /// Pairs of value and opacity of `unit` of length. Empty: a ramp over the range of the colours.
     pub opacities: Vec<(f64, f32)>,
-    /// Length to which opacities belong; `None`: a hundredth of the volume's diagonal.
+    /// Length that opacities refer to; `None`: a hundredth of the volume's diagonal.
     pub unit: Option<f64>,
-    /// Samples along a ray in the length of a voxel.
+    /// Samples of a ray in the length of a voxel.
     pub samples: f64,
-    /// Level of resolution; `None`: as fine as pixels are.
+    /// Level; `None`: the level as fine as pixels.
     pub level: Option<usize>,
-    /// A box in space that is drawn.
+    /// Drawn box in physical space.
     pub within: Option<[[f64; 3]; 2]>,
-    /// Planes: a normal towards what is drawn, and a point.
+    /// Planes: a normal towards the drawn side, and a point.
     pub planes: Vec<[[f64; 3]; 2]>,
-    /// First and last voxel that is drawn along i, j, k, counted from 0.
+    /// First and last drawn voxel along i, j, k, counted from 0.
     pub voxels: [Option<[u32; 2]>; 3],
-    /// What gives it colour, where that is not a map of one channel.
+    /// Source of colours, if it is not a map of one channel.
     pub tint: VolumeTint,
-    /// What of a ray becomes its pixel; the value of a surface is one in units, not as it is stored.
+    /// Projection of rays. The value of a surface is in units, not as stored.
     pub projection: Projection,
-    /// Takes the nearest voxel.
+    /// Whether samples have the nearest voxel's value.
     pub nearest: bool,
-    /// Lights gradients: share and exponent of highlights.
+    /// Shading by gradients: share and exponent of highlights.
     pub shading: Option<[f32; 2]>,
 }
 
-/// What gives a volume its colour.
+/// Source of a volume's colours.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VolumeTint {
-    /// A channel, through the object's map and opacities.
+    /// A channel, by the object's map and opacities.
     Map,
-    /// The volume's own red, green and blue; opacities are over its alpha, its luminance, or the distance from a background (sRGB).
+    /// The volume's own red, green and blue. Opacities are over its alpha, its luminance, or the distance from a
+    /// background (sRGB).
     Colour(ColourBy),
-    /// Names: colours of some, those that are shown (none: all but 0).
+    /// Labels, of which `only` are shown (empty: all but 0).
     Labels {
-        /// Name and colour (sRGB).
+        /// Label and colour (sRGB).
         colours: Vec<(u64, Rgb)>,
-        /// Names.
+        /// Shown labels.
         only: Vec<u64>,
     },
 }
 
-/// What makes colours opaque.
+/// Source of a colour's opacity.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum ColourBy {
     /// The fourth channel.
     Alpha,
-    /// Luminance.
+    /// The luminance.
     Luminance,
-    /// Distance from a colour.
+    /// Distance from this colour.
     Distance(Rgb),
 }
 
-/// Which surface within zones or volumes.
+/// Kind of surface within zones or volumes.
 #[derive(Clone, Debug)]
 pub enum MeshFrom {
-    /// Where a field has one of some values.
+    /// Surfaces of constant value.
     Contour {
         /// The field.
         field: String,
         /// The values.
         values: Vec<f64>,
-        /// Only what hangs together with the surface next to this point.
+        /// Restricts the surface to the part connected to the point nearest to this one.
         near: Option<[f64; 3]>,
     },
     /// A plane.
     Slice {
-        /// A point of it; `None`: the middle.
+        /// A point of the plane; `None`: the middle.
         origin: Option<[f64; 3]>,
-        /// Across it, any length.
+        /// The normal, of any length.
         normal: [f64; 3],
     },
 }
 
-/// Where lines come from.
+/// Source of lines.
 #[derive(Clone, Debug)]
 pub enum LinesFrom {
     /// A `.vtp` or `.npz` file.
@@ -171,10 +172,10 @@ pub enum LinesFrom {
     Trace(Value),
 }
 
-/// Colour of an object: by a map, or one colour.
+/// Colour of an object: a map or one colour.
 #[derive(Clone, Debug)]
 pub struct Paint {
-    /// Name of a map; wins over `rgb`.
+    /// Name of a map, which overrides `rgb`.
     pub map: Option<String>,
     /// One colour.
     pub rgb: Rgb,
@@ -287,7 +288,7 @@ struct RawShading {
     power: f32,
 }
 
-/// What gives a volume its colour, as a scene says it.
+/// Source of a volume's colours, from the scene's keys.
 fn volume_tint(colors: Option<RawColors>, labels: Option<RawLabels>, place: &str) -> Result<VolumeTint, FieldError> {
     match (colors, labels) {
         (Some(_), Some(_)) => Err(usage(format!("{place}: a volume shows 'colors' or 'labels', not both"))),
@@ -312,7 +313,7 @@ fn volume_tint(colors: Option<RawColors>, labels: Option<RawLabels>, place: &str
     }
 }
 
-/// What of a ray becomes its pixel, as a scene says it.
+/// Projection of rays, from the scene's keys.
 fn projection(name: Option<&str>, value: Option<f64>, place: &str) -> Result<Projection, FieldError> {
     match (name.unwrap_or("composite"), value) {
         ("composite", None) => Ok(Projection::Composite),
@@ -367,7 +368,7 @@ fn volume(raw: RawVolume, place: &str) -> Result<VolumeLook, FieldError> {
     })
 }
 
-/// Colour of what says none.
+/// Default colour.
 const PLAIN: Rgb = [196, 202, 212];
 
 pub(super) fn object(mut fields: Map<String, Value>, place: &str) -> Result<Object, FieldError> {

@@ -1,4 +1,4 @@
-//! What a first look at a dataset has to know: where its zones lie, and where its body.
+//! Overview of a dataset before its first picture: the places of its zones and its body.
 
 use super::wall_sides::{flow_side, Enclosure};
 use extract::surfaces::face_rows;
@@ -24,7 +24,7 @@ fn include(b: &mut Corners, p: [f64; 3]) {
     }
 }
 
-/// Null where nothing was found.
+/// The corners as JSON; null if nothing was found.
 fn found(b: &Corners) -> Value {
     if b[0][0] <= b[1][0] {
         json!(b)
@@ -36,7 +36,7 @@ fn found(b: &Corners) -> Value {
 /// The middle of the box of all zones.
 ///
 /// # Errors
-/// As [`look`]; [`FieldError::Usage`] where no point has coordinates that are numbers.
+/// As [`look`]; [`FieldError::Usage`] if no point has finite coordinates.
 pub(crate) fn middle(session: &Session, step: usize, watch: &mut ProgressWatch<'_>) -> Result<[f64; 3], FieldError> {
     let mut bounds = NOWHERE;
     for zone in look(session, step, watch)?["zones"].as_array().into_iter().flatten() {
@@ -51,11 +51,20 @@ pub(crate) fn middle(session: &Session, step: usize, watch: &mut ProgressWatch<'
     Ok(core::array::from_fn(|a| 0.5 * (bounds[0][a] + bounds[1][a])))
 }
 
-/// `{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "encloses", "focus"}`: boxes of the usable cells of each zone, out of the boxes
-/// that location needs, and the faces that are all wall or all at rest; whether these stand around the flow, as those of a pipe do; and where most cells lie, which is where there is something to see. Unlike `info` with ranges it reads no field as a whole.
+/// `{"zones": [{"name", "box"}], "walls": [{"zone", "axis", "index", "box"}], "encloses", "focus"}`, which have these
+/// meanings:
+///
+/// | key | value |
+/// |---|---|
+/// | `zones` | boxes of the usable cells of each zone, from the boxes of point location |
+/// | `walls` | faces that are all wall or all at rest |
+/// | `encloses` | whether the walls enclose the flow, as those of a pipe do |
+/// | `focus` | the box of most cells, where there is something to see |
+///
+/// Unlike `info` with ranges it reads no whole field.
 ///
 /// # Errors
-/// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
+/// [`FieldError`]; [`FieldError::Interrupted`] if `watch` says so.
 pub fn look(session: &Session, step: usize, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let dataset = session.located(watch)?;
     let fields = dataset.fields(None, &[], step)?;
@@ -74,7 +83,7 @@ pub fn look(session: &Session, step: usize, watch: &mut ProgressWatch<'_>) -> Re
                 let b = until_here(session, &mut flow, |f| f.space.nodes.block(zone, level, at))?.map(f64::from);
                 include(&mut bounds, [b[0], b[1], b[2]]);
                 include(&mut bounds, [b[3], b[4], b[5]]);
-                // A block of a level holds about eight times the cells of one of the level below.
+                // A block of a level holds about eight times the cells of a block one level below.
                 let cells = 8f64.powi(i32::try_from(level).unwrap_or(i32::MAX));
                 let middle: [f64; 3] = core::array::from_fn(|a| 0.5 * (b[a] + b[a + 3]));
                 if middle.iter().all(|c| c.is_finite()) {
@@ -102,13 +111,13 @@ pub fn look(session: &Session, step: usize, watch: &mut ProgressWatch<'_>) -> Re
     }))
 }
 
-/// Blocks that are looked at in all zones together: two megabytes.
+/// Most blocks visited in all zones together: two megabytes.
 const MOST_PLACES: usize = 1 << 16;
 
-/// Share of the cells that lies below and above the crowd along each axis.
+/// Share of the cells below the focus along each axis, and as many above.
 const TAIL: f64 = 0.25;
 
-/// The box that half of the cells lie in, axis by axis.
+/// The box of the middle half of the cells along each axis.
 fn crowd(places: &mut [([f64; 3], f64)]) -> Corners {
     let mut bounds = NOWHERE;
     let all: f64 = places.iter().map(|p| p.1).sum();

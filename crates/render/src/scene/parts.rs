@@ -1,4 +1,4 @@
-//! Parts of a scene that have options of their own: its source, and traces.
+//! Parts of a scene with options of their own: its source and its traces.
 
 use field::error::FieldError;
 use field::options::Object;

@@ -1,18 +1,16 @@
-//! Pictures along a path of the camera: which there are, and which time step each shows.
+//! Pictures along a camera path, and their time steps.
 
 use super::document::{KeySpec, SceneDocument};
 use field::error::FieldError;
 
-/// One of the pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Picture {
-    /// In its name; where the camera has a path, the place on it, else the time step.
+    /// Number in its file's name: its place on the camera path, or its time step without a path.
     pub(super) number: usize,
-    /// Time step.
     pub(super) step: usize,
 }
 
-/// The pictures of a path: all from the first to the last key frame, with the steps that they say.
+/// The chosen pictures of a path, with time steps interpolated between key frames.
 pub(super) fn on_path(document: &SceneDocument, times: usize) -> Result<Vec<Picture>, FieldError> {
     let path = &document.path;
     let last = path.last().map_or(0, |k| k.frame);

@@ -1,4 +1,4 @@
-//! Pictures that are there: whether they are of a scene and of its data, and what they have in common.
+//! Existing pictures: whether they belong to a scene and its data, and their shared properties.
 
 use super::colour_maps::Settled;
 use super::destination::read_marks;
@@ -10,24 +10,24 @@ use field::file::{identities, Digest};
 use field::volume::{PlaceSpec, Volume};
 use std::path::PathBuf;
 
-/// What tells pictures from those of other scenes and data.
+/// Digests that distinguish pictures of different scenes and data.
 #[derive(Default)]
 pub(crate) struct Digests {
-    /// What is drawn.
+    /// Digest of `SceneDocument::content`.
     content: String,
-    /// Of which data.
+    /// Digest of the data's files.
     data: String,
-    /// How far the scene says ranges and camera, and of which time steps the rest is found.
+    /// Digest of `SceneDocument::way`.
     way: String,
 }
 
 impl Digests {
-    /// Those of a scene and of all files that its pictures are made of.
+    /// The digests of a scene and of all files that its pictures depend on.
     ///
     /// # Errors
-    /// Names a file that is not there.
+    /// [`FieldError`] that names a missing file.
     pub(crate) fn of(studio: &Studio<'_>) -> Result<Self, FieldError> {
-        // Of one picture nobody asks, and a file of lines that is not there is told of by whoever reads it.
+        // One picture needs no digests. The reader of a missing file of lines reports it.
         if studio.document.film.is_none() {
             return Ok(Self::default());
         }
@@ -35,12 +35,13 @@ impl Digests {
         Ok(Self { content: document.content.clone(), data: data(studio)?, way: document.way.clone() })
     }
 
-    /// As it is written into a picture.
+    /// The text in a picture.
     pub(crate) fn mark(&self) -> String {
         [&*self.content, &*self.data, &*self.way].join(BETWEEN)
     }
 
-    /// Of what else a picture with this mark is. `is_said`: its ranges and its camera are those that the scene says, all of them.
+    /// Why a picture with this mark does not match; `None` if it does. `is_said`: whether the scene gives its ranges
+    /// and camera, all of them.
     fn other(&self, mark: &str, is_said: impl FnOnce() -> bool) -> Option<&'static str> {
         let mut parts = mark.split(BETWEEN);
         let mut is = |own: &str| parts.next() == Some(own);
@@ -56,7 +57,7 @@ impl Digests {
 const BETWEEN: &str = "-";
 const OTHER_WAY: &str = "with other ranges of colours, another camera or of other time steps";
 
-/// A digest of the files that pictures are made of, wherever they are named from.
+/// Digest of all files that pictures depend on, wherever they are named.
 fn data(studio: &Studio<'_>) -> Result<String, FieldError> {
     let mut files = match studio.volume() {
         Some(volume) => files_of(volume, studio.document.film.as_ref().is_some_and(|f| f.resume))?,
@@ -76,18 +77,18 @@ fn data(studio: &Studio<'_>) -> Result<String, FieldError> {
     let files = identities(&files)?;
     let mut digest = Digest::default();
     if let Some(session) = studio.flow() {
-        // Reference values and scales, and when the steps are, may lie in other files.
+        // Reference values, scales and times may come from other files.
         let catalog = &session.dataset().catalog;
         digest = digest.text(&catalog.settings.to_string()).text(&format!("{:?}", catalog.times));
     }
     Ok(files.iter().fold(digest, Digest::file).to_string())
 }
 
-/// The files of a volume. Where it has a file a chunk, nobody looks at all of them to know whether one was changed: its pictures are
+/// The files of a volume. A volume with a file for each chunk has too many to check for changes, so its pictures are
 /// not kept.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for such a volume where pictures are to be kept.
+/// [`FieldError::Usage`] for such a volume if pictures are to be kept.
 fn files_of(volume: &Volume, resume: bool) -> Result<Vec<PathBuf>, FieldError> {
     let mut all = Vec::new();
     for array in volume.spec.levels.iter().flat_map(|l| &l.arrays) {
@@ -110,15 +111,15 @@ fn files_of(volume: &Volume, resume: bool) -> Result<Vec<PathBuf>, FieldError> {
     Ok(all)
 }
 
-/// What all pictures have in common.
+/// Properties shared by all pictures.
 pub(crate) struct SharedParts {
     pub(crate) maps: Vec<Settled>,
-    /// By view.
+    /// For each view.
     pub(crate) seen: Vec<ViewParts>,
 }
 
 impl SharedParts {
-    /// As text that says it exactly: numbers as the hexadecimal digits of their bits.
+    /// Exact text of all values: hexadecimal digits of the numbers' bits.
     pub(crate) fn text(&self) -> String {
         let hex = |v: &[f64]| v.iter().map(|x| format!("{:016x}", x.to_bits())).collect::<Vec<_>>().join(" ");
         let ranges: Vec<f64> = self.maps.iter().flat_map(|m| m.range).collect();
@@ -140,25 +141,25 @@ impl SharedParts {
     }
 }
 
-/// Whether ranges and views are what the scene says.
+/// Whether the scene gives these ranges and views.
 type Said<'a> = dyn Fn(&[[f64; 2]], &[ViewParts]) -> bool + 'a;
 
-/// What there is of pictures that are to be kept.
+/// State of existing pictures that are to be kept.
 #[derive(Default)]
 pub(crate) struct There {
-    /// Ranges and views of those that fit; `None` where there are none.
+    /// Ranges and views of the matching pictures; `None` without any.
     pub(crate) common: Option<(Vec<[f64; 2]>, Vec<ViewParts>)>,
-    /// Steps that lack a picture.
+    /// Steps without a matching picture.
     pub(crate) lack: Vec<usize>,
-    /// How many pictures are there and do not fit.
+    /// Existing pictures that do not match.
     pub(crate) other: usize,
-    /// Of what the first of them is.
+    /// Why the first of them does not match.
     pub(crate) why: &'static str,
 }
 
 impl There {
-    /// Looks at the pictures of `steps`, each with their names; of `views` views each. `said` tells whether ranges and views are
-    /// what the scene says.
+    /// Reads the existing pictures of `steps` under their names, `views` for each step. `said`: whether the scene gives
+    /// these ranges and views.
     pub(crate) fn of(
         digests: &Digests,
         steps: impl Iterator<Item = (usize, Vec<PathBuf>)>,

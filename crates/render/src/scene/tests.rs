@@ -1,4 +1,4 @@
-//! Scenes that make no sense, and pictures that are the same whatever the means.
+//! Scenes without sense, and equal pictures whatever the resources.
 
 use super::colour_maps::{around, centred};
 use super::faces::{FaceBuilder, FaceLayer, MeshLayer};
@@ -43,7 +43,7 @@ fn ring(dir: &TestDir) -> PathBuf {
     dir.path("ring.xyz")
 }
 
-/// Of a scene: a grid with its solution.
+/// Source of a scene: a grid with its solution.
 fn source(path: &Path) -> Value {
     let cache = path.parent().unwrap().join("cache");
     json!({"path": path, "q": [path.with_extension("q")], "options": {"cache_dir": cache}})
@@ -88,7 +88,7 @@ fn the_same_picture_for_every_limit_and_any_number_of_workers() {
     assert!(found["drawn"].as_array().unwrap().iter().all(|d| d["primitives"].as_u64().unwrap() > 0), "{found}");
     assert_eq!(found["drawn"][1]["primitives"], 2 * 12 * 6);
     assert_eq!(found["drawn"][2]["primitives"], 12 * 8);
-    // Signed, and all on one side of its centre: from there; and a vector by its magnitude.
+    // Signed values; values on one side of the centre, with a range from it; and a vector by its magnitude.
     let range = |name: &str| [0, 1].map(|n| found["maps"][name]["range"][n].as_f64().unwrap());
     assert!(range("p").contains(&0.0) && range("p")[0] < range("p")[1], "{:?}", range("p"));
     assert!(range("speed")[0] >= 0.0 && range("speed")[1] < 3.1 && range("speed")[1] > 2.0, "{found}");
@@ -98,7 +98,7 @@ fn the_same_picture_for_every_limit_and_any_number_of_workers() {
         assert_eq!(again["camera"], found["camera"]);
         assert!(again["stats"]["peak_bytes"].as_u64().unwrap() <= limit);
     }
-    // The camera that is told back draws the same picture.
+    // The reported camera draws the same picture.
     let mut fixed = scene.clone();
     fixed["camera"] = found["camera"].clone();
     let (again, _) = drawn(&fixed, &dir, resources(64 << 20, 2)).unwrap();
@@ -124,7 +124,7 @@ fn signed_values_keep_their_side_of_a_diverging_map() {
     };
     assert_eq!(ends([830.0, 884.0], 0.0), [100, 200]);
     assert_eq!(ends([-3.0, 0.0], 0.0), [0, 100]);
-    // A range that was asked for: as far from the middle colour on the left as the same value on the right.
+    // A given range: a value on the left is as far from the middle colour as the same value on the right.
     assert_eq!(ends([-1.0, 3.0], 0.0), [67, 200]);
     assert_eq!(centred(&lut, [0.0, 0.0], 0.0), lut);
 }
@@ -204,7 +204,7 @@ fn it_stops_when_told_to_and_leaves_nothing() {
             n += 1;
             n <= stop_at
         });
-        // A run that is quicker than the next question ends whole.
+        // A run that ends before the next call of the watch is complete.
         if stopped.is_ok() {
             std::fs::remove_file(dir.path("b.png")).unwrap();
         } else {
@@ -245,7 +245,7 @@ fn a_scene_of_files_alone_needs_no_source() {
     assert!(matches!(drawn(&scene, &dir, resources(64 << 20, 2)), Err(FieldError::Format { .. })));
 }
 
-/// Every segment of some lines, as (from, to, values).
+/// Segments of lines, as (from, to, values).
 type Segments = Vec<([f64; 3], [f64; 3], [f32; 2])>;
 
 #[test]
@@ -331,7 +331,7 @@ fn surfaces_come_back_whole_with_their_neighbours_over_the_seam() {
                         let n = (angle / std::f64::consts::TAU * (ni - 1) as f64).round() as usize % (ni - 1)
                             + (p.z / 0.1).round() as usize;
                         assert_eq!(value as usize, n);
-                        // Neighbours follow at the same angle, over the seam too.
+                        // Neighbours follow at the same angle, also over the seam.
                         let before = q.points.get(j * q.size[0] + i - 1);
                         if !before.is_nan() {
                             assert!((before - p).length() < 1.1 * std::f64::consts::TAU / (ni - 1) as f64);

@@ -1,4 +1,4 @@
-//! A video, made by the system's `ffmpeg`, which gets the pictures through a pipe.
+//! A video, made by the system's `ffmpeg` from pictures through a pipe.
 
 use field::error::FieldError;
 use output::{directory_of, partial_file, OutputError};
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::JoinHandle;
 
-/// What `ffmpeg` said of which more is not kept.
+/// Most bytes kept of `ffmpeg`'s messages.
 const MOST_WORDS: u64 = 4096;
 
-/// A video in the making. It appears under its name when it is whole; dropped before [`Video::finish`], it leaves nothing.
+/// An unfinished video. It gets its name when it is complete, and leaves nothing if dropped before [`Video::finish`].
 pub(crate) struct Video {
     target: PathBuf,
-    /// Beside the target, so that the last change of name is atomic.
+    /// Beside the target, so that the last rename is atomic.
     temporary: PathBuf,
-    /// Of that file: who finds it free knows that the run is gone.
+    /// Lock of that file: an unlocked file belongs to an ended run.
     _lock: File,
     child: Child,
     pipe: Option<ChildStdin>,
@@ -27,7 +27,7 @@ impl Video {
     /// Starts `ffmpeg` for pictures of `size` pixels, `fps` a second.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] where the system has no `ffmpeg`, with what to do instead.
+    /// [`FieldError::Usage`] without `ffmpeg` on the system, with an alternative.
     pub(crate) fn begin(target: &Path, [width, height]: [u32; 2], fps: f64) -> Result<Self, FieldError> {
         let name = target
             .file_name()
@@ -37,7 +37,7 @@ impl Video {
         let mut command = Command::new("ffmpeg");
         command.args(["-nostdin", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24"]);
         command.args(["-s", &format!("{width}x{height}"), "-r", &fps.to_string(), "-i", "pipe:0", "-an"]);
-        // Players want even sides, and colours at half the resolution.
+        // Players need even sides, and colours at half the resolution.
         command.args(["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-movflags", "+faststart"]);
         command.args(["-f", "mp4"]).arg(&temporary);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -54,7 +54,7 @@ impl Video {
                 let mut words = Vec::new();
                 let mut stderr = stderr.take(MOST_WORDS);
                 let _what_there_is = stderr.read_to_end(&mut words);
-                // More is read, so that nobody waits for it, and dropped.
+                // The rest is read so that `ffmpeg` does not wait, and dropped.
                 let _nothing = io::copy(&mut stderr.into_inner(), &mut io::sink());
                 String::from_utf8_lossy(&words).trim().to_owned()
             })
@@ -63,7 +63,7 @@ impl Video {
         Ok(Self { target: target.to_owned(), temporary, _lock: lock, child, pipe, said })
     }
 
-    /// The next rows of pixels.
+    /// Writes the next rows of pixels.
     pub(crate) fn write(&mut self, rows: &[u8]) -> io::Result<()> {
         match &mut self.pipe {
             Some(pipe) => pipe.write_all(rows),
@@ -75,7 +75,7 @@ impl Video {
         self.said.take().and_then(|said| said.join().ok()).unwrap_or_default()
     }
 
-    /// An error of writing to it: what `ffmpeg` said, where it ended by itself.
+    /// The error of a failed write: `ffmpeg`'s message, if it ended by itself.
     pub(crate) fn failed(&mut self, e: io::Error) -> FieldError {
         if e.kind() != io::ErrorKind::BrokenPipe {
             return OutputError::io(&self.target, "write", e).into();
@@ -90,10 +90,10 @@ impl Video {
         ))
     }
 
-    /// Waits for the end and gives the file its name; returns its bytes.
+    /// Waits for the end, gives the file its name, and returns its bytes.
     ///
     /// # Errors
-    /// What `ffmpeg` said.
+    /// [`FieldError`] with `ffmpeg`'s message.
     pub(crate) fn finish(mut self) -> Result<u64, FieldError> {
         self.pipe = None;
         let failed = |e| OutputError::io(&self.target, "write", e);
@@ -115,7 +115,7 @@ impl Drop for Video {
             let _gone = self.child.kill();
             let _ended = self.child.wait();
         }
-        // After it was given its name there is nothing under this one.
+        // A renamed file is no longer under this name.
         let _none = std::fs::remove_file(&self.temporary);
     }
 }

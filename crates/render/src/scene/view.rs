@@ -1,18 +1,18 @@
-//! The camera: what the scene says of it, and for the rest a fit to what is drawn.
+//! The camera: the scene's values, and a fit to the drawn objects for the others.
 
 use super::document::{CameraSpec, KeySpec, Projection, DEFAULT_FOV_DEG};
 use crate::picture::{bounds_of, fit_all, Aabb, Camera, Frame, Layer, Lens, StageError, View};
 use glam::DVec3;
 use serde_json::{json, Value};
 
-/// How many numbers [`Chosen::numbers`] are.
+/// Length of [`Chosen::numbers`].
 pub(crate) const NUMBERS: usize = 19;
 
-/// A camera with the numbers that a scene would say it with.
+/// A camera with the numbers of a scene's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) camera: Camera,
-    /// From target to eye, of length 1.
+    /// Unit vector from the target to the eye.
     direction: DVec3,
     distance: f64,
     zoom: f64,
@@ -20,7 +20,7 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Length in space of a pixel at the target.
+    /// Length of a pixel at the target, in space.
     pub(crate) fn pixel(&self, height: u32) -> f64 {
         let seen = match self.camera.lens {
             Lens::Perspective { fov_degrees } => 2.0 * self.distance * (fov_degrees.to_radians() * 0.5).tan(),
@@ -29,7 +29,7 @@ impl Chosen {
         seen / f64::from(height.max(1))
     }
 
-    /// All of it as numbers.
+    /// All values as numbers.
     pub(crate) fn numbers(&self) -> [f64; NUMBERS] {
         let c = &self.camera;
         let (kind, size) = match c.lens {
@@ -52,7 +52,7 @@ impl Chosen {
         all
     }
 
-    /// The same again.
+    /// Inverse of [`Self::numbers`].
     pub(crate) fn from_numbers(n: &[f64; NUMBERS]) -> Self {
         let three = |at: usize| [n[at], n[at + 1], n[at + 2]];
         let lens =
@@ -66,7 +66,7 @@ impl Chosen {
         }
     }
 
-    /// Whether a scene says all of this camera, and says it like that.
+    /// Whether the scene gives the whole camera, with these values.
     pub(crate) fn is_said_by(&self, spec: &CameraSpec) -> bool {
         let near = |a: f64, b: f64, scale: f64| (a - b).abs() <= SAME * scale;
         let all = |a: [f64; 3], b: DVec3, scale: f64| a.iter().zip(b.to_array()).all(|(a, b)| near(*a, b, scale));
@@ -85,7 +85,7 @@ impl Chosen {
             && near(self.fov_deg, spec.fov_deg.unwrap_or(DEFAULT_FOV_DEG), self.fov_deg)
     }
 
-    /// As a scene says it, without nulls.
+    /// The camera as a scene's key, without nulls.
     pub(crate) fn json(&self) -> Value {
         json!({
             "direction": self.direction.to_array(), "up": self.camera.up, "target": self.camera.target, "distance": self.distance,
@@ -95,15 +95,15 @@ impl Chosen {
     }
 }
 
-/// Difference of numbers that are the same but for rounding.
+/// Relative difference of numbers that are equal but for rounding.
 const SAME: f64 = 1e-9;
 
-/// Whether `up` is what a fit makes of any: of length 1, and at right angles to the direction.
+/// Whether a fit would leave `up` as it is: a unit vector perpendicular to the direction.
 fn is_upright(up: DVec3, direction: DVec3) -> bool {
     (up.length_squared() - 1.0).abs() <= 1e-12 && up.dot(direction).abs() <= 1e-12
 }
 
-/// A vector of length 1. One that has it stays what it is to the bit: a camera that is said as it was found is that camera.
+/// A unit vector. One that is so already stays equal bit for bit, so that a reported camera gives the same picture.
 fn as_unit(v: DVec3) -> DVec3 {
     if (v.length_squared() - 1.0).abs() <= 1e-15 {
         v
@@ -112,10 +112,10 @@ fn as_unit(v: DVec3) -> DVec3 {
     }
 }
 
-/// Chooses the camera for `layers`, which it reads once, and for boxes that are to be seen, too.
+/// Chooses the camera for `layers`, which are read once, and for boxes that must be visible, too.
 ///
 /// # Errors
-/// [`StageError`] when a layer cannot be read.
+/// [`StageError`] for an unreadable layer.
 pub(crate) fn choose(
     spec: &CameraSpec,
     layers: &[Layer<'_>],
@@ -131,7 +131,7 @@ pub(crate) fn choose(
     };
     let view = View {
         direction: as_unit(spec.direction.map_or(natural.direction, DVec3::from_array)),
-        // An up that belongs to another direction would tilt the picture.
+        // The natural up belongs to the natural direction, and would tilt the picture in another.
         up: spec.up.map_or(if spec.direction.is_some() { DVec3::Z } else { natural.up }, DVec3::from_array),
         fov_degrees: (!parallel).then_some(fov_deg),
     };
@@ -145,7 +145,7 @@ pub(crate) fn choose(
     let distance = spec.distance.unwrap_or(fitted);
     let eye = match camera.lens {
         Lens::Perspective { .. } => distance,
-        // Only the direction counts; the eye stays where the fit put it, well away from what is drawn.
+        // Only the direction matters. The eye stays where the fit put it, far from the objects.
         Lens::Orthographic { .. } => (DVec3::from_array(camera.position) - DVec3::from_array(camera.target)).length(),
     };
     if let Some(up) = spec.up.map(DVec3::from_array).filter(|up| is_upright(*up, view.direction)) {
@@ -155,9 +155,9 @@ pub(crate) fn choose(
         .aimed(target, eye))
 }
 
-/// Where a camera goes.
+/// Movement of the camera.
 impl Chosen {
-    /// The same with the camera made of its numbers: it looks at `target` from so far away.
+    /// The same, with the camera made from its numbers: at distance `eye` from `target`.
     fn aimed(mut self, target: DVec3, eye: f64) -> Self {
         let tangent = (self.fov_deg.to_radians() * 0.5).tan();
         self.camera.lens = match self.camera.lens {
@@ -180,7 +180,7 @@ impl Chosen {
         }
     }
 
-    /// With what a key frame says in place of its own.
+    /// The same, with the values of a key frame.
     fn changed(&self, spec: &CameraSpec) -> Self {
         let mut new = self.clone();
         if let Some(d) = spec.direction {
@@ -188,7 +188,7 @@ impl Chosen {
         }
         let up = spec.up.map_or(DVec3::from_array(self.camera.up), DVec3::from_array);
         let turned = up - new.direction * up.dot(new.direction);
-        // An up along the line of sight says nothing: any across it will do.
+        // An up along the line of sight has no effect, so any perpendicular vector replaces it.
         let across = if turned.length() > 1e-6 * up.length() { turned } else { new.direction.any_orthogonal_vector() };
         new.camera.up = as_unit(across).to_array();
         new.distance = spec.distance.unwrap_or(self.distance);
@@ -199,7 +199,8 @@ impl Chosen {
         new.aimed(DVec3::from_array(target), eye)
     }
 
-    /// Between two cameras, 0 for this and 1 for the other: directions turn evenly, lengths and zooms grow evenly in ratio.
+    /// The camera between two: `t` is 0 for this, 1 for the other. Directions turn at constant speed. Lengths and zooms
+    /// grow at a constant ratio.
     fn towards(&self, other: &Self, t: f64) -> Self {
         let ratio = |a: f64, b: f64| a * (b / a).powf(t);
         let mut new = self.clone();
@@ -218,8 +219,8 @@ impl Chosen {
         new.aimed(target, eye)
     }
 
-    /// The camera of a picture on a path of key frames; this one is what they leave open. Before the first and behind the last key
-    /// it stands still.
+    /// The camera of a picture on a path of key frames, which inherit from this one. It is fixed before the first key
+    /// and after the last.
     pub(crate) fn along(&self, path: &[KeySpec], picture: usize) -> Self {
         let next = path.iter().position(|k| k.frame >= picture);
         match next {
@@ -235,8 +236,8 @@ impl Chosen {
     }
 }
 
-/// A unit vector part of the way from one to another, on the shortest way around; where they are opposite, by way of `side`, so that
-/// from the front to the back a camera goes around what it looks at, and not over its pole.
+/// The unit vector at share `t` of the shortest turn from `a` to `b`. Opposite directions turn through `side`: from
+/// front to back a camera goes around its target, not over its pole.
 fn turned(a: DVec3, b: DVec3, side: DVec3, t: f64) -> DVec3 {
     let cosine = a.dot(b).clamp(-1.0, 1.0);
     let angle = cosine.acos();

@@ -1,4 +1,4 @@
-//! Volumes in scenes: where they are, and their rays between the surfaces of a picture.
+//! Volumes in scenes: their bounds, and their rays between the surfaces of a picture.
 
 use super::appearance::{coarser, level_shown, look};
 use super::colour_maps::Settled;
@@ -14,10 +14,10 @@ use kernels::rays::{self, VolumeAppearance};
 use runtime::session::Session;
 use std::sync::{Arc, Mutex};
 
-/// Parts of a volume's diagonal that are the length to which opacities belong.
+/// Divisor: the share of a volume's diagonal that is the default unit of opacities.
 pub(super) const UNITS: f64 = 100.0;
 
-/// Positions of the eight corners of a level: centres of its outermost voxels.
+/// Positions of a level's eight corners: centres of its outermost voxels.
 pub(crate) fn corners(level: &VolumeLevel) -> [DVec3; 8] {
     std::array::from_fn(|c| {
         let at = std::array::from_fn(|a| if c >> a & 1 == 1 { f64::from(level.dims[a]) - 1.0 } else { 0.0 });
@@ -30,7 +30,7 @@ pub(crate) fn bounds(volume: &Volume) -> Aabb {
     volume.levels.first().map_or(Aabb::EMPTY, |level| Aabb::of(corners(level)))
 }
 
-/// The twelve edges of a volume, each its two ends.
+/// The twelve edges of a volume, each with its two ends.
 pub(crate) fn edges(volume: &Volume) -> Vec<[[f64; 3]; 2]> {
     let Some(level) = volume.levels.first() else { return Vec::new() };
     let all = corners(level);
@@ -43,25 +43,25 @@ pub(crate) struct Fog<'a> {
     session: &'a Session,
     kept: &'a Arc<KeptBricks>,
     shown: Shown,
-    /// The same of coarser levels, and every how many-th pixel of them is cast, where a picture has to be there at a time.
+    /// The same at coarser levels and their stride of pixels, before a deadline.
     coarse: Option<(Shown, u32)>,
     bounds: Aabb,
-    /// The time step that is drawn next.
+    /// Time step of the next picture.
     next: Option<u32>,
     budget: Option<TimeBudget>,
     lack: Mutex<Lack>,
 }
 
-/// What rays are given.
+/// Input of rays.
 struct Shown {
     looks: Vec<VolumeAppearance>,
-    /// Length of a step along rays, and the length to which opacities belong of looks that say none.
+    /// Length of a step along rays, and the default unit of opacities.
     lengths: [f64; 2],
     scene: PreparedScene<rays::Scene>,
 }
 
 impl Shown {
-    /// Of looks and the steps that each asks for.
+    /// From appearances and the largest step of each.
     fn of(
         all: &Aabb,
         each: impl Iterator<Item = Result<(VolumeAppearance, f64), FieldError>>,
@@ -84,16 +84,16 @@ impl Shown {
     }
 }
 
-/// Every how many-th pixel is cast of a level whose voxels are so many pixels large.
+/// Stride of cast pixels for a level with voxels of `pixels` pixels.
 fn stride(pixels: f64) -> u32 {
     (pixels.clamp(4.0, 32.0) as u32 / 2 + 1).next_power_of_two() / 2
 }
 
 impl<'a> Fog<'a> {
-    /// The volume as some objects show it at a time step.
+    /// The volume at a time step, as some objects show it.
     ///
     /// # Errors
-    /// [`FieldError`]: channels, levels that there are not; functions that make no sense.
+    /// [`FieldError`]: missing channels or levels, functions without sense.
     #[allow(clippy::too_many_arguments)] // what a picture is made of
     pub(crate) fn new(
         (session, volume, kept): (&'a Session, &Volume, &'a Arc<KeptBricks>),
@@ -132,7 +132,7 @@ impl<'a> Fog<'a> {
         })
     }
 
-    /// What pictures lack.
+    /// Pixels with gaps and filled pixels of all pictures.
     pub(crate) fn lack(&self) -> Lack {
         *pager::spin_lock::lock(&self.lack)
     }

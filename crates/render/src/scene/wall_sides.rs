@@ -1,12 +1,14 @@
-//! On which side of a wall the flow is, and whether walls stand around it.
+//! The side of a wall with the flow, and whether walls enclose the flow.
 //!
 //! # Theory
-//! A wall hides the flow next to it where its flow side looks away from the eye. Of a body in a flow that is its back, which its
-//! front hides anyway; of a pipe it is the near half. So a picture of an enclosed flow draws each wall from its flow side alone.
+//! A wall hides the flow next to it if its flow side points away from the eye. On a body in a flow this is the back,
+//! which its front hides anyway. In a pipe it is the near half. So a picture of an enclosed flow draws each wall from
+//! its flow side alone.
 //!
-//! Which flows are enclosed follows from Gauss's theorem: with `x` counted from the middle of the walls and `n` towards the flow, the
-//! integral of `x . n` over them is three times the volume of a closed body, and minus three times that of a closed room. Of a plate
-//! it is nothing, and of an open part of a body it still has the body's sign.
+//! Gauss's theorem shows which flows are enclosed. Let `x` be the position from the middle of the walls, and `n` the
+//! normal towards the flow. The integral of `x . n` over the walls is three times the volume of a closed body, and
+//! minus three times that of a closed room. For a plate it is zero. For an open part of a body it keeps the body's
+//! sign.
 
 use crate::picture::SeenFrom;
 use field::dataset::Dataset;
@@ -17,17 +19,17 @@ use runtime::gridface::{along, GridFace};
 use runtime::session::{ProgressWatch, Session};
 use runtime::values::{read_box, NodeBox};
 
-/// Places along each direction of a face at which the next layer of points is compared with it.
+/// Places along each direction of a face where the next layer of points is compared with it.
 const COMPARED: u32 = 5;
 
-/// Share of what the integral would be, were all walls a sphere around the flow, from which on they enclose it: above what rounding
-/// makes of a plate.
+/// Least share of the integral of a sphere around the flow, with the same area, for enclosing walls. It exceeds the
+/// rounding errors of a plate.
 const ENCLOSED: f64 = 1e-3;
 
-/// The side of a face on which its zone is. Where the zone is one point thick, or its cells have no volume there: both.
+/// The side of a face with its zone. Both, if the zone is one point thick or its cells there have no volume.
 ///
 /// # Errors
-/// A page that cannot be had, [`FieldError::Interrupted`].
+/// [`FieldError`] of a failed page, [`FieldError::Interrupted`].
 pub(super) fn flow_side(
     session: &Session,
     dataset: &Dataset,
@@ -71,20 +73,20 @@ pub(super) fn flow_side(
     })
 }
 
-/// What walls are as a whole.
+/// Integrals over all walls.
 #[derive(Default)]
 pub(super) struct Enclosure {
-    /// From which places are counted, so that far from zero no digits are lost.
+    /// Origin of positions, so that no digits are lost far from zero.
     origin: Option<DVec3>,
     area: f64,
-    /// Integrals over the walls: of the place, of its square, of the normal, and of the product of place and normal.
+    /// Integrals of the position, its square, the normal, and the product of position and normal.
     place: DVec3,
     square: f64,
     normal: DVec3,
     product: f64,
 }
 
-/// A wall on its way into an [`Enclosure`].
+/// A wall that is added to an [`Enclosure`].
 pub(super) struct Side<'a> {
     of: &'a mut Enclosure,
     sign: f64,
@@ -92,7 +94,7 @@ pub(super) struct Side<'a> {
 }
 
 impl Enclosure {
-    /// Takes a wall, row by row.
+    /// Adds a wall, row by row.
     pub(super) fn side(&mut self, seen_from: SeenFrom) -> Side<'_> {
         let sign = match seen_from {
             SeenFrom::Front => 1.0,
@@ -102,7 +104,7 @@ impl Enclosure {
         Side { of: self, sign, below: Vec::new() }
     }
 
-    /// Whether the walls stand around the flow.
+    /// Whether the walls enclose the flow.
     pub(super) fn encloses(&self) -> bool {
         let middle = self.place / self.area;
         let radius = (self.square / self.area - middle.length_squared()).max(0.0).sqrt();
@@ -111,7 +113,7 @@ impl Enclosure {
 }
 
 impl Side<'_> {
-    /// The next row of points.
+    /// Adds the next row of points.
     pub(super) fn row(&mut self, points: &[[f64; 3]]) {
         let row: Vec<DVec3> = points.iter().map(|p| DVec3::from_array(*p)).collect();
         if self.sign != 0.0 && self.below.len() == row.len() {
@@ -138,14 +140,14 @@ impl Side<'_> {
 mod tests {
     use super::*;
 
-    /// A sphere, or the part of it up to a share of its latitudes, seen from outside or from inside.
+    /// A sphere, or the first `share` of its latitudes, seen from outside or inside.
     fn sphere(enclosure: &mut Enclosure, radius: f64, middle: [f64; 3], share: f64, outside: bool) {
         let mut side = enclosure.side(if outside { SeenFrom::Front } else { SeenFrom::Back });
         for j in 0..=20 {
             let (b_sin, b_cos) = (std::f64::consts::PI * share * f64::from(j) / 20.0).sin_cos();
             let at = |i: i32| {
                 let (sin, cos) = (std::f64::consts::TAU * f64::from(i) / 40.0).sin_cos();
-                // Turns against the clock as latitudes go down from the pole, so that the normal points out.
+                // The order of points makes the normal point outwards as latitudes go down from the pole.
                 [middle[0] + radius * b_sin * cos, middle[1] - radius * b_sin * sin, middle[2] + radius * b_cos]
             };
             side.row(&(0..=40).map(at).collect::<Vec<_>>());
@@ -189,7 +191,7 @@ mod tests {
             plate(e, 0.0, true);
             plate(e, 1.0, false);
         }));
-        // A thin body: its upper side looks up.
+        // A thin body: its upper side faces up.
         assert!(!walls(|e| {
             plate(e, 0.0, false);
             plate(e, 0.1, true);

@@ -51,7 +51,7 @@ pub fn binary(kind: Kind) -> Vec<Vec<u8>> {
             all.push(plot3d(&WriteSpec { overflow: Some((7, 1)), ..spec }));
         }
     }
-    // Planes of enough points for their values to tell WHOLE from PLANES.
+    // Planes with enough points to distinguish WHOLE from PLANES by their values.
     for order in [Order::Whole, Order::Planes] {
         for iblank in [false, kind == Kind::Grid] {
             let dims = vec![[6, 5, 4], [4, 4, 3], [1, 40, 2]];
@@ -75,7 +75,7 @@ pub fn ascii() -> Vec<Vec<u8>> {
     all
 }
 
-/// A grid and a q file of two zones, with room for a function file's names.
+/// A grid and a q file of two zones, and a function file.
 pub fn files(folder: &TestDir) -> [PathBuf; 3] {
     let spec = |kind, functions| WriteSpec { functions, ..WriteSpec::new(kind, vec![[9, 8, 7], [5, 6, 4]]) };
     [
@@ -103,7 +103,7 @@ pub fn store(folder: &TestDir, codec: Codec) -> PathBuf {
     path
 }
 
-/// What a conversion that was interrupted has left in a folder: that, the target that it was for, and the source.
+/// The part left by an interrupted conversion, its target, and its source.
 pub fn interrupted(folder: &TestDir) -> (PathBuf, PathBuf, Session) {
     let session = session(folder, &files(folder));
     let target = folder.path("s.zarr");
@@ -116,14 +116,14 @@ pub fn interrupted(folder: &TestDir) -> (PathBuf, PathBuf, Session) {
     (folder.path("s.zarr.partial"), target, session)
 }
 
-/// Goes on with it; `go_on` is asked now and then.
+/// Resumes that conversion. `go_on` is called now and then.
 pub fn resume(session: &Session, target: &Path, go_on: &mut dyn FnMut() -> bool) -> Result<(), FieldError> {
     let input = convert_input(&session.dataset())?;
     let options = ConvertOptions { page: 4, workers: 1, resume: true, ..Default::default() };
     convert(&input, target, &options, &charge_for(session), &mut |_| go_on()).map(drop)
 }
 
-/// Three lines with a scalar and a vector, one of them without points, as a file of lines.
+/// A file of three lines with a scalar and a vector. One line has no points.
 pub fn lines(path: &Path, both: bool) -> Vec<u8> {
     let fields = vec![FieldSpec::scalar("density", "rho_inf"), FieldSpec::vector("velocity <a&b>", "a_inf")];
     let options = SpoolOptions {

@@ -1,7 +1,7 @@
-//! Runs one parser over damaged inputs, and holds it to what every parser here promises.
+//! Runs one parser over damaged inputs, and checks the guarantees of every parser.
 //!
-//! A case is a number: from it and the target's name follow the bytes, so a failure can be had again. What is promised of
-//! each: no panic, no more processor time than [`MOST_CPU`], no more memory than the target's bound.
+//! A case is a number. It and the target's name determine the bytes, so that a failure can be repeated. The guarantees:
+//! no panic, at most [`MOST_CPU`] of processor time, and no more memory than the target's bound.
 
 use crate::mutate::{mutate, XorShift};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Tests of this binary; a soak's time is shared out among them.
+/// Tests of this binary. They share a soak's time.
 pub const TARGETS: u64 = 18;
-/// Inputs have some kilobytes: what takes longer than this is not linear in them.
+/// Inputs have some kilobytes. A longer time is not linear in them.
 const MOST_CPU: Duration = Duration::from_secs(1);
-/// After so long a case counts as hanging. Wall time, on a machine that may be busy.
+/// Wall time after which a case counts as hanging, on a machine that may be busy.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Counts what each thread holds: tests run side by side and must not be charged for each other.
+/// Counts the memory of each thread, because tests run side by side.
 struct ThreadAllocator;
 
 thread_local! {
@@ -28,7 +28,7 @@ thread_local! {
 }
 
 fn note(bytes: isize) {
-    // Fails only while a thread ends, when nobody asks any more.
+    // Fails only while a thread ends.
     let _ = NOW.try_with(|now| {
         now.set(now.get() + bytes);
         let _ = MOST.try_with(|most| most.set(most.get().max(now.get())));
@@ -60,7 +60,7 @@ fn peak(work: impl FnOnce()) -> usize {
     usize::try_from(MOST.get() - before).unwrap_or(0)
 }
 
-/// Processor time of this thread: what others on the machine do does not count.
+/// Processor time of this thread, without other load of the machine.
 fn cpu() -> Duration {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a system call that fills a local structure.
@@ -68,22 +68,22 @@ fn cpu() -> Duration {
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
-/// What is fuzzed, and within which bounds.
+/// A parser, its inputs and its bounds.
 pub struct FuzzTarget<'a> {
     pub name: &'static str,
     /// Valid inputs to start from.
     pub corpus: Vec<Vec<u8>>,
-    /// Words of the format, that mutations throw in.
+    /// Words of the format, inserted by mutations.
     pub words: &'static [&'static str],
     /// Cases in `make test`.
     pub cases: u64,
-    /// Bytes that a case may take, beside [`PER_BYTE`] for each byte of its input.
+    /// Bytes of memory for a case, beside [`PER_BYTE`] for each byte of its input.
     pub memory: usize,
-    /// Makes checksums right again after a mutation, as a forger would: else nothing behind them is ever reached.
+    /// Corrects checksums after a mutation, as a forger would. Otherwise no code behind them would run.
     pub seal: &'a dyn Fn(&mut [u8]),
 }
 
-/// Bytes of memory for a byte of input: a JSON document's tree, or a header's tables, take some hundred.
+/// Bytes of memory for a byte of input: the tree of a JSON document, or a header's tables, take some hundred.
 const PER_BYTE: usize = 512;
 
 impl FuzzTarget<'_> {
@@ -93,7 +93,7 @@ impl FuzzTarget<'_> {
         let soak = std::env::var("FARFIELD_SOAK_S").ok().and_then(|s| s.parse::<f64>().ok());
         let end = soak.map(|s| Instant::now() + Duration::from_secs_f64(s / TARGETS as f64));
         let watch = CaseWatch::new(self.name);
-        // What is made once (contexts of decoders, tables) is not a case's.
+        // The first run pays for what is made once (contexts of decoders, tables).
         for bytes in &self.corpus {
             watch.begin(bytes);
             check(bytes);
@@ -129,23 +129,23 @@ impl FuzzTarget<'_> {
     }
 }
 
-/// Writes what something failed on to where it stays.
+/// Writes the bytes of a failed case to a lasting file.
 fn keep(name: &str, bytes: &[u8]) -> PathBuf {
     let path = std::env::temp_dir().join(format!("farfield-fuzz-{name}-{:08x}.bin", crc32c::crc32c(bytes)));
     std::fs::write(&path, bytes).expect("the bytes are kept");
     path
 }
 
-/// An error has to say which file it is about.
+/// An error must name its file.
 pub fn names(path: &Path, error: &dyn std::fmt::Display) {
     let (text, name) = (error.to_string(), path.file_name().expect("a file").to_string_lossy().into_owned());
     assert!(text.contains(&name), "the error does not name {name}: {text}");
 }
 
-/// When it began, and its bytes.
+/// Start of a case, and its bytes.
 type FuzzCase = (Instant, Vec<u8>);
 
-/// Ends the process, with the bytes kept, when a case does not end by itself.
+/// Ends the process and stores the bytes when a case hangs.
 struct CaseWatch {
     case: Arc<Mutex<Option<FuzzCase>>>,
     done: Arc<AtomicBool>,

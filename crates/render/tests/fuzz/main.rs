@@ -1,8 +1,8 @@
-//! Fuzzing of everything that reads what others wrote, on stable Rust: every parser, over small valid files that are damaged
-//! in many ways. A few seconds here; with `FARFIELD_SOAK_S` set (`make soak`), as long as that says, shared among the targets.
+//! Fuzzing of every parser of foreign files, on stable Rust: small valid files, damaged in many ways. It takes a few
+//! seconds. With `FARFIELD_SOAK_S` set (`make soak`) the targets share that time.
 //!
-//! The formats' own tests ask whether what is wrong is *found*; here it is only asked that nothing panics, hangs, or takes
-//! memory that a header claims, and that errors name the file.
+//! The formats' own tests check that errors are *found*. These check that no parser panics, hangs, or allocates what a
+//! header claims, and that errors name the file.
 
 mod corpus;
 mod harness;
@@ -23,18 +23,18 @@ use std::path::{Path, PathBuf};
 use testing::TestDir;
 use trace::seeds::{fuzz_csv, fuzz_npy, fuzz_spec, fuzz_vtp, Dimension, SeedContext, Seeds};
 
-/// What a kilobyte may cost, whatever is in it.
+/// Bound for an input of a kilobyte.
 const MEGABYTE: usize = 1 << 20;
 
 const PLAIN: FuzzTarget<'static> =
     FuzzTarget { name: "", corpus: Vec::new(), words: &[], cases: 3000, memory: MEGABYTE / 2, seal: &|_| {} };
 
-/// Opens `grid` with `q` and `function` as a command would; an error has to name a file.
+/// Opens `grid` with `q` and `function` as a command does. An error must name a file.
 fn open_plot3d(folder: &TestDir, grid: &Path, q: &[&Path], function: &[&Path]) {
     let own = |list: &[&Path]| list.iter().map(|p| p.to_path_buf()).collect::<Vec<_>>();
     let opened = Plot3d::open(grid, &own(q), &own(function), &Plot3dOptions::default(), &folder.path("cache"));
     match opened {
-        // These carry a path and show it.
+        // These errors carry a path and show it.
         Ok(_) | Err(FieldError::Io { .. } | FieldError::Format { .. } | FieldError::Ambiguous { .. }) => {}
         Err(e) => {
             let text = e.to_string();
@@ -79,7 +79,7 @@ fn plot3d_beside_a_good_grid() {
 fn plot3d_ascii() {
     let folder = TestDir::new("ascii");
     let mut n = 0;
-    // Two blocks of the text are held, whatever its size, and one of what is made of it.
+    // Two blocks of the text are in memory, and one of the result.
     let target = FuzzTarget { name: "plot3d-ascii", corpus: corpus::ascii(), memory: MEGABYTE, cases: 1500, ..PLAIN };
     FuzzTarget { words: &["3*", "*", "1.D+3", "********", "\n", ",", "1000000*1.5", "1e5"], ..target }.run(|bytes| {
         fuzz_sniff(bytes);
@@ -242,7 +242,7 @@ fn lines_npz() {
     );
 }
 
-/// Writes the root document's checksum anew, where its place is still there.
+/// Rewrites the root document's checksum, if its place still exists.
 fn seal_root(bytes: &mut [u8]) {
     const KEY: &[u8] = b"\"crc32c\":\"";
     let Some(at) = bytes.windows(KEY.len()).position(|w| w == KEY).map(|n| n + KEY.len()) else { return };
@@ -254,7 +254,7 @@ fn seal_root(bytes: &mut [u8]) {
     bytes[at..at + 8].copy_from_slice(crc.as_bytes());
 }
 
-/// A root that was forged, checksum and all: its numbers size nothing.
+/// A forged root with a valid checksum: its numbers size no allocation.
 #[test]
 fn store_root() {
     let folder = TestDir::new("root");
@@ -280,7 +280,7 @@ fn store_root() {
             std::fs::write(&path, bytes).unwrap();
             match Store::open(&store) {
                 Ok(s) => {
-                    // Sums of what a forger wrote.
+                    // Sums of forged numbers.
                     let sums = (s.bytes(), s.page_count(), s.checked().shards().count() as u64);
                     assert!(sums.1 >= sums.2, "{sums:?}");
                 }
@@ -290,7 +290,7 @@ fn store_root() {
     });
 }
 
-/// Both sums of a root that lists sizes near the largest number overflow. Forged, so that the checksum holds.
+/// A forged root with sizes near the largest number, so that both sums overflow.
 #[test]
 fn sizes_that_overflow() {
     let folder = TestDir::new("overflow");
@@ -309,7 +309,7 @@ fn sizes_that_overflow() {
     assert_eq!(Store::open(&store).unwrap().bytes(), u64::MAX - 7);
 }
 
-/// A store with any one document damaged is refused, whole as it may look, and the document is named.
+/// A store with any damaged document is refused by an error that names the document, even if it seems complete.
 #[test]
 fn store_documents() {
     let folder = TestDir::new("documents");
@@ -331,7 +331,7 @@ fn store_documents() {
     });
 }
 
-/// An index with its checksum made right: what passes lies where it must, page behind page.
+/// A forged index: an accepted one has its pages in place, one after the other.
 #[test]
 fn shard_index() {
     let folder = TestDir::new("index");
@@ -365,7 +365,7 @@ fn shard_index() {
     });
 }
 
-/// Pages with their checksums made right: a decoder writes the whole frame or fails, and nothing beyond it.
+/// Forged pages: a decoder writes the whole frame or fails, and writes nothing beyond it.
 #[test]
 fn page_payloads() {
     const GUARD: u8 = 0xa5;
@@ -375,7 +375,7 @@ fn page_payloads() {
     let mut corpus = Vec::new();
     for (n, codec) in codecs.into_iter().enumerate() {
         for page in [&page, &noise, &vec![0; page.len()]] {
-            // The first byte says which codec it is.
+            // The first byte chooses the codec.
             let mut bytes = vec![n as u8];
             Encoder::new(codec, 4).unwrap().encode(page, &mut bytes).unwrap();
             corpus.push(bytes);
@@ -400,7 +400,7 @@ fn page_payloads() {
     });
 }
 
-/// Makes the checksum right that stands at the end of a unit's record, or before a plan.
+/// Corrects the checksum at the end of a unit's record, or before a plan.
 fn seal_note(bytes: &mut [u8]) {
     let Some(end) = bytes.len().checked_sub(4) else { return };
     if bytes.starts_with(b"FFunit") {
@@ -412,7 +412,7 @@ fn seal_note(bytes: &mut [u8]) {
     }
 }
 
-/// The plan and the records of units that an interrupted conversion left, forged.
+/// The forged plan and unit records of an interrupted conversion.
 #[test]
 fn conversion_notes() {
     let folder = TestDir::new("notes");
@@ -425,7 +425,7 @@ fn conversion_notes() {
         .run(fuzz_notes);
 }
 
-/// The same, damaged, where they lie: what is gone on with becomes the store that it would have become.
+/// The damaged plan and records in place: a resumed conversion makes the same store.
 #[test]
 fn conversions_gone_on_with() {
     let folder = TestDir::new("resumed");
@@ -461,7 +461,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The notes beside converted text, which say how it is read.
+/// The notes beside converted text, which describe how to read it.
 #[test]
 fn converted_text_notes() {
     let folder = TestDir::new("text-notes");
@@ -469,7 +469,7 @@ fn converted_text_notes() {
     let text = corpus::ascii().swap_remove(0);
     let grid = folder.file("t.xyz", &text);
     open_plot3d(&folder, &grid, &[], &[]);
-    // Not those of the cache itself, which say what its files were made of.
+    // Without the cache's own notes about the sources of its files.
     let of_text =
         |p: &PathBuf| p.extension().is_some_and(|e| e == "json") && !p.parent().unwrap().ends_with(".records");
     for path in files_below(&folder.path("cache")).into_iter().filter(of_text) {

@@ -1,13 +1,13 @@
-//! Damage: what disks, transfers, editors and forgers do to files.
+//! Damage as by disks, transfers, editors and forgers.
 
-/// xorshift64*: what a case does follows from its number and its target's name alone.
+/// xorshift64*: a case depends only on its number and its target's name.
 pub struct XorShift(u64);
 
 impl XorShift {
     pub fn new(name: &str, case: u64) -> Self {
         let seed = (u64::from(crc32c::crc32c(name.as_bytes())) << 32) ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut random = Self(seed | 1);
-        // Neighbouring numbers must not begin alike.
+        // Neighbouring cases must begin differently.
         for _ in 0..4 {
             random.next();
         }
@@ -61,7 +61,7 @@ const NUMBERS: [i64; 26] = [
     i64::MIN,
 ];
 
-/// The same in text, and numbers that are none.
+/// The same in text, and words that are no numbers.
 const DIGITS: [&str; 22] = [
     "0",
     "1",
@@ -87,20 +87,20 @@ const DIGITS: [&str; 22] = [
     "00000000000000000000000000000001",
 ];
 
-/// One of the corpus, damaged in up to six ways.
+/// An input of the corpus, damaged in up to six ways.
 pub fn mutate(corpus: &[Vec<u8>], words: &[&str], random: &mut XorShift) -> Vec<u8> {
     let mut bytes = random.of(corpus).clone();
-    // Few changes mostly: a file that is wrong in many places is refused at the first.
+    // Usually few changes: a file with many errors is refused at the first.
     let count = 1 + random.below(6).min(random.below(6));
     for _ in 0..count {
         once(&mut bytes, corpus, words, random);
     }
-    // What grows is no longer a small file.
+    // Inputs must stay small.
     bytes.truncate(1 << 16);
     bytes
 }
 
-/// A place: as often near the start, where headers are, as anywhere.
+/// A place: in half of all cases near the start, where headers are.
 fn place(len: usize, random: &mut XorShift) -> usize {
     let reach = if random.below(2) == 0 { len.min(96) } else { len };
     random.below(reach.max(1))
@@ -119,12 +119,12 @@ fn once(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&str], random: &mut Xo
         2 => bytes[at] = random.next() as u8,
         3 => bytes.truncate(at),
         4 => {
-            // Padded, by zeros as tapes and blocks do it, or by anything.
+            // Padding, by zeros as on tapes and blocks, or by other bytes.
             let (more, with) = (1 + random.below(600), random.next());
             bytes.extend((0..more).map(|n| if with % 2 == 0 { 0 } else { (with >> (n % 48)) as u8 }));
         }
         5 | 6 => {
-            // A number that matters: a length of this file, or one at which arithmetic breaks.
+            // A critical number: a length of this file, or one at which arithmetic breaks.
             let near =
                 [len as i64, (len - at) as i64, (len - at) as i64 - 4, at as i64, len as i64 + 1, len as i64 / 4];
             let number = if random.below(3) == 0 { *random.of(&near) } else { *random.of(&NUMBERS) };
@@ -138,7 +138,7 @@ fn once(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&str], random: &mut Xo
             bytes[at..end].copy_from_slice(&word[..end - at]);
         }
         7 => {
-            // Two words change places.
+            // Two words are swapped.
             let (a, b) = (at / 4 * 4, place(len, random) / 4 * 4);
             if a + 4 <= len && b + 4 <= len {
                 (0..4).for_each(|n| bytes.swap(a + n, b + n));
@@ -156,14 +156,14 @@ fn once(bytes: &mut Vec<u8>, corpus: &[Vec<u8>], words: &[&str], random: &mut Xo
         }
         10 => drop(bytes.drain(at..run(random))),
         11 => {
-            // The front of one and the back of another.
+            // The front of one input and the back of another.
             let other = random.of(corpus);
             let from = random.below(other.len() + 1);
             bytes.truncate(at);
             bytes.extend_from_slice(&other[from..]);
         }
         12 | 13 => {
-            // Some number in text becomes another.
+            // A number in text is replaced.
             let mut digits = at;
             while digits < len && !bytes[digits].is_ascii_digit() {
                 digits += 1;

@@ -1,5 +1,5 @@
-//! A volume that is larger than memory, cast again and again while pages come and go under the bricks of several threads: always the
-//! same picture. What is wrong there depends on what two threads do at the same time, so one run of each says little: `make soak` goes on.
+//! A volume larger than memory, cast repeatedly while pages come and go under the bricks of several threads: always the
+//! same picture. Errors here depend on the timing of two threads, so `make soak` repeats the runs.
 
 use super::{colours, opened, spec_with};
 use field::volume::{Placement, VolumeLevel, VolumeSpec};
@@ -19,7 +19,7 @@ const PAGE: [u64; 3] = [32; 3];
 
 type CrowdSpec = (VolumeSpec, Vec<Vec<u8>>);
 
-/// A body in noise that does not show, with specks: most of the bricks at its skin show something in some of their pages alone.
+/// A body in invisible noise, with specks. Most bricks at its surface show something only in some of their pages.
 fn body(i: usize, j: usize, k: usize) -> u8 {
     let far: f64 =
         [(i, 240.0), (j, 220.0), (k, 200.0)].map(|(n, middle)| ((n as f64 - middle) / middle).powi(2)).iter().sum();
@@ -43,14 +43,14 @@ fn manners() -> [(&'static str, Manner); 4] {
     ]
 }
 
-/// Bits of a picture, and how many bricks were copied for it.
+/// Bits of a picture, and number of copied bricks.
 fn picture(pager: &Arc<Pager>, level: &VolumeLevel, manner: &Manner, workers: usize) -> (Vec<u32>, u64) {
-    // So near that neighbouring rays are two to four voxels apart: rays further apart go without bricks.
+    // So near that neighbouring rays are two to four voxels apart. Rays further apart use no bricks.
     let camera = ([430.0, -700.0, 300.0], 21.0);
     picture_of(pager, level, (LARGE, camera, [224, 216]), manner, workers)
 }
 
-/// Seen from a place, counted from the volume's middle, through a lens so wide.
+/// An eye, relative to the volume's middle, and its angle of view.
 type From = ([f64; 3], f64);
 
 fn picture_of(
@@ -60,7 +60,7 @@ fn picture_of(
     manner: &Manner,
     workers: usize,
 ) -> (Vec<u32>, u64) {
-    // Thin enough that rays go through all of it.
+    // So thin that rays pass the whole volume.
     let opacities = vec![(0.0, 0.0), (99.0, 0.0), (100.0, 0.004), (255.0, 0.02)];
     let look = VolumeAppearance {
         level: level.clone(),
@@ -83,7 +83,7 @@ fn picture_of(
     (image.rgba.iter().flatten().map(|c| c.to_bits()).collect(), image.counts.bricks)
 }
 
-/// One pager a limit, so that a picture begins with the pages that the one before it left.
+/// One pager for each limit, so that a picture begins with the pages of the previous one.
 fn pictures_are(alone: &[Vec<u32>], folder: &Path, spec: &CrowdSpec, limit: u64, late: Option<u64>) {
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
     let volume = opened(folder, spec.clone(), &pager, late);
@@ -125,7 +125,7 @@ fn pictures_are_the_same_however_often_pages_come_and_go_under_bricks() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Pages of whole rows, of which the rays of a tile come to several times as many as fit.
+/// Pages of whole rows: the rays of a tile need several times as many as fit.
 #[test]
 fn a_tile_may_come_to_more_pages_than_fit() {
     const DIMS: [usize; 3] = [640, 160, 160];
@@ -148,7 +148,7 @@ fn a_tile_may_come_to_more_pages_than_fit() {
             let (bits, peak, evictions) = bits(limit);
             assert!(bits == alone, "{name}, within {limit} bytes: another picture");
             assert!(peak <= limit, "{name}: {peak} bytes within {limit}");
-            // The first place that is solid lies in few of them.
+            // The first solid place lies in few of the pages.
             assert!(evictions > 0 || limit > 2 << 20, "{name}, within {limit} bytes: all fits");
         }
     }

@@ -1,4 +1,5 @@
-//! Pictures by a time, of pages that come late: whatever is there by then is part of the picture, and it becomes the picture without a time.
+//! Pictures with a deadline, of late pages: finished rays belong to the picture, and with enough time it equals one
+//! without a deadline.
 
 use super::{cameras, colours, opacities, opened, spec, spec_with, value, DIMS, SIZE};
 use field::volume::Volume;
@@ -38,7 +39,7 @@ fn hurried(projection: Projection) {
     std::fs::create_dir_all(&folder).unwrap();
     let made = spec(&folder, Some([8, 8, 8]));
     let picture = |late: Option<u64>, allowed: Option<Duration>| {
-        // Nothing is there of the picture before.
+        // No page of the previous picture is resident.
         let pager = Pager::new(PagerConfig { limit: 64 << 20, ..PagerConfig::default() }).unwrap();
         let volume = opened(&folder, made.clone(), &pager, late);
         let scene = scene_of(&volume, projection, 0.3);
@@ -51,10 +52,11 @@ fn hurried(projection: Projection) {
     let mut allowed = Duration::from_millis(1);
     for seed in 1.. {
         let by_then = picture(Some(seed), Some(allowed));
-        // What lies between pixels is no brighter than they, and a ray that has come a part of its way has gathered less than all.
+        // Interpolated pixels are no brighter than their neighbours, and an unfinished ray has less light than a
+        // finished one.
         let within = |p: &[f32; 4]| p.iter().zip(most).all(|(c, most)| (0.0..=most + 1e-5).contains(c));
         assert!(by_then.rgba.iter().all(within), "{projection:?}, {allowed:?}");
-        // Whatever is not counted as filled is as it is in the picture.
+        // Pixels that are not counted as filled are final.
         let differ = by_then.rgba.iter().zip(&whole.rgba).filter(|(a, b)| a.map(f32::to_bits) != b.map(f32::to_bits));
         let differ = differ.count() as u64;
         assert!(differ <= by_then.filled, "{projection:?}, {allowed:?}: {differ} differ, {} filled", by_then.filled);
@@ -67,8 +69,8 @@ fn hurried(projection: Projection) {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Rays stop on their way, and pages come late: pixels that are told of in time are those of a picture without a time. A projection shows
-/// nothing before its rays are at their ends.
+/// With late pages, pixels with reported stops equal those of a picture without a deadline. A projection shows nothing
+/// before the ends of its rays.
 #[test]
 fn stops_by_a_time_are_told_of_whole_pixels_alone() {
     let folder = std::env::temp_dir().join(format!("farfield-rays-hurried-stops-{}", std::process::id()));
@@ -121,7 +123,7 @@ fn stops_by_a_time_are_told_of_whole_pixels_alone() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Pages of the level that is shown come too late for any of it; those of a coarser one are here.
+/// Pages of the shown level come too late, but those of a coarser level are resident.
 #[test]
 fn a_coarser_level_is_seen_where_nothing_else_came_in_time() {
     let folder = std::env::temp_dir().join(format!("farfield-rays-coarser-{}", std::process::id()));
@@ -157,7 +159,8 @@ fn a_coarser_level_is_seen_where_nothing_else_came_in_time() {
     let under = cast(&pager, &under, &options, &mut |_, _| true).unwrap();
 
     let late = picture(Duration::from_secs(4), Some(Duration::from_secs(1)), Some(2));
-    // But for rays of the first grid, twice as wide as that of the coarser level, that miss all: they lack nothing.
+    // Except rays of the first grid that miss everything and lack nothing. Its stride is twice that of the coarser
+    // level.
     let first = (0..SIZE[1]).step_by(4).flat_map(|y| (0..SIZE[0]).step_by(4).map(move |x| (y * SIZE[0] + x) as usize));
     let misses = first.filter(|n| whole.rgba[*n][3] == 0.0).count() as u64;
     assert!(late.filled >= u64::from(SIZE[0] * SIZE[1]) - misses, "{} are filled, {misses} miss", late.filled);

@@ -1,4 +1,4 @@
-//! Pictures that keep bricks for each other: equal to the bit to those that are cast alone.
+//! Pictures that share bricks: equal bit for bit to pictures cast alone.
 
 use super::{cameras, colours, opacities, opened, spec_of, AMPLE, DT, SIZE, UNIT};
 use kernels::rays::{Clip, Manner, RaySetting, Scene, TransferFunction, VolumeAppearance, VoxelPaint};
@@ -7,7 +7,7 @@ use render::raycast::{cast, CastOptions, KeptBricks};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is seen: from where, through which function, of which channel, by how many threads.
+/// A view: camera, transfer function, channel, and number of threads.
 #[derive(Copy, Clone, Debug)]
 struct ViewCase {
     camera: usize,
@@ -20,8 +20,8 @@ const fn seen(camera: usize, shift: f64, channel: usize, workers: usize) -> View
     ViewCase { camera, shift, channel, workers }
 }
 
-/// The same from elsewhere, as often from where it was, with another function in which other blocks show, of another channel, by fewer
-/// threads and by more.
+/// Views from another place, repeated views, another function that shows other blocks, another channel, fewer and more
+/// threads.
 const FILM: [ViewCase; 10] = [
     seen(0, 0.0, 0, 1),
     seen(1, 0.0, 0, 1),
@@ -35,7 +35,7 @@ const FILM: [ViewCase; 10] = [
     seen(0, 0.0, 0, 2),
 ];
 
-/// Bits of all pictures, bricks made for each, and bytes that stay charged.
+/// Bits of all pictures, bricks copied for each, and bytes that remain charged.
 fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u32>>, Vec<u64>, u64) {
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
     let volume = opened(folder, spec_of(folder, Some([32, 32, 32]), 2), &pager, late);
@@ -60,7 +60,7 @@ fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u3
     let (pictures, bricks): (Vec<_>, Vec<_>) = FILM.into_iter().map(&picture).unzip();
     assert!(pager.ledger().peak() <= limit);
     if limit == AMPLE {
-        // What was kept under the limit before is let go of for a picture under a lower one.
+        // A lower limit releases bricks kept under the previous one.
         pager.set_limit(16 << 20);
         assert!(picture(FILM[9]).0 == pictures[9] && pager.ledger().used() <= 16 << 20);
         pager.set_limit(limit);
@@ -78,7 +78,7 @@ fn pictures_that_keep_bricks_for_each_other_are_those_that_are_cast_alone() {
     std::fs::create_dir_all(&folder).unwrap();
     let (alone, all, none) = film(&folder, AMPLE, None, false);
     assert_eq!(none, 0);
-    // Where there is room for bricks, where there is for none, and where pages come and go.
+    // Room for bricks, room for none, and pages that come and go.
     for (limit, late) in [(AMPLE, None), (AMPLE, Some(7)), (40 << 20, Some(8)), (2 << 20, None), (2 << 20, Some(9))] {
         let (pictures, bricks, charged) = film(&folder, limit, late, true);
         for (n, (a, b)) in pictures.iter().zip(&alone).enumerate() {
@@ -86,9 +86,9 @@ fn pictures_that_keep_bricks_for_each_other_are_those_that_are_cast_alone() {
         }
         assert!(charged < limit / 3, "{charged} of {limit} bytes");
         if limit == AMPLE && late.is_none() {
-            // One thread has all bricks that it has come to.
+            // One thread has all bricks of its rays.
             assert!(charged > 0 && bricks[2] == 0 && bricks[3] < all[3], "{bricks:?} for {all:?}");
-            // What shows elsewhere is another brick, and so is another channel's.
+            // Bricks that show elsewhere, and those of another channel, are different ones.
             assert!(bricks[4] > 0 && bricks[6] > 0, "{bricks:?} for {all:?}");
         }
     }

@@ -1,11 +1,12 @@
-//! Light of the whole length of a ray in the volume, up to where it ends: against the law of Beer and Lambert, in closed form.
+//! Light along the whole length of a ray in the volume, up to its end: against the law of Beer and Lambert in closed
+//! form.
 
 use super::looks::{look, picture, StoredVoxels};
 use super::{cameras, rays, DIMS, DT, SIZE, UNIT};
 use kernels::rays::{ColourOpacity, Manner, RaySetting, Scene, Shading, TransferFunction, VoxelPaint};
 use render::raycast::{cast_until, CastOptions, RayEnds};
 
-/// The same everywhere.
+/// A constant value.
 const FOG: StoredVoxels = StoredVoxels { dtype: "uint8", components: 1, value: |_, _, _, _| 100.0 };
 const OPACITY: f64 = 0.3;
 
@@ -22,7 +23,7 @@ fn opacity_of(length: f64) -> f64 {
 fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth() {
     let still = Shading { ambient: [1.0; 3], lights: Vec::new(), specular: 0.0, power: 1.0 };
     let lit = Manner { shading: Some(still), ..Manner::default() };
-    // Through bricks, page by page, and sample by sample.
+    // With bricks, page by page, and sample by sample.
     for (limit, manner) in [(super::AMPLE, Manner::default()), (4 << 20, Manner::default()), (4 << 20, lit)] {
         let (pager, level, folder) = FOG.open([16, 16, 16], limit, "fog");
         for camera in cameras() {
@@ -41,13 +42,13 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
                     let [low, high] = ray.span;
                     let (x, y) = (n as u32 % SIZE[0], n as u32 / SIZE[0]);
                     let length = high.min(depth(x, y) * ray.along) - low;
-                    // Before less than a step in front of a surface there may be no sample.
+                    // Less than a step of the volume before a surface may contain no sample.
                     if length > 0.0 && length < DT && length < high - low {
                         continue;
                     }
                     seen += usize::from(length > 0.0);
                     let found = f64::from(image.rgba[n][3]);
-                    // A ray ends where nothing behind it can be seen, which is some thousandths.
+                    // A ray ends where nothing behind it is visible, which is some thousandths.
                     let wanted = opacity_of(length);
                     off = off.max(if wanted > 0.99 { (found - wanted).abs() / 10.0 } else { (found - wanted).abs() });
                 }
@@ -61,7 +62,7 @@ fn fog_is_as_opaque_as_its_length_says_to_the_end_of_the_volume_and_to_any_depth
 
 #[test]
 fn what_is_clear_has_no_colour_between_voxels() {
-    // Red as far as the middle, and black that is clear beyond: nowhere is red darker than it is.
+    // Red up to the middle, and transparent black beyond: red is nowhere darker than it is.
     const CUT: StoredVoxels = StoredVoxels {
         dtype: "uint8",
         components: 4,

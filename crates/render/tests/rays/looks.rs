@@ -1,4 +1,5 @@
-//! What shows more than one channel through a transfer function: against an exact reference, and equal to the bit whatever the means.
+//! Appearances beyond one channel through a transfer function: against an exact reference, and equal bit for bit under
+//! all resources.
 
 use super::{cameras, DIMS, DT, SIZE, UNIT};
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeLevel, VolumeSpec};
@@ -39,7 +40,7 @@ impl StoredVoxels {
         }
     }
 
-    /// The volume cut in pages of `chunk` (k, j, i), by a pager of its own.
+    /// The volume in pages of `chunk` (k, j, i), with a pager of its own.
     pub(super) fn open(
         &self,
         chunk: [u64; 3],
@@ -148,7 +149,7 @@ const NAMES: StoredVoxels = StoredVoxels {
         if cell % 3 == 0 {
             0.0
         } else {
-            // Beyond single precision, where neighbours would fall together.
+            // Beyond single precision, in which neighbours would coincide.
             (1u64 << 40) as f64 + cell as f64
         }
     },
@@ -162,7 +163,7 @@ fn shading() -> Shading {
     Shading { ambient: [0.2; 3], lights: vec![([0.3, -0.5, 0.8], [0.7, 0.8, 0.9])], specular: 0.3, power: 12.0 }
 }
 
-/// All manners, by name, with what they are of.
+/// All manners by name, with their voxels.
 fn manners() -> Vec<(&'static str, &'static StoredVoxels, VoxelPaint, Manner)> {
     let scalar = || VoxelPaint::Scalar { channel: 0, transfer: transfer() };
     let ramp = || {
@@ -287,10 +288,10 @@ fn every_manner_is_equal_to_the_bit_whatever_the_means() {
 
 #[test]
 fn one_channel_shown_twice_is_as_opaque_as_two() {
-    // The way of several sources and that of one give the same bits where there is one, and the light of two where there are two.
+    // The code for several sources and that for one give the same bits for one source, and twice the light for two.
     let (pager, level, folder) = SCALARS.open([16, 16, 16], 64 << 20, "twice");
     let paint = VoxelPaint::Scalar { channel: 0, transfer: transfer() };
-    // A light from everywhere alone changes nothing, and takes the other way.
+    // A light from everywhere changes nothing, but uses the other code.
     let still = Shading { ambient: [1.0; 3], lights: Vec::new(), specular: 0.0, power: 1.0 };
     let plain = Manner::default();
     let other = Manner { shading: Some(still), ..Manner::default() };
@@ -309,7 +310,7 @@ fn one_channel_shown_twice_is_as_opaque_as_two() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Positions of samples in voxels, from the eye on, with the steps that each stands for, of each pixel.
+/// Positions of each pixel's samples in voxels, from the eye on, with the steps of each.
 fn walk(camera: &Camera, mut each: impl FnMut(usize, &mut dyn Iterator<Item = ([f64; 3], f64)>)) {
     for (n, ray) in super::rays(camera).iter().enumerate() {
         each(n, &mut super::samples(ray.span).into_iter().map(|(t, steps)| (ray.at(t), steps)));
@@ -395,7 +396,7 @@ fn colours_maxima_and_means_are_those_of_an_exact_reference() {
                 let off = (0..4).map(|c| (f64::from(found[n][c]) - wanted[c]).abs()).fold(0.0, f64::max);
                 wrong += usize::from(off >= 2.0 / 255.0);
             });
-            // A sample at the face of a voxel may fall to either side of it: a name more or less in a few pixels.
+            // A sample at the face of a voxel may fall to either side, and changes the label of a few pixels.
             let most = if name == "names" { 8 } else { 0 };
             assert!(wrong <= most, "{name}: {wrong} pixels are more than 2 of 255 off");
         }
@@ -405,7 +406,7 @@ fn colours_maxima_and_means_are_those_of_an_exact_reference() {
 
 #[test]
 fn light_falls_on_gradients_and_surfaces_as_it_should() {
-    // Numbers that rise along i alone: the surface is a plane, and its light that of one normal.
+    // Values rise along i alone, so the surface is a plane, lit by one normal.
     const RAMP: StoredVoxels = StoredVoxels { dtype: "float32", components: 1, value: |i, _, _, _| i as f64 };
     let (pager, level, folder) = RAMP.open([16, 16, 16], 64 << 20, "ramp");
     let transfer = TransferFunction::new(vec![(0.0, [1.0; 3])], vec![(0.0, 1.0)]).unwrap();
@@ -415,7 +416,7 @@ fn light_falls_on_gradients_and_surfaces_as_it_should() {
         let lit = Shading { ambient: [0.1; 3], lights: vec![(turned, [0.5; 3])], specular: 0.0, power: 1.0 };
         let manner =
             Manner { projection: Projection::Surface { value: 30.25 }, shading: Some(lit), ..Manner::default() };
-        // Looks against the direction in which numbers fall, from where they are above: the face is turned to the eye.
+        // From above the plane, against the direction of falling values: the face is turned to the eye.
         let camera = Camera {
             position: [1.0 + 80.0 * 0.8, -2.0 + 80.0 * 0.6, 16.0],
             target: [8.0, 19.0, 16.0],
@@ -436,7 +437,7 @@ fn light_falls_on_gradients_and_surfaces_as_it_should() {
 
 #[test]
 fn a_surface_at_a_plateau_is_seen_whatever_is_skipped() {
-    // In single precision 0.7 is less than in double, and is reached by what is 0.7 all the same.
+    // In single precision 0.7 is less than in double, but a value of 0.7 reaches it.
     const PLATEAU: StoredVoxels = StoredVoxels {
         dtype: "float32",
         components: 1,
@@ -473,7 +474,7 @@ fn a_lit_surface_does_not_depend_on_where_the_numbers_of_samples_begin() {
     let paint = VoxelPaint::Scalar { channel: 0, transfer: transfer() };
     let manner =
         Manner { projection: Projection::Surface { value: 170.0 }, shading: Some(shading()), ..Manner::default() };
-    // So many steps further away, samples have other numbers, and lie where they lay.
+    // So many steps further away, samples have other numbers but the same places.
     let seen = |steps: i32| {
         let away = 90.0 + f64::from(steps) * super::DT;
         let camera = Camera {
@@ -516,7 +517,7 @@ fn with_time_enough_a_hurried_picture_is_the_picture_and_without_it_says_so() {
         let hurried = cast_by(Some(Instant::now() + Duration::from_secs(600)), None);
         assert_eq!((hurried.filled, whole.filled), (0, 0));
         assert!(bits(&whole.rgba) == bits(&hurried.rgba));
-        // A part whose first row is no row of the coarse grid.
+        // The first row of the part belongs to no coarse grid.
         let part = cast_by(Some(Instant::now() + Duration::from_secs(600)), Some(13..37));
         let width = SIZE[0] as usize;
         assert!(bits(&part.rgba) == bits(&whole.rgba[13 * width..37 * width]));

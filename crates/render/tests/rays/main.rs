@@ -1,4 +1,4 @@
-//! Rays through volumes: against an exact reference in double precision, and equal to the bit whatever the means.
+//! Rays through volumes: against an exact reference in double precision, and equal bit for bit under all resources.
 
 mod crowded;
 #[path = "../../../extract/tests/holes/mod.rs"]
@@ -25,29 +25,29 @@ use std::time::Duration;
 const DIMS: [usize; 3] = [61, 47, 53];
 const SIZE: [u32; 2] = [72, 48];
 
-/// Shells around the middle, in unlike voxels.
+/// Shells around the middle, in voxels of unequal edges.
 fn value(i: usize, j: usize, k: usize) -> u8 {
     let at = [i as f64 / 60.0 - 0.5, j as f64 / 46.0 - 0.45, k as f64 / 52.0 - 0.55];
     let r = at.iter().map(|c| c * c).sum::<f64>().sqrt();
     (127.0 + 127.0 * (r * 25.0).cos() * (-r * 2.0).exp()) as u8
 }
 
-/// Of all voxels, i fastest.
+/// Numbers of all voxels, i fastest.
 fn numbers([ni, nj, nk]: [usize; 3], value: &dyn Fn(usize, usize, usize) -> u8) -> Vec<u8> {
     (0..ni * nj * nk).map(|n| value(n % ni, n / ni % nj, n / ni / nj)).collect()
 }
 
-/// A file with those numbers, cut in chunks where `chunk` says so.
+/// A file of these numbers, in chunks of `chunk` if given.
 fn spec(folder: &std::path::Path, chunk: Option<[u64; 3]>) -> (VolumeSpec, Vec<Vec<u8>>) {
     spec_of(folder, chunk, 1)
 }
 
-/// The same as the first of so many channels, whose numbers lie together in each voxel.
+/// The same as the first of several channels, interleaved in each voxel.
 fn spec_of(folder: &std::path::Path, chunk: Option<[u64; 3]>, channels: usize) -> (VolumeSpec, Vec<Vec<u8>>) {
     spec_with(folder, DIMS, &value, chunk, channels)
 }
 
-/// The same of any numbers.
+/// The same with any numbers.
 fn spec_with(
     folder: &std::path::Path,
     dims: [usize; 3],
@@ -76,7 +76,7 @@ fn spec_with(
                     for j in first[1]..first[1] + cj {
                         for i in first[2]..first[2] + ci {
                             let inside = k < counts[0] && j < counts[1] && i < counts[2];
-                            // What lies beyond the end is never looked at.
+                            // Padding beyond the end is never used.
                             bytes.extend(voxel(if inside { value(i as usize, j as usize, k as usize) } else { 255 }));
                         }
                     }
@@ -143,14 +143,14 @@ fn cameras() -> Vec<Camera> {
     vec![
         seen([60.0, -40.0, 40.0], Lens::Perspective { fov_degrees: 35.0 }),
         seen([-70.0, 60.0, -20.0], Lens::Orthographic { height: 50.0 }),
-        // Within it.
+        // An eye in the volume.
         seen([9.0, 12.0, 12.0], Lens::Perspective { fov_degrees: 70.0 }),
     ]
 }
 
 /// Everything fits.
 const AMPLE: u64 = 1 << 30;
-/// Up to this limit no thread has room for the bricks of this small volume: rays go page by page.
+/// Up to this limit no thread has room for the bricks of this small volume, and rays go page by page.
 const LITTLE: u64 = 4 << 20;
 
 const DT: f64 = 0.4;
@@ -164,13 +164,13 @@ struct How {
     workers: usize,
     skip: bool,
     channels: usize,
-    /// Pages come late and in an order that follows from this.
+    /// Seed of late pages in random order.
     late: Option<u64>,
 }
 
 const HOW: How = How { chunk: None, limit: AMPLE, workers: 2, skip: true, channels: 1, late: None };
 
-/// Opens what [`spec_of`] says; its pages come `late`, in an order that follows from the number.
+/// Opens the volume of [`spec_of`]. If `late`, its pages come late, in an order determined by the number.
 fn opened(
     folder: &std::path::Path,
     (spec, tables): (VolumeSpec, Vec<Vec<u8>>),
@@ -228,12 +228,12 @@ fn node<T: Copy>(nodes: &[(f64, T)], v: f64, mix: impl Fn(T, T, f64) -> T) -> T 
     }
 }
 
-/// What [`spec`]'s voxels have.
+/// The value of [`spec`]'s voxels.
 fn number(i: usize, j: usize, k: usize) -> f64 {
     f64::from(value(i, j, k))
 }
 
-/// Where a ray is in the volume, which in voxel indices is at `from` at t = 0 and goes on by `by` a length: from the eye on, if it begins there.
+/// The part of a ray in the volume. The ray is at `from` + t `by` in voxel indices. With `eye` it begins at t = 0.
 fn span(from: [f64; 3], by: [f64; 3], eye: bool) -> [f64; 2] {
     let mut span = [if eye { 0.0 } else { f64::NEG_INFINITY }, f64::INFINITY];
     for a in 0..3 {
@@ -243,8 +243,8 @@ fn span(from: [f64; 3], by: [f64; 3], eye: bool) -> [f64; 2] {
     span
 }
 
-/// Where samples of a ray stand that is in the volume there, and for how many steps each: the first and the last up to where it comes in and
-/// goes out; one in the middle where that is too little for any.
+/// Places of a ray's samples in the volume, and the steps of each. The first and last extend to the volume's faces. A
+/// part too short for a sample has one in the middle.
 fn samples([low, high]: [f64; 2]) -> Vec<(f64, f64)> {
     if !(low < high) {
         return Vec::new();
@@ -262,12 +262,12 @@ fn samples([low, high]: [f64; 2]) -> Vec<(f64, f64)> {
     (first..last).map(of).collect()
 }
 
-/// A ray through the volume, in voxel indices: where it is at t = 0, how far it goes by a length, and where it is in the volume.
+/// A ray in voxel indices: its place at t = 0, its change by length, and its part in the volume.
 struct TrueRay {
     from: [f64; 3],
     by: [f64; 3],
     span: [f64; 2],
-    /// Length along it of a unit along the line of sight.
+    /// Length along the ray of a unit along the line of sight.
     along: f64,
 }
 
@@ -277,7 +277,7 @@ impl TrueRay {
     }
 }
 
-/// Those of all pixels, row by row.
+/// The rays of all pixels, row by row.
 fn rays(camera: &Camera) -> Vec<TrueRay> {
     let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
     let cross =
@@ -308,8 +308,8 @@ fn rays(camera: &Camera) -> Vec<TrueRay> {
     (0..SIZE[0] * SIZE[1]).map(of).collect()
 }
 
-/// The picture of voxels with these values, sample by sample, with nothing skipped and no tables. What lies between voxels one of which has
-/// none (NaN) is not seen.
+/// The picture of voxels with these values, sample by sample, with nothing skipped and no tables. A cell with a missing
+/// corner (NaN) is invisible.
 fn reference(camera: &Camera, value: impl Fn(usize, usize, usize) -> f64) -> Vec<[f64; 4]> {
     let mut all = Vec::new();
     for ray in rays(camera) {
@@ -373,7 +373,7 @@ fn pictures_are_equal_to_the_bit_whatever_the_means() {
         same(Some([13, 11, 9]), LITTLE, 2, true);
         same(Some([32, 32, 32]), 2 << 20, 1, true);
         same(Some([53, 4, 61]), 3 << 20, 2, false);
-        // Bricks straight from pages, which come one by one.
+        // Bricks straight from pages, which arrive one by one.
         for (seed, chunk) in [[32, 32, 32], [64, 32, 32], [32, 64, 64], [36, 32, 40]].into_iter().enumerate() {
             for (late, channels) in [(None, 1), (Some(seed as u64), 1), (Some(100 + seed as u64), 3)] {
                 for skip in [true, false] {

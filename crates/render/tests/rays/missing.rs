@@ -1,5 +1,5 @@
-//! Voxels without a value: a stored number that stands for it counts as NaN counts, in every type and manner, by whatever means; and nothing
-//! is seen of cells that have such a corner.
+//! Voxels without a value: the stored number for it acts as NaN, in every type and manner and under all resources.
+//! Cells with such a corner are invisible.
 
 use super::holes::{HoleSetup, Holed, OpenedVolume, StoredNumbers};
 use super::{cameras, colours, opacities, DIMS, DT, SIZE, UNIT};
@@ -10,7 +10,7 @@ use kernels::rays::{
 };
 use render::raycast::{cast, CastOptions, Image};
 
-/// A block across the shells, a whole corner of the volume, and single voxels here and there.
+/// A block across the shells, a whole corner of the volume, and scattered voxels.
 fn is_hole([i, j, k]: [usize; 3]) -> bool {
     let block = (20..34).contains(&i) && (12..27).contains(&j) && (17..40).contains(&k);
     let corner = i > 44 && j > 33 && k < 18;
@@ -22,7 +22,7 @@ fn value([i, j, k]: [usize; 3], _: usize) -> Option<f64> {
 }
 
 const SHELLS: Holed = Holed { dims: DIMS, components: 1, kind: VolumeKind::Scalar, values: value };
-/// Names from 0 to 3.
+/// Labels from 0 to 3.
 const NAMES: Holed = Holed {
     dims: DIMS,
     components: 1,
@@ -33,7 +33,7 @@ const COLOURS: Holed = Holed {
     dims: DIMS,
     components: 3,
     kind: VolumeKind::Rgb,
-    // Of some voxels two of the colours are there.
+    // Some voxels have two of the colours.
     values: |at, c| {
         value(at, c).or((at[2].is_multiple_of(2) && c < 2).then_some(90.0)).map(|v| (v + 40.0 * c as f64).min(253.0))
     },
@@ -67,14 +67,14 @@ fn scalar(opacity: Vec<(f64, f32)>) -> VoxelPaint {
     VoxelPaint::Scalar { channel: 0, transfer: TransferFunction::new(colours(), opacity).unwrap() }
 }
 
-/// All manners of one number a voxel.
+/// All manners for one number a voxel.
 fn manners() -> Vec<(&'static str, VoxelPaint, Manner)> {
     let lit = Shading { ambient: [0.2; 3], lights: vec![([0.3, -0.5, 0.8], [0.7; 3])], specular: 0.3, power: 12.0 };
     let manner =
         |projection, shading: Option<&Shading>| Manner { projection, shading: shading.cloned(), ..Manner::default() };
     let (composite, ramp) = (Projection::Composite, || scalar(vec![(120.0, 0.0), (250.0, 1.0)]));
     let surface = Projection::Surface { value: 170.0 };
-    // What is above all values is opaque, so that a number that stands for none would be.
+    // Numbers above all values are opaque, and would show a stored missing value.
     let above = || scalar([opacities(), vec![(254.0, 0.9)]].concat());
     let below = || scalar([vec![(-1.0, 0.9), (0.0, 0.0)], opacities()].concat());
     vec![
@@ -191,7 +191,7 @@ fn pages_that_have_no_value_are_not_read_where_their_ranges_say_so() {
     let all = scalar(vec![(0.0, 0.01)]);
     let ((a, most, pages), (b, least, _)) = (read(false, &all), read(true, &all));
     assert!(a == b && pages[1] > 2 && most == pages.iter().product::<u64>(), "{most} of {pages:?}");
-    // Those of one layer, the next for the corners of cells between, and one page of ranges.
+    // The pages of one layer, the next one for the corners of cells between, and one page of ranges.
     assert!(least <= 2 * pages[0] * pages[2] + 1, "{least} of {pages:?}");
 }
 

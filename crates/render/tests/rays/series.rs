@@ -1,4 +1,4 @@
-//! Volumes through time: what is read ahead for the next step.
+//! Volumes in time: prefetch of the next step.
 
 use super::{cameras, colours, numbers, opacities, spec, value, DIMS, DT, SIZE, UNIT};
 use field::volume::{PlaceSpec, Volume};
@@ -14,7 +14,7 @@ fn what_rays_come_to_is_read_ahead_for_the_next_step_and_changes_no_picture() {
     let array = &mut spec.levels[0].arrays[0];
     array.shape.insert(0, 3);
     array.axes = "tzyx".into();
-    // Steps that differ: the numbers of each begin a plane later.
+    // Different steps: the numbers of each begin one plane later.
     let all = numbers(DIMS, &value);
     let plane = DIMS[0] * DIMS[1];
     let steps: Vec<u8> = (0..3).flat_map(|t| [&all[t * plane..], &all[..t * plane]].concat()).collect();
@@ -51,7 +51,7 @@ fn what_rays_come_to_is_read_ahead_for_the_next_step_and_changes_no_picture() {
     let (again, with) = run(64 << 20, true, 2);
     assert!(again == truth);
     assert!(with.prefetched > 0 && with.prefetched_used * 2 > with.prefetched, "{with:?}");
-    // Where there is no room nothing is different.
+    // Without room for the prefetch the picture is equal.
     assert!(run(1 << 20, true, 2).0 == truth);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Rays that say what they have gathered at several depths: equal to the bit to rays that end at each of them.
+//! Rays with stops at several depths: equal bit for bit to rays that end at each of them.
 
 use super::{cameras, colours, opacities, opened, spec_of, AMPLE, DT, SIZE, UNIT};
 use kernels::rays::{
@@ -9,7 +9,7 @@ use pager::{Pager, PagerConfig};
 use render::raycast::{cast_until, CastOptions, RayEnds, Stops};
 use std::sync::Mutex;
 
-/// Depths of a pixel, in any order: some the same, some before the eye, some behind everything.
+/// Depths of a pixel in any order: some equal, some before the eye, some behind everything.
 fn depths(x: u32, y: u32, to: &mut [f64; MOST_STOPS]) -> usize {
     let mut word = (u64::from(x) << 32 | u64::from(y)).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = |most: u64| {
@@ -37,7 +37,7 @@ fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
     let folder = std::env::temp_dir().join(format!("farfield-stops-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     use Projection::{Composite, Maximum, Mean};
-    // Through bricks, and sample by sample: of channels of one volume, the first of several lit.
+    // With bricks, and sample by sample: channels of one volume, the first of several lit.
     let cases: [(&[Projection], u64, Option<u64>); 9] = [
         (&[Composite], AMPLE, None),
         (&[Composite], 2 << 20, Some(5)),
@@ -111,7 +111,7 @@ fn rays_say_at_each_stop_what_rays_that_end_there_gather() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// All pixels of a tile may stop before the volume first, and nowhere else: where rays wait for each other they are told of, too.
+/// All pixels of a tile may stop before the volume and nowhere else. Waiting rays report these stops, too.
 #[test]
 fn stops_before_the_volume_are_told_of_where_rays_wait() {
     let folder = std::env::temp_dir().join(format!("farfield-stops-before-{}", std::process::id()));

@@ -1,7 +1,7 @@
-//! Pictures with volumes in them: geometry, rays and light take turns.
+//! Pictures with volumes: geometry, rays and light take turns.
 //!
-//! All workers find what is seen of the geometry, each in its own rows; then the rays of all these rows are cast at once, on all cores and
-//! by one pager, up to where they meet it; then all workers light what was found.
+//! All workers find the visible geometry of their rows. Then one pager casts the rays of all these rows on all cores,
+//! up to the geometry. Then all workers light their rows.
 
 use super::bands::BandPlan;
 use super::PictureError;
@@ -38,17 +38,16 @@ pub(super) fn draw(
     Ok(())
 }
 
-/// What draws groups of rows.
 struct RowGroupDrawing<'s, 'a> {
     stage: &'s Stage<'a>,
-    /// Of a canvas.
+    /// Rows of a canvas.
     rows: u32,
     canvases: Vec<Canvas>,
     out: Vec<u8>,
 }
 
 impl RowGroupDrawing<'_, '_> {
-    /// Which rows each canvas has from one on. The last may be fewer than workers.
+    /// The rows of each canvas from `from` on. There may be fewer ranges than canvases.
     fn cuts(&self, from: u32, end: u32) -> Vec<Range<u32>> {
         let end = end.min(self.stage.size()[1]);
         (0..self.canvases.len() as u32)
@@ -61,7 +60,7 @@ impl RowGroupDrawing<'_, '_> {
         each(&mut self.canvases, cuts, |canvas, cut| canvas.see(self.stage, cut.clone()))
     }
 
-    /// Lights rows that are seen, and hands them over.
+    /// Lights visible rows and hands them over.
     fn light(
         &mut self,
         cuts: &[Range<u32>],
@@ -75,7 +74,7 @@ impl RowGroupDrawing<'_, '_> {
         Ok(sink(&self.out)?)
     }
 
-    /// Draws as many rows as canvases hold. Answers where they end.
+    /// Draws the rows that canvases hold. Returns their end.
     fn few(
         &mut self,
         from: u32,
@@ -108,8 +107,9 @@ impl RowGroupDrawing<'_, '_> {
         Ok(end)
     }
 
-    /// Draws as many rows as have their depths and light in `bytes`, where no surface can be seen through. Canvases hold fewer rows, so the
-    /// geometry is drawn twice: first for the ends of rays, then to be lit. Answers where the rows end.
+    /// Draws the rows whose depths and light fit `bytes`, if no surface is transparent. Returns their end.
+    ///
+    /// Canvases hold fewer rows, so geometry is drawn twice: for the ends of rays, and to be lit.
     fn many(
         &mut self,
         from: u32,
@@ -161,7 +161,7 @@ struct Going<'p> {
 }
 
 impl Going<'_> {
-    /// What is gathered up to some depths.
+    /// Gathered light up to some depths.
     fn gathered(&mut self, stage: &Stage<'_>, depths: &Depths) -> Result<Option<HazeRows>, PictureError> {
         let (share, stopped) = (self.share, &mut self.stopped);
         let mut go_on = || {
@@ -177,7 +177,7 @@ impl Going<'_> {
     }
 }
 
-/// Does `work` with each canvas and its rows, a thread each.
+/// Runs `work` on each canvas and its rows, on one thread each.
 fn each(
     canvases: &mut [Canvas],
     cuts: &[Range<u32>],

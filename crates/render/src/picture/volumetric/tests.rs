@@ -1,4 +1,4 @@
-//! Fog of an even density, of which is known what it does: at depth d it lets exp(-k d) through.
+//! Fog of constant density k, whose effect is known: it transmits exp(-k d) at depth d.
 
 use crate::picture::*;
 use kernels::draw::{linear_to_srgb, srgb_to_linear, DVec3};
@@ -6,7 +6,7 @@ use kernels::draw::{linear_to_srgb, srgb_to_linear, DVec3};
 const DENSITY: f32 = 0.4;
 const GLOW: [f32; 3] = [0.8, 0.3, 0.1];
 
-/// Whether rows are cast together though canvases hold fewer.
+/// Whether rows are cast together although canvases hold fewer.
 struct Fog(bool);
 
 impl Haze for Fog {
@@ -39,7 +39,7 @@ impl Haze for Fog {
     }
 }
 
-/// A wall across the line of sight, so far from the eye at (0, 0, 0) that looks along x.
+/// A wall at `x` across the line of sight. The eye is at (0, 0, 0) and sees along +x.
 fn wall(x: f32, from: f32, to: f32) -> SurfaceGrid {
     let points = [[x, from, -9.0], [x, to, -9.0], [x, from, 9.0], [x, to, 9.0]];
     SurfaceGrid::new([2, 2], points.to_vec()).unwrap()
@@ -86,7 +86,7 @@ fn linear(c: [u8; 3]) -> [f32; 3] {
     c.map(|v| srgb_to_linear(f32::from(v) / 255.0))
 }
 
-/// What is seen of a colour at a depth.
+/// A colour seen through fog of this depth.
 fn behind_fog(colour: [f32; 3], depth: f32) -> [f32; 3] {
     let left = (-DENSITY * depth).exp();
     std::array::from_fn(|c| GLOW[c] * (1.0 - left) + colour[c] * left)
@@ -98,7 +98,7 @@ fn near(pixel: &[u8], wanted: [f32; 3]) -> bool {
 
 #[test]
 fn what_is_within_fog_is_seen_through_what_is_in_front_of_it() {
-    // The left half of the picture (+y is to the left of who looks along x with z up) has a wall, the right half none.
+    // The left half of the picture (+y) has a wall.
     let (opaque, veil) = (wall(5.0, 0.0, 9.0), wall(2.0, -9.0, 9.0));
     let layers = vec![
         Layer { geometry: &opaque, style: flat([200, 220, 40], 1.0) },
@@ -106,11 +106,11 @@ fn what_is_within_fog_is_seen_through_what_is_in_front_of_it() {
     ];
     let picture = drawn(layers.clone(), false, 1 << 30, 2);
     let at = |x: usize, y: usize| &picture[(y * 96 + x) * 3..][..3];
-    // Up to the veil; then a quarter of its light and three of what comes after it.
+    // The fog before the veil, then a quarter of the veil's light and three quarters of the light behind it.
     let seen = |colour: [f32; 3], depth: f32| {
         let (whole, front) = (behind_fog(colour, depth), behind_fog([0.0; 3], 2.0));
         let own = behind_fog(linear([20, 40, 250]).map(|c| c * 0.25), 2.0);
-        // Of the veil's light a quarter is its own, and the fog in front of it is seen whole.
+        // A quarter of the veil's light is its own, and the fog before it is seen whole.
         std::array::from_fn(|c| front[c] + (own[c] - front[c]) + (whole[c] - front[c]) * 0.75)
     };
     let fog_alone = seen([0.0; 3], f32::INFINITY);
@@ -123,7 +123,7 @@ fn what_is_within_fog_is_seen_through_what_is_in_front_of_it() {
     for (bytes, workers) in [(1 << 30, 1), (300 << 10, 2), (200 << 10, 1), (1 << 30, 5)] {
         assert!(drawn(layers.clone(), false, bytes, workers) == picture, "{bytes} bytes, {workers} workers");
     }
-    // Without what can be seen through, rows are cast together.
+    // Rows are cast together only without transparent surfaces.
     let whole = drawn(layers[..1].to_vec(), false, 1 << 30, 2);
     for (bytes, workers) in [(1 << 30, 1), (400 << 10, 2), (300 << 10, 1), (200 << 10, 1)] {
         assert!(
