@@ -1,6 +1,6 @@
 //! Names of functions, from a `.nam` file or a list: one a line, in the order of the function file. `name ; vector`
-//! makes this function and the next ones components of a vector. Some writers give each component its own label (`;
-//! X-Velocity`).
+//! makes this function and the next ones components of a vector. Some writers give each component its own label
+//! (`; X-Velocity`).
 
 use crate::unique_names::plain;
 

@@ -11,12 +11,13 @@
 //! }
 //! ```
 //!
-//! | key | effect |
-//! |---|---|
-//! | `length`, `density`, `sound_speed` | together: coordinates, the q file's arrays, derived quantities and times become SI; a grid without q file takes `length` alone |
-//! | `temperature` (K) or `gas_constant` (J/(kg K)) | temperatures become Kelvin; else they stay non-dimensional, because nothing else identifies the gas |
-//! | `"velocity": "freestream"` | the q file's velocities are divided by U_inf instead of a_inf (energies by its square, times by L / U_inf) |
-//! | `scale` | multiplies the coordinates of a zone before `length` does, for zones in other units |
+//! - `length`, `density` and `sound_speed` together make coordinates, the q file's arrays, derived quantities and times
+//!   SI. A grid without q file takes `length` alone.
+//! - `temperature` (K) or `gas_constant` (J/(kg K)) makes temperatures Kelvin. Else they stay non-dimensional, because
+//!   nothing else identifies the gas.
+//! - `"velocity": "freestream"` means that the q file's velocities are divided by U_inf instead of a_inf (energies by
+//!   its square, times by L / U_inf).
+//! - `scale` multiplies the coordinates of a zone before `length` does, for zones in other units.
 //!
 //! Option keys are those of `--plot3d-KEY`, with or without `plot3d-`. In `grid`, `q` and `function` they apply to
 //! those files only. `zones` as a word is the option, and as an object it holds settings. To have both, write

@@ -5,10 +5,10 @@
 //! |---|---|
 //! | `none` | the page itself |
 //! | `zstd` | one frame with its content size |
-//! | `lz4` | Zarr's `blosc` codec with lz4 and byte shuffle: the only container of lz4 that zarr-python, xarray and TensorStore all read |
+//! | `lz4` | Zarr's `blosc` codec with lz4 and byte shuffle |
 //!
-//! C blosc has had heap overflows on crafted input. So its header and block table are checked against the page before
-//! the call.
+//! Blosc is the only container of lz4 that zarr-python, xarray and TensorStore all read. C blosc has had heap overflows
+//! on crafted input. So its header and block table are checked against the page before the call.
 
 use crate::error::FieldError;
 use pager::error::PageErrorKind;

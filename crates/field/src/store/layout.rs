@@ -181,8 +181,8 @@ impl ArrayLayout {
         Self { path: path.into(), steps: 1, lead: Vec::new(), dtype, grid, codec, about: Arc::default() }
     }
 
-    /// Limits of the pages of a volume's array, or of a further level, over `dims` entries: `[t, c, k, j, i]`. c
-    /// alternates the lowest and highest value of each component.
+    /// Limits of the pages of a volume's array, or of a further level, over `dims` entries. They are `[t, c, k, j, i]`,
+    /// where c alternates the lowest and highest value of each component.
     pub(crate) fn limits(path: String, steps: usize, components: usize, dims: [usize; 3]) -> Self {
         let value = 2 * components * DType::Float32.size();
         let name = path.rsplit('/').next().unwrap_or(&path);

@@ -138,7 +138,7 @@ impl Store {
     pub fn is_store(path: &Path) -> bool {
         let mut head = Vec::new();
         let file = File::open(path.join("zarr.json"));
-        // The name is in the first bytes, unless the document is damaged; so the rest is searched too.
+        // The name is in the first bytes, unless the document is damaged; so the first MiB is searched.
         let read = file.and_then(|f| f.take(1 << 20).read_to_end(&mut head));
         read.is_ok() && head.windows(10).any(|w| w == b"\"farfield\"")
     }

@@ -89,7 +89,8 @@ pub(super) struct Chain {
     after: Vec<usize>,
     element: Element,
     image: ImageShape,
-    /// Bytes of the two buffers between steps, and of the one that a step shuffles through.
+    /// Bytes of the two buffers between steps, and of the one that a step shuffles through. `beside`: bytes of the
+    /// libraries' allocations.
     buffers: [usize; 3],
     beside: usize,
     chunk_bytes: usize,

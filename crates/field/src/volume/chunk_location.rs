@@ -12,8 +12,8 @@ use pager::{FileNames, Folder};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files described in one page. Their neighbours are usually needed soon. One query takes a microsecond on a disk and a
-/// millisecond on a server.
+/// Files described in one page, because neighbours are usually needed soon. One query takes a microsecond on a disk and
+/// a millisecond on a server.
 pub(super) const ABOUTS: u64 = 16;
 /// Bytes of an entry of a shard's index.
 pub(super) const ENTRY: usize = 16;

@@ -34,8 +34,8 @@ fn unshuffle_of<const N: usize>(from: &[u8], to: &mut [u8]) {
     rest.copy_from_slice(&from[elements * N..]);
 }
 
-/// Undoes Bitshuffle of a multiple of eight elements. Bit `b` of byte `y` of element `n` is at bit `n % 8` of byte `(y
-/// * 8 + b) * elements / 8 + n / 8` of `from`.
+/// Undoes Bitshuffle of a multiple of eight elements. Bit `b` of byte `y` of element `n` is bit `n % 8` of one byte of
+/// `from`: byte `(y * 8 + b) * elements / 8 + n / 8`.
 pub(super) fn bitunshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let row = from.len() / size.max(1) / 8;
     for y in 0..size {

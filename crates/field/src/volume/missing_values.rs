@@ -185,7 +185,7 @@ impl Serialize for Missing {
             self.ranges.iter().zip(&self.whole).map(|(r, w)| MissingPart::of(*r, *w)).collect();
         match &parts[..] {
             [] => s.serialize_none(),
-            // A single number has the old form.
+            // A single number is written without a list.
             [MissingPart::One(_)] => parts.remove(0).serialize(s),
             _ => parts.serialize(s),
         }

@@ -76,9 +76,9 @@ pub(super) struct ArrayShape {
     pub(super) stored: StoredElement,
     /// Elements along x, y, z, c, t; 1 for dimensions that the array lacks.
     pub(super) shape: [u64; 5],
-    /// Elements of a chunk.
+    /// Elements of a chunk along each.
     pub(super) chunk: [u64; 5],
-    /// Number of chunks.
+    /// Chunks along each.
     pub(super) grid: [u64; 5],
     /// Strides within a chunk, in elements.
     pub(super) strides: [u64; 5],

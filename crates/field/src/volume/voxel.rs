@@ -163,8 +163,8 @@ pub const BLOCK: usize = 4;
 
 /// The contents of a volume page's frame. First come the voxels of a full page box as `[k][j][i][component]`, in native
 /// byte order. They include padding past the volume's end, with undefined contents. From [`Brick::ranges_at`] on, each
-/// block of [`BLOCK`]^3 voxels has its lowest and highest value, in the voxels' type, as `[block k][block j][block
-/// i][component]`.
+/// block of [`BLOCK`]^3 voxels has its lowest and highest value, in the voxels' type, as
+/// `[block k][block j][block i][component]`.
 ///
 /// The range of a block is that of the cells whose low corner lies in it, as far as their corners lie in this page. So
 /// it includes the layer after the block. NaN is ignored; a block without numbers has its lowest above its highest.

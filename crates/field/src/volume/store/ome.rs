@@ -1,7 +1,8 @@
 //! The OME-NGFF 0.5 metadata of a volume.
 //!
-//! Translations are those of the centres of voxels. The one of a level whose voxels are f finest voxels wide is (f - 1)
-//! / 2 finest voxels larger. OME-NGFF 0.5 has no rotation, so scale and translation are along the volume's own axes.
+//! Translations are those of the centres of voxels. The one of a level whose voxels are f finest voxels wide is
+//! `(f - 1) / 2` finest voxels larger. OME-NGFF 0.5 has no rotation, so scale and translation are along the volume's
+//! own axes.
 
 use super::pyramid::{pyramid, LevelShape};
 use super::root::{Downsample, VolumeRoot};
