@@ -1,4 +1,4 @@
-//! Gradients where cells have collapsed: at the axis of a cylinder, at poles, at the middle of a ball.
+//! Gradients at collapsed cells: at the axis of a cylinder, at poles, at the middle of a ball.
 
 #[path = "worlds/mod.rs"]
 mod worlds;
@@ -10,7 +10,7 @@ use worlds::{Rule, World};
 
 type CoordinateMapping = Arc<dyn Fn([f64; 3]) -> [f64; 3] + Send + Sync>;
 
-/// A zone of n points whose places follow from fractions along i, j, k, with a velocity that follows from places.
+/// A zone of n points. Positions follow from fractions along i, j, k, and velocities from positions.
 fn made(n: [usize; 3], page: [usize; 3], place: &CoordinateMapping, u: fn([f64; 3]) -> [f64; 3]) -> World {
     let place = place.clone();
     let at = Arc::new(move |at: [usize; 3]| place(core::array::from_fn(|a| at[a] as f64 / (n[a].max(2) - 1) as f64)));
@@ -22,7 +22,8 @@ fn made(n: [usize; 3], page: [usize; 3], place: &CoordinateMapping, u: fn([f64; 
     World::new(n, page, 32 << 20, &arrays)
 }
 
-/// A cylinder, or a part of it: around, outwards and along its axis go the axes of those numbers. The axis may be at either end.
+/// A cylinder or a part of it. The numbers are the axes that go around, outwards and along the cylinder's axis. `high`:
+/// this axis is at the upper end.
 fn cylinder([around, out, along]: [usize; 3], high: bool, angle: f64) -> CoordinateMapping {
     Arc::new(move |q| {
         let r = if high { 1.0 - q[out] } else { q[out] };
@@ -31,12 +32,12 @@ fn cylinder([around, out, along]: [usize; 3], high: bool, angle: f64) -> Coordin
     })
 }
 
-/// A shell from pole to pole; of a ball the inner radius is zero.
+/// A shell from pole to pole. A ball has inner radius zero.
 fn shell(inner: f64) -> CoordinateMapping {
     Arc::new(move |q| {
         let r = inner + (1.0 - inner) * q[0];
         let ((sp, cp), (sa, ca)) = ((PI * q[1]).sin_cos(), (TAU * q[2]).sin_cos());
-        // Exactly on the axis: the sine of pi is not zero.
+        // Exactly on the axis: the computed sine of pi is not zero.
         let sp = if q[1] == 0.0 || q[1] == 1.0 { 0.0 } else { sp };
         [r * sp * ca, r * sp * sa, r * cp]
     })
@@ -61,7 +62,7 @@ fn vorticity_of_curved(x: [f64; 3]) -> [f64; 3] {
     ]
 }
 
-/// All kinds of collapse: name, points along i, j, k, places.
+/// All kinds of collapse: name, points along i, j, k, positions.
 fn kinds() -> Vec<(String, [usize; 3], CoordinateMapping)> {
     let mut all = Vec::new();
     for around in 0..3 {
@@ -77,7 +78,7 @@ fn kinds() -> Vec<(String, [usize; 3], CoordinateMapping)> {
     }
     all.push(("shell".into(), [5, 11, 13], shell(0.3)));
     all.push(("ball".into(), [6, 11, 13], shell(0.0)));
-    // All of a face in one point.
+    // A whole face in one point.
     all.push(("apex".into(), [5, 6, 7], Arc::new(|q| [q[2] * (q[0] - 0.3), q[2] * (q[1] + 0.2), 1.5 * q[2]])));
     all
 }
@@ -86,8 +87,8 @@ fn node(n: [usize; 3], at: usize) -> [usize; 3] {
     [at % n[0], at / n[0] % n[1], at / n[0] / n[1]]
 }
 
-/// At the last of the points that are both the middle of a ball and on its axis, where three directions vanish, no gradient is had:
-/// the seam's last plane differs from its first by a rounding.
+/// Whether a point has no gradient: the last ones that are both the middle of a ball and on its axis. Three directions
+/// vanish there, and the seam's last plane differs from its first by a rounding.
 fn is_lost(name: &str, n: [usize; 3], at: usize) -> bool {
     let [i, j, k] = node(n, at);
     name == "ball" && i == 0 && (j == 0 || j + 1 == n[1]) && k + 1 == n[2]
@@ -112,7 +113,8 @@ fn gradients_of_linear_fields_are_exact_wherever_cells_collapse() {
     }
 }
 
-/// Bit for bit the same, however the zone is cut: pages of one and two points are shorter than what a collapsed edge is looked at by.
+/// The bits are equal for every cut of the zone. Pages of one and two points are shorter than a gradient's reach at a
+/// collapsed edge.
 #[test]
 fn pages_do_not_matter_where_cells_collapse() {
     for (name, n, place) in kinds() {

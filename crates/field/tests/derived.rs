@@ -1,4 +1,4 @@
-//! Derived fields against what is known of them: on warped grids, at edges and holes, in planes, for every cut in pages.
+//! Derived fields against known values: on warped grids, at edges and holes, in planes, for every cut into pages.
 
 #[path = "worlds/mod.rs"]
 mod worlds;
@@ -74,7 +74,7 @@ fn a_node_between_holes_has_no_gradient() {
     assert!(near(at(2, 2, 1), 3.0, 1e-11) && near(at(0, 0, 0), 3.0, 1e-11));
 }
 
-/// Rigid rotation: vorticity is twice the rate, Q its square, lambda2 minus it, and there is no strain.
+/// Rigid rotation: vorticity is twice the rate, Q the rate's square, lambda2 minus Q, and strain is zero.
 #[test]
 fn rigid_rotation() {
     let w = made([9, 10, 7], [4, 4, 4], |x| [-3.0 * x[1], 3.0 * x[0], 0.5], |_| false);
@@ -92,7 +92,8 @@ fn rigid_rotation() {
     }
 }
 
-/// The vorticity of the ABC flow is the flow (Arnold 1965): the error falls with the square of the spacing, inside and at edges.
+/// The vorticity of the ABC flow is the flow (Arnold 1965). The error falls with the square of the spacing, inside and
+/// at edges.
 #[test]
 fn the_abc_flow_is_its_own_vorticity_to_second_order() {
     let u = |x: [f64; 3]| {
@@ -127,7 +128,7 @@ fn a_plane_zone_has_the_gradient_of_its_plane() {
     assert!(curl[2 * count..].iter().all(|v| near(*v, 6.0, 1e-11)), "{:?}", &curl[2 * count..]);
 }
 
-/// Bit for bit the same, however the zone is cut and however little memory there is.
+/// The bits are equal for every cut of the zone and any amount of memory.
 #[test]
 fn pages_do_not_matter() {
     let u = |x: [f64; 3]| [(TAU * x[2]).sin(), (TAU * x[0]).cos() * x[1], (x[0] * x[1] * 3.0).sin()];
@@ -153,7 +154,7 @@ fn pages_do_not_matter() {
     }
 }
 
-/// A page is made of its own page and of those beside it, and of no others.
+/// Inputs of a derived page are the page at its place and the pages beside it, and no others.
 #[test]
 fn no_more_than_neighbours_are_read() {
     let w = made([20, 20, 20], [5, 5, 5], |x| x, |_| false);
@@ -163,7 +164,7 @@ fn no_more_than_neighbours_are_read() {
     let middle = w.zone.translation.node([7, 7, 7]).page;
     let _hold = w.pager.fetch(&[PageId::new(id, 0, middle)]).unwrap();
     let c = w.pager.counters();
-    // Coordinates, iblank and velocity: each seven pages.
+    // Coordinates, iblank and velocity: seven pages each.
     assert_eq!((c.derived, c.published, c.touched), (1, 22, 21));
 }
 
@@ -193,7 +194,7 @@ fn pointwise_fields_are_those_of_the_table() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, rng_seed: prop::test_runner::RngSeed::Fixed(0x626f_756e), ..ProptestConfig::default() })]
-    /// Whatever the values, they lie within the bounds that follow from the ranges of what they are made of.
+    /// All values lie within the bounds that follow from the ranges of their inputs.
     #[test]
     fn bounds_hold_every_value(
         seed in 0u32..1000, lift in -2.0f64..2.0, spread in 0.0f64..3.0,

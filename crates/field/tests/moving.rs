@@ -1,4 +1,4 @@
-//! A grid that moves: what is kept of a cell between two time steps says nothing else than what is loaded anew.
+//! A moving grid: a cell cached between two time steps equals the cell loaded anew.
 
 use field::in_memory::{FlatArray, FlatNodes};
 use field::in_memory_series::FlatSeries;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const DIMS: [usize; 3] = [9, 7, 6];
 const STEPS: u32 = 4;
 
-/// Points that sway, cells that are blanked out now and then, a point that is no number at one step.
+/// Points that sway, cells that are blanked out now and then, and a point that is NaN at one step.
 fn series() -> FlatSeries {
     let step = |t: u32| {
         let n = DIMS.iter().product::<usize>();
@@ -60,7 +60,7 @@ fn a_cell_is_at_every_moment_what_it_is_when_it_is_loaded_anew() {
         let lane = random(4) as usize;
         kept.take_turn(lane);
         let (interval, weight) = (random(u64::from(STEPS)) as u32, random(5) as f64 / 4.0);
-        // Mostly another moment between the same steps.
+        // Mostly another time between the same steps.
         let interval = if lanes[lane].0 == u32::MAX || random(20) == 0 { interval } else { lanes[lane].0 };
         let next = (interval + 1).min(STEPS - 1);
         kept.nodes.set_steps(interval, next);
@@ -80,7 +80,7 @@ fn a_cell_is_at_every_moment_what_it_is_when_it_is_loaded_anew() {
         let bits = |v: &[V4; 8]| v.map(|v| v.xyz().map(|c| if c.is_nan() { u64::MAX } else { c.to_bits() }));
         let (a, b) = (kept.geometry(cell).unwrap(), anew.geometry(cell).unwrap());
         assert_eq!((a.blank, bits(&a.shape)), (b.blank, bits(&b.shape)), "{cell:?} {interval} {weight}");
-        // Where the moment is at a step, boxes of that step alone are looked at.
+        // At a step, only that step's boxes are searched.
         let inside = b.map().point([0.5; 3]);
         if random(8) == 0 && inside.iter().all(|c| c.is_finite()) {
             let spot = anew.find(0, V4::from_xyz(inside)).unwrap();

@@ -1,5 +1,5 @@
-//! Cells over pages are the cells of the arrays, whatever the cut, the components and the type; and the boxes of a whole zone
-//! rule out nothing that one of its blocks may hold.
+//! Cells over pages equal the cells of the arrays, for every cut, number of components and type. The boxes of a whole
+//! zone exclude nothing that one of its blocks may hold.
 
 use field::boxes::{Bounds, EMPTY};
 use field::catalog::DType;
@@ -11,7 +11,7 @@ use pager::{Located, PageError, PageId, PageMap, Pager, PagerConfig};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// An array that follows from a rule: no source is asked.
+/// An array that follows from a rule, without a source.
 struct RuleArray {
     translation: Translation,
     components: usize,
@@ -36,7 +36,7 @@ impl PageMap for RuleArray {
         Ok(())
     }
     fn fill(&self, id: PageId, frame: &mut [u8]) {
-        // Padding must not be seen.
+        // Padding must not be read.
         frame.fill(0xff);
         let t = &self.translation;
         for k in 0..t.dims[2] {
@@ -65,12 +65,12 @@ impl PageMap for RuleArray {
     }
 }
 
-/// A number that every type holds, another for each node and component as far as there are so many.
+/// A number that every type holds, different for each node and component up to 251 of them.
 fn number(n: [u32; 3], c: usize) -> f64 {
     f64::from((n[0] * 7 + n[1] * 31 + n[2] * 97 + c as u32 * 53) % 251)
 }
 
-/// Calls until pages are here.
+/// Repeats a call until its pages are resident.
 fn until_here<T>(
     pager: &Arc<Pager>,
     nodes: &mut PagedNodes,
@@ -139,7 +139,7 @@ proptest! {
                         });
                         prop_assert_eq!(got, core::array::from_fn(|n| number(corner(n as u32), c)));
                     }
-                    // All rows of cells that begin here, where one page has them.
+                    // All rows of cells that begin here, if they lie in one page.
                     for count in 1..=cells[0] - i {
                         let Some(got) = until_here(&pager, &mut nodes, |n| n.row_bounds(0, 0, cell, count)) else {
                             let one_page = (0..3).all(|a| {
@@ -161,7 +161,7 @@ proptest! {
                         prop_assert_eq!((got.0.xyz(), got.1.xyz()), (lo, hi), "cell {:?}, {} in a row", cell, count);
                     }
                     nodes.prefetch(0, &[0], cell);
-                    // What is remembered of pages ends with their pins.
+                    // Cached pages are forgotten with their pins.
                     if (i + j) % 3 == 0 {
                         nodes.worker().release();
                     }
@@ -184,7 +184,7 @@ proptest! {
             let r = |c: u32| (seed ^ (n[0] * 73 + n[1] * 179 + n[2] * 283 + c * 997)).wrapping_mul(0x9e37_79b1) >> 8;
             match r(9) % 8 {
                 0 => return EMPTY,
-                // Flat in one direction, and beyond what a float holds.
+                // Flat in one direction, and beyond the range of a float.
                 1 => return [0.0, 0.5 * scale, 0.0, scale, 0.5 * scale, scale],
                 2 if scale > 1.0 => return [f32::MAX, 0.0, -f32::INFINITY, f32::INFINITY, scale, -f32::MAX],
                 _ => {}
@@ -214,7 +214,7 @@ proptest! {
                 n.blocks_that_hold(0, 0, point, &mut out).map(|()| out)
             });
             got.sort_unstable_by_key(|b| [b[2], b[1], b[0]]);
-            // By eights, of which some are beyond the zone, and asked for from nothing each time.
+            // Eight at a time, some of them beyond the zone, each time without cached pages.
             let mut by_eights = Vec::new();
             let parents = dims.map(|n| (n as u32).div_ceil(2));
             for parent in (0..parents.iter().product::<u32>())

@@ -1,17 +1,18 @@
-//! Invariant 6 for PLOT3D: what a header claims is never allocated. A file of 1 KB costs less than 1 MB, whatever is in it.
+//! Invariant 6 for PLOT3D: a header's claims are never allocated. A file of 1 KB costs less than 1 MB, whatever its
+//! contents.
 
 use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::{fuzz_sniff, Format, Kind, Plot3d, Plot3dOptions, Precision};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts what is allocated and the most that ever was.
+/// Counts allocated bytes and their maximum.
 struct CountingAllocator;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is passed on to the system's allocator; only sizes are noted.
+// SAFETY: every call is passed on to the system's allocator; only sizes are noted.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -29,7 +30,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Bytes that `work` needed at its peak.
+/// Peak memory of `work`, in bytes.
 fn peak(work: impl FnOnce()) -> usize {
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -37,7 +38,7 @@ fn peak(work: impl FnOnce()) -> usize {
     MOST.load(Ordering::Relaxed) - before
 }
 
-/// xorshift64: the seed is fixed and nothing else is needed.
+/// xorshift64, with a fixed seed and no dependencies.
 struct XorShift(u64);
 
 impl XorShift {

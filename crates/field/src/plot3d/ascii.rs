@@ -1,11 +1,11 @@
-//! PLOT3D as text, as Fortran's list-directed output writes it: numbers between blanks, commas or line ends, `3*1.0` for
-//! three times 1.0, exponents with D.
+//! PLOT3D as text, as Fortran's list-directed output writes it. Numbers are separated by blanks, commas or line ends;
+//! `3*1.0` is three times 1.0; exponents may have D.
 //!
-//! **Theory.** Text has no random access, so it is read twice from front to back: once to count its numbers, which
-//! settles what they are, and once to write them as a plain little-endian PLOT3D file with 64-bit numbers.
+//! **Theory.** Text has no random access, so it is read twice from front to back. The first pass counts its numbers,
+//! which settles the reading. The second writes them as a plain little-endian PLOT3D file with 64-bit numbers.
 //!
-//! **Practice.** Memory is one block of the file and one of the output, whatever their size. A repeat count may expand a
-//! file to at most [`MAX_EXPANSION`] numbers a byte, so that a small file cannot fill a disk.
+//! **Practice.** Memory is one block of the file and one of the output, whatever their size. A repeat count may expand
+//! a file to at most [`MAX_EXPANSION`] numbers a byte, so that a small file cannot fill a disk.
 
 use super::bytes::ByteSource;
 use super::options::{ByteOrder, Format, Kind, Order, Precision, ZoneCount};
@@ -21,11 +21,11 @@ use std::path::Path;
 /// Called with (done, total); false cancels.
 pub type ConversionProgress<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-/// Bytes of the file in memory at a time.
+/// Bytes of a block of the file.
 const BLOCK: usize = 1 << 18;
-/// The longest word; the longest that Fortran writes for a double is about 30.
+/// Longest word. Fortran writes at most about 30 characters for a double.
 const WORD: usize = 256;
-/// Numbers a byte of file that repeat counts may stand for.
+/// Most numbers that repeat counts may give, a byte of file.
 const MAX_EXPANSION: u128 = 1024;
 
 /// Whether a file starts like text.
@@ -36,7 +36,7 @@ pub(super) fn looks_like_text(source: &dyn ByteSource) -> io::Result<bool> {
     Ok(len > 0 && head[..len].iter().all(|&b| (0x20..0x7f).contains(&b) || b.is_ascii_whitespace()))
 }
 
-/// One word of the text and how often it stands.
+/// One word of the text with its repeat count.
 struct Word<'a> {
     repeat: u64,
     text: &'a [u8],
@@ -50,7 +50,7 @@ struct TextWords<'a> {
     buffer: Vec<u8>,
     at: usize,
     len: usize,
-    /// Where the next block starts in the file.
+    /// Offset of the next block in the file.
     next: u64,
     line: u64,
 }
@@ -61,7 +61,7 @@ impl<'a> TextWords<'a> {
         Self { source, path, buffer: vec![0; block + WORD], at: 0, len: 0, next: 0, line: 1 }
     }
 
-    /// Keeps the unread rest (never more than a word) and reads the next block behind it. False at the end of the file.
+    /// Keeps the unread rest (at most one word) and reads the next block behind it. False at the end of the file.
     fn fill(&mut self) -> Result<bool, FieldError> {
         let left = self.source.size() - self.next;
         if left == 0 {
@@ -83,7 +83,7 @@ impl<'a> TextWords<'a> {
         FieldError::format(self.path, format!("line {}: {message}", self.line))
     }
 
-    /// The next word, and whether a block was read for it (the time to report progress).
+    /// The next word. Reports progress when it reads a block.
     fn next(&mut self, progress: &mut dyn FnMut(u64) -> bool) -> Result<Option<Word<'_>>, FieldError> {
         let separator = |b: u8| b.is_ascii_whitespace() || b == b',';
         loop {
@@ -128,7 +128,7 @@ fn integer(word: &[u8]) -> Option<i64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// A Fortran number: exponents with D or Q, or with no letter at all (`1.5-103`).
+/// A Fortran number. Exponents may have D or Q, or no letter at all (`1.5-103`).
 fn number(word: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(word).ok()?;
     if let Ok(v) = text.parse() {
@@ -152,9 +152,9 @@ fn number(word: &[u8]) -> Option<f64> {
     plain.parse().ok()
 }
 
-/// What the first pass finds.
+/// The result of the first pass.
 struct Scan {
-    /// The integers at the start, `(value, first index)`, as many as the longest header would have.
+    /// The integers at the start, `(value, first index)`, up to the length of the longest header.
     head: Vec<(i64, u64)>,
     /// Number of values in `head`, repeats counted.
     head_len: u64,
@@ -210,7 +210,7 @@ fn scan(source: &dyn ByteSource, path: &Path, progress: ConversionProgress<'_>) 
             format!("its repeat counts stand for {total} numbers, too many for a file of {size} bytes"),
         ));
     }
-    // At most 1024 times a file's size, which is far below 2^64.
+    // At most 1024 times a file's size, far below 2^64.
     scan.total = u64::try_from(total).unwrap_or(u64::MAX);
     Ok(scan)
 }
@@ -282,7 +282,7 @@ fn header_of(scan: &Scan, size: u64, e: Encoding, expected: Option<&Expected>) -
     Ok(header)
 }
 
-/// The readings of a text file that hold. Their zones' places are those in the file that [`convert`] writes.
+/// The readings of a text file that hold. Their zones' places refer to the file that [`convert`] writes.
 pub(super) fn candidates(
     source: &dyn ByteSource,
     path: &Path,
@@ -312,14 +312,15 @@ pub(super) fn candidates(
     Ok((fits, not))
 }
 
-/// Values of the header before the first zone.
+/// Numbers of the header before the first zone.
 fn head_numbers(reading: &FileReading) -> u64 {
     let e = &reading.encoding;
     let (per_zone, extra) = header_words(e);
     u64::from(e.zones == ZoneCount::Multi) + reading.zones.len() as u64 * per_zone + extra
 }
 
-/// For each zone: numbers of its flow header, then of floating-point data and iblank, in chunks of the file's order.
+/// For each zone: the counts of its flow header, of planes, and of floating-point data and iblank a plane, in the
+/// file's order. A zone in WHOLE order counts as one plane.
 fn chunks(reading: &FileReading) -> impl Iterator<Item = (u64, u64, u64, u64)> + '_ {
     let e = reading.encoding;
     reading.zones.iter().map(move |z| {
@@ -332,10 +333,10 @@ fn chunks(reading: &FileReading) -> impl Iterator<Item = (u64, u64, u64, u64)> +
     })
 }
 
-/// Which of several readings is meant, by where integers stand: headers and iblank are written without a decimal point,
-/// coordinates mostly with one.
+/// Chooses among readings by the places of integers. Headers and iblank have no decimal point; coordinates mostly have
+/// one.
 fn decide(source: &dyn ByteSource, path: &Path, fits: &[FileReading]) -> Result<Option<usize>, FieldError> {
-    /// Values seen of one kind.
+    /// Counts of values of one kind.
     #[derive(Default)]
     struct ValueCounts {
         whole: u64,
@@ -392,7 +393,7 @@ struct TextValue {
     line: u64,
 }
 
-/// The values of a text, repeats counted off.
+/// The values of a text, with repeats expanded.
 struct TextValues<'a> {
     words: TextWords<'a>,
     pending: Option<(TextValue, u64)>,
@@ -403,7 +404,7 @@ impl<'a> TextValues<'a> {
         Self { words: TextWords::new(source, path), pending: None }
     }
 
-    /// Takes `n` values and calls `sink` with each run of equal ones.
+    /// Reads `n` values and calls `sink` with each run of equal ones.
     fn each(
         &mut self,
         mut n: u64,
@@ -436,12 +437,12 @@ impl<'a> TextValues<'a> {
     }
 }
 
-/// Writes a text file as plain little-endian binary with 64-bit numbers and a zone count, at the places that `reading`
-/// (from [`candidates`]) says.
+/// Writes a text file as plain little-endian binary with 64-bit numbers and a zone count. `reading`, from
+/// [`candidates`], has the places.
 ///
 /// # Errors
-/// [`FieldError::Format`] with the line of a word that is no number; [`FieldError::Io`] of `target` when it cannot be
-/// written; [`FieldError::Interrupted`].
+/// [`FieldError::Format`] with the line of a word that is not a number. [`FieldError::Io`] if `target` cannot be
+/// written. [`FieldError::Interrupted`].
 pub(super) fn convert(
     source: &dyn ByteSource,
     path: &Path,

@@ -22,15 +22,15 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An array before it has a place: what it is, its first variable, its components.
+/// An array before it has a place: its description, its first variable, its factor.
 struct Variable {
     info: ArrayInfo,
     first: u64,
-    /// What its numbers are multiplied by.
+    /// Factor on its numbers.
     factor: f64,
 }
 
-/// What is common to the arrays of a file.
+/// Common properties of a file's arrays.
 struct Maker<'a> {
     dtype: DType,
     scales: &'a Scales,
@@ -75,8 +75,8 @@ fn grid_variables(reading: &FileReading, scales: &Scales, zone_scale: f64) -> Ve
     all
 }
 
-/// Density, momentum, energy, and what OVERFLOW adds: gamma, NQC species densities, then turbulence variables; in its
-/// averages (`q.avg`), fluctuations instead of the latter.
+/// Density, momentum, energy, and OVERFLOW's additions: gamma, NQC species densities, then turbulence variables. Its
+/// averages (`q.avg`) have fluctuations instead of turbulence variables.
 fn q_variables(reading: &FileReading, count: usize, scales: &Scales) -> Vec<Variable> {
     let e = &reading.encoding;
     let dim = e.dimension.count();
@@ -120,7 +120,7 @@ fn function_variables(reading: &FileReading, count: usize, names: &[String], sca
         .collect()
 }
 
-/// The data of files of one kind: blocks by zone, and by step or one for all steps.
+/// Data of the files of one kind: blocks by zone, then by step or one for all steps.
 type Series = Vec<Vec<ZoneBlocks>>;
 
 pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
@@ -146,7 +146,7 @@ pub(super) fn assemble(mut parts: Parts) -> Result<Plot3d, FieldError> {
     let said = headers::remarks(&parts, &headers, physical, velocity)?;
     parts.guessed.extend(said);
     let seconds = scales.time().filter(|_| physical);
-    // OVERFLOW's times are in L / a_inf when they are read, whatever its velocities are in.
+    // OVERFLOW's times are read in L / a_inf; the unit of its velocities does not matter.
     let of_velocity = parts.q.first().is_some_and(|q| !q.part.reading.encoding.overflow) && physical;
     let unit_of_time = seconds.unwrap_or(1.0) / if of_velocity { velocity } else { 1.0 };
     if unit_of_time != 1.0 {
@@ -231,15 +231,15 @@ fn format_words(e: &Encoding) -> String {
     }
 }
 
-/// What to do about steps that may be counted.
+/// Advice on steps that may be counted.
 const SAY_DT_IF: &str = "--dt says how far apart these are.";
 
-/// When the steps are.
+/// Times of the steps.
 struct Timing {
     times: Vec<f64>,
-    /// The order of the files that the times ask for.
+    /// Order of the files by their times.
     order: Vec<usize>,
-    /// Whether they are times, not numbers of steps.
+    /// Whether these are times, and not numbers of steps.
     physical: bool,
 }
 
@@ -251,7 +251,7 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     if let Some(dt) = parts.dt {
         let said = left_out.map(|which| format!("{which}; {COUNTED}, so that it is too little there."));
         parts.guessed.extend(said);
-        // Three steps of 0.1 are 0.3: so a user gives the time of a step, and finds it.
+        // Three steps of 0.1 give exactly 0.3, so users find a step by its time.
         let each = Multiples::new(0.0, dt);
         return Timing { times: (0..steps as u32).map(|s| each.at(s)).collect(), order, physical: true };
     }
@@ -306,12 +306,12 @@ fn timing(parts: &mut Parts, headers: &[Vec<FlowHeader>]) -> Timing {
     Timing { times: in_order, order: sorted, physical: true }
 }
 
-/// Whether times, in order, are consecutive whole numbers: those of a counter. Two may be that by chance.
+/// Whether times, in order, are consecutive whole numbers, as of a counter. Two times may be so by chance.
 fn counts_steps(times: &[f64]) -> bool {
     times.len() > 2 && times[0].fract() == 0.0 && times.windows(2).all(|w| w[1] - w[0] == 1.0)
 }
 
-/// Which headers do not give each step a time of its own, and what to do; `sorted` are the steps in the order of their times.
+/// The headers without a time of their own, and advice. `sorted` has the steps in the order of their times.
 fn no_times(times: &[f64], sorted: &[usize], names: &[String]) -> Option<String> {
     let more = |n: usize, what: &str| match n {
         0 => String::new(),
@@ -332,7 +332,7 @@ fn no_times(times: &[f64], sorted: &[usize], names: &[String]) -> Option<String>
         sorted.windows(2).map(|w| [w[0], w[1]]).filter(|[a, b]| times[*a] == times[*b]).collect();
     let &[a, b] = alike.first()?;
     let both = format!("{} and {} both have {}", names[a], names[b], times[a]);
-    // Nothing is to be left out where a writer gives all steps the same.
+    // If a writer gives all steps the same time, no file should be left out.
     Some(if alike.len() + 1 == times.len() {
         format!("The q headers give all {} steps the same time ({both}); steps {NUMBERED}. {SAY_DT}.", times.len())
     } else {
@@ -344,8 +344,8 @@ fn no_times(times: &[f64], sorted: &[usize], names: &[String]) -> Option<String>
     })
 }
 
-/// Where the numbers in the names of files leave some out, the first such place in words: names that are alike but for one run of
-/// digits, which rises by the same in most places.
+/// The first gap in the numbers of file names, in words. The names differ in one run of digits, which mostly rises by
+/// the same amount.
 fn left_out(list: &[OpenedFile]) -> Option<String> {
     let names: Vec<String> = list.iter().map(|o| file_name(&o.given)).collect();
     let (first, second) = (names.first()?, names.get(1)?);
@@ -374,7 +374,7 @@ fn series(
 ) -> Series {
     let zones = list.first().map_or(0, |o| o.part.reading.zones.len());
     let mut blocks = vec![Vec::new(); zones];
-    // One file for all steps, however it is given, is kept once.
+    // One file for all steps is stored once, even if it is given for each step.
     let steady = list.iter().all(|o| o.part.path == list[0].part.path);
     let order = if steady { &[0][..] } else { order };
     for &step in order {
@@ -391,7 +391,7 @@ fn series(
     blocks
 }
 
-/// The files that were given, by step in the order of time. A grid is one for all steps unless there are several.
+/// The given files, by step in the order of time. A single grid is for all steps.
 fn series_files(parts: &Parts, order: &[usize]) -> SeriesFiles {
     let steady = |list: &[OpenedFile]| list.len() == 1 && order.len() > 1;
     let mut files = SeriesFiles { steady: Vec::new(), steps: vec![Vec::new(); order.len()] };
@@ -407,7 +407,7 @@ fn series_files(parts: &Parts, order: &[usize]) -> SeriesFiles {
     files
 }
 
-/// Names of the zones; scales are checked against them.
+/// Names of the zones. Checks that scales name existing zones.
 fn zone_names(parts: &Parts, count: usize) -> Result<Vec<String>, FieldError> {
     let settings = &parts.settings;
     let mut taken = none_taken();

@@ -1,4 +1,4 @@
-//! Where the variables of a zone stand in its file, as layouts of arrays have it.
+//! Places of a zone's variables in its file, in the form of array layouts.
 
 use super::options::{ByteOrder, Order, Precision};
 use super::reading::{FileReading, ZoneReading};
@@ -8,7 +8,7 @@ use crate::stored_numbers::StoredNumbers;
 use crate::volume::VoxelType;
 use std::sync::Arc;
 
-/// One zone's data in one file: floating-point variables, and iblank behind them where there is one.
+/// One zone's data in one file: floating-point variables, then iblank if present.
 #[derive(Clone)]
 pub(super) struct ZoneBlocks {
     variables: Arc<StoredBlock>,
@@ -37,7 +37,7 @@ impl ZoneBlocks {
         Self { variables, iblank: e.iblank.then(|| block(VoxelType::Int32)) }
     }
 
-    /// The block of an array. iblank is the variable after the last there.
+    /// The block of an array. iblank is the variable after the last.
     pub(super) fn of(&self, role: Role) -> Arc<StoredBlock> {
         match (&self.iblank, role) {
             (Some(iblank), Role::Iblank) => iblank.clone(),

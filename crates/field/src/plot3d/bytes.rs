@@ -1,16 +1,16 @@
-//! Where the bytes of a file come from while it is sniffed: a file, or memory in tests and fuzzers.
+//! The source of a file's bytes during sniffing: a file, or memory in tests and fuzzers.
 
 use crate::file::FileBytes;
 use std::io;
 
-/// Random access to the bytes of one file. Nothing here is buffered: sniffing reads a few dozen headers.
+/// Random access to the bytes of one file. Nothing is buffered: sniffing reads a few dozen headers.
 pub trait ByteSource {
     /// Length in bytes.
     fn size(&self) -> u64;
     /// Fills `buf` from byte `offset`.
     ///
     /// # Errors
-    /// `UnexpectedEof` past the end, else what the system says.
+    /// `UnexpectedEof` past the end, or the system's error.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 }
 
@@ -49,7 +49,7 @@ pub(super) fn int32(bytes: [u8; 4], big_endian: bool) -> i32 {
     }
 }
 
-/// Four or eight bytes as a number; other lengths are no number and give NaN.
+/// Four or eight bytes as a number; NaN for other lengths.
 pub(super) fn real(bytes: &[u8], big_endian: bool) -> f64 {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
         return f64::from(if big_endian { f32::from_be_bytes(four) } else { f32::from_le_bytes(four) });

@@ -1,9 +1,11 @@
-//! What is kept of text, which has no random access: the readings that fit it, so that its numbers need not be counted
-//! again, and each reading's binary file. Both are found again by what tells the text from others ([`crate::file::FileIdentity`]).
+//! Cache of text files, which have no random access.
 //!
-//! Nothing here chooses: the choice among readings follows from what the text is opened with (options, the files beside it, a
-//! `.p3d` file), so it is made anew each time, and what a text was once read as binds nobody. A binary file is named after the
-//! reading that it was made of, and gets its name when it is whole and durable, so a file of that name is whole.
+//! The cache has a note of the readings that fit a text, so that its numbers are counted once. It also has a binary
+//! file for each reading. Both are keyed by the text's identity ([`crate::file::FileIdentity`]).
+//!
+//! The cache does not choose a reading. The choice depends on options, other files and a `.p3d` file, so it is made
+//! anew each time. A binary file is named after its reading. It gets its name when it is whole and durable, so a file
+//! of that name is whole.
 
 use super::ascii::{self, ConversionProgress};
 use super::bytes::ByteSource;
@@ -20,22 +22,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Changes when the notes or the layout of converted files do.
 const VERSION: u64 = 2;
 
-/// What is kept of one file.
+/// The cache of one file.
 pub(super) struct Shelf {
     dir: PathBuf,
-    /// The file's name, as far as it can be part of another one.
+    /// The file's name, as far as other file names can contain it.
     stem: String,
-    /// Of the file as it was before anything of it was read.
+    /// Digest of the file before any of it is read.
     digest: Digest,
     identity: FileIdentity,
 }
 
 impl Shelf {
-    /// What is kept of the text `path`, which is `source`. Should it change while it is read, what is kept is of the time when it was
-    /// opened, which never comes again.
+    /// The cache of the text `path`, which is `source`. If the text changes during reading, the entry has the identity
+    /// of the opened state, which never occurs again.
     ///
     /// # Errors
-    /// [`FieldError::Io`] if it is not there any more.
+    /// [`FieldError::Io`] if the file has vanished.
     pub fn of(path: &Path, source: &FileBytes, cache_dir: &Path) -> Result<Self, FieldError> {
         let identity = source.identity(path).map_err(|e| FieldError::io(path, e))?;
         let stem: String = super::sniff::file_name(path)
@@ -51,7 +53,7 @@ impl Shelf {
         self.dir.join(format!("{}-{digest}.{suffix}", self.stem))
     }
 
-    /// The note of the readings that were found under the same conditions.
+    /// Path of the note of readings found under the same conditions.
     fn note(&self, asked: ReadRequest<'_>) -> PathBuf {
         let mut digest = self.digest.text(&format!("|{}|{:?}", asked.kind.word(), asked.options.words()));
         if let Some(expected) = asked.expected {
@@ -61,13 +63,13 @@ impl Shelf {
         self.file(digest, "json")
     }
 
-    /// The readings of the text that fit, where they were found before: what [`super::sniff::candidates`] would answer.
+    /// The noted readings of the text, equal to the result of [`super::sniff::candidates`]. `None` without a note.
     pub fn readings(&self, asked: ReadRequest<'_>) -> Option<Vec<FileReading>> {
         parse_note(&fs::read(self.note(asked)).ok()?, asked.kind)
     }
 
-    /// Keeps readings of text for [`Self::readings`]. It only saves counting again, so where it cannot be done, so be it, and nobody
-    /// waits for the disk: no part of a note is a whole one, so that what a crash leaves of it is not taken for one.
+    /// Notes readings of text for [`Self::readings`]. A note only saves time, so errors are ignored and the disk is not
+    /// awaited. A part of a note does not parse, so a crash leaves nothing that passes for a note.
     pub fn keep(&self, asked: ReadRequest<'_>, fits: &[FileReading]) {
         let each: Vec<Value> = fits.iter().map(reading_json).collect();
         let note = json!({"version": VERSION, "readings": each}).to_string();
@@ -78,7 +80,8 @@ impl Shelf {
         });
     }
 
-    /// The binary file of the text `path`, read as `reading`, and how it is read itself; made if it is not there.
+    /// The binary file of the text `path` under `reading`, and the binary file's own reading. Makes the file if it does
+    /// not exist.
     ///
     /// # Errors
     /// As [`ascii::convert`]; [`FieldError::Format`] for zones that are too large.
@@ -103,7 +106,7 @@ impl Shelf {
         fs::create_dir_all(&self.dir).map_err(|e| FieldError::io(&self.dir, e))?;
         publish(&data, &mut |file, temp| {
             ascii::convert(source, path, reading, temp, file, progress)?;
-            // Only its size is looked at when it is found again.
+            // A later open checks only its size.
             file.sync_all().map_err(|e| FieldError::io(temp, e))
         })?;
         let written = fs::metadata(&data).map_err(|e| FieldError::io(&data, e))?.len();
@@ -115,7 +118,7 @@ impl Shelf {
     }
 }
 
-/// Writes a file beside `target` and renames it.
+/// Writes a file beside `target` and renames it to `target`.
 fn publish(
     target: &Path,
     write: &mut dyn FnMut(&mut fs::File, &Path) -> Result<(), FieldError>,
@@ -132,7 +135,7 @@ fn publish(
         fs::rename(&temp, target).map_err(|e| FieldError::io(target, e))
     });
     if result.is_err() {
-        // The error that counts is the one above.
+        // The earlier error counts.
         let _left = fs::remove_file(&temp);
     }
     result
@@ -151,7 +154,7 @@ fn reading_json(reading: &FileReading) -> Value {
     })
 }
 
-/// The readings in a note; none where any of it makes no sense.
+/// The readings in a note. `None` if any part of it is invalid.
 fn parse_note(note: &[u8], kind: Kind) -> Option<Vec<FileReading>> {
     let note: Value = serde_json::from_slice(note).ok()?;
     if note.get("version")?.as_u64()? != VERSION {
@@ -188,7 +191,7 @@ fn parse_reading(note: &Value, kind: Kind) -> Option<FileReading> {
     Some(FileReading { encoding: text, ..binary })
 }
 
-/// Reads `bytes` as the note of a text, as a fuzzer does: readings that are taken have sizes that can be counted.
+/// Parses `bytes` as a note, for fuzzers. Accepted readings have sizes that fit 64 bits.
 pub fn fuzz_note(bytes: &[u8]) {
     for kind in [Kind::Grid, Kind::Q, Kind::Function] {
         for reading in parse_note(bytes, kind).into_iter().flatten() {

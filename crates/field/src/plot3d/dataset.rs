@@ -11,21 +11,22 @@ use crate::series::SeriesFiles;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An open PLOT3D dataset: what there is and where it lies. No data are read.
+/// An open PLOT3D dataset: its contents and their places, without data.
 #[derive(Clone, Debug)]
 pub struct Plot3d {
-    /// Zones, arrays, times, and what was guessed.
+    /// Zones, arrays, times, and guesses.
     pub catalog: Catalog,
-    /// What `NAME.p3d.json` and the `.p3d` file said.
+    /// The contents of `NAME.p3d.json` and the `.p3d` file.
     pub settings: Plot3dSettings,
-    /// Which files the user gave for which step.
+    /// The user's files by step.
     pub series: SeriesFiles,
     pub(super) files: Arc<DataFiles>,
     pub(super) layouts: Vec<Vec<Arc<ArrayLayout>>>,
 }
 
 impl Plot3d {
-    /// All files that hold pages, in the order of [`ArrayLayout::file`]. Converted text stands here as its binary file.
+    /// All files that hold pages, in the order of [`ArrayLayout::file`]. Converted text is represented by its binary
+    /// file.
     pub fn files(&self) -> &Arc<DataFiles> {
         &self.files
     }
@@ -44,7 +45,7 @@ impl Plot3d {
             + self.series.held()
     }
 
-    /// Where array `array` of zone `zone` lies, by their positions in [`Self::catalog`].
+    /// The layout of array `array` of zone `zone`, by their positions in [`Self::catalog`].
     pub fn layout(&self, zone: usize, array: usize) -> Option<Arc<ArrayLayout>> {
         self.layouts.get(zone).and_then(|z| z.get(array)).cloned()
     }

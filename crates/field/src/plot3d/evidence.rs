@@ -1,7 +1,8 @@
-//! Which of several readings that add up is the likely one, from a sample of the values.
+//! Chooses among readings that add up, by a sample of the values.
 //!
-//! Numbers of the wrong width, order or type look like noise: as floats they have random exponents, as iblank they are
-//! huge. A reading wins only if nearly all of its sample is plausible and every other reading's is clearly not. NaNs are
+//! Numbers of the wrong width, order or type resemble noise: as floats they have random exponents, as iblank they are
+//! huge. A reading wins only if nearly all of its sample is plausible and every other reading's is clearly not. If
+//! there is no choice to make, NaNs are valid data.
 //! data like any other when there is nothing to choose.
 
 use super::bytes::{int32, real, ByteSource};
@@ -11,17 +12,17 @@ use super::reading::FileReading;
 use super::walk::read_spans;
 use std::io;
 
-/// Values looked at in each array: this many at its start, middle and end.
+/// Sampled values of each array: this many at its start, middle and end.
 const SAMPLE: u64 = 512;
-/// Zones looked at.
+/// Sampled zones.
 const ZONES: usize = 4;
-/// A reading that wins has at least this share of plausible values in its worst array.
+/// Least share of plausible values in the worst array of a winning reading.
 const GOOD: f64 = 0.98;
-/// A reading that loses has at most this share, ...
+/// Largest such share of a losing reading.
 const BAD: f64 = 0.9;
-/// ... and at least this many implausible values: fewer may be odd for reasons of their own.
+/// Fewest implausible values of a losing reading; fewer may have other causes.
 const ENOUGH: u64 = 6;
-/// A reading wins on no fewer values than the coordinates of a 2x2x2 zone: below that chance decides.
+/// Fewest values for a decision: the coordinates of a 2x2x2 zone. Below that chance decides.
 const LEAST: u64 = 24;
 
 /// The index of the one plausible reading under `options`, if there is one.
@@ -43,21 +44,21 @@ pub(super) fn most_plausible(
     })
 }
 
-/// What a sample of a reading's values says.
+/// The result of sampling a reading's values.
 #[derive(Copy, Clone, Debug)]
 struct Score {
     /// The share of plausible values in the least plausible array.
     share: f64,
     /// Implausible values in all arrays.
     odd: u64,
-    /// Values looked at.
+    /// Sampled values.
     seen: u64,
-    /// Those of them that are zero.
+    /// Sampled values that are zero.
     zeros: u64,
 }
 
-/// Whether the first numbers of the first zone are plausible. A reading that takes a header for shorter than it is has
-/// integers there, which are no floating-point numbers that anyone writes.
+/// Whether the first numbers of the first zone are plausible. A reading that takes a header for shorter than it is
+/// finds integers there, which are implausible as floating-point numbers.
 fn starts_well(source: &dyn ByteSource, reading: &FileReading) -> io::Result<bool> {
     let e = &reading.encoding;
     let Some(zone) = reading.zones.first() else { return Ok(false) };
@@ -67,8 +68,8 @@ fn starts_well(source: &dyn ByteSource, reading: &FileReading) -> io::Result<boo
     Ok(bytes.chunks_exact(width as usize).all(|v| plausible_real(real(v, e.byte_order == ByteOrder::Big))))
 }
 
-/// The order under which a reading's values are looked at. With iblank between the planes, coordinates in the one order are
-/// noise in the other; without it both orders hold the same numbers.
+/// The order for sampling a reading's values. With iblank between the planes, coordinates in one order are noise in the
+/// other. Without iblank both orders hold the same numbers.
 fn likely_order(source: &dyn ByteSource, reading: &FileReading, options: &Plot3dOptions) -> io::Result<Order> {
     let e = &reading.encoding;
     if options.order.is_some() || !e.iblank || !reading.order_is_open() {
@@ -77,8 +78,8 @@ fn likely_order(source: &dyn ByteSource, reading: &FileReading, options: &Plot3d
     Ok(ordering::order(source, reading)?.unwrap_or(e.order))
 }
 
-/// The share of plausible values in the least plausible array of the first zones; 0 where nothing but zeros was found. The
-/// order of the reading must be the right one.
+/// The share of plausible values in the least plausible array of the first zones; 0 if all are zeros. The order of the
+/// reading must be right.
 pub(super) fn plausibility(source: &dyn ByteSource, reading: &FileReading) -> io::Result<f64> {
     score(source, reading, reading.encoding.order).map(|s| if s.zeros == s.seen { 0.0 } else { s.share })
 }
@@ -89,7 +90,7 @@ fn score(source: &dyn ByteSource, reading: &FileReading, order: Order) -> io::Re
     let big = e.byte_order == ByteOrder::Big;
     let mut sum = Score { share: 1.0, odd: 0, seen: 0, zeros: 0 };
     for zone in reading.zones.iter().take(ZONES) {
-        // PLANES: the first plane's arrays stand for the zone's.
+        // PLANES: the first plane's arrays represent the zone's.
         let points = match order {
             Order::Whole => zone.points(),
             Order::Planes => u64::from(zone.dims[0]) * u64::from(zone.dims[1]),
@@ -115,7 +116,7 @@ fn score(source: &dyn ByteSource, reading: &FileReading, order: Order) -> io::Re
                 }
             }
             if iblank && zeros == seen {
-                // Nobody keeps a grid that is one hole; a plane of coordinates that are all zero is common.
+                // No grid is one hole; a plane of zero coordinates is common.
                 fine = 0;
             }
             if seen > 0 {
@@ -127,12 +128,12 @@ fn score(source: &dyn ByteSource, reading: &FileReading, order: Order) -> io::Re
     Ok(sum)
 }
 
-/// Lengths and flow quantities of anything that people compute lie well inside 1e-18 to 1e18.
+/// Lengths and flow quantities of any simulation lie well inside 1e-18 to 1e18.
 fn plausible_real(v: f64) -> bool {
     v == 0.0 || (1e-18..1e18).contains(&v.abs())
 }
 
-/// Donor zones are negative zone numbers; no dataset has a hundred thousand.
+/// Donor zones are negative zone numbers; no dataset has a hundred thousand zones.
 fn plausible_iblank(v: i32) -> bool {
     (-100_000..1000).contains(&v)
 }

@@ -1,4 +1,4 @@
-//! The flow at some places of a q file.
+//! Samples of the flow in a q file.
 
 use super::bytes::{real, ByteSource};
 use super::options::Order;
@@ -6,9 +6,9 @@ use super::reading::{FileReading, ZoneReading};
 use super::walk::read_spans;
 use std::io;
 
-/// Zones looked at.
+/// Sampled zones.
 const ZONES: usize = 4;
-/// Pieces of rows looked at in each, and points of a piece.
+/// Sampled pieces of rows in each zone, and points of a piece.
 const PIECES: u64 = 5;
 const PIECE: u64 = 32;
 
@@ -22,7 +22,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// The same where velocities are so many times as large.
+    /// The same flow with velocities multiplied by `by`.
     pub fn times(self, by: f64) -> Self {
         Self { momentum2: self.momentum2 * by * by, energy: self.energy * by * by, ..self }
     }
@@ -36,14 +36,14 @@ impl Flow {
     }
 }
 
-/// The flow at some points of the first zones, each with its zone. Points without density, as holes have, are left out.
+/// The flow at some points of the first zones, each with its zone. Points without density, such as holes, are left out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     pub flows: Vec<(usize, Flow)>,
 }
 
 impl Sample {
-    /// Of a q file whose velocities are divided by so many a_inf.
+    /// A sample of a q file whose velocities are divided by `velocity` a_inf.
     pub fn of(source: &dyn ByteSource, reading: &FileReading, velocity: f64) -> io::Result<Self> {
         let dim = reading.encoding.dimension.count();
         let mut flows = Vec::new();
@@ -51,7 +51,7 @@ impl Sample {
             let plane = u64::from(zone.dims[0]) * u64::from(zone.dims[1]);
             let points = zone.points();
             for piece in 0..PIECES {
-                // A piece stays within a plane, where both orders hold the same numbers one after the other.
+                // A piece stays within a plane, where both orders agree.
                 let first = points.saturating_sub(1) * piece / (PIECES - 1);
                 let count = PIECE.min(plane);
                 let first = first.min(first / plane * plane + plane - count);
@@ -71,7 +71,7 @@ impl Sample {
     }
 }
 
-/// Some values of a variable, from a point on that lies in the same plane as the last one.
+/// Values of a variable at `count` points from `first` on, within one plane.
 fn column(
     source: &dyn ByteSource,
     reading: &FileReading,
@@ -83,7 +83,7 @@ fn column(
     let e = &reading.encoding;
     let width = e.precision.bytes();
     let plane = u64::from(zone.dims[0]) * u64::from(zone.dims[1]);
-    // The reading has been found to add up with all of this.
+    // The reading adds up with all of these places.
     let at = match e.order {
         Order::Whole => (variable * zone.points() + first) * width,
         Order::Planes => {

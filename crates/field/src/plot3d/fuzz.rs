@@ -1,4 +1,4 @@
-//! What a fuzzer puts bytes through.
+//! The entry point of fuzzers.
 
 use super::meta::MetaFile;
 use super::options::{Format, Kind, Plot3dOptions};
@@ -6,8 +6,8 @@ use super::settings::Plot3dSettings;
 use super::{ascii, names, ordering, reading, sniff};
 use std::path::Path;
 
-/// Puts bytes through every parser of this module, as a fuzzer does: they may be refused, but nothing may panic, and
-/// memory stays within some thousand times their number.
+/// Passes bytes through every parser of this module. Parsers may refuse them but must not panic, and memory stays
+/// within some thousand times their number.
 pub fn fuzz_sniff(bytes: &[u8]) {
     let path = Path::new("fuzz");
     let mut free = |_, _| true;
@@ -22,7 +22,7 @@ pub fn fuzz_sniff(bytes: &[u8]) {
             }
             let Ok(sniff::Sniffed { reading, .. }) = sniff::choose(&bytes, path, &options, fits) else { continue };
             if reading.encoding.format == Format::Ascii {
-                // Text that adds up is converted as it would be, into nothing.
+                // Text that adds up is converted, and the output discarded.
                 let _ = ascii::convert(&bytes, path, &reading, path, &mut std::io::sink(), &mut free);
                 continue;
             }

@@ -1,8 +1,9 @@
-//! What the headers of q files say of the flow, and what is odd about it.
+//! The flow headers of q files, and remarks on oddities in them.
 //!
-//! Each zone has a header of its own with the Mach number, the angle of attack, the Reynolds number and the time, though all of them
-//! are of one flow. Where zones say unlike things that is said, with what is used; so is a flow whose numbers do not go with its
-//! header, as of velocities that are divided by U_inf. Remarks are heard by runs that use what they are about ([`crate::uses`]).
+//! Each zone has its own header with Mach number, angle of attack, Reynolds number and time, though all zones are of
+//! one flow. Remarks report zones whose headers differ, with the value in use. They also report a flow whose numbers
+//! contradict its header, such as velocities divided by U_inf. Runs show the remarks about quantities that they use
+//! ([`crate::usage`]).
 
 use super::flowsample::{Flow, Sample};
 use super::parts::{OpenedFile, Parts};
@@ -12,11 +13,11 @@ use crate::catalog::{FlowHeader, OF_ENERGY, OF_FREE_STREAM, OF_TIME};
 use crate::error::FieldError;
 use crate::file::FileBytes;
 
-/// Unlike values that are shown, and zones of each.
+/// Different values shown in a remark, and zones shown of each.
 const SHOWN: usize = 3;
-/// Files of a series whose values are looked at.
+/// Sampled files of a series.
 const FILES: usize = 5;
-/// Pressure coefficients of which half are beyond this are of no flow that goes with its header.
+/// If half of the pressure coefficients are beyond this, the header is not of this flow.
 const ABSURD: f64 = 10.0;
 
 /// Header numbers by step and zone.
@@ -41,7 +42,7 @@ pub(super) fn flow_headers(parts: &Parts) -> Result<Vec<Vec<FlowHeader>>, FieldE
     Ok(steps)
 }
 
-/// By how many a_inf the velocities of the q files are divided.
+/// The divisor of the q files' velocities, in a_inf.
 pub(super) fn velocity(parts: &Parts, headers: &[Vec<FlowHeader>]) -> Result<f64, String> {
     let reference = &parts.settings.reference;
     if reference.velocity != Some(VelocityScale::FreeStream) || parts.q.is_empty() {
@@ -63,7 +64,7 @@ pub(super) fn velocity(parts: &Parts, headers: &[Vec<FlowHeader>]) -> Result<f64
     Ok(first)
 }
 
-/// A number of single precision as people write it.
+/// A number of single precision in its shortest decimal form.
 fn short(x: f64) -> String {
     let single = x as f32;
     if f64::from(single) == x {
@@ -76,7 +77,7 @@ fn short(x: f64) -> String {
 /// One number of a header.
 type HeaderNumber = fn(&FlowHeader) -> f64;
 
-/// What is odd about the headers of the steps, zone by zone.
+/// Remarks on the headers of the steps, zone by zone.
 pub(super) fn remarks(
     parts: &Parts,
     headers: &[Vec<FlowHeader>],
@@ -113,7 +114,7 @@ pub(super) fn remarks(
     Ok(said)
 }
 
-/// Zones by the value that their headers have, in words, where it is not the same in all of them.
+/// Zones grouped by the value in their headers, in words, if the values differ.
 fn unlike(parts: &Parts, headers: &[Vec<FlowHeader>], number: HeaderNumber) -> Option<String> {
     let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
     let differs = |zones: &&Vec<FlowHeader>| zones.iter().any(|h| !same(number(h), number(&zones[0])));
@@ -150,12 +151,12 @@ fn more(n: usize) -> String {
     }
 }
 
-/// What is odd about values of the flow.
+/// Remarks on values of the flow.
 fn samples(parts: &Parts, headers: &[Vec<FlowHeader>], velocity: f64) -> Result<Vec<String>, FieldError> {
     let n = parts.q.len();
     let mut looked_at: Vec<usize> = (0..n.min(FILES)).map(|f| f * (n - 1) / (n.min(FILES) - 1).max(1)).collect();
     looked_at.dedup();
-    // Of several files one sentence.
+    // Each sentence once, with all its files.
     let mut odd: Vec<(String, Vec<&OpenedFile>)> = Vec::new();
     for &step in &looked_at {
         let (file, zones) = (&parts.q[step], &headers[step]);

@@ -1,29 +1,30 @@
-//! What iblank values mean: 0 hole, 1 field, 2 wall, `-n` interpolated from zone `n` (1-based, file order). Other values
-//! count as field and are listed by `info`.
+//! Meaning of iblank values: 0 hole, 1 field, 2 wall, `-n` interpolated from zone `n` (1-based, file order). Other
+//! values count as field, and `info` lists them.
 //!
-//! Formats that blank out cells become values from [`OF_CELLS`] on: an ordinary point, with a bit for each thing that begins at it and
-//! is blanked out although its points are not. So whoever reads a cell's corners knows of the cell, and a stencil along one axis knows
-//! of the edges that it goes along, out of the points that they read anyway.
+//! Formats that blank out cells use values from [`OF_CELLS`] on: an ordinary point, with bits for blanked cells, edges
+//! and faces that begin at it. So readers of a cell's corners also see whether the cell is blanked. A stencil along one
+//! axis sees the same of its edges, from the points that it reads anyway.
 
-/// The point has no data; a cell with such a corner is not usable.
+/// The point has no data. A cell with this value at a corner is not usable.
 pub const HOLE: i32 = 0;
 /// An ordinary point.
 pub const FIELD: i32 = 1;
 /// A point on a solid wall.
 pub const WALL: i32 = 2;
 
-/// An ordinary point of which one or more of the bits below say more.
+/// An ordinary point with one or more of the bits below.
 pub const OF_CELLS: i32 = 1 << 30;
-/// The cell whose low corner the point is is blanked out.
+/// The cell with this low corner is blanked out.
 pub const CELL: u32 = 1;
-/// Nothing but cells that are blanked out lies around the edge from the point on along i; along j and k one bit and two further.
+/// All cells around the edge from this point along i are blanked out. One bit and two bits further: along j and k.
 pub const EDGE: u32 = 2;
-/// Nothing but cells that are blanked out lies beside the face across i whose low corner the point is; across j and k likewise.
+/// All cells beside the face across i with this low corner are blanked out. One bit and two bits further: across j and
+/// k.
 pub const FACE: u32 = 16;
 /// All of these bits.
 const BITS: i32 = 0x7f;
 
-/// What a value of iblank, as accessors give it, says beside its point: bits of [`CELL`], [`EDGE`] and [`FACE`].
+/// The bits ([`CELL`], [`EDGE`], [`FACE`]) of an iblank value, as accessors give it.
 ///
 /// ```
 /// # use field::plot3d::iblank::{bits, CELL, EDGE, OF_CELLS};
@@ -40,13 +41,13 @@ pub fn bits(value: f64) -> u32 {
     }
 }
 
-/// Whether a value of iblank blanks out the cell whose low corner its point is.
+/// Whether an iblank value blanks out the cell with this low corner.
 #[inline(always)]
 pub fn hides_cell(value: f64) -> bool {
     bits(value) & CELL != 0
 }
 
-/// What a value says of its point alone.
+/// The iblank value of the point alone, without bits.
 #[inline(always)]
 pub fn of_point(value: i32) -> i32 {
     if value & !BITS == OF_CELLS {
@@ -65,14 +66,14 @@ pub enum Blank {
     Field,
     /// A solid wall.
     Wall,
-    /// Values come from that zone, 0-based.
+    /// Values come from this zone, 0-based.
     Interpolated(usize),
-    /// A value that the format does not define; counts as field.
+    /// A value that the format does not define. It counts as field.
     Unknown(i32),
 }
 
 impl Blank {
-    /// Reads a value in a dataset of `zones` zones.
+    /// The meaning of a value in a dataset of `zones` zones.
     ///
     /// ```
     /// # use field::plot3d::iblank::Blank;

@@ -11,10 +11,10 @@ pub struct Plot3dInput<'a> {
     pub q: &'a [PathBuf],
     /// Function files: none, one, or one a step.
     pub function: &'a [PathBuf],
-    /// When the steps are, where whoever names the files knows it: rising, one a step, or none.
+    /// Times of the steps, if the caller has them: rising, one a step, or none.
     pub times: &'a [f64],
-    /// Why times that files give are not used, where whoever names them knows it; else empty.
+    /// Why times in the files are not used; empty if they are.
     pub untimed: &'a str,
-    /// How far apart the steps are, where the files' times are not to be used: the first is at 0.
+    /// Interval between steps, which replaces the files' times: the first step is at 0.
     pub dt: Option<f64>,
 }

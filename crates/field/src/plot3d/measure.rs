@@ -1,12 +1,12 @@
-//! What the numbers of grid and q files measure, and what makes SI units of them.
+//! Measures of the numbers in grid and q files, and their conversion to SI units.
 //!
-//! PLOT3D divides lengths by L, densities by rho_inf, velocities by a_inf and energies by rho_inf a_inf^2 (User's Manual,
-//! NASA TM-101067). `reference` in `NAME.p3d.json` gives these, and the arrays are multiplied by them where their bytes are
-//! decoded. Function files hold anything, so their numbers stay as they are.
+//! PLOT3D divides lengths by L, densities by rho_inf, velocities by a_inf and energies by rho_inf a_inf^2 (User's
+//! Manual, NASA TM-101067). `reference` in `NAME.p3d.json` gives these values. Decoding multiplies the arrays by them.
+//! Function files hold arbitrary quantities, so their numbers stay unchanged.
 
 use super::settings::Reference;
 
-/// What an array measures.
+/// The measure of an array.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Length,
@@ -16,15 +16,15 @@ pub(super) enum Measure {
     DensitySquared,
     VelocitySquared,
     PressureSquared,
-    /// A number without dimension, or one of which nothing is known.
+    /// A dimensionless or unknown number.
     Plain,
 }
 
 impl Measure {
-    /// `(units in SI, what PLOT3D divides by, CF standard name of the plain quantity)`.
+    /// `(units in SI, PLOT3D's divisor, CF standard name of the plain quantity)`.
     const fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            // A grid may be in any unit, so nothing is claimed of one without reference length.
+            // A grid may be in any unit, so without a reference length it gets none.
             Self::Length => ("m", "", ""),
             Self::Density => (DENSITY_UNITS, "rho_inf", "air_density"),
             Self::Momentum => ("kg m-2 s-1", "(rho_inf a_inf)", ""),
@@ -37,16 +37,16 @@ impl Measure {
     }
 }
 
-/// The unit by which a dataset is known to hold its flow in SI.
+/// The unit that marks a flow in SI.
 pub(crate) const DENSITY_UNITS: &str = "kg m-3";
 
-/// What makes SI units of a dataset's numbers.
+/// Conversion of a dataset's numbers to SI units.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) struct Scales {
     length: Option<f64>,
     /// rho_inf and a_inf.
     flow: Option<[f64; 2]>,
-    /// By what the file's velocities are divided, in a_inf.
+    /// Divisor of the file's velocities, in a_inf.
     velocity: f64,
 }
 
@@ -57,8 +57,8 @@ impl Default for Scales {
 }
 
 impl Scales {
-    /// From reference values. With a flow, length, density and speed of sound go together: a position in metres, a
-    /// velocity in a_inf and a time in neither would be the answer otherwise.
+    /// From reference values. A flow needs length, density and speed of sound together. Otherwise positions in metres,
+    /// velocities in a_inf and times in neither would be mixed.
     pub fn new(reference: &Reference, flow: bool) -> Result<Self, String> {
         let given =
             [("length", reference.length), ("density", reference.density), ("sound_speed", reference.sound_speed)];
@@ -81,7 +81,7 @@ impl Scales {
         }
     }
 
-    /// These, of files whose velocities are divided by so many a_inf.
+    /// The same scales for files whose velocities are divided by `velocity` a_inf.
     pub const fn of_velocity(self, velocity: f64) -> Self {
         Self { velocity, ..self }
     }
@@ -97,7 +97,7 @@ impl Scales {
         Some(self.length? / speed)
     }
 
-    /// What numbers of a measure are multiplied by, their units, a label, and their CF standard name.
+    /// Factor, units, label, and CF standard name of the numbers of a measure.
     pub fn apply(&self, measure: Measure, plain_label: &str) -> (f64, &'static str, String, &'static str) {
         let [d, a] = self.flow.unwrap_or([1.0, 1.0]);
         let u = a * self.velocity;
@@ -140,7 +140,7 @@ mod tests {
         let plain = Scales::new(&Reference::default(), true).unwrap();
         assert_eq!(plain.apply(Measure::Density, "density"), (1.0, "1", "density / rho_inf".to_owned(), ""));
         assert_eq!(plain.time(), None);
-        // Divided by U_inf, of half a_inf: still in a_inf once read.
+        // Divided by U_inf, half of a_inf; in a_inf once read.
         let half = plain.of_velocity(0.5);
         assert_eq!(half.apply(Measure::Energy, "energy").0, 0.25);
         assert_eq!(half.apply(Measure::Momentum, "momentum"), (0.5, "1", "momentum / (rho_inf a_inf)".to_owned(), ""));
@@ -149,7 +149,7 @@ mod tests {
         r.density = None;
         let e = Scales::new(&r, true).unwrap_err();
         assert!(e.contains("gives length and sound_speed but not density"), "{e}");
-        // A grid alone has no flow that would have to agree.
+        // A grid alone has no flow that must agree.
         assert_eq!(Scales::new(&r, false).unwrap().apply(Measure::Length, "position").0, 0.5);
     }
 }

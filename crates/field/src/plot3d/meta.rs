@@ -1,8 +1,8 @@
-//! VTK's `.p3d` files: JSON that names the files of each time step and may say how they are written.
+//! VTK's `.p3d` files: JSON with the files of each time step and, optionally, their encoding.
 //!
-//! VTK's reader finds the format out by itself unless `auto-detect-format` is false; only then the other keys count.
-//! Here they also settle what is ambiguous. Comments and commas before a closing bracket are let through, because VTK
-//! does and writers rely on it.
+//! VTK's reader detects the format itself unless `auto-detect-format` is false; only then the other keys count. Here
+//! they also settle ambiguities. Comments and commas before a closing bracket are accepted, because VTK accepts them
+//! and writers rely on it.
 
 use super::bytes::ByteSource;
 use super::options::Plot3dOptions;
@@ -11,7 +11,7 @@ use crate::error::FieldError;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What a `.p3d` file says.
+/// The contents of a `.p3d` file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetaFile {
     /// Grid of each step.
@@ -22,7 +22,7 @@ pub struct MetaFile {
     pub functions: Vec<PathBuf>,
     /// Time of each step.
     pub times: Vec<f64>,
-    /// Whether [`Self::settings`]' options hold, or only settle what is ambiguous.
+    /// Whether the options of [`Self::settings`] are binding, or only settle ambiguities.
     pub binding: bool,
     /// Format, gamma, names.
     pub settings: Plot3dSettings,
@@ -32,10 +32,10 @@ const KEYS: &str = "auto-detect-format, format, language, byte-order, precision,
                     filenames, functions, function-names";
 
 impl MetaFile {
-    /// Whether these are the bytes of such a file, by the first letter.
+    /// Whether these are the bytes of a `.p3d` file, by the first letter.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn is(source: &dyn ByteSource) -> std::io::Result<bool> {
         let mut head = [0_u8; 64];
         let n = source.size().min(head.len() as u64) as usize;
@@ -47,7 +47,7 @@ impl MetaFile {
     /// Reads `path`.
     ///
     /// # Errors
-    /// [`FieldError::Format`] names an unknown key or what is missing.
+    /// [`FieldError::Format`] names an unknown key or a missing part.
     pub fn read(path: &Path) -> Result<Self, FieldError> {
         match read_side_file(path)? {
             Some(text) => Self::parse(path, &text),
@@ -91,7 +91,7 @@ impl MetaFile {
                 "2D" => set(&mut options, "dimension", if truth? { "2" } else { "3" })?,
                 "R" => meta.settings.reference.gas_constant = Some(positive.ok_or_else(wrong)?),
                 "gamma" => meta.settings.reference.gamma = Some(positive.ok_or_else(wrong)?),
-                // Numbers of functions that VTK computes at once; here they are computed when asked for.
+                // Numbers of functions that VTK computes at once; here they are computed on demand.
                 "functions" => {}
                 "function-names" => {
                     let names = value.as_array().ok_or_else(wrong)?;
@@ -162,7 +162,7 @@ impl MetaFile {
     }
 }
 
-/// Takes out comments and commas before a closing bracket, outside strings; lengths and lines stay as they are.
+/// Blanks comments and commas before a closing bracket, outside strings. Lengths and lines stay as they are.
 fn strict(text: &str) -> String {
     let mut out: Vec<u8> = text.trim_start_matches('\u{feff}').as_bytes().to_vec();
     let mut comma = None;

@@ -1,21 +1,27 @@
 //! PLOT3D, read as it is found.
 //!
-//! **Theory.** PLOT3D names a family of layouts, and its files do not say which of them they are: text, Fortran records
-//! or plain binary; either byte order; 32 or 64 bits; with or without a zone count, iblank, a third dimension; WHOLE or
-//! PLANES; OVERFLOW's longer q files. Each layout implies a file's size to the byte, so a file is tried under all of them
-//! and what adds up is what it is ([`FileReading`], [`fuzz_sniff`]). Sources: the PLOT3D User's Manual (Walatka, Buning,
-//! Pierce, Elson, NASA TM-101067), appendix A of the OVERFLOW users' manual, and files as VTK, NASA's tools and OpenFOAM
-//! users have them.
+//! **Theory.** PLOT3D names a family of layouts, and its files do not say which one they have. The variants:
 //!
-//! **Practice.** [`Plot3d::open`] reads headers and record marks only and gives a [`crate::catalog::Catalog`] and, for each array, an
-//! [`crate::array_layout::ArrayLayout`]: where in which file its rows lie. Pages are then read in place. Text is converted once into a plain
-//! binary file in a cache folder.
+//! - text, Fortran records or plain binary;
+//! - either byte order, 32 or 64 bits;
+//! - with or without a zone count, iblank, a third dimension;
+//! - WHOLE or PLANES order;
+//! - OVERFLOW's longer q files.
 //!
-//! 1. No allocation follows from a header alone: a zone gets memory when its data fit in the file, zones and variables
-//!    are capped, and all size arithmetic is checked. A file of 1 KB costs kilobytes.
+//! Each layout implies a file's size to the byte. So a file is tested under all layouts, and it has the one that adds
+//! up ([`FileReading`], [`fuzz_sniff`]). Sources: the PLOT3D User's Manual (Walatka, Buning, Pierce, Elson, NASA
+//! TM-101067); appendix A of the OVERFLOW users' manual; files of VTK, NASA's tools and OpenFOAM users.
+//!
+//! **Practice.** [`Plot3d::open`] reads only headers and record marks. It gives a [`crate::catalog::Catalog`] and an
+//! [`crate::array_layout::ArrayLayout`] for each array, which locates its rows in the files. Pages are then read in
+//! place. Text is converted once into a plain binary file in a cache folder.
+//!
+//! 1. No allocation follows from a header alone. A zone gets memory only if its data fit in the file, zones and
+//!    variables are capped, and all size arithmetic is checked. A file of 1 KB costs kilobytes.
 //! 2. A reading holds only if it ends at the file's last byte and, in Fortran files, every record mark agrees. The one
-//!    exception is what OVERFLOW itself appends, which is named.
-//! 3. What the content decided is said in [`crate::catalog::Catalog::guessed`]; what it cannot decide is an error that lists the readings.
+//!    exception is data that OVERFLOW itself appends; a remark names it.
+//! 3. Decisions by content are listed in [`crate::catalog::Catalog::guessed`]. If the content cannot decide, opening
+//!    fails with an error that lists the readings.
 
 mod ascii;
 mod assemble;
@@ -62,13 +68,13 @@ use crate::error::FieldError;
 use std::path::{Path, PathBuf};
 
 impl Plot3d {
-    /// Opens a grid (or a VTK `.p3d` file, which names everything itself) with its q and function files, one a step or
-    /// one for all steps. Text is converted into `cache_dir`.
+    /// Opens a grid with its q and function files, one a step or one for all steps. A VTK `.p3d` file may stand for the
+    /// grid; it names all files itself. Text is converted into `cache_dir`.
     ///
     /// # Errors
-    /// [`FieldError::Io`] if a file cannot be read or the cache not written, [`FieldError::Format`] if a file is not what
-    /// it should be, [`FieldError::Ambiguous`] if it can be read in several ways, [`FieldError::Usage`] for numbers of
-    /// files that do not go together.
+    /// [`FieldError::Io`] if a file cannot be read or the cache not written. [`FieldError::Format`] if a file is not of
+    /// its kind. [`FieldError::Ambiguous`] if it can be read in several ways. [`FieldError::Usage`] for numbers of
+    /// files that do not match.
     pub fn open(
         grid: &Path,
         q: &[PathBuf],
@@ -80,8 +86,8 @@ impl Plot3d {
         Self::open_with_progress(given, options, cache_dir, &mut |_, _| true)
     }
 
-    /// [`Self::open`], reporting the conversion of text as (bytes done, bytes in all) of each file; false from `progress`
-    /// cancels.
+    /// [`Self::open`] with progress of the conversion of text, as (bytes done, bytes in all) of each file. False from
+    /// `progress` cancels.
     ///
     /// # Errors
     /// As [`Self::open`], and [`FieldError::Interrupted`].

@@ -1,18 +1,19 @@
-//! Names of functions, from a `.nam` file or a list: one a line, in the order of the function file. `name ; vector` makes
-//! this function and the next ones components of a vector; some writers give each its own label (`; X-Velocity`).
+//! Names of functions, from a `.nam` file or a list: one a line, in the order of the function file. `name ; vector`
+//! makes this function and the next ones components of a vector. Some writers give each component its own label
+//! (`; X-Velocity`).
 
 use crate::unique_names::plain;
 
 /// One array of a function file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NamedArray {
-    /// A name that can stand in a list, a path and a Zarr group.
+    /// A name that is valid in a list, a path and a Zarr group.
     pub name: String,
-    /// As the file spells it.
+    /// The file's spelling.
     pub label: String,
     /// First function.
     pub first: usize,
-    /// Functions that it takes.
+    /// Number of functions.
     pub components: usize,
 }
 
@@ -22,7 +23,7 @@ pub(super) fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect()
 }
 
-/// Groups `count` functions into arrays; those without a name are `f1`, `f2`, ...
+/// Groups `count` functions into arrays. Functions without a name are `f1`, `f2`, ...
 pub(super) fn group(names: &[String], count: usize, dimension: usize) -> Vec<NamedArray> {
     let parts: Vec<(String, Option<String>)> = (0..count)
         .map(|n| {
@@ -54,7 +55,7 @@ pub(super) fn group(names: &[String], count: usize, dimension: usize) -> Vec<Nam
     arrays
 }
 
-/// `X-Velocity`, `Y-Velocity`, `Z-Velocity` have `Velocity` in common.
+/// The common part of labels: `Velocity` of `X-Velocity`, `Y-Velocity`, `Z-Velocity`.
 fn common_label(labels: &[Option<&str>]) -> Option<String> {
     let mut common: Option<&str> = None;
     for (label, axis) in labels.iter().zip(["x", "y", "z"]) {

@@ -1,4 +1,4 @@
-//! From paths to readings: which files there are, what each of them is, and which text has to be converted.
+//! Opening: from paths to readings. Lists the files, determines the encoding of each, and converts text.
 
 use super::ascii::ConversionProgress;
 use super::assemble::assemble;
@@ -21,26 +21,26 @@ use crate::file::FileBytes;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Coordinates and conserved variables of which fewer than this share look like such are remarked upon.
+/// Coordinates or conserved variables get a remark if a smaller share of them is plausible.
 const ABSURD: f64 = 0.5;
 
-/// The files of a dataset and what is said about them.
+/// The files of a dataset and all settings about them.
 struct Plot3dFiles {
     grids: Vec<PathBuf>,
     q: Vec<PathBuf>,
     functions: Vec<PathBuf>,
     times: Option<Vec<f64>>,
     settings: Plot3dSettings,
-    /// Where the settings stand, if there are any.
+    /// The settings file, if there is one.
     settings_path: Option<PathBuf>,
-    /// Command line over settings.
+    /// Options of the command line, over those of the settings.
     options: Plot3dOptions,
-    /// What only settles ambiguities.
+    /// Options that only settle ambiguities.
     hints: Plot3dOptions,
 }
 
 impl Plot3dFiles {
-    /// Also answers the first grid, open, unless `grid` is a file that names others.
+    /// Also returns the first grid, open, unless `grid` is a file that names others.
     fn new(
         Plot3dInput { grids, q, function: functions, .. }: Plot3dInput<'_>,
         options: &Plot3dOptions,
@@ -92,7 +92,7 @@ impl Plot3dFiles {
         Ok((plan, (!names_others).then_some(first)))
     }
 
-    /// Number of steps; each list has that many files, or one, or (but for grids) none.
+    /// Number of steps. Each list has that many files, or one, or (except grids) none.
     fn steps(&self) -> Result<usize, FieldError> {
         let steps = self.grids.len().max(self.q.len()).max(self.functions.len());
         for (what, list) in [("grid", &self.grids), ("q", &self.q), ("function", &self.functions)] {
@@ -111,14 +111,14 @@ impl Plot3dFiles {
             Kind::Q => &self.settings.q,
             Kind::Function => &self.settings.function,
         };
-        // `own` is more special than the options for all files, but the command line is above both; where they differ
-        // on the same key the settings file contradicts itself or the user overrides it.
+        // The options for all files come first because the command line is among them. `own` is more specific, but they
+        // differ on a key only if the user overrides it or the settings file contradicts itself.
         Plot3dOptions { kind: None, ..self.options.over(own) }
     }
 }
 
 impl Plot3dFiles {
-    /// Names the settings in the error of a file that is not what they say: it may well be they that are wrong.
+    /// Adds the settings to the error of a file that contradicts them, because the settings may be wrong.
     fn blame(&self, e: FieldError) -> FieldError {
         let said: Vec<String> =
             [&self.settings.options, &self.settings.grid, &self.settings.q, &self.settings.function]
@@ -136,7 +136,7 @@ impl Plot3dFiles {
     }
 }
 
-/// A file while it is found out what it is.
+/// A file whose encoding is not determined yet.
 struct Candidate<'a> {
     path: &'a Path,
     source: FileBytes,
@@ -148,7 +148,7 @@ impl<'a> Candidate<'a> {
         Ok(Self { path, source: FileBytes::open(path).map_err(|e| FieldError::io(path, e))?, cache_dir })
     }
 
-    /// What is kept of it, where it is text: of others nothing is.
+    /// The cache of the file, if it is text. Other files have none.
     fn shelf(&self, options: &Plot3dOptions) -> Result<Option<Shelf>, FieldError> {
         if !sniff::is_text(&self.source, options).map_err(|e| FieldError::io(self.path, e))? {
             return Ok(None);
@@ -156,8 +156,8 @@ impl<'a> Candidate<'a> {
         Shelf::of(self.path, &self.source, self.cache_dir).map(Some)
     }
 
-    /// The readings that fit, and why the others do not. Those of text are kept, and a note of them is taken where it is one that
-    /// `wanted` can use.
+    /// The readings that fit, and why the others do not. Readings of text are cached; a cached note is used if `wanted`
+    /// accepts it.
     fn look(
         &self,
         asked: ReadRequest<'_>,
@@ -186,7 +186,7 @@ impl<'a> Candidate<'a> {
         asked: ReadRequest<'_>,
         progress: ConversionProgress<'_>,
     ) -> Result<Vec<FileReading>, FieldError> {
-        // A note that there is none does not say why.
+        // A note without readings does not give the reason.
         let (fits, not) = self.look(asked, |known| !known.is_empty(), progress)?;
         if fits.is_empty() {
             return Err(sniff::nothing_fits(&self.source, self.path, asked, &not, progress));
@@ -195,15 +195,15 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Opens files one after the other and collects what there is to say about them.
+/// Opens files one after the other and collects the remarks about them.
 struct Opener<'a> {
     plan: &'a Plot3dFiles,
     cache_dir: &'a Path,
     progress: ConversionProgress<'a>,
     guessed: Vec<String>,
-    /// Files in an order that nothing speaks for.
+    /// Files whose order is assumed without any evidence.
     order_assumed: Vec<String>,
-    /// Format and order of the grid, where the latter is known: the files beside it are likely written by the same hand.
+    /// Format and order of the grid, if its order is known. The same program probably wrote the other files.
     order: Option<(Format, Order)>,
 }
 
@@ -268,7 +268,7 @@ impl Opener<'_> {
         Ok(all)
     }
 
-    /// The first grid. Where it can be read in several ways, the file beside it may go with only one of them.
+    /// Opens the first grid. If it has several readings, the file beside it may match only one.
     fn grid(&mut self, file: &Candidate<'_>) -> Result<OpenedFile, FieldError> {
         let options = self.plan.options(Kind::Grid);
         let asked = ReadRequest { kind: Kind::Grid, options: &options, expected: None };
@@ -292,7 +292,7 @@ impl Opener<'_> {
         Ok(opened)
     }
 
-    /// Which of the readings of a grid the file `mate` goes with.
+    /// The readings of a grid that the file `mate` matches.
     fn that_go_with(&mut self, fits: &[FileReading], kind: Kind, mate: &Path) -> Result<Vec<usize>, FieldError> {
         let mate = Candidate::open(mate, self.cache_dir)?;
         let options = self.plan.options(kind);
@@ -307,7 +307,7 @@ impl Opener<'_> {
         Ok(goes)
     }
 
-    /// The files of a list that are not open yet. The first found decides how the next are tried first.
+    /// Opens the remaining files of a list. Each is first tested with the encoding of the one before.
     fn rest(
         &mut self,
         kind: Kind,
@@ -317,7 +317,7 @@ impl Opener<'_> {
     ) -> Result<(), FieldError> {
         let options = self.plan.options(kind);
         for path in &paths[opened.len()..] {
-            // A run writes all its steps alike; only where that fails is a file looked at afresh.
+            // A run writes all its steps alike. A file is sniffed afresh only if the last encoding fails.
             if let Some(last) = opened.last() {
                 if last.part.path == *path {
                     opened.push(last.clone());
@@ -331,14 +331,14 @@ impl Opener<'_> {
                 match self.file(&file, ReadRequest { kind, options: &as_last, expected: Some(expected) }) {
                     Ok(found) => {
                         if found.text == last.text && self.guessed.len() > remarks {
-                            // How it is written has been said of another; what else there is to say of it has not.
+                            // The remark on the encoding repeats another file's; other remarks are new.
                             self.guessed.remove(remarks);
                         }
                         opened.push(found);
                         continue;
                     }
                     Err(FieldError::Interrupted) => return Err(FieldError::Interrupted),
-                    // What is wrong with it is said when it is looked at afresh.
+                    // The fresh attempt reports the error.
                     Err(_) => self.guessed.truncate(remarks),
                 }
             }
@@ -352,13 +352,13 @@ impl Opener<'_> {
         Ok(())
     }
 
-    /// Finds out what one file is; converts it if it is text.
+    /// Determines the encoding of one file, and converts it if it is text.
     fn file(&mut self, file: &Candidate<'_>, asked: ReadRequest<'_>) -> Result<OpenedFile, FieldError> {
         let fits = file.readings(asked, self.progress)?;
         self.finish(file, asked.options, fits)
     }
 
-    /// Chooses among the readings of a file, by its values or by what the `.p3d` file says, and converts text.
+    /// Chooses among the readings of a file, by its values or by the `.p3d` file, and converts text.
     fn finish(
         &mut self,
         file: &Candidate<'_>,
@@ -382,7 +382,7 @@ impl Opener<'_> {
         self.opened(file, &sniffed, options, BinaryFile { path: part_path, reading })
     }
 
-    /// Settles the order of a file's numbers and says what the file is.
+    /// Settles the order of a file's numbers and describes the file.
     fn opened(
         &mut self,
         file: &Candidate<'_>,
@@ -397,13 +397,13 @@ impl Opener<'_> {
         let io = |e| FieldError::io(path, e);
         if part.reading.order_is_open() && options.order.is_none() && several {
             let told = match text.format {
-                // What was made of the text, which the pages come from.
+                // The converted text: pages are read from it.
                 Format::Ascii => ordering::order(&FileBytes::open(&part.path).map_err(io)?, &part.reading),
                 _ => ordering::order(&file.source, &part.reading),
             };
             let told = told.map_err(io)?;
             let by_records = part.reading.also.is_some();
-            // Records that hold a zone each are how WHOLE is written, so there the grid proves nothing.
+            // One record a zone is how WHOLE is written, so there the grid's order is no evidence.
             let proves = by_records || text.format != Format::Fortran;
             let grid = self.order.filter(|g| proves && g.0 == text.format).map(|g| g.1);
             part.reading.put_in(told.or(grid).unwrap_or(text.order));
@@ -437,7 +437,7 @@ impl Opener<'_> {
             if text.kind == Kind::Grid {
                 self.order = Some((text.format, text.order));
             }
-            // What records and sizes say is held against the values.
+            // The order by records and sizes is checked against the values.
             let told = ordering::order(&file.source, &part.reading).map_err(io)?;
             if let Some(other) = told.filter(|o| options.order.is_none() && *o != text.order) {
                 let word = |o: Order| o.word().to_uppercase();
@@ -456,8 +456,8 @@ impl Opener<'_> {
         Ok(OpenedFile { text, given: path.to_owned(), part })
     }
 
-    /// Remarks upon numbers that do not look like what they should be. Only once their order is settled: under another one even
-    /// good numbers do not.
+    /// Remarks on implausible numbers. Runs only once their order is settled: under another order even good numbers are
+    /// implausible.
     fn doubt(&mut self, file: &Candidate<'_>, text: &Encoding, part: &BinaryFile) -> Result<(), FieldError> {
         if text.format == Format::Ascii || text.kind == Kind::Function {
             return Ok(());
@@ -488,7 +488,7 @@ impl Opener<'_> {
     }
 }
 
-/// Sentences that say the same of several files are one.
+/// Merges sentences that are equal but for the file.
 fn merged(sentences: Vec<String>, names: &HashSet<String>) -> Vec<String> {
     let mut all: Vec<(String, Vec<String>)> = Vec::new();
     for sentence in sentences {
@@ -507,7 +507,7 @@ fn merged(sentences: Vec<String>, names: &HashSet<String>) -> Vec<String> {
     all.into_iter().map(said).collect()
 }
 
-/// The error of a file of a series that is shorter than the first one: of a run that goes on, the last file may still be written.
+/// The error of a file of a series that is shorter than the first one. During a run the last file may still be growing.
 fn cut_off(e: FieldError, file: &Candidate<'_>, first: Option<&OpenedFile>) -> FieldError {
     let text = matches!(e, FieldError::Interrupted) || first.is_none_or(|f| f.text.format == Format::Ascii);
     let whole = first.filter(|_| !text).and_then(|f| Some((f, std::fs::metadata(&f.given).ok()?.len())));
@@ -530,7 +530,7 @@ fn cut_off(e: FieldError, file: &Candidate<'_>, first: Option<&OpenedFile>) -> F
 }
 
 impl FileReading {
-    /// In what this and `other` differ, in words for each, unless they hold the same zones with the same variables in
+    /// The difference between this and `other`, in words for each. `None` if they have the same zones and variables, in
     /// numbers of the same width.
     pub(super) fn difference(&self, other: &Self) -> Option<(String, String)> {
         let words = |text: &dyn Fn(&Self) -> String| Some((text(self), text(other)));

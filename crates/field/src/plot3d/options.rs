@@ -1,4 +1,4 @@
-//! What a user can say about a PLOT3D file, on the command line (`--plot3d-KEY VALUE`) or in `NAME.p3d.json`.
+//! A user's options for PLOT3D files, on the command line (`--plot3d-KEY VALUE`) or in `NAME.p3d.json`.
 
 use crate::error::FieldError;
 use serde::{Deserialize, Serialize};
@@ -26,9 +26,9 @@ macro_rules! words {
 pub(super) use words;
 
 words! {
-    /// How numbers are written.
+    /// Encoding of numbers.
     Format {
-        /// Fortran sequential unformatted: every record between two marks that hold its length.
+        /// Fortran sequential unformatted: every record lies between two marks with its length.
         Fortran = "fortran",
         /// The same numbers without record marks.
         Binary = "binary",
@@ -55,11 +55,11 @@ words! {
     }
 }
 words! {
-    /// Whether the file starts with the number of zones.
+    /// Whether the file begins with the number of zones.
     ZoneCount {
         /// One zone, no count.
         Single = "single",
-        /// A count, then that many zones (may be 1).
+        /// A count, then that many zones (possibly 1).
         Multi = "multi",
     }
 }
@@ -82,9 +82,9 @@ words! {
     }
 }
 words! {
-    /// What a file holds.
+    /// Contents of a file.
     Kind {
-        /// Coordinates, and perhaps iblank.
+        /// Coordinates, and optionally iblank.
         Grid = "grid",
         /// Density, momentum, energy.
         Q = "q",
@@ -113,7 +113,7 @@ impl Dimension {
     }
 }
 
-/// What is known of a file beforehand. What is `None` is found from the content.
+/// Facts given about a file. Fields with `None` are determined from the content.
 ///
 /// ```
 /// # use field::plot3d::{ByteOrder, Plot3dOptions};
@@ -139,7 +139,7 @@ pub struct Plot3dOptions {
     pub dimension: Option<Dimension>,
     /// `order`: `whole` or `planes`.
     pub order: Option<Order>,
-    /// `kind`: `grid`, `q` or `function`, of the file that is opened.
+    /// `kind`: `grid`, `q` or `function`, of the opened file.
     pub kind: Option<Kind>,
 }
 
@@ -156,10 +156,10 @@ impl Plot3dOptions {
         ("kind", Kind::WORDS),
     ];
 
-    /// Sets `key` (with or without `plot3d-` before it, `_` as good as `-`) to `value`.
+    /// Sets `key` to `value`. `plot3d-` before the key is optional, and `_` equals `-`.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] names the keys or the words that there are.
+    /// [`FieldError::Usage`] names the valid keys or words.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), FieldError> {
         let name = plain_key(key);
         let fits = match name.as_str() {
@@ -190,7 +190,7 @@ impl Plot3dOptions {
         Err(FieldError::Usage(format!("PLOT3D option '{name}' is '{value}'; it can be {}", words.join(", "))))
     }
 
-    /// These options, with `under` where this says nothing.
+    /// These options, with those of `under` for unset fields.
     #[must_use]
     pub fn over(&self, under: &Self) -> Self {
         Self {
@@ -205,7 +205,7 @@ impl Plot3dOptions {
         }
     }
 
-    /// Reads the option keys of a JSON object; numbers and booleans are as good as words.
+    /// Sets an option from JSON. Numbers and booleans count as words.
     pub(super) fn set_json(&mut self, key: &str, value: &Value) -> Result<(), FieldError> {
         let word = match value {
             Value::String(s) => s.clone(),
@@ -216,7 +216,7 @@ impl Plot3dOptions {
         self.set(key, &word)
     }
 
-    /// `(key, word)` of everything that is set.
+    /// `(key, word)` of all set options.
     pub fn words(&self) -> Vec<(&'static str, &'static str)> {
         let yes_no = |b: bool| if b { "yes" } else { "no" };
         [
@@ -243,7 +243,7 @@ fn put<T>(slot: &mut Option<T>, value: Option<T>) -> bool {
     some
 }
 
-/// `--plot3d-byte_order`, `plot3d-byte-order` and `byte-order` are the same key.
+/// The key's plain form. `--plot3d-byte_order`, `plot3d-byte-order` and `byte-order` are the same key.
 pub(super) fn plain_key(key: &str) -> String {
     let key = key.trim_start_matches('-').replace('_', "-");
     key.strip_prefix("plot3d-").map_or(key.clone(), str::to_owned)

@@ -1,13 +1,14 @@
-//! WHOLE or PLANES, from the values.
+//! The order of a file's numbers, WHOLE or PLANES, from the values.
 //!
-//! **Theory.** Both orders take the same bytes, and within one plane they even agree. They differ in which plane is the next
-//! one of the same variable. Neighbouring planes of one variable follow each other closely, planes of different variables
-//! (x and y, say) do not. So the sampled points of two planes that an order calls neighbours are correlated: under the right
-//! order nearly perfectly, under the wrong one not. Correlation knows no scale, so it does not matter how far apart the planes
-//! lie; planes of one value (z of an extruded grid) say nothing and are left out.
+//! **Theory.** Both orders take the same number of bytes, and agree within one plane. They differ in where the next
+//! plane of the same variable is. Neighbouring planes of one variable are nearly equal; planes of different variables
+//! (x and y, say) are not. So the points of two planes that an order makes neighbours are correlated: nearly perfectly
+//! under the right order, and not under the wrong one. Correlation is independent of scale, so the distance of the
+//! planes does not matter. Planes of one value (z of an extruded grid) give no information and are left out.
 //!
-//! **Practice.** A few hundred values of a few dozen planes of the first zones. Planes are taken where the orders disagree:
-//! anywhere for WHOLE, and for PLANES where a WHOLE file goes from one variable to the next.
+//! **Practice.** The sample is a few hundred values of a few dozen planes of the first zones. The planes are those
+//! where the orders disagree: anywhere for WHOLE. For PLANES it is where a WHOLE file passes from one variable to the
+//! next.
 
 use super::bytes::{real, ByteSource};
 use super::options::Order;
@@ -15,23 +16,23 @@ use super::reading::{FileReading, ZoneReading};
 use super::walk::read_spans;
 use std::io;
 
-/// Zones looked at.
+/// Sampled zones.
 const ZONES: usize = 4;
-/// Variables looked at.
+/// Sampled variables.
 const VARIABLES: u64 = 8;
-/// Points of a plane looked at: pieces of this many in a row, spread over the plane.
+/// Sample of a plane: pieces of this many points in a row, spread over the plane.
 const PIECE: u64 = 32;
 const PIECES: u64 = 8;
-/// A plane of fewer points says nothing, ...
+/// Fewest points of a useful plane.
 const LEAST: u64 = 16;
-/// ... but where records leave both orders open no other thing says more.
+/// Fewest points if records leave both orders open, where nothing else gives more evidence.
 const LEAST_OPEN: u64 = 4;
-/// An order loses if planes that it calls neighbours have at least this much of their variance unexplained by each other, ...
+/// An order loses if its neighbouring planes leave at least this share of each other's variance unexplained, ...
 const ROUGH: f64 = 0.05;
-/// ... and this many times as much as those of the other order.
+/// ... and this many times as much as under the other order.
 const CLEARLY: f64 = 5.0;
 
-/// The order of a file's numbers, where the values tell.
+/// The order of a file's numbers, if the values decide it.
 pub(super) fn order(source: &dyn ByteSource, reading: &FileReading) -> io::Result<Option<Order>> {
     let mut sums = [(0.0, 0_u32); 2];
     let least = if reading.also.is_some() { LEAST_OPEN } else { LEAST };
@@ -61,7 +62,7 @@ fn plane_points(zone: &ZoneReading) -> u64 {
     u64::from(zone.dims[0]) * u64::from(zone.dims[1])
 }
 
-/// Variables and planes k that are compared with the next one under an order.
+/// Variables and planes k to compare with plane k + 1 under an order.
 fn places(reading: &FileReading, zone: &ZoneReading, order: Order) -> Vec<(u64, u64)> {
     let planes = u64::from(zone.dims[2]);
     let variables = u64::from(zone.variables);
@@ -69,7 +70,7 @@ fn places(reading: &FileReading, zone: &ZoneReading, order: Order) -> Vec<(u64, 
     let mut ks: Vec<u64> = match order {
         Order::Whole => vec![0, (planes - 1) / 2, planes - 2],
         Order::Planes => {
-            // A WHOLE file comes to variable m at this plane.
+            // Here a WHOLE file reaches variable m.
             let width = reading.encoding.precision.bytes();
             let point = variables * width + if reading.encoding.iblank { 4 } else { 0 };
             (1..=looked_at.min(variables - 1))
@@ -97,7 +98,7 @@ fn plane(
     let e = &reading.encoding;
     let width = e.precision.bytes();
     let points = plane_points(zone);
-    // The reading has been found to add up with all of this.
+    // The reading adds up with all of these places.
     let start = match order {
         Order::Whole => (variable * u64::from(zone.dims[2]) + k) * points * width,
         Order::Planes => {
@@ -117,8 +118,8 @@ fn plane(
     Ok(values)
 }
 
-/// The share of the variance of `a` that a linear function of `b` does not explain; nothing where one of them is constant. All
-/// of it where there are things that are no sensible numbers, as an order gives that cuts numbers in two.
+/// The share of the variance of `a` that a linear function of `b` leaves unexplained. `None` if one of them is
+/// constant. 1 if values are not finite, as under an order that splits numbers.
 fn unexplained(a: &[f64], b: &[f64]) -> Option<f64> {
     let n = a.len().min(b.len()) as f64;
     let mean = |v: &[f64]| v.iter().sum::<f64>() / n;
@@ -132,7 +133,7 @@ fn unexplained(a: &[f64], b: &[f64]) -> Option<f64> {
     if !(aa * bb).is_finite() {
         return Some(1.0);
     }
-    // Rounding of single precision is no variance.
+    // Rounding of single precision does not count as variance.
     let varies = |square: f64, mean: f64| square > 1e-10 * n * mean * mean && square > 0.0;
     (varies(aa, ma) && varies(bb, mb)).then(|| 1.0 - ab * ab / (aa * bb))
 }
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use crate::catalog::RowReader;
 
-    /// A quarter of an annulus that grows along k, as boundary-layer grids do: x and y are no straight lines.
+    /// A quarter of an annulus whose spacing grows along k, as in boundary-layer grids; x and y are curved.
     fn coordinate(dims: [usize; 3], variable: usize, k: usize, j: usize, i: usize) -> f64 {
         let turn = 1.4 * j as f64 / (dims[1] - 1) as f64;
         let radius = 1.0 + 0.2 * 1.3_f64.powi(k as i32);
@@ -167,7 +168,7 @@ mod tests {
                 *v = match (kind, variable) {
                     (Kind::Grid, 3) => 1.0,
                     (Kind::Grid, _) => coordinate(dims, variable, k, j, i),
-                    // Nothing to tell planes by.
+                    // All planes are equal.
                     _ => 1.0 + variable as f64,
                 };
             }
@@ -185,13 +186,13 @@ mod tests {
                 {
                     for format in [Format::Binary, Format::Ascii] {
                         if iblank && format == Format::Ascii && order == Order::Planes {
-                            // Its integers stand where WHOLE has coordinates: refused before it comes to this.
+                            // Its integers are where WHOLE has coordinates, so it is refused earlier.
                             continue;
                         }
                         let folder = Plot3dFolder::new();
                         let grid = folder.file("a.xyz", &file(Kind::Grid, format, order, dims, precision, iblank));
                         let q = folder.file("a.q", &file(Kind::Q, format, order, dims, precision, false));
-                        // Which of the numbers have fewer digits in text is not the point.
+                        // Some numbers have fewer digits in text; only the order matters here.
                         let open = folder.open(&grid, &[q], &[]).unwrap();
                         let xyz = open.layout(0, 0).unwrap();
                         let mut row = vec![0; dims[0] * xyz.dtype().size()];
@@ -199,14 +200,14 @@ mod tests {
                         let got = real(&row[..xyz.dtype().size()], false);
                         let want = coordinate(dims, 1, 1, 3, 0);
                         assert!((got - want).abs() < 1e-5, "{dims:?} {order:?} {format:?}: {:?}", open.catalog.guessed);
-                        // The solution is the same everywhere, so it is taken as the grid is.
+                        // The solution is the same everywhere, so it gets the grid's order.
                         let momentum = open.layout(0, if iblank { 3 } else { 2 }).unwrap();
                         let mut row = vec![0; dims[0] * momentum.dtype().size()];
                         momentum.read_rows(0, 1, 1, 3..4, &mut row).unwrap();
                         assert_eq!(real(&row[..momentum.dtype().size()], false), 3.0, "{:?}", open.catalog.guessed);
                         let said = open.catalog.guessed.join(" ");
                         assert!(said.contains("smoothly") && said.contains(&order.word().to_uppercase()), "{said}");
-                        // Good numbers in an order that was only found out are good numbers.
+                        // A guessed order alone is no reason for doubt.
                         assert!(open.catalog.doubts().next().is_none(), "{said}");
                     }
                 }
@@ -214,8 +215,8 @@ mod tests {
         }
     }
 
-    /// Zones of 13x5x1 and 4x4x4 points with iblank are also one of 2x13x5 points, by their size; the coordinates tell, if they are
-    /// looked at in the order of planes.
+    /// Zones of 13x5x1 and 4x4x4 points with iblank have the size of one zone of 2x13x5 points. The coordinates decide,
+    /// if they are read in the order of planes.
     #[test]
     fn an_order_that_is_to_be_found_does_not_hide_the_reading() {
         let dims = vec![[13, 5, 1], [4, 4, 4]];

@@ -1,16 +1,16 @@
-//! One way to read a file: what every byte of it is, if this way is right.
+//! One way to read a file, with the meaning of its every byte.
 //!
-//! **Theory.** A PLOT3D file does not say how it was written, but under each combination of format, byte order,
-//! precision, zone count, dimension and iblank its headers imply its size to the byte. So a reading is a hypothesis that
-//! [`check`] tests: it walks the headers (and all record marks of a Fortran file) and holds only if it ends exactly at
-//! the end of the file.
+//! **Theory.** A PLOT3D file does not name its encoding. Under each combination of format, byte order, precision, zone
+//! count, dimension and iblank, its headers imply its size to the byte. So a reading is a hypothesis, and [`check`]
+//! tests it: it walks the headers (and all record marks of a Fortran file). The reading holds only if it ends exactly
+//! at the end of the file.
 //!
-//! **Practice.** A check costs a few small reads a zone, and a few dozen bytes of memory for each zone whose header is
-//! there and whose data still fit in the file, so that what a header merely claims is never allocated.
+//! **Practice.** A check costs a few small reads a zone. It costs a few dozen bytes of memory for each zone whose
+//! header is present and whose data still fit in the file. So a mere claim of a header allocates nothing.
 //!
-//! OVERFLOW's layout is that of appendix A of its users' manual: dimensions are followed by NQ and NQC, and each zone's
-//! header is REFMACH, ALPHA, REY, TIME, GAMINF, BETA, TINF, IGAM (an integer), HTINF, HT1, HT2, RGAS(max(2, NQC)),
-//! FSMACH, TVREF, DTVREF.
+//! OVERFLOW's layout is from appendix A of its users' manual. Dimensions are followed by NQ and NQC. Each zone's header
+//! is REFMACH, ALPHA, REY, TIME, GAMINF, BETA, TINF, IGAM (an integer), HTINF, HT1, HT2, RGAS(max(2, NQC)), FSMACH,
+//! TVREF, DTVREF.
 
 use super::bytes::{real, ByteSource};
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Plot3dOptions, Precision, ZoneCount};
@@ -21,21 +21,21 @@ use crate::catalog::FlowHeader;
 use crate::decimal;
 use std::io;
 
-/// More zones than this are refused, so that a crafted header cannot make a catalog of gigabytes.
+/// Most zones of a file, so that a crafted header cannot make a catalog of gigabytes.
 pub(super) const MAX_ZONES: u64 = 1 << 17;
-/// More variables a zone than this are refused.
+/// Most variables of a zone.
 const MAX_VARIABLES: u64 = 4096;
-/// OVERFLOW header numbers beside the gas constants, IGAM not counted.
+/// OVERFLOW's header numbers without the gas constants and IGAM.
 const OVERFLOW_FIXED: u64 = 13;
 
 /// How the numbers of a file are written.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Encoding {
-    /// What it holds.
+    /// Grid, q or function file.
     pub kind: Kind,
     /// Records, plain, or text.
     pub format: Format,
-    /// Bytes of a record mark: 4, or 8 as some old compilers wrote.
+    /// Bytes of a record mark: 4, or 8 from some old compilers.
     pub mark: u64,
     /// Byte order (little for text).
     pub byte_order: ByteOrder,
@@ -49,14 +49,14 @@ pub struct Encoding {
     pub iblank: bool,
     /// Order within a zone.
     pub order: Order,
-    /// Fortran: what of a zone stands in a record of its own.
+    /// Fortran: the part of a zone in one record.
     pub records: Records,
     /// q files: OVERFLOW's longer headers.
     pub overflow: bool,
 }
 
 impl Encoding {
-    /// Whether nothing here contradicts `options`.
+    /// Whether no field contradicts `options`.
     pub fn allowed(&self, options: &Plot3dOptions) -> bool {
         let text = self.format == Format::Ascii;
         options.format.is_none_or(|f| f == self.format)
@@ -130,14 +130,14 @@ pub struct ZoneReading {
     pub dims: [u32; 3],
     /// Floating-point variables a point.
     pub variables: u32,
-    /// Where its header numbers lie (q files).
+    /// Place of its header numbers (q files).
     pub header: Spans,
-    /// Where its data lie.
+    /// Place of its data.
     pub data: Spans,
 }
 
 impl ZoneReading {
-    /// Number of points; checked when the reading was made.
+    /// Number of points. Overflow is checked when the reading is made.
     pub fn points(&self) -> u64 {
         self.dims.iter().map(|&n| u64::from(n)).product()
     }
@@ -152,19 +152,19 @@ pub struct FileReading {
     pub zones: Vec<ZoneReading>,
     /// OVERFLOW: species.
     pub species: u32,
-    /// What stands after the last zone, in words; empty if nothing.
+    /// The data after the last zone, in words; empty if there are none.
     pub tail: &'static str,
-    /// Another order, and the records that go with it, of which the file would have the very same ones.
+    /// Another order, with its records, under which the file would have the same records.
     pub also: Option<(Order, Records)>,
 }
 
 impl FileReading {
-    /// Whether only the values tell in which order the numbers are: one record a zone, or none, says nothing of it.
+    /// Whether only the values can decide the order. One record a zone, or none, leaves it open.
     pub(super) fn order_is_open(&self) -> bool {
         self.also.is_some() || self.encoding.order == Order::Whole && self.encoding.records == Records::Zone
     }
 
-    /// Takes the numbers in this order, and the records as those that go with it.
+    /// Sets the order, and the records that belong to it.
     pub(super) fn put_in(&mut self, order: Order) {
         if let Some(other) = self.also.filter(|other| other.0 == order && self.encoding.order != order) {
             self.also = Some((self.encoding.order, self.encoding.records));
@@ -178,16 +178,17 @@ impl FileReading {
         self.zones.iter().map(|z| z.dims)
     }
 
-    /// The header numbers of zone `n` of a q file. A time in single precision is the shortest decimal number that rounds to it: the
-    /// writer's step 0.1 apart, and not 0.10000000149011612, is what is shown, and what a user gives. All others are as they are.
+    /// The header numbers of zone `n` of a q file. A time in single precision becomes the shortest decimal number that
+    /// rounds to it. So a step of 0.1 is not shown as 0.10000000149011612, and users find it by the number they gave.
+    /// All other numbers are unchanged.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn header(&self, source: &dyn ByteSource, n: usize) -> io::Result<FlowHeader> {
         let e = &self.encoding;
         let width = e.precision.bytes();
         let Some(zone) = self.zones.get(n) else { return Err(io::ErrorKind::InvalidInput.into()) };
-        // At most a few thousand numbers, which the check has seen to be there.
+        // At most a few thousand numbers; the check has found them in the file.
         let mut bytes = vec![0_u8; zone.header.len() as usize];
         read_spans(source, &zone.header, 0, &mut bytes)?;
         let number = |index: u64, shift: u64| {
@@ -199,13 +200,13 @@ impl FileReading {
         let mut gamma = 1.4;
         if e.overflow {
             gamma = number(4, 0);
-            // OVERFLOW keeps the iteration number in TIME; TVREF is the time in L / V_ref, so over the reference Mach
-            // number it is the time in L / a_inf. IGAM before it is four bytes, whatever the precision.
+            // OVERFLOW's TIME is the iteration number. TVREF is the time in L / V_ref; divided by the reference Mach
+            // number it is in L / a_inf. IGAM before it has four bytes in any precision.
             let reference = number(OVERFLOW_FIXED - 2 + u64::from(self.species.max(2)), 4);
             if reference.is_finite() && reference > 0.0 && mach > 0.0 {
                 time = meant(reference) / meant(mach);
                 if e.precision == Precision::Single {
-                    // Of 0.02 and 0.2 it is 0.09999999999999999; 15 digits are more than single precision tells.
+                    // 0.02 / 0.2 would give 0.09999999999999999. Single precision has fewer than 15 digits.
                     time = format!("{time:.14e}").parse().unwrap_or(time);
                 }
             }
@@ -214,7 +215,7 @@ impl FileReading {
     }
 }
 
-/// What the grid says about the files that go with it.
+/// The grid's requirements on its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// Points of each zone.
@@ -223,13 +224,13 @@ pub struct Expected {
     pub dimension: Dimension,
 }
 
-/// As what a file is read.
+/// The constraints under which a file is read.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct ReadRequest<'a> {
     pub kind: Kind,
-    /// What the user and the settings say about how it is written.
+    /// Options of the user and the settings.
     pub options: &'a Plot3dOptions,
-    /// What the grid says, of a file that goes with one.
+    /// Requirements of the grid, for a file that belongs to one.
     pub expected: Option<&'a Expected>,
 }
 
@@ -248,7 +249,7 @@ pub(super) fn flow_header_bytes(e: &Encoding, species: u32) -> u64 {
     }
 }
 
-/// What the integer header of a file says.
+/// The contents of a file's integer header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// Dimensions and number of variables of each zone.
@@ -257,10 +258,10 @@ pub(super) struct Header {
     pub species: u32,
 }
 
-/// Collects the zones of a header and refuses what does not fit in a file of `size` bytes as soon as that is known.
+/// Collects the zones of a header. Refuses senseless words at once, and counts the bytes needed so far.
 pub(super) struct HeaderBuilder {
     encoding: Encoding,
-    /// Bytes that the data of the zones so far need.
+    /// Bytes of the data of the zones so far.
     needs: u128,
     variables: u32,
     header: Header,
@@ -281,7 +282,7 @@ impl HeaderBuilder {
         Ok(Self { encoding, needs: 0, variables, header: Header { zones: Vec::new(), species } })
     }
 
-    /// One zone's words.
+    /// Adds a zone from its header words.
     pub fn zone(&mut self, words: &[i64]) -> Result<(), String> {
         let n = self.header.zones.len() + 1;
         let dim = self.encoding.dimension.count();
@@ -307,7 +308,7 @@ impl HeaderBuilder {
         Ok(())
     }
 
-    /// Bytes (text: numbers) that the data and flow headers need beside the integer header.
+    /// Bytes of the data and flow headers after the integer header.
     pub fn needs(&self) -> u128 {
         let flow = flow_header_bytes(&self.encoding, self.header.species);
         self.needs + u128::from(flow) * self.header.zones.len() as u128
@@ -318,10 +319,10 @@ impl HeaderBuilder {
     }
 }
 
-/// Tests one reading. `expected` (for q and function files) is what the grid says.
+/// Tests one reading. `expected` has the grid's requirements, for q and function files.
 ///
 /// # Errors
-/// [`Stop::Why`] if the file is not this, [`Stop::Io`] if it cannot be read.
+/// [`Stop::Why`] if the reading does not hold, [`Stop::Io`] if the file cannot be read.
 pub fn check(source: &dyn ByteSource, encoding: Encoding, expected: Option<&Expected>) -> Result<FileReading, Stop> {
     let size = source.size();
     let mut walk = SectionWalk::new(source, encoding);
@@ -390,7 +391,7 @@ fn integer_header(walk: &mut SectionWalk<'_>, count: u64) -> Result<Header, Stop
         None
     };
     let mut builder = HeaderBuilder::new(e, overflow).map_err(|text| walk.stop(text))?;
-    // 256 zones at a time: the header may claim far more than ever turns out to be sane.
+    // 256 zones at a time: the header may claim far more than is sane.
     let mut block = [0_i32; 4 * 256];
     let mut done = 0;
     let left = u128::from(walk.size - walk.pos);
@@ -413,7 +414,7 @@ fn integer_header(walk: &mut SectionWalk<'_>, count: u64) -> Result<Header, Stop
     walk.rank += if e.format == Format::Fortran { 5 } else { 3 };
     let total = builder.needs() + u128::from(walk.pos);
     let absurd = total > 1000 * u128::from(walk.size.max(1));
-    // Record marks tell more exactly where a Fortran file ends early.
+    // In a Fortran file record marks locate an early end more exactly.
     if builder.needs() > left && (absurd || e.format != Format::Fortran || count > 256) {
         walk.rank += if absurd { 0 } else { 20 };
         let dims: Vec<String> =
@@ -477,7 +478,7 @@ fn zone_data(
     Ok(ZoneReading { dims, variables, header, data })
 }
 
-/// What OVERFLOW may write after the last zone: the previous time level (restart files), or one record with the number of
+/// OVERFLOW's data after the last zone: the previous time level (restart files), or one record with the number of
 /// averaged steps (`q.avg`).
 fn tail(walk: &mut SectionWalk<'_>, header: &Header) -> Result<&'static str, Stop> {
     let before = walk.pos;
@@ -495,7 +496,7 @@ fn tail(walk: &mut SectionWalk<'_>, header: &Header) -> Result<&'static str, Sto
 /// The tail of OVERFLOW's averages.
 pub(super) const AVERAGED: &str = "the number of averaged steps follows the last zone";
 
-/// The reading of a plain little-endian binary file with 64-bit numbers and these zones: how converted text is laid out.
+/// The layout of converted text: the reading of a plain little-endian binary file with 64-bit numbers and these zones.
 pub(super) fn converted(text: &Encoding, header: &Header) -> Option<(FileReading, u64)> {
     let encoding = Encoding {
         format: Format::Binary,

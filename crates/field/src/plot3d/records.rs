@@ -1,16 +1,16 @@
-//! What of a zone stands in a Fortran record of its own.
+//! Division of a zone into Fortran records.
 //!
-//! The manual writes a zone with one statement (WHOLE), or one a plane (PLANES). Others write x, y, z, each q variable, or each of
-//! these plane by plane, with a statement of its own, and so a record; or iblank after the coordinates. The payload is the same,
-//! only record marks stand elsewhere, so that nothing but the walk through a file knows of them.
+//! The manual writes a zone with one statement (WHOLE), or one a plane (PLANES), and each statement gives a record.
+//! Other writers use a statement for each of x, y, z or the q variables, whole or plane by plane, or one for iblank.
+//! The payload is the same and only record marks differ, so only the walk through a file depends on them.
 
 use super::options::{Format, Order};
 use super::reading::Encoding;
 
-/// What of a zone stands in a record of its own.
+/// The part of a zone in one record.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Records {
-    /// The whole zone. Also what files without records have.
+    /// The whole zone. Also used for files without records.
     Zone,
     /// Each plane, with all its arrays.
     Plane,
@@ -29,7 +29,7 @@ pub(super) struct ZoneRecord {
     pub number: u64,
     /// Its length without marks.
     pub bytes: u64,
-    /// Plane k and array, where it has only one of them.
+    /// Plane k and array, if the record holds only one.
     pub plane: Option<u64>,
     pub array: Option<u64>,
 }
@@ -55,7 +55,7 @@ impl Records {
         }
     }
 
-    /// For `info`, where it is not what the order says already.
+    /// Description for `info`, unless the order implies it.
     pub(super) const fn describe(self) -> Option<&'static str> {
         match self {
             Self::Zone | Self::Plane => None,
@@ -65,8 +65,8 @@ impl Records {
         }
     }
 
-    /// The records of a zone of so many planes of `points` points and so many floating-point variables, in the order in which
-    /// they are written. The zone's bytes have been found to fit 64 bits.
+    /// The records of a zone, in the order of writing. The zone has `planes` planes of `points` points, and `variables`
+    /// floating-point variables. The zone's bytes are known to fit 64 bits.
     pub(super) fn parts(
         self,
         e: &Encoding,
@@ -102,7 +102,7 @@ impl Records {
 }
 
 impl ZoneRecord {
-    /// What it is, for errors: `plane 3 of array 2 of zone 1`.
+    /// Name of the record for errors: `plane 3 of array 2 of zone 1`.
     pub(super) fn words(&self, e: &Encoding, zone: usize) -> String {
         let mut words = String::new();
         if let Some(k) = self.plane {

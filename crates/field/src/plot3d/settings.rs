@@ -1,4 +1,4 @@
-//! `NAME.p3d.json` beside a grid: how the files are written, and what their numbers mean.
+//! `NAME.p3d.json` beside a grid: the encoding of the files, and the meaning of their numbers.
 //!
 //! ```json
 //! {
@@ -11,51 +11,54 @@
 //! }
 //! ```
 //!
-//! `length`, `density` and `sound_speed` together make everything SI: coordinates, the q file's arrays, what is derived from
-//! them, times. A grid without q file takes `length` alone. `temperature` (K) or `gas_constant` (J/(kg K)) makes temperatures
-//! Kelvin; without them they stay non-dimensional, because nothing else tells the gas. `"velocity": "freestream"` says that
-//! velocities of the q file are divided by U_inf and not by a_inf (energies by its square, times by L / U_inf). `scale` multiplies the coordinates of
-//! a zone, before `length` does, so that zones in other units than the first ones fit them.
+//! - `length`, `density` and `sound_speed` together make coordinates, the q file's arrays, derived quantities and times
+//!   SI. A grid without q file takes `length` alone.
+//! - `temperature` (K) or `gas_constant` (J/(kg K)) makes temperatures Kelvin. Else they stay non-dimensional, because
+//!   nothing else identifies the gas.
+//! - `"velocity": "freestream"` means that the q file's velocities are divided by U_inf instead of a_inf (energies by
+//!   its square, times by L / U_inf).
+//! - `scale` multiplies the coordinates of a zone before `length` does, for zones in other units.
 //!
-//! Option keys are those of `--plot3d-KEY`, with or without `plot3d-`; in `grid`, `q` and `function` they hold for those
-//! files only. `zones` as a word is the option, as an object it holds settings (to have both, write `plot3d-zones`).
+//! Option keys are those of `--plot3d-KEY`, with or without `plot3d-`. In `grid`, `q` and `function` they apply to
+//! those files only. `zones` as a word is the option, and as an object it holds settings. To have both, write
+//! `plot3d-zones`.
 
 use super::options::{plain_key, words, Plot3dOptions};
 use crate::error::FieldError;
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Largest settings, `.nam` or `.p3d` file that is read.
+/// Size limit of settings, `.nam` and `.p3d` files, in bytes.
 pub(super) const MAX_SIDE_FILE: u64 = 1 << 24;
 
-/// Reference values in SI, by which non-dimensional PLOT3D numbers are made dimensional.
+/// Reference values in SI, which make non-dimensional PLOT3D numbers dimensional.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub struct Reference {
-    /// L, metres; multiplies coordinates.
+    /// L, metres. Multiplies coordinates.
     pub length: Option<f64>,
-    /// rho_inf, kg/m^3; with `length` and `sound_speed` it makes a q file's numbers SI ones.
+    /// rho_inf, kg/m^3. With `length` and `sound_speed` it makes a q file's numbers SI.
     pub density: Option<f64>,
     /// a_inf, m/s.
     pub sound_speed: Option<f64>,
-    /// T_inf, K; makes temperatures Kelvin.
+    /// T_inf, K. Makes temperatures Kelvin.
     pub temperature: Option<f64>,
-    /// Ratio of specific heats; 1.4 if nothing says otherwise.
+    /// Ratio of specific heats; 1.4 by default.
     pub gamma: Option<f64>,
-    /// Free-stream Mach number, where the q header's is not to be used.
+    /// Free-stream Mach number, which replaces the q header's.
     pub mach: Option<f64>,
-    /// R of temperature = pressure / (density R), where there is no T_inf: J/(kg K) with a flow in SI (287.05 for air), else
-    /// non-dimensional, 1 if nothing says otherwise.
+    /// R of temperature = pressure / (density R), if there is no T_inf. In J/(kg K) with a flow in SI (287.05 for air),
+    /// else non-dimensional; 1 by default.
     pub gas_constant: Option<f64>,
-    /// By what the file's velocities are divided, and energies by its square, times rho_inf; a_inf if nothing says otherwise.
+    /// Divisor of the file's velocities; rho_inf times its square is that of energies. a_inf by default.
     pub velocity: Option<VelocityScale>,
 }
 
 words! {
-    /// By what a solution's velocities are divided.
+    /// Divisor of a solution's velocities.
     VelocityScale {
-        /// By a_inf, as PLOT3D has it.
+        /// a_inf, as PLOT3D defines.
         SoundSpeed = "sound_speed",
-        /// By U_inf, as many incompressible solvers have it: times in L / U_inf, energies in rho_inf U_inf^2.
+        /// U_inf, as in many incompressible solvers: times in L / U_inf, energies in rho_inf U_inf^2.
         FreeStream = "freestream",
     }
 }
@@ -84,13 +87,13 @@ impl Reference {
             "gamma" => &mut self.gamma,
             "mach" => &mut self.mach,
             "gas_constant" => &mut self.gas_constant,
-            // `velocity` is a word.
+            // `velocity` is a word, not a number.
             _ => return None,
         })
     }
 }
 
-/// What `NAME.p3d.json` says.
+/// The contents of `NAME.p3d.json`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot3dSettings {
     /// For all files.
@@ -115,7 +118,7 @@ impl Plot3dSettings {
     /// The settings beside `grid`, from `GRID.p3d.json` or else `STEM.p3d.json`.
     ///
     /// # Errors
-    /// [`FieldError::Format`] names an unknown key or a value that makes no sense.
+    /// [`FieldError::Format`] names an unknown key or an invalid value.
     pub fn beside(grid: &Path) -> Result<(Self, Option<PathBuf>), FieldError> {
         let mut whole = grid.as_os_str().to_owned();
         whole.push(".p3d.json");
@@ -159,10 +162,10 @@ impl Plot3dSettings {
         Ok(settings)
     }
 
-    /// The settings as JSON, normalized, for the catalog. Null if there are none.
+    /// The settings as normalized JSON, for the catalog. Null if there are none.
     pub fn to_json(&self) -> Value {
         let mut map: Map<String, Value> = self.options.into();
-        // Under its long name: `zones` is the object below.
+        // Uses the long name, because `zones` is the object below.
         if let Some(zones) = map.remove("zones") {
             map.insert("plot3d-zones".to_owned(), zones);
         }
@@ -243,7 +246,7 @@ fn reference(value: &Value) -> Result<Reference, String> {
         }
         let number = positive(key, value);
         match reference.slot(&key.replace('-', "_")) {
-            // Of a gas with gamma of 1 or less the pressure has no sign.
+            // With gamma of 1 or less the sign of the pressure is undefined.
             Some(_) if key == "gamma" && number.as_ref().is_ok_and(|g| *g <= 1.0) => {
                 return Err(format!("'gamma' is {value}; it must be above 1"));
             }

@@ -1,8 +1,12 @@
 //! From the bytes of one file to the one reading that fits.
 //!
-//! Every encoding that the options allow is tested ([`super::reading::check`]). None fits: an error that says what came
-//! nearest. One fits: that. More than one: the values themselves are looked at ([`super::evidence`]), and if they do
-//! not settle it, the error lists the readings with the options that choose.
+//! Every encoding that the options allow is tested ([`super::reading::check`]).
+//!
+//! | readings that fit | result |
+//! |---|---|
+//! | none | an error with the nearest misses |
+//! | one | that reading |
+//! | several | the values decide ([`super::evidence`]); else an error with the readings and the options that choose |
 
 use super::ascii;
 use super::bytes::ByteSource;
@@ -14,17 +18,17 @@ use super::walk::{Stop, Why};
 use crate::error::FieldError;
 use std::path::Path;
 
-/// A reading that gets less far than this has no header that makes sense.
+/// Rank below which a reading has found no plausible header.
 const HEADER: u32 = 20;
-/// How many near misses an error shows.
+/// Near misses in an error.
 const SHOWN: usize = 4;
 
-/// What one file turned out to be.
+/// One sniffed file.
 #[derive(Clone, Debug)]
 pub struct Sniffed {
     /// The reading.
     pub reading: FileReading,
-    /// What was decided by looking at values, and other remarks, one sentence each.
+    /// Decisions by values, and other remarks, one sentence each.
     pub remarks: Vec<String>,
 }
 
@@ -87,10 +91,10 @@ pub(super) fn binary_candidates(
                 });
                 match same {
                     None => fits.push(reading),
-                    // Where every zone is one plane thick, or has one array, WHOLE and PLANES are the same bytes.
+                    // If every zone is one plane thick or has one array, WHOLE and PLANES are the same bytes.
                     Some(r)
                         if r.encoding.order == encoding.order || r.zones.iter().all(|z| one_order(z, &encoding)) => {}
-                    // Three planes of x, y and z, or x, y and z: the records are the same, the numbers are not.
+                    // Three planes of x, y and z, or x, y and z: equal records, different numbers.
                     Some(r) => r.also = r.also.or(Some((encoding.order, encoding.records))),
                 }
             }
@@ -107,7 +111,7 @@ fn one_order(zone: &ZoneReading, e: &Encoding) -> bool {
     zone.dims[2] == 1 || zone.variables == 1 && !e.iblank
 }
 
-/// Whether a file is taken for text: what the options say, else what it starts like.
+/// Whether a file is read as text: by the options, or else by its first bytes.
 pub(super) fn is_text(source: &dyn ByteSource, options: &Plot3dOptions) -> std::io::Result<bool> {
     match options.format {
         Some(format) => Ok(format == Format::Ascii),
@@ -132,10 +136,10 @@ pub(super) fn candidates(
     binary_candidates(source, asked).map_err(io)
 }
 
-/// Chooses among readings that all add up under `options`, by their values.
+/// Chooses by their values among readings that add up under `options`.
 ///
 /// # Errors
-/// [`FieldError::Io`], [`FieldError::Ambiguous`] if the values do not tell.
+/// [`FieldError::Io`], or [`FieldError::Ambiguous`] if the values do not decide.
 pub(super) fn choose(
     source: &dyn ByteSource,
     path: &Path,
@@ -195,7 +199,7 @@ pub(super) fn file_name(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
 }
 
-/// The error for a file that is nothing, with the nearest misses and what else the file might be.
+/// The error for a file that nothing fits, with the nearest misses and other kinds that fit.
 pub(super) fn nothing_fits(
     source: &dyn ByteSource,
     path: &Path,
@@ -249,7 +253,7 @@ pub(super) fn nothing_fits(
     FieldError::format(path, message)
 }
 
-/// A hint when the file would fit under other options or as another kind.
+/// A hint if the file fits under other options or as another kind.
 ///
 /// # Errors
 /// [`FieldError::Interrupted`].
@@ -265,7 +269,7 @@ fn what_else(
         match candidates(source, path, ReadRequest { kind, options, expected }, progress) {
             Ok((fits, _)) => Ok(fits.into_iter().next()),
             Err(FieldError::Interrupted) => Err(FieldError::Interrupted),
-            // What the file is not is being said already; what is wrong with a guess is nothing that anybody asked for.
+            // The caller already reports the mismatch. An error of a guess would only confuse.
             Err(_) => Ok(None),
         }
     };

@@ -1,7 +1,7 @@
-//! Walks through a file section by section: records with their marks in Fortran files, plain runs of bytes in others.
+//! Walks a file section by section: records with their marks in Fortran files, plain runs of bytes in others.
 //!
-//! A Fortran record stands between two marks with its length. One that is longer than a mark can say is split in
-//! sub-records: a negative mark in front says that another follows, a negative mark behind that another came before.
+//! A Fortran record lies between two marks with its length. A record too long for its mark is split into sub-records. A
+//! negative mark in front means that another sub-record follows; one behind means that another came before.
 
 use super::bytes::{int32, ByteSource};
 use super::options::Format;
@@ -12,11 +12,11 @@ use std::io;
 /// Why a reading does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
-    /// How far it got; the reasons of those that got furthest are shown.
+    /// Progress of the reading. Errors show the reasons with the highest ranks.
     pub rank: u32,
-    /// In words.
+    /// The reason in words.
     pub text: String,
-    /// The encoding that was tried.
+    /// The tested encoding.
     pub encoding: Encoding,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct SectionWalk<'a> {
     pub size: u64,
     /// The next byte.
     pub pos: u64,
-    /// How much has fitted so far.
+    /// Measure of the data that fit so far.
     pub rank: u32,
 }
 
@@ -52,12 +52,12 @@ impl<'a> SectionWalk<'a> {
         Self { source, encoding, size: source.size(), pos: 0, rank: 0 }
     }
 
-    /// The reading ends here, for this reason.
+    /// Ends the reading with this reason.
     pub fn stop(&self, text: String) -> Stop {
         Stop::Why(Why { rank: self.rank, text, encoding: self.encoding })
     }
 
-    /// The record mark at `pos`, or `None` where the file ends before it.
+    /// The record mark at `pos`, or `None` if the file ends before it.
     fn mark(&self, pos: u64) -> io::Result<Option<i64>> {
         let width = self.encoding.mark;
         if pos.checked_add(width).is_none_or(|end| end > self.size) {
@@ -79,7 +79,7 @@ impl<'a> SectionWalk<'a> {
         }))
     }
 
-    /// Takes the next `len` bytes of content, which `what` names, and appends where they lie to `spans`.
+    /// Consumes the next `len` bytes of content, named by `what`, and appends their place to `spans`.
     pub fn section(&mut self, len: u64, what: &dyn Fn() -> String, spans: &mut Spans) -> Result<(), Stop> {
         if self.encoding.format != Format::Fortran {
             let end = self.pos.saturating_add(len);
@@ -113,8 +113,8 @@ impl<'a> SectionWalk<'a> {
             }
             let Some(lead) = self.mark(self.pos)? else { return Err(ends(self)) };
             let wants = len - got;
-            // A negative mark says that the record goes on in another sub-record. Writers that take marks as unsigned
-            // (records of 2 to 4 GiB, not split) are told apart by the mark behind.
+            // A negative mark means that the record continues in another sub-record. Some writers use unsigned marks
+            // (unsplit records of 2 to 4 GiB); the mark behind distinguishes them.
             let unsigned = width == 4 && piece == 0 && wants > 0x7fff_ffff && lead == (wants as i64) - (1 << 32);
             let take = if unsigned { wants } else { lead.unsigned_abs() };
             let more = lead < 0 && !unsigned;
@@ -131,7 +131,7 @@ impl<'a> SectionWalk<'a> {
                 None => None,
             };
             let Some(trail) = trail else {
-                // The length in front was right, which makes this a likely reading.
+                // The length in front is right, so this reading is probable.
                 self.rank += 8;
                 return Err(ends(self));
             };
@@ -156,7 +156,7 @@ impl<'a> SectionWalk<'a> {
         Ok(())
     }
 
-    /// The integers of a section, a block at a time.
+    /// Reads integers of a section, from number `from` on.
     pub fn integers(&self, spans: &Spans, from: u64, out: &mut [i32]) -> io::Result<()> {
         let mut bytes = vec![0_u8; out.len() * 4];
         read_spans(self.source, spans, from * 4, &mut bytes)?;

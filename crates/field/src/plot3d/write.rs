@@ -1,4 +1,4 @@
-//! Writes PLOT3D files, plane by plane, in every variant that the reader knows. For generators and tests.
+//! Writes PLOT3D files, plane by plane, in every variant that the reader supports. For generators and tests.
 
 use super::options::{ByteOrder, Dimension, Format, Kind, Order, Precision, ZoneCount};
 use super::records::Records;
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 /// The longest sub-record that gfortran writes by default: 2^31 - 9 bytes.
 pub const MAX_SUBRECORD: u64 = 2_147_483_639;
 
-/// What is written and how.
+/// Contents and encoding of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WriteSpec {
     /// Grid, q or function file.
@@ -27,7 +27,7 @@ pub struct WriteSpec {
     pub iblank: bool,
     /// Order within a zone.
     pub order: Order,
-    /// Fortran: what of a zone is a record. With [`Records::Zone`] in PLANES order each plane is one.
+    /// Fortran: the part of a zone in one record. With [`Records::Zone`] in PLANES order each plane is a record.
     pub records: Records,
     /// Points of each zone; the third is 1 in 2-D.
     pub dims: Vec<[usize; 3]>,
@@ -35,11 +35,11 @@ pub struct WriteSpec {
     pub functions: usize,
     /// q files: OVERFLOW's NQ and NQC.
     pub overflow: Option<(usize, usize)>,
-    /// q files: header numbers of each zone, the last one for those that follow.
+    /// q files: header numbers of each zone. The last one repeats for further zones.
     pub headers: Vec<FlowHeader>,
     /// Bytes of a record mark, 4 or 8.
     pub mark: usize,
-    /// Longer records are split in sub-records of this many bytes.
+    /// Longer records are split into sub-records of this many bytes.
     pub max_subrecord: u64,
 }
 
@@ -75,11 +75,11 @@ impl WriteSpec {
     }
 }
 
-/// Fills one plane, `[j][i]`, of (zone, variable, k). Variables are x, y, z; density, momentum, energy, ...; or the
-/// functions. iblank is the variable after the coordinates and is rounded.
+/// Fills one plane, `[j][i]`, of (zone, variable, k). Variables are x, y, z; or density, momentum, energy, ...; or the
+/// functions. iblank is the variable after the coordinates, and is rounded.
 pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
 
-/// Writes the file to `out`. Memory is one plane.
+/// Writes the file to `out`. Uses memory for one plane.
 ///
 /// ```
 /// # use field::plot3d::{write::{write, WriteSpec}, Kind};
@@ -95,7 +95,7 @@ pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
 /// ```
 ///
 /// # Errors
-/// What `out` says.
+/// Errors of `out`.
 pub fn write(out: &mut dyn Write, spec: &WriteSpec, plane: Plane<'_>) -> io::Result<()> {
     let mut w = Marked { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
     let word = |n: usize| i32::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
@@ -130,17 +130,17 @@ pub fn write(out: &mut dyn Write, spec: &WriteSpec, plane: Plane<'_>) -> io::Res
     w.out.flush()
 }
 
-/// Record marks around what is written.
+/// Writes record marks around the contents.
 struct Marked<'a> {
     out: io::BufWriter<&'a mut dyn Write>,
     spec: &'a WriteSpec,
-    /// Bytes of the record that are in no sub-record yet.
+    /// Bytes of the record after this sub-record.
     left: u64,
-    /// Length of the sub-record under way.
+    /// Length of this sub-record.
     len: u64,
-    /// Bytes of it that are still to come.
+    /// Bytes of this sub-record still to come.
     room: u64,
-    /// Whether it is the record's first.
+    /// Whether this sub-record is the record's first.
     first: bool,
 }
 
@@ -162,7 +162,6 @@ impl Marked<'_> {
         self.out.write_all(&if self.big() { len.to_be_bytes() } else { len.to_le_bytes() })
     }
 
-    /// Starts a record of `len` bytes.
     fn begin(&mut self, len: u64) -> io::Result<()> {
         (self.left, self.first) = (len, true);
         self.open()
@@ -182,7 +181,6 @@ impl Marked<'_> {
         self.mark(negative)
     }
 
-    /// Ends a record.
     fn end(&mut self) -> io::Result<()> {
         if self.spec.format == Format::Ascii {
             return self.out.write_all(b"\n");
@@ -218,7 +216,7 @@ impl Marked<'_> {
 
     fn real(&mut self, v: f64) -> io::Result<()> {
         match (self.spec.format, self.spec.precision, self.big()) {
-            // Rust writes the shortest text that reads back as the same number.
+            // Rust writes the shortest text that parses to the same number.
             (Format::Ascii, ..) => write!(self.out, "{v:e} "),
             (_, Precision::Single, true) => self.bytes(&(v as f32).to_be_bytes()),
             (_, Precision::Single, false) => self.bytes(&(v as f32).to_le_bytes()),
@@ -259,11 +257,11 @@ impl Marked<'_> {
         let [ni, nj, nk] = dims;
         let variables = spec.variables();
         let all = variables + usize::from(spec.iblank);
-        // Bytes of a plane of an array, and of some of them.
+        // Bytes of a plane of one array, and of several.
         let array = |v: usize| (ni * nj) as u64 * if v == variables { 4 } else { spec.precision.bytes() };
         let arrays = |from: usize, to: usize| (from..to).map(array).sum::<u64>();
         let (records, planes) = (spec.records, spec.order == Order::Planes);
-        // The arrays that are in one record: of the zone, or of a plane.
+        // End of the arrays of the record that begins at `v`: a record of the zone, or of a plane.
         let cut = |v: usize| match records {
             Records::Zone | Records::Plane => (v == 0).then_some(all),
             Records::Array | Records::ArrayPlane => Some(v + 1),
@@ -303,7 +301,7 @@ impl Marked<'_> {
         self.end()
     }
 
-    /// Ends the record before, where there is one.
+    /// Ends the previous record, if there is one.
     fn between(&mut self, one: bool) -> io::Result<()> {
         if one {
             return self.end();

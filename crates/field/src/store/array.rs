@@ -1,4 +1,4 @@
-//! Page maps of the store: from a page to its bytes by way of the shard's index, which is a page like any other.
+//! Page maps of the store. A page is located by its shard's index, which is itself a page.
 
 use super::codec::{check_crc, checked_body, to_native, Codec, CRC_BYTES};
 use super::layout::{name_checksum, ArrayLayout, ShardForm, ABSENT, ENTRY_BYTES, NAME_BYTES};
@@ -9,7 +9,7 @@ use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What an array's two page maps share.
+/// Data common to an array's two page maps.
 pub(super) struct ArrayFiles {
     /// The store.
     pub root: Arc<Path>,
@@ -43,11 +43,11 @@ impl ArrayFiles {
     }
 }
 
-/// Bytes beside the entries of an index.
+/// Bytes of an index beside its entries.
 const BESIDE: usize = CRC_BYTES + NAME_BYTES;
 
-/// The shard indexes of one array: page number is shard number. A page is its entries, offset and length of each slot
-/// as native 64-bit words.
+/// The shard indexes of one array: page number is shard number. A page holds the index entries, offset and length of
+/// each slot as native 64-bit words.
 pub struct ShardIndex {
     pub(super) files: Arc<ArrayFiles>,
     pub(super) name: String,
@@ -96,7 +96,7 @@ impl PageMap for ShardIndex {
     }
 
     fn fill(&self, _page: PageId, frame: &mut [u8]) {
-        // Never called: `locate` does not answer `Fill`. All ones is an index without pages, which fails them all.
+        // Never called: `locate` never returns `Fill`. All ones is an index without pages, so every page would fail.
         frame.fill(0xff);
     }
 
@@ -105,10 +105,11 @@ impl PageMap for ShardIndex {
     }
 }
 
-/// Checks a shard's index against its checksum and against what a shard can be: all pages of the zone that belong to it,
-/// one behind the other in the order of their slots, each of a length that the codec allows. `beside` are the checksums that follow the
-/// entries, of the index and of the shard's `name`: a file that changed places with another of like shape is noticed. Answers where the
-/// shard must end.
+/// Checks a shard's index against its checksum and the shard's form. It must list all pages that belong to the shard,
+/// contiguous and in the order of their slots. The codec must allow each length.
+///
+/// `beside` has the checksums after the entries: the index's, and the one of the shard's `name`. The latter detects a
+/// file exchanged with another of equal shape. Returns the required end of the shard.
 ///
 /// # Errors
 /// [`PageErrorKind::Checksum`] or [`PageErrorKind::Decode`].
@@ -147,8 +148,8 @@ pub fn check_index(
     Ok(next)
 }
 
-/// Checks a shard's name against the checksum that the shard says, and answers where the first page begins. Stores of version 2 have no
-/// such checksums: their first page begins where the index ends.
+/// Checks a shard's name against the stored checksum `said`. Returns the offset of the first page. Stores of version 2
+/// have no such checksums: their first page begins where the index ends.
 ///
 /// # Errors
 /// [`PageErrorKind::Decode`].
@@ -218,7 +219,7 @@ impl PageMap for StoreArray {
         if (offset, len) == (ABSENT, ABSENT) {
             return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
         }
-        // `ShardIndex` has checked the lengths; here they size a buffer, so they are bounded once more.
+        // `ShardIndex` has checked the lengths. Here they size a buffer, so they are bounded again.
         let page_bytes = layout.page_bytes();
         let len = match usize::try_from(len) {
             Ok(n) if n >= layout.codec.min_encoded(page_bytes) && n <= layout.codec.max_encoded(page_bytes) => n,
@@ -236,7 +237,7 @@ impl PageMap for StoreArray {
                 Located::Extents { segments, encoded_len: CRC_BYTES, scratch_len: 0, found: Box::default() }
             }
             Codec::None => {
-                // Not into the frame: there the components of a point stand together.
+                // Not into the frame, which has the components of a point together.
                 let segments = vec![Extent { source, offset, len, to: ExtentTarget::Encoded(0) }];
                 Located::Extents { segments, encoded_len: len, scratch_len: 0, found: Box::default() }
             }
@@ -277,7 +278,7 @@ impl PageMap for StoreArray {
     }
 
     fn fill(&self, _page: PageId, frame: &mut [u8]) {
-        // Never called: `locate` does not answer `Fill`, because our own stores leave nothing out. All ones is NaN.
+        // Never called: `locate` never returns `Fill`, because our stores omit no page. All ones is NaN.
         frame.fill(0xff);
     }
 
@@ -317,8 +318,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 500, rng_seed: prop::test_runner::RngSeed::Fixed(0x696e_6478), ..ProptestConfig::default() })]
-        /// With the checksum made right, an index passes only if every page lies where the one before ends and has a length
-        /// that the codec allows.
+        /// Even with a right checksum, an index passes only if its pages are contiguous and the codec allows each
+        /// length.
         #[test]
         fn forged_indexes_are_refused(codec in prop::sample::select(vec![Codec::None, Codec::Zstd { level: 1 }, Codec::Lz4]), at in 0usize..10_000, to: u64, small: bool) {
             let l = layout(codec);

@@ -1,9 +1,14 @@
-//! Codecs of the store's pages. Each page is a byte string followed by the crc32c of that string, so a flipped bit is
-//! found before anything is decoded.
+//! Codecs of the store's pages. Each page is a byte string followed by its crc32c, so a flipped bit is detected before
+//! decoding.
 //!
-//! `none` is the page itself. `zstd` is one frame with its content size. `lz4` is Zarr's `blosc` codec with lz4 and byte
-//! shuffle: the only container of lz4 that zarr-python, xarray and TensorStore all read. C blosc has had heap overflows on
-//! crafted input, so its header and block table are checked against the page before it is called.
+//! | codec | page |
+//! |---|---|
+//! | `none` | the page itself |
+//! | `zstd` | one frame with its content size |
+//! | `lz4` | Zarr's `blosc` codec with lz4 and byte shuffle |
+//!
+//! Blosc is the only container of lz4 that zarr-python, xarray and TensorStore all read. C blosc has had heap overflows
+//! on crafted input. So its header and block table are checked against the page before the call.
 
 use crate::error::FieldError;
 use pager::error::PageErrorKind;
@@ -11,19 +16,19 @@ use serde_json::{json, Value};
 use std::cell::RefCell;
 use std::ffi::c_void;
 
-/// Bytes of the checksum behind each page.
+/// Bytes of the checksum after each page.
 pub const CRC_BYTES: usize = 4;
 /// Bytes of a blosc header.
 const BLOSC_HEADER: usize = 16;
-/// Blosc cuts a page in blocks of this many bytes: fits the first-level cache together with its shuffled copy.
+/// Bytes of a blosc block. It fits the first-level cache together with its shuffled copy.
 const BLOSC_BLOCK: usize = 16 << 10;
-/// Blosc's middle compression level; for lz4 it sets the acceleration.
+/// Blosc's middle compression level. For lz4 it sets the acceleration.
 const BLOSC_LEVEL: i32 = 5;
 
-/// How pages are encoded.
+/// Encoding of pages.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// As they lie in memory.
+    /// As in memory.
     None,
     /// One zstd frame.
     Zstd {
@@ -35,10 +40,10 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The codec of that name on the command line. `level` is for zstd (1 if not given).
+    /// The codec with this name on the command line. `level` is for zstd, 1 by default.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a name or level that there is not.
+    /// [`FieldError::Usage`] for an unknown name or level.
     pub fn parse(name: &str, level: Option<i32>) -> Result<Self, FieldError> {
         match (name, level) {
             ("none", None) => Ok(Self::None),
@@ -61,7 +66,7 @@ impl Codec {
         }
     }
 
-    /// The compression level where the codec has one.
+    /// The compression level, if the codec has one.
     pub const fn level(self) -> Option<i32> {
         match self {
             Self::Zstd { level } => Some(level),
@@ -69,7 +74,7 @@ impl Codec {
         }
     }
 
-    /// The most bytes that a page of `page_bytes` takes when encoded, checksum included.
+    /// The most bytes of an encoded page of `page_bytes`, checksum included.
     pub fn max_encoded(self, page_bytes: usize) -> usize {
         CRC_BYTES
             + match self {
@@ -79,7 +84,7 @@ impl Codec {
             }
     }
 
-    /// The fewest bytes that a page of `page_bytes` takes when encoded, checksum included.
+    /// The fewest bytes of an encoded page of `page_bytes`, checksum included.
     pub const fn min_encoded(self, page_bytes: usize) -> usize {
         CRC_BYTES
             + match self {
@@ -89,7 +94,7 @@ impl Codec {
             }
     }
 
-    /// The chain as Zarr metadata, for elements of `typesize` bytes.
+    /// The codec chain as Zarr metadata, for elements of `typesize` bytes.
     pub(crate) fn metadata(self, typesize: usize) -> Value {
         let bytes = match typesize {
             1 => json!({"name": "bytes"}),
@@ -107,11 +112,11 @@ impl Codec {
         }
     }
 
-    /// Checks and decodes a page. `encoded` is the page with its checksum, `frame` gets the page and must have exactly
-    /// its length; elements are `typesize` bytes, and become native byte order.
+    /// Checks and decodes a page. `encoded` is the page with its checksum. `frame` receives the page and must have
+    /// exactly its length. Elements have `typesize` bytes, and get native byte order.
     ///
     /// # Errors
-    /// [`PageErrorKind::Checksum`] when a bit is wrong, [`PageErrorKind::Decode`] when the bytes are not the page.
+    /// [`PageErrorKind::Checksum`] if a bit is wrong, [`PageErrorKind::Decode`] if the bytes are not the page.
     pub fn decode(self, typesize: usize, encoded: &[u8], frame: &mut [u8]) -> Result<(), PageErrorKind> {
         let (body, crc) = split_crc(encoded)?;
         check_crc(body, crc)?;
@@ -125,7 +130,7 @@ impl Codec {
     }
 }
 
-/// The bytes of a page that is not compressed, if its checksum and its length hold.
+/// The bytes of an uncompressed page, if its checksum and its length are right.
 ///
 /// # Errors
 /// As [`Codec::decode`].
@@ -153,7 +158,7 @@ fn split_crc(encoded: &[u8]) -> Result<(&[u8], u32), PageErrorKind> {
 /// Compares a stored checksum with that of `body`.
 ///
 /// # Errors
-/// [`PageErrorKind::Checksum`] with both.
+/// [`PageErrorKind::Checksum`] with both checksums.
 pub fn check_crc(body: &[u8], stored: u32) -> Result<(), PageErrorKind> {
     let computed = crc32c::crc32c(body);
     if stored == computed {
@@ -163,7 +168,7 @@ pub fn check_crc(body: &[u8], stored: u32) -> Result<(), PageErrorKind> {
     }
 }
 
-/// Turns little-endian elements into native ones (and back). Nothing to do on the machines of today.
+/// Converts elements between little-endian and native order. Does nothing on little-endian machines.
 pub fn to_native(typesize: usize, bytes: &mut [u8]) {
     if cfg!(target_endian = "big") && typesize > 1 {
         bytes.chunks_exact_mut(typesize).for_each(<[u8]>::reverse);
@@ -171,7 +176,7 @@ pub fn to_native(typesize: usize, bytes: &mut [u8]) {
 }
 
 thread_local! {
-    // A context is about 100 KB and costs as much as a small page to make, so each reader keeps one.
+    // A context takes about 100 KB and as long to make as a small page to decode, so each reader keeps one.
     static UNZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -203,7 +208,7 @@ fn zstd_decode(body: &[u8], frame: &mut [u8]) -> Result<(), PageErrorKind> {
     }
 }
 
-/// Checks a blosc buffer against the page it must decode to, so that C never sees a size that is not ours.
+/// Checks a blosc buffer against its page, so that C gets only sizes of ours.
 fn blosc_check(typesize: usize, body: &[u8], page_bytes: usize) -> Result<(), PageErrorKind> {
     let bad = |m: &str| Err(PageErrorKind::Decode(format!("blosc: {m}")));
     let word = |at: usize| {
@@ -242,8 +247,8 @@ fn blosc_check(typesize: usize, body: &[u8], page_bytes: usize) -> Result<(), Pa
 
 fn blosc_decode(typesize: usize, body: &[u8], frame: &mut [u8]) -> Result<(), PageErrorKind> {
     blosc_check(typesize, body, frame.len())?;
-    // SAFETY: the header says that `body` is `cbytes` long and decodes to `frame.len()` bytes (checked above), the block
-    // table lies inside, and blosc is told the size of the destination, beyond which it does not write.
+    // SAFETY: as checked above, the header gives `body` a length of `cbytes` and a decoded size of `frame.len()` bytes,
+    // and the block table lies inside. Blosc gets the size of the destination and does not write beyond it.
     let n = unsafe {
         blosc_src::blosc_decompress_ctx(
             body.as_ptr().cast::<c_void>(),
@@ -259,7 +264,7 @@ fn blosc_decode(typesize: usize, body: &[u8], frame: &mut [u8]) -> Result<(), Pa
     }
 }
 
-/// Encodes pages; keeps what the codec can use again. One for each thread that encodes.
+/// Encodes pages, and reuses the codec's context. One for each encoding thread.
 pub struct Encoder {
     codec: Codec,
     typesize: usize,
@@ -270,7 +275,7 @@ impl Encoder {
     /// An encoder of pages whose elements have `typesize` bytes.
     ///
     /// # Errors
-    /// When the codec's context cannot be made.
+    /// The codec's context cannot be made.
     pub fn new(codec: Codec, typesize: usize) -> std::io::Result<Self> {
         let zstd = match codec {
             Codec::Zstd { level } => Some(zstd::bulk::Compressor::new(level)?),
@@ -279,11 +284,11 @@ impl Encoder {
         Ok(Self { codec, typesize, zstd })
     }
 
-    /// Appends the encoded `page` (little-endian) and its checksum to `out`; answers how many bytes that took. The same
-    /// page gives the same bytes, whatever came before.
+    /// Appends the encoded `page` (little-endian) and its checksum to `out`. Returns the number of bytes appended.
+    /// Equal pages give equal bytes, whatever came before.
     ///
     /// # Errors
-    /// What the codec says.
+    /// Errors of the codec.
     pub fn encode(&mut self, page: &[u8], out: &mut Vec<u8>) -> std::io::Result<usize> {
         let start = out.len();
         match (&mut self.zstd, self.codec) {
@@ -297,7 +302,7 @@ impl Encoder {
                 let room = page.len() + BLOSC_HEADER;
                 out.resize(start + room, 0);
                 let shuffle = i32::from(self.typesize > 1);
-                // SAFETY: both buffers are valid for the lengths given; the name is a C string; blosc writes at most
+                // SAFETY: both buffers are valid for the given lengths; the name is a C string; blosc writes at most
                 // `room` bytes.
                 let n = unsafe {
                     blosc_src::blosc_compress_ctx(
@@ -325,11 +330,11 @@ impl Encoder {
         Ok(out.len() - start)
     }
 
-    /// As [`Self::encode`] for a page of `len` bytes in native order that `fill` writes: straight into `out` where the
-    /// codec changes nothing, else into `scratch`. Every byte must be written.
+    /// As [`Self::encode`], for a page of `len` bytes in native order that `fill` writes. `fill` writes straight into
+    /// `out` if the codec is `none`, else into `scratch`. It must write every byte.
     ///
     /// # Errors
-    /// What the codec says.
+    /// Errors of the codec.
     pub fn encode_with(
         &mut self,
         len: usize,
@@ -401,7 +406,7 @@ mod tests {
         }
     }
 
-    /// A wrong page under a right checksum (as a forger would write it) is refused and never written past the frame.
+    /// A wrong page under a right checksum, as from a forger, is refused and never written past the frame.
     #[test]
     fn crafted_pages_are_refused() {
         let mut seed = 0x1234_5678_9abc_def0u64;

@@ -1,5 +1,5 @@
-//! Where everything lies in a store: follows from the catalog, the page boxes and the codec alone, so that the writer and
-//! the reader need not tell each other.
+//! Places of everything in a store. They follow from the catalog, the page boxes and the codec alone, so writer and
+//! reader agree without further data.
 
 use super::codec::{Codec, CRC_BYTES};
 use super::time::TimeAxis;
@@ -16,36 +16,36 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Most pages in a shard: its index, the block translation table, then takes 64 KiB.
+/// Most pages in a shard. Its index, the block translation table, then takes 64 KiB.
 pub const MAX_SHARD_PAGES: usize = 4096;
-/// Bytes of pages that a shard of a zone's largest array aims at: large enough for long writes and few files, small
-/// enough that a resumed conversion loses little.
+/// Target size of a shard of a zone's largest array, in bytes of pages. Large enough for long writes and few files,
+/// small enough that a resumed conversion loses little.
 const SHARD_BYTES: usize = 64 << 20;
 /// Bytes of an index entry: offset and length.
 pub const ENTRY_BYTES: usize = 16;
-/// Bytes of the checksum of a shard's name, which lies between its index and its first page. By it a file in another's place is noticed, and
-/// to other readers of Zarr it is a gap.
+/// Bytes of the checksum of a shard's name, between its index and its first page. It detects a file in another's place.
+/// To other readers of Zarr it is a gap.
 pub const NAME_BYTES: usize = 4;
-/// The entry of a page that is not there.
+/// The entry of a page that does not exist.
 pub const ABSENT: u64 = u64::MAX;
-/// Most bytes of a zone, generously counted: four exabytes. Keeps all arithmetic below within 64 bits.
+/// Limit of a zone's bytes, four exabytes. Keeps all arithmetic below within 64 bits.
 const MAX_BYTES: usize = 1 << 62;
-/// Frames are multiples of this: a page of x86-64.
+/// Granularity of frames: a page of x86-64.
 pub(crate) const SYSTEM_PAGE: usize = 4096;
 /// Page edge of ranges and boxes, which are themselves paged.
 const LEVEL_PAGE: usize = 8;
-/// Codec of ranges and boxes: their rounded numbers compress to about half, and they are read rarely.
+/// Codec of ranges and boxes. Their rounded numbers compress to about half, and reads are rare.
 const LEVEL_CODEC: Codec = Codec::Zstd { level: 1 };
 /// Numbers of a box.
 const SIDES: usize = 6;
-/// A level of fewer bytes is not compressed: saying so would take more than it saves, and a small zone pays for every byte
-/// beside its values.
+/// Smallest level in bytes that is compressed. Naming the codec of a smaller one takes more than it saves, and a small
+/// zone pays for every byte beside its values.
 const LEVEL_LEAST: usize = 128;
 
-/// How the pages of an array are gathered in shards. All triples are (i, j, k).
+/// Grouping of an array's pages in shards. All triples are (i, j, k).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ShardGrid {
-    /// The cut in pages.
+    /// The cut into pages.
     pub paging: Paging,
     /// Pages of a shard.
     pub shard: [usize; 3],
@@ -54,7 +54,7 @@ pub struct ShardGrid {
 }
 
 impl ShardGrid {
-    /// Gathers pages of at most `page_bytes`. Whole i-lines of pages if they fit, then whole planes, else blocks.
+    /// Groups pages of at most `page_bytes`: whole i-lines of pages if they fit, then whole planes, else blocks.
     pub fn new(paging: Paging, page_bytes: usize) -> Self {
         let even = |n: usize, most: usize| n.div_ceil(n.div_ceil(most.max(1)));
         let [ni, nj, nk] = paging.pages;
@@ -64,7 +64,7 @@ impl ShardGrid {
         let (j, k) = if nj <= left {
             (nj, even(nk, left / nj))
         } else {
-            // About as many points along k as along j, so that a shard's surface, which is read twice, is small.
+            // About as many points along k as along j, which keeps a shard's surface small; the surface is read twice.
             let square = (left as f64 * paging.page[1] as f64 / paging.page[2] as f64).sqrt();
             let k = even(nk, (square as usize).clamp(1, left));
             (even(nj, left / k), k)
@@ -73,7 +73,7 @@ impl ShardGrid {
         Self { paging, shard, shards: std::array::from_fn(|a| paging.pages[a].div_ceil(shard[a])) }
     }
 
-    /// Pages that a shard has room for; at the zone's end some are not used.
+    /// Slots of a shard. At the zone's end some are unused.
     pub const fn slots(&self) -> usize {
         self.shard[0] * self.shard[1] * self.shard[2]
     }
@@ -89,7 +89,7 @@ impl ShardGrid {
         [(number % ni) as usize, (number / ni % nj) as usize, (number / ni / nj) as usize]
     }
 
-    /// Number of the shard that holds the page at page coordinates `at`, and the page's slot in it.
+    /// Number of the shard with the page at page coordinates `at`, and the page's slot in it.
     pub const fn locate(&self, at: [usize; 3]) -> (u64, usize) {
         let s = self.shard;
         let n = ((at[2] / s[2]) as u64 * self.shards[1] as u64 + (at[1] / s[1]) as u64) * self.shards[0] as u64
@@ -97,7 +97,7 @@ impl ShardGrid {
         (n, ((at[2] % s[2]) * s[1] + at[1] % s[1]) * s[0] + at[0] % s[0])
     }
 
-    /// Page coordinates of the page in `slot` of shard `number`; `None` where the slot lies past the zone's end.
+    /// Page coordinates of the page in `slot` of shard `number`. `None` for a slot past the zone's end.
     pub fn page_at(&self, number: u64, slot: usize) -> Option<[usize; 3]> {
         let c = self.coords(number);
         let s = self.shard;
@@ -105,29 +105,29 @@ impl ShardGrid {
         (0..3).all(|a| at[a] < self.paging.pages[a]).then_some(at)
     }
 
-    /// Page coordinates that shard `number` holds.
+    /// Page coordinates of the pages of shard `number`.
     pub fn pages_of(&self, number: u64) -> [Range<usize>; 3] {
         let c = self.coords(number);
         std::array::from_fn(|a| c[a] * self.shard[a]..((c[a] + 1) * self.shard[a]).min(self.paging.pages[a]))
     }
 
-    /// Bytes of a shard before its first page: the entries of its index, their checksum, and that of its name.
+    /// Bytes of a shard before its first page: the index entries, their checksum, and the name's checksum.
     pub const fn head_bytes(&self) -> usize {
         self.slots() * ENTRY_BYTES + CRC_BYTES + NAME_BYTES
     }
 }
 
-/// The checksum of a shard's name, which is its file below the root of the store.
+/// The checksum of a shard's name, its path below the root of the store.
 pub fn name_checksum(name: &str) -> [u8; NAME_BYTES] {
     crc32c::crc32c(name.as_bytes()).to_le_bytes()
 }
 
-/// How the shards of an array hold its pages: all that writing or checking one needs.
+/// The form of an array's shards: everything that writing or checking one needs.
 #[derive(Copy, Clone, Debug)]
 pub struct ShardForm<'a> {
     /// Pages and shards.
     pub grid: &'a ShardGrid,
-    /// How pages are encoded.
+    /// Encoding of pages.
     pub codec: Codec,
     /// Bytes of a decoded page.
     pub page_bytes: usize,
@@ -140,7 +140,7 @@ pub struct ShardForm<'a> {
 pub struct ArrayLayout {
     /// Folder below the root, e.g. `zone1/momentum`.
     pub path: String,
-    /// Time steps that it has: those of the dataset, or 1.
+    /// Its time steps: those of the dataset, or 1.
     pub steps: usize,
     /// Sizes between the step and k in Zarr's shape: none for scalars, components for vectors.
     pub lead: Vec<usize>,
@@ -148,13 +148,13 @@ pub struct ArrayLayout {
     pub dtype: DType,
     /// Pages and shards.
     pub grid: ShardGrid,
-    /// How pages are encoded.
+    /// Encoding of pages.
     pub codec: Codec,
-    /// What only its document needs; there once, however often the layout is copied.
+    /// Data that only its document needs. Copies of the layout share them.
     about: Arc<About>,
 }
 
-/// What an array's document says beside its shape.
+/// Contents of an array's document beside its shape.
 #[derive(Debug, Default, PartialEq)]
 struct About {
     /// Dimension names, in Zarr's order.
@@ -163,7 +163,7 @@ struct About {
     attributes: Map<String, Value>,
 }
 
-/// Zones mostly say the same of their arrays, and there may be many: each saying is kept once.
+/// Shares equal [`About`]s. Zones may be many, and most of their arrays have equal ones.
 #[derive(Default)]
 struct Sayings(HashMap<String, Arc<About>>);
 
@@ -181,8 +181,8 @@ impl ArrayLayout {
         Self { path: path.into(), steps: 1, lead: Vec::new(), dtype, grid, codec, about: Arc::default() }
     }
 
-    /// Limits of the pages of a volume's array, or of a further level, over `dims` entries: `[t, c, k, j, i]`, where c is lowest and
-    /// highest of each component in turn.
+    /// Limits of the pages of a volume's array, or of a further level, over `dims` entries. They are `[t, c, k, j, i]`,
+    /// where c alternates the lowest and highest value of each component.
     pub(crate) fn limits(path: String, steps: usize, components: usize, dims: [usize; 3]) -> Self {
         let value = 2 * components * DType::Float32.size();
         let name = path.rsplit('/').next().unwrap_or(&path);
@@ -199,13 +199,13 @@ impl ArrayLayout {
         }
     }
 
-    /// How its shards hold its pages.
+    /// The form of its shards.
     pub fn form(&self) -> ShardForm<'_> {
         let page_bytes = self.page_bytes();
         ShardForm { grid: &self.grid, codec: self.codec, page_bytes, typesize: self.dtype.size() }
     }
 
-    /// Bytes on the heap, with its part of what it shares with others.
+    /// Bytes on the heap, with its part of shared data.
     pub(crate) fn held(&self) -> u64 {
         let about = &self.about;
         let shared =
@@ -213,7 +213,7 @@ impl ArrayLayout {
         self.held_by_copy() + shared.div_ceil(Arc::strong_count(about) as u64)
     }
 
-    /// Bytes on the heap that each copy has for itself.
+    /// Bytes on the heap of each copy alone.
     pub(crate) fn held_by_copy(&self) -> u64 {
         heap_size::text(&self.path) + heap_size::list(&self.lead)
     }
@@ -228,7 +228,7 @@ impl ArrayLayout {
         self.components() * self.grid.paging.page_points() * self.dtype.size()
     }
 
-    /// Bytes that all pages take in memory: each lies in a frame, which is whole pages of the system.
+    /// Bytes of all pages in memory, in frames of whole system pages.
     pub fn resident_bytes(&self) -> u64 {
         self.page_count().saturating_mul(self.page_bytes().next_multiple_of(SYSTEM_PAGE) as u64)
     }
@@ -265,7 +265,7 @@ impl ArrayLayout {
             v
         };
         let outer: [usize; 3] = std::array::from_fn(|a| self.grid.shard[a] * p.page[a]);
-        // Never a plausible zero: a reader that does not know a deleted shard for what it is shows these.
+        // Never a plausible zero. A reader that does not recognize a deleted shard shows these values.
         let fill = match self.dtype {
             DType::Float32 | DType::Float64 => json!("NaN"),
             DType::Int32 => json!(i32::MIN),
@@ -278,18 +278,18 @@ impl ArrayLayout {
             "shape": shape(self.steps, p.dims),
             "data_type": self.dtype.name(),
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape(1, outer)}},
-            // All shards of an array in one folder: one folder to make durable.
+            // All shards of an array in one folder, so that only one folder has to be made durable.
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
             "fill_value": fill,
             "codecs": [{"name": "sharding_indexed", "configuration": {
                 "chunk_shape": shape(1, p.page),
                 "codecs": self.codec.metadata(self.dtype.size()),
                 "index_codecs": [little, {"name": "crc32c"}],
-                // At the start its place is known, and a shard that lost its end is found out by its extents.
+                // At the start its place is known, and a shard that lost its end is detected by its extents.
                 "index_location": "start"}}],
             "dimension_names": self.about.names,
         });
-        // Documents are most of what a small zone costs beside its values.
+        // Beside the values, documents are most of the size of a small zone.
         if !self.about.attributes.is_empty() {
             value["attributes"] = self.about.attributes.clone().into();
         }
@@ -302,19 +302,19 @@ impl ArrayLayout {
 pub struct ZoneLayout {
     /// Folder below the root.
     pub path: String,
-    /// The cut of its points in pages, the same for all its arrays.
+    /// The cut of its points into pages, common to all its arrays.
     pub paging: Paging,
-    /// Arrays in catalog order. In an index (no data) these are only what ranges are made of.
+    /// Arrays in catalog order. In an index (no data) they only determine the ranges.
     pub arrays: Vec<ArrayLayout>,
     /// Ranges by array and level: lower and upper limit of each component, `[t, 2, c, k, j, i]` over pages at level 0.
     pub ranges: Vec<Vec<ArrayLayout>>,
     /// Boxes of blocks of cells by level, `[t, 6, k, j, i]`; empty for a zone without coordinates.
     pub boxes: Vec<ArrayLayout>,
-    /// Which array holds the coordinates.
+    /// Index of the array with the coordinates.
     pub xyz: Option<usize>,
-    /// Which array holds iblank.
+    /// Index of the array with iblank.
     pub iblank: Option<usize>,
-    /// When the steps are. `None` in an index, in stores that were written before it was kept, and where an array has its name.
+    /// Times of the steps. `None` in an index, in stores that predate it, and if an array has its name.
     pub time: Option<TimeAxis>,
 }
 
@@ -324,8 +324,8 @@ pub fn choose_pages(catalog: &Catalog, asked: usize, layout: Layout) -> Vec<Pagi
     catalog.zones.iter().map(|z| choose(z.dims, asked, layout, z.arrays.iter().map(size).max().unwrap_or(4))).collect()
 }
 
-/// A name as a folder that every file system and Zarr take: letters, digits, `.`, `_`, `-`, not starting with `_` or `.`,
-/// and not in `taken`.
+/// A name as a folder that is valid in every file system and Zarr, and not in `taken`. It has letters, digits, `.`,
+/// `_`, `-`, and does not begin with `_` or `.`.
 fn folder(name: &str, taken: &mut Taken) -> String {
     let mut s: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).take(100).collect();
@@ -336,7 +336,7 @@ fn folder(name: &str, taken: &mut Taken) -> String {
     taken.free(s, document)
 }
 
-/// Folders of which none is taken. Some file systems do not tell lower from upper case.
+/// An empty set of folder names. Some file systems ignore case, so names differ in more than case.
 fn no_folders() -> Taken {
     Taken::new(str::to_ascii_lowercase, '-')
 }
@@ -345,7 +345,7 @@ fn no_folders() -> Taken {
 ///
 /// # Errors
 /// [`FieldError::Format`] about `path` for a catalog that no store can hold: sizes that overflow, arrays without
-/// components, steps that are not the dataset's.
+/// components, or steps that are not the dataset's.
 pub fn lay_out(
     path: &Path,
     catalog: &Catalog,
@@ -369,7 +369,7 @@ pub fn lay_out(
         if paging != Paging::new(zone.dims, paging.page) || zone.dims.contains(&0) {
             return Err(bad(format!("{}: pages of {:?} points do not cut {:?}", zone.name, paging.page, zone.dims)));
         }
-        // The largest product anywhere: all points with padding, all components, eight bytes, all steps.
+        // The largest product of all: all points with padding, all components, eight bytes, all steps.
         let most = steps.iter().copied().max().unwrap_or(1).max(1);
         let total =
             (0..3).try_fold(most.saturating_mul(1 << 10), |n, a| n.checked_mul(paging.pages[a] * paging.page[a]));
@@ -383,7 +383,7 @@ pub fn lay_out(
             }
             largest = largest.max(a.components * a.dtype.size() * paging.page_points());
         }
-        // Pages of more would not fit blosc's lengths, nor any limit.
+        // Larger pages would fit neither blosc's lengths nor any limit.
         if largest > 1 << 30 {
             return Err(bad(format!("{}: pages of {largest} bytes are too large", zone.name)));
         }
@@ -419,8 +419,8 @@ fn zone_layout(
         let grid = level_grid(dims, values * dtype.size());
         let mut all = vec![time(steps)];
         all.extend(names);
-        // Levels differ in size, so each has dimensions of its own.
-        // `k_r0`: along k, ranges of level 0. Short, because every byte of these documents is one that a small zone pays.
+        // Levels differ in size, so each has its own dimensions. `k_r0`: along k, ranges of level 0. Names are short,
+        // because a small zone pays for every byte of these documents.
         let (kind, number) = (&name[..1], name.rsplit('_').next().unwrap_or(""));
         all.extend(["k", "j", "i"].map(|a| format!("{a}_{kind}{number}")));
         let path = format!("_farfield/{path}/{name}");
@@ -486,7 +486,7 @@ fn zone_layout(
     ZoneLayout { path, paging: grid.paging, arrays, ranges, boxes, xyz, iblank, time }
 }
 
-/// How a level of ranges or boxes of so many bytes is encoded.
+/// Codec of a level of ranges or boxes of `bytes` bytes.
 const fn level_codec(bytes: usize) -> Codec {
     if bytes < LEVEL_LEAST {
         Codec::None
@@ -495,7 +495,7 @@ const fn level_codec(bytes: usize) -> Codec {
     }
 }
 
-/// How a level of ranges or boxes is cut, of `value_bytes` an entry.
+/// The cut of a level of ranges or boxes with `value_bytes` an entry.
 fn level_grid(dims: [usize; 3], value_bytes: usize) -> ShardGrid {
     let paging = choose(dims, LEVEL_PAGE, Layout::Cubed, value_bytes);
     ShardGrid::new(paging, value_bytes * paging.page_points())
@@ -507,7 +507,7 @@ pub(crate) fn box_pages(dims: [usize; 3]) -> u64 {
     grids.map(|g| g.paging.count() + g.count()).sum()
 }
 
-/// All arrays of a store in the order of its root document. An index leaves out the data.
+/// All arrays of a store in the order of its root document. An index has no data arrays.
 pub fn all_arrays(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = &ArrayLayout> {
     zones.iter().flat_map(move |z| {
         let data = if data { &z.arrays[..] } else { &[] };
@@ -515,7 +515,8 @@ pub fn all_arrays(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = &Arr
     })
 }
 
-/// All `zarr.json` but the root's, with their paths below the root, and the chunks of times, which follow from the catalog, too.
+/// All `zarr.json` except the root's, with their paths below the root. Also the chunks of times, which follow from the
+/// catalog.
 pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
     let group =
         |path: String| (path + "/zarr.json", json!({"zarr_format": 3, "node_type": "group"}).to_string().into_bytes());
@@ -536,7 +537,7 @@ pub fn documents(zones: &[ZoneLayout], data: bool) -> impl Iterator<Item = (Stri
 mod tests {
     use super::*;
 
-    /// The names are part of the format: they must not depend on how they are found.
+    /// The names are part of the format, so they must not depend on the way of computing them.
     #[test]
     fn folders_of_many_zones_of_one_name() {
         let mut taken = no_folders();
@@ -556,7 +557,7 @@ mod tests {
             "z_a_b",
         ];
         assert_eq!(got, wanted);
-        // Quadratic, these would take minutes.
+        // A quadratic search would take minutes.
         let mut of = |name: &str| (0..200_000).map(|_| folder(name, &mut taken)).last().unwrap();
         assert_eq!([of("a"), of("zarr.json")], ["a-200000", "zarr.json-200003"]);
     }

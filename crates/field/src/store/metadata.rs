@@ -1,7 +1,7 @@
-//! The root's `zarr.json`: what the store is, and the crc32c of every other document. It is the commit mark.
+//! The root's `zarr.json`: the description of the store, and the crc32c of every other document. It is the commit mark.
 //!
-//! The document begins with fixed bytes up to its own checksum, which is over all its bytes with the checksum's eight
-//! digits as zeros: so any byte that changes is found, white space too, and no canonical form has to be agreed on.
+//! The document begins with fixed bytes up to its own checksum. The checksum covers all bytes, with its own eight
+//! digits as zeros. So any changed byte is detected, even white space, and no canonical form is needed.
 
 use super::codec::Codec;
 use crate::catalog::{ArrayInfo, Catalog, FlowHeader, ZoneInfo};
@@ -15,61 +15,61 @@ use serde::Serialize;
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// Version of what stands under the `farfield` key.
+/// Version of the contents of the `farfield` key.
 pub const VERSION: u64 = 3;
-/// The earliest that is read.
+/// The earliest supported version.
 const FIRST_READ: u64 = 2;
-/// How the document begins; the checksum's digits follow.
+/// Start of the document, up to the checksum's digits.
 const PREFIX: &[u8] = br#"{"zarr_format":3,"node_type":"group","attributes":{"farfield":{"crc32c":""#;
 const DIGITS: usize = 8;
-/// A root document of more than this is not ours: a thousand zones take about 2 MB.
+/// Limit of a root document in bytes. A thousand zones take about 2 MB.
 pub const MAX_ROOT_BYTES: u64 = 1 << 28;
 
-/// What the root says of one array.
+/// The root's entry for one array.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ArraySeal {
     /// Bytes of all its shards.
     pub bytes: u64,
-    /// crc32c over its shards' seals, by step and shard number. A shard's seal is the crc32c of its pages' checksums, in
-    /// the order of their slots, and its index's: so shards that changed places are found by a validation.
+    /// crc32c over its shards' seals, by step and shard number. A shard's seal is the crc32c of its pages' checksums,
+    /// in the order of their slots, and of its index's. So validation detects exchanged shards.
     pub pages: u32,
 }
 
 /// The root's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Root {
-    /// Whether it holds data, or only ranges and boxes of data that is paged in place.
+    /// Whether it holds data, or only ranges and boxes of data that are paged in place.
     pub data: bool,
-    /// The asked page edge.
+    /// The requested page edge.
     pub page: usize,
     /// Shape of pages.
     pub layout: Layout,
-    /// How pages are encoded.
+    /// Encoding of pages.
     pub codec: Codec,
-    /// What the dataset holds, as its source described it.
+    /// The dataset's contents, as its source described them.
     pub catalog: Catalog,
-    /// A digest of what identifies the files that it was made of; `None` in stores that were written before it was kept.
+    /// Digest of the identities of its source files. `None` in stores that predate it.
     pub source: Option<String>,
-    /// Whether each zone has the coordinate `time`; not in stores that were written before there was one, and not in indexes.
+    /// Whether each zone has the coordinate `time`. False in indexes and in stores that predate it.
     pub time_axis: bool,
-    /// What each step was made of; `None` in stores that were written before it was kept, and in indexes.
+    /// Source files of each step. `None` in indexes and in stores that predate it.
     pub sources: Option<Sources>,
     /// Page box of each zone.
     pub pages: Vec<[usize; 3]>,
     /// Steps of each array of each zone.
     pub steps: Vec<Vec<usize>>,
-    /// Of each zone, the uniform grid that its coordinates are, every one of which was looked at. `None` in stores that were written
-    /// before that was done.
+    /// The uniform grid equal to each zone's coordinates, compared point by point. `None` for other zones, and in
+    /// stores that predate it.
     pub uniform: Vec<Option<Uniform>>,
     /// Length and crc32c of the other documents, in [`super::layout::documents`]'s order.
     pub documents: Vec<(u64, u32)>,
-    /// Of each array, in [`super::layout::all_arrays`]'s order.
+    /// Seals of the arrays, in [`super::layout::all_arrays`]'s order.
     pub seals: Vec<ArraySeal>,
 }
 
 impl Root {
-    /// The document. It is written item by item: with trees of values for it and for `info`, a
-    /// conversion of 4,000 zones took 173 MB of private memory in the place of 92.
+    /// The document. It is written item by item. With trees of values for it and for `info`, a conversion of 4,000
+    /// zones took 173 MB of private memory instead of 92.
     pub fn document(&self) -> Vec<u8> {
         seal(&RootDocument {
             zarr_format: 3,
@@ -78,10 +78,10 @@ impl Root {
         })
     }
 
-    /// Reads the document.
+    /// Parses the document.
     ///
     /// # Errors
-    /// [`FieldError::Format`] about `path` when a byte has changed or it is not a Farfield store's.
+    /// [`FieldError::Format`] about `path` if a byte has changed or the document is not a Farfield store's.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FieldError> {
         let bad = |m: &str| FieldError::format(path, m.to_owned());
         let value = unseal(path, bytes)?;
@@ -134,7 +134,7 @@ impl Root {
     }
 }
 
-/// What is written of a root.
+/// The serialized form of a root.
 #[derive(Serialize)]
 struct RootDocument<'a> {
     zarr_format: u8,
@@ -149,7 +149,7 @@ struct Attributes<'a> {
     conventions: &'static str,
 }
 
-/// What stands under the `farfield` key.
+/// The contents of the `farfield` key.
 struct FarfieldAttributes<'a>(&'a Root);
 
 impl Serialize for FarfieldAttributes<'_> {
@@ -184,8 +184,8 @@ impl Serialize for FarfieldAttributes<'_> {
     }
 }
 
-/// A root document of `value`, whose `farfield` key must begin with `"crc32c": "00000000"` and stand first among the attributes: puts
-/// the checksum in its place.
+/// A root document of `value`, with its checksum filled in. The `farfield` key must be the first attribute and begin
+/// with `"crc32c": "00000000"`.
 pub(crate) fn seal(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(value).expect("numbers, text and lists of them are JSON");
     debug_assert!(bytes.starts_with(PREFIX));
@@ -194,7 +194,7 @@ pub(crate) fn seal(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// What [`seal`] was given, of this version.
+/// The value that [`seal`] wrote, if it has this version.
 pub(crate) fn unseal(path: &Path, bytes: &[u8]) -> Result<Value, FieldError> {
     let bad = |m: &str| FieldError::format(path, m.to_owned());
     if !bytes.starts_with(PREFIX) || bytes.len() < PREFIX.len() + DIGITS {
@@ -214,7 +214,7 @@ pub(crate) fn unseal(path: &Path, bytes: &[u8]) -> Result<Value, FieldError> {
     }
 }
 
-/// The uniform grids of a catalog's zones, as many as those are.
+/// The uniform grids of a catalog's zones, one for each zone.
 fn uniforms(v: &Value, catalog: &Catalog) -> Option<Vec<Option<Uniform>>> {
     let each = v.as_array().filter(|each| each.len() == catalog.zones.len())?.iter().zip(&catalog.zones);
     each.map(|(v, zone)| match v {
@@ -245,7 +245,7 @@ pub(crate) fn triple(v: &Value) -> Option<[usize; 3]> {
     numbers(v)?.try_into().ok()
 }
 
-/// Floats travel as text: JSON has no NaN, and what is read must be what was written to the last bit.
+/// A float as text. JSON has no NaN, and a number must be read back to the last bit.
 pub(crate) fn float(x: f64) -> Value {
     json!(format!("{x:?}"))
 }
@@ -254,7 +254,7 @@ pub(crate) fn unfloat(v: &Value) -> Option<f64> {
     v.as_str()?.parse().ok()
 }
 
-/// A catalog as JSON that [`catalog_from`] reads back exactly.
+/// A catalog as JSON, which [`catalog_from`] reads back exactly.
 pub fn catalog_value(c: &Catalog) -> Value {
     json!(CatalogDocument(c))
 }
@@ -288,7 +288,7 @@ impl Serialize for CatalogDocument<'_> {
             map.serialize_entry("times_counted", &true)?;
         }
         map.serialize_entry("zones", &Each(|| c.zones.iter().map(zone)))?;
-        // As text, whatever it holds: it is the user's, not ours.
+        // As text, because these contents are the user's.
         map.serialize_entry("settings", &c.settings.to_string())?;
         map.end()
     }
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn round_trip_and_every_bit() {
-        // As it was written before stores said what they were made of.
+        // From before stores recorded their sources.
         let old = Root { source: None, sources: None, time_axis: false, ..root() }.document();
         let back = Root::parse(Path::new("p"), &old).unwrap();
         assert_eq!((back.document(), &back.source), (old, &None));
@@ -428,13 +428,13 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, rng_seed: prop::test_runner::RngSeed::Fixed(0x726f_6f74), ..ProptestConfig::default() })]
-        /// A forger knows the checksum: numbers are changed and the document sealed again. Nothing may panic, overflow or
-        /// ask for much memory.
+        /// A forger knows the checksum: numbers are changed and the document is sealed again. Nothing may panic,
+        /// overflow or request much memory.
         #[test]
         fn forged_numbers_are_survived(at in 0usize..200, n in prop::sample::select(vec!["0", "1", "7", "64", "65", "4096", "2147483647", "4294967296", "9223372036854775807", "18446744073709551615", "-1", "1e300"])) {
             let bytes = root().document();
             let text = String::from_utf8(bytes).unwrap();
-            // The at-th run of digits outside of the checksum becomes n.
+            // The at-th run of digits outside the checksum becomes n.
             let body = PREFIX.len() + DIGITS;
             let mut runs = Vec::new();
             let mut last = None;

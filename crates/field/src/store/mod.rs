@@ -1,11 +1,11 @@
-//! Farfield's own store: plain Zarr v3 with the sharding codec, that every Zarr tool reads, with a crc32c on every page,
-//! index and document.
+//! Farfield's own store: plain Zarr v3 with the sharding codec, which every Zarr tool reads. Every page, index and
+//! document has a crc32c.
 //!
 //! # Theory
-//! The inner chunk is the page, the shard is the file, and the shard's index is the block translation table of the demand
-//! paging work. A scalar is `[t, k, j, i]`, a vector `[t, c, k, j, i]` with all components of a point in one page. Zones
-//! are groups. Beside the data, under `_farfield`, lie the ranges of values of each page and the bounding boxes of
-//! blocks of cells, each as a pyramid of sharded arrays, paged like all else.
+//! The inner chunk is the page, and the shard is the file. The shard's index is the block translation table of the
+//! demand paging work. A scalar is `[t, k, j, i]`, a vector `[t, c, k, j, i]` with all components of a point in one
+//! page. Zones are groups. `_farfield` has the ranges of values of each page and the bounding boxes of blocks of cells.
+//! Each of them is a pyramid of sharded arrays, paged like all others.
 //!
 //! # Practice
 //! ```text
@@ -16,8 +16,8 @@
 //!           _farfield/zone1/ranges_density_0/...
 //!           _farfield/zone1/boxes_0/...
 //! ```
-//! Everything but values follows from the root document ([`layout`]). [`Store::open`] reads and checks all documents and
-//! no page. A shard that is not there is *failed*, never fill.
+//! Everything but values follows from the root document ([`layout`]). [`Store::open`] reads and checks all documents
+//! and no page. A page whose shard is missing is *failed*, never fill.
 
 mod array;
 pub mod codec;
@@ -52,9 +52,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// More shards than this in an array (some hundred gigabytes) are counted before they are believed.
+/// Shards of an array (some hundred gigabytes) above which their files are counted before their number is trusted.
 const MANY_SHARDS: u64 = 10_000;
-/// How often a store that is replaced while it is opened is looked at again: who replaces it takes longer than who opens it.
+/// Attempts to open a store that is replaced meanwhile. Replacing takes longer than opening.
 const TRIES: usize = 20;
 
 /// An open store: everything but its pages.
@@ -62,9 +62,9 @@ const TRIES: usize = 20;
 pub struct Store {
     /// Its folder.
     pub path: PathBuf,
-    /// What it holds. `format` is the store's; [`Self::origin`] is what it was made from.
+    /// Its contents. `format` is the store's; [`Self::origin`] has the source's.
     pub catalog: Catalog,
-    /// What it was made from, in the words of its source's catalog.
+    /// Format of the source, in the words of the source's catalog.
     pub origin: String,
     /// Zones in catalog order.
     pub zones: Vec<ZoneLayout>,
@@ -72,16 +72,16 @@ pub struct Store {
     pub root: Root,
 }
 
-/// A level of boxes or ranges as the pager knows it.
+/// A level of boxes or ranges in the pager.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct LevelId {
-    /// The pager's number for it.
+    /// The pager's number of it.
     pub id: ArrayId,
-    /// Boxes or pages along (i, j, k) at this level, and how they are paged.
+    /// Boxes or pages along (i, j, k) at this level, and their cut into pages.
     pub paging: Paging,
 }
 
-/// What the pager calls the arrays of a zone.
+/// The pager's numbers of a zone's arrays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneIds {
     /// In catalog order; empty for an index.
@@ -92,7 +92,7 @@ pub struct ZoneIds {
     pub ranges: Vec<Vec<LevelId>>,
 }
 
-/// What a pager must do to take up a store.
+/// The calls by which a store registers its files and arrays.
 pub trait Register {
     /// Adds a file.
     fn add_file(&mut self, path: &Path) -> SourceId;
@@ -134,20 +134,19 @@ impl Format for Store {
 }
 
 impl Store {
-    /// Whether there is something at `path` that [`Self::open`] would take for a store: a folder with a Zarr v3 root
-    /// document that names Farfield.
+    /// Whether `path` has a store for [`Self::open`]: a folder with a Zarr v3 root document that names Farfield.
     pub fn is_store(path: &Path) -> bool {
         let mut head = Vec::new();
         let file = File::open(path.join("zarr.json"));
-        // The name stands in the first bytes, unless the document is damaged; then a look at all of it must do.
+        // The name is in the first bytes, unless the document is damaged; so the first MiB is searched.
         let read = file.and_then(|f| f.take(1 << 20).read_to_end(&mut head));
         read.is_ok() && head.windows(10).any(|w| w == b"\"farfield\"")
     }
 
-    /// Opens a store (or an index, which has no data): reads and checks the root and all other documents.
+    /// Opens a store, or an index (without data). Reads and checks the root and all other documents.
     ///
     /// # Errors
-    /// [`FieldError::Io`] or [`FieldError::Format`] with the document that is missing or damaged.
+    /// [`FieldError::Io`] or [`FieldError::Format`] about the missing or damaged document.
     pub fn open(path: &Path) -> Result<Self, FieldError> {
         open_root(path, |root_path, root| Self::with_root(path, root_path, root))
     }
@@ -166,7 +165,7 @@ impl Store {
         for layout in all_arrays(&zones, root.data) {
             check_count(&path.join(&layout.path), layout.shard_count())?;
         }
-        // A forger's numbers must not overflow when somebody adds them up. Shards are numbered in 32 bits.
+        // A forger's numbers must not overflow in later sums. Shards are numbered in 32 bits.
         let pages = sum(all_arrays(&zones, root.data).map(|a| a.page_count().saturating_add(a.shard_count())));
         let shards = sum(all_arrays(&zones, root.data).map(ArrayLayout::shard_count));
         let bytes = sum(root.seals.iter().map(|s| s.bytes));
@@ -186,7 +185,7 @@ impl Store {
         all_arrays(&self.zones, self.root.data)
     }
 
-    /// The cut of each zone in pages.
+    /// The cut of each zone into pages.
     pub fn paging(&self) -> Vec<Paging> {
         self.zones.iter().map(|z| z.paging).collect()
     }
@@ -230,11 +229,11 @@ impl Store {
             + steps
     }
 
-    /// Bytes on the heap that [`Self::register`] makes a pager hold.
+    /// Bytes on the heap that [`Self::register`] adds to a pager.
     pub(crate) fn held_by_pager(&self) -> u64 {
         let folder = self.path.as_os_str().len();
         let of = |a: &ArrayLayout| {
-            // Its name, the path of each of its files, and what stands for them.
+            // Its name, and the path and records of each of its files.
             let path = a.path.len() + "/c.".len() + 4 * 20;
             let file = heap_size::grown::<u8>(folder + path)
                 + heap_size::shared::<[usize; 8]>()
@@ -249,7 +248,7 @@ impl Store {
         self.arrays().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Gives all arrays to a pager, each with its shard indexes.
+    /// Registers all arrays with a pager, each with its shard indexes.
     pub fn register(&self, pager: &mut dyn Register) -> Vec<ZoneIds> {
         let root: Arc<Path> = self.path.as_path().into();
         let mut add = |layout: &ArrayLayout| add_array(pager, &root, layout);
@@ -266,7 +265,7 @@ impl Store {
     }
 }
 
-/// Gives an array of the store at `root` to a pager, with its shard indexes.
+/// Registers an array of the store at `root` with a pager, with its shard indexes.
 fn add_array(pager: &mut dyn Register, root: &Arc<Path>, layout: &ArrayLayout) -> ArrayId {
     let shards = layout.grid.count();
     let mut sources = Vec::new();
@@ -279,11 +278,11 @@ fn add_array(pager: &mut dyn Register, root: &Arc<Path>, layout: &ArrayLayout) -
     pager.add_array(Arc::new(StoreArray { files, index }))
 }
 
-/// Opens a store by its root document, which `with_root` gets with its path. A store that took this one's place meanwhile has other
-/// documents, which do not go with the old root: then it is tried again with the new one.
+/// Opens a store by its root document, which `with_root` gets with its path. If another store replaces this one
+/// meanwhile, its documents do not match the old root. Then the new root is tried.
 ///
 /// # Errors
-/// [`FieldError::Io`] for the root, and those of `with_root`.
+/// [`FieldError::Io`] for the root, and the errors of `with_root`.
 pub(crate) fn open_root<T>(
     path: &Path,
     with_root: impl Fn(&Path, &[u8]) -> Result<T, FieldError>,
@@ -302,7 +301,7 @@ pub(crate) fn open_root<T>(
     with_root(&root_path, &root)
 }
 
-/// Reads the documents that the root at `root` has `known` lengths and checksums of, and compares them with what they must be.
+/// Reads the documents whose lengths and checksums the root lists as `known`, and compares them with `expected`.
 pub(crate) fn check_documents(
     path: &Path,
     root: &Path,
@@ -330,7 +329,8 @@ pub(crate) fn check_documents(
     }
 }
 
-/// Every shard gets a source later, so their number must not come from a document alone.
+/// Checks that a large number of shards is real. Every shard later gets a source, so a document alone must not set
+/// their number.
 pub(crate) fn check_count(folder: &Path, shards: u64) -> Result<(), FieldError> {
     if shards > MANY_SHARDS {
         let entries = std::fs::read_dir(folder).map_err(|e| FieldError::io(folder, e))?.count() as u64;
@@ -347,7 +347,7 @@ pub(crate) fn sum(mut each: impl Iterator<Item = u64>) -> Option<u64> {
     each.try_fold(0, u64::checked_add)
 }
 
-/// Reads a small file whole, and at most one byte more than `most`, so that a longer one shows.
+/// Reads a small file whole, or `most` bytes and one more, so that a longer file is detected.
 pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, FieldError> {
     let io = |e: std::io::Error| FieldError::io(path, e);
     let file = File::open(path).map_err(|e| {

@@ -1,4 +1,4 @@
-//! Reads a store's arrays in rows, for converting a store into another (other pages, other codec).
+//! Reads a store's arrays in rows, for conversion into another store (other pages, other codec).
 
 use super::array::check_index;
 use super::layout::{ArrayLayout, ENTRY_BYTES};
@@ -13,11 +13,12 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Shard indexes kept: those that a slab of planes meets.
+/// Cached shard indexes: enough for a slab of planes.
 const KEPT_SHARDS: usize = 16;
 
-/// One array of a store, read by rows. Decoded pages are kept up to a number of bytes that the owner charges, because
-/// each page is met once for every plane and component; at least one is. Who reads boxes meets a page once a box.
+/// One array of a store, read by rows. Each page is needed for every plane and component, so decoded pages are cached.
+/// The cache holds up to a number of bytes that the owner charges, and at least one page. Reads of boxes need a page
+/// once a box.
 pub struct StoreRows {
     root: PathBuf,
     layout: ArrayLayout,
@@ -41,7 +42,7 @@ struct Shard {
 }
 
 impl Shard {
-    /// Fills `out`; `what` is what it is a part of.
+    /// Fills `out`; `what` names the part for errors.
     fn read(&self, out: &mut [u8], offset: u64, what: impl Fn() -> String) -> Result<(), FieldError> {
         self.file.read_exact_at(out, offset).map_err(|e| {
             if e.kind() != std::io::ErrorKind::UnexpectedEof {
@@ -62,10 +63,10 @@ impl Shard {
 }
 
 impl StoreRows {
-    /// Array `array` of zone `zone` (catalog order), keeping up to `keep` bytes of decoded pages.
+    /// Array `array` of zone `zone` (catalog order), with a cache of up to `keep` bytes of decoded pages.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] when the store has no such array or no data.
+    /// [`FieldError::Usage`] if the store has no such array or no data.
     pub fn new(store: &Store, zone: usize, array: usize, keep: usize) -> Result<Self, FieldError> {
         let layout = store.root.data.then(|| store.zones.get(zone)?.arrays.get(array)).flatten();
         let layout = layout.ok_or_else(|| FieldError::Usage(format!("{}: no such array", store.path.display())))?;
@@ -83,7 +84,7 @@ impl StoreRows {
         self.layout.steps
     }
 
-    /// Makes sure that a page is kept and answers it.
+    /// The page, from the cache or read into it.
     fn page<'a>(&self, kept: &'a mut RowCache, step: usize, at: [usize; 3]) -> Result<&'a [u8], FieldError> {
         let layout = &self.layout;
         let key = (step, layout.grid.paging.number(at));
@@ -105,7 +106,7 @@ impl StoreRows {
                 w.copy_from_slice(&shard.entries[slot * ENTRY_BYTES + n * 8..][..8]);
                 u64::from_le_bytes(w)
             };
-            // `check_index` bounds the length by what the codec can make of a page.
+            // `check_index` bounds the length by the codec's largest page.
             let mut encoded = vec![0; usize::try_from(word(1)).unwrap_or(0)];
             shard.read(&mut encoded, word(0), || format!("page (i {}, j {}, k {})", at[0], at[1], at[2]))?;
             self.tally.add(encoded.len() as u64);
@@ -224,7 +225,7 @@ impl RowReader for StoreRows {
                 }
             }
         }
-        // A converter reads one array after the other: what each would keep adds up.
+        // A converter reads one array after the other, so the caches of all would add up.
         if kept.bytes > self.keep {
             kept.pages.clear();
             kept.bytes = 0;

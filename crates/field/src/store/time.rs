@@ -1,9 +1,10 @@
-//! The coordinate `time` of a zone's group: what makes xarray and others show when each step is.
+//! The coordinate `time` of a zone's group, by which xarray and others show the times of steps.
 //!
-//! It is a plain array of one chunk that follows from the catalog, and is kept and checked like the documents. By the CF conventions
-//! (1.11, chapter 4.4) it has `units`, `standard_name` and `axis`. Times of flows count from where the simulation began, which is no
-//! date: units are `s`, or `1` where they are non-dimensional, never `seconds since`. Readers that look for dates therefore leave them
-//! as the numbers they are; and as `s` is no word by which xarray knows a duration (`seconds` is), so does it, in all its versions.
+//! It is a plain array of one chunk. It follows from the catalog, and is stored and checked like the documents. By the
+//! CF conventions (1.11, chapter 4.4) it has `units`, `standard_name` and `axis`. Times of flows count from the start
+//! of the simulation, which is not a date. So units are `s`, or `1` if non-dimensional, never `seconds since`, and
+//! readers of dates leave the numbers alone. xarray does so in all versions, because it takes `seconds` for a duration
+//! but not `s`.
 
 use super::codec::CRC_BYTES;
 use crate::catalog::Catalog;
@@ -19,7 +20,7 @@ pub struct TimeAxis {
 }
 
 impl TimeAxis {
-    /// That of a catalog; `None` where it has no times.
+    /// The time axis of a catalog. `None` if it has no times.
     pub fn of(catalog: &Catalog) -> Option<Self> {
         let units = if catalog.times_counted { "1".to_owned() } else { catalog.time_units.clone() };
         let (values, counted) = (catalog.times.clone(), catalog.times_counted);

@@ -1,8 +1,8 @@
-//! Proves a store whole: every byte of every file is vouched for by a checksum, and there is no file too many or too few.
+//! Validates a store: a checksum covers every byte of every file, and no file is missing or surplus.
 //!
-//! A shard is checked by itself ([`StoreCheck::check_shard`]), so whoever has threads can check several at once; what only all of
-//! them together show comes last ([`StoreCheck::conclude`]). Stores of grids and of volumes are checked alike: [`StoreCheck`] is what both
-//! say of themselves.
+//! Shards are checked one by one ([`StoreCheck::check_shard`]), so callers with threads can check several at once.
+//! Checks over all shards come last ([`StoreCheck::conclude`]). [`StoreCheck`] is the common form of stores of grids
+//! and of volumes.
 
 use super::array::{check_index, words};
 use super::codec::CRC_BYTES;
@@ -21,32 +21,32 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// Problems that are named; further ones are counted.
+/// Problems listed; further ones are counted.
 const NAMED: usize = 100;
 
-/// What a validation found.
+/// Results of a validation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validation {
     /// Pages read and checked.
     pub pages: u64,
     /// Bytes of all files read.
     pub bytes: u64,
-    /// Reads that took.
+    /// Number of reads.
     pub reads: u64,
-    /// Files that were checked.
+    /// Checked files.
     pub files: u64,
-    /// What is wrong, with the path; the first hundred.
+    /// The problems; the first hundred.
     pub problems: Vec<Problem>,
-    /// How many problems there are.
+    /// Number of problems.
     pub problem_count: u64,
 }
 
-/// Something that is wrong.
+/// A problem of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, and the page where it is one page's.
+    /// The file, and the page if it is one page's problem.
     pub what: String,
-    /// What is wrong with it.
+    /// The error.
     pub error: String,
 }
 
@@ -63,7 +63,7 @@ impl Validation {
         }
     }
 
-    /// Takes up what was found in a shard.
+    /// Adds the results of a shard.
     pub fn add(&mut self, mut other: Self) {
         self.pages += other.pages;
         self.bytes += other.bytes;
@@ -75,29 +75,29 @@ impl Validation {
     }
 }
 
-/// One shard of the store, in the order in which an array's seal is made.
+/// One shard of the store, in the order of the seals.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ShardId {
-    /// Number of it among all shards.
+    /// Its number among all shards.
     pub number: u32,
     /// Number of its array in [`Store::arrays`].
     pub array: usize,
     /// Step.
     pub step: usize,
-    /// Number of it among the shards of the step.
+    /// Its number among the shards of the step.
     pub shard: u64,
 }
 
-/// What a shard says of itself, for its array's seal; none where it could not be read to its end.
+/// A shard's contribution to its array's seal.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardSeal {
     /// Its length.
     pub bytes: u64,
-    /// Checksum of its pages' checksums and its index's.
+    /// Checksum of its pages' checksums and its index's. `None` if the shard could not be read to its end.
     pub seal: Option<u32>,
 }
 
-/// Memory that is used again from shard to shard.
+/// Memory reused from shard to shard.
 #[derive(Debug)]
 pub struct Buffers {
     read_bytes: usize,
@@ -107,21 +107,21 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Buffers that read about `read_bytes` at once, or one page where that is longer.
+    /// Buffers for reads of about `read_bytes`, or of one page if that is longer.
     pub fn new(read_bytes: usize) -> Self {
         Self { read_bytes, index: Vec::new(), encoded: Vec::new(), frame: Vec::new() }
     }
 }
 
-/// What is checked of an array.
+/// An array in validation.
 pub trait Sharded: Sync {
-    /// What events call it: its folder below the root.
+    /// Its name in events: its folder below the root.
     fn name(&self) -> &str;
-    /// How its shards hold its pages.
+    /// The form of its shards.
     fn form(&self) -> ShardForm<'_>;
-    /// How often all its shards are there: steps, or steps times groups.
+    /// Repetitions of all its shards: steps, or steps times groups.
     fn times(&self) -> usize;
-    /// File of a shard below the root; `time` counts [`Self::times`].
+    /// File of a shard below the root; `time` is below [`Self::times`].
     fn shard_path(&self, time: usize, shard: u64) -> String;
 }
 
@@ -140,22 +140,22 @@ impl Sharded for &ArrayLayout {
     }
 }
 
-/// A store as it is checked.
+/// A store in validation.
 pub struct StoreCheck<'s> {
     /// Its folder.
     pub(crate) path: &'s Path,
     /// Its arrays, in the order of their seals.
     pub(crate) arrays: Vec<Box<dyn Sharded + 's>>,
-    /// The uniform grids that the root document says the values of arrays to be, by number of the array.
+    /// The uniform grids that the root document claims for values of arrays, by number of the array.
     pub(crate) uniform: HashMap<usize, (&'s Uniform, DType)>,
-    /// What the root document says of each.
+    /// The root document's seals of the arrays.
     pub(crate) seals: &'s [ArraySeal],
     /// All documents but the root's.
     pub(crate) documents: Vec<String>,
 }
 
 impl Store {
-    /// This store as it is checked.
+    /// The form of this store for validation.
     pub fn checked(&self) -> StoreCheck<'_> {
         let mut uniform = HashMap::new();
         let mut first = 0;
@@ -201,7 +201,7 @@ impl StoreCheck<'_> {
         all.map(|(n, (array, step, shard))| ShardId { number: n as u32, array, step, shard })
     }
 
-    /// Bytes that [`Buffers::new`] of `read_bytes` come to hold.
+    /// Bytes that [`Buffers::new`] of `read_bytes` grows to.
     pub fn buffer_bytes(&self, read_bytes: usize) -> usize {
         let of = |a: &dyn Sharded| {
             let form = a.form();
@@ -210,11 +210,11 @@ impl StoreCheck<'_> {
         self.arrays().map(of).max().unwrap_or(0)
     }
 
-    /// Reads a shard's index and every page of it and checks checksums, lengths and that it ends where its last page does.
-    /// `told` gets the events of reading and decoding, and answers whether to go on.
+    /// Reads a shard's index and every page of it. Checks checksums, lengths and that the shard ends after its last
+    /// page. `told` receives the events of reading and decoding, and returns whether to continue.
     ///
     /// # Errors
-    /// [`FieldError::Interrupted`]. Damage is no error but in the [`Validation`].
+    /// [`FieldError::Interrupted`]. Damage is not an error but part of the [`Validation`].
     pub fn check_shard(
         &self,
         id: ShardId,
@@ -246,11 +246,11 @@ impl StoreCheck<'_> {
         Ok((found, seal))
     }
 
-    /// Adds what the shards do not show one by one: documents, the seals of the arrays (out of those of all shards, in
-    /// their order), and files that no part of the store accounts for.
+    /// Adds the checks over all shards: documents, the seals of the arrays, and files that are not part of the store.
+    /// `seals` has the seals of all shards, in their order.
     ///
     /// # Errors
-    /// [`FieldError::Io`] where a folder cannot be read.
+    /// [`FieldError::Io`] if a folder cannot be read.
     pub fn conclude(&self, seals: &[ShardSeal], found: &mut Validation) -> Result<(), FieldError> {
         let mut expected: HashSet<String> = HashSet::from(["zarr.json".to_owned()]);
         expected.extend(self.documents.iter().cloned());
@@ -272,7 +272,7 @@ impl StoreCheck<'_> {
                     });
                 }
             }
-            // Where a shard has no seal that has been said already.
+            // A shard without a seal already has a problem.
             if sum.is_some_and(|s| s != *seal) {
                 let what = self.path.join(array.name());
                 found.problem(what.display(), "the shards are not those that the store was written with");
@@ -282,7 +282,6 @@ impl StoreCheck<'_> {
     }
 }
 
-/// The check of one shard.
 struct Check<'a> {
     form: ShardForm<'a>,
     uniform: Option<(&'a Uniform, DType)>,
@@ -295,7 +294,6 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Fills `buffer` from the file.
     fn read(&mut self, file: &File, buffer: &mut [u8], offset: u64) -> Result<(), PageErrorKind> {
         let read = u64::from(self.id.number) << 32 | self.found.reads;
         let (source, len) = (SourceId(self.id.number), buffer.len() as u64);
@@ -330,7 +328,7 @@ impl Check<'_> {
             self.found.problem(self.path.display(), format_args!("{} bytes too many after the last page", have - end));
         }
         frame.resize(form.page_bytes, 0);
-        // Pages follow each other, so they are read many at a time.
+        // Pages are contiguous, so they are read many at a time.
         let mut held = 0u64..0u64;
         let mut pages_seal = 0;
         for (slot, entry) in entries.chunks_exact(ENTRY_BYTES).enumerate() {
@@ -367,11 +365,11 @@ impl Check<'_> {
             let number = grid.paging.number(page);
             let page = PageId::new(ArrayId(self.id.array as u32), self.id.step as u32, number);
             self.stopped |= !(self.told)(Event::Decode { page, took_ns });
-            // `check_index` has made sure that a page is longer than its checksum.
+            // `check_index` guarantees that a page is longer than its checksum.
             pages_seal = crc32c::crc32c_append(pages_seal, &bytes[bytes.len() - CRC_BYTES..]);
             self.found.pages += 1;
         }
-        // What is wrong here need not be said once more of the whole array.
+        // A problem here need not be reported again for the whole array.
         sealed.seal = self.found.is_ok().then(|| crc32c::crc32c_append(pages_seal, &beside[..CRC_BYTES]));
         Ok(())
     }
@@ -385,7 +383,7 @@ fn io(e: std::io::Error) -> PageErrorKind {
     }
 }
 
-/// Finds files that no part of the store accounts for.
+/// Finds files that are not part of the store.
 fn strangers(root: &Path, below: &str, expected: &HashSet<String>, found: &mut Validation) -> Result<(), FieldError> {
     let folder = root.join(below);
     let io = |e: std::io::Error| FieldError::io(&folder, e);

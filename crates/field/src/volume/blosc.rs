@@ -1,20 +1,21 @@
-//! Blosc 1 buffers, taken apart here: the container is a header, a table of blocks, and streams of other codecs, and every place and
-//! length in it is checked against the chunk before it is used. (The C library has written past its buffers on crafted input.)
+//! Decoder of Blosc 1 buffers. The container is a header, a table of blocks, and streams of other codecs. Every offset
+//! and length in it is checked against the chunk before use. (The C library has written past its buffers on crafted
+//! input.)
 //!
 //! # Theory
-//! The header has 16 bytes: versions, flags, element size, then decoded length, block length and encoded length. Behind it stands where
-//! each block begins. A block is one stream, or one for each byte of the element, each with its length before it; a stream as long
-//! as what it decodes to is stored as it is. Then bytes, or bits, are put back in their order.
+//! The header has 16 bytes: versions, flags, element size, then decoded length, block length and encoded length. The
+//! offsets of the blocks follow. A block is one stream, or one for each byte of the element, each after its length. A
+//! stream as long as its decoded bytes is stored as it is. Last, bytes or bits are unshuffled.
 
 use super::filters::{bitunshuffle, unshuffle};
 use super::streams::{lz4_block, zlib, zstd};
 use pager::error::PageErrorKind;
 
 const HEADER: usize = 16;
-/// Elements larger than this, and blocks of fewer elements than that, are not split in streams.
+/// Larger elements, and blocks of fewer elements than `MIN_BUFFER`, are not split into streams.
 const MAX_SPLITS: usize = 16;
 const MIN_BUFFER: usize = 128;
-/// Where matches farther back than the short form reaches begin.
+/// Distance from which matches have the long form.
 const FAR: usize = 8191;
 
 fn bad(m: impl std::fmt::Display) -> PageErrorKind {
@@ -41,7 +42,7 @@ enum Order {
     Bits,
 }
 
-/// Decodes `body` into `out`, with `scratch` of the same length; answers how many bytes that gave.
+/// Decodes `body` into `out`, with `scratch` of the same length. Returns the number of decoded bytes.
 pub(super) fn decode(body: &[u8], scratch: &mut [u8], out: &mut [u8]) -> Result<usize, PageErrorKind> {
     let (Some(nbytes), Some(block), Some(cbytes)) = (word(body, 4), word(body, 8), word(body, 12)) else {
         return Err(bad("no header"));

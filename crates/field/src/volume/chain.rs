@@ -1,4 +1,4 @@
-//! Codecs one after the other: what they take, and how they go from buffer to buffer.
+//! Chains of codecs: their memory, and the way of bytes from buffer to buffer.
 
 use super::blosc;
 use super::filters::{accumulate, fletcher32, float_predictor, packbits, unshuffle, Sum};
@@ -9,14 +9,14 @@ use crate::store::check_crc;
 use pager::error::PageErrorKind;
 use std::ops::Range;
 
-/// Beyond the decoded bytes, what an encoded stream may take that another codec's stream is packed in.
+/// Room beyond the decoded bytes for an encoded stream inside another codec's stream.
 const STREAM_ROOM: usize = 64 << 10;
-/// What bzip2 takes for blocks of its largest size.
+/// Memory of bzip2 for blocks of its largest size.
 const BZ2_MEMORY: usize = 4 << 20;
 /// Bytes of a checksum.
 const SUM_BYTES: usize = 4;
 
-/// Elements as chunks have them.
+/// Elements of chunks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     pub(super) size: usize,
@@ -24,10 +24,10 @@ pub(super) struct Element {
     pub(super) big: bool,
 }
 
-/// One step.
+/// One step of a chain.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A checksum at the end is looked at and left out.
+    /// A checksum at the end, which is checked and removed.
     Crc32c,
     Fletcher32,
     /// In place.
@@ -36,7 +36,7 @@ enum Step {
         row: usize,
         stride: usize,
     },
-    /// From one buffer to another, as many bytes.
+    /// From one buffer to another, with as many bytes.
     Shuffle(usize),
     FloatPredictor {
         row: usize,
@@ -64,24 +64,24 @@ impl Step {
         )
     }
 
-    /// Whether its result is in another buffer than what it takes.
+    /// Whether its result is in another buffer than its input.
     fn moves(&self) -> bool {
         self.stream() || matches!(self, Self::Shuffle(_) | Self::FloatPredictor { .. })
     }
 }
 
-/// Where the bytes of a chunk are while it is decoded.
+/// Place of a chunk's bytes during decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChunkBytes {
-    /// Among the encoded ones.
+    /// In the encoded bytes.
     Encoded(Range<usize>),
     /// In the scratch buffer.
     Scratch(Range<usize>),
-    /// In the result, so many.
+    /// In the result, with this length.
     Out(usize),
 }
 
-/// All steps of an array, planned.
+/// All steps of an array, with their buffers.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
     steps: Vec<Step>,
@@ -89,7 +89,8 @@ pub(super) struct Chain {
     after: Vec<usize>,
     element: Element,
     image: ImageShape,
-    /// Bytes of the two buffers between steps and of one that a step shuffles through, and what libraries take beside.
+    /// Bytes of the two buffers between steps, and of the one that a step shuffles through. `beside`: bytes of the
+    /// libraries' allocations.
     buffers: [usize; 3],
     beside: usize,
     chunk_bytes: usize,
@@ -99,7 +100,7 @@ impl Chain {
     /// Plans the steps for chunks of `chunk_bytes`.
     ///
     /// # Errors
-    /// A sentence about a step that cannot be.
+    /// A sentence about an invalid step.
     pub(super) fn new(
         codecs: &[CodecSpec],
         element: Element,
@@ -148,7 +149,7 @@ impl Chain {
             })
         });
         let steps: Vec<Step> = steps.collect::<Result<_, String>>()?;
-        // From the end: what each step may give at most.
+        // From the end: the most bytes that each step may give.
         let mut after = vec![0; steps.len()];
         let mut most = chunk_bytes;
         let mut packed = false;
@@ -179,7 +180,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// How large the two buffers between steps must be: everything but what the last step that moves bytes gives.
+    /// Sizes of the buffers between steps. They hold every result except that of the last step that moves bytes.
     fn plan(&self) -> [usize; 3] {
         let mut buffers = [0; 3];
         let (mut turn, last) = (0, self.last_move());
@@ -199,7 +200,8 @@ impl Chain {
         buffers
     }
 
-    /// The step whose result can be put straight where the chunk shall be: the last that moves, if nothing is cut off behind it.
+    /// The step whose result can go straight to the chunk's destination: the last that moves, if nothing is cut off
+    /// after it.
     fn last_move(&self) -> Option<usize> {
         let mut owned = false;
         let mut last = None;
@@ -212,24 +214,23 @@ impl Chain {
         last.filter(|n| !self.steps[n + 1..].iter().any(|s| matches!(s, Step::Crc32c | Step::Fletcher32)))
     }
 
-    /// Whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Bytes of scratch that [`Self::decode`] takes, and what libraries allocate meanwhile.
+    /// Bytes of scratch for [`Self::decode`], and of the libraries' own allocations.
     pub(super) fn scratch(&self) -> [usize; 2] {
         [self.buffers.iter().fold(0, |sum: usize, b| sum.saturating_add(*b)), self.beside]
     }
 
-    /// Whether chunks carry a checksum that is looked at.
+    /// Whether chunks have a checksum that is checked.
     pub(super) fn checked(&self) -> bool {
         let sums =
             |s: &Step| matches!(s, Step::Crc32c | Step::Fletcher32 | Step::Gzip | Step::Zlib | Step::Bz2 | Step::Png);
         self.steps.iter().any(sums)
     }
 
-    /// The most bytes that a chunk can have encoded without being a mistake.
+    /// The most bytes of a valid encoded chunk.
     pub(super) fn most_encoded(&self) -> u64 {
         let most = self.chunk_bytes as u64;
         if self.steps.iter().any(Step::stream) {
@@ -239,8 +240,8 @@ impl Chain {
         }
     }
 
-    /// Decodes a chunk. Its bytes are in `out`, which has the length of a chunk, where a step put them there, or still somewhere
-    /// else: as the answer says. Nothing is written but `scratch` and `out`.
+    /// Decodes a chunk. `out` has the length of a chunk, and gets the result if a step moves bytes there. Otherwise the
+    /// returned value has its place. Writes only `scratch` and `out`.
     pub(super) fn decode(
         &self,
         encoded: &[u8],
@@ -265,7 +266,7 @@ impl Chain {
                 (ChunkBytes::Encoded(r), true, _) => (&encoded[r.clone()], &mut *out),
                 (ChunkBytes::Encoded(r), false, 0) => (&encoded[r.clone()], a),
                 (ChunkBytes::Encoded(r), false, _) => (&encoded[r.clone()], b),
-                // What is in scratch is in the buffer whose turn was before.
+                // Bytes in scratch are in the previous step's buffer.
                 (ChunkBytes::Scratch(r), true, 0) => (&b[r.start - first..r.end - first], &mut *out),
                 (ChunkBytes::Scratch(r), true, _) => (&a[r.clone()], &mut *out),
                 (ChunkBytes::Scratch(r), false, 0) => (&b[r.start - first..r.end - first], a),
@@ -285,7 +286,7 @@ impl Chain {
         Ok(at)
     }
 
-    /// A step that takes something away or works in place.
+    /// A step that removes bytes or works in place.
     fn stay(
         &self,
         step: &Step,
@@ -309,7 +310,7 @@ impl Chain {
                     check_crc(body, stored)?;
                 } else {
                     let computed = fletcher32(body);
-                    // As older versions of HDF5 wrote it: the bytes of each half the other way round.
+                    // As older versions of HDF5 wrote it: with the bytes of each half exchanged.
                     let old = computed.rotate_left(16).swap_bytes();
                     if stored != computed && stored != old {
                         return Err(PageErrorKind::Checksum { stored, computed });
@@ -338,7 +339,7 @@ impl Chain {
         bytes.chunks_mut(row).for_each(|row| accumulate(what, self.element.big, stride, row));
     }
 
-    /// A step from one buffer to another; answers how many bytes that gave.
+    /// A step from one buffer to another. Returns the number of bytes written.
     fn one(&self, step: &Step, from: &[u8], to: &mut [u8], spare: &mut [u8]) -> Result<usize, PageErrorKind> {
         let same = |to: &mut [u8]| match to.len().checked_sub(from.len()) {
             Some(_) => Ok(from.len()),

@@ -1,4 +1,4 @@
-//! Where chunks lie: files, offsets, indexes.
+//! Places of chunks: files, offsets, indexes.
 
 use super::shape::{indices, ArrayShape};
 use super::spec::PlaceSpec;
@@ -12,14 +12,14 @@ use pager::{FileNames, Folder};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files of which a page says what is known: those of neighbours are wanted soon, as a rule, and one look takes a microsecond on a disk
-/// and a millisecond on a server.
+/// Files described in one page, because neighbours are usually needed soon. One query takes a microsecond on a disk and
+/// a millisecond on a server.
 pub(super) const ABOUTS: u64 = 16;
 /// Bytes of an entry of a shard's index.
 pub(super) const ENTRY: usize = 16;
 const CRC: usize = 4;
 
-/// Files that are named one by one.
+/// Files listed by name.
 pub(super) struct Listed(pub(super) Vec<PathBuf>);
 
 impl FileNames for Listed {
@@ -34,7 +34,7 @@ impl FileNames for Listed {
     }
 }
 
-/// Files that are named by their place in a grid.
+/// Files named by their place in a grid.
 pub(super) struct Keyed {
     pub(super) prefix: String,
     pub(super) separator: String,
@@ -58,7 +58,7 @@ impl FileNames for Keyed {
     }
 }
 
-/// Where one chunk lies.
+/// Place of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChunkExtent {
     /// From this byte of the source on.
@@ -66,27 +66,27 @@ pub(super) enum ChunkExtent {
         offset: u64,
         len: u64,
     },
-    /// Never written, if the format has that.
+    /// Never written, in formats that allow it.
     Absent,
     Need(PageId),
     Failed(PageErrorKind),
 }
 
-/// How chunks are found.
+/// The way to find chunks.
 pub(super) enum ChunkLocation {
     /// One piece.
     Contiguous { offset: u64 },
-    /// A file each.
+    /// One file each.
     Planes { offset: u64, offsets: Option<Vec<u64>> },
     /// Rows of file, offset and length.
     Table { rows: Arc<[u8]> },
-    /// A file each, of which pages of that array say how long they are.
+    /// One file each; pages of array `about` have their lengths.
     Keys { about: ArrayId },
-    /// In shards, of which pages of that array say what lies where.
+    /// In shards; pages of array `index` have the places of their chunks.
     Shards { index: ArrayId, grid: ShardGrid },
 }
 
-/// How chunks are put together in shards.
+/// Grouping of chunks in shards.
 #[derive(Clone, Debug)]
 pub(super) struct ShardGrid {
     /// Chunks a shard along x, y, z, c, t.
@@ -101,12 +101,12 @@ pub(super) struct Chunks {
     pub(super) place: ChunkLocation,
     pub(super) folder: Arc<Folder>,
     pub(super) source: SourceId,
-    /// The numbers of all files that there are, in order, where a listing of their folders has told: chunks of others were never written.
+    /// Sorted numbers of all existing files, if their folders were listed. Chunks of other files were never written.
     pub(super) there: Option<Arc<[u64]>>,
 }
 
 impl Chunks {
-    /// Whether it is known without reading anything that a chunk was never written.
+    /// Whether a chunk is known, without reading, to be never written.
     pub(super) fn never(&self, at: [u64; 5]) -> bool {
         match (&self.place, &self.there) {
             (ChunkLocation::Table { rows }, _) => row(rows, self.shape.number(at)).is_some_and(|r| r[2] == 0),
@@ -115,7 +115,7 @@ impl Chunks {
         }
     }
 
-    /// Chunks along x, y, z, c, t that a file of the grid of files holds.
+    /// Chunks of one file along x, y, z, c, t.
     pub(super) fn per_file(&self) -> [u64; 5] {
         match &self.place {
             ChunkLocation::Shards { grid, .. } => grid.per,
@@ -137,7 +137,7 @@ impl Chunks {
         at
     }
 
-    /// The number of the file that holds a chunk, where that is known without reading anything.
+    /// The number of the file that holds a chunk, as far as it is known without reading.
     fn file(&self, at: [u64; 5]) -> u64 {
         match &self.place {
             ChunkLocation::Contiguous { .. } => 0,
@@ -159,7 +159,7 @@ impl Chunks {
         (shard, number(&|d| [at[d] % grid.per[d], grid.per[d]]))
     }
 
-    /// Where a chunk lies.
+    /// Place of a chunk.
     pub(super) fn entry(&self, at: [u64; 5], index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> ChunkExtent {
         let number = self.shape.number(at);
         if self.there.is_some() && self.never(at) {
@@ -214,7 +214,7 @@ impl Chunks {
         }
     }
 
-    /// What errors call a chunk: its file and its place.
+    /// Name of a chunk in errors: its file and its place.
     pub(super) fn describe(&self, array: &str, at: [u64; 5]) -> String {
         let file = self.folder.names().path(self.file(at));
         let place: Vec<String> = self.shape.dims.iter().map(|d| at[*d].to_string()).collect();
@@ -240,7 +240,7 @@ pub(super) fn row(rows: &[u8], number: u64) -> Option<[u64; 3]> {
     Some(words.map(u64::from_le_bytes))
 }
 
-/// What is known of files, some a page.
+/// Descriptions of files, several a page.
 pub(super) struct Abouts {
     pub(super) name: String,
     pub(super) folder: Arc<Folder>,
@@ -270,7 +270,7 @@ impl PageMap for Abouts {
         Ok(())
     }
     fn fill(&self, _: PageId, frame: &mut [u8]) {
-        // Never called: `locate` does not answer `Fill`.
+        // Never called: `locate` never returns `Fill`.
         frame.fill(0xff);
     }
     fn checked(&self) -> bool {
@@ -278,19 +278,19 @@ impl PageMap for Abouts {
     }
 }
 
-/// Indexes of shards: a page is a shard's, its entries as they lie in the file.
+/// Indexes of shards. A page has one shard's entries, as in the file.
 pub(super) struct ShardIndexes {
     pub(super) name: String,
     pub(super) folder: Arc<Folder>,
     pub(super) source: SourceId,
-    /// The array that says how long shards are, and whether they are there.
+    /// The array with the lengths of shards, and whether they exist.
     pub(super) about: ArrayId,
     pub(super) slots: usize,
     pub(super) crc: bool,
     pub(super) at_end: bool,
-    /// The root of a store of Farfield's own, whose shards have a checksum of their name below it.
+    /// The root of a Farfield store. Its shards have a checksum of their name below the root.
     pub(super) root: Option<PathBuf>,
-    /// Whether a shard that is not there is one without chunks.
+    /// Whether a missing shard is one without chunks.
     pub(super) may_miss: bool,
 }
 
@@ -340,7 +340,7 @@ impl PageMap for ShardIndexes {
         let offset = self.folder.place(page.page) + if self.at_end { begin } else { 0 };
         let source = self.source;
         let entries = self.slots * ENTRY;
-        // What is decoded knows from its length whether there is a shard.
+        // `decode` recognizes a missing shard by the length of the encoded bytes.
         let own = if self.root.is_some() { NAME_BYTES } else { 0 };
         let (from, beside) = if self.crc { (offset + entries as u64, CRC + own) } else { (offset, 1) };
         let segments = vec![
@@ -364,7 +364,7 @@ impl PageMap for ShardIndexes {
         Ok(())
     }
     fn fill(&self, _: PageId, frame: &mut [u8]) {
-        // Never called: `locate` does not answer `Fill`.
+        // Never called: `locate` never returns `Fill`.
         frame.fill(0xff);
     }
     fn checked(&self) -> bool {
@@ -372,7 +372,7 @@ impl PageMap for ShardIndexes {
     }
 }
 
-/// The files that a place names.
+/// The files of a place.
 pub(super) fn names(place: &PlaceSpec, grid: Vec<u64>) -> Arc<dyn FileNames> {
     let listed = |files: &[String]| Arc::new(Listed(files.iter().map(PathBuf::from).collect()));
     match place {

@@ -1,4 +1,4 @@
-//! Pages that are chunks: read whole, decoded, and put into their frame.
+//! Pages made of whole chunks: read whole, decoded, and copied into their frame.
 
 use super::chain::{Chain, ChunkBytes};
 use super::chunk_location::ChunkExtent;
@@ -9,10 +9,10 @@ use pager::error::{PageError, PageErrorKind};
 use pager::id::PageId;
 use pager::map::{Extent, ExtentTarget, Located};
 
-/// In the place of the length of a chunk that was never written.
+/// Stands for the length of a chunk that was never written.
 const NEVER: u64 = u64::MAX;
 
-/// See the module. A page is a box of whole chunks; most often one.
+/// Page map of pages that are boxes of whole chunks, mostly of one.
 pub(super) struct ChunkMap {
     pub(super) common: VolumeMapParts,
     pub(super) chain: Chain,
@@ -23,9 +23,9 @@ pub(super) struct ChunkMap {
 struct ChunkPart {
     /// Its place in the grid of chunks.
     at: [u64; 5],
-    /// Where its voxels go.
+    /// The destination of its voxels.
     to: Box4,
-    /// The first component that is taken of it.
+    /// The first component used of it.
     component: u64,
 }
 
@@ -67,14 +67,15 @@ impl ChunkMap {
         parts
     }
 
-    /// Bytes that decoding takes: between steps, the chunk if it does not become the frame as it is, and what libraries take.
+    /// Bytes for decoding: buffers between steps, the libraries' allocations, and the chunk unless it is decoded into
+    /// the frame.
     fn scratch(&self, direct: bool) -> usize {
         let [between, beside] = self.chain.scratch();
         let chunk = if direct { 0 } else { self.common.chunks.shape.chunk_bytes() as usize };
         between.saturating_add(chunk).saturating_add(beside)
     }
 
-    /// Whether a page is a chunk, byte for byte (but for their order in an element).
+    /// Whether a page is a chunk, byte for byte, except for the byte order of elements.
     fn direct(&self) -> bool {
         let c = &self.common;
         let shape = &c.chunks.shape;
@@ -173,14 +174,14 @@ impl PageLayout for ChunkMap {
         }
         let source = c.chunks.source;
         if let ([Some((offset, len))], true) = (entries.as_slice(), self.chain.is_empty() && self.direct()) {
-            // As it lies, straight into the frame.
+            // As stored, straight into the frame.
             let len = *len as usize;
             if len == c.brick.voxel_bytes() {
                 let segments = vec![Extent { source, offset: *offset, len, to: ExtentTarget::Frame(0) }];
                 return Located::Extents { segments, encoded_len: 0, scratch_len: 0, found: Box::default() };
             }
         }
-        // Where a page has several chunks, decoding splits the encoded bytes by the lengths.
+        // For a page of several chunks, decoding splits the encoded bytes by these lengths.
         let lengths = entries.iter().map(|entry| entry.map_or(NEVER, |(_, len)| len));
         let found = if parts.len() > 1 { lengths.collect() } else { Box::default() };
         let mut segments = Vec::with_capacity(parts.len());

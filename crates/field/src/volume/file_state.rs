@@ -1,4 +1,4 @@
-//! Which files a volume's pages come from, and in which state they are.
+//! The files of a volume's pages, and their state.
 
 use super::spec::{PlaceSpec, VolumeSpec};
 use crate::error::FieldError;
@@ -8,17 +8,17 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where pages come from.
+/// Sources of pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeFiles {
-    /// Files that are named one by one, each once.
+    /// Files listed by name, each once.
     pub files: Vec<PathBuf>,
-    /// Folders of chunks, a file each, which may be millions: they are gone through, not listed.
+    /// Folders of chunks, one file each. Files may be millions, so they are walked, not listed.
     pub folders: Vec<PathBuf>,
 }
 
 impl VolumeFiles {
-    /// Those of a volume.
+    /// The files of a volume.
     pub fn of(spec: &VolumeSpec) -> Self {
         let (mut files, mut folders) = (BTreeSet::new(), BTreeSet::new());
         for place in spec.levels.iter().flat_map(|l| &l.arrays).map(|a| &a.place) {
@@ -38,8 +38,8 @@ impl VolumeFiles {
         Self { files: files.into_iter().collect(), folders: folders.into_iter().collect() }
     }
 
-    /// A digest that changes when a chunk in one of the folders does, whatever their order; where a folder is not there, so it says.
-    /// `go_on` is asked now and then.
+    /// A digest that changes if a chunk in one of the folders changes, independent of their order. A missing folder is
+    /// part of the digest. `go_on` is called now and then, and returns whether to continue.
     ///
     /// # Errors
     /// [`FieldError::Io`], [`FieldError::Interrupted`].
@@ -68,7 +68,7 @@ impl VolumeFiles {
                             let one = of_file(&path, &m);
                             sum = [sum[0].wrapping_add(one[0]), sum[1].wrapping_add(one[1])];
                         }
-                        // Gone meanwhile, or a link to nothing: who reads it says so.
+                        // The file has vanished, or is a link to nothing; reading it reports that.
                         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                         Err(e) => return Err(FieldError::io(path, e)),
                     }
@@ -79,7 +79,7 @@ impl VolumeFiles {
         Ok(all)
     }
 
-    /// The state of all files of a volume and of what is said of how they are read, for what is kept of them in the cache.
+    /// The state of all files of a volume and of the way to read them, as the key of its cache entries.
     ///
     /// # Errors
     /// As [`Self::of_folders`].
@@ -90,7 +90,7 @@ impl VolumeFiles {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Digest, FieldError> {
         let mut digest = Digest::default().text("ranges 1");
-        // Names, colours and places in space change no range.
+        // Names, colours and places in space do not affect ranges.
         for (n, level) in spec.levels.iter().enumerate() {
             digest = digest.text(&format!("\0{n} {:?} {}", level.dims, spec.times.len()));
             for array in &level.arrays {
@@ -106,7 +106,7 @@ impl VolumeFiles {
     }
 }
 
-/// What a place says beside the names of its files.
+/// The contents of a place except the names of its files.
 fn of_place(place: &PlaceSpec) -> String {
     match place {
         PlaceSpec::Contiguous { offset, .. } => format!("contiguous {offset}"),

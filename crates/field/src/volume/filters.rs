@@ -1,9 +1,10 @@
-//! Steps of decoding that only move or add bytes: shuffle, differences, predictors, PackBits, Fletcher-32, half precision.
+//! Decoding steps that only move or add bytes: shuffle, differences, predictors, PackBits, Fletcher-32, half precision.
 
 use super::chain::Element;
 use pager::error::PageErrorKind;
 
-/// Byte `b` of element `n` stands at `b * elements + n` of `from`; what is left behind the last whole element stays as it is.
+/// Undoes byte shuffle: byte `b` of element `n` is at `b * elements + n` of `from`. Bytes after the last whole element
+/// are copied.
 pub(super) fn unshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     match size {
         2 => unshuffle_of::<2>(from, to),
@@ -22,7 +23,7 @@ pub(super) fn unshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// With the size known the loop over elements is one of vectors.
+/// A constant size lets the compiler vectorize the loop over elements.
 fn unshuffle_of<const N: usize>(from: &[u8], to: &mut [u8]) {
     let elements = from.len() / N;
     let planes: [&[u8]; N] = std::array::from_fn(|b| &from[b * elements..][..elements]);
@@ -33,8 +34,8 @@ fn unshuffle_of<const N: usize>(from: &[u8], to: &mut [u8]) {
     rest.copy_from_slice(&from[elements * N..]);
 }
 
-/// Bit `b` of byte `y` of element `n` stands at bit `n % 8` of byte `(y * 8 + b) * elements / 8 + n / 8` of `from`: Bitshuffle, of a
-/// multiple of eight elements.
+/// Undoes Bitshuffle of a multiple of eight elements. Bit `b` of byte `y` of element `n` is bit `n % 8` of one byte of
+/// `from`: byte `(y * 8 + b) * elements / 8 + n / 8`.
 pub(super) fn bitunshuffle(size: usize, from: &[u8], to: &mut [u8]) {
     let row = from.len() / size.max(1) / 8;
     for y in 0..size {
@@ -70,16 +71,16 @@ macro_rules! sums {
     }};
 }
 
-/// What is summed up.
+/// Type of the sums.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sum {
-    /// Integers of so many bytes, round and round.
+    /// Integers of this many bytes, modulo their range.
     Integer(usize),
-    /// Floating point of so many bytes.
+    /// Floating point of this many bytes.
     Float(usize),
 }
 
-/// Each element becomes its sum with the one `stride` before it, in place.
+/// Adds to each element the one `stride` before it, in place.
 pub(super) fn accumulate(sum: Sum, big: bool, stride: usize, bytes: &mut [u8]) {
     match sum {
         Sum::Integer(1) => {
@@ -95,12 +96,13 @@ pub(super) fn accumulate(sum: Sum, big: bool, stride: usize, bytes: &mut [u8]) {
     }
 }
 
-/// TIFF's floating-point predictor: in each row (of `row` bytes) byte differences of bytes sorted by their place, the highest first.
+/// Undoes TIFF's floating-point predictor. Each row (of `row` bytes) has byte differences of bytes sorted by their
+/// place in the element, the highest first.
 pub(super) fn float_predictor(element: Element, samples: usize, row: usize, from: &[u8], to: &mut [u8]) {
     let Element { size, big, .. } = element;
     let elements = row / size;
     for (from, to) in from.chunks_exact(row).zip(to.chunks_exact_mut(row)) {
-        // Sample by sample a sum goes through the row, whatever place of which element it comes by.
+        // Each sample has one sum through the row, across places and elements.
         for sample in 0..samples {
             let mut sum = 0u8;
             for n in (sample..row).step_by(samples) {
@@ -113,7 +115,7 @@ pub(super) fn float_predictor(element: Element, samples: usize, row: usize, from
     }
 }
 
-/// Decodes PackBits; answers how many bytes that gave.
+/// Decodes PackBits. Returns the number of decoded bytes.
 pub(super) fn packbits(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     let bad = |m: &str| PageErrorKind::Decode(format!("packbits: {m}"));
     let (mut at, mut out) = (0, 0);
@@ -135,11 +137,11 @@ pub(super) fn packbits(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKin
     Ok(out)
 }
 
-/// HDF5's Fletcher-32: of big-endian words, an odd byte counting as the high one of a last word.
+/// HDF5's Fletcher-32, over big-endian words. An odd last byte counts as the high one of a word.
 pub(super) fn fletcher32(bytes: &[u8]) -> u32 {
     let (mut low, mut high) = (0u32, 0u32);
     let (words, rest) = bytes.as_chunks::<2>();
-    // As many words as two sums of 32 bits hold.
+    // The most words whose sums fit 32 bits.
     for words in words.chunks(360) {
         for w in words {
             low += u32::from(u16::from_be_bytes(*w));
@@ -156,12 +158,12 @@ pub(super) fn fletcher32(bytes: &[u8]) -> u32 {
     fold(high) << 16 | fold(low)
 }
 
-/// The nearest single-precision number of a half-precision one: itself.
+/// A half-precision number in single precision, exactly.
 pub(super) fn half_to_f32(half: u16) -> f32 {
     let (sign, exponent, fraction) = (u32::from(half >> 15) << 31, u32::from(half >> 10 & 31), u32::from(half & 0x3ff));
     match (exponent, fraction) {
         (0, 0) => f32::from_bits(sign),
-        // Subnormal: a multiple of 2^-24, which single precision has.
+        // Subnormal: a multiple of 2^-24, exact in single precision.
         (0, f) => {
             let magnitude = f as f32 * f32::from_bits(0x3380_0000);
             f32::from_bits(sign | magnitude.to_bits())

@@ -1,10 +1,10 @@
-//! Which files of a grid were ever written, by listing folders: one look at a folder answers for all that are not in it.
+//! Existing files of a grid, by listing folders. One listing settles all files that are not in it.
 
 use std::io::ErrorKind;
 
-/// The numbers of the files that a grid of names may have, in order: of `prefix`, and places in the grid with `separator` between them,
-/// slowest first. `None` where more than `most` names stand in the folders, or one of them cannot be listed: only "not found" means that
-/// nothing is there.
+/// Sorted numbers of the existing files of a grid of names. A name is `prefix`, then places in the grid, slowest first,
+/// with `separator` between them. `None` if the folders have more than `most` names, or if one cannot be listed. Only
+/// "not found" counts as empty.
 pub(super) fn listed(prefix: &str, separator: &str, grid: &[u64], most: usize) -> Option<Vec<u64>> {
     let cut = prefix.rfind('/').map_or(0, |at| at + 1);
     let (folder, stem) = prefix.split_at(cut);
@@ -18,13 +18,14 @@ pub(super) fn listed(prefix: &str, separator: &str, grid: &[u64], most: usize) -
 struct ChunkWalk<'w> {
     grid: &'w [u64],
     separator: &'w str,
-    /// Names that may still be looked at.
+    /// Names that may still be examined.
     left: usize,
     found: Vec<u64>,
 }
 
 impl ChunkWalk<'_> {
-    /// A folder whose files are at place `base` along the first `known` dimensions; their names begin with `stem`.
+    /// Lists a folder whose files are at place `base` along the first `known` dimensions. Their names begin with
+    /// `stem`.
     fn folder(&mut self, path: &str, stem: &str, known: usize, base: u64) -> Option<()> {
         let entries = match std::fs::read_dir(path) {
             Ok(entries) => entries,
@@ -47,7 +48,7 @@ impl ChunkWalk<'_> {
         Some(())
     }
 
-    /// The number that some places in the grid make, if the text is just these as names have them.
+    /// The file number of the text, if it has exactly `count` places in the form of names.
     fn number(&self, text: &str, known: usize, count: usize, base: u64) -> Option<u64> {
         let mut parts = if count <= 1 { vec![text] } else { text.split(self.separator).collect() };
         if count == 0 {
@@ -59,7 +60,7 @@ impl ChunkWalk<'_> {
         }
         parts.iter_mut().zip(&self.grid[known..]).try_fold(base, |n, (part, count)| {
             let at: u64 = part.parse().ok()?;
-            // As it is written in names: neither a sign nor a zero before it.
+            // The form of names has no sign and no leading zero.
             (at < *count && at.to_string() == *part).then(|| n * count + at)
         })
     }

@@ -1,4 +1,4 @@
-//! Chunks that are images. Width, height and samples stand in the image and must be the chunk's before anything is made for them.
+//! Chunks that are images. Their width, height and samples are checked against the chunk before any allocation.
 
 use pager::error::PageErrorKind;
 use std::io::{BufRead, Cursor, Read, Seek, SeekFrom};
@@ -10,11 +10,11 @@ fn bad(codec: &str, m: impl std::fmt::Display) -> PageErrorKind {
     PageErrorKind::Decode(format!("{codec}: {m}"))
 }
 
-/// What an image must be.
+/// The required form of an image.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ImageShape {
     pub(super) width: usize,
-    /// At most.
+    /// The largest height.
     pub(super) height: usize,
     pub(super) samples: usize,
     /// Bytes a sample.
@@ -24,7 +24,7 @@ pub(super) struct ImageShape {
 }
 
 impl ImageShape {
-    /// Bytes of an image of such a size and samples, if it can be the chunk.
+    /// Bytes of an image of this size and samples, if it matches the chunk.
     fn bytes(&self, codec: &str, [width, height, samples, size]: [usize; 4]) -> Result<usize, PageErrorKind> {
         if (width, samples, size) != (self.width, self.samples, self.size) || height > self.height {
             return Err(bad(
@@ -42,9 +42,9 @@ impl ImageShape {
         Ok(width * height * samples * size)
     }
 
-    /// Memory that decoding takes beside its result, at most.
+    /// The most memory of decoding, beside its result.
     pub(super) fn jpeg_memory(&self) -> usize {
-        // Coefficients of 16 bits of whole blocks, in the worst case without subsampling, and rows on their way.
+        // 16-bit coefficients of whole blocks, in the worst case without subsampling, and rows under way.
         let blocks = |n: usize| n.div_ceil(16).saturating_mul(16);
         blocks(self.width)
             .saturating_mul(blocks(self.height))
@@ -53,7 +53,7 @@ impl ImageShape {
     }
 }
 
-/// Decodes a PNG; answers how many bytes that gave. Its checksums are looked at.
+/// Decodes a PNG and checks its checksums. Returns the number of decoded bytes.
 pub(super) fn png(shape: ImageShape, from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     let error = |e: png::DecodingError| bad("png", e);
     let mut decoder = png::Decoder::new(Cursor::new(from));
@@ -74,14 +74,14 @@ pub(super) fn png(shape: ImageShape, from: &[u8], to: &mut [u8]) -> Result<usize
     let to = to.get_mut(..n).ok_or_else(|| bad("png", "more bytes than the chunk has"))?;
     reader.next_frame(to).map_err(error)?;
     reader.finish().map_err(error)?;
-    // The samples of a PNG begin with the high byte.
+    // Samples of a PNG are big-endian.
     if size == 2 && !shape.big {
         to.as_chunks_mut::<2>().0.iter_mut().for_each(|s| s.reverse());
     }
     Ok(n)
 }
 
-/// Decodes a JPEG, with the tables of a TIFF before it; answers how many bytes that gave.
+/// Decodes a JPEG, with the tables of a TIFF before it. Returns the number of decoded bytes.
 pub(super) fn jpeg(
     shape: ImageShape,
     tables: Option<&[u8]>,
@@ -90,7 +90,7 @@ pub(super) fn jpeg(
 ) -> Result<usize, PageErrorKind> {
     let error = |e: &dyn std::fmt::Display| bad("jpeg", e);
     let (first, second) = match tables {
-        // Their end mark, and the image's beginning, would stand in the middle.
+        // The tables' end mark and the image's start mark would be in the middle.
         Some(t) => (t.strip_suffix(&[0xFF, 0xD9]).unwrap_or(t), from.strip_prefix(&[0xFF, 0xD8]).unwrap_or(from)),
         None => (from, &[][..]),
     };

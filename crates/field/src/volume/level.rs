@@ -1,4 +1,4 @@
-//! What kernels know of a volume: its arrays of pages at each level, and where voxels lie in space.
+//! A kernel's view of a volume: its arrays of pages at each level, and the positions of voxels.
 
 use super::missing_values::Missing;
 use super::voxel::Brick;
@@ -7,7 +7,8 @@ use crate::translate::Translation;
 use pager::id::ArrayId;
 use std::sync::Arc;
 
-/// From voxel indices to positions: `origin + i axes[0] + j axes[1] + k axes[2]`; whole numbers are the centres of voxels.
+/// The map from voxel indices to positions: `origin + i axes[0] + j axes[1] + k axes[2]`. Whole numbers are the centres
+/// of voxels.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Placement {
     /// Position of the centre of voxel (0, 0, 0), in the volume's length unit.
@@ -29,59 +30,58 @@ impl Placement {
     }
 }
 
-/// Lowest and highest values of pages, themselves paged: of each component two float32, rounded outward, over all cells whose low
-/// corner lies in the page, so the first layer of the pages that follow is in it. NaN is passed over; pages without numbers have the
-/// lowest above the highest.
+/// Lowest and highest values of pages, themselves paged. Each component has two float32, rounded outward. They are over
+/// all cells whose low corner lies in the page, so they include the first layer of the next pages. NaN is ignored.
+/// Pages without numbers have the lowest above the highest.
 #[derive(Clone, Debug)]
 pub struct RangeLevel {
     /// The pager's number for it. A frame is `[k][j][i][component][low, high]`, float32.
     pub id: ArrayId,
-    /// Its entries along i, j, k and how they are cut in pages. The finest has an entry a page of the volume, each further level one
-    /// for 8 x 8 x 8 of those before.
+    /// Its entries along i, j, k and their cut into pages. The finest level has an entry for each page of the volume.
+    /// Each further level has one for 8 x 8 x 8 of the level before.
     pub translation: Translation,
 }
 
-/// One array of pages: one level of one channel, or of several channels whose values lie together.
+/// One array of pages: one level of one channel, or of several channels whose values are interleaved.
 #[derive(Clone, Debug)]
 pub struct VolumeArray {
-    /// What errors and events call it.
+    /// Its name in errors and events.
     pub name: String,
     /// The pager's number for it. Pages are numbered with i fastest.
     pub id: ArrayId,
-    /// Voxels along i, j, k and how they are cut in pages.
+    /// Voxels along i, j, k and their cut into pages.
     pub translation: Translation,
-    /// What a frame holds.
+    /// The contents of a frame.
     pub brick: Brick,
-    /// The channels that its components are.
+    /// The channels of its components.
     pub channels: Vec<usize>,
     /// The same at every time step: its pages are those of step 0.
     pub steady: bool,
-    /// Ranges of its pages, finest first; empty where none are known. They are of all stored numbers, those that stand for missing
-    /// values among them.
+    /// Ranges of its pages, finest first; empty if unknown. They include stored numbers that mean a missing value.
     pub ranges: Vec<RangeLevel>,
-    /// The stored numbers that stand for a missing value, by component: those of its type.
+    /// The stored numbers that mean a missing value, by component, in its type.
     pub missing: Vec<Missing>,
-    /// The same array with NaN where a stored number stands for a missing value, cut in the same pages; `None` where none does. Its numbers
-    /// are floats that hold all stored ones of up to 53 bits.
+    /// The same array, in the same pages, with NaN for missing values. `None` if no number means missing. Its numbers
+    /// are floats, exact for stored ones of up to 53 bits.
     pub valued: Option<Box<Self>>,
-    /// What is known of its pages that were never written; `None` where nothing is known without reading, or all were written.
+    /// Its pages that were never written. `None` if this is unknown without reading, or all were written.
     pub vacant: Option<Arc<Vacant>>,
     /// Pages that cost one read together.
     pub row_group: Option<RowGroup>,
 }
 
-/// Pages side by side that are pieces of the same rows of a file: who reads one of them passes over the others, or reads less than a block of
-/// the disk of each row.
+/// Neighbouring pages made of pieces of the same file rows. Reading one of them passes over the others, or reads less
+/// than a disk block of each row.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RowGroup {
-    /// The axis along which they follow each other.
+    /// The axis along which the pages are neighbours.
     pub axis: usize,
-    /// How many: the first group begins at the first page.
+    /// Number of pages. The first group begins at the first page.
     pub pages: u32,
 }
 
 impl VolumeArray {
-    /// The range of the values of a component among stored numbers in a range: none where all of them stand for missing values.
+    /// The range of a component's values within a range of stored numbers. Empty if all of them mean missing values.
     #[inline]
     pub fn value_range(&self, component: usize, [low, high]: [f64; 2]) -> [f64; 2] {
         match self.missing.get(component) {
@@ -90,7 +90,7 @@ impl VolumeArray {
         }
     }
 
-    /// The pages of a page's [`RowGroup`], itself among them.
+    /// The pages of a page's [`RowGroup`], with the page itself.
     pub fn read_with(&self, page: u64) -> impl Iterator<Item = u64> {
         let pages = self.translation.pages;
         let RowGroup { axis, pages: each } = self.row_group.unwrap_or(RowGroup { axis: 0, pages: 1 });
@@ -107,20 +107,20 @@ impl VolumeArray {
 pub struct VolumeLevel {
     /// Voxels along i, j, k.
     pub dims: [u32; 3],
-    /// Where they lie.
+    /// Positions of its voxels.
     pub placement: Placement,
     /// Its arrays; together they have every channel once.
     pub arrays: Vec<VolumeArray>,
 }
 
 impl VolumeLevel {
-    /// The array that has a channel as values, with NaN where they are missing, and which of its components that is. Who
-    /// interpolates between voxels or compares them takes this one; [`Self::channel`] has the numbers as they are stored.
+    /// The array with a channel as values, with NaN for missing ones, and the channel's component. Use it to
+    /// interpolate or compare voxels. [`Self::channel`] has the stored numbers.
     pub fn valued(&self, channel: usize) -> Option<(&VolumeArray, usize)> {
         self.channel(channel).map(|(array, n)| (array.valued.as_deref().unwrap_or(array), n))
     }
 
-    /// The array that has a channel as it is stored, and which of its components that is.
+    /// The array with a channel as stored, and the channel's component.
     pub fn channel(&self, channel: usize) -> Option<(&VolumeArray, usize)> {
         self.arrays.iter().find_map(|a| a.channels.iter().position(|c| *c == channel).map(|n| (a, n)))
     }

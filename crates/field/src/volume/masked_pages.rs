@@ -1,16 +1,16 @@
-//! Pages of values, where a stored number stands for a missing one: the same pages with no number (NaN) in its place.
+//! Pages of values: the pages of stored numbers, with NaN for each number that means a missing value.
 //!
 //! # Theory
-//! A fill value (`_FillValue` of NetCDF, such as 1e20 or -32768) is a number like any other to whoever interpolates, compares or skips: the
-//! land of a model of the ocean would be a block of it, with all numbers between at its shores. What a voxel without a value is has
-//! one rule already, that of NaN, which every kernel keeps. So fill values become NaN once, where bytes become numbers, and
-//! kernels know nothing of them; what has none is read as it is stored, and costs nothing.
+//! A fill value (`_FillValue` of NetCDF, such as 1e20 or -32768) is an ordinary number to code that interpolates,
+//! compares or skips. The land in an ocean model would be a block of it, with all intermediate numbers at its shores.
+//! Every kernel already has a rule for voxels without a value: NaN. So fill values become NaN once, at decoding, and
+//! kernels do not depend on them. Arrays without fill values are read as stored, at no cost.
 //!
 //! # Practice
-//! Whole numbers have no NaN: those of up to 16 bits become single precision, which holds them all, wider ones double precision (above
-//! 2^53 the nearest, as everywhere where they become values). The frame of such a page is larger than what is stored. What is stored is read
-//! and decoded into the frame's end, and spread over the frame from its beginning on, so that it takes no memory beside it. Ranges
-//! of blocks are those of values, then.
+//! Integers have no NaN. Those of up to 16 bits become single precision, which is exact. Wider ones become double
+//! precision (above 2^53 the nearest number, as in every conversion to values). The frame of such a page is larger than
+//! the stored numbers. They are read and decoded into the frame's end, then spread from its beginning on, without
+//! further memory. Ranges of blocks are those of values.
 
 use super::missing_values::Missing;
 use super::ranges::{typed, typed_mut, write_ranges, Extremes};
@@ -22,7 +22,7 @@ use pager::id::PageId;
 use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use std::sync::Arc;
 
-/// The type that has all numbers of another, and NaN.
+/// The type that has NaN and all numbers of `voxel`, above 2^53 the nearest.
 const fn with_nan(voxel: VoxelType) -> VoxelType {
     match voxel {
         VoxelType::Uint8 | VoxelType::Int8 | VoxelType::Uint16 | VoxelType::Int16 | VoxelType::Float32 => {
@@ -34,31 +34,31 @@ const fn with_nan(voxel: VoxelType) -> VoxelType {
     }
 }
 
-/// Pages of values: see the module.
+/// Page map of values: see the module.
 pub(super) struct ValuePages {
-    /// Pages of the stored numbers, without ranges behind them.
+    /// Pages of the stored numbers, without ranges after them.
     stored: Arc<dyn PageMap>,
-    /// What they hold.
+    /// Their brick.
     of: Brick,
     brick: Brick,
     translation: Translation,
-    /// What stands for a missing value, by component.
+    /// The numbers that mean a missing value, by component.
     missing: Vec<Missing>,
 }
 
 impl ValuePages {
-    /// Of pages of stored numbers that hold `of`, a component of which has numbers that stand for a missing value.
+    /// Values over pages of stored numbers with brick `of`, with missing values in at least one component.
     pub(super) fn new(stored: Arc<dyn PageMap>, of: Brick, translation: Translation, missing: &[Missing]) -> Self {
         Self { stored, of, brick: Self::brick(of), translation, missing: missing.to_vec() }
     }
 
-    /// What a frame holds.
+    /// The brick of a frame of values.
     pub(super) fn brick(of: Brick) -> Brick {
         Brick { voxel: with_nan(of.voxel), ..of }
     }
 
-    /// Where in a frame stored numbers are put. Numbers of one size become others in their place. Larger ones are never written over what
-    /// is not read yet: of n numbers the first of which lies at `at`, n times what one grows by is at most `at`.
+    /// Offset of stored numbers in a frame. Numbers of equal size are replaced in place. Larger values never overwrite
+    /// unread numbers: for n numbers, the first at `at`, n times the growth of one is at most `at`.
     fn at(&self) -> usize {
         if self.brick.voxel.size() == self.of.voxel.size() {
             0
@@ -67,12 +67,11 @@ impl ValuePages {
         }
     }
 
-    /// The stored numbers in a frame.
     fn stored_in<'f>(&self, frame: &'f mut [u8]) -> &'f mut [u8] {
         &mut frame[self.at()..][..self.of.voxel_bytes()]
     }
 
-    /// Makes a frame of the stored numbers in it.
+    /// Turns the stored numbers in a frame into values.
     fn finish(&self, page: PageId, frame: &mut [u8]) {
         let (at, count) = (self.at(), self.of.voxels() * self.of.components);
         match self.brick.voxel {
@@ -106,10 +105,10 @@ impl MissingValue for f64 {
     }
 }
 
-/// Numbers that are read before any is written.
+/// Numbers read before any is written.
 const PIECE: usize = 256;
 
-/// Makes the values at the beginning of a frame of the `count` numbers that are stored from byte `at` of it on.
+/// Writes values from the beginning of a frame, from the `count` numbers stored from byte `at` on.
 fn turned<S: Voxel, D: MissingValue>(frame: &mut [u8], at: usize, count: usize, missing: &[Missing]) {
     let mut values = [D::NONE; PIECE];
     for first in (0..count).step_by(PIECE) {
@@ -118,7 +117,7 @@ fn turned<S: Voxel, D: MissingValue>(frame: &mut [u8], at: usize, count: usize, 
         let value = |v: S, none: &Missing| if none.holds(v) { D::NONE } else { D::of(v) };
         match missing {
             [none] => match none.ranges() {
-                // One number is what most files name: a loop without a branch.
+                // Most files have one such number: a loop without a branch.
                 [[one, last]] if one == last && !S::TYPE.is_wide() => {
                     let value = |v: S| if v.to_f64() == *one { D::NONE } else { D::of(v) };
                     stored.iter().zip(&mut values).for_each(|(v, to)| *to = value(*v));
@@ -189,7 +188,7 @@ mod tests {
     use super::*;
     use pager::error::PageErrorKind;
 
-    /// A page whose numbers are these, as they are read: in the frame, or encoded.
+    /// A page of given numbers, read into the frame or encoded.
     struct FillPage {
         bytes: Vec<u8>,
         encoded: bool,

@@ -1,4 +1,4 @@
-//! Which stored numbers stand for a missing value.
+//! The stored numbers that mean a missing value.
 
 use super::spec::number::Written;
 use super::voxel::{Voxel, VoxelType};
@@ -6,35 +6,35 @@ use crate::with_voxel;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Stored numbers that stand for a missing value: any count of single ones (`_FillValue` and `missing_value` of CF), and of ranges
-/// with both ends (DICOM's padding, what lies beyond a `valid_range`). NaN is missing everywhere, and never among them.
+/// Stored numbers that mean a missing value: single ones (`_FillValue` and `missing_value` of CF), and closed ranges
+/// (DICOM's padding, the outside of a `valid_range`). NaN is missing everywhere, and is never listed.
 ///
-/// In JSON it is `null`, a number, or a list of numbers and of pairs `[low, high]`. Whole numbers are exact there, and are compared with
-/// those of 64 bits as such: beyond 2^53 several of them are one number in double precision.
+/// In JSON it is `null`, a number, or a list of numbers and of pairs `[low, high]`. Integers are exact there, and are
+/// compared with 64-bit integers exactly. Beyond 2^53 several of them are one number in double precision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Missing {
     ranges: Vec<[f64; 2]>,
-    /// The whole numbers in each of `ranges`; none where the first is larger than the second.
+    /// The integers in each of `ranges`; empty if the first is larger than the second.
     whole: Vec<[i128; 2]>,
 }
 
-/// The whole numbers from one number to another.
+/// The integers from one number to another.
 fn whole_in([low, high]: [f64; 2]) -> [i128; 2] {
     [low.ceil() as i128, high.floor() as i128]
 }
 
 impl Missing {
-    /// No number does.
+    /// No missing values.
     pub const fn none() -> Self {
         Self { ranges: Vec::new(), whole: Vec::new() }
     }
 
-    /// One number; of NaN none.
+    /// One number. NaN gives none.
     pub fn one(value: f64) -> Self {
         Self::of([[value, value]])
     }
 
-    /// Ranges with both ends; those without a number in them are left out.
+    /// Closed ranges; empty ones are left out.
     pub fn of(ranges: impl IntoIterator<Item = [f64; 2]>) -> Self {
         let mut found = Self::none();
         ranges.into_iter().for_each(|range| found.add(range, whole_in(range)));
@@ -54,17 +54,17 @@ impl Missing {
         &self.ranges
     }
 
-    /// Lowest and highest whole number of each range that holds one.
+    /// Lowest and highest integer of each range that contains one.
     pub fn whole_ranges(&self) -> impl Iterator<Item = [i128; 2]> + '_ {
         self.whole.iter().copied().filter(|[low, high]| low <= high)
     }
 
-    /// Whether no number stands for a missing value.
+    /// Whether no number means a missing value.
     pub fn is_none(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether a stored number stands for a missing value.
+    /// Whether a stored number means a missing value.
     #[inline]
     pub fn holds<T: Voxel>(&self, stored: T) -> bool {
         if T::TYPE.is_wide() {
@@ -75,18 +75,18 @@ impl Missing {
         self.ranges.iter().any(|[low, high]| *low <= stored && stored <= *high)
     }
 
-    /// Whether all numbers of a type between two do.
+    /// Whether all numbers of a type within a range do.
     #[inline]
     pub fn holds_all(&self, voxel: VoxelType, [low, high]: [f64; 2]) -> bool {
         if voxel.is_wide() && low.abs().max(high.abs()) >= EXACT {
-            // Ends stand for all whole numbers near them.
+            // An end stands for all integers near it.
             let [first, last] = [low.next_down().ceil() as i128, high.next_up().floor() as i128];
             return self.whole.iter().any(|r| r[0] <= first && last <= r[1]);
         }
         self.ranges.iter().any(|r| r[0] <= low && high <= r[1])
     }
 
-    /// Those of them that a type has.
+    /// The subset that a type can represent.
     pub fn stored(&self, voxel: VoxelType) -> Self {
         let has = |m: f64, whole: i128| match voxel {
             VoxelType::Uint64 => u64::try_from(whole).is_ok() && m.fract() == 0.0,
@@ -96,7 +96,7 @@ impl Missing {
         let mut found = Self::none();
         for (range, whole) in self.ranges.iter().zip(&self.whole) {
             let whole = match largest(voxel) {
-                // The largest whole number of 64 bits is none of double precision, where the next one is written for it.
+                // Double precision lacks the largest 64-bit integer, so files have the next number instead.
                 Some(largest) if *whole == [largest + 1; 2] => [largest; 2],
                 _ => *whole,
             };
@@ -108,7 +108,7 @@ impl Missing {
     }
 }
 
-/// The largest number of a type of 64-bit whole numbers.
+/// The largest number of a 64-bit integer type.
 fn largest(voxel: VoxelType) -> Option<i128> {
     match voxel {
         VoxelType::Int64 => Some(i64::MAX.into()),
@@ -117,7 +117,7 @@ fn largest(voxel: VoxelType) -> Option<i128> {
     }
 }
 
-/// Whole numbers below it are exact in double precision, 2^53.
+/// 2^53: smaller integers are exact in double precision.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A number in JSON.
@@ -130,7 +130,7 @@ enum JsonNumber {
 }
 
 impl JsonNumber {
-    /// The end of a range: a whole number where double precision may not have it.
+    /// The end of a range: an integer if double precision may not be exact.
     fn of(end: f64, whole: i128) -> Self {
         if end.abs() < EXACT || end.is_infinite() {
             return Self::Other(Written::of(end));
@@ -142,7 +142,7 @@ impl JsonNumber {
         }
     }
 
-    /// As a number, and as the whole one that `round` makes of it.
+    /// The number, and the integer that `round` makes of it.
     fn read(self, round: impl Fn(f64) -> f64) -> Result<(f64, i128), String> {
         Ok(match self {
             Self::Unsigned(n) => (n as f64, n.into()),
@@ -185,7 +185,7 @@ impl Serialize for Missing {
             self.ranges.iter().zip(&self.whole).map(|(r, w)| MissingPart::of(*r, *w)).collect();
         match &parts[..] {
             [] => s.serialize_none(),
-            // One is written as it always was.
+            // A single number is written without a list.
             [MissingPart::One(_)] => parts.remove(0).serialize(s),
             _ => parts.serialize(s),
         }
@@ -264,7 +264,7 @@ mod tests {
         let one = read("720575940600000001", VoxelType::Uint64);
         assert!(one.holds(720_575_940_600_000_001u64));
         assert!(!one.holds(720_575_940_600_000_002u64) && !one.holds(720_575_940_600_000_000u64));
-        // What a page holds near it may be other numbers.
+        // Numbers of a page near it may differ from it.
         assert!(!one.holds_all(VoxelType::Uint64, [720_575_940_600_000_001u64 as f64; 2]));
         let least = Missing::one(i64::MIN as f64).stored(VoxelType::Int64);
         assert!(least.holds(i64::MIN) && !least.holds(i64::MIN + 1));

@@ -1,12 +1,12 @@
-//! Volumes: regular grids of numbers or colours, at one or more levels of resolution, paged where they lie.
+//! Volumes: regular grids of numbers or colours, at one or more levels of resolution, paged in place.
 //!
 //! # Theory
-//! A voxel is a sample at its centre; a cell lies between eight centres. Whole voxel indices are centres, so the volume's cells reach
-//! from index 0 to `dims - 1` along each axis.
+//! A voxel is a sample at its centre; a cell lies between eight centres. Integer voxel indices are centres. So the
+//! volume's cells extend from index 0 to `dims - 1` along each axis.
 //!
 //! # Practice
-//! [`VolumeSpec`] is what a reader of a format says. [`VolumeLevel`] is what kernels know: for each level arrays of pages
-//! ([`VolumeArray`]), each a [`Brick`] of voxels with ranges of its blocks behind them.
+//! [`VolumeSpec`] is the description by a format's reader. [`VolumeLevel`] is the view of kernels: arrays of pages
+//! ([`VolumeArray`]) for each level. Each page is a [`Brick`] of voxels, with ranges of its blocks after them.
 
 mod blosc;
 mod chain;

@@ -1,4 +1,4 @@
-//! From what a reader says to arrays of pages.
+//! Opening: from a reader's description to arrays of pages.
 
 use super::chain::Chain;
 use super::chunk_location::{names, row, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
@@ -25,38 +25,38 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Bytes of a row of a table of chunks.
+/// Bytes of a row in a table of chunks.
 const ROW: u64 = 24;
-/// Voxels of a level at most along each axis.
+/// Limit of a level's voxels along each axis.
 const MOST: u64 = 1 << 31;
-/// Names of files that are listed at most to know which chunks were never written: some tens of milliseconds on a disk.
+/// Most file names listed to find chunks that were never written. Takes some tens of milliseconds on a disk.
 const LISTED: usize = 1 << 16;
-/// Largest frame.
+/// Limit of a frame, in bytes.
 const MOST_PAGE: u64 = 1 << 31;
 
-/// A volume whose arrays a pager knows.
+/// A volume whose arrays are registered with a pager.
 #[derive(Clone)]
 pub struct Volume {
-    /// What a reader said.
+    /// The reader's description.
     pub spec: Arc<VolumeSpec>,
     /// Levels, finest first.
     pub levels: Vec<VolumeLevel>,
-    /// Every so many-th voxel of the coarsest level, finest first, where that is large and such voxels can be read alone: for pictures by a
-    /// time, and for nothing else.
+    /// Samples: every n-th voxel of the coarsest level, finest first. Exist if that level is large and such voxels can
+    /// be read alone. Only for pictures with a deadline.
     pub samples: Vec<VolumeLevel>,
     /// Time steps, at least 1.
     pub steps: u32,
-    /// Whether all pages carry checksums.
+    /// Whether all pages have checksums.
     pub checked: bool,
-    /// Bytes of all files that were looked at when it was opened; chunks of a file each are not.
+    /// Bytes of all files examined at opening. Chunks of one file each are not included.
     pub file_bytes: u64,
-    /// Pages of ranges, of shards' indexes, and of what is known of files.
+    /// Pages of ranges, of shards' indexes, and of file descriptions.
     pages_beside: u64,
     fills: Arc<AtomicU64>,
     _held: Arc<Charge>,
 }
 
-/// What opening needs at every turn.
+/// Data that all steps of opening use.
 struct Opening<'a> {
     spec: &'a VolumeSpec,
     tables: Vec<Arc<[u8]>>,
@@ -68,22 +68,22 @@ struct Opening<'a> {
     file_bytes: u64,
     pages_beside: u64,
     kept: u64,
-    /// Arrays of the last level that is opened which are read by rows.
+    /// Arrays of the last opened level that are read by rows.
     in_rows: Vec<InRows>,
 }
 
 impl Volume {
-    /// Checks what a reader says, registers its files and arrays, and charges what is kept of them. Reads no page. `tables` are those
-    /// that [`PlaceSpec::Table`] counts.
+    /// Checks a reader's description, registers its files and arrays, and charges their memory. Reads no page. `tables`
+    /// are those that [`PlaceSpec::Table`] numbers.
     ///
     /// # Errors
-    /// [`FieldError::Format`] for what does not fit together, [`FieldError::Io`] for files that are not there,
-    /// [`FieldError::LimitTooSmall`] where the limit does not hold the tables.
+    /// [`FieldError::Format`] for a contradictory description, [`FieldError::Io`] for missing files,
+    /// [`FieldError::LimitTooSmall`] if the tables exceed the limit.
     pub fn open(spec: VolumeSpec, tables: Vec<Vec<u8>>, pager: &Arc<Pager>) -> Result<Self, FieldError> {
         Self::open_through(spec, tables, pager, &|source| source)
     }
 
-    /// As [`Self::open`], of sources that `wrap` puts something before: to test what a slow or faulty one does.
+    /// As [`Self::open`], with `wrap` around every source, so that tests can make it slow or faulty.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -95,7 +95,7 @@ impl Volume {
     ) -> Result<Self, FieldError> {
         let steps = u32::try_from(spec.times.len().max(1)).map_err(|_| wrong(&spec, "too many time steps"))?;
         let mut kept: u64 = tables.iter().map(heap_size::list).sum::<u64>() + spec_bytes(&spec);
-        // Before the tables are looked at: they are there already, and what is refused goes again.
+        // Before the tables are examined. They are already in memory, and a refusal frees them.
         let charge = heap_size::charge_volume(pager, kept)?;
         let mut opening = Opening {
             spec: &spec,
@@ -130,18 +130,19 @@ impl Volume {
         Ok(Self { spec, levels, samples, steps, checked, file_bytes, pages_beside, fills, _held: Arc::new(charge) })
     }
 
-    /// Chunks found never written so far, each time one was looked for.
+    /// Lookups so far that found a chunk never written.
     pub fn fills(&self) -> u64 {
         self.fills.load(Relaxed)
     }
 
-    /// Number of pages, of all levels and steps: of voxels, and of all that the pager has of it beside them.
+    /// Number of pages of all levels and steps, with the pager's pages beside the voxels.
     pub fn page_count(&self) -> u64 {
         let arrays = self.levels.iter().flat_map(|l| &l.arrays);
         self.pages_beside + arrays.map(|a| pages_of(a, self.steps)).sum::<u64>()
     }
 
-    /// Bytes that its pages are read from: those of its files, or of the voxels where these are more or the files' bytes are not known.
+    /// Bytes from which its pages are read: of its files, or of the voxels if these are more or the files' bytes are
+    /// unknown.
     pub fn bytes_to_read(&self) -> u64 {
         self.file_bytes.max(self.bytes())
     }
@@ -157,7 +158,7 @@ impl Volume {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// The number of a channel by its name, or by its number from 0 on.
+    /// The number of a channel by its name, or by its number, from 0.
     ///
     /// # Errors
     /// [`FieldError::Unknown`].
@@ -179,7 +180,7 @@ fn wrong(spec: &VolumeSpec, message: impl Into<String>) -> FieldError {
     FieldError::format(&spec.path, message)
 }
 
-/// What a document keeps in memory, at most: its text is longer than what is made of it, but for lists of files.
+/// Upper bound of a document's memory. Its text is longer than its data, except for lists of files.
 fn spec_bytes(spec: &VolumeSpec) -> u64 {
     let files = |place: &PlaceSpec| match place {
         PlaceSpec::Planes { files, offsets, .. } => {
@@ -189,12 +190,12 @@ fn spec_bytes(spec: &VolumeSpec) -> u64 {
         _ => 0,
     };
     let arrays = spec.levels.iter().flat_map(|l| &l.arrays);
-    // Lists of files are there twice: in the document, and as names of a source.
+    // Lists of files exist twice: in the document, and as names of a source.
     let arrays = arrays.map(|a| 1024 + 2 * files(&a.place));
     4096 + 512 * spec.channels.len() as u64 + heap_size::list(&spec.times) + arrays.sum::<u64>()
 }
 
-/// What can be said without looking at any array.
+/// Checks that need no array.
 fn check_whole(spec: &VolumeSpec) -> Result<(), FieldError> {
     let wrong = |m: String| Err(wrong(spec, m));
     if spec.levels.is_empty() || spec.channels.is_empty() {
@@ -249,7 +250,7 @@ impl Opening<'_> {
         for array in &level.arrays {
             let made = self.array(level.dims, array, true);
             arrays.extend(made.map_err(|e| match e {
-                // A sentence about the array; what names a file says enough.
+                // A sentence about the array. Errors that name a file are clear already.
                 FieldError::Usage(m) => wrong(self.spec, format!("level {n}, array '{}': {m}", array.name)),
                 other => other,
             })?);
@@ -264,7 +265,7 @@ impl Opening<'_> {
         self.pager.add_source((self.wrap)(folder.clone()))
     }
 
-    /// Registers the ranges of all arrays' pages, which lie in `folder` as [`range_layouts`] says.
+    /// Registers the ranges of all arrays' pages, which are in `folder` as in [`range_layouts`].
     fn ranges(&mut self, folder: &str, levels: &mut [VolumeLevel]) -> Result<(), FieldError> {
         let root = Path::new(folder).parent().unwrap_or(Path::new(""));
         let steps = self.steps;
@@ -273,7 +274,7 @@ impl Opening<'_> {
             each.map(|(group, array)| RangedArray::of(n, group, array, steps)).collect::<Vec<_>>()
         };
         let all: Vec<RangedArray> = levels.iter().enumerate().flat_map(of_level).collect();
-        // In the cache they may be of pages that another version has cut otherwise.
+        // Ranges in the cache may be of pages that another version has cut differently.
         if RangeDocument::at(root).is_some_and(|known| known.arrays != all) {
             return Ok(());
         }
@@ -298,7 +299,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Where no ranges are kept, those of what was never written, which cost nothing.
+    /// Without stored ranges, adds those of pages that were never written, which cost nothing.
     fn vacant_ranges(&mut self, levels: &mut [VolumeLevel]) {
         for array in levels.iter_mut().flat_map(|l| &mut l.arrays).filter(|a| a.ranges.is_empty()) {
             let Some(vacant) = &array.vacant else { continue };
@@ -312,7 +313,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Arrays of pages of an array of a level of `dims` voxels; with ranges of blocks behind the voxels or without.
+    /// Arrays of pages of an array of a level of `dims` voxels, with or without ranges of blocks after the voxels.
     fn array(&mut self, dims: [u64; 3], spec: &ArraySpec, blocks: bool) -> Result<Vec<VolumeArray>, FieldError> {
         let shape = ArrayShape::new(spec).map_err(FieldError::Usage)?;
         for (d, name) in [(X, 'i'), (Y, 'j'), (Z, 'k')] {
@@ -334,13 +335,13 @@ impl Opening<'_> {
         self.checked &= chain.checked();
         let chunks = Arc::new(self.chunks(spec, shape, &chain)?);
         let shape = &chunks.shape;
-        // By rows what is in one piece, and large chunks that are not compressed; else a page is made of whole chunks.
+        // Contiguous data and large uncompressed chunks are read by rows. Other pages are made of whole chunks.
         let one = matches!(chunks.place, ChunkLocation::Contiguous { .. } | ChunkLocation::Planes { .. });
         let by_rows = one || spec.codecs.is_empty() && shape.chunk_bytes() >= LARGE;
         if one && !spec.codecs.is_empty() {
             return Err(usage("what is contiguous has no codecs; a chunk of all of it may have".into()));
         }
-        // Channels that can be had one without the other are: whoever looks at one does not read the rest.
+        // Channels become separate arrays if they can be read separately, so that one does not cost the others.
         let colours = matches!(self.spec.kind, VolumeKind::Rgb | VolumeKind::Rgba);
         let apart = !colours && (shape.chunk[C] == 1 || by_rows && shape.strides[C] != 1);
         let all = spec.channels.len();
@@ -379,7 +380,7 @@ impl Opening<'_> {
             };
             self.kept += 1024;
             let channels = spec.channels[first..first + each].to_vec();
-            // Of pages of ranges nothing is missing.
+            // Pages of ranges have no missing values.
             let missing = channels.iter().filter(|_| blocks).map(|c| &self.spec.channels[*c].missing);
             let missing: Vec<_> = missing.map(|m| m.stored(brick.voxel)).collect();
             let vacant = fill.as_ref().filter(|_| blocks).and_then(|f| Vacant::new(&common, by_rows, f));
@@ -413,7 +414,7 @@ impl Opening<'_> {
         Ok(made)
     }
 
-    /// Finds the files, and says how chunks lie in them.
+    /// Finds the files and determines the places of chunks in them.
     fn chunks(&mut self, spec: &ArraySpec, shape: ArrayShape, chain: &Chain) -> Result<Chunks, FieldError> {
         let dims = |of: [u64; 5]| shape.dims.iter().map(|d| of[*d]).collect::<Vec<u64>>();
         let mut grid = shape.grid;
@@ -491,13 +492,13 @@ impl Opening<'_> {
         Ok(Chunks { shape, place, folder, source, there })
     }
 
-    /// Registers an array that says where voxels are.
+    /// Registers an array beside the voxels, and counts its pages.
     fn beside(&mut self, map: impl PageMap + 'static) -> ArrayId {
         self.pages_beside = self.pages_beside.saturating_add(map.pages());
         self.pager.add_array(Arc::new(map))
     }
 
-    /// Looks at a file that must have so many bytes from `offset` on.
+    /// Checks that a file has `bytes` bytes from `offset` on.
     fn long_enough(&mut self, file: &str, offset: u64, bytes: u64) -> Result<(), FieldError> {
         let size = size_of_file(file)?;
         self.file_bytes = self.file_bytes.saturating_add(size);
@@ -510,7 +511,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Looks at the files of a table of chunks, and at whether each chunk lies in its file.
+    /// Checks the files of a table of chunks, and that each chunk lies in its file.
     fn check_table(
         &mut self,
         files: &[String],
@@ -556,7 +557,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Looks at the folder of files that are named by their place. Where all may be missing so may the folder.
+    /// Checks the folder of files named by their place. If all files may be missing, so may the folder.
     fn folder_there(&self, prefix: &str, may_miss: bool) -> Result<(), FieldError> {
         let folder = match prefix.rfind('/') {
             Some(0) => Path::new("/"),
@@ -584,12 +585,12 @@ fn size_of_file(file: &str) -> Result<u64, FieldError> {
     Ok(about.len())
 }
 
-/// Bytes of a chunk, for a chain; of what is in one piece nothing is ever decoded as a whole.
+/// Bytes of a chunk, for a chain. Contiguous data are never decoded as a whole.
 fn chunk_of(shape: &ArrayShape) -> usize {
     usize::try_from(shape.chunk_bytes()).unwrap_or(usize::MAX)
 }
 
-/// A frame must have a size that can be reckoned with.
+/// Checks that a frame has a supported size.
 fn check_page(brick: &Brick) -> Result<(), FieldError> {
     let voxels: u64 = brick.page.iter().map(|n| u64::from(*n)).product();
     let bytes = voxels.checked_mul((brick.components * brick.voxel.size()) as u64);

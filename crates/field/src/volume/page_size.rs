@@ -1,27 +1,31 @@
-//! How large pages are.
+//! Sizes of pages.
 
 use super::level::RowGroup;
 use super::shape::{ArrayShape, C, X, Y, Z};
 
-/// Voxels of a page aimed at.
+/// Target of a page's voxels.
 const PAGE_VOXELS: u64 = 32 * 32 * 32;
 /// Bytes of a page of small voxels.
 const PAGE_BYTES: u64 = 64 << 10;
-/// Bytes of a row aimed at. Of colours in rows of 6 KiB, five pictures within 7 % of the memory took 15.2, 8.9, 8.8, 13.8 and 18.2 s with 512,
-/// 1024, 1536, 3072 and 6144, within all of it 3.1, 2.4, 2.7, 2.9 and 3.0 s: of shorter ones a disk reads much beside them, and of longer
-/// ones less is of use.
+/// Target bytes of a row. A disk reads much beside shorter rows, and less of longer ones is used. Seconds of five
+/// pictures of colours in rows of 6 KiB, by memory and row bytes:
+///
+/// | memory | 512 | 1024 | 1536 | 3072 | 6144 |
+/// |---|---|---|---|---|---|
+/// | 7 % | 15.2 | 8.9 | 8.8 | 13.8 | 18.2 |
+/// | all | 3.1 | 2.4 | 2.7 | 2.9 | 3.0 |
 const ROW_BYTES: u64 = 1024;
-/// Bytes of pieces of one row that are read together: what lies between two pieces is read with them up to about this length.
+/// Bytes of pieces of one row that are read together. Gaps up to about this length are read with them.
 const ROW_GROUP_BYTES: u64 = 16 << 10;
-/// Planes of a volume up to which it is one of planes: pages are whole rows of one plane, which are one piece of the file. Of a picture
-/// of 12000 x 7000 pixels a slice read each byte of it seven times where pages were 1024 pixels wide.
+/// Most planes of a volume whose pages are whole rows of one plane, contiguous in the file. With pages of 1024 pixels'
+/// width, a slice of a picture of 12000 x 7000 pixels read each byte seven times.
 const FEW_PLANES: u64 = 8;
-/// Voxels along each axis of what rays copy out of pages.
+/// Voxels along each axis of the bricks that rays copy from pages.
 const BRICK: u64 = 32;
-/// Chunks that are not compressed are read in parts from this size on.
+/// Size from which uncompressed chunks are read in parts.
 pub(super) const LARGE: u64 = 1 << 20;
 
-/// The box of a page of what is read by rows, along i, j, k. Rows go along the dimension in which elements follow each other.
+/// The box of a page that is read by rows, along i, j, k. Rows go along the dimension in which elements are contiguous.
 pub(super) fn row_box(shape: &ArrayShape, components: u64) -> [u32; 3] {
     let (fast, together) = match shape.fastest() {
         C => {
@@ -31,11 +35,11 @@ pub(super) fn row_box(shape: &ArrayShape, components: u64) -> [u32; 3] {
         d @ (X | Y | Z) => (d, 1),
         _ => (X, 1),
     };
-    // Lengths that pages may have: where a page must lie in one chunk, what divides it.
+    // Longest lengths of a page. If it must lie in one chunk, its lengths divide the chunk's.
     let whole = shape.grid[..3].iter().all(|n| *n == 1);
     let spans = |d: usize| whole || shape.chunk[d] == 1;
     let limit: [u64; 3] = std::array::from_fn(|d| if spans(d) { shape.shape[d] } else { shape.chunk[d] });
-    // Where pages end so do bricks, or pages go into them: a brick is put together of few pieces.
+    // Pages end where bricks end, or divide them, so that a brick has few pieces.
     let fit = |d: usize, n: u64| match (spans(d), d == fast) {
         (false, _) => divisor(limit[d], n),
         (_, true) => even(limit[d], n).next_multiple_of(BRICK).min(limit[d]),
@@ -43,7 +47,7 @@ pub(super) fn row_box(shape: &ArrayShape, components: u64) -> [u32; 3] {
     };
     let element = shape.stored.size() as u64 * together;
     let mut page = [1u64; 3];
-    // Rows and planes by how far they are apart in the file.
+    // Rows and planes by their distance in the file.
     let [rows, planes] = {
         let mut d: Vec<usize> = (0..3).filter(|d| *d != fast).collect();
         d.sort_by_key(|d| (limit[*d] == 1, shape.strides[*d]));
@@ -57,7 +61,7 @@ pub(super) fn row_box(shape: &ArrayShape, components: u64) -> [u32; 3] {
         return page.map(|n| n as u32);
     }
     page[fast] = fit(fast, (ROW_BYTES / element).max(BRICK));
-    // What is left is shared by the other two, the thinner first.
+    // The other two axes share the remaining voxels, the thinner first.
     let mut others: Vec<usize> = (0..3).filter(|d| *d != fast).collect();
     others.sort_by_key(|d| limit[*d]);
     let voxels = PAGE_VOXELS.max(PAGE_BYTES / (shape.stored.size() as u64 * components));
@@ -70,14 +74,14 @@ pub(super) fn row_box(shape: &ArrayShape, components: u64) -> [u32; 3] {
     page.map(|n| n as u32)
 }
 
-/// Pages that are read together in a file of rows; `None` where each is read by itself.
+/// Pages that are read together in a file of rows. `None` if each is read by itself.
 pub(super) fn row_group(shape: &ArrayShape, page: [u32; 3]) -> Option<RowGroup> {
-    // Components may lie together.
+    // Components may be interleaved.
     let axis = (X..=Z).filter(|d| shape.chunk[*d] > 1).min_by_key(|d| shape.strides[*d])?;
     let long = u64::from(page[axis]);
     let pages = (ROW_GROUP_BYTES / (long * shape.strides[axis] * shape.stored.size() as u64))
         .min(shape.chunk[axis].div_ceil(long));
-    // No group lies in two chunks.
+    // A group stays within a chunk.
     let pages = if shape.grid[axis] > 1 { divisor(shape.chunk[axis] / long, pages) } else { pages };
     (pages > 1).then_some(RowGroup { axis, pages: pages as u32 })
 }
@@ -92,13 +96,13 @@ fn near_power(n: u64) -> u64 {
     }
 }
 
-/// The length near `n` that cuts `of` in equal parts, the last one hardly shorter.
+/// The length near `n` that cuts `of` into parts as equal as possible.
 fn even(of: u64, n: u64) -> u64 {
     let parts = of.div_ceil(n.max(1).min(of));
     of.div_ceil(parts)
 }
 
-/// The largest divisor of `of` that is at most `n`, if it is not much smaller; else all of it.
+/// The largest divisor of `of` up to `n`, unless it is much smaller; then `of` itself.
 fn divisor(of: u64, n: u64) -> u64 {
     let best = (1..=n.min(of)).rev().find(|d| of.is_multiple_of(*d)).unwrap_or(of);
     if best * 4 >= n.min(of) {
@@ -108,7 +112,7 @@ fn divisor(of: u64, n: u64) -> u64 {
     }
 }
 
-/// How many chunks along each axis make a page, where chunks may be put together: thin ones (the strips of an image) are, up to about
+/// The box of a page of whole chunks. If `may_join`, thin chunks (the strips of an image) are joined, up to about
 /// [`PAGE_VOXELS`].
 pub(super) fn chunk_box(shape: &ArrayShape, may_join: bool) -> [u32; 3] {
     let mut page: [u64; 3] = std::array::from_fn(|d| shape.chunk[d].min(shape.shape[d].max(shape.chunk[d])));
@@ -116,7 +120,7 @@ pub(super) fn chunk_box(shape: &ArrayShape, may_join: bool) -> [u32; 3] {
         for d in [X, Y, Z] {
             let voxels: u64 = page.iter().product();
             let room = PAGE_VOXELS / voxels.max(1);
-            // Not longer than the longest side of a cube would be.
+            // At most the side of a cube.
             let most = (32 / page[d].max(1)).max(1).min(room.max(1)).min(shape.grid[d]);
             page[d] *= most;
         }

@@ -3,11 +3,11 @@
 use super::voxel::{Brick, Voxel, BLOCK};
 use crate::with_voxel;
 
-/// Smallest and largest values of a type, so that anything is smaller than the one and larger than the other.
+/// Extreme values of a type: every number is at most [`Self::HIGHEST`] and at least [`Self::LOWEST`].
 pub trait Extremes: Voxel {
-    /// Nothing is above it.
+    /// No number is above it.
     const HIGHEST: Self;
-    /// Nothing is below it.
+    /// No number is below it.
     const LOWEST: Self;
 }
 
@@ -29,15 +29,15 @@ extremes! {
 /// Bytes as numbers.
 ///
 /// # Panics
-/// Where they are not aligned as such; frames are.
+/// The bytes are not aligned for `T`. Frames are.
 pub fn typed<T: Voxel>(bytes: &[u8]) -> &[T] {
-    // SAFETY: `Voxel` is for numbers only (see its implementations), of which every pattern of bits is one.
+    // SAFETY: `Voxel` is for numbers only (see its implementations), so every bit pattern is valid.
     let (before, numbers, _) = unsafe { bytes.align_to::<T>() };
     assert!(before.is_empty(), "a frame that is not aligned");
     numbers
 }
 
-/// As [`typed`], to be written.
+/// As [`typed`], mutable.
 ///
 /// # Panics
 /// As [`typed`].
@@ -48,13 +48,13 @@ pub fn typed_mut<T: Voxel>(bytes: &mut [u8]) -> &mut [T] {
     numbers
 }
 
-/// Writes the ranges of the blocks of a page, of which `inside` voxels along i, j, k are the volume's.
+/// Writes the ranges of a page's blocks. `inside` is the number of the volume's voxels in the page, along i, j, k.
 pub fn write_ranges(brick: &Brick, inside: [u32; 3], frame: &mut [u8]) {
     let (voxels, ranges) = frame.split_at_mut(brick.ranges_at());
     with_voxel!(brick.voxel, T => ranges_of::<T>(brick, inside, typed(voxels), typed_mut(ranges)));
 }
 
-/// Rows of lowest and highest values, for pages up to so many numbers a row, without memory of their own.
+/// Longest row of lowest and highest values, for pages up to this many numbers a row. Needs no allocation.
 const ROW: usize = 1024;
 
 fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &mut [T]) {
@@ -69,7 +69,7 @@ fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &m
     // Whole blocks of whole voxels a piece.
     let piece = (ROW - nc.min(ROW)) / (BLOCK * nc).max(1) * BLOCK * nc;
     for kb in 0..bk {
-        // Planes come from memory while those before them are gone through, whose rows lie here and there.
+        // Prefetches the next planes while the present ones are processed, since their rows are scattered.
         let next = (kb * BLOCK + BLOCK + 1).min(nk) * plane..((kb + 1) * BLOCK + BLOCK + 1).min(nk) * plane;
         for line in voxels[next].chunks(crate::simd::CACHE_LINE / size_of::<T>()) {
             crate::simd::prefetch(line.as_ptr().cast());
@@ -84,11 +84,11 @@ fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &m
             }
             let mut from = 0;
             for out in out.chunks_mut(piece * 2 / BLOCK) {
-                // The layer that follows the last block belongs to it.
+                // The layer after the last block belongs to it.
                 let n = (piece + nc).min(width.saturating_sub(from));
                 rows_of(voxels, from, [row, plane], [&js, &ks], &mut low[..n], &mut high[..n]);
                 let blocks = out.len().div_ceil(2 * nc) * BLOCK * nc;
-                // Where there are no voxels nothing is lower or higher.
+                // Neutral values where there are no voxels.
                 low[n..blocks + nc].fill(T::HIGHEST);
                 high[n..blocks + nc].fill(T::LOWEST);
                 reduce(nc, blocks, [&mut low, &mut high], &mut scratch, out);
@@ -98,12 +98,12 @@ fn ranges_of<T: Extremes>(brick: &Brick, inside: [u32; 3], voxels: &[T], out: &m
     }
 }
 
-/// Columns that go together: of bytes one register, of doubles eight.
+/// Columns processed together: one register of bytes, eight of doubles.
 const WIDE: usize = 32;
 
-/// Lowest and highest of each column of some rows, from column `from` on. In arrays of a fixed length they stay in registers over all
-/// rows: through memory, in rows of any length, a page of 32^3 bytes took 18 microseconds and not 7, a fifth of drawing a surface from a
-/// disk.
+/// Lowest and highest of each column of some rows, from column `from` on. In arrays of constant length the extremes
+/// stay in registers over all rows. Through memory, in rows of any length, a page of 32^3 bytes took 18 microseconds
+/// instead of 7. That was a fifth of drawing a surface from a disk.
 fn rows_of<T: Extremes>(
     voxels: &[T],
     from: usize,
@@ -122,7 +122,7 @@ fn rows_of<T: Extremes>(
                 let row = &voxels[k * plane + j * row + from + n * WIDE..][..WIDE].as_chunks::<WIDE>().0[0];
                 #[allow(clippy::needless_range_loop)] // three arrays by the same column
                 for i in 0..WIDE {
-                    // Not a number is neither.
+                    // NaN changes neither.
                     least[i] = lesser(least[i], row[i]);
                     most[i] = greater(most[i], row[i]);
                 }
@@ -146,9 +146,9 @@ fn rows_of<T: Extremes>(
     }
 }
 
-/// From a row of lowest and highest values, `count` numbers and the layer that follows them, to those of blocks. The five voxels of a block
-/// are taken together for all numbers of the row at once: block by block, the ranges of a page of colours, 32^3 voxels, took 21 microseconds
-/// and not 9.
+/// Reduces a row of lowest and highest values (`count` numbers and the layer after them) to those of blocks. The five
+/// voxels of a block are combined for all numbers of the row at once. Block by block, the ranges of a page of colours,
+/// 32^3 voxels, took 21 microseconds instead of 9.
 fn reduce<T: Extremes>(
     nc: usize,
     count: usize,
@@ -167,7 +167,7 @@ fn reduce<T: Extremes>(
     }
 }
 
-/// Of each number up to the last block's the extreme of it and those one to four voxels on, in its place.
+/// Replaces each number, up to the last block's, by the extreme of it and the numbers one to four voxels on.
 #[inline(always)]
 fn five<T: Extremes>(
     nc: usize,
@@ -190,7 +190,7 @@ fn five<T: Extremes>(
     }
 }
 
-/// For voxels of so many numbers that a block does not fit a row.
+/// For voxels with so many numbers that a block does not fit a row.
 fn wide_voxels<T: Extremes>(
     nc: usize,
     [ni, row, plane]: [usize; 3],
@@ -234,7 +234,7 @@ fn greater<T: PartialOrd>(a: T, b: T) -> T {
 mod tests {
     use super::*;
 
-    /// Ranges of blocks of random numbers are what voxel by voxel comes out, however wide a page is.
+    /// Compares ranges of blocks of random numbers with those computed voxel by voxel.
     fn check<T: Extremes>(page: [u32; 3], components: usize, inside: [u32; 3], number: impl Fn(u64) -> T) {
         let brick = Brick { page, components, voxel: T::TYPE };
         let mut seed = 0x2545_f491_4f6c_dd1du64;

@@ -1,4 +1,4 @@
-//! Pages that are boxes of what is not compressed: read by rows where it lies.
+//! Pages that are boxes of uncompressed elements, read in place by rows.
 
 use super::chunk_location::ChunkExtent;
 use super::scatter::{frame_strides, spread, swap_all, Box4, Elements};
@@ -8,22 +8,22 @@ use pager::error::{PageError, PageErrorKind};
 use pager::id::PageId;
 use pager::map::{Extent, ExtentTarget, Located};
 
-/// See the module. A page lies in one chunk, or, where a file is a plane, in several files.
+/// Page map of such pages. A page lies in one chunk, or in several files of one plane each.
 pub(super) struct RowMap {
     pub(super) common: VolumeMapParts,
 }
 
-/// What of a page is read, in the order in which it lies.
+/// The elements of a page, in the order of the files.
 struct PageRows {
-    /// First element along x, y, z, c, t in the array, and how many.
+    /// First element along x, y, z, c, t in the array, and number of elements.
     low: [u64; 5],
     size: [u64; 5],
-    /// The order of elements in files, slowest first; all five.
+    /// The order of all five dimensions in files, slowest first.
     order: [usize; 5],
 }
 
 impl PageRows {
-    /// Elements from one to the next along each where all that is read stands together.
+    /// Strides of the page's elements when they are packed together.
     fn packed(&self) -> [u64; 5] {
         let mut strides = [0; 5];
         let mut n = 1;
@@ -42,7 +42,7 @@ impl RowMap {
         let of = |v: [u32; 3]| v.map(u64::from);
         let ([x, y, z], [nx, ny, nz]) = (of(first), of(inside));
         let shape = &c.chunks.shape;
-        // Dimensions that the array does not have change nothing.
+        // Dimensions that the array lacks change nothing.
         let mut order = [X; 5];
         let missing = (0..5).filter(|d| !shape.order.contains(d));
         for (to, d) in order.iter_mut().zip(missing.chain(shape.order.iter().copied())) {
@@ -57,7 +57,7 @@ impl RowMap {
 }
 
 impl RowMap {
-    /// Elements that lie one after the other, in files and where they go, and how many of the slowest dimensions are none of theirs.
+    /// Length of a run of elements that is contiguous in files and in the frame, and the number of slower dimensions.
     fn run(&self, rows: &PageRows, alike: bool) -> (u64, usize) {
         let c = &self.common;
         let chunk = c.chunks.shape.chunk;

@@ -1,16 +1,16 @@
-//! From elements as files have them, in any order, to a box of a frame.
+//! Copies from elements in a file's order to a box of a frame.
 
 use super::filters::half_to_f32;
 use super::shape::{StoredElement, C, X, Y, Z};
 use super::voxel::Brick;
 
-/// Elements that lie somewhere in some bytes.
+/// Elements at regular places in some bytes.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Elements<'a> {
     pub(super) bytes: &'a [u8],
     /// Element number of the first.
     pub(super) first: usize,
-    /// Elements from one to the next along x, y, z, c.
+    /// Strides in elements along x, y, z, c.
     pub(super) strides: [usize; 4],
 }
 
@@ -19,18 +19,18 @@ pub(super) struct Elements<'a> {
 pub(super) struct Box4 {
     /// First along x, y, z and first component.
     pub(super) low: [usize; 4],
-    /// How many.
+    /// Number along each.
     pub(super) size: [usize; 4],
 }
 
-/// Elements from one to the next along x, y, z, c of a frame.
+/// Strides of a frame in elements along x, y, z, c.
 pub(super) fn frame_strides(brick: &Brick) -> [usize; 4] {
     let x = brick.components;
     let y = x * brick.page[0] as usize;
     [x, y, y * brick.page[1] as usize, 1]
 }
 
-/// Copies a box of elements; `None` where there are fewer bytes than that takes.
+/// Copies a box of elements. `None` if there are too few bytes.
 pub(super) fn spread(
     stored: StoredElement,
     from: Elements<'_>,
@@ -62,7 +62,7 @@ fn reversed<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     bytes
 }
 
-/// Elements along each side of a tile of what is turned: both sides of 32 lines stay in the first cache.
+/// Side of a tile of a transposition, in elements: 32 lines of both sides fit the first-level cache.
 const TILE: usize = 32;
 
 fn copy<const N: usize, const M: usize>(
@@ -84,7 +84,7 @@ fn copy<const N: usize, const M: usize>(
     source.get(top(from.first, from.strides)?)?;
     frame.get(top(base, strides)?)?;
     let [sx, sy, sz, sc] = from.strides;
-    // As long a run as both sides have in one piece: rows of all components, or of one.
+    // The longest run that is contiguous on both sides: rows of all components, or of one.
     let whole = sc == 1 && sx == nc && nc == brick.components || nc == 1 && sx == 1 && brick.components == 1;
     if whole {
         for k in 0..nz {
@@ -100,7 +100,7 @@ fn copy<const N: usize, const M: usize>(
         }
         return Some(());
     }
-    // The axis along which the source is read best against x: tiles of both.
+    // The axis along which the source is read best, against x: tiles of both.
     let fast = [X, Y, Z, C].into_iter().filter(|d| to.size[*d] > 1).min_by_key(|d| from.strides[*d]).unwrap_or(X);
     let (fast, others) = match fast {
         X => (C, [Y, Z]),
@@ -127,8 +127,8 @@ fn copy<const N: usize, const M: usize>(
     Some(())
 }
 
-/// Writes one element over and over: what there is of it is copied behind itself. (Element by element, each through a call, it took two thirds
-/// of the processor time of drawing a volume most of which was never written.)
+/// Fills `to` with one element, by doubling copies. (Element by element, each through a call, it took two thirds of the
+/// processor time of drawing a volume most of which was never written.)
 pub(super) fn repeat(element: &[u8], to: &mut [u8]) {
     let mut there = element.len().min(to.len());
     to[..there].copy_from_slice(&element[..there]);
@@ -139,10 +139,10 @@ pub(super) fn repeat(element: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Puts one number in a box of a frame.
+/// Fills a box of a frame with one number.
 pub(super) fn put_fill(brick: &Brick, to: Box4, frame: &mut [u8], element: &[u8]) {
     let strides = frame_strides(brick);
-    // Of voxels all components of which are meant rows are of one piece.
+    // If the box has all components, its rows are contiguous.
     let (apart, together) =
         if to.size[C] == brick.components { (1, to.size[X] * to.size[C]) } else { (to.size[X], to.size[C]) };
     for k in 0..to.size[Z] {
@@ -155,7 +155,7 @@ pub(super) fn put_fill(brick: &Brick, to: Box4, frame: &mut [u8], element: &[u8]
     }
 }
 
-/// Turns all elements of a frame into native ones, in place.
+/// Converts all elements of a frame to native byte order, in place.
 pub(super) fn swap_all(size: usize, voxels: &mut [u8]) {
     match size {
         2 => voxels.as_chunks_mut::<2>().0.iter_mut().for_each(|e| e.reverse()),

@@ -1,4 +1,4 @@
-//! How an array's elements are numbered, cut in chunks, and laid in their bytes: everything in the order x, y, z, c, t.
+//! Numbering, chunks and strides of an array's elements, always in the order x, y, z, c, t.
 
 use super::chain::Element;
 use super::images::ImageShape;
@@ -6,7 +6,7 @@ use super::spec::{ArraySpec, Fill, PlaceSpec};
 use super::voxel::{Voxel, VoxelType};
 use crate::with_voxel;
 
-/// Places of x, y, z, c and t in all that follows.
+/// Indices of x, y, z, c and t in all arrays below.
 pub(super) const X: usize = 0;
 pub(super) const Y: usize = 1;
 pub(super) const Z: usize = 2;
@@ -16,10 +16,10 @@ pub(super) const T: usize = 4;
 /// Most bytes of a chunk, decoded.
 const MOST_CHUNK: u64 = 1 << 31;
 
-/// Elements as they are stored.
+/// The type of stored elements.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredElement {
-    /// What they are in memory.
+    /// Their type in memory.
     pub(super) voxel: VoxelType,
     /// `float16`, which is `float32` in memory.
     pub(super) half: bool,
@@ -35,7 +35,7 @@ impl StoredElement {
         })
     }
 
-    /// Bytes an element as stored.
+    /// Bytes of a stored element.
     pub(super) fn size(self) -> usize {
         if self.half {
             2
@@ -44,7 +44,7 @@ impl StoredElement {
         }
     }
 
-    /// Whether elements in memory are other bytes than stored ones.
+    /// Whether elements in memory have other bytes than stored ones.
     pub(super) fn swapped(self) -> bool {
         self.size() > 1 && self.big != cfg!(target_endian = "big")
     }
@@ -70,29 +70,29 @@ pub(super) fn element(stored: StoredElement, value: Fill) -> Result<Vec<u8>, Str
     })
 }
 
-/// See the module.
+/// The shape of an array: see the module.
 #[derive(Clone, Debug)]
 pub(super) struct ArrayShape {
     pub(super) stored: StoredElement,
-    /// Elements along x, y, z, c, t; 1 where the array has no such dimension.
+    /// Elements along x, y, z, c, t; 1 for dimensions that the array lacks.
     pub(super) shape: [u64; 5],
-    /// Of a chunk.
+    /// Elements of a chunk along each.
     pub(super) chunk: [u64; 5],
-    /// Chunks.
+    /// Chunks along each.
     pub(super) grid: [u64; 5],
-    /// Elements of a chunk from one to the next along each.
+    /// Strides within a chunk, in elements.
     pub(super) strides: [u64; 5],
-    /// The array's dimensions, slowest first, as places in the above.
+    /// The array's dimensions, slowest first, as indices of the fields above.
     pub(super) dims: Vec<usize>,
-    /// Those of a chunk in its bytes, slowest first.
+    /// The dimensions of a chunk in its bytes, slowest first.
     pub(super) order: Vec<usize>,
 }
 
 impl ArrayShape {
-    /// Reads what an array says of itself.
+    /// The shape from an array's description.
     ///
     /// # Errors
-    /// A sentence about what does not fit together.
+    /// A sentence about the contradiction.
     pub(super) fn new(spec: &ArraySpec) -> Result<Self, String> {
         let stored = StoredElement::parse(&spec.dtype, spec.big_endian);
         let stored = stored.ok_or_else(|| format!("elements of type '{}' are not read", spec.dtype))?;
@@ -149,7 +149,7 @@ impl ArrayShape {
             strides[*d] = elements;
             elements = elements.checked_mul(chunk[*d]).ok_or("a chunk has too many elements")?;
         }
-        // An array that is in one piece may have any size, as far as a file can.
+        // An unchunked array may have any size that a file may have.
         let most = if unchunked { i64::MAX as u64 } else { MOST_CHUNK };
         let bytes = elements.checked_mul(stored.size() as u64).filter(|bytes| *bytes < most);
         bytes.ok_or_else(|| format!("a chunk of {elements} elements is too large"))?;
@@ -159,7 +159,7 @@ impl ArrayShape {
         Ok(this)
     }
 
-    /// Number of chunks.
+    /// Number of chunks, if it is within limits.
     fn count(&self) -> Option<u64> {
         self.grid.iter().try_fold(1u64, |n, g| n.checked_mul(*g)).filter(|n| *n < 1 << 62)
     }
@@ -174,7 +174,7 @@ impl ArrayShape {
         self.chunk.iter().product::<u64>() * self.stored.size() as u64
     }
 
-    /// Bytes of a chunk up to the last element that lies in the array: at its edge fewer than all may be stored.
+    /// Bytes of a chunk up to its last element inside the array. At the array's edge a chunk may be stored short.
     pub(super) fn needed_bytes(&self, at: [u64; 5]) -> u64 {
         let last = (0..5).map(|d| {
             let inside = self.chunk[d].min(self.shape[d] - at[d] * self.chunk[d]);
@@ -183,22 +183,22 @@ impl ArrayShape {
         (last.sum::<u64>() + 1) * self.stored.size() as u64
     }
 
-    /// A chunk's number among all, the array's slowest dimension first.
+    /// A chunk's number, with the array's slowest dimension first.
     pub(super) fn number(&self, at: [u64; 5]) -> u64 {
         self.dims.iter().fold(0, |n, d| n * self.grid[*d] + at[*d])
     }
 
-    /// The chunk of a number, in the array's own dimensions.
+    /// The indices of a chunk by its number, in the array's own dimensions.
     pub(super) fn indices(&self, number: u64) -> Vec<u64> {
         indices(number, &self.dims.iter().map(|d| self.grid[*d]).collect::<Vec<_>>())
     }
 
-    /// The dimension along which elements follow each other, of those that a chunk has more than one of.
+    /// The dimension along which elements are contiguous, among those with more than one element in a chunk.
     pub(super) fn fastest(&self) -> usize {
         self.order.iter().rev().copied().find(|d| self.chunk[*d] > 1).unwrap_or(X)
     }
 
-    /// What a chunk that is an image has for width, height and samples; nothing of one where it cannot be an image.
+    /// Width, height and samples of a chunk that is an image. The width is 0 if it cannot be one.
     pub(super) fn image(&self) -> ImageShape {
         let samples = if self.strides[C] == 1 { self.chunk[C] } else { 1 };
         let wide = self.strides[X] == samples || self.chunk[X] == 1;
@@ -215,7 +215,7 @@ impl ArrayShape {
     }
 }
 
-/// The place of a number in a grid, slowest dimension first.
+/// The indices of a number in a grid, slowest dimension first.
 pub(super) fn indices(number: u64, grid: &[u64]) -> Vec<u64> {
     let mut rest = number;
     let mut at = vec![0; grid.len()];

@@ -1,11 +1,11 @@
-//! What a reader of a format says of a volume: what it is, and by which rule its bytes lie where. Readers of formats for which there
-//! is a well-kept library in Python are written there and hand this over as JSON; pages are read and decoded here.
+//! A reader's description of a volume: its contents, and the places of its bytes. If Python has a maintained library
+//! for a format, its reader is in Python and passes the description as JSON. Pages are read and decoded here.
 
 use super::missing_values::Missing;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// What the numbers of a volume are.
+/// Meaning of a volume's numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeKind {
@@ -17,7 +17,7 @@ pub enum VolumeKind {
     Rgba,
     /// Several numbers a voxel, each with a colour.
     Channels,
-    /// Numbers that name what a voxel belongs to; between two of them there is nothing.
+    /// Numbers that name an object for each voxel, with no values between them.
     Labels,
 }
 
@@ -27,33 +27,33 @@ pub enum VolumeKind {
 pub struct ChannelSpec {
     /// Its name.
     pub name: String,
-    /// UDUNITS spelling, `1` where there is none.
+    /// UDUNITS spelling, `1` if there is none.
     #[serde(default = "one")]
     pub units: String,
-    /// `#rrggbb`, where the format says one.
+    /// `#rrggbb`, if the format has one.
     #[serde(default)]
     pub color: Option<String>,
-    /// Values shown as black and as full, where the format says them.
+    /// Values shown as black and as full, if the format has them.
     #[serde(default)]
     pub limits: Option<[f64; 2]>,
-    /// What stored numbers are multiplied by, and what is added then, to have values in `units` (slope and intercept of NIfTI and
-    /// DICOM, `scale_factor` and `add_offset` of CF). Stored numbers stay what they are; labels, windows and probes speak of values.
+    /// Factor and offset from stored numbers to values in `units` (slope and intercept of NIfTI and DICOM,
+    /// `scale_factor` and `add_offset` of CF). Stored numbers stay unchanged; labels, windows and probes are in values.
     #[serde(default)]
     pub scale: Option<[f64; 2]>,
-    /// The stored numbers that stand for a missing value.
+    /// The stored numbers that mean a missing value.
     #[serde(default)]
     pub missing: Missing,
-    /// The format says that it is not shown until somebody asks for it.
+    /// Whether the format hides it until a user requests it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
-    /// The format says, or somebody asks, that the lowest value is shown as the highest is otherwise: white in grey (DICOM's
-    /// MONOCHROME1, TIFF's WhiteIsZero, OME's `inverted`). Values stay what they are.
+    /// Whether the lowest value is shown as the highest is otherwise: white in grey. Set by the format (DICOM's
+    /// MONOCHROME1, TIFF's WhiteIsZero, OME's `inverted`) or the user. Values stay unchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inverted: bool,
 }
 
 impl ChannelSpec {
-    /// A channel of which nothing else is known.
+    /// A channel with only a name.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -72,7 +72,7 @@ fn one() -> String {
     "1".into()
 }
 
-/// Red, green and blue of `#rrggbb`, with or without the sign.
+/// Red, green and blue of `#rrggbb`; the `#` is optional.
 pub fn rgb_of(text: &str) -> Option<[u8; 3]> {
     let digits = text.trim_start_matches('#');
     let number = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 6)?;
@@ -84,36 +84,36 @@ pub fn rgb_of(text: &str) -> Option<[u8; 3]> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeSpec {
-    /// What messages call it: the path that the user gave.
+    /// Its name in messages: the path that the user gave.
     pub path: String,
     /// `OME-Zarr 0.5`, `NIfTI-1`, `NRRD`, ...
     pub format: String,
-    /// Sentences about what was guessed.
+    /// Sentences about guesses.
     #[serde(default)]
     pub guessed: Vec<String>,
-    /// What its numbers are.
+    /// Meaning of its numbers.
     pub kind: VolumeKind,
     /// Its channels.
     pub channels: Vec<ChannelSpec>,
-    /// Colours (`#rrggbb`) that the format gives to labels, by number.
+    /// Colours (`#rrggbb`) of labels in the format, by number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub label_colors: BTreeMap<u64, String>,
-    /// Unit of `origin` and `spacing`; `voxel` where the format says none.
+    /// Unit of `origin` and `spacing`; `voxel` if the format has none.
     pub length_unit: String,
-    /// What +x, +y and +z mean where that is anatomy: three of R L A P S I, such as `LPS` or `RAS`.
+    /// Anatomical directions of +x, +y and +z: three of R L A P S I, such as `LPS` or `RAS`.
     #[serde(default)]
     pub anatomy: Option<String>,
     /// Directions of the axes i, j and k in space, each of length 1.
     pub direction: [[f64; 3]; 3],
-    /// Times of the steps; empty where there is one without a time.
+    /// Times of the steps; empty for one step without a time.
     #[serde(default)]
     pub times: Vec<f64>,
-    /// Their unit, `1` where there is none.
+    /// Their unit, `1` if there is none.
     #[serde(default = "one")]
     pub time_units: String,
     /// Levels, finest first.
     pub levels: Vec<LevelSpec>,
-    /// A folder of our own ranges of pages, where there is one.
+    /// A folder of our own ranges of pages, if there is one.
     #[serde(default)]
     pub ranges: Option<String>,
 }
@@ -132,46 +132,47 @@ pub struct LevelSpec {
     pub arrays: Vec<ArraySpec>,
 }
 
-/// One array as it lies in files.
+/// One array in files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpec {
-    /// What errors and events call it.
+    /// Its name in errors and events.
     pub name: String,
     /// `uint8` ... `float64`, `bool` (in memory `uint8`) or `float16` (in memory `float32`).
     pub dtype: String,
-    /// Stored with the highest byte first.
+    /// Whether elements are stored with the highest byte first.
     #[serde(default)]
     pub big_endian: bool,
     /// Length of each dimension, slowest first.
     pub shape: Vec<u64>,
-    /// What the dimensions are, one letter each: `t` time, `c` component, `z`, `y`, `x` (k, j, i). `zyx`, `tczyx`, `zyxc`, `xyz` ...
+    /// Meaning of the dimensions, one letter each: `t` time, `c` component, `z`, `y`, `x` (k, j, i). `zyx`, `tczyx`,
+    /// `zyxc`, `xyz` ...
     pub axes: String,
-    /// Chunk shape, as `shape`; absent where the array is not chunked.
+    /// Chunk shape, as `shape`; absent if the array is not chunked.
     #[serde(default)]
     pub chunk: Option<Vec<u64>>,
-    /// Order of a chunk's dimensions in its bytes, slowest first; absent: as they stand.
+    /// Order of a chunk's dimensions in its bytes, slowest first; by default that of `shape`.
     #[serde(default)]
     pub order: Option<Vec<usize>>,
-    /// Channels that the components are.
+    /// Channels of the components.
     pub channels: Vec<usize>,
-    /// What chunks hold that the format defines as never written; absent where every chunk must be there.
+    /// Value of chunks that the format defines as never written; absent if every chunk must exist.
     #[serde(default)]
     pub fill: Option<Fill>,
-    /// Steps from stored bytes to the chunk's elements, in the order in which a reader takes them.
+    /// Steps from stored bytes to the chunk's elements, in decoding order.
     #[serde(default)]
     pub codecs: Vec<CodecSpec>,
-    /// Where the bytes lie.
+    /// Place of the bytes.
     #[serde(rename = "where")]
     pub place: PlaceSpec,
 }
 
-/// What elements are that were never written: a number, or a whole one that a double may not have.
+/// Value of elements that were never written: a number, or an integer that may not fit a double.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Fill {
-    /// Of any integer type.
+    /// An integer of any type.
     Whole(i128),
-    /// Any other.
+    /// Any other number.
     Number(f64),
 }
 
@@ -243,57 +244,58 @@ pub enum CodecSpec {
         /// Numbers a pixel.
         samples: usize,
     },
-    /// crc32c of what is before it, in its last four bytes.
+    /// crc32c of the bytes before it, in the last four bytes.
     Crc32c {},
     /// HDF5's Fletcher-32, in the last four bytes.
     Fletcher32 {},
-    /// A JPEG image (baseline or progressive) that is the chunk.
+    /// A JPEG image (baseline or progressive) with the chunk's elements.
     Jpeg {
         /// The tables of a TIFF's abbreviated streams, in hexadecimal digits.
         #[serde(default)]
         tables: Option<String>,
     },
-    /// A PNG image that is the chunk.
+    /// A PNG image with the chunk's elements.
     Png {},
 }
 
-/// Where chunks lie.
+/// Places of chunks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum PlaceSpec {
-    /// The array is not chunked: its elements lie one after the other in a file.
+    /// An array without chunks: its elements are contiguous in a file.
     Contiguous {
         /// The file.
         file: String,
         /// First byte.
         offset: u64,
     },
-    /// As many files of the same kind as the array is long in its slowest dimension, the rest of it contiguous in each.
+    /// One file for each index of the slowest dimension, all alike, with the rest contiguous in each.
     Planes {
         /// The files.
         files: Vec<String>,
         /// First byte in each.
         offset: u64,
-        /// First byte in each where they differ.
+        /// First byte in each, if they differ.
         #[serde(default)]
         offsets: Option<Vec<u64>>,
     },
-    /// File, offset and length of each chunk, chunks in the order of the chunk grid (slowest dimension first), as rows of three
-    /// little-endian u64 in the table of this number that comes beside the JSON; length 0: never written.
+    /// File, offset and length of each chunk, in the order of the chunk grid (slowest dimension first). They are rows
+    /// of three little-endian u64 in the table with this number, which comes beside the JSON. Length 0: never written.
     Table {
-        /// The files that the rows count.
+        /// The files that the rows number.
         files: Vec<String>,
-        /// Which table.
+        /// Number of the table.
         table: usize,
     },
-    /// A file a chunk, named by the chunk's indices: `prefix`, then the indices with `separator` between them.
+    /// One file for each chunk, named by its indices: `prefix`, then the indices with `separator` between them.
     Keys {
         /// Folder and beginning of the name, such as `/data/a.zarr/0/c/`.
         prefix: String,
         /// `/` or `.`.
         separator: String,
     },
-    /// A file a shard (Zarr v3's `sharding_indexed`), named like [`PlaceSpec::Keys`]; `chunk` is the inner chunk.
+    /// One file for each shard (Zarr v3's `sharding_indexed`), named as in [`PlaceSpec::Keys`]; `chunk` is the inner
+    /// chunk.
     Shards {
         /// As above.
         prefix: String,
@@ -303,15 +305,15 @@ pub enum PlaceSpec {
         shard: Vec<u64>,
         /// Whether the index ends with a crc32c.
         index_crc32c: bool,
-        /// Whether it stands at the end of the file.
+        /// Whether the index is at the end of the file.
         index_at_end: bool,
-        /// The root of a store of Farfield's own: behind the index stands the checksum of the shard's name below it.
+        /// The root of a Farfield store. After the index is the checksum of the shard's name below the root.
         #[serde(default)]
         root: Option<String>,
     },
 }
 
-/// Numbers that JSON has no spelling for are written as Zarr does: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+/// Numbers without a JSON spelling, written as in Zarr: `"NaN"`, `"Infinity"`, `"-Infinity"`.
 pub(super) mod number {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,5 +1,4 @@
-//! Byte streams that libraries decode: each into a slice, never past its end, with what can be kept from call to call kept for each
-//! thread.
+//! Byte streams that libraries decode, each into a slice and never past its end. Each thread keeps reusable contexts.
 
 use pager::error::PageErrorKind;
 use std::cell::RefCell;
@@ -8,17 +7,17 @@ fn bad(codec: &str, m: impl std::fmt::Display) -> PageErrorKind {
     PageErrorKind::Decode(format!("{codec}: {m}"))
 }
 
-/// The first bytes of a frame of Zstandard, and of one that is passed over. Older formats are not read.
+/// Magic numbers of a Zstandard frame and of a skippable one. Older formats are not supported.
 const ZSTD: u32 = 0xFD2F_B528;
 const SKIPPED: u32 = 0x184D_2A50;
 
 thread_local! {
-    // A context is about 100 KB and costs as much as a small page to make, so each thread that decodes keeps one.
+    // A context takes about 100 KB and as long to make as a small page to decode, so each decoding thread keeps one.
     static UNZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     static INFLATE: RefCell<Option<flate2::Decompress>> = const { RefCell::new(None) };
 }
 
-/// Zstandard frames, one behind the other.
+/// Consecutive Zstandard frames.
 pub(super) fn zstd(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     let mut rest = from;
     while !rest.is_empty() {
@@ -57,7 +56,7 @@ pub(super) fn lz4_block(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKi
     lz4_flex::block::decompress_into(from, to).map_err(|e| bad("lz4", e))
 }
 
-/// One deflate stream, with zlib's header and checksum or without: bytes taken, and bytes given.
+/// One deflate stream, with or without zlib's header and checksum. Returns the bytes consumed and produced.
 fn inflate(codec: &str, from: &[u8], to: &mut [u8], header: bool) -> Result<(usize, usize), PageErrorKind> {
     INFLATE.with(|cell| {
         let mut slot = cell.borrow_mut();
@@ -65,7 +64,7 @@ fn inflate(codec: &str, from: &[u8], to: &mut [u8], header: bool) -> Result<(usi
         state.reset(header);
         match state.decompress(from, to, flate2::FlushDecompress::Finish) {
             Ok(flate2::Status::StreamEnd) => Ok((state.total_in() as usize, state.total_out() as usize)),
-            // Whether room or input is lacking cannot be told when both are at their end.
+            // If input and output are both at their end, either may be too short.
             Ok(_) if state.total_out() as usize == to.len() => Err(bad(codec, "more bytes than the chunk has")),
             Ok(_) => Err(bad(codec, "ends early")),
             Err(e) => Err(bad(codec, e)),
@@ -73,7 +72,7 @@ fn inflate(codec: &str, from: &[u8], to: &mut [u8], header: bool) -> Result<(usi
     })
 }
 
-/// A zlib stream; its checksum is looked at.
+/// A zlib stream; its checksum is checked.
 pub(super) fn zlib(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     inflate("zlib", from, to, true).map(|(_, n)| n)
 }
@@ -83,7 +82,7 @@ pub(super) fn deflate(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind
     inflate("deflate", from, to, false).map(|(_, n)| n)
 }
 
-/// gzip members, one behind the other; their checksums are looked at.
+/// Consecutive gzip members; their checksums are checked.
 pub(super) fn gzip(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     let (mut rest, mut out) = (from, 0);
     loop {
@@ -126,7 +125,7 @@ fn gzip_header(bytes: &[u8]) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// bzip2 streams, one behind the other; their checksums are looked at.
+/// Consecutive bzip2 streams; their checksums are checked.
 pub(super) fn bz2(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     let (mut rest, mut out) = (from, 0usize);
     while !rest.is_empty() {
@@ -147,8 +146,8 @@ pub(super) fn bz2(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     Ok(out)
 }
 
-/// TIFF's LZW: codes from the high bit down that grow one early, or, as the first writers had it, from the low bit up. Ends with its own
-/// end, or, as writers leave that out, where the chunk is full.
+/// TIFF's LZW. Codes go from the high bit down and grow one early, or, from the first writers, from the low bit up. The
+/// stream ends with its end code, or where the chunk is full, as some writers omit the code.
 pub(super) fn lzw(from: &[u8], to: &mut [u8]) -> Result<usize, PageErrorKind> {
     let mut state = match from {
         [0, second, ..] if second & 1 == 1 => weezl::decode::Decoder::new(weezl::BitOrder::Lsb, 8),

@@ -1,9 +1,10 @@
-//! Every so many-th voxel of an uncompressed array: a coarse look at a large volume that has no coarser levels.
+//! Samples: every n-th voxel of an uncompressed array. They are a coarse form of a large volume without coarser levels.
 //!
 //! # Theory
-//! Rays through a volume of 2048^3 without levels come to gigabytes before a picture is whole. Where each voxel has its place in a file, every
-//! 32nd row of every 32nd plane is a thousandth of the volume, and shows all of it. Samples are no means: a thin wall is seen in part. So
-//! they are no levels: a picture by a time shows them where it has no time for more, and nothing else does.
+//! Rays through a volume of 2048^3 without levels read gigabytes before a picture is complete. If voxels have fixed
+//! places in a file, samples can be read alone. Every 32nd row of every 32nd plane is a thousandth of the volume, and
+//! shows all of it. Samples are not means: a thin wall is only partly visible. So they are not levels: only pictures
+//! with a deadline use them, where it leaves no time for more.
 
 use super::chunk_location::ChunkExtent;
 use super::level::{Placement, VolumeArray, VolumeLevel};
@@ -19,25 +20,26 @@ use pager::map::{Extent, ExtentTarget, Located};
 use pager::Pager;
 use std::sync::Arc;
 
-/// From a sample to the next, along each axis.
+/// Voxels from a sample to the next, along each axis.
 const EVERY: [u32; 4] = [8, 16, 32, 64];
-/// Of smaller volumes all pages are read soon.
+/// Smallest level that has samples. All pages of smaller ones are soon read.
 const LEAST_VOXELS: u64 = 1 << 21;
-/// Bytes that are read at once for a row of samples.
+/// Bytes of one read of a row of samples.
 const ROW_BYTES: u64 = 8 << 10;
-/// Rows of a page along each of the two other axes.
+/// Rows of a page along each of the other two axes.
 const ROWS: u32 = 8;
 
-/// An array that is read by rows, and how.
+/// An array that is read by rows, with its page map's parts.
 pub(super) struct InRows {
     pub(super) common: VolumeMapParts,
     pub(super) array: VolumeArray,
 }
 
-/// Samples of a level, all of whose arrays are `of`, and how many arrays that are. Finest first; none of a small level.
+/// Samples of a level, finest first, and the number of their arrays. `of` must have all arrays of the level. None for a
+/// small level.
 pub(super) fn samples(level: &VolumeLevel, of: &[InRows], pager: &Pager) -> (Vec<VolumeLevel>, u64) {
     let voxels = level.dims.iter().fold(1u64, |n, of| n.saturating_mul(u64::from(*of)));
-    // Of what goes along time first each sample would be read by itself.
+    // If elements are contiguous in time, each sample would be a read of its own.
     let in_time = |of: &InRows| of.common.chunks.shape.fastest() == T;
     let all = of.len() == level.arrays.len() && !of.is_empty() && !of.iter().any(in_time);
     if !all || voxels < LEAST_VOXELS || level.dims.contains(&1) {
@@ -45,7 +47,7 @@ pub(super) fn samples(level: &VolumeLevel, of: &[InRows], pager: &Pager) -> (Vec
     }
     let mut count = 0;
     let made = EVERY.map(|every| {
-        // At least two along each axis, the last as near to its end as can be.
+        // At least two along each axis, the last as near to its end as possible.
         let every = level.dims.map(|n| (n - 1) / (n - 1).div_ceil(every));
         let dims: [u32; 3] = std::array::from_fn(|a| level.dims[a].div_ceil(every[a]));
         let axes = std::array::from_fn(|a| level.placement.axes[a].map(|x| x * f64::from(every[a])));
@@ -83,17 +85,16 @@ fn array(of: &InRows, dims: [u32; 3], every: [u32; 3], pager: &Pager) -> VolumeA
     VolumeArray { valued, ..made }
 }
 
-/// The dimensions that a row of samples goes along: the one in which elements follow each other, and with components that lie together the
-/// next.
+/// The dimensions of a row of samples: the contiguous one, and, with interleaved components, the next.
 fn inner(shape: &ArrayShape) -> [Option<usize>; 2] {
     let fast = shape.fastest();
     let next = || [X, Y, Z].into_iter().filter(|d| shape.chunk[*d] > 1).min_by_key(|d| shape.strides[*d]);
     [Some(fast), if fast == C { next() } else { None }]
 }
 
-/// See the module.
+/// Page map of samples.
 struct SampleMap {
-    /// Its translation and its brick are of samples.
+    /// Its translation and brick refer to samples.
     common: VolumeMapParts,
     /// Voxels from a sample to the next along x, y, z.
     every: [u64; 3],
@@ -104,7 +105,7 @@ struct SampleMap {
 struct SampleRow {
     /// Its first element in the array, along x, y, z, c, t.
     at: [u64; 5],
-    /// Where its elements go.
+    /// The destination of its elements.
     to: Box4,
 }
 
@@ -117,7 +118,7 @@ impl SampleMap {
         self.inner.contains(&Some(d))
     }
 
-    /// Samples along x, y, z, c that a page has.
+    /// Samples of a page along x, y, z, c.
     fn size(&self, page: PageId) -> [usize; 4] {
         let [x, y, z] = self.common.translation.extent(page.page).1.map(|n| n as usize);
         [x, y, z, self.common.brick.components]
@@ -127,7 +128,7 @@ impl SampleMap {
         PageError::new(self.page_name(page), kind)
     }
 
-    /// The rows of a page, in the order in which they lie in files.
+    /// The rows of a page, in the order of the files.
     fn rows(&self, page: PageId) -> Vec<SampleRow> {
         let (first, _) = self.common.translation.extent(page.page);
         let size = self.size(page);
@@ -154,7 +155,7 @@ impl SampleMap {
         rows
     }
 
-    /// Elements from the first of a row to the one behind its last.
+    /// Elements from the first of a row to one past its last.
     fn row_len(&self, page: PageId) -> u64 {
         let (size, strides) = (self.size(page), self.common.chunks.shape.strides);
         let along = |d: usize| (size[d] as u64 - 1) * self.every(d) * strides[d];

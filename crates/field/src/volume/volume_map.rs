@@ -1,4 +1,4 @@
-//! Page maps of volumes: what all layouts of their pages in files share.
+//! Page maps of volumes: the part common to all layouts of their pages in files.
 
 use super::chunk_location::Chunks;
 use super::ranges::write_ranges;
@@ -13,20 +13,20 @@ use pager::map::{Located, PageMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// What the page maps of a volume have in common.
+/// Data common to a volume's page maps.
 #[derive(Clone)]
 pub(super) struct VolumeMapParts {
     pub(super) name: String,
     pub(super) chunks: Arc<Chunks>,
     pub(super) brick: Brick,
     pub(super) translation: Translation,
-    /// First component, of those of the array.
+    /// First component, among those of the array.
     pub(super) first_component: u64,
-    /// What a chunk that was never written holds, as bytes of an element in memory.
+    /// Value of a chunk that was never written, as bytes of an element in memory.
     pub(super) fill: Option<Vec<u8>>,
-    /// Whether ranges of blocks stand behind the voxels.
+    /// Whether ranges of blocks follow the voxels.
     pub(super) ranges: bool,
-    /// Chunks found never written, each time one was looked for.
+    /// Count of lookups that found a chunk never written.
     pub(super) fills: Arc<AtomicU64>,
 }
 
@@ -54,18 +54,18 @@ impl VolumeMapParts {
         format!("{what}, voxels from ({}, {}, {}) on", first[0], first[1], first[2])
     }
 
-    /// The chunk in which a step lies, and its place there.
+    /// The chunk of a step, and the step's place in it.
     pub(super) fn chunk_step(&self, step: u32) -> (u64, u64) {
         let per = self.chunks.shape.chunk[T];
         (u64::from(step) / per, u64::from(step) % per)
     }
 
-    /// Whether there is such a page at such a step.
+    /// Whether the page and its step exist.
     fn exists(&self, page: PageId) -> bool {
         page.page < self.translation.count() && u64::from(page.step) < self.chunks.shape.shape[T]
     }
 
-    /// Whether elements in files are in the order of frames: rows of x, or of voxels with all their components.
+    /// Whether elements in files have the order of frames: rows of x, or of voxels with all their components.
     pub(super) fn alike(&self) -> bool {
         let shape = &self.chunks.shape;
         let nc = self.brick.components as u64;
@@ -78,7 +78,7 @@ impl VolumeMapParts {
         rows && !shape.stored.half
     }
 
-    /// Completes a frame whose voxels are there.
+    /// Completes a frame that has its voxels.
     fn finish(&self, page: PageId, frame: &mut [u8]) {
         if self.ranges {
             let (_, inside) = self.translation.extent(page.page);
@@ -89,7 +89,7 @@ impl VolumeMapParts {
     fn fill(&self, page: PageId, frame: &mut [u8]) {
         if let Some(element) = &self.fill {
             repeat(element, &mut frame[..self.brick.voxel_bytes()]);
-            // Blocks of a whole page that are all one number are not gone through for their ranges.
+            // The ranges of a whole page of one number are that number, so its blocks are not searched.
             let whole = self.translation.extent(page.page).1 == self.brick.page;
             let number = with_voxel!(self.brick.voxel, T => element.first_chunk().is_some_and(|b| is_number(T::from_ne_bytes(*b))));
             if self.ranges && whole && number {
@@ -105,14 +105,14 @@ impl VolumeMapParts {
     }
 }
 
-/// Whether ranges do not pass over it.
+/// Whether ranges count it: it is not NaN.
 fn is_number<T: Voxel>(x: T) -> bool {
     x.partial_cmp(&x).is_some()
 }
 
-/// How pages of a volume lie in files.
+/// The layout of a volume's pages in files.
 pub(super) trait PageLayout: Send + Sync {
-    /// What all layouts share.
+    /// The part common to all layouts.
     fn parts(&self) -> &VolumeMapParts;
     /// As [`PageMap::page_name`].
     fn page_name(&self, page: PageId) -> String {
@@ -122,9 +122,9 @@ pub(super) trait PageLayout: Send + Sync {
     fn checked(&self) -> bool {
         false
     }
-    /// As [`PageMap::locate`], of a page that exists.
+    /// As [`PageMap::locate`], for a page that exists.
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located;
-    /// As [`PageMap::decode`], but for ranges behind the voxels.
+    /// As [`PageMap::decode`], without the ranges after the voxels.
     fn decode(
         &self,
         page: PageId,

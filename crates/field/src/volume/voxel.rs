@@ -1,8 +1,8 @@
-//! Element types of volumes, and what a page of one holds in memory.
+//! Element types of volumes, and the contents of a page in memory.
 
 use serde::{Deserialize, Serialize};
 
-/// Element type of a volume as it lies in frames (native byte order).
+/// Element type of a volume in frames (native byte order).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VoxelType {
@@ -29,7 +29,7 @@ pub enum VoxelType {
 }
 
 impl VoxelType {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 10] = [
         Self::Uint8,
         Self::Int8,
@@ -43,7 +43,7 @@ impl VoxelType {
         Self::Float64,
     ];
 
-    /// Bytes an element.
+    /// Bytes of an element.
     pub const fn size(self) -> usize {
         match self {
             Self::Uint8 | Self::Int8 => 1,
@@ -53,7 +53,7 @@ impl VoxelType {
         }
     }
 
-    /// Whether it has whole numbers that double precision has not.
+    /// Whether it has integers that double precision lacks.
     pub const fn is_wide(self) -> bool {
         matches!(self, Self::Uint64 | Self::Int64)
     }
@@ -74,13 +74,13 @@ impl VoxelType {
         }
     }
 
-    /// The type of that name.
+    /// The type with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|t| t.name() == name)
     }
 }
 
-/// A Rust type that voxels may have.
+/// A Rust type of voxels.
 pub trait Voxel: Copy + PartialOrd + Send + Sync + 'static {
     /// Its name at run time.
     const TYPE: VoxelType;
@@ -88,7 +88,7 @@ pub trait Voxel: Copy + PartialOrd + Send + Sync + 'static {
     fn to_f32(self) -> f32;
     /// The nearest number in double precision.
     fn to_f64(self) -> f64;
-    /// The whole number; of others what is left without their fraction.
+    /// The number without its fraction.
     fn to_whole(self) -> i128;
 }
 
@@ -158,20 +158,21 @@ macro_rules! with_voxel {
     };
 }
 
-/// Voxels of a block along each axis: the unit of what is skipped within a page.
+/// Voxels of a block along each axis. A block is the unit of skipping within a page.
 pub const BLOCK: usize = 4;
 
-/// What the frame of a page of a volume holds: the voxels of a full page box as `[k][j][i][component]`, native byte order, padding past
-/// the volume's end included (its contents are not said), and behind them, from [`Brick::ranges_at`] on, for each block of
-/// [`BLOCK`]^3 voxels `[block k][block j][block i][component]` its lowest and its highest value in the voxels' own type.
+/// The contents of a volume page's frame. First come the voxels of a full page box as `[k][j][i][component]`, in native
+/// byte order. They include padding past the volume's end, with undefined contents. From [`Brick::ranges_at`] on, each
+/// block of [`BLOCK`]^3 voxels has its lowest and highest value, in the voxels' type, as
+/// `[block k][block j][block i][component]`.
 ///
-/// The range of a block is that of the cells whose low corner lies in it, as far as their corners lie in this page: of its voxels and
-/// of the layer that follows. NaN is passed over; a block without numbers has its lowest above its highest.
+/// The range of a block is that of the cells whose low corner lies in it, as far as their corners lie in this page. So
+/// it includes the layer after the block. NaN is ignored; a block without numbers has its lowest above its highest.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Brick {
     /// Voxels of a full page along i, j, k.
     pub page: [u32; 3],
-    /// Numbers a voxel: 1, or 3 or 4 for colours, or as many as channels lie together.
+    /// Numbers of a voxel: 1, 3 or 4 for colours, or the number of interleaved channels.
     pub components: usize,
     /// Their type.
     pub voxel: VoxelType,
@@ -197,8 +198,8 @@ impl Brick {
         ]
     }
 
-    /// Where the ranges of blocks begin: behind the voxels and eight bytes that nobody uses, so that who reads a few bytes too many
-    /// at the last voxel stays within the page; a multiple of 64.
+    /// Offset of the ranges of blocks, a multiple of 64. At least eight unused bytes follow the voxels, so that reads
+    /// slightly past the last voxel stay within the page.
     pub const fn ranges_at(&self) -> usize {
         (self.voxel_bytes() + 8).next_multiple_of(64)
     }

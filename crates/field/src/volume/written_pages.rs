@@ -1,10 +1,9 @@
-//! Pages that were never written, as far as that is known without a read: what stands in tables of chunks, and what listings of folders
-//! do not have.
+//! Pages that were never written, as far as known without a read: from tables of chunks, and from listings of folders.
 //!
 //! # Theory
-//! A page of chunks none of which was ever written holds the fill value and nothing else, so that its range is known. Of a box of pages the
-//! same holds where no file lies in it. So ranges of pages ([`RangeLevel`](super::RangeLevel)) can be had for nothing: that of the fill
-//! value where nothing was written, and without limits elsewhere. Whoever passes over pages by their ranges passes over these.
+//! A page whose chunks were all never written has only the fill value, so its range is known. The same holds for a box
+//! of pages without any file. So ranges of pages ([`RangeLevel`](super::RangeLevel)) are free: the fill value's where
+//! nothing was written, unlimited elsewhere. Code that skips pages by their ranges also skips these.
 
 use super::chunk_location::{row, ChunkLocation, Chunks};
 use super::shape::{C, T, X, Y, Z};
@@ -19,20 +18,20 @@ use pager::map::{Located, PageMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Entries of a page of ranges along each axis, at most.
+/// Most entries of a page of ranges along each axis.
 const ENTRIES: usize = 16;
-/// A range that says nothing.
+/// The unlimited range.
 const ANY: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 
-/// See the module.
+/// The pages of an array that were never written: see the module.
 pub struct Vacant {
     pub(super) chunks: Arc<Chunks>,
     pub(super) translation: Translation,
     pub(super) brick: Brick,
     pub(super) first_component: u64,
-    /// Whether a page lies in one chunk: then it is one that is looked for.
+    /// Whether a page lies in one chunk, so that its lookup counts one fill.
     pub(super) by_rows: bool,
-    /// Lowest and highest of the fill value, rounded outward; the lowest above the highest where it is no number.
+    /// Range of the fill value, rounded outward; the lowest above the highest if it is NaN.
     pub(super) range: [f32; 2],
     pub(super) fills: Arc<AtomicU64>,
 }
@@ -43,7 +42,7 @@ impl std::fmt::Debug for Vacant {
     }
 }
 
-/// Pages of a step that may hold something, a bit each; nothing was ever written in the others.
+/// Pages of a step that may have been written, a bit each. The others were never written.
 #[derive(Clone, Debug)]
 pub struct WrittenPages {
     bits: Vec<u64>,
@@ -52,34 +51,34 @@ pub struct WrittenPages {
 }
 
 impl WrittenPages {
-    /// Bytes that those of so many pages take.
+    /// Bytes of the bits of `pages` pages.
     pub fn bytes(pages: u64) -> u64 {
         pages.div_ceil(64) * 8
     }
 
-    /// All of so many pages along i, j, k.
+    /// All of `pages` pages along i, j, k.
     pub fn all(pages: [u32; 3]) -> Self {
         let count: u64 = pages.iter().map(|n| u64::from(*n)).product();
         Self { bits: vec![u64::MAX; count.div_ceil(64) as usize], pages, written: count }
     }
 
-    /// Whether a page may hold something.
+    /// Whether a page may have been written.
     #[inline]
     pub fn has(&self, page: u64) -> bool {
         self.bits.get((page / 64) as usize).is_some_and(|b| b >> (page % 64) & 1 == 1)
     }
 
-    /// How many may.
+    /// Number of pages that may have been written.
     pub fn count(&self) -> u64 {
         self.written
     }
 
-    /// How many do not.
+    /// Number of pages that were never written.
     pub fn vacant(&self) -> u64 {
         self.pages.iter().map(|n| u64::from(*n)).product::<u64>() - self.written
     }
 
-    /// The numbers of those that may.
+    /// The numbers of the pages that may have been written.
     pub fn pages(&self) -> impl Iterator<Item = u64> + '_ {
         let count = self.written + self.vacant();
         self.bits.iter().enumerate().filter(|(_, b)| **b != 0).flat_map(move |(n, b)| {
@@ -88,7 +87,7 @@ impl WrittenPages {
         })
     }
 
-    /// Whether all pages that the cells of a page reach into may hold something.
+    /// Whether all pages that the cells of a page reach into may have been written.
     pub fn around(&self, [i, j, k]: [u32; 3]) -> bool {
         let [ni, nj, nk] = self.pages;
         (0..8u32).all(|c| {
@@ -114,7 +113,7 @@ impl WrittenPages {
 }
 
 impl Vacant {
-    /// What is known of the pages of an array of this fill value, as an element; `None` where nothing is known to be vacant.
+    /// The pages known to be never written, of an array with this fill value (as an element). `None` if there are none.
     pub(super) fn new(of: &VolumeMapParts, by_rows: bool, fill: &[u8]) -> Option<Arc<Self>> {
         let some = match (&of.chunks.place, &of.chunks.there) {
             (ChunkLocation::Table { rows }, _) => {
@@ -136,7 +135,7 @@ impl Vacant {
         }))
     }
 
-    /// Levels of ranges, finest first, each with how its entries are cut in pages.
+    /// Levels of ranges, finest first, each with the cut of its entries into pages.
     pub(super) fn ranges(self: &Arc<Self>, array: &str) -> Vec<(Translation, VacantRanges)> {
         let mut dims = self.translation.pages.map(|n| n as usize);
         let (mut out, mut pages) = (Vec::new(), 1);
@@ -156,13 +155,13 @@ impl Vacant {
         self.range
     }
 
-    /// Whether nothing was ever written in a page.
+    /// Whether a page was never written.
     pub fn is(&self, step: u32, page: u64) -> bool {
         let (first, inside) = self.translation.extent(page);
         !self.any(first.map(u64::from), std::array::from_fn(|a| u64::from(first[a]) + u64::from(inside[a])), step)
     }
 
-    /// The pages that may hold something at a step. Takes [`WrittenPages::bytes`].
+    /// The pages of a step that may have been written. Allocates [`WrittenPages::bytes`].
     pub fn written(&self, step: u32) -> WrittenPages {
         let pages = self.translation.pages;
         let count: u64 = pages.iter().map(|n| u64::from(*n)).product();
@@ -176,7 +175,7 @@ impl Vacant {
         out
     }
 
-    /// Counts the chunks of all pages but these as found never written, as if each page had been asked for.
+    /// Counts the chunks of all other pages as found never written, as if each page had been requested.
     pub fn count_all_but(&self, written: &WrittenPages) {
         let of_axis = |a: usize| -> u64 { (0..self.translation.pages[a]).map(|p| self.span(a, p)).sum() };
         let all: u64 = if self.by_rows { written.count() + written.vacant() } else { (0..3).map(of_axis).product() };
@@ -203,7 +202,7 @@ impl Vacant {
         (low + edge).min(u64::from(self.translation.dims[a])).div_ceil(chunk) - low / chunk
     }
 
-    /// Places of chunks that a box of voxels at a step touches: from, and up to.
+    /// Range of chunk indices that a box of voxels touches at a step: first, and one past the last.
     fn chunks_of(&self, low: [u64; 3], high: [u64; 3], step: u32) -> [[u64; 5]; 2] {
         let chunk = self.chunks.shape.chunk;
         let t = u64::from(step) / chunk[T];
@@ -220,7 +219,7 @@ impl Vacant {
         ]
     }
 
-    /// Whether anything in a box of voxels may have been written.
+    /// Whether any voxel of a box may have been written.
     fn any(&self, low: [u64; 3], high: [u64; 3], step: u32) -> bool {
         let [from, to] = self.chunks_of(low, high, step);
         let per = self.chunks.per_file();
@@ -238,7 +237,7 @@ impl Vacant {
         boxed(from, to, |at| !self.chunks.never(std::array::from_fn(|d| at[d] * per[d])))
     }
 
-    /// Tells the boxes of voxels in which something may have been written at a step.
+    /// Calls `tell` with the boxes of voxels that may have been written at a step.
     fn each(&self, step: u32, mut tell: impl FnMut([u64; 3], [u64; 3])) {
         let [from, to] = self.chunks_of([0; 3], self.translation.dims.map(u64::from), step);
         let (per, chunk) = (self.chunks.per_file(), self.chunks.shape.chunk);
@@ -261,13 +260,13 @@ impl Vacant {
     }
 }
 
-/// A number's range in single precision: the lowest above the highest where it is none.
+/// A number's range in single precision; the lowest above the highest for NaN.
 fn outward<T: Voxel>(x: T) -> [f32; 2] {
     let near = x.to_f32();
     if near.is_nan() {
         return [f32::INFINITY, f32::NEG_INFINITY];
     }
-    // Of numbers of 64 bits the way through single precision may go to either side.
+    // The conversion of 64-bit numbers to single precision may round either way.
     let exact = f64::from(near) == x.to_f64() && x.to_f64().abs() < 2f64.powi(53) || near.is_infinite();
     if exact {
         [near; 2]
@@ -276,7 +275,7 @@ fn outward<T: Voxel>(x: T) -> [f32; 2] {
     }
 }
 
-/// Whether it holds at any place of a box.
+/// Whether `holds` is true anywhere in a box.
 fn boxed(from: [u64; 5], to: [u64; 5], mut holds: impl FnMut([u64; 5]) -> bool) -> bool {
     let mut at = from;
     if (0..5).any(|d| from[d] >= to[d]) {
@@ -301,13 +300,13 @@ fn boxed(from: [u64; 5], to: [u64; 5], mut holds: impl FnMut([u64; 5]) -> bool) 
     }
 }
 
-/// Ranges of pages as far as [`Vacant`] tells them: a level of them.
+/// A level of ranges of pages, as known from [`Vacant`].
 pub(super) struct VacantRanges {
     pub(super) name: String,
     pub(super) vacant: Arc<Vacant>,
-    /// Entries, and how they are cut in pages.
+    /// Its entries and their cut into pages.
     pub(super) translation: Translation,
-    /// An entry stands for so many pages along each axis.
+    /// Pages of an entry along each axis.
     pub(super) pages: u64,
 }
 
@@ -336,7 +335,7 @@ impl PageMap for VacantRanges {
             for j in 0..inside[1] {
                 for i in 0..inside[0] {
                     let at: [u64; 3] = std::array::from_fn(|a| u64::from(first[a] + [i, j, k][a]));
-                    // With the first layer of what follows: its cells reach there.
+                    // With the first layer after it, which its cells reach.
                     let low: [u64; 3] = std::array::from_fn(|a| at[a] * self.pages * edge[a]);
                     let high = std::array::from_fn(|a| ((at[a] + 1) * self.pages * edge[a] + 1).min(dims[a]));
                     let [least, most] = if v.any(low, high, page.step) { ANY } else { v.range };
@@ -351,7 +350,7 @@ impl PageMap for VacantRanges {
         Ok(())
     }
     fn fill(&self, _: PageId, frame: &mut [u8]) {
-        // Never called: `locate` does not answer `Fill`.
+        // Never called: `locate` never returns `Fill`.
         frame.fill(0);
     }
     fn checked(&self) -> bool {

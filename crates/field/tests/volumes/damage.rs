@@ -1,4 +1,4 @@
-//! Chunks that are damaged, in every codec: an error or a page, never a panic, and nothing beside the page is written to.
+//! Damaged chunks, in every codec. They give an error or a page, never a panic, and no write beside the page.
 
 use super::making::{SyntheticStore, TempFolder, Where};
 use super::reading::{compare, made, open};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const LIMIT: u64 = 24 << 20;
 
-/// Cases of each codec; `make soak` does more.
+/// Cases of each codec; `make soak` runs more.
 fn cases() -> u64 {
     let cases = std::env::var("FARFIELD_CASES").ok().and_then(|c| c.parse::<u64>().ok());
     cases.map_or(60, |all| (all / 20).max(60))
@@ -25,12 +25,12 @@ impl DamageRandom {
     }
 }
 
-/// The bytes in some other way.
+/// The bytes with some damage.
 fn damaged(whole: &[u8], random: &mut DamageRandom) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     for _ in 0..1 + random.below(3) {
         let at = random.below(bytes.len());
-        // Heads are short, and say the most.
+        // Heads are short, and have the most effect.
         let at = if random.below(3) == 0 { at.min(random.below(24)) } else { at };
         match random.below(7) {
             0 => bytes.truncate(at),
@@ -48,13 +48,13 @@ fn damaged(whole: &[u8], random: &mut DamageRandom) -> Vec<u8> {
     bytes
 }
 
-/// Pages of the one array, one after the other.
+/// All pages of the one array.
 fn pages(volume: &Volume) -> Vec<PageId> {
     let array = &volume.levels[0].arrays[0];
     (0..array.translation.count()).map(|page| PageId::new(array.id, 0, page)).collect()
 }
 
-/// The voxels of pages that are held. What lies beside them in a frame is whatever was there.
+/// The voxels of held pages. The other bytes of a frame are undefined.
 fn copies(pager: &Arc<Pager>, volume: &Volume, of: &[PageId]) -> Vec<Vec<u8>> {
     let (worker, bytes) = (pager.worker(), volume.levels[0].arrays[0].brick.voxel_bytes());
     let copy = |id: &PageId| match worker.page(*id) {
@@ -64,8 +64,8 @@ fn copies(pager: &Arc<Pager>, volume: &Volume, of: &[PageId]) -> Vec<Vec<u8>> {
     of.iter().map(copy).collect()
 }
 
-/// Reads a volume again and again, the first of its chunks damaged each time. `encoded`: what all of its chunks are, where it is not
-/// made here. `sealed`: whether a checksum lies around all.
+/// Reads a volume repeatedly, each time with different damage to its first chunk. `encoded`: the bytes of all chunks,
+/// if they are not encoded here. `sealed`: whether a checksum covers everything.
 fn hurt(name: &str, made: &SyntheticStore, kind: VolumeKind, encoded: Option<(CodecSpec, &[u8])>, sealed: bool) {
     let scratch = TempFolder::new();
     let (mut spec, tables) = open(made, kind, &scratch, None);
@@ -154,7 +154,7 @@ fn every_codec_is_told_from_rubbish() {
     ];
     for (name, codecs) in chains {
         let sealed = matches!(codecs.first(), Some(Crc32c {}));
-        // Whole chunks: what would lie beyond the volume is nobody's.
+        // Whole chunks: elements beyond the volume are undefined.
         let shape = vec![8, 10, 12];
         let made = SyntheticStore { dtype: "uint16".into(), shape, codecs, place: Where::Keys, ..made() };
         hurt(name, &made, VolumeKind::Scalar, None, sealed);

@@ -1,4 +1,4 @@
-//! Volumes as they lie, read through the pager and compared with the arrays that the test made.
+//! Volumes in place, read through the pager and compared with the arrays that the test made.
 
 mod damage;
 mod making;

@@ -1,4 +1,4 @@
-//! Arrays made by the test, and files of them as formats have them: the other way round than what is tested.
+//! Arrays made by the test, and files of them in the formats' layouts: the inverse of the tested code.
 
 use field::volume::{ArraySpec, ChannelSpec, CodecSpec, Fill, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ impl Drop for TempFolder {
     }
 }
 
-/// Where the test puts chunks.
+/// The places of chunks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Where {
     Contiguous,
@@ -33,7 +33,6 @@ pub enum Where {
     Shards { crc: bool, at_end: bool },
 }
 
-/// An array that is made.
 #[derive(Clone, Debug)]
 pub struct SyntheticStore {
     pub axes: String,
@@ -47,7 +46,7 @@ pub struct SyntheticStore {
     /// Chunks that are not written.
     pub holes: Vec<u64>,
     pub fill: Option<f64>,
-    /// Chunks at the edge end where the array does, as far as their order lets them.
+    /// Whether chunks at the edge end where the array does, as far as their order allows.
     pub cut: bool,
 }
 
@@ -61,7 +60,7 @@ impl SyntheticStore {
         }
     }
 
-    /// The value of an element, small enough for every type: by its number in the array.
+    /// The value of an element by its number in the array, small enough for every type.
     pub fn value(&self, number: u64) -> f64 {
         let x = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
         match self.dtype.as_str() {
@@ -76,7 +75,7 @@ impl SyntheticStore {
         }
     }
 
-    /// An element as it is stored.
+    /// A stored element.
     pub fn element(&self, v: f64) -> Vec<u8> {
         macro_rules! number {
             ($t:ty) => {
@@ -118,7 +117,7 @@ impl SyntheticStore {
         at.iter().zip(&self.shape).fold(0, |n, (a, s)| n * s + a)
     }
 
-    /// What is at a place: the fill value where its chunk is not written.
+    /// The value at a place: the fill value if its chunk is not written.
     pub fn truth(&self, at: &[u64]) -> f64 {
         let grid = self.grid();
         let chunk = at.iter().zip(&self.chunk).map(|(a, c)| a / c);
@@ -157,7 +156,7 @@ impl SyntheticStore {
         out
     }
 
-    /// Chunks as they are stored, in the order of the grid.
+    /// Stored chunks in the order of the grid.
     pub fn chunks(&self) -> Vec<Option<Vec<u8>>> {
         let grid = self.grid();
         let count: u64 = grid.iter().product();
@@ -180,7 +179,7 @@ impl SyntheticStore {
         chunks.collect()
     }
 
-    /// Writes the files; answers what a reader would say of them.
+    /// Writes the files, and returns a reader's description of them.
     pub fn write(&self, folder: &Path, shard: Option<Vec<u64>>) -> (ArraySpec, Vec<Vec<u8>>) {
         std::fs::create_dir_all(folder).unwrap();
         let text = |name: &str| folder.join(name).display().to_string();
@@ -254,7 +253,7 @@ impl SyntheticStore {
                     let head = slots as usize * 16 + if crc { 4 } else { 0 };
                     let base = if at_end { 0 } else { head };
                     for slot in 0..slots {
-                        // The slot's chunk in the grid of all.
+                        // The slot's chunk in the whole grid.
                         let (mut r, mut q) = (slot, s);
                         let mut number = Some(0);
                         let mut scale = 1;
@@ -341,7 +340,7 @@ impl SyntheticStore {
     }
 }
 
-/// The half-precision number of a whole one below 2049.
+/// The half-precision form of a whole number below 2049.
 fn half(v: f64) -> u16 {
     let sign = if v.is_sign_negative() { 0x8000 } else { 0 };
     let v = v.abs();
@@ -444,7 +443,7 @@ pub fn encode(codec: &CodecSpec, bytes: &[u8], size: usize, big: bool) -> Vec<u8
                 a += u64::from(w[0]) << 8 | u64::from(*w.get(1).unwrap_or(&0));
                 b += a;
             }
-            // Sums modulo 65535 that are never 0 once anything was added.
+            // Sums modulo 65535, never 0 after an addition.
             let fold = |x: u64| if x == 0 { 0 } else { ((x - 1) % 65535 + 1) as u32 };
             [bytes, &(fold(b) << 16 | fold(a)).to_le_bytes()].concat()
         }
@@ -452,7 +451,7 @@ pub fn encode(codec: &CodecSpec, bytes: &[u8], size: usize, big: bool) -> Vec<u8
     }
 }
 
-/// Differences within rows, of whole numbers.
+/// Differences within rows, of integers.
 fn differences(bytes: &[u8], size: usize, big: bool, row: usize, stride: usize) -> Vec<u8> {
     let number = |e: &[u8]| {
         let mut e = e.to_vec();
@@ -477,7 +476,7 @@ fn differences(bytes: &[u8], size: usize, big: bool, row: usize, stride: usize) 
     out
 }
 
-/// A Blosc buffer as the C library makes it.
+/// A Blosc buffer from the C library.
 pub fn blosc(bytes: &[u8], size: usize, name: &std::ffi::CStr, shuffle: i32) -> Vec<u8> {
     let mut out = vec![0u8; bytes.len() + 16];
     // SAFETY: both buffers are valid for the lengths given, the name is a C string.

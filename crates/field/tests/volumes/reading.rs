@@ -1,4 +1,4 @@
-//! Every place, type, order and codec gives what was written, block ranges included.
+//! Every place, type, order and codec gives the written values and block ranges.
 
 use super::making::{SyntheticStore, TempFolder, Where};
 use field::volume::{typed, CodecSpec, Extremes, Missing, Volume, VolumeKind, VolumeLevel, VolumeSpec, BLOCK};
@@ -11,12 +11,12 @@ pub fn pager(limit: u64) -> Arc<Pager> {
     Pager::new(PagerConfig { limit, readers: 8, ..PagerConfig::default() }).unwrap()
 }
 
-/// Reads all of a volume of one array and compares it with the truth.
+/// Reads a whole volume of one array and compares it with the truth.
 pub fn compare(made: &SyntheticStore, volume: &Volume, pager: &Arc<Pager>) {
     compare_every(made, volume, &volume.levels[0], [1; 3], pager);
 }
 
-/// Reads every so many-th voxel and compares them with the truth.
+/// Reads every n-th voxel and compares it with the truth.
 fn compare_every(made: &SyntheticStore, volume: &Volume, level: &VolumeLevel, every: [u64; 3], pager: &Arc<Pager>) {
     let axis = |a: char| made.axes.find(a);
     let worker = pager.worker();
@@ -82,7 +82,7 @@ pub fn open(
 fn check(made: &SyntheticStore, kind: VolumeKind, shard: Option<Vec<u64>>) -> (Volume, Arc<Pager>) {
     let scratch = TempFolder::new();
     let (spec, tables) = open(made, kind, &scratch, shard);
-    // As a reader hands it over.
+    // As a reader passes it on.
     let text = serde_json::to_string(&spec).unwrap();
     let spec = serde_json::from_str(&text).unwrap();
     let pager = pager(16 << 20);
@@ -146,20 +146,21 @@ fn pages_that_are_pieces_of_the_same_rows_are_read_together() {
         let array = &volume.levels[0].arrays[0];
         pages.iter().map(|page| array.read_with(*page).collect()).collect::<Vec<Vec<u64>>>()
     };
-    // Rows of 5000 bytes are five pages of about one KiB, and all are read for any; of 20,000 bytes sixteen KiB are.
+    // Rows of 5000 bytes are five pages of about one KiB, which are read together. Of rows of 20,000 bytes sixteen KiB
+    // are.
     assert_eq!(
         of("zyx", &[16, 16, 5000], "uint8", &[0, 7, 9]),
         [vec![0, 1, 2, 3, 4], (5..10).collect(), (5..10).collect()]
     );
     assert_eq!(of("zyx", &[16, 16, 5000], "float32", &[3, 17]), [(0..16).collect::<Vec<u64>>(), (16..20).collect()]);
-    // Where the last index goes along x it is columns that follow each other.
+    // If the last index goes along x, the contiguous pages are columns.
     let [first]: [Vec<u64>; 1] = of("xyz", &[16, 16, 5000], "uint8", &[0]).try_into().unwrap();
     assert!(first.len() == 5 && first.windows(2).all(|w| w[1] - w[0] == first[1]), "{first:?}");
     // A row of one page has no others.
     assert_eq!(of("zyx", &[16, 16, 600], "uint8", &[5]), [[5]]);
 }
 
-/// Samples of an array that is read by rows have the values and the places of its voxels.
+/// Samples of an array that is read by rows have the values and the positions of its voxels.
 #[test]
 fn every_so_many_th_voxel() {
     let large = |axes: &str, shape: &[u64], place| {
@@ -203,12 +204,12 @@ fn every_so_many_th_voxel() {
             assert_eq!(samples.arrays[0].valued.is_some(), made.dtype == "int16");
         }
     }
-    // Each would be read by itself.
+    // Each sample would be a read of its own.
     let scratch = TempFolder::new();
     let (spec, tables) =
         open(&large("zyxt", &[129, 131, 133, 2], Where::Contiguous), VolumeKind::Scalar, &scratch, None);
     assert!(Volume::open(spec, tables, &pager(16 << 20)).unwrap().samples.is_empty());
-    // Chunks are read whole: there is nothing to gain.
+    // Chunks are read whole, so samples save nothing.
     let scratch = TempFolder::new();
     let keys = SyntheticStore { chunk: vec![64; 3], ..large("zyx", &zyx, Where::Keys) };
     let (spec, tables) = open(&keys, VolumeKind::Scalar, &scratch, None);
@@ -369,7 +370,7 @@ proptest! {
     }
 }
 
-/// Whether neither of two numbers is one.
+/// Whether both numbers are NaN.
 fn both_nan<T: PartialOrd + Copy>(a: T, b: T) -> bool {
     a.partial_cmp(&a).is_none() && b.partial_cmp(&b).is_none()
 }

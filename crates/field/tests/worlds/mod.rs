@@ -1,6 +1,6 @@
-//! Zones in memory whose arrays follow rules, for tests of fields that are made of them.
+//! Zones in memory whose arrays follow rules, for tests of fields derived from them.
 
-#![allow(dead_code)] // each test takes a part
+#![allow(dead_code)] // each test uses a part
 
 use field::catalog::DType;
 use field::derive::page::{DerivedPages, OfStep};
@@ -103,7 +103,7 @@ impl World {
         compile(&e, &names).unwrap_or_else(|w| panic!("{text}: {w:?}"))
     }
 
-    /// All values of an expression, `[component][k][j][i]`, and the pages that were made.
+    /// All values of an expression, `[component][k][j][i]`.
     pub fn values(&self, text: &str, dtype: DType) -> Vec<f64> {
         let program = self.checked(text).program;
         let parts = Parts::of(&program).unwrap();

@@ -1,4 +1,4 @@
-//! What broken and hostile files get: a clear error, in time and memory that follow from their size.
+//! Broken and hostile files give a clear error, in time and memory bounded by their size.
 
 use super::super::Plot3dInput;
 use super::*;
@@ -57,7 +57,7 @@ fn padded() {
 
 #[test]
 fn swapped_header() {
-    // Header in one order, data in the other: it adds up, and the remark says what is odd.
+    // Header in one order, data in the other: it adds up, and a remark names the oddity.
     let little = bytes(&WriteSpec { format: Format::Binary, ..WriteSpec::new(Kind::Grid, vec![[7, 6, 5]]) });
     let big = bytes(&WriteSpec {
         format: Format::Binary,
@@ -169,11 +169,11 @@ fn two_ways() -> WriteSpec {
 fn ambiguous() {
     let spec = two_ways();
     let folder = Plot3dFolder::new();
-    // Values decide where they can: small integers are no lengths.
+    // Values decide where they can: small integers are implausible lengths.
     let open = folder.open(&folder.file("a.xyz", &bytes(&spec)), &[], &[]).unwrap();
     assert_eq!((open.catalog.dimension, open.catalog.zones[0].dims), (2, [8, 9, 1]));
     assert!(open.catalog.guessed.iter().any(|s| s.contains("the values decided")));
-    // Where they cannot, both readings are listed with the options that choose.
+    // If they cannot, the error lists both readings with the options that choose.
     let mut file = Vec::new();
     write(&mut file, &spec, &mut |_, _, _, plane| plane.fill(1e30)).unwrap();
     let g = folder.file("b.xyz", &file);
@@ -187,7 +187,7 @@ fn ambiguous() {
     assert_eq!(Plot3d::open(&g, &[], &[], &options, &folder.0).unwrap().catalog.dimension, 2);
     options.set("dimension", "3").unwrap();
     assert_eq!(Plot3d::open(&g, &[], &[], &options, &folder.0).unwrap().catalog.zones[0].dims, [1, 8, 9]);
-    // A q file that goes with one of them settles it, and so does a .p3d file.
+    // A q file that matches only one reading settles it, and so does a .p3d file.
     let q = WriteSpec { kind: Kind::Q, iblank: false, ..spec.clone() };
     let q = folder.file("b.q", &bytes(&q));
     let open = folder.open(&g, &[q.clone()], &[]).unwrap();
@@ -195,13 +195,13 @@ fn ambiguous() {
     assert!(open.catalog.guessed.iter().any(|s| s.contains("b.q goes with one of them")), "{:?}", open.catalog.guessed);
     let meta = folder.file("b.p3d", br#"{"2D": true, "filenames": [{"time": 0, "xyz": "b.xyz"}]}"#);
     assert_eq!(folder.open(&meta, &[], &[]).unwrap().catalog.dimension, 2);
-    // In text, iblank is the integers.
+    // In text, the integers are iblank.
     let text = folder.file("c.xyz", &bytes(&WriteSpec { format: Format::Ascii, ..spec }));
     let open = folder.open(&text, &[], &[]).unwrap();
     assert_eq!((open.catalog.dimension, open.catalog.zones[0].arrays.len()), (2, 2));
 }
 
-/// What a settings file says wrong is said of that file, not of the grid or of nothing.
+/// Errors in a settings file name that file, not the grid.
 #[test]
 fn settings_that_do_not_fit_are_named() {
     let folder = Plot3dFolder::new();
@@ -334,7 +334,7 @@ proptest! {
     }
 }
 
-/// Three plane zones whose header and data also add up as one zone in space: integers tell where the header ends.
+/// Three plane zones whose header and data also add up as one 3-D zone. Integers show where the header ends.
 #[test]
 fn headers_are_integers() {
     for format in [Format::Ascii, Format::Binary] {
@@ -381,7 +381,7 @@ fn a_pipe_is_refused_and_nobody_waits_for_it() {
     let folder = Plot3dFolder::new();
     let pipe = folder.0.join("pipe.xyz");
     let name = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(pipe.as_os_str())).unwrap();
-    // SAFETY: a C string that lives through the call.
+    // SAFETY: a C string that outlives the call.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let meta = folder.file("run.p3d", br#"{"filenames": [{"time": 0, "xyz": "pipe.xyz"}]}"#);
     for path in [&pipe, &meta] {

@@ -1,9 +1,9 @@
-//! What is kept of text saves time and changes nothing else.
+//! The cache of text saves time and changes nothing else.
 
 use super::super::Plot3dInput;
 use super::*;
 
-/// Integers that are a plane of 8 x 9 points with iblank, and a box of 1 x 8 x 9 points without.
+/// Integers that fit a plane of 8 x 9 points with iblank, and a box of 1 x 8 x 9 points without.
 fn either() -> String {
     let xy: Vec<String> = (0..144).map(|n| (n % 5).to_string()).collect();
     format!("1 8 9\n{}\n{}\n", xy.join(" "), vec!["1"; 72].join(" "))
@@ -40,7 +40,7 @@ fn how_a_text_was_read_before_binds_nobody() {
         assert_eq!((open.catalog.dimension, open.catalog.zones[0].dims), (3, [1, 8, 9]));
         assert!(is_ambiguous(folder.open(&g, &[], &[])));
     }
-    // What a .p3d file suggests holds for what is opened by it.
+    // Hints of a .p3d file apply only to a grid opened through it.
     for (planar, dimension) in [("true", 2), ("false", 3), ("true", 2)] {
         let text = format!(r#"{{"2D": {planar}, "filenames": [{{"time": 0, "xyz": "g.xyz"}}]}}"#);
         let meta = folder.file("g.p3d", text.as_bytes());
@@ -74,7 +74,7 @@ fn the_same_is_said_and_nothing_is_read_twice() {
     assert!(said.contains("plane.q goes with one of them"), "{said}");
     assert_eq!(open(&mut warm).catalog.guessed, first.catalog.guessed);
     assert!(cold > 0 && warm == 0, "{cold} {warm}");
-    // Text of another time is other text, also of the same size.
+    // Text with another time is other text, even at the same size.
     folder.file("g.xyz", either().replacen("1 8 9", "1 9 8", 1).as_bytes());
     let e = folder.open(&g, &[q.clone()], &[]).unwrap_err();
     assert!(matches!(e, FieldError::Ambiguous { .. }), "the q file goes with neither: {e}");
@@ -89,7 +89,7 @@ fn what_cannot_be_kept_is_no_trouble_until_it_is_needed() {
     let q = folder.file("plane.q", plane_q().as_bytes());
     let e = folder.open(&g, &[q], &[]).unwrap_err();
     assert!(matches!(&e, FieldError::Io { path, .. } if path.starts_with(&cache)), "{e}");
-    // A note that is none is no note.
+    // A note that does not parse is ignored.
     std::fs::remove_file(&cache).unwrap();
     assert!(is_ambiguous(folder.open(&g, &[], &[])));
     for note in std::fs::read_dir(&cache).unwrap() {
@@ -105,7 +105,7 @@ fn text_in_the_place_of_other_text_is_read_itself() {
     let g = folder.file("g.xyz", text("2 2 2").as_bytes());
     let when = std::fs::metadata(&g).unwrap().modified().unwrap();
     assert_eq!(folder.open(&g, &[], &[]).unwrap().catalog.zones[0].dims, [2, 2, 2]);
-    // As `mv` does after `cp -p`: size and time are those of the old one.
+    // As `mv` does after `cp -p`: the size and time of the old file.
     let other = folder.file("other.xyz", text("1 2 4").as_bytes());
     std::fs::File::options().write(true).open(&other).unwrap().set_modified(when).unwrap();
     std::fs::rename(&other, &g).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the PLOT3D reader: every variant there and back, bad input, real files.
+//! Tests of the PLOT3D reader: round trips of every variant, bad input, real files.
 
 // Lists of one path read better as lists.
 #![allow(clippy::cloned_ref_to_slice_refs)]
@@ -43,13 +43,13 @@ impl Drop for Plot3dFolder {
     }
 }
 
-/// Cases of a property test; a soak of `FARFIELD_SOAK_S` seconds asks for as many as take about that long.
+/// Cases of a property test. A soak of `FARFIELD_SOAK_S` seconds runs about as many as fit that time.
 pub(super) fn cases(usual: u32, a_second: u32) -> u32 {
     let soak_s = std::env::var("FARFIELD_SOAK_S").ok().and_then(|v| v.parse::<f64>().ok());
     soak_s.map_or(usual, |s| usual.max((s * f64::from(a_second)) as u32))
 }
 
-/// The value that tests write at a place: smooth, and different everywhere. iblank is a small integer.
+/// The value at a place: smooth, and different everywhere. iblank is a small integer.
 pub(super) fn value(spec: &WriteSpec, zone: usize, variable: usize, k: usize, j: usize, i: usize) -> f64 {
     if spec.kind == Kind::Grid && variable == spec.dimension.count() {
         return [1.0, 0.0, 2.0, 1.0, -1.0][(i + 3 * j + 7 * k + zone) % 5];
@@ -80,7 +80,7 @@ pub(super) fn decode(bytes: &[u8], dtype: DType) -> Vec<f64> {
     }
 }
 
-/// Every value of `layout` at `step` is that of `spec`'s variables from `first` on, by rows and by extents.
+/// Checks by rows and by extents that `layout` at `step` has the variables of `spec` from `first` on.
 pub(super) fn check_layout(layout: &ArrayLayout, step: usize, spec: &WriteSpec, zone: usize, first: usize) {
     let [ni, nj, nk] = layout.dims();
     assert_eq!([ni, nj, nk], spec.dims[zone]);

@@ -1,4 +1,4 @@
-//! Files that others wrote, where `FARFIELD_DATA` names the folder of data.
+//! Files of other programs, if `FARFIELD_DATA` names the folder of data.
 
 use super::*;
 

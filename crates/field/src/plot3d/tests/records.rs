@@ -1,10 +1,10 @@
-//! Fortran records that hold an array each, or a plane of one, or iblank alone; and orders that only the values tell.
+//! Fortran records of one array, one plane of an array, or iblank alone; and orders that only the values decide.
 
 use super::super::records::Records;
 use super::*;
 use crate::catalog::FlowHeader;
 
-/// A quarter of an annulus that grows along k; iblank is a field of ones; a flow that differs from plane to plane, or one that does not.
+/// A quarter of an annulus that grows along k. iblank is all ones. The flow differs from plane to plane, or is `even`.
 fn number(spec: &WriteSpec, even: bool, variable: usize, at: [usize; 3]) -> f64 {
     let dims = spec.dims[0];
     let turn = 1.4 * at[1] as f64 / (dims[1] - 1) as f64;
@@ -29,7 +29,7 @@ fn made(spec: &WriteSpec, even: bool) -> Vec<u8> {
     out
 }
 
-/// Every value of an array is that of the variables from `first` on.
+/// Checks that an array has the variables from `first` on.
 fn holds(open: &Plot3d, array: usize, spec: &WriteSpec, even: bool, first: usize) {
     let layout = open.layout(0, array).unwrap();
     let ([ni, nj, nk], size) = (layout.dims(), layout.dtype().size());
@@ -43,7 +43,7 @@ fn holds(open: &Plot3d, array: usize, spec: &WriteSpec, even: bool, first: usize
     }
 }
 
-/// As many records as planes and as arrays: the values decide, in grids and, where they say anything, in q files.
+/// As many records as planes and as arrays: the values decide, in grids and, if they vary, in q files.
 #[test]
 fn values_tell_planes_from_arrays() {
     for (byte_order, precision, iblank) in [
@@ -87,7 +87,7 @@ fn values_tell_planes_from_arrays() {
 fn what_nothing_tells_is_said_in_every_run() {
     let spec = WriteSpec { records: Records::Array, functions: 3, ..WriteSpec::new(Kind::Function, vec![[9, 8, 3]]) };
     let folder = Plot3dFolder::new();
-    // The grid has records of zones, which say nothing of how functions are written; and those are the same everywhere.
+    // The grid's records are zones, which tell nothing about functions, and the functions are the same everywhere.
     let whole = WriteSpec { kind: Kind::Grid, records: Records::Zone, ..spec.clone() };
     let grid = folder.file("a.xyz", &made(&whole, true));
     let function = folder.file("a.f", &made(&spec, true));
@@ -96,7 +96,7 @@ fn what_nothing_tells_is_said_in_every_run() {
         let found: Vec<String> = open.catalog.doubts().map(str::to_owned).collect();
         found
     };
-    // The values of the grid tell its order, which is then taken for the function file's.
+    // The values of the grid decide its order, and the function file gets the same.
     assert!(doubts(&Plot3dOptions::default()).is_empty());
     let flat = folder.file("b.xyz", &bytes(&WriteSpec { dims: vec![[2, 2, 3]], ..whole.clone() }));
     let function = folder.file("b.f", &made(&WriteSpec { dims: vec![[2, 2, 3]], ..spec }, true));
@@ -115,7 +115,7 @@ fn what_nothing_tells_is_said_in_every_run() {
     }
 }
 
-/// Opens a flow whose q headers and numbers are given for each zone.
+/// Opens a flow with given q headers and numbers for each zone.
 fn flow(folder: &Plot3dFolder, headers: &[FlowHeader], values: [f64; 5], settings: &str) -> Result<Plot3d, FieldError> {
     let dims = vec![[4, 4, 3]; headers.len()];
     let grid = WriteSpec::new(Kind::Grid, dims);
@@ -178,7 +178,7 @@ fn headers_that_differ_and_numbers_that_do_not_go_with_them() {
     }
 }
 
-/// Divided by U_inf or by a_inf: what is read is the same, times among them.
+/// Divided by U_inf or by a_inf: the values read are the same, times included.
 #[test]
 fn velocities_divided_by_that_of_the_free_stream() {
     let folder = Plot3dFolder::new();
@@ -207,7 +207,7 @@ fn velocities_divided_by_that_of_the_free_stream() {
         assert!((open.catalog.times[0] - 6.0 * time).abs() < 1e-12);
         assert_eq!(open.catalog.zones[0].headers[0].time, open.catalog.times[0]);
     }
-    // Which Mach number it is has to be known.
+    // The conversion needs one Mach number.
     let freestream = r#"{"reference": {"velocity": "freestream"}}"#;
     let unlike = [PLAIN, FlowHeader { mach: 0.8, ..PLAIN }];
     let e = flow(&folder, &unlike, by_freestream, freestream).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! When steps are, by the headers of q files.
+//! Times of steps from the headers of q files.
 
 use super::super::Plot3dInput;
 use super::*;
@@ -36,10 +36,10 @@ fn single_precision_is_decimal() {
         assert_eq!(found.zones[0].headers[9].time, 0.9);
         assert!(!found.times_counted && found.untimed().is_none());
     }
-    // OVERFLOW's are in L / V_ref.
+    // OVERFLOW's times are in L / V_ref.
     let overflow = WriteSpec { precision: Precision::Single, overflow: Some((10, 2)), ..plain() };
     assert_eq!(opened(&overflow, &times, None).times, times);
-    // What a double header holds is not touched.
+    // Times in double precision are unchanged.
     let odd = [0.1f32, 0.9].map(f64::from);
     assert_eq!(opened(&plain(), &odd, None).times, odd);
 }
@@ -51,7 +51,7 @@ fn steps_that_are_counted_by_the_user_are_decimal() {
     assert!(!found.times_counted);
 }
 
-/// Whoever names the files may know when the steps are: uneven times stay what they are, and `dt` is above them.
+/// Given times count: uneven ones stay, and `dt` overrides them.
 #[test]
 fn times_beside_the_files() {
     let folder = Plot3dFolder::new();
@@ -79,13 +79,13 @@ fn headers_that_only_count_are_no_times() {
         assert!(found.times_counted && found.times == [0.0, 1.0, 2.0], "{times:?}");
         let why = found.untimed().unwrap();
         assert!(why.contains(first) && why.contains(last) && why.contains("--dt 1 if these are"), "{why}");
-        // They say in which order the files are all the same.
+        // Counted steps still order the files.
         assert!(found.zones[0].headers.windows(2).all(|h| h[0].time < h[1].time));
         assert_eq!(found.notes().count(), usize::from(times[0] == 2.0));
         let told = opened(&spec, &times, Some(1.0));
         assert!(!told.times_counted && told.times == [0.0, 1.0, 2.0]);
     }
-    // Two may be so by chance, and a counter goes by ones.
+    // Two times may be whole by chance, and a counter rises by ones.
     for times in [&[3.0, 4.0][..], &[0.0, 2.0, 4.0][..], &[0.0, 1.0, 3.0][..], &[0.5, 1.5, 2.5][..]] {
         let found = opened(&plain(), times, None);
         assert!(!found.times_counted && found.times == times, "{times:?}");

@@ -1,4 +1,4 @@
-//! What the writer writes, the reader finds, with no options.
+//! The reader finds everything that the writer writes, without options.
 
 use super::super::Plot3dInput;
 use super::*;
@@ -9,7 +9,7 @@ fn header(time: f64) -> FlowHeader {
     FlowHeader { mach: 0.5, alpha: 2.0, reynolds: 1e5, time, gamma: 1.375 }
 }
 
-/// Whether another order would have the same records, so that only the values tell.
+/// Whether another order gives the same records, so that only the values decide.
 fn either(s: &WriteSpec) -> bool {
     let arrays = s.variables() + usize::from(s.iblank);
     let alike = !s.iblank || s.precision == Precision::Single;
@@ -22,7 +22,7 @@ fn either(s: &WriteSpec) -> bool {
         }
 }
 
-/// Opens the files of a grid, a q file and a function file and compares every number.
+/// Opens a grid with a q file and a function file, and compares every number.
 fn round_trip(grid: &WriteSpec, q: Option<&WriteSpec>, f: Option<&WriteSpec>) {
     let folder = Plot3dFolder::new();
     let g = folder.file("a.xyz", &bytes(grid));
@@ -81,7 +81,7 @@ fn check_dataset(open: &Plot3d, grid: &WriteSpec, q: Option<&WriteSpec>, f: Opti
 
 fn dims() -> impl Strategy<Value = Vec<[usize; 3]>> {
     let edge = prop_oneof![3 => 2_usize..7, 1 => Just(1_usize)];
-    // A single point, alone in a file, is nothing that sizes can tell.
+    // Sizes cannot identify a single point alone in a file.
     let zone = [edge.clone(), edge.clone(), edge].prop_filter("a zone", |d| d.iter().product::<usize>() > 3);
     prop::collection::vec(zone, 1..4)
 }
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// What the acceptance check writes: three boxes, every encoding, q files with 3-D variables.
+/// The files of the acceptance check: three boxes, every encoding, q files with 3-D variables.
 #[test]
 fn the_plain_product() {
     let all = [[7, 6, 5], [4, 9, 3], [5, 5, 8]];
@@ -208,7 +208,7 @@ fn planes_of_a_plain_binary_file_need_the_option() {
 
 #[test]
 fn planes_order_in_one_record() {
-    // A record a zone, but in the order of planes: nothing in the file says so.
+    // A record a zone, but in the order of planes: nothing in the records shows it.
     let folder = Plot3dFolder::new();
     let planes =
         WriteSpec { format: Format::Binary, order: Order::Planes, ..WriteSpec::new(Kind::Grid, vec![[4, 3, 5]]) };
@@ -246,7 +246,7 @@ fn steps_by_time() {
         assert_eq!(open.catalog.zones[1].headers[step].time, open.catalog.times[step]);
     }
     assert!(open.catalog.guessed.iter().any(|s| s.contains("sorted")), "{:?}", open.catalog.guessed);
-    // The same time twice: numbered.
+    // Equal times: the steps are numbered.
     let open = folder.open(&g, &[paths[0].clone(), paths[0].clone()], &[]).unwrap();
     assert_eq!(open.catalog.times, [0.0, 1.0]);
 }
@@ -299,7 +299,7 @@ fn names_and_settings() {
     folder.file("a.p3d.json", br#"{"zones": {"tail": {"scale": 2}}}"#);
     let e = folder.open(&g, &[q.clone()], &[f.clone()]).unwrap_err().to_string();
     assert!(e.contains("tail") && e.contains("zone1"), "{e}");
-    // Options in the settings hold; the command line is above them.
+    // Options in the settings apply; the command line overrides them.
     folder.file("a.p3d.json", br#"{"byte-order": "big"}"#);
     let e = folder.open(&g, &[], &[]).unwrap_err().to_string();
     assert!(e.contains("Without these options it reads as Fortran unformatted, little-endian"), "{e}");
@@ -351,7 +351,7 @@ fn text_as_people_write_it() {
     assert_eq!(x(1, 0, 0), [2.0; 4]);
     assert_eq!(x(1, 0, 2), [3.5; 4]);
     assert_eq!(x(1, 1, 0), [-4.0, 0.0, 1.0, 2.0]);
-    // The second time it comes from the cache, which a change of the text makes stale.
+    // The second open uses the cache, until the text changes.
     let mut calls = 0;
     let mut count = |_: u64, _: u64| {
         calls += 1;
@@ -378,7 +378,7 @@ fn text_as_people_write_it() {
     assert!(matches!(e, FieldError::Interrupted), "{e}");
 }
 
-/// Pages and rows of a scaled array are the file's numbers times the factor, rounded once, whatever the byte order.
+/// Pages and rows of a scaled array are the file's numbers times the factor, rounded once, in any byte order.
 #[test]
 fn factors_reach_pages_and_rows_alike() {
     use crate::inplace::InPlace;
@@ -410,7 +410,7 @@ fn factors_reach_pages_and_rows_alike() {
                 let sources = vec![SourceId(0); open.files().paths().len()].into();
                 let pages = InPlace::new(layout.clone(), sources);
                 for k in 0..nk {
-                    // Zones this small have a page a plane.
+                    // Zones this small have one page a plane.
                     let id = PageId::new(ArrayId(0), 0, k as u64);
                     let mut frame = vec![0; pages.page_bytes(id)];
                     let Located::Extents { segments, encoded_len, .. } = pages.locate(id, &mut |_| None) else {

@@ -1,5 +1,5 @@
-//! Where everything lies in a stored volume: follows from what its root document says, so that the writer and the reader need not
-//! tell each other.
+//! Places of everything in a stored volume. They follow from the root document, so writer and reader agree without
+//! further data.
 
 use super::pyramid::{pyramid, LevelShape};
 use super::root::VolumeRoot;
@@ -11,14 +11,14 @@ use crate::volume::{VolumeKind, VoxelType};
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// Most bytes of a level, generously counted: keeps all arithmetic below within 64 bits.
+/// Limit of a level's bytes. Keeps all arithmetic below within 64 bits.
 const MAX_BYTES: usize = 1 << 62;
-/// Pages of more would not fit blosc's lengths, nor any limit.
+/// Limit of a page's bytes. Larger ones would fit neither blosc's lengths nor any limit.
 const MAX_PAGE_BYTES: usize = 1 << 30;
 /// Most channels, and most time steps.
 const MAX_CHANNELS: usize = 4096;
 const MAX_STEPS: usize = 1 << 31;
-/// Entries of a level of ranges that become one of the next, along each axis.
+/// Entries of a level of ranges in one entry of the next, along each axis.
 pub const RANGE_STEP: usize = 8;
 
 /// All arrays of a stored volume.
@@ -26,13 +26,13 @@ pub const RANGE_STEP: usize = 8;
 pub struct VolumeLayout {
     /// Time steps.
     pub steps: usize,
-    /// What voxels are.
+    /// Type of the voxels.
     pub voxel: VoxelType,
-    /// Arrays of pages that a level has: one for each channel, or one for all components of a colour.
+    /// Arrays of pages of a level: one for each channel, or one for all components of a colour.
     pub groups: usize,
-    /// Numbers a voxel in each of them.
+    /// Numbers of a voxel in each array.
     pub components: usize,
-    /// How pages are encoded.
+    /// Encoding of pages.
     pub codec: Codec,
     /// Levels, finest first.
     pub levels: Vec<LevelLayout>,
@@ -43,13 +43,13 @@ pub struct VolumeLayout {
 pub struct LevelLayout {
     /// Its size.
     pub shape: LevelShape,
-    /// Pages and shards, of each step and group alike.
+    /// Pages and shards, the same for each step and group.
     pub grid: ShardGrid,
     /// Ranges of its pages: by group, finest first.
     pub ranges: Vec<Vec<ArrayLayout>>,
 }
 
-/// The numbers of a volume as arrays: how many groups, and how many components in each.
+/// Number of groups of a volume's channels, and of components in each.
 pub const fn grouped(kind: VolumeKind, channels: usize) -> (usize, usize) {
     match kind {
         VolumeKind::Rgb => (1, 3),
@@ -59,10 +59,10 @@ pub const fn grouped(kind: VolumeKind, channels: usize) -> (usize, usize) {
 }
 
 impl VolumeLayout {
-    /// Lays out what `root` describes.
+    /// Lays out the volume that `root` describes.
     ///
     /// # Errors
-    /// [`FieldError::Format`] about `path` for sizes that no store can hold, and for page boxes that do not fit.
+    /// [`FieldError::Format`] about `path` for sizes that no store can hold, and for invalid page boxes.
     pub fn new(path: &Path, root: &VolumeRoot) -> Result<Self, FieldError> {
         let bad = |m: String| FieldError::format(path, m);
         let about = &root.about;
@@ -116,12 +116,12 @@ impl VolumeLayout {
         self.components * self.voxel.size()
     }
 
-    /// Bytes of a decoded page of a level, without what a reader puts behind it.
+    /// Bytes of a decoded page of a level, without a reader's ranges after it.
     pub fn page_bytes(&self, level: usize) -> usize {
         self.voxel_bytes() * self.levels[level].grid.paging.page_points()
     }
 
-    /// How the shards of a level hold its pages.
+    /// The form of a level's shards.
     pub fn form(&self, level: usize) -> ShardForm<'_> {
         let grid = &self.levels[level].grid;
         ShardForm { grid, codec: self.codec, page_bytes: self.page_bytes(level), typesize: self.voxel.size() }
@@ -153,7 +153,7 @@ impl VolumeLayout {
         self.levels.iter().flat_map(|l| l.ranges.iter().flatten())
     }
 
-    /// All `zarr.json` but the root's, with their paths below the root.
+    /// All `zarr.json` except the root's, with their paths below the root.
     pub fn documents(&self) -> impl Iterator<Item = (String, Vec<u8>)> + '_ {
         let about = json!({"zarr_format": 3, "node_type": "group", "attributes": {
             "ranges": "ranges_LEVEL_GROUP_N: lowest and highest stored number of each component, rounded outward, of all cells whose low corner lies in \
@@ -176,7 +176,7 @@ impl VolumeLayout {
             "shape": shape(self.steps, self.groups * self.components, p.dims),
             "data_type": self.voxel.name(),
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": shape(1, self.components, outer)}},
-            // All shards of a level in one folder: one folder to make durable.
+            // All shards of a level in one folder, so that only one folder has to be made durable.
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
             "fill_value": fill(self.voxel),
             "codecs": [{"name": "sharding_indexed", "configuration": {
@@ -191,7 +191,7 @@ impl VolumeLayout {
     }
 }
 
-/// Never a plausible zero: a reader that does not know a deleted shard for what it is shows these.
+/// Never a plausible zero. A reader that does not recognize a deleted shard shows these values.
 fn fill(voxel: VoxelType) -> Value {
     match voxel {
         VoxelType::Uint8 => json!(u8::MAX),
@@ -206,8 +206,8 @@ fn fill(voxel: VoxelType) -> Value {
     }
 }
 
-/// The ranges of `pages` pages along i, j, k of a level's array, and their pyramid, finest first. Those of data that are paged in place
-/// lie in the cache as those of a stored volume do in it.
+/// The ranges of `pages` pages along i, j, k of a level's array, and their pyramid, finest first. Ranges of data that
+/// are paged in place have the same form in the cache.
 pub fn range_layouts(
     level: usize,
     group: usize,

@@ -1,5 +1,5 @@
-//! Volumes in Farfield's own store: a pyramid as OME-NGFF 0.5 has it, plain Zarr v3 with the sharding codec, with a crc32c on every
-//! page, index and document.
+//! Volumes in Farfield's own store: a pyramid by OME-NGFF 0.5, in plain Zarr v3 with the sharding codec. Every page,
+//! index and document has a crc32c.
 //!
 //! ```text
 //! head.zarr/zarr.json                    commit mark: multiscales, omero, and under `farfield` the checksums of all documents
@@ -8,8 +8,9 @@
 //!           1/...                        each further level
 //!           _farfield/ranges_0_0_0/...   ranges of the pages of level 0, group 0
 //! ```
-//! A page has all components of a colour, or one channel. Everything but values follows from the root document ([`VolumeLayout`]).
-//! [`VolumeStore::open`] reads and checks all documents and no page. A shard that is not there is *failed*, never fill.
+//! A page has all components of a colour, or one channel. Everything but values follows from the root document
+//! ([`VolumeLayout`]). [`VolumeStore::open`] reads and checks all documents and no page. A page whose shard is missing
+//! is *failed*, never fill.
 
 mod layout;
 mod ome;

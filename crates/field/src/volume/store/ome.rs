@@ -1,14 +1,15 @@
-//! What OME-NGFF 0.5 says of a volume.
+//! The OME-NGFF 0.5 metadata of a volume.
 //!
-//! Translations are those of the centres of voxels: that of a level whose voxels are f of the finest wide lies (f - 1) / 2 of these
-//! farther on. OME-NGFF 0.5 knows no rotation, so scale and translation are along the volume's own axes.
+//! Translations are those of the centres of voxels. The one of a level whose voxels are f finest voxels wide is
+//! `(f - 1) / 2` finest voxels larger. OME-NGFF 0.5 has no rotation, so scale and translation are along the volume's
+//! own axes.
 
 use super::pyramid::{pyramid, LevelShape};
 use super::root::{Downsample, VolumeRoot};
 use crate::volume::{rgb_of, ChannelSpec, LevelSpec, VolumeKind, VolumeSpec, VoxelType};
 use serde_json::{json, Map, Value};
 
-/// Names of units of length as OME-NGFF writes them, each with what else it is called.
+/// OME-NGFF's names of units of length, each with its synonyms.
 const LENGTHS: [(&str, &[&str]); 17] = [
     ("angstrom", &["Å", "A"]),
     ("nanometer", &["nm", "nanometers", "nanometre"]),
@@ -28,7 +29,7 @@ const LENGTHS: [(&str, &[&str]); 17] = [
     ("megameter", &["Mm"]),
     ("gigameter", &["Gm"]),
 ];
-/// As above, of time.
+/// The same for units of time.
 const TIMES: [(&str, &[&str]); 8] = [
     ("second", &["s", "sec", "seconds"]),
     ("millisecond", &["ms", "msec", "milliseconds"]),
@@ -39,15 +40,15 @@ const TIMES: [(&str, &[&str]); 8] = [
     ("hour", &["h", "hr", "hours"]),
     ("day", &["d", "days"]),
 ];
-/// Of how evenly times lie, relative to their distance.
+/// Tolerance of evenly spaced times, relative to their distance.
 const EVEN: f64 = 1e-9;
 
-/// The unit in OME-NGFF's spelling; `None` where it has none.
+/// The unit in OME-NGFF's spelling. `None` if it has none.
 fn unit(name: &str, known: &[(&'static str, &[&str])]) -> Option<&'static str> {
     known.iter().find(|(own, others)| *own == name || others.contains(&name)).map(|(own, _)| *own)
 }
 
-/// The distance of times that lie evenly, and the first of them.
+/// The distance of evenly spaced times, and the first time.
 fn even(times: &[f64]) -> Option<(f64, f64)> {
     let [first, .., last] = times else { return None };
     let apart = (last - first) / (times.len() - 1) as f64;
@@ -55,8 +56,8 @@ fn even(times: &[f64]) -> Option<(f64, f64)> {
     (apart > 0.0 && times.iter().enumerate().all(near)).then_some((apart, *first))
 }
 
-/// From the finest level's first voxel to that of another along an axis, in voxels of the finest: to the middle of those that it stands for,
-/// or, where it is the first of them, none.
+/// Shift of another level's first voxel along an axis, in finest voxels. It lies in the middle of its finest voxels,
+/// or, if it is a copy of their first, at that one.
 fn voxels_on(shape: &LevelShape, axis: usize, by: Downsample) -> f64 {
     match by {
         Downsample::Mean | Downsample::Majority => (shape.factor[axis] - 1) as f64 / 2.0,
@@ -64,7 +65,7 @@ fn voxels_on(shape: &LevelShape, axis: usize, by: Downsample) -> f64 {
     }
 }
 
-/// Where the centre of a level's first voxel lies and how far apart voxels are, along the volume's own axes, given those of the finest.
+/// Centre of a level's first voxel, and distance of its voxels, along the volume's own axes. `level` is the finest.
 fn along_axes(level: &LevelSpec, shape: &LevelShape, by: Downsample) -> [[f64; 3]; 2] {
     let shift = |a: usize| voxels_on(shape, a, by) * level.spacing[a];
     [
@@ -73,7 +74,7 @@ fn along_axes(level: &LevelSpec, shape: &LevelShape, by: Downsample) -> [[f64; 3
     ]
 }
 
-/// A level as readers place it: the way from the finest level's first voxel to this one's goes along the volume's directions.
+/// A level with its position for readers: the shift of its first voxel goes along the volume's directions.
 pub(super) fn placed(about: &VolumeSpec, shape: &LevelShape, by: Downsample) -> LevelSpec {
     let finest = &about.levels[0];
     let shift: [f64; 3] = std::array::from_fn(|a| voxels_on(shape, a, by) * finest.spacing[a]);
@@ -155,7 +156,7 @@ fn described(downsample: Downsample) -> &'static str {
     }
 }
 
-/// What `omero` says of a channel. Its window speaks of stored numbers.
+/// The `omero` entry of a channel. Its window is in stored numbers.
 fn channel(root: &VolumeRoot, number: usize, spec: &ChannelSpec) -> Value {
     let usual: &[&str] = match root.about.kind {
         VolumeKind::Rgb | VolumeKind::Rgba => &["FF0000", "00FF00", "0000FF", "FFFFFF"],
@@ -174,13 +175,13 @@ fn channel(root: &VolumeRoot, number: usize, spec: &ChannelSpec) -> Value {
         _ => seen,
     };
     let [min, max] = bounds(root.voxel).unwrap_or(seen);
-    // Opacity is no light of its own.
+    // Opacity is not a light of its own.
     let opacity = matches!(root.about.kind, VolumeKind::Rgba) && number == 3;
     json!({"label": spec.name, "color": color, "active": !spec.hidden && !opacity, "coefficient": 1.0, "family": "linear", "inverted": spec.inverted,
         "window": {"min": min, "max": max, "start": shown[0], "end": shown[1]}})
 }
 
-/// The numbers that a type of at most two bytes has.
+/// The bounds of a type of at most two bytes.
 const fn bounds(voxel: VoxelType) -> Option<[f64; 2]> {
     match voxel {
         VoxelType::Uint8 => Some([0.0, 255.0]),

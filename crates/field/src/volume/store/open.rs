@@ -1,4 +1,4 @@
-//! An open stored volume: what it says of itself, as every reader of a format does, and its ranges for the pager.
+//! An open stored volume: its description, in the form of a format's reader, and its ranges for the pager.
 
 use super::layout::VolumeLayout;
 use super::ome::placed;
@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What `info` calls the format.
+/// The format's name in `info`.
 const FORMAT: &str = "Farfield volume (OME-Zarr 0.5)";
 
 /// An open stored volume: everything but its pages.
@@ -30,19 +30,19 @@ pub struct VolumeStore {
 }
 
 impl VolumeStore {
-    /// Whether there is something at `path` that [`Self::open`] would take for a volume: a folder with a root document that says so.
+    /// Whether `path` has a volume for [`Self::open`]: a folder with a root document of a volume.
     pub fn is_volume(path: &Path) -> bool {
         let mut head = Vec::new();
-        // Both words stand in the first bytes.
+        // Both words are in the first bytes.
         let read = File::open(path.join("zarr.json")).and_then(|f| f.take(4096).read_to_end(&mut head));
         let has = |word: &[u8]| head.windows(word.len()).any(|w| w == word);
         read.is_ok() && has(b"\"farfield\":{\"crc32c\"") && has(b"\"kind\":\"volume\"")
     }
 
-    /// Opens a stored volume: reads and checks the root and all other documents.
+    /// Opens a stored volume. Reads and checks the root and all other documents.
     ///
     /// # Errors
-    /// [`FieldError::Io`] or [`FieldError::Format`] with the document that is missing or damaged.
+    /// [`FieldError::Io`] or [`FieldError::Format`] about the missing or damaged document.
     pub fn open(path: &Path) -> Result<Self, FieldError> {
         open_root(path, |root_path, root| Self::with_root(path, root_path, root))
     }
@@ -61,7 +61,7 @@ impl VolumeStore {
         for ranges in layout.ranges() {
             check_count(&path.join(&ranges.path), ranges.shard_count())?;
         }
-        // A forger's numbers must not overflow when somebody adds them up. Shards are numbered in 32 bits.
+        // A forger's numbers must not overflow in later sums. Shards are numbered in 32 bits.
         let pages = (0..levels).map(|n| layout.page_count(n).saturating_add(layout.shard_count(n)));
         let pages = sum(pages.chain(layout.ranges().map(|a| a.page_count().saturating_add(a.shard_count()))));
         let shards = sum((0..levels).map(|n| layout.shard_count(n)).chain(layout.ranges().map(|a| a.shard_count())));
@@ -78,12 +78,12 @@ impl VolumeStore {
         self.root.seals.iter().map(|s| s.bytes).sum()
     }
 
-    /// What it was made from, in the words of its source.
+    /// Format of the source, in its own words.
     pub fn origin(&self) -> &str {
         &self.root.about.format
     }
 
-    /// The volume as a reader of its format describes it: every chunk is there, each with its crc32c.
+    /// The description of the volume, in the form of a format's reader. Every chunk must exist, each with its crc32c.
     pub fn spec(&self) -> VolumeSpec {
         let mut spec = self.root.about.clone();
         spec.path = self.path.to_string_lossy().into_owned();
@@ -111,7 +111,7 @@ impl VolumeStore {
         LevelSpec { arrays: vec![array], ..placed(&self.root.about, &level.shape, self.root.downsample) }
     }
 
-    /// This store as it is checked.
+    /// The form of this store for validation.
     pub fn checked(&self) -> StoreCheck<'_> {
         let levels = (0..self.layout.levels.len()).map(|n| {
             let level = Level { layout: &self.layout, number: n, name: n.to_string() };
@@ -122,7 +122,7 @@ impl VolumeStore {
         StoreCheck { path: &self.path, arrays, uniform: HashMap::new(), seals: &self.root.seals, documents }
     }
 
-    /// What a user may want to know of it, for `info`.
+    /// Description for `info`.
     pub fn described(&self) -> Value {
         let level = |n: usize| {
             let l = &self.layout.levels[n];
@@ -133,12 +133,13 @@ impl VolumeStore {
         serde_json::json!({"format": FORMAT, "origin": self.origin(), "layout": self.root.layout.name(),
             "codec": self.layout.codec.name(), "downsample": self.root.downsample.name(), "dtype": self.layout.voxel.name(),
             "steps": self.layout.steps, "levels": levels, "bytes": self.bytes(),
-            // Infinite ends have no number in JSON.
+            // JSON has no number for infinite ends.
             "seen": self.root.seen.iter().map(|[a, b]| if a <= b { serde_json::json!([float(*a), float(*b)]) } else { Value::Null }).collect::<Vec<_>>()})
     }
 }
 
-/// Ranges that lie below `root`, as a reader describes an array: every page must be there, each with its crc32c.
+/// The description of ranges below `root`, in the form of a format's reader. Every page must exist, each with its
+/// crc32c.
 pub fn range_spec(root: &Path, layout: &ArrayLayout) -> ArraySpec {
     let p = &layout.grid.paging;
     let outer = std::array::from_fn(|a| layout.grid.shard[a] * p.page[a]);
@@ -173,7 +174,7 @@ fn lengths(t: usize, c: usize, along: [usize; 3]) -> Vec<u64> {
     [t, c, along[2], along[1], along[0]].map(|n| n as u64).to_vec()
 }
 
-/// As a reader takes them.
+/// In decoding order.
 fn codecs(codec: Codec) -> Vec<CodecSpec> {
     let mut codecs = vec![CodecSpec::Crc32c {}];
     match codec {
@@ -184,7 +185,7 @@ fn codecs(codec: Codec) -> Vec<CodecSpec> {
     codecs
 }
 
-/// What all arrays have in common: every chunk must be there.
+/// The part common to all arrays: every chunk must exist.
 fn plain() -> ArraySpec {
     ArraySpec {
         name: String::new(),
@@ -201,7 +202,7 @@ fn plain() -> ArraySpec {
     }
 }
 
-/// A level's array as it is checked.
+/// A level's array in validation.
 struct Level<'s> {
     layout: &'s VolumeLayout,
     number: usize,

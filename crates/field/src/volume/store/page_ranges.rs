@@ -1,7 +1,7 @@
-//! Ranges of pages of data that are paged in place, kept in a folder of the cache.
+//! Ranges of pages of data that are paged in place, in a folder of the cache.
 //!
-//! They lie there as those of a stored volume do in it, with a root document of their own, written last, that says which arrays they
-//! are of and in which state the files were. Whoever finds another state does not use them.
+//! They have the same form as those of a stored volume. Their own root document is written last, and has their arrays
+//! and the state of the files. Readers that find another state do not use them.
 
 use super::layout::range_layouts;
 use crate::error::FieldError;
@@ -13,19 +13,19 @@ use crate::volume::VolumeArray;
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// A root document of more than this is not ours: it has a line for each array, and a range for each channel.
+/// Limit of a root document in bytes. It has a line for each array, and a range for each channel.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What ranges of an array's pages depend on.
+/// The properties of an array that determine its ranges.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RangedArray {
     /// Level of resolution.
     pub level: usize,
     /// Number among the level's arrays.
     pub group: usize,
-    /// Time steps that it has.
+    /// Its time steps.
     pub steps: usize,
-    /// Numbers a voxel.
+    /// Numbers of a voxel.
     pub components: usize,
     /// Voxels of a page.
     pub page: [u32; 3],
@@ -34,7 +34,7 @@ pub struct RangedArray {
 }
 
 impl RangedArray {
-    /// That of an open volume's array, of a volume of so many steps.
+    /// The entry of an open volume's array. The volume has `steps` steps.
     pub fn of(level: usize, group: usize, array: &VolumeArray, steps: u32) -> Self {
         let steps = if array.steady { 1 } else { steps as usize };
         let t = &array.translation;
@@ -58,10 +58,10 @@ pub struct RangeDocument {
     pub state: Digest,
     /// The arrays.
     pub arrays: Vec<RangedArray>,
-    /// Lowest and highest stored number of each channel, rounded outward to single precision; the lowest above the highest where there
-    /// are none.
+    /// Lowest and highest stored number of each channel, rounded outward to single precision. The lowest is above the
+    /// highest if there are none.
     pub seen: Vec<[f64; 2]>,
-    /// Pages that could not be read: their ranges are without limits.
+    /// Pages that could not be read: their ranges are unlimited.
     pub failed: u64,
 }
 
@@ -79,18 +79,19 @@ impl RangeDocument {
         }}}))
     }
 
-    /// What the folder at `root` holds, if that is ranges of `arrays` whose files are in this state; `None` for anything else, which is
-    /// made anew.
+    /// The document in the folder at `root`, if it has ranges of `arrays` for files in this state. `None` for anything
+    /// else, which is then replaced.
     pub fn open(root: &Path, state: Digest, arrays: &[RangedArray]) -> Option<Self> {
         Self::read(root, state).filter(|known| known.arrays == arrays)
     }
 
-    /// As [`Self::open`], where arrays are not known yet: they follow from what is part of the state.
+    /// As [`Self::open`], for callers without the arrays. These follow from the state.
     pub fn read(root: &Path, state: Digest) -> Option<Self> {
         Self::at(root).filter(|known| known.state == state)
     }
 
-    /// What the folder at `root` says, whatever the files are now; `None` where it holds no such ranges, as a stored volume's does.
+    /// The document in the folder at `root`, for any state of the files. `None` if there are no such ranges, as in a
+    /// stored volume.
     pub(crate) fn at(root: &Path) -> Option<Self> {
         let path = root.join("zarr.json");
         let bytes = read_bounded(&path, MAX_BYTES).ok()?;

@@ -1,8 +1,8 @@
-//! Which levels a volume's pyramid has.
+//! The levels of a volume's pyramid.
 
 use std::f64::consts::SQRT_2;
 
-/// Levels end where the longest side has at most so many voxels: a few pages, read at once.
+/// Longest side of the last level, in voxels: a few pages, read at once.
 const LAST_SIDE: usize = 64;
 
 /// One level of the pyramid.
@@ -10,23 +10,23 @@ const LAST_SIDE: usize = 64;
 pub struct LevelShape {
     /// Voxels along i, j, k.
     pub dims: [usize; 3],
-    /// Voxels of the finest level that lie along i, j and k in one of this.
+    /// Voxels of the finest level along i, j and k in one voxel of this level.
     pub factor: [u64; 3],
 }
 
 impl LevelShape {
-    /// How many voxels along i, j, k become one of `next`: 1 or 2.
+    /// Voxels along i, j, k that become one of `next`: 1 or 2.
     pub fn step_to(&self, next: &Self) -> [usize; 3] {
         std::array::from_fn(|a| if next.factor[a] == self.factor[a] { 1 } else { 2 })
     }
 }
 
-/// The levels of a volume of `dims` voxels that are `spacing` apart, finest first; `most` of them, or down to where the longest side
-/// has at most 64 voxels.
+/// The levels of a volume of `dims` voxels with distances `spacing`, finest first. There are `most` of them, or so many
+/// that the longest side of the last has at most 64 voxels.
 ///
-/// From a level to the next an axis is halved (rounded up: of an odd one the last voxel stands for itself) if it has more than one voxel
-/// and these are less than √2 times as far apart as along the finest such axis. So voxels that are thicker than wide become near to
-/// cubes, and stay so.
+/// From a level to the next, an axis is halved under two conditions. It has more than one voxel, and a spacing below √2
+/// times the finest such axis's. Halves are rounded up: the last voxel of an odd axis becomes one by itself. So flat
+/// voxels become nearly cubes, and stay so.
 ///
 /// ```
 /// use field::volume::store::pyramid;
@@ -47,7 +47,7 @@ pub fn pyramid(dims: [usize; 3], spacing: [f64; 3], most: Option<usize>) -> Vec<
         let apart = |a: usize| spacing[a] * last.factor[a] as f64;
         let open = |a: &usize| last.dims[*a] > 1;
         let finest = (0..3).filter(open).map(apart).fold(f64::INFINITY, f64::min);
-        // The finest axis itself always is, whatever the numbers are.
+        // The finest axis itself is always halved, even for odd numbers such as NaN.
         let halved = |a: usize| open(&a) && !(apart(a) >= finest * SQRT_2);
         levels.push(LevelShape {
             dims: std::array::from_fn(|a| if halved(a) { last.dims[a].div_ceil(2) } else { last.dims[a] }),
@@ -72,7 +72,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, rng_seed: prop::test_runner::RngSeed::Fixed(0x7079_7261), ..ProptestConfig::default() })]
-        /// Voxels get no farther from cubes than they were, but for 2: what is halved gets up to twice as long as what is not.
+        /// Except for a factor of 2, voxels get no farther from cubes: a halved axis gets up to twice as long as
+        /// another.
         #[test]
         fn near_to_cubes(d in prop::array::uniform3(65usize..3000), s in prop::array::uniform3(0.01f64..100.0)) {
             let ratio = |l: &LevelShape| {

@@ -1,5 +1,5 @@
-//! The root's `zarr.json` of a stored volume: OME-NGFF for everybody, and under `farfield` what only Farfield needs, with the crc32c of
-//! every other document. It is the commit mark.
+//! The root's `zarr.json` of a stored volume: OME-NGFF for every reader, and Farfield's own data under `farfield`, with
+//! the crc32c of every other document. It is the commit mark.
 
 use super::ome;
 use crate::error::FieldError;
@@ -10,19 +10,19 @@ use crate::volume::{VolumeKind, VolumeSpec, VoxelType};
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// How a level is made of the one before.
+/// The way to make a level from the one before.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Downsample {
-    /// The mean of up to eight voxels, of those that have a value; whole numbers are rounded to the nearest, halves to even.
+    /// The mean of up to eight voxels, of those with a value. Integers are rounded to the nearest, halves to even.
     Mean,
-    /// What most of the voxels are; of several, the lowest.
+    /// The most frequent value; of several, the lowest.
     Majority,
-    /// The first of the voxels, that with the lowest indices.
+    /// The voxel with the lowest indices.
     Nearest,
 }
 
 impl Downsample {
-    /// All of them.
+    /// All ways.
     pub const ALL: [Self; 3] = [Self::Mean, Self::Majority, Self::Nearest];
 
     /// The name on the command line.
@@ -34,12 +34,12 @@ impl Downsample {
         }
     }
 
-    /// That of this name.
+    /// The way with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|d| d.name() == name)
     }
 
-    /// What suits a volume of this kind.
+    /// The default for a volume of this kind.
     pub const fn of(kind: VolumeKind) -> Self {
         match kind {
             VolumeKind::Labels => Self::Majority,
@@ -51,28 +51,28 @@ impl Downsample {
 /// The root's content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeRoot {
-    /// The asked page edge.
+    /// The requested page edge.
     pub page: usize,
     /// Shape of pages.
     pub layout: Layout,
-    /// How pages are encoded.
+    /// Encoding of pages.
     pub codec: Codec,
-    /// How levels are made.
+    /// The way to make levels.
     pub downsample: Downsample,
-    /// What the volume is, as its source says it: one level, without arrays; no path; no ranges.
+    /// The source's description of the volume: one level, without arrays; no path; no ranges.
     pub about: VolumeSpec,
-    /// What voxels are.
+    /// Type of the voxels.
     pub voxel: VoxelType,
     /// Page box of each level.
     pub pages: Vec<[usize; 3]>,
-    /// A digest of what identifies the files that it was made of.
+    /// Digest of the identities of its source files.
     pub source: String,
-    /// Lowest and highest stored number of each channel, rounded outward to single precision; the lowest above the highest where there
-    /// are none.
+    /// Lowest and highest stored number of each channel, rounded outward to single precision. The lowest is above the
+    /// highest if there are none.
     pub seen: Vec<[f64; 2]>,
     /// Length and crc32c of the other documents, in the order of [`super::VolumeLayout::documents`].
     pub documents: Vec<(u64, u32)>,
-    /// Of each level, then of each array of ranges.
+    /// Seals of each level, then of each array of ranges.
     pub seals: Vec<ArraySeal>,
 }
 
@@ -105,10 +105,10 @@ impl VolumeRoot {
         }}))
     }
 
-    /// Reads the document.
+    /// Parses the document.
     ///
     /// # Errors
-    /// [`FieldError::Format`] about `path` when a byte has changed or it is not a stored volume's.
+    /// [`FieldError::Format`] about `path` if a byte has changed or the document is not a stored volume's.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, FieldError> {
         let value = unseal(path, bytes)?;
         let ours = &value["attributes"]["farfield"];
@@ -143,8 +143,7 @@ impl VolumeRoot {
     }
 }
 
-/// What a source says of its volume, as it is kept: one level, without arrays and path. Numbers that are no numbers are left out where
-/// that means the same.
+/// A source's description of its volume in the form for the root: one level, without arrays and path.
 ///
 /// # Errors
 /// [`FieldError::Usage`] for numbers that a document cannot hold.
