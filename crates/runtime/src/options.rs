@@ -1,4 +1,4 @@
-//! Sources and resources of a run, out of JSON and keywords.
+//! Sources and resources of a run, from JSON and keywords.
 
 use crate::session::{Resources, Settled, SourceSpec};
 use field::error::FieldError;
@@ -7,10 +7,11 @@ use pager::PolicyKind;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The source part of `options`: `plot3d`, `cache_dir`, `times`, `untimed`, `dt`, `grids`, `zone_order`, `define`, `settled`, `read_s`.
+/// The source in `options`: `plot3d`, `cache_dir`, `times`, `untimed`, `dt`, `grids`, `zone_order`, `define`,
+/// `settled`, `read_s`.
 ///
 /// # Errors
-/// [`FieldError::Usage`] of an option that has another form.
+/// [`FieldError::Usage`] for an option of another form.
 pub fn source(
     path: &str,
     q: Option<Vec<String>>,
@@ -52,14 +53,15 @@ pub fn source(
     })
 }
 
-/// What files of settings define: `[[name, expression, file], ...]`.
+/// Definitions in files of settings: `[[name, expression, file], ...]`.
 fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
     let Some(list) = options.take("settled") else { return Ok(Vec::new()) };
     let rows: Vec<[String; 3]> = serde_json::from_value(list).map_err(|e| usage(format!("settled: {e}")))?;
     Ok(rows.into_iter().map(|[name, expression, file]| Settled { name, expression, file }).collect())
 }
 
-/// The means of a run: bytes, threads, reads under way (0: as many as suit the machine), and the replacement policy by name.
+/// The resources of a run: bytes, threads, reads in flight (0: as many as suit the machine), and the replacement policy
+/// by name.
 ///
 /// # Errors
 /// [`FieldError::Usage`] listing the policies.

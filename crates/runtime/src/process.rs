@@ -39,7 +39,8 @@ fn touch_code() {
         (rest.starts_with('r') && span.contains(&here)).then_some(span)
     });
     for at in span.unwrap_or(0..0).step_by(4096) {
-        // SAFETY: inside a readable mapping of code, which stays while this runs in it; the volatile read is not left out.
+        // SAFETY: inside a readable mapping of code, which stays while this runs in it. The volatile read is not left
+        // out.
         unsafe { core::ptr::read_volatile(core::ptr::with_exposed_provenance::<u8>(at)) };
     }
 }

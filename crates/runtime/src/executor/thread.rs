@@ -175,7 +175,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
     }
 
     /// Prefetches memory for some tasks that this thread steps next. A particle that begins a window reads some twenty
-    /// cache lines that no other has read, and waited for them for a quarter of the time.
+    /// cache lines that no other has read. Waiting for them took a quarter of the time.
     fn prefetch(&mut self, which: core::ops::Range<usize>) {
         for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
             match waiting {
