@@ -14,7 +14,6 @@ use field::uniform::Uniform;
 use serde::Serialize;
 use serde_json::{json, Value};
 
-/// A finite number, or null.
 fn finite(x: f64) -> Value {
     if x.is_finite() {
         json!(x)
@@ -30,7 +29,6 @@ fn files(dataset: &Dataset, zone: usize, name: &str, steps: [usize; 2]) -> Optio
     Some(steps.map(|step| layout.path(step).display().to_string()))
 }
 
-/// Names of the zones that have a field.
 fn holders(dataset: &Dataset, name: &str) -> Vec<String> {
     dataset.zones_with(name).map(|zone| dataset.zones[zone].name.clone()).collect()
 }

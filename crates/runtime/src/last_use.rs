@@ -69,7 +69,6 @@ impl Leaving {
         }
     }
 
-    /// Whether lines in a window are counted.
     pub(crate) fn counts(&self, window: u32) -> bool {
         window >= self.since.load(Relaxed)
     }

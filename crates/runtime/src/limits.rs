@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// small for its next part. Every machine has this much.
 pub const SMALLEST_LIMIT: u64 = 4 << 20;
 
-/// Refuses a limit below [`SMALLEST_LIMIT`].
 pub(crate) fn check_limit(limit: u64) -> Result<(), FieldError> {
     if limit < SMALLEST_LIMIT {
         let what = "any run, with its tables and buffers,".into();
@@ -27,7 +26,6 @@ const UNSEEN_SHARE: u64 = 16;
 const UNSEEN_LEAST: u64 = 3 << 19;
 const UNSEEN_MOST: u64 = 4 << 20;
 
-/// Bytes kept free under a limit.
 fn unseen(limit: u64) -> u64 {
     (limit / UNSEEN_SHARE).clamp(UNSEEN_LEAST, UNSEEN_MOST)
 }
@@ -47,7 +45,6 @@ impl Unseen {
         Ok(Self(Mutex::new(charge)))
     }
 
-    /// Gives the pager another limit.
     pub(crate) fn set_limit(&self, pager: &Pager, limit: u64) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = held.bytes();

@@ -21,7 +21,6 @@ const REST: u32 = 8;
 /// Pages of a window are likely in the next if, the last time, at most one in this many was not used again.
 const LOST_SHARE: usize = 8;
 
-/// The pages of points used in a window.
 #[derive(Default)]
 struct NextWindow {
     window: u32,

@@ -90,7 +90,6 @@ fn made_array(
     (info, ArraySource { rows: Arc::new(rows), steps })
 }
 
-/// Whether a field is equal at every step.
 fn steady(dataset: &Dataset, zone: usize, q: Quantity) -> bool {
     let z = &dataset.zones[zone];
     match q {

@@ -121,9 +121,7 @@ pub struct Session {
     volume: Option<Arc<Volume>>,
     /// Held for moments, by threads that may hold a lock of the caller (Python's). A holder must not wait for anything.
     pub(crate) dataset: Mutex<Arc<Dataset>>,
-    /// The user's definitions.
     pub(crate) definitions: Mutex<Definitions>,
-    /// The thread that builds the boxes.
     indexing: Mutex<Option<std::thread::ThreadId>>,
     /// Resident bytes before the first page.
     pub base_bytes: u64,

@@ -26,7 +26,6 @@ const MOST_PAGES: u64 = 4096;
 /// Pages of these requested at once.
 const AT_ONCE: usize = 32;
 
-/// The results of a survey.
 #[derive(Default)]
 pub(crate) struct SurveyResult {
     /// `[low, high]` by the name of a field.
@@ -102,7 +101,6 @@ pub(crate) struct Blanks {
     zones: usize,
     known: BlankCounts,
     unknown: BlankCounts,
-    /// Cells that are blanked out themselves.
     hidden: u64,
     /// The last value and its count since it last changed. It mostly repeats.
     run: (i32, u64),
@@ -146,7 +144,6 @@ impl Blanks {
     }
 }
 
-/// Smallest and largest value.
 type ValueRange = (f64, f64);
 
 const NOTHING: ValueRange = (f64::INFINITY, f64::NEG_INFINITY);

@@ -426,7 +426,6 @@ pub fn probe_ijk(
     Ok(probed(&dataset, spot, x, note, &names, &values))
 }
 
-/// The requested names, or all of a zone.
 fn probe_names(dataset: &Dataset, zone: usize, names: Option<&[String]>) -> Result<Vec<String>, FieldError> {
     let Some(names) = names else { return Ok(Quantity::names(&dataset.zones[zone])) };
     for name in names {

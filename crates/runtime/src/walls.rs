@@ -40,7 +40,6 @@ pub fn walls(
     Ok(found)
 }
 
-/// The outer faces of zones that may be walls.
 fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
     let planar = dataset.catalog.dimension == 2;
     dataset.zones.iter().enumerate().flat_map(move |(zone, z)| {

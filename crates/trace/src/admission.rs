@@ -47,7 +47,6 @@ impl RandomCells {
 /// The seeds of a trace for tasks. Random seeds are places of [`RandomCells`].
 pub struct SeedRule<'a> {
     seeds: &'a Seeds,
-    /// The dataset's zones.
     pub(crate) zones: Arc<[Zone]>,
     random: RandomCells,
     /// The zone of seeds in computational space.

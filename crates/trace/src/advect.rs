@@ -61,7 +61,6 @@ pub struct Flock {
     /// The particles.
     pub particles: Vec<Particle>,
     charge: Charge,
-    /// Bytes of one particle.
     bytes: u64,
     /// Number of times to which they were moved.
     turns: u32,
@@ -144,7 +143,6 @@ impl March {
         Ok((Self { zones, series, order, path: options, within: None, components, step_bytes, enough }, held))
     }
 
-    /// Whether time rises.
     pub(crate) fn forward(&self) -> bool {
         self.path.times[1] >= self.path.times[0]
     }
@@ -205,7 +203,6 @@ struct MarchWindow<'a> {
     march: &'a March,
     options: &'a ParticleOptions,
     pager: &'a Arc<Pager>,
-    /// Numbers of the moving particles.
     going: &'a [u32],
     /// Each particle stays unchanged until its new state arrives. A dropped task begins again from it.
     flock: Mutex<&'a mut Vec<Particle>>,

@@ -70,7 +70,6 @@ pub(crate) fn cut(layout: &LineLayout, task: u64, moment: u64, j: &Joined) -> Ve
     }
 }
 
-/// The results of a run's lines.
 pub(crate) struct LineSink {
     pub spool: LineSpool,
     /// The state of the particles, if it is saved.

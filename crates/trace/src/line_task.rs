@@ -272,7 +272,6 @@ impl<T: Tracer> Budgeted for Tracing<'_, T> {
 }
 
 impl<T: Tracer> Tracing<'_, T> {
-    /// The seed admitted as number `n`.
     fn seed_of(&self, n: u64) -> u64 {
         self.sorted.as_ref().map_or(n, |order| order.get(n))
     }
@@ -323,7 +322,6 @@ impl<T: Tracer> Tracing<'_, T> {
     }
 }
 
-/// Bytes for the states of lines through time.
 pub(crate) fn of_states(limit: u64) -> u64 {
     limit / 16 * 5
 }

@@ -71,7 +71,6 @@ impl StateWriter {
         Ok(Self { file, states, index, seeds, end: 0 })
     }
 
-    /// Stores the state of a seed's line.
     pub(crate) fn add(&mut self, seed: u64, state: &[u8]) -> Result<(), OutputError> {
         let failed = |e| OutputError::io(self.file.path(), "write", e);
         let length = u32::try_from(state.len())
@@ -231,7 +230,6 @@ impl StateReader {
         ))
     }
 
-    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -85,7 +85,6 @@ impl TimelineSpec {
     }
 }
 
-/// Timelines of curves.
 pub(crate) struct Timelines {
     pub unsteady: Unsteady<Timeline>,
     pub curves: Vec<u64>,

@@ -73,7 +73,6 @@ pub(crate) fn charge_times(pager: &Arc<Pager>, count: f64, what: &str) -> Result
     charge_other(pager, (count + 1.0) as u64 * 32, what)
 }
 
-/// Output times of lines of particles.
 pub(crate) struct Outputs {
     /// As requested; `None`: at the end.
     asked: Option<Times>,

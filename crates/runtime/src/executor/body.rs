@@ -16,7 +16,6 @@ impl<T> Body<T> {
         Self { task, charge, wanted: WantedPages::default(), hold: None }
     }
 
-    /// Bytes charged for its state.
     pub(crate) fn charged(&self) -> usize {
         self.charge.bytes() as usize
     }

@@ -234,7 +234,6 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
     }
 }
 
-/// A charge that stayed refused.
 pub(crate) struct Refused {
     pub(crate) full: Full,
     /// No other task held memory.

@@ -19,9 +19,7 @@ pub(super) struct Ahead {
     pub(super) pages: Vec<ZonePage>,
     /// Pages of points seen lately in a window, each at a place by its hash. Their pages need not be listed again.
     known: Box<[Option<(u32, ZonePage)>]>,
-    /// Pages listed for one page of points.
     listed: Vec<PageId>,
-    /// Pages to request.
     waiting: Vec<PageId>,
     /// Pages requested lately, each at a place by its hash.
     asked: Box<[Option<PageId>]>,
@@ -53,7 +51,6 @@ impl Ahead {
         self.waiting.extend(self.listed.drain(..).filter(|page| new(page)));
     }
 
-    /// Whether there are enough to request.
     pub(super) fn are_many(&self) -> bool {
         self.waiting.len() >= TOGETHER
     }
@@ -68,7 +65,6 @@ impl Ahead {
     }
 }
 
-/// The place at which a page is remembered.
 fn of_page(page: PageId) -> usize {
     place(page.page ^ u64::from(page.array.0) << 40 ^ u64::from(page.step) << 20, REMEMBERED)
 }

@@ -12,10 +12,8 @@ const CHUNK: usize = 256 << 10;
 /// crowd that many tasks have left. A task alone in its crowd takes 48, and its place in the map of crowds 42 to 74.
 pub const OF_RECORD: usize = 128;
 
-/// Memory of some records, and its charge.
 pub(crate) type Chunk = (Box<[u8]>, Charge);
 
-/// The records of a run.
 pub(crate) struct Records {
     /// Bytes of a record.
     size: usize,
@@ -32,7 +30,6 @@ impl Records {
         Self { size, chunks: Vec::new(), free: Vec::new(), kept: pager.no_charge(ChargeKind::Tasks) }
     }
 
-    /// The charges that threads give back and take again.
     pub(crate) fn kept(&mut self) -> &mut Charge {
         &mut self.kept
     }
@@ -47,7 +44,6 @@ impl Records {
         CHUNK.checked_div(self.size).map_or(0, |records| records.max(1) * self.size)
     }
 
-    /// Bytes charged for a chunk.
     pub(crate) fn chunk_charge(&self) -> usize {
         self.of_chunk() + self.of_chunk().checked_div(self.size).unwrap_or(0) * OF_RECORD
     }
@@ -82,7 +78,6 @@ impl Records {
         bytes[from..from + size].copy_from_slice(to);
     }
 
-    /// Takes up to `most` free records.
     pub(crate) fn take(&mut self, most: usize, to: &mut Vec<u32>) {
         let left = self.free.len().saturating_sub(most);
         to.extend(self.free.drain(left..));

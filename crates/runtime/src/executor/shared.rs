@@ -26,7 +26,6 @@ impl<T> Queue<T> {
 pub(crate) struct RunState<T> {
     queue: Mutex<Queue<T>>,
     pub(crate) pager: Arc<Pager>,
-    /// Number of tasks.
     tasks: u64,
     /// The last memory limit given to the work.
     pub(crate) limit: AtomicU64,
@@ -92,7 +91,6 @@ impl<T> RunState<T> {
         self.pager.notify();
     }
 
-    /// Whether all tasks are done.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(SeqCst) >= self.tasks
     }
@@ -146,7 +144,6 @@ impl<T> RunState<T> {
         }
     }
 
-    /// Releases the charges of finished tasks.
     pub(crate) fn release_retired(&self) {
         let retired = core::mem::take(&mut *pager::spin_lock::lock(&self.retired));
         if !retired.is_empty() {

@@ -12,7 +12,6 @@ pub(super) struct Telling {
     /// When each lane got its task, and the rounds made until then.
     lanes: [(u64, u64); LANES],
     rounds: u64,
-    /// When the present rounds began.
     begun_us: u64,
     /// Computing time, and rounds, not recorded yet.
     untold_us: u64,
@@ -25,27 +24,23 @@ impl Telling {
         Self { observed, lanes: [(0, 0); LANES], rounds: 0, begun_us: 0, untold_us: 0, told_rounds: 0 }
     }
 
-    /// A lane has got a task.
     pub(super) fn took(&mut self, pager: &Pager, lane: usize) {
         if self.observed {
             self.lanes[lane] = (pager.now_us(), self.rounds);
         }
     }
 
-    /// One step of each lane was made.
     #[inline(always)]
     pub(super) fn round(&mut self) {
         self.rounds += 1;
     }
 
-    /// Rounds begin.
     pub(super) fn begin(&mut self, pager: &Pager) {
         if self.observed {
             self.begun_us = pager.now_us();
         }
     }
 
-    /// Rounds have ended.
     pub(super) fn end(&mut self, pager: &Pager) {
         if self.observed {
             self.untold_us += pager.now_us().saturating_sub(self.begun_us);

@@ -30,7 +30,6 @@ const CHARGE_STEP: usize = 8 << 10;
 
 pub(crate) struct Thread<'a, W: Work> {
     pub(crate) work: &'a W,
-    /// Counted from 0.
     number: usize,
     pub(crate) shared: &'a Arc<RunState<W::Task>>,
     wake: Arc<dyn Wake>,
@@ -52,7 +51,6 @@ pub(crate) struct Thread<'a, W: Work> {
 }
 
 impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
-    /// Thread `number`, counted from 0.
     pub(crate) fn new(
         work: &'a W,
         shared: &'a Arc<RunState<W::Task>>,
@@ -311,7 +309,6 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// Hands back the tasks that reached another window.
     pub(crate) fn hand_back(&mut self) {
         let Some(latest) = self.turned.iter().map(|(_, waiting)| waiting.window()).max() else { return };
         let (passed, others) = {
@@ -382,7 +379,6 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// Hands over the result of a task that is done.
     fn finish(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>) {
         let s = self.shared;
         s.let_pages_go(&mut slot);

@@ -30,7 +30,6 @@ pub(crate) struct ThreadCache {
     put: Vec<u8>,
     /// Bytes of the records of the tasks taken last.
     taken: Vec<u8>,
-    /// Bytes of one record.
     size: usize,
     /// The window in which memory for more records was refused, and the number of tasks dropped until then. It is not
     /// requested again until another window begins or tasks are dropped.
@@ -62,7 +61,6 @@ impl ThreadCache {
         self.kept.take_from(records.kept(), less);
     }
 
-    /// The bytes of a taken task.
     pub(crate) fn taken(&self, packed: &Packed) -> &[u8] {
         &self.taken[packed.from..packed.from + self.size]
     }
@@ -78,7 +76,6 @@ impl ThreadCache {
         Some(from)
     }
 
-    /// Copies a packed task into its record.
     pub(crate) fn hand_back<T>(&self, waiting: &Waiting<T>, records: &mut Records) {
         if let Waiting::Packed(packed) = waiting {
             records.set(packed.record, &self.put[packed.from..packed.from + records.size()]);
@@ -90,7 +87,6 @@ impl ThreadCache {
         self.put.clear();
     }
 
-    /// A record without a task.
     pub(crate) fn pop_record(&mut self) -> Option<u32> {
         self.spare.pop()
     }
@@ -120,7 +116,6 @@ impl ThreadCache {
         self.refused == Some((window, dropped))
     }
 
-    /// Remembers a refusal.
     pub(crate) fn refuse(&mut self, window: u32, dropped: u64) {
         self.refused = Some((window, dropped));
     }
@@ -131,24 +126,20 @@ impl ThreadCache {
         (self.kept.bytes() < bytes).then(|| bytes.max(KEPT) - self.kept.bytes())
     }
 
-    /// Takes up to `bytes` of a charge.
     pub(crate) fn take_kept(&mut self, from: &mut Charge, bytes: u64) {
         self.kept.take_from(from, bytes);
     }
 
-    /// Gives up to `bytes` of charges to `to`.
     pub(crate) fn give_kept(&mut self, to: &mut Charge, bytes: u64) {
         to.take_from(&mut self.kept, bytes);
     }
 
-    /// A charge of up to `bytes` of those kept.
     pub(crate) fn charge(&mut self, bytes: u64, pager: &Pager) -> Charge {
         let mut charge = self.empty.pop().unwrap_or_else(|| pager.no_charge(ChargeKind::Tasks));
         charge.take_from(&mut self.kept, bytes);
         charge
     }
 
-    /// Keeps the charge of a packed task.
     pub(crate) fn keep(&mut self, mut charge: Charge) {
         self.kept.take_from(&mut charge, u64::MAX);
         if self.empty.len() < TOGETHER {

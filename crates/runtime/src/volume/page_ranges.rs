@@ -185,7 +185,6 @@ fn make(
     Ok(RangesReport { known, pages: done })
 }
 
-/// A pass over one array at one step.
 struct RangePass<'p> {
     session: &'p Session,
     array: &'p VolumeArray,
@@ -195,7 +194,6 @@ struct RangePass<'p> {
     written: &'p PageSet,
 }
 
-/// State that the threads share.
 struct RangeState<'g> {
     entries: &'g mut LevelRows,
     error: Option<FieldError>,

@@ -7,7 +7,6 @@ use field::error::FieldError;
 use field::volume::{VolumeArray, WrittenPages};
 use pager::{Charge, ChargeKind};
 
-/// Pages of an array at one step.
 pub(crate) struct PageSet {
     count: u64,
     along: [u32; 3],
@@ -34,12 +33,10 @@ impl PageSet {
         this
     }
 
-    /// Number of pages to read.
     pub(crate) fn count(&self) -> u64 {
         self.some.as_ref().map_or(self.count, |(_, numbers)| numbers.len() as u64)
     }
 
-    /// Number of pages never written.
     pub(crate) fn vacant(&self) -> u64 {
         self.count - self.count()
     }

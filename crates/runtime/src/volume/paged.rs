@@ -88,7 +88,6 @@ fn joined(a: VoxelType, b: VoxelType) -> Option<VoxelType> {
     })
 }
 
-/// Whether type `t` holds all numbers of type `of`.
 fn holds(t: VoxelType, of: VoxelType) -> bool {
     use VoxelType::*;
     let signed = |t| matches!(t, Int8 | Int16 | Int32 | Int64);

@@ -26,7 +26,6 @@ impl SeedCells {
         self.places.is_empty()
     }
 
-    /// Place number `index`.
     pub(super) fn get(&self, index: u64) -> Option<SeedPoint<'static>> {
         let (zone, ijk) = *self.places.get(usize::try_from(index).ok()?)?;
         Some(SeedPoint::Place { zone, ijk })

@@ -37,7 +37,6 @@ impl<'a, 'w> SeedContext<'a, 'w> {
         Self { dimension, held: HeldMemory::new(charge), watch }
     }
 
-    /// Reports progress.
     pub(super) fn told(&mut self, done: u64, total: u64) -> Result<(), SeedError> {
         if (self.watch)("reading seeds", done as f64, total as f64) {
             Ok(())

@@ -135,7 +135,6 @@ fn not_a_number(line: u64, cell: &str) -> String {
     format!("line {line} has '{}' where a number should stand", cell.chars().take(40).collect::<String>())
 }
 
-/// The cells of a line.
 fn cells(text: &str) -> Vec<&str> {
     let separator = [',', ';', '\t'].into_iter().find(|c| text.contains(*c));
     match separator {
@@ -185,7 +184,6 @@ fn npy(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut P
     push_column(&column, reading, list)
 }
 
-/// The points of a VTK PolyData file.
 fn vtp(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
     let decoded = new_log(reading.held.sibling())?;
     for piece in open_vtp(source, Want::Points, decoded)? {

@@ -56,7 +56,6 @@ impl PointList {
         self.len() == 0
     }
 
-    /// Position number `index`.
     pub(super) fn get(&self, index: u64) -> Result<[f64; 3], SeedError> {
         let mut bytes = [0; POINT_BYTES as usize];
         self.0.read_at(index * POINT_BYTES, &mut bytes)?;

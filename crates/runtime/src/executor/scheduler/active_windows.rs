@@ -35,12 +35,10 @@ impl ActiveWindows {
         self.open &= !self.windowed || self.active.is_empty();
     }
 
-    /// A task has begun, in the first window.
     pub(crate) fn began(&mut self) {
         *self.active.entry(0).or_insert(0) += 1;
     }
 
-    /// A task is no longer active.
     pub(crate) fn ended(&mut self, window: u32) {
         if let Some(n) = self.active.get_mut(&window) {
             *n -= 1;
@@ -51,7 +49,6 @@ impl ActiveWindows {
         self.open |= self.active.is_empty();
     }
 
-    /// A task moved from one window to another.
     pub(crate) fn turned(&mut self, from: u32, to: u32) {
         *self.active.entry(to).or_insert(0) += 1;
         self.ended(from);

@@ -4,7 +4,6 @@ use super::unstarted::Unstarted;
 
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// Tasks that never began.
     unstarted: Unstarted,
     /// Numbers of tasks that were dropped.
     again: Vec<u64>,

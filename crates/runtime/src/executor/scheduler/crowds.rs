@@ -21,7 +21,6 @@ enum Fresh<T> {
 /// A crowd of this many or fewer takes no more room than it needs. Where tasks lie far apart most are alone.
 const FEW: usize = 4;
 
-/// The tasks of a neighbourhood.
 struct Crowd<T> {
     tasks: Vec<(TaskKey, Fresh<T>)>,
     /// The last task goes next. They are sorted when the first one starts, and later ones go before the others. To keep
@@ -34,7 +33,6 @@ impl<T> Crowd<T> {
         Self { tasks: Vec::new(), begun: false }
     }
 
-    /// The next task.
     fn pop(&mut self, low_first: bool) -> Option<(TaskKey, Fresh<T>)> {
         if !core::mem::replace(&mut self.begun, true) {
             self.tasks.sort_unstable_by_key(|(key, _)| *key);
@@ -107,7 +105,6 @@ impl<T> Crowds<T> {
         self.kept_back += usize::from(shut);
     }
 
-    /// Tasks wait for pages in a neighbourhood now.
     pub(crate) fn shut(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.crowds.remove(&neighbourhood) {
             self.kept_back += crowd.tasks.len();
@@ -115,7 +112,6 @@ impl<T> Crowds<T> {
         }
     }
 
-    /// None waits there any more.
     pub(crate) fn open(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.shut.remove(&neighbourhood) {
             self.kept_back -= crowd.tasks.len();
@@ -123,12 +119,10 @@ impl<T> Crowds<T> {
         }
     }
 
-    /// Number of ready tasks.
     pub(crate) fn may_go_on(&self) -> usize {
         self.len() - self.kept_back
     }
 
-    /// The next ready task.
     pub(crate) fn pop(&mut self, window: u32) -> Option<Waiting<T>> {
         let (woken, crowd) = if self.low_first {
             (self.woken.first_key_value(), self.crowds.first_key_value())
@@ -159,7 +153,6 @@ impl<T> Crowds<T> {
         self.woken.values().any(|task| task.number == number)
     }
 
-    /// The records of packed tasks.
     pub(crate) fn records(&mut self) -> impl Iterator<Item = &mut u32> {
         let crowds = self.crowds.values_mut().chain(self.shut.values_mut());
         crowds.flat_map(|crowd| &mut crowd.tasks).filter_map(|(_, fresh)| match fresh {

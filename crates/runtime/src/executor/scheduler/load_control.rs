@@ -26,7 +26,6 @@ const FEWER: usize = 2;
 /// Successful waits of each task that may wait, before more may.
 const PATIENCE: usize = 16;
 
-/// Bounds of how many tasks wait for pages.
 #[derive(Debug)]
 pub(crate) struct LoadControl {
     /// Most tasks and places by the present limit.
@@ -94,12 +93,10 @@ impl Crowding {
         self.most
     }
 
-    /// Whether there is a bound.
     fn is_short(&self) -> bool {
         self.most < usize::MAX
     }
 
-    /// As [`LoadControl::went_well`].
     fn went_well(&mut self) {
         self.settling = self.settling.saturating_sub(1);
         if !self.is_short() {
@@ -111,7 +108,6 @@ impl Crowding {
         }
     }
 
-    /// As [`LoadControl::in_vain`].
     fn in_vain(&mut self, waiting: usize, woken: usize) {
         if self.settling > 0 {
             self.settling -= 1;

@@ -14,7 +14,6 @@ struct Idle {
     /// Its step was restarted: it waits for pages, or they have come.
     restarted: bool,
     packed: bool,
-    /// The token under which it waits for pages.
     token: Option<usize>,
     /// Its number among the tasks that joined a crowd that had begun.
     late: Option<usize>,
@@ -46,7 +45,6 @@ pub(super) struct Model {
     /// Crowds that have begun.
     begun: Vec<At>,
     came_late: usize,
-    /// Number and window of each active task.
     active: Vec<(u64, u32)>,
     unstarted: Vec<u64>,
     again: Vec<u64>,
@@ -131,7 +129,6 @@ impl Model {
         self.plan.windowed && self.idle.iter().any(|task| task.window < window && self.may_go_on(task))
     }
 
-    /// The next of the ready tasks.
     fn best(&self, thread: usize, by_thread: bool) -> Option<u64> {
         if !self.plan.windowed {
             let first = self.ready().next()?;
@@ -390,12 +387,10 @@ impl Model {
         (idle, self.active.len() - elder > 1)
     }
 
-    /// Tasks that wait in a record.
     pub(super) fn packed(&self) -> usize {
         self.idle.iter().filter(|task| task.packed).count()
     }
 
-    /// Whether every task is through.
     pub(super) fn is_through(&self) -> bool {
         self.active.is_empty() && self.unstarted.is_empty() && self.again.is_empty() && self.idle.is_empty()
     }

@@ -58,7 +58,6 @@ impl<T> Parked<T> {
         (self.tasks.len() - self.free.len(), self.places.len())
     }
 
-    /// Whether a task waits in a neighbourhood.
     pub(crate) fn any_at(&self, at: Where) -> bool {
         self.places.contains_key(&at)
     }

@@ -119,7 +119,6 @@ impl<T> Ready<T> {
         self.queue.is_empty() && windows.all(|(_, crowds)| crowds.may_go_on() == 0)
     }
 
-    /// Tasks that wait for a thread.
     pub(crate) fn len(&self) -> usize {
         self.windows.values().map(Crowds::len).sum::<usize>() + self.queue.len()
     }
@@ -143,7 +142,6 @@ impl<T> Ready<T> {
         self.windows.retain(|_, crowds| crowds.len() > 0);
     }
 
-    /// The records of packed tasks.
     pub(crate) fn records(&mut self) -> impl Iterator<Item = &mut u32> {
         self.windows.values_mut().flat_map(Crowds::records)
     }

@@ -37,7 +37,6 @@ pub(crate) struct Packed {
     pub(crate) from: usize,
 }
 
-/// A task that waits for a thread.
 #[derive(Debug)]
 pub(crate) enum Waiting<T> {
     Whole(Box<ActiveTask<T>>),
@@ -76,7 +75,6 @@ impl<T> Waiting<T> {
         (self.window(), self.place() >> WITHIN)
     }
 
-    /// The record of a packed task.
     pub(crate) fn record(&self) -> Option<u32> {
         match self {
             Self::Whole(_) => None,
@@ -91,7 +89,6 @@ impl<T> Waiting<T> {
     }
 }
 
-/// A thread's next task.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
     Ready(Waiting<T>),

@@ -25,7 +25,6 @@ impl Unstarted {
         Self { runs: vec![0..0; threads], rest: 0..tasks, each }
     }
 
-    /// The next for a thread.
     pub(crate) fn next(&mut self, thread: usize) -> Option<u64> {
         let own = thread % self.runs.len();
         if self.runs[own].is_empty() && !self.rest.is_empty() {
