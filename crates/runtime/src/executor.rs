@@ -2,7 +2,7 @@
 //! continues with another.
 //!
 //! # Theory
-//! A task has a number, and its result depends on nothing else. So it may be dropped at any time and begun again later.
+//! A task has a number, and its result depends on nothing else. So it may be dropped at any time and begin again later.
 //! Its states:
 //!
 //! 1. *Admitted*: a thread makes its state ([`Work::admit`]), which is charged. Memory bounds the number of active

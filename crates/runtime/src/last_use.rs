@@ -11,9 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A page of a zone's points.
 pub type ZonePage = (u32, u64);
 
-/// Windows after the present one that no line has reached yet. A line gets at most one window ahead of the run's, and
-/// then enters the next.
-/// next then.
+/// No line has been this many windows after the run's. It gets at most one window ahead, and then enters one more. next
+/// then.
 const BEYOND: u32 = 3;
 
 /// Consecutive windows that fit into memory before counting stops. A run whose memory is short now and then goes on

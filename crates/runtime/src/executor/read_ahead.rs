@@ -13,7 +13,7 @@ const REMEMBERED: usize = 4096;
 /// Pages of points that it remembers for some windows: 24 KiB.
 const KNOWN: usize = 1024;
 
-/// Prefetches of one thread. Most tasks want pages that a task before them requested.
+/// Prefetches of one thread. Most tasks use pages that a task before them requested.
 pub(super) struct Ahead {
     /// Pages of points of one task.
     pub(super) pages: Vec<ZonePage>,

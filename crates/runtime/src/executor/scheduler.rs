@@ -101,7 +101,7 @@ impl<T> Scheduler<T> {
     pub(crate) fn next(&mut self, thread: usize) -> Option<Next<T>> {
         let first = if self.windowed { self.begin(thread).map(Next::Begin) } else { None };
         first.or_else(|| {
-            // The elder's held pages may need the room of the waiting tasks.
+            // The elder goes on even then: the waiting tasks may need the room of its pages.
             let waits = self.enough_wait() && !self.ready.is_first(self.elder);
             let ready = if waits { None } else { self.ready.pop_for(thread, self.windows.earliest(), self.elder) };
             ready.map(Next::Ready).or_else(|| self.begin(thread).map(Next::Begin))
@@ -238,8 +238,8 @@ impl<T> Scheduler<T> {
         self.load.may_wait(waiting);
     }
 
-    /// The work allows `most` tasks under a new limit, of which `waiting` may wait. Drops the excess. Experience with
-    /// the limit before is forgotten.
+    /// The work allows `most` tasks under a new limit, and `waiting` of them may wait. Drops the excess. Experience
+    /// with the limit before is forgotten.
     pub(crate) fn allow(&mut self, most: usize, waiting: (usize, usize)) -> Gone<T> {
         self.load.may_wait(waiting);
         self.load.forget();

@@ -165,7 +165,7 @@ impl<T> RunState<T> {
         self.freed(&[name]);
     }
 
-    /// The work allows `most` tasks under the present limit, of which `waiting` may wait. Drops the excess.
+    /// The work allows `most` tasks under the present limit, and `waiting` of them may wait. Drops the excess.
     pub(crate) fn allow(&self, most: usize, waiting: (usize, usize)) {
         self.free(|scheduler| (scheduler.allow(most, waiting), ()));
     }

@@ -163,7 +163,7 @@ pub struct RunStats {
     pub restarts: u64,
     /// Times that a task became the elder.
     pub elders: u64,
-    /// Tasks that were dropped for lack of memory, and begun again.
+    /// Tasks dropped for lack of memory.
     pub dropped: u64,
     /// Steps.
     pub steps: u64,
