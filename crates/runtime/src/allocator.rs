@@ -1,30 +1,37 @@
-//! Large blocks of memory straight from the system, to which they go back at once.
+//! Large blocks directly from the system. They return to it at once.
 //!
 //! # Theory
-//! The ledger knows what is in use, the limit is about what is resident, and between the two lies what an allocator keeps of what was
-//! freed. glibc's keeps much: from the first large block that is freed on it takes others of that size out of its arenas, of which each
-//! thread has one, and what lies below another block in an arena stays resident. Conversions went over limit and base by up to 12 MiB of
-//! 48 and, by chance, 57 of 512; surfaces and slices by 2 to 3 MiB of 48. With blocks of [`APART`] and more apart, the same
-//! conversions stay 4 MiB below 48 and 33 to 50 below 512, in the same time, and always the same.
+//! The ledger counts memory in use, the limit is on resident memory, and an allocator keeps freed memory between the
+//! two. glibc keeps much. After the first large block is freed, it takes other blocks of that size from its arenas, one
+//! for each thread. Memory below another block in an arena stays resident.
 //!
-//! glibc can be told so itself (`M_MMAP_THRESHOLD`), but then for the whole process, in which NumPy's arrays are the caller's: those would
-//! be mapped anew each time.
+//! | run | limit | with glibc alone | with blocks of [`APART`] and more apart |
+//! |---|---|---|---|
+//! | conversions | 48 MiB | up to 12 MiB over limit and base | 4 MiB below |
+//! | conversions | 512 MiB | by chance 57 MiB over | 33 to 50 MiB below |
+//! | surfaces and slices | 48 MiB | 2 to 3 MiB over | |
+//!
+//! Conversions take the same time, and their figures are always the same.
+//!
+//! glibc has a setting for this (`M_MMAP_THRESHOLD`), but it holds for the whole process. NumPy's arrays, which are the
+//! caller's, would then be mapped anew each time.
 //!
 //! # Practice
 //! [`Apart`] is the extension's `#[global_allocator]`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Blocks from so many bytes on have a mapping of their own. A mapping costs a few microseconds and a page fault each 4 KiB; below this,
-/// what threads keep is small beside what is left free for it. With 128 KiB the lists of what is read of a page that is made of thousands
-/// of rows stayed below, and 160^3 doubles at 1600 x 900 were cast 0.7 to 1.1 MiB over a limit of 8 MiB; with this, 0.3 to 0.5 below.
+/// Blocks of this many bytes and more have a mapping of their own. A mapping costs a few microseconds and a page fault
+/// each 4 KiB. Below this size, the blocks that threads keep are small beside the memory left free for them. At 128 KiB
+/// the lists of reads of one page of thousands of rows stayed below the threshold. Casting 160^3 doubles at 1600 x 900
+/// then ended 0.7 to 1.1 MiB over a limit of 8 MiB. With this value it ends 0.3 to 0.5 MiB below.
 pub const APART: usize = 64 << 10;
 
-/// The system's allocator, but for large blocks.
+/// The system's allocator, except for large blocks.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Apart;
 
-/// Whether a block of these bytes lies apart: what is aligned to more than a page of the system does not.
+/// Whether a block of this size lies apart. Blocks aligned to more than a page of the system do not.
 const fn is_apart(size: usize, align: usize) -> bool {
     size >= APART && align <= 4096
 }
@@ -39,8 +46,8 @@ fn map(size: usize) -> *mut u8 {
     found.cast()
 }
 
-// SAFETY: a block is the system's allocator's or a mapping by its layout alone, which whoever gives it back knows, so that each goes
-// back to where it came from. Mappings begin at pages, are zeroed, and overlap nothing.
+// SAFETY: the layout alone decides whether a block is the system's allocator's or a mapping. The caller passes the same
+// layout to free it, so each returns to its origin. Mappings begin at pages, are zeroed, and overlap nothing.
 unsafe impl GlobalAlloc for Apart {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_apart(layout.size(), layout.align()) {
@@ -60,7 +67,7 @@ unsafe impl GlobalAlloc for Apart {
 
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         if is_apart(layout.size(), layout.align()) {
-            // SAFETY: a mapping of that many bytes, made by `map`, which its owner gives up.
+            // SAFETY: a mapping of that many bytes, made by `map`, which its owner no longer uses.
             unsafe { libc::munmap(p.cast(), layout.size()) };
             return;
         }
@@ -79,8 +86,8 @@ unsafe impl GlobalAlloc for Apart {
             // SAFETY: the caller's promise.
             return unsafe { System.realloc(p, layout, size) };
         }
-        // SAFETY: the caller promises that `size`, rounded up to the alignment, is a size; the new block is none that is in use, and
-        // both have at least the bytes that are copied.
+        // SAFETY: the caller promises that `size`, rounded up to the alignment, is a valid size. The new block is not
+        // in use, and both have at least the copied bytes.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {
@@ -101,7 +108,7 @@ mod tests {
         let sizes = [1, 4096, APART - 1, APART, APART + 1, 3 * APART, 64 << 20, 2 * APART, APART - 8, 100, 5 * APART];
         for align in [1usize, 64, 4096, 8192] {
             let mut layout = Layout::from_size_align(sizes[0], align).unwrap();
-            // SAFETY: layouts are those of the blocks, and what is read was written.
+            // SAFETY: layouts are those of the blocks, and only written bytes are read.
             unsafe {
                 let mut p = Apart.alloc_zeroed(layout);
                 for (n, size) in sizes.into_iter().enumerate().skip(1) {

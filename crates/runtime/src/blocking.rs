@@ -10,7 +10,7 @@ use kernels::flow::GridFlow;
 use pager::PageId;
 use std::sync::Arc;
 
-/// A flow over a dataset for one thread that waits: for probes.
+/// A flow over a dataset for one waiting thread.
 pub fn blocking_flow(
     session: &Session,
     dataset: &Dataset,
@@ -21,7 +21,7 @@ pub fn blocking_flow(
     Ok(GridFlow::new(ZoneLocator::new(nodes, fields), session.zone_order(dataset)?))
 }
 
-/// Repeats a restartable piece of work, waiting for the pages that it lacks. They are held until it is done.
+/// Repeats restartable work, and waits for its absent pages. They are held until it is done.
 pub fn until_here<T>(
     session: &Session,
     flow: &mut GridFlow<PagedNodes>,

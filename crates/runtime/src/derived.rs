@@ -1,4 +1,4 @@
-//! Derived fields of an open dataset: what is defined, and what has pages.
+//! Derived fields of an open dataset: definitions, and which have pages.
 
 use crate::limits::fetch_error;
 use crate::session::{ProgressWatch, Session, Settled};
@@ -12,19 +12,20 @@ use field::quantity::Quantity;
 use pager::{Lookup, PageId};
 use std::sync::{Arc, PoisonError};
 
-/// A condition, and the fields that are sampled for it.
+/// A condition, and the fields sampled for it.
 pub struct StopCondition {
     /// The condition.
     pub condition: Arc<Condition>,
-    /// One for each of its sides.
+    /// One name for each side of the condition.
     pub names: Vec<String>,
 }
 
 impl Session {
-    /// Reads a condition, checks it as definitions are, and gives pages to those of its sides that have some of their own.
+    /// Parses a condition and checks it as a definition. Sides that need derived pages get them.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for what does not parse or type, or is no condition, with the column and what was expected.
+    /// [`FieldError::Usage`] for text that does not parse or type, or is no condition, with the column and the expected
+    /// form.
     pub fn condition(&self, text: &str) -> Result<StopCondition, FieldError> {
         let wrong =
             |w: field::expression::Wrong| FieldError::Usage(format!("'{text}', column {}: {}", w.column, w.what));
@@ -41,18 +42,18 @@ impl Session {
         Ok(StopCondition { condition: Arc::new(condition), names })
     }
 
-    /// Takes over what files of settings define. A field of the data of that name is what it is; whether a definition types here is
-    /// asked when its name is used, for the next dataset may have what this one lacks.
+    /// Adds the definitions of files of settings. A field of the data with that name takes precedence. Whether a
+    /// definition types is checked at the first use of its name, since the next dataset may have the missing fields.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] with the file, for one that does not parse, whose name cannot be one, or that goes in a circle.
+    /// [`FieldError::Usage`] with the file, for one that does not parse, has an invalid name, or is circular.
     pub(crate) fn settle(&self, settled: &[Settled]) -> Result<(), FieldError> {
         let dataset = self.dataset();
         let mut held = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
         for s in settled {
             let taken = dataset.zones_with(&s.name).next().is_some() || dataset.gradients().any(|g| g.name == s.name);
             if taken {
-                // It is read all the same, so that what is wrong with it is said with whatever data.
+                // It is parsed all the same, so that its errors show with any data.
                 held.clone().add_from(&s.file, &s.name, &s.expression).map_err(FieldError::Usage)?;
             } else {
                 held.add_from(&s.file, &s.name, &s.expression).map_err(FieldError::Usage)?;
@@ -61,11 +62,11 @@ impl Session {
         Ok(())
     }
 
-    /// Adds definitions, each `NAME = EXPRESSION`. They are checked now, against the zones that the dataset has.
+    /// Adds definitions, each `NAME = EXPRESSION`. They are checked now, against the dataset's zones.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] with the expression, the column and what was expected; for a name that is taken; for definitions
-    /// that go in a circle. Nothing is added then.
+    /// [`FieldError::Usage`] with the expression, the column and the expected form; for a name in use; for circular
+    /// definitions. Nothing is added then.
     pub fn define(&self, definitions: &[String]) -> Result<(), FieldError> {
         if definitions.is_empty() {
             return Ok(());
@@ -81,7 +82,7 @@ impl Session {
                     return Err(FieldError::Usage(format!("'{text}' is no definition; write NAME = EXPRESSION")));
                 };
                 let (name, expression) = (name.trim(), expression.trim());
-                // One that stands in a file of settings makes room for one that is given, until it has pages.
+                // A definition from a file of settings is replaced by a given one, until it has pages.
                 let settled = held.file(name).is_some() && dataset.made_named(name).is_none();
                 let known = held.iter().find(|(n, _)| *n == name && !settled);
                 match known {
@@ -111,8 +112,8 @@ impl Session {
         done
     }
 
-    /// Gives pages to those of the named fields that are made of others by way of pages. Names that mean nothing are passed over.
-    /// To be called before a run looks names up; nothing is read or computed.
+    /// Adds pages for those of the named fields that are computed through derived pages. Unknown names are ignored. A
+    /// run calls this before it looks names up. Nothing is read or computed.
     ///
     /// # Errors
     /// [`FieldError::Usage`] for an expression that does not type; [`FieldError::LimitTooSmall`].
@@ -126,12 +127,12 @@ impl Session {
         Ok(())
     }
 
-    /// Between which values the components of a field lie on a page of a zone at a step, from the ranges that a store keeps of its
-    /// pages; anything where nothing is known (files that are paged in place, derivatives). `None` for a name that means nothing
-    /// there. No page of the field or of what it is made of is read.
+    /// Bounds of each component of a field on a page of a zone at a step, from a store's ranges of pages. Without
+    /// ranges (files paged in place, derivatives) they are infinite. `None`: the zone has no such field. No page of the
+    /// field or of its inputs is read.
     ///
     /// # Errors
-    /// [`FieldError`]: a page of ranges that cannot be had.
+    /// [`FieldError`]: a failed page of ranges.
     pub fn bounds(
         &self,
         field: &str,
@@ -159,7 +160,7 @@ impl Session {
                     word.map_or(f64::NAN, f64::from_ne_bytes)
                 };
                 let first = element * 2 * components;
-                // Ranges pass over what is no number.
+                // Ranges leave out NaN.
                 let of = |c: usize| Interval {
                     nan: true,
                     ..Interval::of(number(first + c), number(first + components + c))
@@ -173,12 +174,12 @@ impl Session {
         Ok(dataset.bounds(zone, field, step, (&definitions, &self.pager), input))
     }
 
-    /// The smallest and largest finite value of a scalar field at usable points of all zones and steps, and how many of its pages
-    /// were not looked at because their bounds lie within what was found before. `None` where there is no such value or the field
-    /// is a vector.
+    /// The smallest and largest finite value of a scalar field at usable points of all zones and steps. The second
+    /// number counts pages that were not read, since their bounds lie within the range found before. `None`: there is
+    /// no such value, or the field is a vector.
     ///
     /// # Errors
-    /// [`FieldError`]: a page that cannot be had; [`FieldError::Interrupted`].
+    /// [`FieldError`]: a failed page; [`FieldError::Interrupted`].
     pub fn range(&self, field: &str, watch: &mut ProgressWatch<'_>) -> Result<(Option<[f64; 2]>, u64), FieldError> {
         self.derive(&[field])?;
         let dataset = self.dataset();
@@ -218,14 +219,14 @@ impl Session {
         Ok(((lo <= hi).then_some([lo, hi]), skipped))
     }
 
-    /// What users have defined: names and expressions. Of what stands in files of settings that which types here.
+    /// Names and expressions of the user's definitions. Those of files of settings only if they type here.
     pub fn defined(&self) -> Vec<(String, String)> {
         let (dataset, held) = (self.dataset(), self.definitions());
         let types = |name: &str| held.file(name).is_none() || dataset.preview(name, &held, &self.pager).is_some();
         held.iter().filter(|(name, _)| types(name)).map(|(n, e)| (n.to_owned(), e.to_owned())).collect()
     }
 
-    /// The definitions as they are now.
+    /// The present definitions.
     pub fn definitions(&self) -> Definitions {
         self.definitions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -8,12 +8,12 @@ use profile::RunLog;
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// The log of a run's events, where one is asked for. It is ended by [`Events::finish`], or when this is dropped: a thread of the
-/// pager may live on for a moment longer and would take the log with it, unfinished, when the process ends.
+/// The log of a run's events, if one is requested. [`Events::finish`] ends it, or dropping it does. A thread of the
+/// pager may live a moment longer, and would leave the log unfinished when the process ends.
 pub struct Events(Option<RunLog>);
 
 impl Events {
-    /// Creates the file, notes what the run is begun with, and has the pager tell it of events.
+    /// Creates the file, records the run's settings, and makes the pager send its events.
     pub fn begin(path: Option<&str>, resources: &mut Resources) -> Result<Self, FieldError> {
         let Some(path) = path else { return Ok(Self(None)) };
         let log = RunLog::create(Path::new(path))?;
@@ -39,7 +39,7 @@ impl Events {
         Ok((resources, events))
     }
 
-    /// Adds what the run has come to so far, and writes what there is. Whether there is a log.
+    /// Records the run's results so far, and writes all recorded events. Returns whether there is a log.
     pub fn flush(&self, stats: &Value) -> Result<bool, FieldError> {
         let Some(log) = &self.0 else { return Ok(false) };
         log.note(&json!({ "stats": stats }));
@@ -47,10 +47,10 @@ impl Events {
         Ok(true)
     }
 
-    /// Ends the log, with what the run came to.
+    /// Ends the log with the run's results.
     ///
     /// # Errors
-    /// What kept it from being written whole: whoever asked for it must not take a part of it for all.
+    /// The failure to write it whole: a part of a log must not pass for all of it.
     pub fn finish(&self, stats: &Value, watch: &mut ProgressWatch<'_>) -> Result<(), FieldError> {
         let Some(log) = &self.0 else { return Ok(()) };
         log.note(&json!({ "stats": stats }));
@@ -60,7 +60,7 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // Only where a run failed or was not closed: its own error is the one that is told.
+        // Only if a run failed or was not closed: its own error is reported.
         if let Some(log) = &self.0 {
             let _ = log.finish(&mut |_, _, _| true);
         }

@@ -9,56 +9,57 @@ use pager::Pager;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// As a session's: a phase, how much is done and how much there is; false cancels.
+/// As a session's: a phase, how much is done, and how much there is. False cancels.
 type Watch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
 
-/// What is opened.
+/// The source of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct SourceSpec {
     /// A store's folder, a PLOT3D grid, or VTK's `.p3d` file.
     pub path: PathBuf,
-    /// The grids of the steps after the first, where the grid moves.
+    /// The grids of the steps after the first, if the grid moves.
     pub grids: Vec<PathBuf>,
     /// q files, one a step.
     pub q: Vec<PathBuf>,
     /// Function files, one a step.
     pub function: Vec<PathBuf>,
-    /// The zones of files of a foreign format, as its reader describes them: then there are no grids, q or function files. A session
-    /// does not keep it.
+    /// The zones of files of a foreign format, as its reader describes them. There are no grids, q or function files
+    /// then. A session does not keep it.
     pub zones: Option<Box<ZonesSpec>>,
-    /// When the steps of files are, where whoever names them knows it: rising, one a step, or none.
+    /// Times of the steps, if the caller gives them: rising, one a step. Else empty.
     pub times: Vec<f64>,
-    /// Why times that files give are not used, where whoever names them knows it; else empty.
+    /// Why times in the files are not used, if the caller gives a reason. Else empty.
     pub untimed: String,
-    /// How far apart the steps of files are, where their own times are not to be used.
+    /// The interval between steps, if the times in the files are not to be used.
     pub dt: Option<f64>,
-    /// How PLOT3D files are to be read.
+    /// How to read PLOT3D files.
     pub plot3d: Plot3dOptions,
-    /// Where converted text and indexes of foreign data are kept.
+    /// Folder for converted text and for indexes of foreign data.
     pub cache_dir: PathBuf,
     /// Names of zones in the order in which they are searched.
     pub zone_order: Vec<String>,
-    /// Fields that the user defines, `NAME = EXPRESSION`.
+    /// The user's definitions of fields, `NAME = EXPRESSION`.
     pub define: Vec<String>,
-    /// Fields that files of settings define, which hold where a dataset has what they are made of and no field of that name.
+    /// Definitions of fields in files of settings. One holds if the dataset has its inputs and no field of its name.
     pub settled: Vec<Settled>,
-    /// Wall and processor seconds of reading headers, or converting files, before the run: part of the time that it tells.
+    /// Wall and processor seconds that reading headers or converting files took before the run. The run's times include
+    /// them.
     pub read_s: [f64; 2],
 }
 
 /// A field that a file of settings defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// What it is.
+    /// Its expression.
     pub expression: String,
-    /// The file.
+    /// The file of settings.
     pub file: String,
 }
 
 impl SourceSpec {
-    /// Whether it is a store, which is a folder, and not files.
+    /// Whether the source is a store, which is a folder.
     ///
     /// # Errors
     /// [`FieldError::Usage`] for a store with q or function files.

@@ -28,18 +28,19 @@ pub struct GridFace {
     pub index: u32,
     /// First node along each of the two other axes ([`along`]), 0-based.
     pub from: [u32; 2],
-    /// The one after the last.
+    /// One past the last.
     pub to: [u32; 2],
 }
 
 impl GridFace {
-    /// All nodes with that index of a zone of `dims`.
+    /// All nodes with this index of a zone of `dims` points.
     pub fn whole(zone: usize, axis: usize, index: u32, dims: [u32; 3]) -> Self {
         Self { zone, axis, index, from: [0; 2], to: along(axis).map(|a| dims[a]) }
     }
 
-    /// One out of JSON: `{"zone": NAME, "axis": "i" | "j" | "k", "index": N | "end", "within": {AXIS: [N | null, N | null]}}`. Indices
-    /// are 1-based, and both ends of a range count; null is where the axis begins or ends. An axis that `within` does not name is taken whole.
+    /// Reads JSON: `{"zone": NAME, "axis": "i" | "j" | "k", "index": N | "end", "within": {AXIS: [N | null, N |
+    /// null]}}`. Indices are 1-based, and both ends of a range are included; null is an end of the axis. An axis
+    /// missing in `within` is whole.
     ///
     /// # Errors
     /// [`FieldError::Usage`], [`FieldError::Unknown`].
@@ -95,20 +96,20 @@ impl GridFace {
         [0, 1].map(|n| (self.to[n] - self.from[n]) as usize)
     }
 
-    /// Ranges that are not all of an axis: its number, and the first and the last node, 1-based.
+    /// Ranges that are not a whole axis: its number, and the first and the last node, 1-based.
     fn ranges(&self, dims: [u32; 3]) -> impl Iterator<Item = (usize, [u32; 2])> + '_ {
         let each = along(self.axis).into_iter().enumerate();
         each.map(|(n, a)| (a, [self.from[n] + 1, self.to[n]])).filter(move |(a, ends)| *ends != [1, dims[*a]])
     }
 
-    /// As people write it: `zone1:k=1,i=2:40`.
+    /// As users write it: `zone1:k=1,i=2:40`.
     pub fn name(&self, dataset: &Dataset) -> String {
         let z = &dataset.zones[self.zone];
         let ranges = self.ranges(z.dims()).map(|(a, [first, last])| format!(",{}={first}:{last}", AXES[a]));
         format!("{}:{}={}{}", z.name, AXES[self.axis], self.index + 1, ranges.collect::<String>())
     }
 
-    /// As [`Self::of_json`] takes it.
+    /// The inverse of [`Self::of_json`].
     pub fn to_json(&self, dataset: &Dataset) -> Value {
         let z = &dataset.zones[self.zone];
         let mut found = json!({"zone": z.name, "axis": AXES[self.axis], "index": self.index + 1});

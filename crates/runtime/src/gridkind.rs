@@ -1,9 +1,10 @@
-//! Whether the coordinates of a zone, which PLOT3D always stores in full, are those of a uniform or rectilinear grid.
+//! Whether a zone's grid is uniform, rectilinear or curvilinear. PLOT3D stores coordinates of each in full.
 
-/// Spacings that differ by less than this share of the largest coordinate are equal: single precision rounds by half of it.
+/// Spacings are equal if they differ by less than this share of the largest coordinate. Single precision rounds by half
+/// of it.
 const ROUNDING: f64 = 2.5e-7;
 
-/// The kinds, each of which is also all that follow it.
+/// The kinds. Each is a special case of those after it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GridKind {
     Uniform,
@@ -12,7 +13,7 @@ pub(crate) enum GridKind {
 }
 
 impl GridKind {
-    /// As it is shown.
+    /// The kind as it is shown.
     pub fn word(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -22,25 +23,25 @@ impl GridKind {
     }
 }
 
-/// Looks at every node of a zone once, in any order.
+/// Compares every node of a zone once, in any order.
 pub(crate) struct GridLook {
-    /// For each axis, its coordinate at each index; NaN where none was seen.
+    /// For each axis, its coordinate at each index; NaN before the first node there.
     lines: [Vec<f64>; 3],
     rectilinear: bool,
 }
 
 impl GridLook {
-    /// For a zone of so many points.
+    /// For a zone of `dims` points.
     pub fn new(dims: [u32; 3]) -> Self {
         Self { lines: dims.map(|n| vec![f64::NAN; n as usize]), rectilinear: true }
     }
 
-    /// Bytes that it holds.
+    /// Bytes held for a zone of `dims` points.
     pub fn bytes(dims: [u32; 3]) -> u64 {
         dims.iter().map(|n| u64::from(*n) * 8).sum()
     }
 
-    /// A node and its position.
+    /// Adds a node and its position.
     pub fn node(&mut self, at: [u32; 3], position: &[f64]) {
         if !self.rectilinear {
             return;
@@ -50,14 +51,14 @@ impl GridLook {
             if known.is_nan() {
                 *known = *x;
             }
-            // Also where a coordinate is no number.
+            // NaN is equal to nothing, so such a grid is curvilinear, too.
             self.rectilinear &= *known == *x;
         }
     }
 
-    /// What it is. Axes must follow i, j, k in this order.
+    /// The kind of the nodes added. Axes must follow i, j, k in this order.
     pub fn kind(&self) -> GridKind {
-        // A grid whose axes are exchanged repeats one value along the axis that it is tested for.
+        // Exchanged axes repeat one value along the tested axis.
         let grows = |line: &[f64]| {
             let up = line.windows(2).all(|w| w[0] < w[1]);
             up || line.windows(2).all(|w| w[0] > w[1])
@@ -66,7 +67,7 @@ impl GridLook {
             return GridKind::Curvilinear;
         }
         let even = |line: &[f64]| {
-            // One point (or none, of a third coordinate that is not there) is evenly spaced.
+            // An axis of one point, or the missing third coordinate, is evenly spaced.
             let [first, .., last] = line else { return true };
             let step = (last - first) / (line.len() - 1) as f64;
             let slack = ROUNDING * first.abs().max(last.abs());
@@ -86,7 +87,7 @@ mod tests {
 
     fn kind(at: impl Fn(f64, f64, f64) -> [f64; 3], dims: [u32; 3]) -> GridKind {
         let mut seen = GridLook::new(dims);
-        // Backwards: the order is none that it may rely on.
+        // Backwards: the result must not depend on the order.
         for k in (0..dims[2]).rev() {
             for j in (0..dims[1]).rev() {
                 for i in 0..dims[0] {
@@ -113,7 +114,7 @@ mod tests {
             plane.node([i, j, 0], &[f64::from(i), f64::from(j)]);
         }
         assert_eq!(plane.kind(), GridKind::Uniform);
-        // Of a grid that moves, the kind of which it is at every step.
+        // A moving grid has the most general kind of its steps.
         assert_eq!(GridKind::Uniform.max(GridKind::Rectilinear).word(), "rectilinear");
         assert_eq!(GridKind::Curvilinear.max(GridKind::Uniform).word(), "curvilinear");
     }

@@ -1,4 +1,4 @@
-//! What a dataset is, as `info` prints it.
+//! The description of a dataset that `info` prints.
 
 use crate::gridface::AXES;
 use crate::session::{ProgressWatch, Session};
@@ -14,7 +14,6 @@ use field::uniform::Uniform;
 use serde::Serialize;
 use serde_json::{json, Value};
 
-/// A number, or null where it is none.
 fn finite(x: f64) -> Value {
     if x.is_finite() {
         json!(x)
@@ -23,23 +22,22 @@ fn finite(x: f64) -> Value {
     }
 }
 
-/// The files that a stored field of a zone lies in at each of some steps.
+/// The files of a stored field of a zone at two steps.
 fn files(dataset: &Dataset, zone: usize, name: &str, steps: [usize; 2]) -> Option<[String; 2]> {
     let array = dataset.catalog.zones[zone].arrays.iter().position(|a| a.name == name)?;
     let layout = dataset.format.as_ref()?.layout(zone, array)?;
     Some(steps.map(|step| layout.path(step).display().to_string()))
 }
 
-/// Names of the zones that hold a field.
 fn holders(dataset: &Dataset, name: &str) -> Vec<String> {
     dataset.zones_with(name).map(|zone| dataset.zones[zone].name.clone()).collect()
 }
 
-/// INFO as `_native.pyi` fixes it, in JSON. With `ranges`, what is null without it is filled in by one pass over the data in bounded memory,
-/// and a second look at the outer faces of zones, which may be walls.
+/// INFO as `_native.pyi` fixes it, in JSON. With `ranges`, the values that are otherwise null come from one pass over
+/// the data in bounded memory. Outer faces of zones, which may be walls, are read a second time.
 ///
 /// # Errors
-/// [`FieldError`]; without `ranges` only the coarsest ranges of a store are read.
+/// [`FieldError`]. Without `ranges` only the coarsest ranges of a store are read.
 pub fn info(session: &Session, ranges: bool, watch: &mut ProgressWatch<'_>) -> Result<String, FieldError> {
     let dataset = session.dataset();
     let c = &dataset.catalog;
@@ -121,8 +119,8 @@ pub fn info(session: &Session, ranges: bool, watch: &mut ProgressWatch<'_>) -> R
     serde_json::to_string(&Info { all, zones }).map_err(|e| FieldError::format(&session.spec.path, e.to_string()))
 }
 
-/// INFO. Zones are made one by one as they are written: with a tree of values for 4,000 of them the process took 79 MB in the place
-/// of 52.
+/// INFO. Zones are made one by one as they are written. With a tree of values for 4,000 of them the process took 79 MB
+/// instead of 52.
 #[derive(Serialize)]
 struct Info<Z> {
     zones: Z,
@@ -130,7 +128,7 @@ struct Info<Z> {
     all: Value,
 }
 
-/// How far apart the steps are, where they are all as far apart, to a millionth.
+/// The interval between steps, if all are equal to a millionth.
 fn apart(times: &[f64]) -> Option<f64> {
     let (first, last) = (times.first()?, times.last().filter(|_| times.len() > 1)?);
     let mean = (last - first) / (times.len() - 1) as f64;
@@ -138,7 +136,8 @@ fn apart(times: &[f64]) -> Option<f64> {
     (alike && mean > 0.0).then_some(mean)
 }
 
-/// The steps after which one of the same time follows. Where equal times are why steps are only numbered, those of the headers.
+/// The steps that have an equal time later. If equal times are the reason for numbered steps, the times of the headers
+/// are compared.
 fn times_equal(catalog: &Catalog) -> Vec<usize> {
     match catalog.zones.first().filter(|_| catalog.times_counted) {
         Some(zone) => equal(&zone.headers.iter().map(|h| h.time).collect::<Vec<_>>()),
@@ -146,7 +145,7 @@ fn times_equal(catalog: &Catalog) -> Vec<usize> {
     }
 }
 
-/// As above, of any times.
+/// The same for any times.
 fn equal(times: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..times.len()).collect();
     order.sort_by(|a, b| times[*a].total_cmp(&times[*b]));
@@ -155,7 +154,7 @@ fn equal(times: &[f64]) -> Vec<usize> {
     found
 }
 
-/// What runs should say of the files; who made a store of them has heard it.
+/// Remarks about the files. A store has none: its conversion has printed them.
 fn notes(dataset: &Dataset) -> Vec<&str> {
     if dataset.is_in_place() {
         dataset.catalog.notes().collect()
@@ -164,10 +163,10 @@ fn notes(dataset: &Dataset) -> Vec<&str> {
     }
 }
 
-/// A defined field's name, its range, and how many pages were not looked at for it.
+/// A defined field's name, its range, and the number of pages not read for it.
 type Ranged = (String, (Option<[f64; 2]>, u64));
 
-/// Fields that are made of others by way of pages: those that users have defined, then those of gradients.
+/// Fields computed through derived pages: the user's, then those of gradients.
 fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Vec<Value> {
     let all = dataset.zones.len();
     let held = |name: &str| {
@@ -197,7 +196,7 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
         let slot = zone.and_then(|z| z.array(&name).map(|a| &z.arrays[a]));
         let made = dataset.made_named(&name).zip(slot).map(|(made, s)| (made.clone(), s.components, s.dtype));
         let known = made.is_some();
-        // What a file of settings defines has no pages before its name is used.
+        // A field from a file of settings has no pages before the first use of its name.
         let definitions = session.definitions();
         let made = made.or_else(|| dataset.preview(&name, &definitions, &session.pager));
         if let Some((made, components, dtype)) = made {
@@ -235,7 +234,7 @@ fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Ve
     rows
 }
 
-/// The steps after which more time passes than between most: half as much again as the median.
+/// The steps before a gap: the interval after them is longer than 1.5 times the median.
 pub fn gaps(times: &[f64]) -> Vec<usize> {
     let mut spans: Vec<f64> = times.windows(2).map(|t| t[1] - t[0]).collect();
     let each = spans.clone();

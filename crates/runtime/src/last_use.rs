@@ -1,5 +1,5 @@
-//! Pages that no line is at any more in the window of a run through time that comes first: those of the time step that the run leaves
-//! behind are given back at once where memory is short, before the rest of the window is through.
+//! Pages that no line uses any more in the earliest window of a run through time. Where memory is short, pages of the
+//! time step behind are given back at once, before the run has passed the window.
 
 use field::domain::Domains;
 use field::shape::DomainCell;
@@ -11,20 +11,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A page of a zone's points.
 pub type ZonePage = (u32, u64);
 
-/// So many windows after the one that the run has come to no line has been yet: none gets more than one ahead of it, and comes into the
-/// next then.
+/// No line has been this many windows after the run's. It gets at most one window ahead, and then enters one more. next
+/// then.
 const BEYOND: u32 = 3;
 
-/// Windows one after the other that memory holds before lines are no longer counted: where it is short now and then, they are.
+/// Consecutive windows that fit into memory before counting stops. A run whose memory is short now and then goes on
+/// counting.
 const ROOMY: u32 = 8;
 
-/// How many lines are at each page. Of a line the pages count in which the cell lies where it came into its window: it may come by others
-/// before it leaves the window, so that what this says is a hint, and costs a read where it is wrong.
+/// Counts the lines at each page. A line counts at the pages of the cell in which it entered its window. It may reach
+/// others before it leaves the window. So the count is a hint, and a wrong one costs a read.
 #[derive(Default)]
 pub struct Leaving {
     lines: Mutex<HashMap<(u32, ZonePage), u32, PageHash>>,
-    /// 1. Lines count in windows from this one on: all of them do then, since none had come there when counting began. `u32::MAX`
-    ///    where memory holds what a window takes: nobody wants to know.
+    /// 1. Lines count in windows from this one on. No line had entered these when counting began, so all lines count
+    ///    there. `u32::MAX`: memory holds the pages of a window, and lines are not counted.
     since: AtomicU32,
     /// Windows since memory was last short.
     roomy: AtomicU32,
@@ -35,8 +36,8 @@ impl Leaving {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run has come to a window: what was counted of those before it, of lines that were dropped, is no more. At the first all begin
-    /// again. `short`: pages had to be evicted in the one before.
+    /// The run has come to `window`. Counts of the windows before are deleted: they are of dropped lines. At window 0
+    /// all lines begin again. `short`: pages were evicted in the window before.
     pub fn passed(&self, window: u32, short: bool) {
         if short {
             self.begin(window);
@@ -52,27 +53,27 @@ impl Leaving {
         self.lines().retain(|(of, _), _| *of >= window && window > 0);
     }
 
-    /// Lines are to be counted, if they are not: from the first window on in which there is none yet.
+    /// Begins to count, if lines are not counted: from the first window that no line has entered.
     pub fn begin(&self, window: u32) {
         self.roomy.store(0, Relaxed);
-        // Two threads that come here one window apart: the later.
+        // Of two threads that come here one window apart, the first sets the window.
         let from = |since| (since == u32::MAX).then_some(window.saturating_add(BEYOND));
         let _begun = self.since.fetch_update(Relaxed, Relaxed, from);
     }
 
-    /// Lines are not counted any more.
+    /// Stops counting.
     pub fn stop(&self) {
         if self.since.swap(u32::MAX, Relaxed) != u32::MAX {
             self.lines().clear();
         }
     }
 
-    /// Whether lines in a window are counted.
     pub(crate) fn counts(&self, window: u32) -> bool {
         window >= self.since.load(Relaxed)
     }
 
-    /// A line was in a cell in one window, and is in another cell in another: adds the pages that it was the last to leave to `left`.
+    /// A line moved from a cell in one window to another cell in another window. Pages that it was the last to leave
+    /// are added to `left`.
     pub fn moved<D: Domains + ?Sized>(
         &self,
         domains: &D,
@@ -134,7 +135,7 @@ mod tests {
         left.clear();
         leaving.moved(&zones[..], Some((1, cell(1))), None, &mut left);
         assert_eq!(left, [(0, 0)]);
-        // One that was dropped never leaves.
+        // A dropped line never leaves.
         left.clear();
         leaving.moved(&zones[..], None, Some((2, cell(1))), &mut left);
         leaving.passed(3, true);
@@ -154,7 +155,7 @@ mod tests {
         assert!(leaving.lines().is_empty() && !leaving.counts(100));
         leaving.passed(20, true);
         assert!(!leaving.counts(20 + BEYOND - 1) && leaving.counts(20 + BEYOND));
-        // Of these the first had come before.
+        // The first of these lines came before counting began.
         leaving.moved(&zones[..], Some((21, cell(1))), Some((23, cell(1))), &mut left);
         leaving.passed(21, true);
         leaving.moved(&zones[..], Some((22, cell(1))), Some((23, cell(1))), &mut left);
@@ -163,7 +164,7 @@ mod tests {
         assert!(left.is_empty());
         leaving.moved(&zones[..], Some((23, cell(1))), None, &mut left);
         assert_eq!(left, [(0, 0)]);
-        // All begin again.
+        // All lines begin again.
         leaving.passed(0, true);
         assert!(leaving.counts(0) && leaving.lines().is_empty());
     }

@@ -1,20 +1,20 @@
-//! A share of the ledger, for what grows in small pieces.
+//! A share of the ledger for memory that grows in small pieces.
 
 use output;
 use pager::{Charge, ChargeKind, Pager};
 use std::sync::Arc;
 
-/// A share of the ledger for something that asks in small amounts.
+/// A charge that grows in large pieces for a caller that needs small ones.
 pub struct LedgerShare {
     charge: Charge,
     spare: usize,
 }
 
-/// The ledger is asked for multiples of it.
+/// The charge grows by multiples of this.
 const PIECE: usize = 64 << 10;
 
 impl LedgerShare {
-    /// Nothing yet.
+    /// An empty share.
     pub fn new(pager: Arc<Pager>) -> Self {
         Self { charge: pager.no_charge(ChargeKind::Results), spare: 0 }
     }

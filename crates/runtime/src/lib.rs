@@ -1,12 +1,16 @@
-//! What every run stands on: an open dataset with its pager, memory for what is computed, and the executor of restartable tasks.
+//! The base of every run: an open dataset with its pager, memory for computed data, and the executor of restartable
+//! tasks.
 //!
 //! # Theory
-//! A step of a task finds its pages present or says which are absent; it changes nothing where one is. So any thread may take any task up
-//! again once its pages have come, and computing goes on while pages are read ([`executor`]). A limit binds all that a run holds: pages,
-//! states of tasks, results that wait. What a step may need at most is known before it ([`limits`]).
+//! A step of a task finds its pages resident, or returns the absent ones and changes nothing. So any thread can
+//! continue any task after its pages have arrived, and other tasks compute meanwhile ([`executor`]). One limit binds
+//! all memory of a run: pages, states of tasks, and results that wait. The largest need of a step is known before the
+//! step ([`limits`]).
 //!
 //! # Practice
-//! [`session::Session`] opens a flow or a volume; [`session::Session::stats`] says what runs took. [`executor::run`] takes any [`executor::Work`].
+//! [`session::Session`] opens a flow or a volume, and [`session::Session::stats`] gives the numbers of a run.
+//! [`executor::run`] runs any [`executor::Work`]. Single-threaded work that waits for pages, as probes do, uses
+//! [`blocking`].
 
 #[cfg(target_os = "linux")]
 pub mod allocator;

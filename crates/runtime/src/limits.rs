@@ -1,4 +1,4 @@
-//! What a memory limit must leave free, and which limit would do where one is too small.
+//! Memory that a limit must leave free, and a sufficient limit if one is too small.
 
 use field::error::FieldError;
 use field::locator::LANES;
@@ -7,11 +7,10 @@ use pager::{Charge, ChargeKind, PageError, PageErrorKind, Pager, PagerError};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The smallest memory limit that a run takes. Small data would do with less, but then what one part of a run says would do
-/// is too little for the next; no machine is short of so much.
+/// The smallest memory limit of a run. Small data need less. But then the limit that one part of a run names is too
+/// small for its next part. Every machine has this much.
 pub const SMALLEST_LIMIT: u64 = 4 << 20;
 
-/// Refuses a limit that no run takes.
 pub(crate) fn check_limit(limit: u64) -> Result<(), FieldError> {
     if limit < SMALLEST_LIMIT {
         let what = "any run, with its tables and buffers,".into();
@@ -20,23 +19,22 @@ pub(crate) fn check_limit(limit: u64) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Share of the limit that [`crate::session::Session`] keeps free for what the ledger cannot see, and the least and the most that it keeps: beside
-/// code, which is touched before the base is measured, stacks and freed lines that the allocator kept came to 0.1 to 1.2 MiB at
-/// limits of 4 to 32 MiB.
+/// Share of the limit that [`crate::session::Session`] keeps free for memory outside the ledger, with its lower and
+/// upper bound. Code is touched before the base is measured. Stacks and freed lines in the allocator came to 0.1 to 1.2
+/// MiB at limits of 4 to 32 MiB.
 const UNSEEN_SHARE: u64 = 16;
 const UNSEEN_LEAST: u64 = 3 << 19;
 const UNSEEN_MOST: u64 = 4 << 20;
 
-/// What is kept free under a limit.
 fn unseen(limit: u64) -> u64 {
     (limit / UNSEEN_SHARE).clamp(UNSEEN_LEAST, UNSEEN_MOST)
 }
 
-/// What a session keeps free.
+/// The charge for memory that a session keeps free.
 pub(crate) struct Unseen(Mutex<Charge>);
 
 impl Unseen {
-    /// Under the present limit; `what` is what a limit that is too small is too small for.
+    /// Charges it under the present limit. `what` names the subject of a limit that is too small.
     pub(crate) fn new(pager: &Pager, what: &str) -> Result<Self, FieldError> {
         let bytes = unseen(pager.ledger().limit());
         let charge = pager.charge(ChargeKind::Other, bytes).map_err(|f| FieldError::LimitTooSmall {
@@ -47,82 +45,81 @@ impl Unseen {
         Ok(Self(Mutex::new(charge)))
     }
 
-    /// Gives the pager another limit.
     pub(crate) fn set_limit(&self, pager: &Pager, limit: u64) {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = held.bytes();
         held.shrink(unseen(limit).min(before));
         pager.set_limit(limit);
-        // What is refused is in use for something else, which gives it back when it is done: until then less is kept free.
+        // A refused part is in use for something else until that is done. Until then less is kept free.
         let _less_is_free = held.grow(unseen(limit));
     }
 }
 
-/// A thread that computes has so much of the limit, or there are fewer of them.
+/// Each computing thread has this much of the limit, or there are fewer threads.
 const OF_THREAD: u64 = 2 << 20;
 
-/// A thread's stack, and what the allocator keeps for it: 0.18 MB each (vortex cores) to 0.28 (pictures) with 30 threads more.
+/// A thread's stack, and its share of the allocator's freed memory: 0.18 MB (vortex cores) to 0.28 (pictures) each,
+/// with 30 threads more.
 const OF_STACK: u64 = 192 << 10;
 
-/// For so many threads a session keeps memory free as it is, and any limit has room for them.
+/// Threads covered by the memory that a session keeps free. Any limit has room for them.
 const WITHOUT_CHARGE: usize = 2;
 
-/// Threads that compute under a limit at most.
+/// Most threads that compute under a limit.
 pub fn most_threads(limit: u64) -> usize {
     usize::try_from(limit / OF_THREAD).unwrap_or(usize::MAX).max(WITHOUT_CHARGE)
 }
 
-/// What the stacks of so many threads take beside what a session keeps free.
+/// Bytes of the stacks of `threads`, beside the memory that a session keeps free.
 pub(crate) fn stack_bytes(threads: usize) -> u64 {
     threads.saturating_sub(WITHOUT_CHARGE) as u64 * OF_STACK
 }
 
-/// What grows with a limit: what a session keeps free, the pager's own, and the stacks of one thread a core.
+/// Bytes that grow with a limit: those kept free, the pager's own, and the stacks of one thread a core.
 fn grows(limit: u64) -> u64 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     unseen(limit) + pager_reserve(limit) + stack_bytes(most_threads(limit).min(cores))
 }
 
-/// The most that the pager reserves for its own bookkeeping under a limit that [`check_limit`] lets through.
+/// Most bytes that the pager reserves for its own tables, under a limit that [`check_limit`] accepts.
 fn pager_reserve(limit: u64) -> u64 {
     (limit / 32).min(8 << 20)
 }
 
-/// The error of a page that is too large for the limit: nothing is wrong with it, the limit was lowered below what it takes. `None` for a
-/// page that cannot be had.
+/// The error of a page that is too large for the limit, since the limit was lowered. `None` for any other failed page.
 pub fn too_large(pager: &Pager, e: &PageError) -> Option<FieldError> {
     let PageErrorKind::TooLarge { needs, .. } = e.kind else { return None };
     let needs = would_do(pager, needs.saturating_mul(2));
     Some(FieldError::LimitTooSmall { limit: pager.ledger().limit(), needs, what: e.what.to_string() })
 }
 
-/// The limit under which `bytes` fit beside what is held now: what a refused charge says would do.
+/// The limit under which `bytes` fit beside the bytes held now. A refused charge names it.
 pub fn would_do(pager: &Pager, bytes: u64) -> u64 {
     let ledger = pager.ledger();
     // Clean pages are dropped for a charge.
     let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
     let own = held.saturating_sub(grows(ledger.limit())).saturating_add(bytes).saturating_add(SLACK);
     let mut limit = own.max(ledger.limit());
-    // Ends: what grows is less than a fifth.
+    // It ends, since the growing bytes are less than a fifth.
     while own.saturating_add(grows(limit)) > limit {
         limit = own.saturating_add(grows(limit));
     }
     limit
 }
 
-/// The smallest limit under which `bytes` fit beside what grows with it: what is kept free, the pager's reserve, and one part in
-/// `share` for results.
+/// The smallest limit under which `bytes` fit beside the bytes that grow with it. These are the bytes kept free, the
+/// pager's reserve, and one part in `share` for results.
 pub fn limit_for(bytes: u64, share: u64) -> u64 {
     let grows = |limit: u64| grows(limit) + limit / share;
     let mut limit = bytes.max(SMALLEST_LIMIT);
-    // Ends: the shares together are less than a third.
+    // It ends, since the shares together are less than a third.
     while bytes.saturating_add(grows(limit)) > limit {
         limit = bytes.saturating_add(grows(limit));
     }
     limit
 }
 
-/// Some more than the sum, for what is held for moments (tables, requests) when a charge is made.
+/// Added for short-lived memory (tables, requests) at the time of a charge.
 const SLACK: u64 = 128 << 10;
 
 /// An error of the pager as callers of the crate see it.
@@ -132,7 +129,7 @@ pub fn pager_error(e: PagerError) -> FieldError {
             FieldError::LimitTooSmall { limit, needs, what: "the page pool".into() }
         }
         PagerError::Page(p) => match p.kind {
-            // Nothing is wrong with the page.
+            // The page itself is valid.
             PageErrorKind::TooLarge { needs, limit } => {
                 FieldError::LimitTooSmall { limit, needs: needs.saturating_mul(2), what: p.what.to_string() }
             }
@@ -145,7 +142,7 @@ pub fn pager_error(e: PagerError) -> FieldError {
     }
 }
 
-/// Charges bytes of a converter or the like to the ledger; `what` needs them.
+/// Charges bytes outside pages, as of a converter, to the ledger. `what` names their use.
 pub fn charge_other(pager: &Arc<Pager>, bytes: u64, what: &str) -> Result<Box<dyn std::any::Any>, FieldError> {
     match pager.charge(ChargeKind::Other, bytes) {
         Ok(c) => Ok(Box::new(c)),
@@ -153,8 +150,8 @@ pub fn charge_other(pager: &Arc<Pager>, bytes: u64, what: &str) -> Result<Box<dy
     }
 }
 
-/// An error of [`Pager::fetch`] as callers of the crate see it, where `bytes` of pages were asked for, of which one takes `making` more
-/// while it is made of others.
+/// An error of [`Pager::fetch`] as callers of the crate see it. `bytes` of pages were requested; one of them takes
+/// `making` more while it is derived.
 pub fn fetch_error(pager: &Pager, e: PagerError, bytes: u64, making: u64) -> FieldError {
     let short = match &e {
         PagerError::Full(_) => true,
@@ -164,7 +161,7 @@ pub fn fetch_error(pager: &Pager, e: PagerError, bytes: u64, making: u64) -> Fie
     if !short {
         return pager_error(e);
     }
-    // A page may be there twice, encoded and decoded.
+    // A page may be in memory twice, encoded and decoded.
     FieldError::LimitTooSmall {
         limit: pager.ledger().limit(),
         needs: would_do(pager, bytes.saturating_mul(2).saturating_add(making)),
@@ -172,9 +169,9 @@ pub fn fetch_error(pager: &Pager, e: PagerError, bytes: u64, making: u64) -> Fie
     }
 }
 
-/// Bytes of pages that may be held together where `making` bytes are needed to make, or to read, one of them: an eighth of the limit,
-/// and half of what all else (buffers of a conversion, say) leaves to pages. Of more than that the last ones would find no room, since
-/// those before them are held.
+/// Bytes of pages that may be held together; `making` bytes are needed to derive or read one of them. They are an
+/// eighth of the limit, and at most half of the room that other charges leave to pages. Beyond that the last pages
+/// would find no room, since those before them are held.
 pub(crate) fn held_together(pager: &Pager, making: u64) -> u64 {
     let ledger = pager.ledger();
     let pages = ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached);
@@ -182,7 +179,7 @@ pub(crate) fn held_together(pager: &Pager, making: u64) -> u64 {
     (ledger.limit() / 8).min(room.saturating_sub(making) / 2)
 }
 
-/// A refusal of the outputs, which know neither limit nor ledger, as one that says what would do.
+/// The error of an output without room, with a sufficient limit. Outputs have no access to limit and ledger.
 pub fn refused(pager: &Pager, e: FieldError) -> FieldError {
     match e {
         FieldError::LimitTooSmall { needs, .. } => FieldError::LimitTooSmall {
@@ -199,7 +196,7 @@ pub fn results_budget(limit: u64) -> usize {
     usize::try_from(limit / 8).unwrap_or(usize::MAX)
 }
 
-/// A limit that is too small, with at least `enough` as what would do.
+/// An error of a limit that is too small, with at least `enough` as the sufficient one.
 pub fn more_than(e: FieldError, enough: u64) -> FieldError {
     match e {
         FieldError::LimitTooSmall { limit, needs, what } => {
@@ -209,61 +206,61 @@ pub fn more_than(e: FieldError, enough: u64) -> FieldError {
     }
 }
 
-/// Bytes that a line under way may come to, with room to grow.
+/// Most bytes of a line under way, with room to grow.
 pub fn line_bytes(options: &Options, components: usize) -> u64 {
     let points = 2 * (u64::from(options.max_steps) + 1);
     points.saturating_mul(48 + 8 * components as u64).min(LONG_LINE)
 }
 
-/// Bytes of the points of a line that goes through time, while it is in a window: as a rule it makes a few steps there.
+/// Bytes of `points` of a line through time while it is in a window. It usually makes a few steps there.
 pub fn window_bytes(components: usize, points: usize) -> u64 {
     points as u64 * (40 + 8 * components as u64)
 }
 
-/// More is not set aside for a line whatever its options allow: hardly any gets as long, and few lines under way would leave
-/// readers idle.
+/// Most bytes set aside for a line, whatever its options allow. Hardly any line gets that long, and few lines under way
+/// would leave readers idle.
 const LONG_LINE: u64 = 256 << 10;
 
-/// Lines under way at a time: each uses a page or two of each array that it reads, and grows; half of the memory is for that. No
-/// more than keep readers and workers busy: what a line waits for is mostly a page or two of each of three arrays.
+/// Lines under way at a time. Each uses a page or two of each array that it reads, and grows, in half of the memory.
+/// The number is also bounded by what keeps readers and workers busy. A line mostly waits for a page or two of each of
+/// three arrays.
 pub fn active_lines(limit: u64, step_bytes: u64, line_bytes: u64, workers: usize, readers: usize) -> usize {
     let each = (step_bytes / 4).max(64 << 10).max(line_bytes);
     let busy = readers.max(workers * 2 * LANES).max(BUSY);
     (limit / 2 / each).clamp(workers as u64 * 2, busy as u64) as usize
 }
 
-/// Lines that keep a disk busy. Of 512 under way 1.10 times the bytes of the pages touched were read, of 64 to 128 1.05, and the
-/// run took 0.63 s instead of 0.68; with 32 it took 0.84.
+/// Lines that keep a disk busy. With 512 under way 1.10 times the bytes of the touched pages were read, with 64 to 128
+/// 1.05. The run then took 0.63 s instead of 0.68; with 32 it took 0.84.
 const BUSY: usize = 128;
 
-/// The smallest limit for a largest step of so many bytes: the elder's pages beside an eighth for results, and the bookkeeping.
+/// The smallest limit for a largest step of `step_bytes`: the elder's pages beside an eighth for results, and tables.
 pub fn least_limit(step_bytes: u64) -> u64 {
     ((step_bytes + step_bytes / 4).max(LEAST) * 8 / 7).div_ceil(64 << 10) * (64 << 10) + (64 << 10)
 }
 
-/// A limit that does for steps that need so many bytes in all, wherever they lead: beside them stand what the session keeps free,
-/// the pager's tables, and the results.
+/// A limit that suffices for steps of `closure_bytes`, wherever they lead. It also holds the bytes kept free, the
+/// pager's tables, and the results.
 pub fn enough_limit(closure_bytes: u64) -> u64 {
     limit_for(closure_bytes + 2 * LEAST, 8).div_ceil(64 << 10) * (64 << 10)
 }
 
-/// Least memory for a run whatever the data: buffers of the outputs, tables, a few tasks.
+/// Least memory of a run with any data: buffers of the outputs, tables, a few tasks.
 const LEAST: u64 = 512 << 10;
 
-/// Points that a pathline has room for, of which it hands half over in one piece, where all lines fit into a sixteenth of the memory. A
-/// piece takes a dozen allocations and a lock.
+/// Points that a pathline has room for, if all lines fit into a sixteenth of the memory. It hands over half of them in
+/// one piece. A piece takes a dozen allocations and a lock.
 pub const KEPT_POINTS: usize = 32;
 
-/// And where they do not.
+/// The same if they do not fit.
 pub const KEPT_LEAST: usize = 8;
 
-/// Lines through time are put away between windows where their states take more than this part of the memory: to put one away and take
-/// it up again costs half a microsecond of processor time, and more in what is not in the caches any more (10,000 particles in 200
-/// windows, 64 MiB: 2 s of 17).
+/// Lines through time are packed between windows if their states take more than one part in this many of the memory. To
+/// pack and unpack one takes half a microsecond of processor time, and more for memory outside the caches. 10,000
+/// particles in 200 windows at 64 MiB took 2 s of 17 for it.
 pub const OF_STATES: u64 = 5;
 
-/// Points that are kept with one that is put away between windows: as many as fit with all `tasks` into `states` bytes beside `others`
-/// bytes each.
+/// Points kept with a packed line. As many as fit with all `tasks` into `states` bytes, beside `others` bytes each.
 pub fn kept_away(states: u64, tasks: u64, others: u64, components: usize) -> usize {
     let points = (states / tasks.max(1)).saturating_sub(others) / window_bytes(components, 1);
     usize::try_from(points).unwrap_or(usize::MAX).clamp(2, KEPT_LEAST)

@@ -1,27 +1,26 @@
-//! Pages that lines will likely want in the window after the next: those that they want in the next one. Lines that go through time
-//! together move less than a page in most windows, so that nearly all pages of one are pages of the one after it.
+//! Pages that lines will likely use in the window after the next: those that they use in the next. Lines that go
+//! through time together move less than a page in most windows, so most pages of one are pages of the one after.
 //!
-//! A line tells where it is going when it comes to a window, which is late for the first ones of the next window: the order in which
-//! lines go turns around there, so that those that came last go first. What is asked for by whole windows is on its way a window
-//! earlier, and in the order in which it lies.
+//! A line gives its pages when it reaches a window. That is late for the first lines of the next window. The order of
+//! lines reverses there, so the last ones go first. Pages requested by whole windows are on their way a window earlier,
+//! and in the order of their positions.
 
 use crate::last_use::ZonePage;
 use pager::PageHash;
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Pages of points that are remembered of a window, at most: of three windows 100 KiB, a small part of what is kept free under any limit.
-/// Of windows that want more none is said to be likely.
+/// Most pages of points remembered of a window. Three windows take 100 KiB, a small part of the memory kept free under
+/// any limit. A window that uses more has no likely pages.
 const MOST: usize = 1024;
 
-/// Windows without loss after which pages are likely again once some were lost: what is read a window earlier takes memory of its own, and
-/// where that is what others lacked, it must not begin anew at once.
+/// Windows without loss after which pages are likely again, once some were lost. Pages read a window earlier take
+/// memory. If others lacked that memory, early reads must not resume at once.
 const REST: u32 = 8;
 
-/// Pages of a window are likely to be wanted in the next where no more than one in so many was not, the last time.
+/// Pages of a window are likely in the next if, the last time, at most one in this many was not used again.
 const LOST_SHARE: usize = 8;
 
-/// The pages of points that are wanted in a window.
 #[derive(Default)]
 struct NextWindow {
     window: u32,
@@ -35,29 +34,29 @@ pub struct Likely(Mutex<Windows>);
 #[derive(Default)]
 struct Windows {
     windows: Vec<NextWindow>,
-    /// Windows to go until pages are likely again.
+    /// Windows until pages are likely again.
     rest: u32,
 }
 
 impl Likely {
-    /// A line wants a page in a window.
+    /// A line uses a page in a window.
     pub fn wants(&self, window: u32, page: ZonePage) {
         let windows = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).windows;
         let n = windows.iter().position(|w| w.window == window).unwrap_or_else(|| {
             windows.push(NextWindow { window, ..NextWindow::default() });
             windows.len() - 1
         });
-        // One more than is remembered says that there are more.
+        // One more than remembered: the window has too many.
         if windows[n].pages.len() <= MOST {
             windows[n].pages.insert(page);
         }
     }
 
-    /// All lines have come to a window or are beyond it: the pages of it, in order, that are likely to be wanted in the next one, too.
-    /// `ample`: no page had to make room since they came to the window before.
+    /// All lines have reached a window or are beyond it. Returns its pages, in order, that are likely in the next one,
+    /// too. `ample`: no page was evicted since the window before.
     pub fn passed(&self, window: u32, ample: bool) -> Vec<ZonePage> {
         let Windows { windows, rest } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What comes after the next window was told before lines began again.
+        // Later windows are from before all lines began again.
         windows.retain(|w| window.abs_diff(w.window) <= 1);
         *rest = if ample { rest.saturating_sub(1) } else { REST };
         if *rest > 0 {

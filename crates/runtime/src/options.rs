@@ -1,4 +1,4 @@
-//! Sources and resources of a run, out of JSON and keywords.
+//! Sources and resources of a run, from JSON and keywords.
 
 use crate::session::{Resources, Settled, Source, SourceSpec};
 use field::error::FieldError;
@@ -38,10 +38,11 @@ pub fn flow_source(mut o: Object, options_name: &'static str) -> Result<SourceSp
     Ok(spec)
 }
 
-/// The source part of `options`: `plot3d`, `cache_dir`, `times`, `untimed`, `dt`, `grids`, `zone_order`, `define`, `settled`, `read_s`.
+/// The source in `options`: `plot3d`, `cache_dir`, `times`, `untimed`, `dt`, `grids`, `zone_order`, `define`,
+/// `settled`, `read_s`.
 ///
 /// # Errors
-/// [`FieldError::Usage`] of an option that has another form.
+/// [`FieldError::Usage`] for an option of another form.
 pub fn source(
     path: &str,
     q: Option<Vec<String>>,
@@ -83,7 +84,7 @@ pub fn source(
     })
 }
 
-/// What files of settings define: `[[name, expression, file], ...]`.
+/// Definitions in files of settings: `[[name, expression, file], ...]`.
 fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
     let Some(list) = options.take("settled") else { return Ok(Vec::new()) };
     let rows: Vec<[String; 3]> = serde_json::from_value(list).map_err(|e| usage(format!("settled: {e}")))?;

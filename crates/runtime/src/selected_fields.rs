@@ -1,4 +1,4 @@
-//! Input of conversions out of an open dataset: fields by name. Derived fields are made by the page.
+//! Input of conversions from an open dataset: fields by name. Derived fields are computed by the page.
 
 use crate::limits::would_do;
 use crate::session::{charge_for, Session};
@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// [`convert_input`] with the fields of those names alone, in that order; coordinates and iblank are always there. A zone that does
-/// not have a field goes without it.
+/// [`convert_input`] with the named fields alone, in that order. Coordinates and iblank are always included. A zone
+/// that lacks a field is written without it.
 ///
 /// # Errors
-/// [`FieldError::Unknown`] for a name that no zone has, [`FieldError::Usage`] for an expression without a name or a definition
-/// that does not type, and what [`convert_input`] says.
+/// [`FieldError::Unknown`] for a name that no zone has. [`FieldError::Usage`] for an expression without a name, or a
+/// definition that does not type. The errors of [`convert_input`].
 pub fn chosen_input(session: &Arc<Session>, names: &[String]) -> Result<ConvertInput, FieldError> {
     let stored = |n: &str| session.dataset().catalog.zones.iter().any(|z| z.arrays.iter().any(|a| a.name == n));
     if let Some(text) = names.iter().find(|n| !is_plain(n) && !stored(n)) {
@@ -56,12 +56,12 @@ pub fn chosen_input(session: &Arc<Session>, names: &[String]) -> Result<ConvertI
         }
         (*infos, *sources) = kept.into_iter().unzip();
     }
-    // What is half done is of no use once a definition has changed.
+    // A half-done conversion is of no use after a definition has changed.
     input.made = made.into_iter().map(|(name, text)| format!("{name} = {text}\n")).collect();
     Ok(input)
 }
 
-/// What a derived field is in a store.
+/// A derived field's description and rows for a store.
 fn made_array(
     session: &Arc<Session>,
     dataset: &Arc<Dataset>,
@@ -90,7 +90,6 @@ fn made_array(
     (info, ArraySource { rows: Arc::new(rows), steps })
 }
 
-/// Whether a field is the same at every step.
 fn steady(dataset: &Dataset, zone: usize, q: Quantity) -> bool {
     let z = &dataset.zones[zone];
     match q {
@@ -104,8 +103,8 @@ fn steady(dataset: &Dataset, zone: usize, q: Quantity) -> bool {
     }
 }
 
-/// [`charge_for`] for a conversion that makes pages: what making one takes is free when its own memory is charged, and after that, for
-/// no plan takes it.
+/// [`charge_for`] for a conversion that computes pages. The memory for computing one page is free when the conversion's
+/// own memory is charged. It stays free, since no plan uses it.
 pub fn charge_for_made<'s>(
     session: &'s Session,
     input: &ConvertInput,
@@ -116,7 +115,7 @@ pub fn charge_for_made<'s>(
         if room == 0 {
             return stored(bytes);
         }
-        // Charged and given back, so that a refusal names the whole.
+        // Charged and released at once, so that a refusal names the whole.
         let probe = session.pager.charge(ChargeKind::Other, bytes.saturating_add(room));
         if let Err(f) = probe {
             let (needs, what) = (would_do(&session.pager, bytes.saturating_add(room)), "the conversion".into());
@@ -127,11 +126,11 @@ pub fn charge_for_made<'s>(
     }
 }
 
-/// Bytes for one page of any array, stored or made, with what it is made of, and for the buffers of its reading.
+/// Bytes of one page of any array, stored or derived, with its inputs and the buffers of its reading.
 fn page_room(dataset: &Dataset) -> u64 {
     let of_zone = |z: &Zone| {
         let frame = |a: &field::nodes::ArraySlot| (z.translation.component * a.components * a.dtype.size()) as u64;
-        // Pages that are computed as they are read need all that they are made of at a time.
+        // A field without pages of its own is computed as it is read, and needs all stored arrays at a time.
         let flow = z.arrays.iter().filter(|a| !a.derived).map(frame).sum::<u64>();
         let made = z.arrays.iter().map(|a| 2 * frame(a) + a.making).max().unwrap_or(0);
         flow.max(made) + z.arrays.iter().map(frame).max().unwrap_or(0) * 5 / 4
@@ -139,19 +138,19 @@ fn page_room(dataset: &Dataset) -> u64 {
     dataset.zones.iter().map(of_zone).max().unwrap_or(0) + (256 << 10)
 }
 
-/// A derived field, read through the pager: its pages are made when they are met.
+/// A derived field, read through the pager. Its pages are computed as they are requested.
 struct MadeRows {
     session: Arc<Session>,
     dataset: Arc<Dataset>,
     zone: usize,
     quantity: Quantity,
     dtype: DType,
-    /// Nothing: the pager counts what it reads.
+    /// Always zero: the pager counts its reads.
     tally: ReadCounter,
 }
 
 impl MadeRows {
-    /// Reads a box of nodes; `put` gets the place of a node in the box and its values.
+    /// Reads a box of nodes. `put` gets the place of a node in the box and its values.
     fn visit(&self, step: usize, at: [Range<u32>; 3], put: &mut dyn FnMut([u32; 3], &[f64])) -> Result<(), FieldError> {
         let [lo, hi] = [at.each_ref().map(|r| r.start), at.each_ref().map(|r| r.end)];
         let at = NodeBox { zone: self.zone, step, lo, hi };

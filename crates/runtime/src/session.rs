@@ -1,8 +1,8 @@
-//! An open dataset with its pager: what a command or a Python object holds.
+//! An open dataset with its pager, for a command or a Python object.
 //!
 //! # Practice
-//! [`Session::open`] takes files of a flow, what a reader says of a volume, or nothing where a run pages nothing. Whatever is open, a
-//! session has one pager with one ledger, and one [`Stats`].
+//! [`Session::open`] takes files of a flow, a reader's description of a volume, or nothing for a run without pages. A
+//! session always has one pager with one ledger, and one [`Stats`].
 
 pub use crate::flow_source::{Settled, SourceSpec};
 
@@ -30,23 +30,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The means that a run has.
+/// The resources of a run.
 #[derive(Clone)]
 pub struct Resources {
     /// Memory limit in bytes.
     pub memory_limit: u64,
-    /// Threads that compute at most; 0: one a core.
+    /// Most threads that compute; 0: one a core.
     pub workers: usize,
     /// Reads in flight; 0: [`DEFAULT_READERS`].
     pub readers: usize,
     /// Replacement policy.
     pub replacement: PolicyKind,
-    /// Who gets events.
+    /// The receiver of events.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Resources {
-    /// Threads that compute: as many as were asked for, but no more than the [limit has room for](most_threads).
+    /// Threads that compute: as requested, but at most [`most_threads`] of the limit.
     pub fn threads(&self) -> usize {
         let asked = match self.workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -54,7 +54,7 @@ impl Resources {
         };
         asked.min(most_threads(self.memory_limit))
     }
-    /// Reads in flight at most.
+    /// Most reads in flight.
     pub fn reads_in_flight(&self) -> usize {
         if self.readers == 0 {
             DEFAULT_READERS
@@ -62,7 +62,7 @@ impl Resources {
             self.readers
         }
     }
-    /// A pager with these means.
+    /// A pager with these resources.
     pub fn pager(&self) -> Result<Arc<Pager>, FieldError> {
         check_limit(self.memory_limit)?;
         if self.memory_limit < LITTLE {
@@ -80,24 +80,24 @@ impl Resources {
     }
 }
 
-/// Below this limit what threads keep of freed memory counts: two MiB of it.
+/// Below this limit, memory that threads keep freed matters: two MiB of it.
 const LITTLE: u64 = 64 << 20;
 
-/// Reads in flight where nobody says otherwise. A local disk is saturated by fewer, but reads that are done wait for a worker to
-/// take them, and meanwhile the disk has only the rest: all of 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
+/// Reads in flight by default. Fewer saturate a local disk. But completed reads wait for a worker, and meanwhile the
+/// disk has only the rest. 1.8 GB through the page cache took 1.5 s with 128 and 1.8 s with 64.
 pub const DEFAULT_READERS: usize = 128;
 
-/// Called with a phase, how much is done and how much there is (0: unknown); false cancels.
+/// Called with a phase, how much is done and how much there is (0: unknown). False cancels.
 pub type ProgressWatch<'a> = dyn FnMut(&str, f64, f64) -> bool + 'a;
 
-/// What a session opens.
+/// The source of a session.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// Files of a flow, or its store.
     Flow(Box<SourceSpec>),
-    /// What a reader says of a volume, with the tables that it counts.
+    /// A reader's description of a volume, with its tables.
     Volume(Box<VolumeSpec>, Vec<Vec<u8>>),
-    /// The same for pictures, whose rays leave room for their stacks themselves: nothing else is kept free.
+    /// The same for pictures. Casting leaves room for its stacks itself, so nothing is kept free.
     PicturedVolume(Box<VolumeSpec>, Vec<Vec<u8>>),
     /// Nothing: the run has a ledger, events and statistics, but no pages.
     Nothing,
@@ -109,40 +109,38 @@ impl From<SourceSpec> for Source {
     }
 }
 
-/// A dataset, its pager, and when it was opened.
+/// An open dataset, its pager, and its times.
 pub struct Session {
     /// The pager: one a process.
     pub pager: Arc<Pager>,
-    /// What was opened; of a volume its path alone.
+    /// The source; for a volume its path alone.
     pub spec: SourceSpec,
-    /// With what.
+    /// The resources.
     pub resources: Resources,
-    /// The dataset's volume, which no later definition or index changes.
+    /// The dataset's volume. Later definitions or indexes do not change it.
     volume: Option<Arc<Volume>>,
-    /// Held for moments, by threads that may hold a lock of the caller's (Python's): whoever holds this waits for nothing.
+    /// Held for moments, by threads that may hold a lock of the caller (Python's). A holder must not wait for anything.
     pub(crate) dataset: Mutex<Arc<Dataset>>,
-    /// What users have defined.
     pub(crate) definitions: Mutex<Definitions>,
-    /// Who makes the boxes.
     indexing: Mutex<Option<std::thread::ThreadId>>,
     /// Resident bytes before the first page.
     pub base_bytes: u64,
     opened: Instant,
     cpu_at_open_s: f64,
     waited_s: Mutex<f64>,
-    /// Bytes of pages of which it was found out that no more can be held together.
+    /// Most bytes of pages that can be held together, as far as attempts have shown.
     held_most: AtomicU64,
-    /// Bytes and reads that did not go through the pager.
+    /// Bytes and reads that did not pass through the pager.
     read: Mutex<[u64; 2]>,
-    /// What the ledger cannot see, kept free: stacks, the allocator's own.
+    /// Memory kept free for use outside the ledger: stacks, and the allocator's own.
     unseen: Option<Unseen>,
 }
 
 impl Session {
-    /// Opens a dataset. Reads headers only, except ASCII files, which are converted into the cache first.
+    /// Opens a dataset. Reads headers only. ASCII files are first converted into the cache.
     ///
     /// # Errors
-    /// [`FieldError`]: what the format's reader says, or a limit that does not hold the pager itself.
+    /// [`FieldError`]: errors of the format's reader, or a limit that does not hold the pager itself.
     pub fn open(
         source: impl Into<Source>,
         resources: Resources,
@@ -174,7 +172,7 @@ impl Session {
         }
     }
 
-    /// As [`Self::open`], of a flow that somebody else opens and registers.
+    /// As [`Self::open`], for a flow that `open` opens and registers.
     pub fn open_as(
         spec: SourceSpec,
         resources: Resources,
@@ -191,7 +189,8 @@ impl Session {
         Ok(session)
     }
 
-    /// The pager, then the dataset. `what` is said of a limit that holds neither; nothing is kept free where it is empty.
+    /// Makes the pager, then opens the dataset. `what` names the subject of a limit that is too small. If it is empty,
+    /// nothing is kept free.
     fn begin(
         spec: SourceSpec,
         resources: Resources,
@@ -221,17 +220,17 @@ impl Session {
         })
     }
 
-    /// The volume that is open.
+    /// The open volume.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] where the dataset is a flow.
+    /// [`FieldError::Usage`] if the dataset is a flow.
     pub fn volume(&self) -> Result<&Volume, FieldError> {
         self.volume
             .as_deref()
             .ok_or_else(|| FieldError::Usage(format!("{}: not a volume; this needs one", self.spec.path.display())))
     }
 
-    /// Whether the dataset is a flow: it has zones.
+    /// Whether the dataset is a flow, with zones.
     pub fn is_flow(&self) -> bool {
         self.dataset().format.is_some()
     }
@@ -241,12 +240,12 @@ impl Session {
         self.resources.threads()
     }
 
-    /// The dataset as it is known now.
+    /// The present dataset. Definitions and boxes replace it.
     pub fn dataset(&self) -> Arc<Dataset> {
         self.dataset.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The order in which zones of a dataset are searched: those that the source names first, then the others in file order.
+    /// The order in which zones are searched: first those that the source names, then the others in file order.
     ///
     /// # Errors
     /// [`FieldError::Unknown`] for a name that no zone has.
@@ -266,11 +265,11 @@ impl Session {
         Ok(ZoneOrder(order.into()))
     }
 
-    /// The dataset with the boxes that location needs: for data paged in place they are built by one bounded pass when they
-    /// are first needed, and kept in the cache.
+    /// The dataset with the boxes that location needs. For data paged in place, one bounded pass builds them at the
+    /// first need, and they are kept in the cache.
     ///
     /// # Errors
-    /// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
+    /// [`FieldError`]; [`FieldError::Interrupted`] if `watch` returns false.
     pub fn located(&self, watch: &mut ProgressWatch<'_>) -> Result<Arc<Dataset>, FieldError> {
         let has_boxes = |d: &Dataset| d.zones.iter().all(|z| !z.boxes.is_empty());
         let dataset = self.dataset();
@@ -278,7 +277,7 @@ impl Session {
             return Ok(dataset);
         }
         let _indexing = Indexing::begin(self, watch)?;
-        // Somebody else may have made them meanwhile.
+        // Another thread may have built them meanwhile.
         let dataset = self.dataset();
         if has_boxes(&dataset) {
             return Ok(dataset);
@@ -286,7 +285,7 @@ impl Session {
         let Some((at, known)) = self.index(&dataset)? else { return Ok(dataset) };
         let index = match known {
             Some(index) => index,
-            // There is none, or one that is not whole or of other files: then it is made, and what is in the way of that is said.
+            // A missing or incomplete index, or one of other files, is built again. Errors of that are reported.
             None => {
                 let folder = at.parent().unwrap_or(Path::new("."));
                 let made = std::fs::create_dir_all(folder).map_err(|e| FieldError::io(folder, e));
@@ -294,14 +293,15 @@ impl Session {
                 Store::open(&at)?
             }
         };
-        // Derived fields may have been named meanwhile.
+        // Derived fields may have been added meanwhile.
         let mut held = self.dataset.lock().unwrap_or_else(PoisonError::into_inner);
         let dataset = Arc::new(held.with_boxes(&index, &self.pager)?);
         *held = dataset.clone();
         Ok(dataset)
     }
 
-    /// Where the index of files that are paged in place lies, and the index where it is there and of these files; `None` for a store.
+    /// The path of the index of files paged in place, and the index if it exists and is of these files. `None` for a
+    /// store.
     fn index(&self, dataset: &Dataset) -> Result<Option<(PathBuf, Option<Store>)>, FieldError> {
         let Some(format) = dataset.format.as_ref().filter(|f| f.is_in_place()) else { return Ok(None) };
         let sources = file::identities(&format.files())?;
@@ -319,8 +319,8 @@ impl Session {
         Ok(Some((at, known)))
     }
 
-    /// The uniform grids that the zones are, where that is known: of a store, and of files whose boxes were made and that are still there
-    /// (of others, who reads them says what is wrong).
+    /// The uniform grids of the zones, if known. They are known for a store, and for files whose boxes were built and
+    /// that still exist. Missing files are reported when they are read.
     pub fn uniform(&self) -> Vec<Option<Uniform>> {
         let dataset = self.dataset();
         let unknown = dataset.zones.iter().all(|z| z.boxes.is_empty());
@@ -331,7 +331,7 @@ impl Session {
         }
     }
 
-    /// Makes the index with the boxes of files that are paged in place.
+    /// Builds the index, with the boxes of files paged in place.
     fn make_boxes(&self, dataset: &Dataset, at: &Path, watch: &mut ProgressWatch<'_>) -> Result<(), FieldError> {
         let input = only_geometry(convert_input(dataset)?);
         let paging = |z: &Zone| Paging::new(as_usize(z.translation.dims), as_usize(z.translation.page));
@@ -342,11 +342,10 @@ impl Session {
         convert::build_index(&input, &pages, at, limit, threads, &charge, &mut progress).map(|_| ())
     }
 
-    /// Changes the memory limit, also while runs are under way. Lowering it takes effect as pages and tasks let go of what they
-    /// hold.
+    /// Changes the memory limit, also during runs. A lower limit takes effect as pages and tasks release their memory.
     ///
     /// # Errors
-    /// [`FieldError::LimitTooSmall`] below [`crate::limits::SMALLEST_LIMIT`], or below a page of the volume that is open.
+    /// [`FieldError::LimitTooSmall`] below [`crate::limits::SMALLEST_LIMIT`], or below a page of the open volume.
     pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
         check_limit(limit)?;
         if self.volume.is_some() {
@@ -359,23 +358,23 @@ impl Session {
         Ok(())
     }
 
-    /// Adds to the time in which threads had nothing to do.
+    /// Adds time, in seconds, in which threads were idle.
     pub fn add_wait(&self, seconds: f64) {
         *self.waited_s.lock().unwrap_or_else(PoisonError::into_inner) += seconds;
     }
 
-    /// Adds what was read without the pager: bytes, and reads.
+    /// Adds bytes and reads that did not pass through the pager.
     pub fn add_read(&self, read: [u64; 2]) {
         let mut sum = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         *sum = [sum[0] + read[0], sum[1] + read[1]];
     }
 
-    /// Bytes of pages that were not too many to be held together, as far as is known.
+    /// Most bytes of pages that can be held together, as far as attempts have shown.
     pub(crate) fn held_most(&self) -> u64 {
         self.held_most.load(Relaxed)
     }
 
-    /// Takes note that more than so many bytes of pages cannot be held together.
+    /// Records that more than `bytes` of pages cannot be held together.
     pub(crate) fn hold_fewer(&self, bytes: u64) {
         self.held_most.fetch_min(bytes, Relaxed);
     }
@@ -387,7 +386,7 @@ impl Session {
         }
     }
 
-    /// The numbers that every run reports.
+    /// The numbers that every run reports, as of now.
     pub fn stats(&self) -> Stats {
         let c = self.pager.counters();
         let read = *self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -428,15 +427,15 @@ impl Session {
     }
 }
 
-/// The right to make the boxes of a session's dataset; given up when it goes.
+/// The right to build the boxes of a session's dataset, released on drop.
 struct Indexing<'a>(&'a Session);
 
 impl<'a> Indexing<'a> {
-    /// Waits until nobody else makes them.
+    /// Waits until no other thread builds them.
     ///
     /// # Errors
-    /// [`FieldError::Interrupted`] if `watch` says so, [`FieldError::Usage`] from within the making itself: a caller's progress
-    /// function that asks for what needs boxes would wait for itself.
+    /// [`FieldError::Interrupted`] if `watch` returns false. [`FieldError::Usage`] during the build itself: a progress
+    /// function that needs boxes would wait for itself.
     fn begin(session: &'a Session, watch: &mut ProgressWatch<'_>) -> Result<Self, FieldError> {
         let me = std::thread::current().id();
         loop {
@@ -474,17 +473,18 @@ fn as_usize(n: [u32; 3]) -> [usize; 3] {
     n.map(|v| v as usize)
 }
 
-/// [`charge_other`] for a session, as converters take it: with what a conversion needs goes the page that its source decodes on the
-/// way where that is a store, in one charge, so that a refusal names the whole.
+/// [`charge_other`] for the conversion of a session. The charge includes the page that a store as source decodes, so
+/// that a refusal names the whole.
 pub fn charge_for(session: &Session) -> impl Fn(u64) -> Result<Box<dyn std::any::Any>, FieldError> + '_ {
     let page = session.dataset().format.as_ref().map_or(0, |f| f.storage().page_bytes);
     // Encoded beside decoded.
     move |bytes| charge_other(&session.pager, bytes + 2 * page as u64, "the conversion")
 }
 
-/// Names the index of files by what they are and how they are read: the same files are read in another way when options say so.
+/// The name of an index: a digest of the files and of how they are read. Options may read the same files in another
+/// way.
 fn index_name(format: &dyn Format, catalog: &Catalog, sources: Digest) -> String {
-    // With what an index says: one that was made before uniform grids were looked for is none of these.
+    // The text changes with the content of an index. Those made before uniform grids were detected have another digest.
     let mut digest = sources.text("uniform").text(&catalog.format);
     for (n, zone) in catalog.zones.iter().enumerate() {
         digest = digest.text(&format!(" {:?}", zone.dims));

@@ -2,32 +2,32 @@
 
 use serde::Serialize;
 
-/// What a run took, and what its pager did. Sizes are in bytes, times in seconds.
+/// Resources that a run used, and counters of its pager. Sizes are in bytes, times in seconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// Wall time since the dataset was opened, with that of reading its headers.
+    /// Wall time since the dataset was opened, with the reading of its headers.
     pub wall_s: f64,
-    /// Processor time of all threads in the same time.
+    /// Processor time of all threads in that time.
     pub cpu_s: f64,
     /// Time in which threads waited for pages.
     pub wait_s: f64,
     /// Resident memory before the first page.
     pub base_bytes: u64,
-    /// The most that was charged at a time.
+    /// Most bytes charged at a time.
     pub peak_bytes: u64,
     /// The memory limit.
     pub limit_bytes: u64,
-    /// The most resident memory of the process.
+    /// Most resident memory of the process.
     pub resident_peak_bytes: u64,
     /// Pages.
     pub pages: PageStats,
-    /// Bytes read, with those that passed the pager by.
+    /// Bytes read, also those that did not pass through the pager.
     pub bytes_read: u64,
     /// Reads, likewise.
     pub reads: u64,
     /// Threads that compute.
     pub workers: usize,
-    /// Reads in flight at most.
+    /// Most reads in flight.
     pub readers: usize,
     /// Replacement policy.
     pub replacement: &'static str,
@@ -35,7 +35,7 @@ pub struct Stats {
     pub transport: &'static str,
     /// Remarks about numbers that the run used.
     pub warnings: Vec<String>,
-    /// The first page of a volume that could not be had.
+    /// The first page of a volume that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -43,9 +43,9 @@ pub struct Stats {
 /// Counts of pages.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageStats {
-    /// Of the whole dataset.
+    /// Pages of the whole dataset.
     pub total: u64,
-    /// Asked for at least once.
+    /// Requested at least once.
     pub touched: u64,
     /// Whether `touched` is exact.
     pub touched_exact: bool,
@@ -55,21 +55,21 @@ pub struct PageStats {
     pub hits: u64,
     /// Evicted to make room.
     pub evictions: u64,
-    /// Given back since nobody was to use them again.
+    /// Dropped because the run had passed them.
     pub given_back: u64,
-    /// Read ahead.
+    /// Prefetched.
     pub prefetched: u64,
-    /// Of these, used.
+    /// Prefetched and then used.
     pub prefetched_used: u64,
-    /// Requests for reading ahead that were dropped.
+    /// Prefetches that were dropped.
     pub prefetch_dropped: u64,
-    /// That could not be had.
+    /// Pages that became failed.
     pub failed: u64,
     /// Filled without a read: the format defines them as never written.
     pub fills: u64,
-    /// Made of other pages.
+    /// Computed from other pages.
     pub derived: u64,
-    /// Chunks of a volume that were found never written; none for flows.
+    /// Chunks of a volume found never written; `None` for flows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub never_written: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Ranges, boxes, iblank values and walls of a dataset: by looking at all of it, or out of what a store keeps.
+//! Ranges, boxes, iblank values and walls of a dataset: from one pass over all of it, or from a store's own ranges.
 
 use crate::gridface::GridFace;
 use crate::gridkind::{GridKind, GridLook};
@@ -16,43 +16,42 @@ use pager::{ArrayId, Lookup, PageId, Worker};
 use serde_json::{json, Map, Value};
 use std::collections::{BTreeMap, HashMap};
 
-/// Different iblank values of a kind that are counted each for itself: more than anyone reads, in memory that does not matter.
+/// Different iblank values of a kind that are counted separately: more than any reader needs, in little memory.
 const COUNTED: usize = 4096;
-/// Those of them that are listed, the most frequent first.
+/// Listed ones of these, the most frequent first.
 const LISTED: usize = 64;
-/// Pages of the coarsest ranges and boxes that are read without being asked to look at everything. They are small and lie
-/// together, but thousands take longer than anyone waits for what a dataset is.
+/// Pages of the coarsest ranges and boxes that are read without an explicit survey. They are small and lie together,
+/// but thousands take longer than `info` may.
 const MOST_PAGES: u64 = 4096;
-/// Of those, as many are asked for at once.
+/// Pages of these requested at once.
 const AT_ONCE: usize = 32;
 
-/// What is found.
 #[derive(Default)]
 pub(crate) struct SurveyResult {
     /// `[low, high]` by the name of a field.
     pub ranges: Map<String, Value>,
-    /// Whether the ranges are also those of points that are blanked out; nothing where there are no ranges.
+    /// Whether the ranges include blanked points; `None` without ranges.
     pub with_holes: Option<bool>,
-    /// Time steps, from the first on, that ranges, boxes and the rest are of.
+    /// Number of first time steps that ranges, boxes and the rest cover.
     pub steps: Option<usize>,
-    /// By zone.
+    /// Boxes by zone.
     pub boxes: Vec<Value>,
-    /// By zone.
+    /// iblank values by zone.
     pub blanks: Vec<Blanks>,
-    /// By zone.
+    /// Kinds of grid by zone.
     pub kinds: Vec<GridKind>,
     /// Faces that are walls at every step.
     pub walls: Option<Vec<GridFace>>,
-    /// Of each field, usable points of all steps looked at whose values are no numbers; empty where nobody has looked.
+    /// By field: usable points of the surveyed steps with NaN or infinite values. Empty without a survey.
     pub not_numbers: HashMap<String, NotNumbers>,
 }
 
-/// Points whose values are no numbers.
+/// Points with values that are not finite numbers.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NotNumbers {
-    /// Of all steps.
+    /// Points at all steps.
     pub points: u64,
-    /// The first step that has any, and the last.
+    /// The first and the last step with such points.
     pub steps: Option<[usize; 2]>,
 }
 
@@ -70,8 +69,8 @@ impl NotNumbers {
     }
 }
 
-/// How often values of a kind stand; beyond [`COUNTED`] different ones, those farthest from zero are counted together, so that what
-/// is said does not depend on the order in which pages come.
+/// Points by iblank value of a kind. Beyond [`COUNTED`] different values, those farthest from zero are counted
+/// together. So the result does not depend on the order of pages.
 #[derive(Default)]
 struct BlankCounts {
     points: BTreeMap<(u32, i32), u64>,
@@ -86,7 +85,7 @@ impl BlankCounts {
         }
     }
 
-    /// Those that are listed, by value, and the points of all others.
+    /// The listed values, in order of value, and the points of all others.
     fn listed(&self) -> (Vec<(i32, u64)>, u64) {
         let mut all: Vec<(i32, u64)> = self.points.iter().map(|((_, v), n)| (*v, *n)).collect();
         all.sort_by_key(|(value, n)| (std::cmp::Reverse(*n), value.unsigned_abs(), *value));
@@ -96,15 +95,14 @@ impl BlankCounts {
     }
 }
 
-/// The iblank values of a zone: those that the format defines, and the others.
+/// The iblank values of a zone: values that the format defines, and unknown ones.
 #[derive(Default)]
 pub(crate) struct Blanks {
     zones: usize,
     known: BlankCounts,
     unknown: BlankCounts,
-    /// Cells that are blanked out themselves.
     hidden: u64,
-    /// The last value and how often it came since: it mostly comes again.
+    /// The last value and its count since it last changed. It mostly repeats.
     run: (i32, u64),
 }
 
@@ -136,7 +134,7 @@ impl Blanks {
         self.hidden
     }
 
-    /// `(iblank_values, iblank_unknown, iblank_others)` as INFO has them.
+    /// `(iblank_values, iblank_unknown, iblank_others)` as in INFO.
     pub fn json(&self) -> (Value, Value, Value) {
         let ((known, known_others), (unknown, unknown_others)) = (self.known.listed(), self.unknown.listed());
         let names: Vec<String> = unknown.iter().map(|(v, _)| v.to_string()).collect();
@@ -146,7 +144,6 @@ impl Blanks {
     }
 }
 
-/// Smallest and largest value.
 type ValueRange = (f64, f64);
 
 const NOTHING: ValueRange = (f64::INFINITY, f64::NEG_INFINITY);
@@ -163,11 +160,11 @@ fn span_json(span: ValueRange) -> Value {
     }
 }
 
-/// Ranges, boxes and the rest by reading everything once, all steps of it, in bounded memory, and then of the outer faces of zones as
-/// much as tells that they are no walls.
+/// Ranges, boxes and the rest by one pass over all data and steps, in bounded memory. Outer faces of zones are then
+/// read again, until they are known not to be walls.
 ///
 /// # Errors
-/// [`FieldError`], [`FieldError::Interrupted`] if `watch` says so.
+/// [`FieldError`]; [`FieldError::Interrupted`] if `watch` returns false.
 pub(crate) fn survey(
     session: &Session,
     dataset: &Dataset,
@@ -193,7 +190,7 @@ pub(crate) fn survey(
     Ok(found)
 }
 
-/// A zone while it is looked at, step by step.
+/// A zone during the survey, step by step.
 struct ZoneSurvey<'a> {
     zone: usize,
     z: &'a Zone,
@@ -203,7 +200,7 @@ struct ZoneSurvey<'a> {
     bounds: [[f64; 3]; 2],
     blanks: Blanks,
     kind: Option<GridKind>,
-    /// Of each field, usable points whose values are no numbers.
+    /// By field: usable points with values that are not finite numbers.
     not_numbers: Vec<NotNumbers>,
 }
 
@@ -225,7 +222,7 @@ impl<'a> ZoneSurvey<'a> {
         })
     }
 
-    /// Whether a field can be another one at a later step.
+    /// Whether a field may change from step to step.
     fn changes(&self, q: Quantity) -> bool {
         let changes = |array: usize| !self.z.arrays[array].steady;
         self.z.iblank.is_some_and(changes)
@@ -238,7 +235,7 @@ impl<'a> ZoneSurvey<'a> {
             }
     }
 
-    /// Looks at a step, or at what of it is not as at the first one.
+    /// Reads one step, or those of its fields that may differ from the first step's.
     fn look(
         &mut self,
         session: &Session,
@@ -299,7 +296,7 @@ impl<'a> ZoneSurvey<'a> {
             }
             true
         })?;
-        // Of a grid that moves, the kind of which it is at every step.
+        // A moving grid has the most general kind of its steps.
         self.kind = self.kind.max(kind.map(|k| k.kind()));
         Ok(())
     }
@@ -308,7 +305,7 @@ impl<'a> ZoneSurvey<'a> {
         if self.z.arrays[self.z.xyz].components < 3 {
             (self.bounds[0][2], self.bounds[1][2]) = (0.0, 0.0);
         }
-        // Of a grid without a number there is no box.
+        // A grid with a coordinate that is not finite has no box.
         let known = self.bounds.as_flattened().iter().all(|v| v.is_finite());
         found.boxes.push(if known { json!(self.bounds) } else { Value::Null });
         found.kinds.extend(self.kind);
@@ -321,8 +318,8 @@ impl<'a> ZoneSurvey<'a> {
     }
 }
 
-/// Ranges of stored scalars and boxes of zones out of the coarsest levels that `convert` or an index keeps: a few pages a step.
-/// Where all steps together have too many, of the first step alone.
+/// Ranges of stored scalars and boxes of zones from the coarsest levels that `convert` or an index keeps: a few pages a
+/// step. If all steps together have too many, only the first step's.
 ///
 /// # Errors
 /// [`FieldError`].
@@ -365,14 +362,14 @@ pub(crate) fn known(session: &Session, dataset: &Dataset) -> Result<SurveyResult
         }
     }
     found.steps = (!levels.is_empty()).then_some(steps);
-    // They are kept for searching, where a range that is too wide costs a look and one that is too narrow an answer.
+    // These ranges serve searches. A range that is too wide costs one read, and one that is too narrow a result.
     found.with_holes = (!ranges.is_empty()).then(|| dataset.zones.iter().any(|z| z.iblank.is_some()));
     found.ranges = ranges.into_iter().map(|(name, span)| (name.clone(), span_json(span))).collect();
     Ok(found)
 }
 
-/// Calls `each` with the components of every element of a level at the first `steps` steps: float32 for boxes (six), float64
-/// for ranges (two).
+/// Calls `each` with the components of every element of a level at the first `steps` steps. These are float32 for boxes
+/// (six) and float64 for ranges (two).
 fn each_of_level(
     session: &Session,
     worker: &mut Worker,
@@ -382,7 +379,7 @@ fn each_of_level(
     steps: usize,
     each: &mut dyn FnMut(&[f64]),
 ) -> Result<(), FieldError> {
-    // Ranges are the wider ones.
+    // Ranges have the wider type.
     let bytes = (t.component * components * 8) as u64;
     let steps: Vec<u32> = (0..steps as u32).collect();
     let mut v = vec![0.0; components];
@@ -394,7 +391,7 @@ fn each_of_level(
             let short = |e| fetch_error(&session.pager, e, bytes * some.len() as u64, 0);
             let _hold = session.pager.fetch(&ids).map_err(short)?;
             for page_id in ids {
-                // Held: it is here, or it has failed and the fetch has said so.
+                // It is held: it is resident, or the fetch has returned its error.
                 let Lookup::Here(bytes) = worker.page(page_id) else { continue };
                 let size = bytes.len() / (t.component * components);
                 let value = |n: usize| match bytes.get(n * size..(n + 1) * size) {
@@ -422,7 +419,7 @@ fn each_of_level(
 mod tests {
     use super::*;
 
-    /// What is listed of these values, each with its points.
+    /// The lists for these values, each with its points.
     fn told(values: impl Iterator<Item = (i32, u64)>, zones: usize) -> (Value, Value, Value) {
         let mut blanks = Blanks::of(zones);
         for (value, points) in values {
@@ -438,7 +435,7 @@ mod tests {
         let (values, unknown, others) = told(fringe.chain([(77, 700), (1, 30)]), 500);
         assert_eq!(unknown, json!(["77"]));
         assert_eq!((&values["77"], &values["1"], &values["-1"]), (&json!(700), &json!(30), &json!(1)));
-        // One of them is 1; the rest are donors.
+        // One of them is 1; the others name donor zones.
         assert_eq!(others, json!({"known": 200 - 63, "unknown": 0}));
         assert_eq!(values.as_object().map(Map::len), Some(65));
     }
@@ -451,7 +448,7 @@ mod tests {
         assert_eq!(values["4000"], json!(2));
         let listed: u64 = values.as_object().unwrap().values().filter_map(Value::as_u64).sum();
         assert_eq!(listed + others["unknown"].as_u64().unwrap(), 20_001);
-        // Whatever the order in which they come.
+        // The order of values does not matter.
         assert_eq!(told((0..20_000).rev().map(|n| (1000 + n, 1 + u64::from(n == 3000))), 1).0, values);
     }
 }

@@ -1,5 +1,5 @@
-//! Reads everything once: a store's shards against their checksums ([`check_store`]), and the pages of data that are paged in place,
-//! where there are no checksums and lengths and shapes are what can be held.
+//! Reads everything once: a store's shards against their checksums ([`check_store`]), and pages of data in place. Those
+//! have no checksums, so only lengths and shapes are checked.
 
 use crate::limits::{charge_other, fetch_error, held_together};
 use crate::session::{ProgressWatch, Resources, Session, Source};
@@ -11,7 +11,7 @@ use field::volume::store::VolumeStore;
 use pager::{Event, PageErrorKind, PageId, PagerError};
 use std::path::Path;
 
-/// [`check_store`] as a run: under a ledger of its own, with its events, and with the numbers that every run reports.
+/// [`check_store`] as a run: with a ledger of its own, its events, and the numbers of every run.
 ///
 /// # Errors
 /// As [`check_store`].
@@ -31,27 +31,27 @@ pub fn run(
         true => VolumeStore::open(path)?.checked().page_count(),
         false => Store::open(path)?.page_count(),
     };
-    // Each page is read once, whether it holds or not.
+    // Each page is read once, whether it is valid or not.
     (stats.pages.touched, stats.pages.faults) = (found.pages, found.pages);
     (stats.bytes_read, stats.reads) = (found.bytes, found.reads);
     Ok((found, stats))
 }
 
-/// What was found in pages without checksums.
+/// The result of reading pages without checksums.
 #[derive(Clone, Debug, Default)]
 pub struct ReadAll {
     /// Pages read.
     pub pages: u64,
-    /// Pages that cannot be had: what, and why; the first hundred.
+    /// Failed pages and their errors; the first hundred.
     pub problems: Vec<Problem>,
-    /// How many there are.
+    /// Number of failed pages.
     pub problem_count: u64,
 }
 
 /// Reads every page of every array and step once.
 ///
 /// # Errors
-/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]; failed pages are no error but in the result.
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Failed pages are in the result, and no error.
 pub fn read_all(session: &Session, watch: &mut ProgressWatch<'_>) -> Result<ReadAll, FieldError> {
     let dataset = session.dataset();
     let steps = dataset.catalog.times.len().max(1) as u32;
@@ -59,7 +59,7 @@ pub fn read_all(session: &Session, watch: &mut ProgressWatch<'_>) -> Result<Read
     let total: u64 = arrays().map(|(z, a)| z.translation.count() * u64::from(if a.steady { 1 } else { steps })).sum();
     let mut found = ReadAll::default();
     for (z, a) in arrays() {
-        // Enough at once to keep the readers busy, as far as they can be held together.
+        // Enough pages at once to keep the readers busy, if they can be held together.
         let page_bytes = (z.translation.component * a.components * a.dtype.size()).max(1) as u64;
         let together = held_together(&session.pager, page_bytes);
         let batch = (together / page_bytes).clamp(1, 4 * session.pager.readers() as u64);
@@ -92,5 +92,5 @@ pub fn read_all(session: &Session, watch: &mut ProgressWatch<'_>) -> Result<Read
     Ok(found)
 }
 
-/// Problems that are named; further ones are counted.
+/// Problems that are named; further ones are only counted.
 const NAMED: usize = 100;

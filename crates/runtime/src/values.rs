@@ -1,4 +1,4 @@
-//! Values at nodes: boxes of a zone as arrays, walls, probes.
+//! Values at nodes: boxes of a zone as arrays, and probes.
 
 use crate::blocking::{blocking_flow, until_here};
 use crate::gridface::AXES;
@@ -12,7 +12,7 @@ use field::nodes::{ArraySlot, Zone};
 use field::quantity::{Columns, Derived, Quantity};
 use pager::{Lookup, PageId, PagerError};
 
-/// A box of nodes of a zone, 0-based, half open, along i, j, k.
+/// A box of nodes of a zone: 0-based, half open, along i, j, k.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct NodeBox {
     /// Zone number.
@@ -26,17 +26,17 @@ pub struct NodeBox {
 }
 
 impl NodeBox {
-    /// Nodes.
+    /// Number of nodes.
     pub fn count(&self) -> usize {
         (0..3).map(|a| (self.hi[a] - self.lo[a]) as usize).product()
     }
 }
 
-/// Reads fields at the nodes of a box, `[component of all fields][k][j][i]`, into memory that is the caller's. Only pages
-/// that the box meets are read, some at a time.
+/// Reads fields at the nodes of a box into the caller's memory, `[component of all fields][k][j][i]`. Only pages that
+/// the box meets are read, some at a time.
 ///
 /// # Errors
-/// [`FieldError`]: a box outside of the zone, a page that cannot be had.
+/// [`FieldError`]: a box that leaves the zone, a failed page.
 pub fn read_box(
     session: &Session,
     dataset: &Dataset,
@@ -68,11 +68,11 @@ pub fn read_box(
     Ok(out)
 }
 
-/// Calls `each` with every node of a box and the fields there, page by page; it answers whether to go on. Returns whether it
-/// always did.
+/// Calls `each` with every node of a box and the fields there, page by page. It stops when `each` returns false, and
+/// returns whether every call returned true.
 ///
 /// # Errors
-/// A page that cannot be had; [`FieldError::Interrupted`].
+/// A failed page; [`FieldError::Interrupted`].
 pub fn visit_box(
     session: &Session,
     dataset: &Dataset,
@@ -94,7 +94,7 @@ pub fn visit_box(
     }
     let page_bytes: u64 =
         reader.arrays.iter().map(|a| (t.component * z.arrays[*a].components * z.arrays[*a].dtype.size()) as u64).sum();
-    // Enough at once to keep the readers busy, as far as they can be held together.
+    // Enough pages at once to keep the readers busy, if they can be held together.
     let making = reader.arrays.iter().map(|a| z.arrays[*a].making).max().unwrap_or(0);
     let together = held_together(&session.pager, making + page_bytes).min(session.held_most());
     let mut batch = (together / page_bytes.max(1)).clamp(1, 4 * session.pager.readers() as u64) as usize;
@@ -108,7 +108,8 @@ pub fn visit_box(
         }
         let ids: Vec<PageId> = some.iter().flat_map(|b| reader.arrays.iter().map(|a| reader.page(z, *a, *b))).collect();
         let bytes = page_bytes * some.len() as u64;
-        // What else the run reads is to fit, too: of any zone a page of every array. Of derived ones one is made at a time.
+        // The limit must hold what else the run reads: of any zone a page of every array. Derived pages are computed
+        // one at a time.
         let short = |e| {
             let of_array = |z: &Zone, a: &ArraySlot| (z.translation.component * a.components * a.dtype.size()) as u64;
             let of_zone = |z: &Zone| z.arrays.iter().map(|a| of_array(z, a)).sum::<u64>();
@@ -118,7 +119,7 @@ pub fn visit_box(
         };
         let _hold = match session.pager.fetch(&ids) {
             Ok(hold) => hold,
-            // Fewer then, and from now on: each time that it is found out takes some seconds.
+            // From now on fewer at once: each attempt that fails takes some seconds.
             Err(PagerError::Full(_)) if some.len() > 1 => {
                 batch = some.len() / 2;
                 session.hold_fewer(batch as u64 * page_bytes);
@@ -133,15 +134,15 @@ pub fn visit_box(
                 match worker.page(reader.page(z, *a, *b)) {
                     Lookup::Here(p) => pages[*a] = Some(p),
                     Lookup::Failed(e) => return Err(e.into()),
-                    // Held: it cannot have gone.
+                    // It is held, so it is resident.
                     Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
                 }
             }
             let lo: [u32; 3] = core::array::from_fn(|a| at.lo[a].max(b[a] * t.page[a]));
             let hi: [u32; 3] = core::array::from_fn(|a| at.hi[a].min((b[a] + 1) * t.page[a]));
             let (width, height) = ((hi[0] - lo[0]) as usize, (hi[1] - lo[1]) as usize);
-            // Rows of a page follow each other: where most of each is wanted some are computed in one go. Row by row, with columns of
-            // 16 numbers, pressure took 9 ns a value beside the 15 of a stored field.
+            // Rows of a page are contiguous: where most of each is requested, several are computed together. Row by
+            // row, with columns of 16 numbers, pressure took 9 ns a value beside the 15 of a stored field.
             let (stride, _) = t.strides();
             let rows = if 2 * width > stride { (TOGETHER / stride).max(1) } else { 1 };
             for k in lo[2]..hi[2] {
@@ -165,20 +166,20 @@ pub fn visit_box(
     Ok(true)
 }
 
-/// Nodes at which fields are computed together, where they are several rows: 64 KiB of columns.
+/// Nodes at which fields are computed together, if they are several rows: 64 KiB of columns.
 const TOGETHER: usize = 1024;
 
-/// Fields at nodes, out of the pages of a box of a zone.
+/// Fields at nodes, from the pages of a box of a zone.
 pub struct NodeReader<'a> {
     fields: &'a [Quantity],
     info: ZoneFields,
-    /// The arrays whose pages are needed.
+    /// The arrays with needed pages.
     pub arrays: Vec<usize>,
     step: u32,
-    /// Of nodes that follow each other what fields are computed from, and then what was computed, node by node for each component.
+    /// The inputs at `nodes` consecutive nodes, and then the computed fields, component by component.
     conserved: Columns,
     computed: Vec<f64>,
-    /// How many they are.
+    /// Number of these nodes.
     nodes: usize,
 }
 
@@ -188,7 +189,7 @@ impl<'a> NodeReader<'a> {
         Ok(Self::of(dataset.zone_fields(at.zone, at.step)?, at.step, fields))
     }
 
-    /// Of a zone of which it is known what fields are made of.
+    /// For a zone whose inputs are known.
     pub fn of(mut info: ZoneFields, step: usize, fields: &'a [Quantity]) -> Self {
         info.sampled = fields.to_vec();
         let mut arrays = info.arrays();
@@ -204,7 +205,7 @@ impl<'a> NodeReader<'a> {
         PageId::new(z.arrays[array].id, step, z.translation.number(b))
     }
 
-    /// Computes the fields that have no pages of their own at `n` nodes that follow each other.
+    /// Computes the fields without pages of their own at `n` consecutive nodes.
     pub fn compute(&mut self, z: &Zone, pages: &[Option<&[u8]>], first: usize, n: usize) {
         let derived = self.fields.iter().filter_map(|q| if let Quantity::Derived(d) = q { Some(*d) } else { None });
         if derived.clone().next().is_none() {
@@ -226,7 +227,7 @@ impl<'a> NodeReader<'a> {
         }
     }
 
-    /// The fields at the node that is `at` behind the first of those of which what is computed was computed.
+    /// The fields at the node `at` places after `first`, the first node of the last [`Self::compute`].
     pub fn eval(&self, z: &Zone, pages: &[Option<&[u8]>], first: usize, at: usize, out: &mut [f64]) {
         let one = |array: usize, component: usize| -> f64 {
             pages[array].map_or(0.0, |page| z.element(array, page, component, first + at))
@@ -253,7 +254,7 @@ impl<'a> NodeReader<'a> {
     }
 }
 
-/// A component of an array at nodes that follow each other, into `numbers`, which stay what they are where the zone does not have the array.
+/// One component of an array at consecutive nodes, into `numbers`. These stay as they are if the zone lacks the array.
 fn row(
     z: &Zone,
     pages: &[Option<&[u8]>],
@@ -266,7 +267,7 @@ fn row(
     }
 }
 
-/// What a probe finds.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probed {
     /// Zone number.
@@ -275,17 +276,17 @@ pub struct Probed {
     pub index: [f64; 3],
     /// Physical position.
     pub position: [f64; 3],
-    /// iblank of the cell, in words where it is not plain field.
+    /// iblank of the cell, in words, unless it is plain field.
     pub note: Option<String>,
     /// Values by name.
     pub values: Vec<(String, Vec<f64>)>,
 }
 
-/// Values at a point in physical space; `None` where no usable cell holds it. `names` `None`: all that the zone has in which it
-/// is found.
+/// Values at a point in physical space. `None`: no usable cell holds it. `names` `None`: all fields of the zone of the
+/// point.
 ///
 /// # Errors
-/// [`FieldError`]; a name that this zone does not have.
+/// [`FieldError`]; a name that this zone lacks.
 pub fn probe(
     session: &Session,
     x: [f64; 3],
@@ -299,14 +300,14 @@ pub fn probe(
     if let Some(nowhere) = names.unwrap_or_default().iter().find(|n| dataset.zones_with(n).next().is_none()) {
         return Err(dataset.unknown_field(nowhere));
     }
-    // Which zone it will be is not known yet: of each what it has.
+    // The zone is not known yet: the fields of each zone.
     let fields = dataset.fields_by_zone(step, &|zone| match names {
         Some(names) => names.iter().filter(|n| Quantity::named(&dataset.zones[zone], n).is_some()).cloned().collect(),
         None => Quantity::names(&dataset.zones[zone]),
     })?;
     let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
     let mut flow = blocking_flow(session, &dataset, fields, step)?;
-    // The pages of one look say nothing of the next one's.
+    // The error of one attempt names its own pages alone; the next may need others.
     let short = |e| more_than(e, enough);
     let Some(spot) = until_here(session, &mut flow, |f| f.start(x)).map_err(short)? else { return Ok(None) };
     let names = probe_names(&dataset, spot.cell.zone as usize, names)?;
@@ -320,8 +321,8 @@ pub fn probe(
     Ok(Some(probed(&dataset, spot, x, None, &names, &values)))
 }
 
-/// Says of values between nodes that are no numbers what they are: what is interpolated between infinite numbers is infinite, and
-/// a corner that has no part in a value does not count in it (nothing times infinite would be no number).
+/// Settles values between nodes that are not finite. An interpolation between infinite numbers is infinite. A corner of
+/// weight zero does not count: zero times infinity would be NaN.
 fn settle_infinite(
     session: &Session,
     dataset: &Dataset,
@@ -355,14 +356,14 @@ fn settle_infinite(
     Ok(())
 }
 
-/// Weight of a corner that a place on the opposite face has, but for rounding.
+/// Weight of a corner on the opposite face, up to rounding.
 const NO_PART: f64 = 1e-12;
 
-/// Values at a place of a zone's computational space, 0-based; fractions are interpolated, whole numbers give the node's own
-/// values. `names` `None`: all that the zone has.
+/// Values at a place of a zone's computational space, 0-based. Fractions are interpolated; whole numbers give the
+/// node's own values. `names` `None`: all fields of the zone.
 ///
 /// # Errors
-/// [`FieldError`]; a name that the zone does not have; a place outside of the zone is a usage error.
+/// [`FieldError`]; a name that the zone lacks; a usage error for a place outside the zone.
 pub fn probe_ijk(
     session: &Session,
     zone: usize,
@@ -397,7 +398,7 @@ pub fn probe_ijk(
     })
     .map_err(short)?;
     let mut values = Vec::new();
-    // Interpolated, a node next to one that holds no number would hold none either, and an infinite one neither.
+    // Interpolated, a node next to one that holds NaN or an infinite number would give NaN, too.
     if ijk.iter().all(|c| c.fract() == 0.0) {
         let lo = ijk.map(|c| c as u32);
         let position = z.arrays[z.xyz].components;
@@ -425,7 +426,6 @@ pub fn probe_ijk(
     Ok(probed(&dataset, spot, x, note, &names, &values))
 }
 
-/// The names asked for, or all that a zone has.
 fn probe_names(dataset: &Dataset, zone: usize, names: Option<&[String]>) -> Result<Vec<String>, FieldError> {
     let Some(names) = names else { return Ok(Quantity::names(&dataset.zones[zone])) };
     for name in names {

@@ -11,8 +11,8 @@ use field::motion::Neighbours;
 use field::quantity::Quantity;
 use std::ops::Range;
 
-/// The outer faces of zones whose nodes are all wall (iblank 2) or all at rest (relative to the grid, where that moves), at each of `steps`; in a 2-D dataset, where a
-/// zone is itself a face, the edges of zones.
+/// The outer faces of zones whose nodes are all wall (iblank 2), or all at rest relative to the grid, at each of
+/// `steps`. In a 2-D dataset, where a zone is itself a face, the edges of zones.
 ///
 /// # Errors
 /// [`FieldError`].
@@ -24,7 +24,7 @@ pub fn walls(
 ) -> Result<Vec<GridFace>, FieldError> {
     let mut found = Vec::new();
     for face in faces(dataset) {
-        // A zone that never changes is at every step what it is at the first.
+        // A steady zone is the same at every step.
         let steady = dataset.zones[face.zone].arrays.iter().all(|a| a.steady);
         let mut always = true;
         for step in steps.clone().take(if steady { 1 } else { usize::MAX }) {
@@ -40,7 +40,6 @@ pub fn walls(
     Ok(found)
 }
 
-/// The outer faces of zones that can be walls.
 fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
     let planar = dataset.catalog.dimension == 2;
     dataset.zones.iter().enumerate().flat_map(move |(zone, z)| {
@@ -56,7 +55,7 @@ fn faces(dataset: &Dataset) -> impl Iterator<Item = GridFace> + '_ {
     })
 }
 
-/// Whether the nodes of a face are all wall or all at rest; where the grid moves, all as fast as it.
+/// Whether the nodes of a face are all wall, or all move with the grid.
 fn is_wall(
     session: &Session,
     dataset: &Dataset,
@@ -80,7 +79,7 @@ fn is_wall(
     all(motion, |v| v.iter().all(|c| *c == 0.0))
 }
 
-/// Whether the flow at all nodes of a face is as fast as the nodes, a strip of pages at a time.
+/// Whether the flow at all nodes of a face moves with the nodes. Pages are read a strip at a time.
 fn moves_with_grid(
     session: &Session,
     dataset: &Dataset,
@@ -90,7 +89,7 @@ fn moves_with_grid(
 ) -> Result<bool, FieldError> {
     let z = &dataset.zones[face.zone];
     let near = Neighbours::of(step, &dataset.catalog.times);
-    // Of a momentum alone there is no velocity.
+    // Momentum alone gives no velocity.
     let Some(velocity) = Quantity::named(z, "velocity") else { return Ok(false) };
     let of_velocity = velocity.components();
     let places = Quantity::Stored { array: z.xyz, components: z.arrays[z.xyz].components };

@@ -1,11 +1,11 @@
-//! Input of conversions out of a dataset as it lies: all of it, or its grid alone.
+//! Input of conversions from a dataset as it is: all of it, or its grid alone.
 
 use convert::{ArraySource, ConvertInput};
 use field::catalog::Role;
 use field::dataset::Dataset;
 use field::error::FieldError;
 
-/// Boxes are made of coordinates and iblank: the fields, which are most of the data, are not read for them.
+/// Without the fields, which are most of the data: boxes need coordinates and iblank alone.
 pub(crate) fn only_geometry(mut input: ConvertInput) -> ConvertInput {
     for (zone, sources) in input.catalog.zones.iter_mut().zip(&mut input.arrays) {
         let keep: Vec<bool> = zone.arrays.iter().map(|a| a.role != Role::Field).collect();
@@ -17,10 +17,10 @@ pub(crate) fn only_geometry(mut input: ConvertInput) -> ConvertInput {
     input
 }
 
-/// What a converter takes of a dataset.
+/// The input of a conversion of a dataset.
 ///
 /// # Errors
-/// [`FieldError`] if its rows cannot be had.
+/// [`FieldError`] if its rows cannot be read.
 pub fn convert_input(dataset: &Dataset) -> Result<ConvertInput, FieldError> {
     let rows = dataset.rows()?;
     let steps = dataset.catalog.times.len().max(1);

@@ -1,4 +1,4 @@
-//! The boxes of files that are paged in place are kept, and are those of these files and of no others.
+//! Boxes of files paged in place are kept in the cache, and are used for these files alone.
 
 use field::plot3d::write::{write, WriteSpec};
 use field::plot3d::Kind;
@@ -43,7 +43,7 @@ impl GridFolder {
         Session::open(spec, resources, &mut |_, _, _| true).unwrap()
     }
 
-    /// Whether a point on the diagonal lies in the grid, and whether boxes had to be made to tell.
+    /// Whether a point on the diagonal lies in the grid, and whether boxes had to be built for the answer.
     fn has(&self, path: &Path, at: f64) -> (bool, bool) {
         let mut made = false;
         let found = values::probe(&self.open(path), [at; 3], None, 0, &mut |phase, _, _| {
@@ -71,7 +71,7 @@ fn a_file_in_the_place_of_another_has_boxes_of_its_own() {
     let grid = folder.grid("g.xyz", 0.0);
     assert_eq!(folder.has(&grid, 2.5), (true, true));
     assert_eq!(folder.has(&grid, 2.5), (true, false), "they are kept");
-    // As `mv` does after `cp -p`: size and time are those of the old one.
+    // As `mv` after `cp -p`: size and time are those of the old file.
     let when = std::fs::metadata(&grid).unwrap().modified().unwrap();
     let other = folder.grid("other.xyz", 100.0);
     std::fs::File::options().write(true).open(&other).unwrap().set_modified(when).unwrap();

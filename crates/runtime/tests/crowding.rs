@@ -1,4 +1,4 @@
-//! Where more tasks are under way than memory has room for what they stand on, fewer wait, and it still ends.
+//! If more tasks are active than memory has room for, fewer wait for pages, and the run still ends.
 
 use field::error::FieldError;
 use field::locator::LANES;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 const PAGES: u64 = 2000;
 const BYTES: usize = 4096;
-/// Pages that a step stands on, steps of a task, and tasks.
+/// Pages that a step needs, steps of a task, and tasks.
 const STANDS_ON: u64 = 8;
 const STEPS: u64 = 30;
 const TASKS: u64 = 60;
 
-/// Page after page, each of whose bytes say which it is.
+/// Pages whose bytes are their number.
 struct NumberedPages(SourceId);
 
 impl PageMap for NumberedPages {
@@ -47,11 +47,11 @@ impl PageMap for NumberedPages {
     }
 }
 
-/// Tasks that each go their own way, a page of eight at a time, and sum up what they find.
+/// Tasks that each read pages of their own, eight for a step, and sum their bytes.
 struct Walks {
     array: ArrayId,
     sum: AtomicU64,
-    /// What to do when the hundredth task-step is made.
+    /// Called at the hundredth step of all tasks.
     midway: Box<dyn Fn() + Sync>,
     made: AtomicU64,
 }
@@ -133,12 +133,12 @@ const REST: u64 = 400 << 10;
 
 #[test]
 fn fewer_wait_where_pages_are_asked_for_in_vain() {
-    // A step of each task would stand on 480 pages, and there is room for fifty.
+    // Steps of all tasks need 480 pages at a time, and there is room for fifty.
     let room = 50 * BYTES as u64;
     for workers in [1, 2] {
         let stats = walk(REST + room, workers, None);
         let steps = TASKS * STEPS;
-        // One wait for each page that a step comes to, as a rule.
+        // Usually one wait for each new page of a step.
         assert!(stats.restarts < 3 * steps, "{workers} workers: {} restarts for {steps} steps", stats.restarts);
         assert!(stats.restarts > steps / 2, "memory was never short: {} restarts", stats.restarts);
     }

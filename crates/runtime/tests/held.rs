@@ -1,5 +1,5 @@
-//! What is charged for an open dataset is at least what it holds, and not much more; and a limit that does not hold it says which
-//! would do. Of its own, because it counts what the whole process allocates.
+//! The charge of an open dataset covers its memory, and is not much larger. A limit that is too small names a
+//! sufficient one. A test program of its own, because it counts all allocations of the process.
 
 use convert::{convert, ConvertOptions};
 use field::error::FieldError;
@@ -12,7 +12,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Counts what is allocated, with what the system's allocator adds to each.
+/// Counts allocated bytes, with the system allocator's own for each block.
 struct SizingAllocator;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -21,7 +21,7 @@ fn with_header(layout: Layout) -> usize {
     (layout.size() + 8).next_multiple_of(16).max(32)
 }
 
-// SAFETY: everything is passed on to the system's allocator; only sizes are noted.
+// SAFETY: every call is passed on to the system's allocator; only sizes are recorded.
 unsafe impl GlobalAlloc for SizingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         NOW.fetch_add(with_header(layout), Relaxed);
@@ -57,7 +57,7 @@ fn open(spec: &SourceSpec, memory_limit: u64) -> Result<Session, FieldError> {
     Session::open(spec.clone(), resources, &mut |_, _, _| true)
 }
 
-/// Opens it twice, so that what is made once is not counted: bytes charged, and bytes held.
+/// Opens it twice, so that memory made once is not counted. Returns bytes charged and bytes held.
 fn measure(spec: &SourceSpec) -> (u64, u64) {
     let of = |spec: &SourceSpec| {
         let before = NOW.load(Relaxed);
@@ -92,7 +92,7 @@ fn what_is_kept_of_zones_is_charged() {
         SourceSpec { path, ..SourceSpec::default() }
     };
     let few = of(1, 1, 0);
-    // What every session takes, and charges, of which little is the dataset's.
+    // Memory and charge of every session, of which little is the dataset's.
     let least = measure(&few);
     let many = of(400, 1, 0);
     let converted = store(&of(120, 2, 7), "s.zarr");
@@ -107,12 +107,12 @@ fn what_is_kept_of_zones_is_charged() {
         let (charged, held) = measure(&spec);
         let (charged, held) = (charged - least.0, held - least.1);
         println!("{name}: {charged} charged, {held} held");
-        // What is never charged because every dataset has as much.
+        // Never charged, because every dataset has as much.
         let free = 32 << 10;
         assert!(charged + free >= held, "{name}: {charged} charged, {held} held");
         assert!(charged <= held * 2, "{name}: {charged} charged, {held} held");
     }
-    // Refused where it does not fit, with what does.
+    // Refused if it does not fit, with a sufficient limit.
     for spec in [&of(3000, 1, 0), &converted] {
         let Err(FieldError::LimitTooSmall { limit, needs, what }) = open(spec, 4 << 20).map(drop) else {
             panic!("too much for four megabytes")

@@ -1,4 +1,4 @@
-//! From a seed's number to where its line begins, and in which order lines are begun.
+//! From a seed's number to its position, and the order in which lines begin.
 
 use crate::seeds::{SeedPoint, SeedStream, Seeds};
 use field::curve::{morton_key, BITS};
@@ -12,18 +12,19 @@ use runtime::gridface::AXES;
 use runtime::session::ProgressWatch;
 use std::sync::Arc;
 
-/// Draws of a random seed before it is given up: with half of the cells blanked out, one seed in four thousand million.
+/// Draws of a random seed before it counts as outside. With half of the cells blanked out, one seed in four thousand
+/// million does.
 const DRAWS: usize = 32;
 
-/// Random places, even over the cells of all domains of one kind, so that a domain counts for what its cells resolve, not for the volume
-/// of its far field.
+/// Random places, even over the cells of all domains of one kind. So a domain counts by its cells, and not by the
+/// volume of its far field.
 pub struct RandomCells {
-    /// Cells of all domains up to and with each.
+    /// Number of cells up to the end of each domain.
     ends: Vec<u64>,
 }
 
 impl RandomCells {
-    /// In the cells of domains.
+    /// For the cells of `domains`.
     pub fn of<D: Domains + ?Sized>(domains: &D) -> Self {
         let mut total = 0;
         let ends = (0..domains.count()).map(|domain| {
@@ -33,7 +34,7 @@ impl RandomCells {
         Self { ends: ends.collect() }
     }
 
-    /// A place: number of its domain, and index there. `domains` are those that this was made of.
+    /// A random place: number of its domain, and index there. `domains` are those of [`Self::of`].
     pub fn draw<D: Domains + ?Sized>(&self, domains: &D, stream: &mut SeedStream) -> (u32, [f64; 3]) {
         let total = self.ends.last().copied().unwrap_or(0);
         let n = ((stream.next_f64() * total as f64) as u64).min(total.saturating_sub(1));
@@ -43,10 +44,9 @@ impl RandomCells {
     }
 }
 
-/// Where the lines of a trace begin, as tasks take it. Random seeds are those of [`RandomCells`].
+/// The seeds of a trace for tasks. Random seeds are places of [`RandomCells`].
 pub struct SeedRule<'a> {
     seeds: &'a Seeds,
-    /// Of the dataset.
     pub(crate) zones: Arc<[Zone]>,
     random: RandomCells,
     /// The zone of seeds in computational space.
@@ -57,7 +57,8 @@ impl<'a> SeedRule<'a> {
     /// For the zones of a dataset.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`] if the seeds name a zone that is not there, [`FieldError::Usage`] if they lie beyond it.
+    /// [`FieldError::Unknown`] if the seeds name a zone that does not exist, [`FieldError::Usage`] if they lie outside
+    /// it.
     pub fn new(seeds: &'a Seeds, dataset: &Dataset) -> Result<Self, FieldError> {
         let zone = seeds.zone().map(|z| zone_of_seeds(dataset, z)).transpose()?;
         if let (Some(zone), Seeds::Ijk { axes, .. }) = (zone, seeds) {
@@ -75,10 +76,10 @@ impl<'a> SeedRule<'a> {
         Ok(Self { seeds, zones: dataset.zones.clone(), random: RandomCells::of(&*dataset.zones), zone })
     }
 
-    /// Seed number `n`.
+    /// Seed number `n`, for a task.
     ///
     /// # Errors
-    /// What [`Seeds::get`] says.
+    /// As [`Seeds::get`].
     pub fn seed(&self, n: u64) -> Result<Seed, FieldError> {
         Ok(match self.seeds.get(n).map_err(|e| e.in_run(None))? {
             SeedPoint::Physical(x) => Seed::Physical(x),
@@ -88,10 +89,10 @@ impl<'a> SeedRule<'a> {
         })
     }
 
-    /// What seed number `n` is.
+    /// Seed number `n`, as the seeds have it.
     ///
     /// # Errors
-    /// What [`Seeds::get`] says.
+    /// As [`Seeds::get`].
     pub(crate) fn point(&self, n: u64) -> Result<SeedPoint<'_>, FieldError> {
         self.seeds.get(n).map_err(|e| e.in_run(None))
     }
@@ -106,7 +107,7 @@ impl<'a> SeedRule<'a> {
         self.random.draw(&*self.zones, stream)
     }
 
-    /// About where seed number `n` lies: the zone and a place in it, physical for seeds in physical space.
+    /// The approximate place of seed number `n`: its zone and a place in it, physical for seeds in physical space.
     fn about(&self, n: u64) -> Result<(u32, [f64; 3]), FieldError> {
         Ok(match self.seeds.get(n).map_err(|e| e.in_run(None))? {
             SeedPoint::Physical(x) => (0, x),
@@ -127,25 +128,25 @@ fn zone_of_seeds(dataset: &Dataset, name: &str) -> Result<u32, FieldError> {
     }
 }
 
-/// Lines that start near each other use the same pages for a while, so seeds are admitted along a space-filling curve
-/// (Morton's). Results come in seed order all the same.
+/// The order of admission, along a space-filling curve (Morton's): lines that start near each other use the same pages
+/// for a while. Results are in seed order all the same.
 pub struct SeedOrder {
     order: Vec<u32>,
     _charge: Charge,
 }
 
 impl SeedOrder {
-    /// The order; none where it would not fit in a sixteenth of the memory, or is nothing to speak of.
+    /// The order. `None` if it does not fit into a sixteenth of the memory, or for fewer than two seeds.
     ///
     /// # Errors
-    /// What [`SeedRule::seed`] says.
+    /// As [`SeedRule::seed`].
     pub fn near(
         rule: &SeedRule<'_>,
         pager: &Arc<Pager>,
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Option<Self>, FieldError> {
         let n = rule.seeds.len();
-        // Keys and order while sorting.
+        // Keys and order during sorting.
         let bytes = n.saturating_mul(16);
         if n < 2 || n > u64::from(u32::MAX) || bytes > pager.ledger().limit() / 16 {
             return Ok(None);
@@ -174,7 +175,7 @@ impl SeedOrder {
             let (zone, x) = rule.about(s)?;
             let cell = |a: usize| {
                 let f = (x[a] - lo[a]) / (hi[a] - lo[a]);
-                // A flat or broken axis gives 0.
+                // A flat or invalid axis gives 0.
                 if f.is_finite() {
                     (f * f64::from((1u32 << BITS) - 1)) as u64
                 } else {
@@ -189,7 +190,7 @@ impl SeedOrder {
         Ok(Some(Self { order, _charge: charge }))
     }
 
-    /// The seed that is admitted as number `n`.
+    /// The seed admitted as number `n`.
     pub fn get(&self, n: u64) -> u64 {
         u64::from(self.order[n as usize])
     }

@@ -1,13 +1,13 @@
-//! Particles that all go to one time of a series before any goes further.
+//! Particles that all reach one time of a series before any goes further.
 //!
 //! # Theory
-//! Lines that are traced one by one read the whole series once for as many lines as are under way. Here particles are values between
-//! two times: those of a batch go to the next time, are put away, and are taken out again when all are there. So each time step is read
-//! once for a batch, whatever the limit, and when pictures are made of the particles on the way, once for those too.
+//! Lines traced one by one read the whole series once for each group under way. Here a particle is a value between two
+//! times. Those of a batch go to the next time, are stored, and continue when all are there. So a batch reads each time
+//! step once under any limit. Pictures of the particles on the way read it once, too.
 //!
 //! # Practice
-//! [`March::new`] checks what is asked for, [`March::go_to`] takes a batch to a time. The particles themselves are the caller's, who
-//! charges them by [`Flock`].
+//! [`March::new`] checks the specification, and [`March::go_to`] moves a batch to a time. The caller owns the particles
+//! and charges them by [`Flock`].
 
 use crate::line_fields::LineFields;
 use crate::line_kinds::step_unsteady;
@@ -32,49 +32,48 @@ use runtime::session::{ProgressWatch, Session};
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What particles go through, and how.
+/// The series that particles go through, and how.
 pub struct March {
     zones: Arc<[Zone]>,
-    /// Times and fields.
+    /// Times and fields of the steps.
     pub series: Arc<Series>,
     order: ZoneOrder,
-    /// Of each particle; its times are the first release and the last time of all.
+    /// Options of each particle. Its times are the first release and the last time of all.
     pub path: PathOptions,
     /// See [`ParticleOptions::within`].
     pub(crate) within: Option<[[f64; 3]; 2]>,
-    /// Sampled components.
+    /// Number of sampled components.
     pub components: usize,
     step_bytes: u64,
     enough: u64,
 }
 
-/// Bytes that a particle takes when it is put away: itself, the seed's point and the last with room for four each, and their fields.
+/// Bytes of a stored particle: itself, the seed's point and the last with room for four each, and their fields.
 fn particle_bytes(components: usize) -> u64 {
     (size_of::<Particle>() + 2 * 4 * (48 + 8 * components) + 64) as u64
 }
 
-/// Bytes of the number of a particle that goes, and of its place while they are sorted.
+/// Bytes of a moving particle's number, and of its place during sorting.
 const OF_GOING: u64 = 20;
 
-/// Particles with the memory that they take.
+/// Particles with the charge of their memory.
 pub struct Flock {
     /// The particles.
     pub particles: Vec<Particle>,
     charge: Charge,
-    /// Of one particle.
     bytes: u64,
-    /// Times to which they were taken.
+    /// Number of times to which they were moved.
     turns: u32,
 }
 
 impl Flock {
-    /// None yet, of so many sampled components, of seeds that hold so many bytes each.
+    /// No particles yet. `components` are sampled; a seed holds `seed_bytes`.
     pub fn new(pager: &Arc<Pager>, components: usize, seed_bytes: u64) -> Result<Self, FieldError> {
         let charge = pager.charge(ChargeKind::Tasks, 0).map_err(|f| short(pager, f.needs))?;
         Ok(Self { particles: Vec::new(), charge, bytes: particle_bytes(components) + seed_bytes + OF_GOING, turns: 0 })
     }
 
-    /// Makes room for so many in all.
+    /// Makes room for `count` particles in all.
     ///
     /// # Errors
     /// [`FieldError::LimitTooSmall`].
@@ -87,7 +86,7 @@ impl Flock {
         Ok(())
     }
 
-    /// Particles that fit into so many bytes.
+    /// Number of particles that fit into `bytes`.
     pub(crate) fn fitting(bytes: u64, components: usize) -> usize {
         usize::try_from(bytes / (particle_bytes(components) + OF_GOING)).unwrap_or(usize::MAX).max(1)
     }
@@ -101,21 +100,21 @@ fn short(pager: &Arc<Pager>, bytes: u64) -> FieldError {
     }
 }
 
-/// What came of a march to a time.
+/// The result of moving particles to a time.
 #[derive(Clone, Debug, Default)]
 pub struct Marched {
-    /// The first page that could not be read, in words.
+    /// The first failed page, in words.
     pub failure: Option<String>,
 }
 
-/// Takes what a particle has left behind when it is at the time: its number, and itself.
+/// Receives a particle that has reached the time: its number, and itself.
 pub(crate) type Arrived<'a> = dyn Fn(usize, &mut Particle) -> Result<(), FieldError> + Sync + 'a;
 
 impl March {
-    /// Checks what is asked for, before any page is read. With it comes the memory that the series takes.
+    /// Checks the specification before any page is read. Returns also the charge for the series.
     ///
     /// # Errors
-    /// [`FieldError`]: unknown fields, times that lie outside of the series, a limit that does not hold the largest step.
+    /// [`FieldError`]: unknown fields, times outside the series, a limit that does not hold the largest step.
     pub fn new(
         session: &Session,
         spec: &TraceSpec,
@@ -144,15 +143,15 @@ impl March {
         Ok((Self { zones, series, order, path: options, within: None, components, step_bytes, enough }, held))
     }
 
-    /// Whether time rises.
     pub(crate) fn forward(&self) -> bool {
         self.path.times[1] >= self.path.times[0]
     }
 
-    /// Takes particles to a time of the series (or the last of all), by way of no other. Those that are there already stay.
+    /// Moves particles to a time of the series, or the last of all, without a stop between. Those already there stay.
     ///
     /// # Errors
-    /// [`FieldError`]; [`FieldError::Interrupted`] if `watch` (told how many are there) says so.
+    /// [`FieldError`]; [`FieldError::Interrupted`] if `watch` returns false. `watch` gets the number of particles that
+    /// have arrived.
     pub fn go_to(
         &self,
         session: &Session,
@@ -164,7 +163,8 @@ impl March {
         let options = ParticleOptions { path: self.path.clone(), until, within: self.within };
         let going = flock.particles.iter().zip(0u32..).filter(|(p, _)| !p.is_there(&options)).map(|(_, n)| n);
         let mut going: Vec<u32> = going.collect();
-        // Those near each other together, and from one time to the next the other way round: what is in memory serves the beginning.
+        // Neighbours go together, and the order reverses at each time: resident pages of one end serve the next
+        // beginning.
         let place = |n: &u32| flock.particles[*n as usize].place().map_or(0, |cell| self.zones.curve_key(cell));
         going.sort_by_cached_key(place);
         if flock.turns % 2 == 1 {
@@ -203,9 +203,8 @@ struct MarchWindow<'a> {
     march: &'a March,
     options: &'a ParticleOptions,
     pager: &'a Arc<Pager>,
-    /// Numbers of those that go.
     going: &'a [u32],
-    /// Each stays as it was until it has arrived: one that is dropped for lack of memory begins again.
+    /// Each particle stays unchanged until its new state arrives. A dropped task begins again from it.
     flock: Mutex<&'a mut Vec<Particle>>,
     arrived: Option<&'a Arrived<'a>>,
     failure: Mutex<Option<String>>,
@@ -276,7 +275,7 @@ impl Budgeted for MarchWindow<'_> {
     }
 }
 
-/// A particle that was let go and is still under way, or is at the last time.
+/// Whether a released particle is still under way, or at the last time.
 pub fn is_under_way(p: &Particle) -> bool {
     matches!(p.ended(), None | Some(Reason::Time))
 }

@@ -1,4 +1,4 @@
-//! Lines that are done on their way from the tasks to the spool and the state.
+//! Finished lines on their way from tasks to the spool and the state file.
 
 use crate::resume::StateWriter;
 use crate::TraceSpec;
@@ -12,7 +12,7 @@ use pager::error::PageError;
 use runtime::session::Session;
 use std::ops::Range;
 
-/// A line of the results: a part of what came of a task, field by field.
+/// A line of the results: a part of a task's result, field by field.
 pub(crate) struct LineCut {
     number: u64,
     range: Range<usize>,
@@ -21,7 +21,7 @@ pub(crate) struct LineCut {
 }
 
 impl LineCut {
-    /// As the spool takes it, out of what came of the task.
+    /// The line in the spool's form, cut from a task's result.
     fn as_line(
         &self,
         j: &Joined,
@@ -41,8 +41,8 @@ impl LineCut {
     }
 }
 
-/// Cuts what came of a task into lines: one, or one for each moment. `moment` is that of the lines that are traced now, where each is
-/// of one time step.
+/// Cuts a task's result into lines: one, or one for each moment. `moment` is the moment of the present lines, if each
+/// is of one time step.
 pub(crate) fn cut(layout: &LineLayout, task: u64, moment: u64, j: &Joined) -> Vec<LineCut> {
     let each = layout.moments.lines_per_seed();
     let stride: usize = layout.fields.iter().map(|f| f.components).sum();
@@ -59,7 +59,7 @@ pub(crate) fn cut(layout: &LineLayout, task: u64, moment: u64, j: &Joined) -> Ve
                 let count = j.time[first..].iter().take_while(|t| *t == time).count();
                 let range = first..first + count;
                 first += count;
-                // What is still there goes on to the next moment.
+                // A line with remaining points continues to the next moment.
                 let goes_on = n + 1 < times.len() && (count > 0 || first < j.points.len());
                 line(task * each + n as u64, range, if goes_on { Some(Reason::Time) } else { j.reason })
             };
@@ -70,15 +70,14 @@ pub(crate) fn cut(layout: &LineLayout, task: u64, moment: u64, j: &Joined) -> Ve
     }
 }
 
-/// What comes of the lines of a run.
 pub(crate) struct LineSink {
     pub spool: LineSpool,
-    /// The state of the particles, where it is to be kept.
+    /// The state of the particles, if it is saved.
     pub state: Option<StateWriter>,
     pub reasons: [u64; 16],
     /// Tasks whose seeds lie in no zone.
     pub outside: u64,
-    /// Other tasks of which there is no point, by reason.
+    /// Other tasks without a point, by reason.
     pub empty: [u64; 16],
     pub failed: u64,
     pub failure: Option<String>,
@@ -89,8 +88,7 @@ impl LineSink {
         Self { spool, state, reasons: [0; 16], outside: 0, empty: [0; 16], failed: 0, failure: None }
     }
 
-    /// Takes what came of a task, cut into lines, and the page that it met that cannot be read. Of a line of which pieces came before
-    /// it is the `rest`.
+    /// Stores a task's result, cut into lines, and its failed page. `rest`: pieces of the line were stored before.
     pub(crate) fn take(
         &mut self,
         j: &Joined,
@@ -98,7 +96,7 @@ impl LineSink {
         rest: bool,
         failure: Option<PageError>,
     ) -> Result<(), OutputError> {
-        // A line that a state was kept of may have met such a page before.
+        // A line restored from a state may have met a failed page before.
         let failed = failure.is_some() || j.reason == Some(Reason::Failed) || j.reason_backward == Some(Reason::Failed);
         if j.points.is_empty() && !rest && !failed {
             match j.reason {
@@ -122,13 +120,13 @@ impl LineSink {
         Ok(())
     }
 
-    /// Takes points of a line that goes on: its `first` ones, or those that follow others.
+    /// Stores points of an unfinished line: the `first` ones, or later ones.
     pub(crate) fn extend(&mut self, j: &Joined, lines: &[LineCut], first: bool) -> Result<(), OutputError> {
         lines.iter().try_for_each(|cut| cut.as_line(j, |line| self.spool.extend(line, first)))
     }
 }
 
-/// From point by point to field by field.
+/// Reorders values from point by point to field by field.
 fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
     let stride: usize = fields.iter().map(|f| f.components).sum();
     let mut at = 0;
@@ -141,7 +139,8 @@ fn split(values: &[f64], fields: &[FieldSpec], points: usize) -> Vec<Vec<f64>> {
     fields.iter().map(column).collect()
 }
 
-/// What is written beside the lines. Not where the data lay: the same data give the same bytes from any layout and place.
+/// Data written beside the lines. The place of the dataset is left out: equal data give equal bytes in any layout and
+/// place.
 pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
     let dataset = session.dataset();
     Provenance {
@@ -163,7 +162,7 @@ pub fn provenance(session: &Session, spec: &TraceSpec) -> Provenance {
     }
 }
 
-/// What every line of a trace has.
+/// The fields of every line of a trace.
 pub fn line_layout(dataset: &Dataset, spec: &TraceSpec) -> LineLayout {
     let fields = spec.scalars.iter().map(|name| FieldSpec {
         name: name.clone(),

@@ -1,4 +1,4 @@
-//! Of which data and by which options a state of particles is, and whether a run may go on from it.
+//! The identity of a state of particles, by data and options, and whether a run may continue from it.
 
 use crate::admission::SeedRule;
 use crate::seeds::SeedPoint;
@@ -15,11 +15,11 @@ use runtime::session::{ProgressWatch, Session};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
-/// What identifies a run whose particles may go on.
+/// The identity of a run whose particles may continue.
 ///
 /// # Errors
-/// [`FieldError::Usage`] where they cannot: the end must be a time of the series, else the last step is one that a longer run would not
-/// make.
+/// [`FieldError::Usage`] if they cannot: the end must be a time of the series. Otherwise a longer run would not make
+/// the same last step.
 pub(crate) fn document(
     session: &Session,
     dataset: &Dataset,
@@ -45,7 +45,7 @@ pub(crate) fn document(
     }))
 }
 
-/// Refuses an end from which particles cannot go on.
+/// Refuses an end from which particles cannot continue.
 pub(crate) fn check_end(series: &Series, options: &PathOptions) -> Result<(), FieldError> {
     let end = options.times[1];
     if series.times.len() < 2 {
@@ -66,12 +66,12 @@ pub(crate) fn check_end(series: &Series, options: &PathOptions) -> Result<(), Fi
     )))
 }
 
-/// What must be the same of the options. The end may be another.
+/// The options that must be equal. The end may differ.
 fn of_options(session: &Session, spec: &TraceSpec, path: &PathSpec, o: &PathOptions) -> Value {
     let releases = path.streak.as_ref().map(|r| match r {
         Releases::Every(span) => json!({"every": span}),
         Releases::Steps(n) => json!({"steps": n}),
-        // Those that are still to come are left to the runs that go on.
+        // Later releases are left to the runs that continue.
         Releases::At(times) => {
             let mut times: Vec<f64> = times.iter().copied().filter(|t| is_within(*t, o.times)).collect();
             times.sort_by(f64::total_cmp);
@@ -98,14 +98,13 @@ fn of_options(session: &Session, spec: &TraceSpec, path: &PathSpec, o: &PathOpti
         "zone_order": session.spec.zone_order,
         "releases": releases,
         "outputs": outputs,
-        // A streakline's line so far is one of the end alone, or of every time of output.
+        // Whether a streakline's state is of the end alone or of every output time.
         "several": path.streak.is_some() && !o.stops.is_empty(),
         "points": if o.every_step { "all" } else { "steps" },
     })
 }
 
-/// Of an option that gives times, those up to the first of the ends of two runs: what comes later makes no difference to what they have in
-/// common.
+/// Times of an option up to the earlier end of two runs. Later ones make no difference to their common part.
 fn up_to(value: &Value, from: f64, ends: [f64; 2]) -> Value {
     let Some(times) = value["at"].as_array() else { return value.clone() };
     let end = if (ends[0] - from).abs() <= (ends[1] - from).abs() { ends[0] } else { ends[1] };
@@ -121,7 +120,7 @@ fn bounded(x: f64) -> Value {
     }
 }
 
-/// How many, and a digest of where they are.
+/// Number of seeds, and a digest of their positions.
 fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let mut digest = Digest::default();
     for n in 0..count {
@@ -140,9 +139,9 @@ fn of_seeds(rule: &SeedRule<'_>, count: u64, watch: &mut ProgressWatch<'_>) -> R
     Ok(json!({"lines": count, "digest": digest.to_string()}))
 }
 
-/// A digest of what each step holds that the run comes by, in order of time; nothing for the others. Of files their sizes, times of
-/// change and numbers. Of a store the ranges of its values: they are the same however it is cut and wherever it lies, and steps that are
-/// added leave those of the others what they are.
+/// A digest of the content of each step that the run reads, in order of time; empty for the others. For files: sizes,
+/// times of change and inode numbers. For a store: ranges of values, which do not depend on its paging or place, or on
+/// added steps.
 fn contents(
     session: &Session,
     dataset: &Dataset,
@@ -160,13 +159,13 @@ fn contents(
         .collect()
 }
 
-/// A digest of the smallest and the largest value of each component of each array at a step.
+/// A digest of the smallest and largest value of each component of each array at a step.
 fn ranges(session: &Session, dataset: &Dataset, step: u32) -> Result<String, FieldError> {
     let mut digest = Digest::default();
     let mut worker = session.pager.worker();
     for (zone, arrays) in dataset.zones.iter().zip(&dataset.ranges) {
         for (array, levels) in zone.arrays.iter().zip(arrays) {
-            // The coarsest: one page, as a rule.
+            // The coarsest level: usually one page.
             let Some(level) = levels.last() else { continue };
             let n = array.components;
             let (mut lo, mut hi) = (vec![f64::INFINITY; n], vec![f64::NEG_INFINITY; n]);
@@ -201,7 +200,7 @@ fn ranges(session: &Session, dataset: &Dataset, step: u32) -> Result<String, Fie
     Ok(digest.to_string())
 }
 
-/// A digest of the files of each step: size, time of change and number of each.
+/// A digest of the files of each step: size, time of change and inode number of each.
 fn files(dataset: &Dataset, steps: usize) -> Result<Vec<String>, FieldError> {
     let Some(format) = &dataset.format else { return Ok(Vec::new()) };
     let known = identities(&format.files())?;
@@ -210,7 +209,7 @@ fn files(dataset: &Dataset, steps: usize) -> Result<Vec<String>, FieldError> {
     Ok(used.iter().map(digest).collect())
 }
 
-/// Refuses to go on from a state of other data, other options or other seeds, and says what differs.
+/// Refuses to continue from a state of other data, options or seeds, and names the difference.
 ///
 /// # Errors
 /// [`FieldError::Usage`].
@@ -290,7 +289,7 @@ mod tests {
             let refused = check(state, &then, &saved(4.0, 0.0, list)).unwrap_err().to_string();
             assert!(refused.contains("releases") && !refused.contains("4.0"), "{refused}");
         }
-        // An earlier end is refused as such.
+        // An earlier end has its own error.
         let refused = check(state, &then, &saved(1.0, 0.0, &[0.1])).unwrap_err().to_string();
         assert!(refused.contains("choose a later end time"), "{refused}");
         let back = |end, list: &[f64]| saved(end, 4.0, list);

@@ -1,4 +1,4 @@
-//! Lines of one kind: memory for them, tasks to the executor, results to the spool.
+//! Lines of one kind: their memory, their run in the executor, their results in the spool.
 
 use crate::admission::{SeedOrder, SeedRule};
 use crate::finished_lines::{provenance, LineSink};
@@ -26,18 +26,18 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes that lines take of the data.
+/// Bytes of pages that lines use.
 pub(crate) struct Need {
-    /// The largest step.
+    /// Of the largest step.
     step: u64,
-    /// Any step, wherever it leads.
+    /// Of any step, wherever it leads.
     closure: u64,
-    /// All pages of a time step.
+    /// Of all pages of a time step.
     whole_step: u64,
 }
 
 impl Need {
-    /// Of lines that look at so many time steps at a time.
+    /// For lines that use `steps` time steps at a time.
     pub(crate) fn of(dataset: &Dataset, fields: &[ZoneFields], pager: &Pager, steps: usize) -> Self {
         let page_bytes = |z: &Zone, of: &ZoneFields| -> u64 {
             let arrays = of.arrays().into_iter().chain([z.xyz]).chain(z.iblank).map(|n| &z.arrays[n]);
@@ -51,18 +51,18 @@ impl Need {
         }
     }
 
-    /// With so many bytes more a step.
+    /// With `bytes` more for a step.
     pub(crate) fn beside(self, bytes: u64) -> Self {
         Self { step: self.step + bytes, closure: self.closure + bytes, ..self }
     }
 }
 
-/// Lines of one kind that are to be traced.
+/// The lines of one kind to trace.
 pub(crate) struct TraceJob<'a> {
     pub(crate) session: &'a Session,
     pub(crate) spec: &'a TraceSpec,
     pub(crate) seeds: &'a SeedRule<'a>,
-    /// Lines that each tracer makes.
+    /// Number of lines of each tracer.
     pub(crate) tasks: u64,
     pub(crate) layout: LineLayout,
     pub(crate) need: Need,
@@ -71,7 +71,7 @@ pub(crate) struct TraceJob<'a> {
 }
 
 impl TraceJob<'_> {
-    /// Traces them: all lines of a tracer, then those of the next.
+    /// Traces all lines of one tracer, then those of the next.
     pub(crate) fn trace<T: Tracer>(
         self,
         tracers: impl ExactSizeIterator<Item = Result<T, FieldError>>,
@@ -96,7 +96,7 @@ impl TraceJob<'_> {
         let directory = SpoolOptions::spill_directory(file.as_ref());
         let states = kept.writer(&directory, tasks)?;
         let saves = states.is_some();
-        // Of a line that hands its points over as it goes no more is kept than those of a window.
+        // A line that hands its points over keeps only those of a window.
         let keeps = saves || !layout.moments.is_one_line();
         let options =
             SpoolOptions { seeds: lines, layout: layout.clone(), budget_bytes: results_budget(limit), directory };
@@ -124,7 +124,7 @@ impl TraceJob<'_> {
                 _ => line_bytes,
             };
             let puts_away = through_time && T::AWAY_BYTES > 0 && !keeps && !fit(line_bytes, OF_STATES);
-            // What a line that is amid a step takes beside its record is counted with those that are.
+            // Bytes of a line amid a step, beside its record, are counted with the lines under way.
             let (record_bytes, under_way_bytes, together) = if puts_away {
                 let away = T::AWAY_BYTES as u64;
                 let points = kept_away(limit / 10, tasks, away + OF_RECORD as u64, components);
@@ -166,8 +166,7 @@ impl TraceJob<'_> {
             let one =
                 executor::run(&work, pager, load, &mut |done| watch("tracing", (before + done) as f64, all as f64));
             pager.keep_used_since(u64::MAX);
-            // What was short at that moment says little about what else would have been; lines may be longer than is expected of
-            // them.
+            // The need at that moment may not be the largest, and lines may be longer than expected.
             let limit = pager.ledger().limit();
             run.add(&one.map_err(|e| more_than(e, enough.max(limit + limit / 2)))?);
         }
@@ -212,7 +211,7 @@ impl TraceJob<'_> {
             }
             None => Some(sink.spool.arrays(partial).map_err(FieldError::from)?),
         };
-        // Dropped, it leaves what was there.
+        // Dropped, it leaves the earlier file in place.
         if let Some(states) = sink.state.filter(|_| !partial) {
             kept.finish(states)?;
         }

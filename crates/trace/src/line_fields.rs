@@ -1,4 +1,4 @@
-//! What lines are sampled for beside what they keep: the condition at which they are to stop.
+//! Fields sampled along lines: those that lines keep, and those of the stop condition.
 
 use crate::TraceSpec;
 use field::error::FieldError;
@@ -7,17 +7,17 @@ use runtime::derived::StopCondition;
 use runtime::session::Session;
 use std::sync::Arc;
 
-/// What is sampled along the lines of a trace: what they keep, and behind it what tells where they stop.
+/// Fields sampled along the lines of a trace: those kept, and after them those of the stop condition.
 pub(crate) struct LineFields {
     pub names: Vec<String>,
     pub stop: Option<Arc<Condition>>,
 }
 
 impl LineFields {
-    /// Of a trace. The fields have pages then, where they need them.
+    /// The fields of a trace. Derived pages are added for those that need them.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a condition that is none.
+    /// [`FieldError::Usage`] for a text that is no condition.
     pub(crate) fn of(session: &Session, spec: &TraceSpec) -> Result<Self, FieldError> {
         session.derive(&spec.scalars)?;
         session.derive(&[&spec.field])?;

@@ -1,4 +1,4 @@
-//! Kinds of lines: what a task is, and what a thread needs to step it.
+//! Kinds of lines: their tasks, and a thread's context for stepping them.
 
 use crate::admission::SeedRule;
 use field::domain::{Domains, Locator, SeriesLocator};
@@ -20,42 +20,43 @@ use runtime::last_use::ZonePage;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is read of time steps before a particle asks for it.
+/// Pages of time steps that are prefetched for particles.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {
     /// Nothing.
     None,
-    /// Where each particle is going between the next two steps, into memory that nobody uses.
+    /// The way of each particle between the next two steps, into unused memory.
     #[default]
     Along,
 }
 
 /// A kind of line.
 pub(crate) trait Tracer: Sync {
-    /// One line in the making.
+    /// One unfinished line.
     type Line: Send + 'static;
     /// A thread's view of the dataset.
     type Flow;
     /// Makes a thread's view.
     fn flow(&self, worker: Worker) -> Self::Flow;
-    /// The pager's part of it.
+    /// The pager's part of the view.
     fn worker<'c>(&self, flow: &'c mut Self::Flow) -> &'c mut Worker;
     /// A line that starts at a seed.
     fn line(&self, seed: Seed) -> Self::Line;
-    /// The line of task number `n`: that of a seed, unless a line takes more of them.
+    /// The line of task number `n`: of one seed, unless the kind uses several.
     ///
     /// # Errors
-    /// What [`SeedRule::seed`] says.
+    /// As [`SeedRule::seed`].
     fn begin(&self, n: u64, seeds: &SeedRule<'_>) -> Result<Self::Line, FieldError> {
         Ok(self.line(seeds.seed(n)?))
     }
-    /// Keeps the state of a line that is done.
+    /// Saves the state of a finished line.
     fn save(&self, _line: &Self::Line, _to: &mut Saver) {}
-    /// A line whose state was kept; `None` for what is no such state.
+    /// A line from its saved state. `None`: not a valid state.
     fn restore(&self, _seed: Seed, _from: &mut Saved<'_>) -> Option<Self::Line> {
         None
     }
-    /// One step of each line, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
+    /// One step of each line, and its outcome. A line with a failed page ends there, and `failed` gets its lane and the
+    /// error.
     fn steps(
         &self,
         flow: &mut Self::Flow,
@@ -63,27 +64,27 @@ pub(crate) trait Tracer: Sync {
         outcomes: &mut [Outcome; LANES],
         failed: impl FnMut(usize, Option<PageError>),
     );
-    /// Asks the processor to load what the next step of a line will read, while others are stepped.
+    /// Prefetches memory for the next step of a line, while others are stepped.
     fn prefetch(&self, _flow: &mut Self::Flow, _line: &Self::Line) {}
     /// Bytes that a line holds.
     fn bytes(line: &Self::Line) -> usize;
-    /// A line that is done.
+    /// The result of a finished line.
     fn join(line: Self::Line) -> Joined;
     /// Whether lines go through time.
     const WINDOWED: bool = false;
-    /// Between how many pairs of time steps lines go.
+    /// Number of windows that lines go through.
     fn windows(&self) -> usize {
         1
     }
-    /// The window that a line is in; see [`runtime::executor::Windowed::window`].
+    /// The window of a line; see [`runtime::executor::Windowed::window`].
     fn window(_line: &Self::Line) -> u32 {
         0
     }
-    /// The cell in which a line through time was last, if it is known.
+    /// The last cell of a line through time, if known.
     fn place(_line: &Self::Line) -> Option<CellId> {
         None
     }
-    /// Bytes that a line through time holds beside all else while it is amid a step.
+    /// Bytes that a line through time holds in addition while it is amid a step.
     fn step_bytes() -> usize {
         0
     }
@@ -95,43 +96,43 @@ pub(crate) trait Tracer: Sync {
     fn take_up(&self, _from: &[u8]) -> Option<Self::Line> {
         None
     }
-    /// As [`Self::prefetch`], of a line that was put away and is in a window.
+    /// As [`Self::prefetch`], for a packed line in a window.
     fn prefetch_away(&self, _flow: &mut Self::Flow, _window: u32, _from: &[u8]) {}
     /// See [`UnsteadyLine::AWAY_BYTES`].
     const AWAY_BYTES: usize = 0;
-    /// Bytes that a line through time comes to, as far as they can be told, beside the points of one window.
+    /// Most bytes of a line through time, as far as known, beside the points of one window.
     fn most_bytes(&self) -> usize {
         0
     }
-    /// The points that a line need not keep while it goes on, if they are at least so many.
+    /// Takes the points that an unfinished line need not keep, if there are at least `least`.
     fn drain(_line: &mut Self::Line, _least: usize) -> Option<Joined> {
         None
     }
-    /// Adds the pages of points that a line will likely want in the window at whose beginning it waits.
+    /// Adds the pages of points that a line will likely use in its next window.
     fn ahead(&self, _flow: &mut Self::Flow, _lane: usize, _line: &Self::Line, _pages: &mut Vec<ZonePage>) {}
-    /// Adds what is read of a page of points in a window.
+    /// Adds the pages read of a page of points in a window.
     fn of_page(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
-    /// The arrays that differ from step to step, sorted, and the time steps of them that nobody wants any more from a window on.
+    /// The arrays that differ from step to step, sorted. Also their time steps that no line uses from a window on.
     fn passed(&self, _window: u32) -> (&[ArrayId], Range<u32>) {
         (&[], 0..0)
     }
-    /// Of a page of a zone whose last line has left a window adds what nobody wants any more (of the time step that only this window and those
-    /// before it need) to the first, and what the next window wants to the second.
+    /// For a page that the last line of a window has left, adds two kinds of pages. The first are not used again: those
+    /// of the time step that only this and earlier windows need. The second are used in the next window.
     fn left(&self, _window: u32, _page: ZonePage, _pages: &mut [Vec<PageId>; 2]) {}
-    /// Of pages of points that lines want in a window adds what the window after it reads that this one does not.
+    /// For pages of points used in a window, adds the pages that the next window reads and this one does not.
     fn after(&self, _window: u32, _pages: &[ZonePage], _of: &mut Vec<PageId>) {}
 }
 
-/// Lines of a single step.
+/// Streamlines of one time step.
 pub(crate) struct Streamlines {
     pub zones: Arc<[Zone]>,
     pub fields: Arc<[ZoneFields]>,
     pub order: ZoneOrder,
     pub step: u32,
-    /// What the motion of grids at the step follows from.
+    /// The steps from which the grids' motion follows.
     pub near: Neighbours,
     pub options: Options,
-    /// Sampled components.
+    /// Number of sampled components.
     pub components: usize,
 }
 
@@ -171,23 +172,23 @@ impl Tracer for Streamlines {
     }
 }
 
-/// Lines of particles that go on while the flow changes.
+/// Lines through time.
 pub(crate) struct Unsteady<L: UnsteadyLine> {
     pub zones: Arc<[Zone]>,
     pub series: Arc<Series>,
     pub order: ZoneOrder,
     pub options: L::Options,
-    /// Sampled components.
+    /// Number of sampled components.
     pub components: usize,
     pub ahead: ReadAhead,
     /// Arrays that differ from step to step, sorted.
     pub arrays: Vec<ArrayId>,
-    /// Numbers of the arrays of each zone that lines want, which are the same at every step.
+    /// For each zone, the numbers of the arrays that lines use: the same numbers at every step.
     wanted: Vec<Vec<usize>>,
 }
 
 impl<L: UnsteadyLine> Unsteady<L> {
-    /// Of a dataset's zones.
+    /// For a dataset's zones.
     pub(crate) fn new(
         zones: Arc<[Zone]>,
         series: Arc<Series>,
@@ -282,7 +283,7 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
         }
         line.ahead(flow, &self.options, lane, &mut |cell| {
             self.zones.pages_of(cell, |page| {
-                // Most lines stay where they are.
+                // Most lines stay in one page.
                 if pages.last() != Some(&(cell.zone, page)) {
                     pages.push((cell.zone, page));
                 }
@@ -324,7 +325,7 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
     }
     fn after(&self, window: u32, pages: &[ZonePage], of: &mut Vec<PageId>) {
         let Some(fresh) = self.series.fresh_after(window, L::times(&self.options)) else { return };
-        // As they lie: a zone's pages of an array one behind the other.
+        // In storage order: all pages of one array of a zone together.
         for zone in pages.chunk_by(|a, b| a.0 == b.0) {
             let Some(number) = zone.first().map(|(number, _)| *number as usize) else { continue };
             let arrays = self.wanted.get(number).into_iter().flatten().map(|a| &self.zones[number].arrays[*a]);
@@ -341,7 +342,8 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
     }
 }
 
-/// One step of each streamline, and what came of it; a line of which a page failed ends there, and `failed` gets its lane and the error.
+/// One step of each streamline, and its outcome. A line with a failed page ends there, and `failed` gets its lane and
+/// the error.
 #[inline(always)]
 pub fn step_lines<L: Locator>(
     flow: &mut DomainFlow<L>,
@@ -358,7 +360,7 @@ pub fn step_lines<L: Locator>(
     });
 }
 
-/// As [`step_lines`], of lines in a flow that changes.
+/// As [`step_lines`], for lines through time.
 pub fn step_unsteady<L: SeriesLocator, U: UnsteadyLine<Cell = L::Cell>>(
     flow: &mut SeriesFlow<L>,
     options: &U::Options,
@@ -376,7 +378,7 @@ pub fn step_unsteady<L: SeriesLocator, U: UnsteadyLine<Cell = L::Cell>>(
     }
 }
 
-/// Takes note of what came of a step.
+/// Records the outcome of a step.
 #[inline(always)]
 fn take<L: Locator>(
     result: Result<StepProgress, Miss>,

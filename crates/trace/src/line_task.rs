@@ -1,4 +1,4 @@
-//! Lines as the executor's tasks: how one is begun, stepped, put away between its turns, and handed over.
+//! Lines as tasks of the executor: begun, stepped, packed between their turns, and finished.
 
 use crate::admission::{SeedOrder, SeedRule};
 use crate::finished_lines::{cut, LineSink};
@@ -19,58 +19,59 @@ use runtime::next_window::Likely;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What all lines of a trace have in common.
+/// State shared by all lines of a trace.
 pub(crate) struct Tracing<'a, T> {
     pub(crate) tracer: T,
     pub(crate) pager: &'a Arc<Pager>,
     pub(crate) zones: &'a [Zone],
     pub(crate) seeds: &'a SeedRule<'a>,
-    /// Seeds in the order of admission, where sorting them fits.
+    /// Seeds in the order of admission, if sorting them fits into memory.
     pub(crate) sorted: Option<&'a SeedOrder>,
-    /// States to go on from.
+    /// Saved states from which lines continue.
     pub(crate) states: Option<&'a StateReader>,
-    /// Whether the state at the end is kept.
+    /// Whether the state at the end is saved.
     pub(crate) saves: bool,
     pub(crate) layout: &'a LineLayout,
-    /// Which of the moments the lines are of, where each is of one time step.
+    /// Number of the lines' moment, if each is of one time step.
     pub(crate) moment: u64,
     pub(crate) step_bytes: u64,
     pub(crate) line_bytes: u64,
-    /// What a line takes while it is amid a step beside that, or beside its record.
+    /// Bytes of a line amid a step, beside `line_bytes` or its record.
     pub(crate) under_way_bytes: u64,
     pub(crate) workers: usize,
-    /// Bytes of a line that is put away while it waits for its turn; 0 where none is.
+    /// Bytes of a packed line; 0 if lines are never packed.
     pub(crate) record_bytes: usize,
-    /// Points that a line hands over together when it waits for its turn.
+    /// A waiting line hands over its points if there are at least this many.
     pub(crate) together: usize,
-    /// When the run came to its last window, as the pager counts.
+    /// When the run reached its present window, by the pager's count.
     pub(crate) since: AtomicU64,
-    /// Pages that had been evicted when it came there.
+    /// Pages evicted until then.
     pub(crate) evicted: AtomicU64,
-    /// Whether memory held what the last window took: else pages that nobody is at any more are offered.
+    /// Whether memory held the pages of the last window. If not, pages that no line uses any more are hinted for
+    /// eviction.
     pub(crate) roomy: AtomicBool,
-    /// Whether it nearly did: only then is there room to read ahead.
+    /// Whether it nearly did: only then is there room for prefetches.
     pub(crate) nearly: AtomicBool,
-    /// The window that comes first, and where lines are in it and in the next.
+    /// The earliest window, and the pages of lines in it and in the next.
     pub(crate) window: AtomicU32,
     pub(crate) leaving: Leaving,
     pub(crate) likely: Likely,
-    /// Bytes that all pages of a time step that lines may want take.
+    /// Bytes of all pages of a time step that lines may use.
     pub(crate) whole_step: u64,
-    /// Whether memory holds what two windows may want: then pages need not go before a window is through.
+    /// Whether memory holds the pages of two windows. Then none need be evicted before the window is passed.
     pub(crate) holds: AtomicBool,
     pub(crate) sink: &'a Mutex<LineSink>,
 }
 
-/// One line in the making.
+/// One unfinished line.
 pub struct LineTask<L> {
     number: u64,
     line: L,
-    /// In a box, as hardly any has one and thousands wait.
+    /// Boxed, as hardly any line has one and thousands wait.
     failure: Option<Box<PageError>>,
     /// No piece of it is in the spool yet.
     first: bool,
-    /// The window in which it is, and the cell in which it came there.
+    /// Its window, and the cell in which it entered that.
     at: Option<(u32, CellId)>,
 }
 
@@ -124,16 +125,17 @@ impl<T: Tracer> Work for Tracing<'_, T> {
     #[inline(always)]
     fn bytes(&self, task: &Self::Task) -> usize {
         let held = T::bytes(&task.line);
-        // What it grows by within a window is charged from the beginning: of thousands of tasks it would be too much to charge later.
+        // Its growth within a window is charged from the beginning. For thousands of tasks a later charge would be too
+        // much.
         if T::WINDOWED {
             held.max(self.line_bytes as usize) + OF_TASK as usize
         } else {
             held
         }
     }
-    /// Its halves are joined into arrays of their own, and those are split by fields once the halves are gone.
+    /// Its halves are joined into new arrays, and these are split by fields after the halves are freed.
     fn finishing(&self, task: &Self::Task) -> usize {
-        // A state that is kept stands beside them, and a copy of the line.
+        // A state to save is held beside them, with a copy of the line.
         T::bytes(&task.line) * if self.saves { 4 } else { 1 }
     }
     fn finish(&self, mut task: Self::Task) -> Result<(), FieldError> {
@@ -169,9 +171,17 @@ impl<T: Tracer> Windowed for Tracing<'_, T> {
         if !self.goes_through_time() {
             return (usize::MAX, usize::MAX);
         }
-        // A place takes a page of each array and one of their neighbours, as a rule: a quarter of the largest step. Where memory is short they
-        // may fill an eighth of it: with a twelfth, 10,000 particles at 32 MiB waited for 1.78 s and read 2.12 GiB, so for 1.57 s and as
-        // much, with a sixth for 1.44 s and 2.16 GiB. Where it is not, nothing is lost by more: at 64 MiB they waited for 0.28 s, and so for 0.07.
+        // Bounds the places by the pages that they use. A place usually takes a page of each array and one of their
+        // neighbours: a quarter of the largest step. If memory is short, places may fill an eighth of it. 10,000
+        // particles:
+        //
+        // | limit | share of memory | wait | read |
+        // |---|---|---|---|
+        // | 32 MiB | a twelfth | 1.78 s | 2.12 GiB |
+        // | 32 MiB | an eighth | 1.57 s | 2.12 GiB |
+        // | 32 MiB | a sixth | 1.44 s | 2.16 GiB |
+        //
+        // If memory is not short, places may fill a quarter: at 64 MiB the wait fell from 0.28 to 0.07 s.
         let places = if self.nearly.load(Relaxed) { limit } else { limit / 2 } / self.step_bytes.max(1);
         (self.most_waiting(limit), usize::try_from(places).unwrap_or(usize::MAX).clamp(2 * self.workers, MOST_PLACES))
     }
@@ -187,7 +197,7 @@ impl<T: Tracer> Windowed for Tracing<'_, T> {
             self.tracer.ahead(flow, lane, line, ahead);
         }
         let at = T::place(line).map(|cell| (T::window(line), cell));
-        // A state that is kept holds the line so far, and a line for each moment is made of the whole.
+        // A saved state holds the line so far, and lines for each moment are made of the whole line.
         let keeps = self.saves || !self.layout.moments.is_one_line();
         let piece = if keeps { None } else { T::drain(line, self.together) };
         self.moved(task, at);
@@ -262,12 +272,11 @@ impl<T: Tracer> Budgeted for Tracing<'_, T> {
 }
 
 impl<T: Tracer> Tracing<'_, T> {
-    /// The seed that is admitted as number `n`.
     fn seed_of(&self, n: u64) -> u64 {
         self.sorted.as_ref().map_or(n, |order| order.get(n))
     }
 
-    /// A line has come into another window, or is done.
+    /// A line has entered another window, or is done.
     fn moved(&self, task: &mut LineTask<T::Line>, to: Option<(u32, CellId)>) {
         if !self.goes_through_time() {
             return;
@@ -280,7 +289,7 @@ impl<T: Tracer> Tracing<'_, T> {
         }
         let mut pages = [Vec::new(), Vec::new()];
         left.into_iter().for_each(|page| self.tracer.left(window, page, &mut pages));
-        // In the next window lines go the other way: first left, last wanted.
+        // Lines reverse their order in the next window: pages left first are used last.
         for (pages, again) in pages.iter().zip([Reuse::Never, Reuse::Last]) {
             if !pages.is_empty() {
                 self.pager.hint_evict(pages, again);
@@ -292,14 +301,15 @@ impl<T: Tracer> Tracing<'_, T> {
         T::WINDOWED && self.tracer.windows() > 1
     }
 
-    /// Lines through time that may wait for pages amid a step: one part in 32 of the memory is for what they hold of it.
+    /// Lines through time that may wait for pages amid a step. One part in 32 of the memory is for the state that they
+    /// hold then.
     fn most_waiting(&self, limit: u64) -> usize {
         let most = limit / 32 / self.under_way_bytes.max(1);
         usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
     }
 
-    /// Lines under way at most. Those that go through time hold less than a third of the memory: with half of it, 10,000 particles
-    /// read 7.4 GB at 16 MiB, where two batches read 0.7.
+    /// Most lines under way. Lines through time hold less than a third of the memory. With half of it, 10,000 particles
+    /// read 7.4 GB at 16 MiB, and 0.7 in two batches.
     pub(crate) fn most_active(&self, limit: u64) -> usize {
         if self.goes_through_time() {
             let each =
@@ -312,20 +322,19 @@ impl<T: Tracer> Tracing<'_, T> {
     }
 }
 
-/// Bytes for the states of lines through time.
 pub(crate) fn of_states(limit: u64) -> u64 {
     limit / 16 * 5
 }
 
-/// Memory nearly holds what a window takes where at most one page had to make room of so many that came.
+/// Memory nearly held the pages of a window if at most one page in this many published ones was evicted.
 const NEARLY_SHARE: u64 = 8;
 
-/// Places at which lines through time wait for pages at most: their reads keep any device busy.
+/// Most places at which lines through time wait for pages. Their reads keep any device busy.
 const MOST_PLACES: usize = 1024;
 
-/// Bytes that the executor keeps of a task (its slot, a place in the queue, counts), and what the allocator loses between states that come
-/// and go: with so many, 10,000 particles stay within 32 MiB.
+/// Bytes of a task in the executor (its slot, a place in the queue, counts), with the allocator's loss between states.
+/// With this value 10,000 particles stay within 32 MiB.
 pub(crate) const OF_TASK: u64 = 400;
 
-/// Bytes that a page takes in the pager's lists from when it is asked for until it comes.
+/// Bytes of a requested page in the pager's lists, until it arrives.
 const OF_REQUEST: u64 = 256;

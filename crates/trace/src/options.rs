@@ -1,4 +1,4 @@
-//! What is traced, out of JSON.
+//! The specification of a trace, from JSON.
 
 use crate::seeds::{Dimension, PointList, SeedContext, SeedError, Seeds};
 use crate::time_options::over_time;
@@ -14,19 +14,19 @@ use runtime::session::{ProgressWatch, Session};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// For what data seeds are, and on whose account they are held.
+/// The data that seeds are for, and the ledger that holds them.
 pub struct Ground {
     planar: bool,
-    /// `None`: seeds are read before anything is opened.
+    /// `None`: seeds are read before a dataset is open.
     pager: Option<Arc<Pager>>,
 }
 
 impl Ground {
-    /// An open dataset, and the ledger of its session.
+    /// An open dataset, and its session's ledger.
     pub fn of(session: &Session) -> Self {
         Self { planar: session.dataset().catalog.dimension == 2, pager: Some(session.pager.clone()) }
     }
-    /// Any three-dimensional one, not opened yet; seeds may take a megabyte.
+    /// Any three-dimensional dataset that is not open yet. Seeds may take a megabyte.
     pub fn bare() -> Self {
         Self { planar: false, pager: None }
     }
@@ -46,7 +46,7 @@ impl Ground {
     /// Seeds from positions.
     ///
     /// # Errors
-    /// [`FieldError`] of a position, and of more than the ledger has room for.
+    /// [`FieldError`] of a position; too many for the ledger.
     pub fn list(&self, points: impl Iterator<Item = Result<[f64; 3], FieldError>>) -> Result<Seeds, FieldError> {
         let mut list = PointList::new(self.charge()).map_err(|e| self.error(e))?;
         for point in points {
@@ -60,10 +60,10 @@ impl Ground {
     }
 }
 
-/// What is traced. `points` win over `options["seeds"]`.
+/// Parses a trace. `points` take precedence over `options["seeds"]`.
 ///
 /// # Errors
-/// [`FieldError`] of an option that makes no sense, of others, and of seeds that cannot be had.
+/// [`FieldError`] for an invalid or unknown option, and for seeds that cannot be read.
 pub fn parse(
     options: &str,
     points: Option<Seeds>,
@@ -76,10 +76,10 @@ pub fn parse(
     Ok(spec)
 }
 
-/// As [`parse`], from an object that may hold more.
+/// As [`parse`], from an object that may have more options.
 ///
 /// # Errors
-/// As [`parse`], but not of others.
+/// As [`parse`], except for unknown options.
 pub fn trace_object(
     o: &mut Object,
     points: Option<Seeds>,
@@ -157,7 +157,7 @@ pub fn trace_object(
     })
 }
 
-/// Which points of a pathline are kept: `all`, or those at the times of the dataset, `steps`.
+/// Points of a pathline to keep: `all`, or those at the times of the dataset, `steps`.
 fn points_at_steps(o: &mut Object) -> Result<bool, FieldError> {
     match o.text("points")?.as_deref() {
         None | Some("all") => Ok(false),
@@ -166,7 +166,7 @@ fn points_at_steps(o: &mut Object) -> Result<bool, FieldError> {
     }
 }
 
-/// What is read before particles ask for it: `along` (where they go) or `none`.
+/// Pages to prefetch: `along` (the way of particles) or `none`.
 fn read_ahead(o: &mut Object) -> Result<ReadAhead, FieldError> {
     Ok(match o.text("read_ahead")?.as_deref() {
         None | Some("along") => ReadAhead::Along,
@@ -175,7 +175,7 @@ fn read_ahead(o: &mut Object) -> Result<ReadAhead, FieldError> {
     })
 }
 
-/// When the particles of streaklines are let go: at each time step, unless one of three options says otherwise.
+/// Times of release of streaklines: each time step, unless one of three options sets others.
 fn releases(o: &mut Object) -> Result<Releases, FieldError> {
     let every = o.number("release_every")?.map(Releases::Every);
     let steps = o.whole("release_steps")?.map(|n| Releases::Steps(usize::try_from(n).unwrap_or(usize::MAX)));

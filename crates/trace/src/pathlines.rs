@@ -1,4 +1,4 @@
-//! Pathlines: between which times they go, when particles are let go, and what is read at each step.
+//! Pathlines: their times, their releases, and the fields read at each step.
 
 use crate::spec::{PathSpec, Releases, TraceSpec};
 use crate::trace_times::{beyond, charge_times, every, is_later, is_within, Times};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Most particles of one streakline.
 const MOST_RELEASES: f64 = 1e7;
 
-/// The times of the releases in the order of the run. `later`: see [`crate::OverTime::may_go_on`].
+/// Times of the releases, in the order of the run. `later`: see [`crate::OverTime::may_go_on`].
 pub fn releases(
     releases: &Releases,
     series: &Series,
@@ -75,17 +75,17 @@ pub fn releases(
     Ok(Times { times: times.into(), _held: held })
 }
 
-/// A dataset's steps as particles meet them.
+/// A dataset's steps for particles.
 pub struct Course {
-    /// Which grid and arrays there are at which step.
+    /// The grid and arrays of each step.
     pub series: Arc<Series>,
-    /// How particles are followed.
+    /// Options of the particles.
     pub options: PathOptions,
-    /// The memory that the series takes.
+    /// The charge of the series.
     pub held: Box<dyn Any>,
 }
 
-/// The times between which particles are followed, and what is read at each step: `sampled`, the last of them for what ends a line.
+/// The times of particles, and the fields read at each step. `sampled` ends with the fields of the stop condition.
 pub fn series(
     dataset: &Dataset,
     pager: &Arc<Pager>,

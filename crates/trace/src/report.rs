@@ -1,27 +1,28 @@
-//! What came of a trace.
+//! The result of a trace.
 
 use runtime::executor::RunStats;
 
-/// What came of a trace.
+/// The result of a trace, beside its lines.
 #[derive(Clone, Debug)]
 pub struct TraceReport {
-    /// Seeds.
+    /// Number of seeds.
     pub lines: u64,
     /// Points of all lines.
     pub points: u64,
-    /// Lines by reason, names as in the outputs.
+    /// Lines by reason, with the names of the outputs.
     pub reasons: Vec<(&'static str, u64)>,
-    /// Seeds that lie in no zone; of timelines, curves of which no seed lies in one.
+    /// Seeds that lie in no zone. For timelines: curves without a seed in a zone.
     pub outside: u64,
-    /// Other lines of which there is no point, by reason.
+    /// Other lines without a point, by reason.
     pub empty: Vec<(&'static str, u64)>,
-    /// Lines that met a page that cannot be read.
+    /// Lines that met a failed page.
     pub failed: u64,
     /// The first such page, in words.
     pub failure: Option<String>,
-    /// Whether the state that was to be kept is: that of lines that met such a page would hide for good that they did.
+    /// Whether the requested state was saved. It is not if a line met a failed page, because a state would hide that
+    /// for good.
     pub state_saved: Option<bool>,
-    /// What the run took.
+    /// Times and counts of the run.
     pub run: RunStats,
     /// Bytes of lines that went through a temporary file.
     pub spilled_bytes: u64,

@@ -1,18 +1,27 @@
-//! The state of particles at the end of a run, kept so that they go on when the dataset has got longer: the lines of both runs together
-//! are then those of one, bit for bit.
+//! The state of particles at the end of a run. Particles continue from it when the dataset has more steps. The lines of
+//! both runs together are then those of one run, bit for bit.
 //!
 //! # Theory
-//! Steps of particles end at the times of the series whatever comes after, so a run that ends at one of them has done nothing that a
-//! longer one would not. What a particle is at that moment is kept: its line so far, where it is in which cell, the step that the error
-//! control allows, how many steps it made, how long its way is, and why it ended if it did. Those that only ran out of time go on. What
-//! was let go at the very end is let go anew, because it was looked for between other steps than a longer run would have.
+//! Particles' steps end at the times of the series. So a run that ends at one of them makes no step that a longer run
+//! would not. The state of a particle is its line so far, its position and cell, and the step size of the error
+//! control. It also has the number of steps, the length, and the reason of its end. Particles that only ran out of time
+//! continue. Particles released at the very end are released again: a longer run looks for them between other steps.
 //!
 //! # The file
-//! `FFSTATE2`, the length of a JSON document, the document, 16 bytes a seed (where its state lies, how long it is, its crc32c), the
-//! states in the order of the seeds; last the crc32c of document and index. All numbers are little-endian. The document says of which data
-//! and by which options the state is; both are compared before anything is read. It appears under its name when it is whole, and when the run
-//! is done: until then the one that had the name stays, and is read from where it was opened. So a run may go on from a state and keep its
-//! own under that name. Of lines that met a page that cannot be read none is kept: they would have failed for good.
+//! All numbers are little-endian.
+//!
+//! | part | content |
+//! |---|---|
+//! | magic | `FFSTATE2` |
+//! | length | of the document |
+//! | document | JSON: the identity of data and options |
+//! | index | 16 bytes a seed: position, length and crc32c of its state |
+//! | states | in the order of the seeds |
+//! | checksum | crc32c of document and index |
+//!
+//! The identity is compared before anything is read. The file gets its name when it is complete and the run is done.
+//! Until then an earlier file keeps the name, and stays open. So a run may continue from a state and save its own under
+//! the same name. If a line met a failed page, no state is saved: the line would have failed for good.
 
 use crate::admission::SeedRule;
 use crate::identity;
@@ -31,16 +40,16 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"FFSTATE2";
 
-/// Bytes of an entry of the index: place (8), length (4), checksum (4).
+/// Bytes of an entry of the index: position (8), length (4), checksum (4).
 const ENTRY: u64 = 16;
 
 /// Bytes that are copied at a time.
 const PIECE: usize = 64 << 10;
 
-/// The longest document: times, names and digests of a series of a million steps.
+/// Bytes of the longest document: times, names and digests of a series of a million steps.
 const LONGEST_DOCUMENT: u64 = 256 << 20;
 
-/// Keeps states in any order until all are there.
+/// Stores states in any order until all are there.
 pub(crate) struct StateWriter {
     file: NewFile,
     states: File,
@@ -50,10 +59,10 @@ pub(crate) struct StateWriter {
 }
 
 impl StateWriter {
-    /// A file at `path`, for so many seeds; what does not have its name yet lies in `directory`.
+    /// A file at `path` for `seeds`. Temporary files lie in `directory`.
     ///
     /// # Errors
-    /// [`OutputError`] when it cannot be made.
+    /// [`OutputError`] if it cannot be made.
     pub(crate) fn create(path: &Path, directory: &Path, seeds: u64) -> Result<Self, OutputError> {
         let file = NewFile::create(path)?;
         let spill = |e| OutputError::spill(directory, "make a temporary file in", e);
@@ -62,7 +71,6 @@ impl StateWriter {
         Ok(Self { file, states, index, seeds, end: 0 })
     }
 
-    /// Keeps the state of a seed's line.
     pub(crate) fn add(&mut self, seed: u64, state: &[u8]) -> Result<(), OutputError> {
         let failed = |e| OutputError::io(self.file.path(), "write", e);
         let length = u32::try_from(state.len())
@@ -77,7 +85,7 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Puts states in order, and gives the file its name.
+    /// Writes the states in order, and gives the file its name.
     pub(crate) fn finish(self, document: &Value) -> Result<(), OutputError> {
         let path = self.file.path().to_path_buf();
         let failed = |e| OutputError::io(&path, "write", e);
@@ -112,25 +120,25 @@ impl StateWriter {
     }
 }
 
-/// States that were kept.
+/// A file of saved states.
 pub(crate) struct StateReader {
     path: PathBuf,
     file: File,
-    /// Of which data, by which options.
+    /// The identity of data and options.
     pub document: Value,
     pub seeds: u64,
     index_at: u64,
-    /// Where the last checksum begins.
+    /// Position of the last checksum.
     end: u64,
     /// Bytes of the longest state.
     pub longest: u64,
 }
 
 impl StateReader {
-    /// Opens a file and checks all of it but the states, which are checked when they are read.
+    /// Opens a file and checks all of it except the states, which are checked when they are read.
     ///
     /// # Errors
-    /// [`FieldError`] for what is not there or cannot be read, is no state, or is damaged.
+    /// [`FieldError`] for a file that is missing, unreadable, of another kind, or damaged.
     pub(crate) fn open(path: &Path) -> Result<Self, FieldError> {
         let broken = |what: &str| FieldError::Usage(format!("{}: {what}", path.display()));
         let failed = |e| FieldError::io(path, e);
@@ -173,7 +181,7 @@ impl StateReader {
             crc = crc32c::crc32c_append(crc, part);
             for entry in part.chunks_exact(ENTRY as usize) {
                 let length = u64::from(u32_of(entry, 8));
-                // One after the other, without gaps.
+                // Contiguous, without gaps.
                 if u64_of(entry, 0) != next || length > end - next {
                     return Err(damaged());
                 }
@@ -193,7 +201,7 @@ impl StateReader {
     /// The state of a seed's line.
     ///
     /// # Errors
-    /// [`FieldError`] when it cannot be read, or is not what it was.
+    /// [`FieldError`] if it cannot be read, or has changed.
     pub(crate) fn state(&self, seed: u64) -> Result<Vec<u8>, FieldError> {
         let failed = |e| FieldError::io(&self.path, e);
         if seed >= self.seeds {
@@ -202,7 +210,7 @@ impl StateReader {
         let mut entry = [0; ENTRY as usize];
         self.file.read_exact_at(&mut entry, self.index_at + seed * ENTRY).map_err(failed)?;
         let (at, length) = (u64_of(&entry, 0), u64::from(u32_of(&entry, 8)));
-        // It may have been written over since it was opened.
+        // The file may have been overwritten since it was opened.
         if at.checked_add(length).is_none_or(|end| end > self.end) {
             return Err(self.damaged(seed));
         }
@@ -214,7 +222,7 @@ impl StateReader {
         Ok(bytes)
     }
 
-    /// What is said of a state that is not what it was.
+    /// The error for a changed state.
     pub(crate) fn damaged(&self, seed: u64) -> FieldError {
         FieldError::Usage(format!(
             "{}: the state of seed {seed} is damaged; trace from the beginning",
@@ -222,17 +230,16 @@ impl StateReader {
         ))
     }
 
-    /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// What a run goes on from, and what is to be kept of it.
+/// The state from which a run continues, and the state that it saves.
 #[derive(Default)]
 pub(crate) struct ResumeState {
     reader: Option<StateReader>,
-    /// Where, and of which data by which options it is.
+    /// Path and identity of the state to save.
     save: Option<(PathBuf, Value)>,
 }
 
@@ -240,7 +247,7 @@ impl ResumeState {
     /// For a run of particles.
     ///
     /// # Errors
-    /// [`FieldError`] for a state of another run, or an end from which particles cannot go on.
+    /// [`FieldError`] for a state of another run, or an end from which particles cannot continue.
     pub(crate) fn of(
         session: &Session,
         dataset: &Dataset,
@@ -262,29 +269,30 @@ impl ResumeState {
         Ok(Self { reader, save: over.save_state.clone().map(|path| (path, document)) })
     }
 
-    /// States to go on from.
+    /// The states from which lines continue.
     pub(crate) fn reader(&self) -> Option<&StateReader> {
         self.reader.as_ref()
     }
 
-    /// Bytes of the longest of them.
+    /// Bytes of the longest of these.
     pub(crate) fn longest(&self) -> u64 {
         self.reader.as_ref().map_or(0, |r| r.longest)
     }
 
-    /// Where the states of so many seeds go, if anywhere; made before the run, so that a path that cannot be written ends it there.
+    /// The writer for `seeds` states, if they are saved. It is made before the run, so that a path that cannot be
+    /// written is an error at once.
     ///
     /// # Errors
-    /// [`FieldError`] when it cannot be made.
+    /// [`FieldError`] if it cannot be made.
     pub(crate) fn writer(&self, directory: &Path, seeds: u64) -> Result<Option<StateWriter>, FieldError> {
         let make = |(path, _): &(PathBuf, Value)| StateWriter::create(path, directory, seeds);
         self.save.as_ref().map(make).transpose().map_err(FieldError::from)
     }
 
-    /// Gives the file its name, once all states are there.
+    /// Gives the file its name, after all states are stored.
     ///
     /// # Errors
-    /// [`FieldError`] when it cannot be written.
+    /// [`FieldError`] if it cannot be written.
     pub(crate) fn finish(&self, states: StateWriter) -> Result<(), FieldError> {
         let Some((_, document)) = &self.save else { return Ok(()) };
         states.finish(document).map_err(FieldError::from)
@@ -307,7 +315,7 @@ mod tests {
 
     fn kept(dir: &TestDir, order: &[u64]) -> Vec<u8> {
         let path = dir.path("a.state");
-        // There is none, the first time.
+        // The first time there is none.
         let _ = std::fs::remove_file(&path);
         let mut writer = StateWriter::create(&path, dir.at(), order.len() as u64).unwrap();
         for seed in order {

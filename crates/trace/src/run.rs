@@ -1,4 +1,4 @@
-//! A whole trace: what is asked for is checked, the kind of lines is chosen, and they are traced.
+//! A whole trace: checks its specification, chooses the kind of line, and traces the lines.
 
 use crate::admission::SeedRule;
 use crate::finished_lines::line_layout;
@@ -22,11 +22,11 @@ use output::{Destination, LineArrays, OutputFile, OutputFormat};
 use runtime::session::{ProgressWatch, Session};
 use std::iter::once;
 
-/// Traces and hands the lines over.
+/// Traces lines and writes or returns them.
 ///
 /// # Errors
-/// [`FieldError`]: unknown fields and bad seeds before any page is read; a limit that does not hold the largest step; what
-/// cannot be written.
+/// [`FieldError`]: unknown fields and invalid seeds, before any page is read; a limit that does not hold the largest
+/// step; a failed write.
 pub fn trace(
     session: &Session,
     spec: &TraceSpec,
@@ -42,7 +42,7 @@ pub fn trace(
         return Err(FieldError::Usage("the terminal speed must be 0 or more".into()));
     }
     let LineFields { names: sampled, stop } = LineFields::of(session, spec)?;
-    // Names are checked before an index is built for them.
+    // Names are checked before an index is built.
     session.dataset().fields(Some(&spec.field), &sampled, spec.step)?;
     let found = seeded(session, spec, watch)?;
     let spec = found.as_ref().unwrap_or(spec);

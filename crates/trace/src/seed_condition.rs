@@ -1,13 +1,13 @@
-//! Seeds drawn where a condition holds.
+//! Random seeds where a condition holds.
 //!
 //! # Theory
-//! Each cell of the grid offers one random point, which depends on the seed of the generator and on the number of the cell alone, and a
-//! random key. Of the usable cells at whose point the condition holds, those with the smallest keys are chosen: a sample without
-//! repetition, even over the cells, that is the same in whatever order cells are looked at (the bottom-k sample of Cohen and Kaplan,
-//! 2007). So the first seeds of many are those of few.
+//! Each cell of the grid offers one random point and a random key. Both depend on the generator's seed and the cell's
+//! number alone. Of the usable cells at whose point the condition holds, those with the smallest keys are chosen. This
+//! is the bottom-k sample of Cohen and Kaplan (2007): without repetition, even over the cells, and the same for any
+//! order of cells. So the first seeds of many are those of few.
 //!
 //! # Practice
-//! Cells are looked at page by page. A page on which the bounds of the fields rule the condition out is not read.
+//! Cells are tested page by page. A page is not read if the bounds of its fields exclude the condition.
 
 use crate::seed_importance::of_interest;
 use crate::seeds::{SeedCells, SeedStream, Seeds};
@@ -26,14 +26,15 @@ use runtime::session::{ProgressWatch, Session};
 use runtime::values::{read_box, NodeBox};
 use std::collections::BinaryHeap;
 
-/// Bytes of a seed while it is chosen, and of it as a seed.
+/// Bytes of a candidate during the choice, and of a seed.
 const OF_SEED: u64 = 16 + 32;
 
-/// The trace with its seeds found, where a condition says where they are, or the flow. The condition is that of the first time step of
-/// streamlines; of particles, of the one at which they are let go, or the last before that.
+/// The trace with its seeds chosen, if they depend on a condition or the flow. For streamlines the condition is
+/// evaluated at their first time step; for particles at the step of their release, or the last before it.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for what is no condition, or holds nowhere; [`FieldError::LimitTooSmall`]; a page that cannot be had.
+/// [`FieldError::Usage`] for an invalid condition, or one that holds nowhere; [`FieldError::LimitTooSmall`]; a failed
+/// page.
 pub fn seeded(
     session: &Session,
     spec: &TraceSpec,
@@ -82,7 +83,7 @@ fn find(
         let n = cells(zone);
         let sides: Option<Vec<Quantity>> = asked.names.iter().map(|name| Quantity::named(z, name)).collect();
         let Some(mut wanted) = sides else {
-            // The zone lacks a field of which the condition is.
+            // The zone lacks a field of the condition.
             first += n.iter().product::<u64>();
             looked += z.translation.count();
             continue;
@@ -103,7 +104,7 @@ fn find(
             }
             let (lo, inside) = z.translation.extent(page);
             let dims = z.dims();
-            // The cells whose low corners lie in the page, and all of their corners.
+            // The cells whose low corners lie in the page, with all their corners.
             let end: [u32; 3] = core::array::from_fn(|a| (lo[a] + inside[a]).min(n[a] as u32));
             let hi: [u32; 3] = core::array::from_fn(|a| (end[a] + 1).min(dims[a]));
             if (0..3).any(|a| lo[a] >= end[a]) {
@@ -115,7 +116,7 @@ fn find(
                 charge_other(&session.pager, (nodes * wanted.len() * 8) as u64, "a page where seeds are looked for")?;
             let values = read_box(session, dataset, at, &wanted, &mut |_, _, _| true)?;
             let [ni, nj, _]: [usize; 3] = core::array::from_fn(|a| (hi[a] - lo[a]) as usize);
-            // Of a direction of one point both corners are that point.
+            // Along an axis of one point both corners are that point.
             let corner = |cell: [u32; 3], c: usize| -> usize {
                 let [i, j, k]: [usize; 3] =
                     core::array::from_fn(|a| (((cell[a] + (c >> a & 1) as u32).min(dims[a] - 1)) - lo[a]) as usize);
@@ -158,7 +159,7 @@ fn find(
     Ok(SeedCells::new(best.into_sorted_vec().into_iter().map(place).collect(), held))
 }
 
-/// The key of a cell, and the point in it that it offers.
+/// The key of a cell, and its random point.
 fn offered(seed: u64, number: u64, dims: [u32; 3]) -> (u64, [f64; 3]) {
     let mut stream = SeedStream::new(seed, number);
     let key = stream.next_u64();
@@ -169,7 +170,7 @@ fn boxed(lo: [u32; 3], hi: [u32; 3]) -> impl Iterator<Item = (u32, u32, u32)> {
     (lo[2]..hi[2]).flat_map(move |k| (lo[1]..hi[1]).flat_map(move |j| (lo[0]..hi[0]).map(move |i| (k, j, i))))
 }
 
-/// The time step of which the condition is.
+/// The time step of the condition.
 fn step_of(dataset: &Dataset, spec: &TraceSpec) -> usize {
     let Some(path) = &spec.path else {
         return spec.over.steps.as_ref().and_then(|s| s.first()).copied().unwrap_or(spec.step);

@@ -1,13 +1,13 @@
-//! Seeds drawn where the flow changes.
+//! Random seeds where the flow changes.
 //!
 //! # Theory
-//! Several times as many places are drawn as seeds are asked for, even over the cells. The weight of a place is the speed there times
-//! what the vector differs by across its cell: nothing where the flow is even, as far from a body, little in dead water and next to a
-//! wall, most in shear layers, wakes and vortices. Of the places so many are chosen by their weights, without repetition (Efraimidis
-//! and Spirakis, 2006). Each place and its draw follow from the seed of the generator and its number alone.
+//! Several places a seed are drawn, even over the cells. The weight of a place is the speed there times the difference
+//! of the vector across its cell. It is zero in even flow, as far from a body. It is small in dead water and next to a
+//! wall, and largest in shear layers, wakes and vortices. Places are then chosen by weight, without repetition
+//! (Efraimidis and Spirakis, 2006). Each place and its draw follow from the generator's seed and its number alone.
 //!
 //! # Practice
-//! Places are looked at in the order of the pages that they lie in.
+//! Places are weighed in the order of their pages.
 
 use crate::admission::SeedRule;
 use crate::seeds::{SeedCells, SeedStream, Seeds};
@@ -20,10 +20,10 @@ use runtime::limits::would_do;
 use runtime::session::{ProgressWatch, Session};
 use runtime::values::{read_box, NodeBox};
 
-/// Places that are looked at for each seed.
+/// Places weighed for each seed.
 const LOOKED_AT: u64 = 4;
 
-/// The least weight, as a share of the mean: an even flow has seeds, too.
+/// The least weight, as a share of the mean. So an even flow has seeds, too.
 const LEAST: f64 = 0.02;
 
 /// Bytes of a place while seeds are chosen.
@@ -34,15 +34,15 @@ struct WeightedCell {
     ijk: [f64; 3],
     /// Uniform in [0, 1).
     draw: f64,
-    /// Nothing where no line can begin.
+    /// `None` where no line can begin.
     weight: Option<f64>,
 }
 
-/// `count` seeds of a vector's lines at a time step, where it changes.
+/// `count` seeds for lines of a vector at a time step, where it changes.
 ///
 /// # Errors
-/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Places whose pages cannot be read are passed over: the lines that meet
-/// such a page say so.
+/// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. Places with failed pages are left out: lines that meet
+/// these pages report them.
 pub(crate) fn of_interest(
     session: &Session,
     dataset: &Dataset,
@@ -96,7 +96,7 @@ pub(crate) fn of_interest(
     Ok(Seeds::Found(SeedCells::new(chosen, held).into()))
 }
 
-/// Speed times difference in the cell of a place; nothing in a hole, and where the vector is no number or not there.
+/// Speed times difference in the cell of a place. `None` in a hole, and where the vector is missing or not finite.
 fn weight(
     session: &Session,
     dataset: &Dataset,

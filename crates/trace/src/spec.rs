@@ -1,4 +1,4 @@
-//! What a trace is asked for.
+//! The specification of a trace.
 
 use crate::line_kinds::ReadAhead;
 use crate::seeds::Seeds;
@@ -7,87 +7,88 @@ use field::error::FieldError;
 use kernels::streamline::Options;
 use std::path::PathBuf;
 
-/// What is traced.
+/// The specification of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceSpec {
-    /// Where lines begin.
+    /// The seeds.
     pub seeds: Seeds,
-    /// The vector.
+    /// The vector's name.
     pub field: String,
-    /// Time step.
+    /// The time step.
     pub step: usize,
     /// Fields sampled along the lines.
     pub scalars: Vec<String>,
-    /// How; at what they stop says `stop`.
+    /// Options of integration. `stop` ends lines by a condition.
     pub options: Options,
-    /// What ends a line where it holds: a condition of fields.
+    /// A condition of fields that ends a line where it holds.
     pub stop: Option<String>,
     /// Pathlines instead of streamlines.
     pub path: Option<PathSpec>,
-    /// What a trace over several times is asked for.
+    /// Options over several times.
     pub over: OverTime,
 }
 
-/// What is asked of pathlines beside [`kernels::streamline::Options`], of which the direction is that of time, and lengths and steps
+/// Options of pathlines, beside [`kernels::streamline::Options`]. The direction is that of time, and lengths and steps
 /// count for the whole line.
 #[derive(Clone, Debug, Default)]
 pub struct PathSpec {
-    /// When particles are let go; `None`: at the first time, or backward at the last.
+    /// Time of release; `None`: the first time, or backward the last.
     pub from: Option<f64>,
-    /// Until when they are followed; `None`: to the last time, or backward to the first.
+    /// Last time; `None`: the last of the dataset, or backward the first.
     pub to: Option<f64>,
-    /// Longest step, time; the step of methods without step control. `None`: from the cell.
+    /// Longest step, as a time; the step of methods without step control. `None`: from the cell.
     pub time_step: Option<f64>,
-    /// A step of the dataset holds until the next, instead of linear interpolation between them.
+    /// Each time step holds until the next, instead of linear interpolation.
     pub held: bool,
-    /// Streaklines: when particles are let go.
+    /// Streaklines: times of release.
     pub streak: Option<Releases>,
-    /// What is read before particles ask for it.
+    /// Pages that are prefetched.
     pub ahead: ReadAhead,
-    /// Keep points at the times of the dataset, the first and the last alone.
+    /// Keep only points at the times of the dataset, the first and the last.
     pub at_steps: bool,
 }
 
-/// When the particles of a streakline are let go, between the times of its first and its last one.
+/// Times of release of a streakline's particles, between those of its first and last one.
 #[derive(Clone, Debug)]
 pub enum Releases {
-    /// Whenever so much time has passed.
+    /// At this interval of time.
     Every(f64),
-    /// At every so many time steps of the dataset.
+    /// At every this many time steps of the dataset.
     Steps(usize),
     /// At these times.
     At(Vec<f64>),
 }
 
-/// What a trace over several times is asked for, beside what one of a single time is.
+/// Options of a trace over several times.
 #[derive(Clone, Debug, Default)]
 pub struct OverTime {
-    /// Streamlines: of these time steps, one after the other; `None`: of the one of the trace.
+    /// Streamlines: their time steps, one after the other; `None`: the trace's one.
     pub steps: Option<Vec<usize>>,
-    /// Particles: when their lines are wanted; `None`: pathlines at every time step, others at the end.
+    /// Particles: output times; `None`: pathlines at every time step, others at the end.
     pub outputs: Option<OutputTimes>,
-    /// Pathlines in a file for each time: how much of its line each particle trails behind it, time; none if 0.
+    /// Pathlines in a file for each time: length of the line behind each particle, as a time; none if 0.
     pub trail: f64,
     /// Timelines instead of pathlines.
     pub timeline: Option<TimelineSpec>,
-    /// Where to keep the state of the particles, so that they can go on when there are more time steps.
+    /// Where to save the state of the particles, so that they can continue in more time steps.
     pub save_state: Option<PathBuf>,
-    /// A state that was kept, to go on from.
+    /// A saved state to continue from.
     pub resume: Option<PathBuf>,
 }
 
 impl OverTime {
-    /// Whether particles go on from a state, or may.
+    /// Whether particles continue from a saved state, or may later.
     pub(crate) fn keeps(&self) -> bool {
         self.save_state.is_some() || self.resume.is_some()
     }
 
-    /// Whether there may be times behind the end of the run, for those that go on from its state; `None` where none can be kept.
+    /// Whether times beyond the end of the run are allowed, for runs that continue from its state. `None`: it cannot be
+    /// saved.
     pub(crate) fn may_go_on(&self) -> Option<bool> {
         self.timeline.is_none().then_some(self.save_state.is_some())
     }
 
-    /// Refuses what does not go together.
+    /// Refuses options that do not go together.
     ///
     /// # Errors
     /// [`FieldError::Usage`].
@@ -115,12 +116,12 @@ impl OverTime {
     }
 }
 
-/// When lines are wanted, between the times of the first release and the end.
+/// Output times, between the times of the first release and the end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutputTimes {
-    /// At both and at every time step of the dataset between them.
+    /// Both, and every time step of the dataset between them.
     Steps,
-    /// Whenever so much time has passed since the release.
+    /// At this interval of time from the release.
     Every(f64),
     /// At these times.
     At(Vec<f64>),

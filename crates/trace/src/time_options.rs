@@ -6,7 +6,7 @@ use field::options::{usage, Object};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The options of lines of a kind that are about several times.
+/// The options over several times for a kind of line.
 pub fn over_time(o: &mut Object, kind: Option<&str>) -> Result<OverTime, FieldError> {
     let timeline = match kind {
         Some("timeline") => Some(timeline(o)?),

@@ -1,4 +1,4 @@
-//! Timelines of seeds: which of them make a curve, and how it is refined.
+//! Timelines of seeds: the seeds of each curve, and its refinement.
 
 use crate::admission::SeedRule;
 use crate::line_kinds::{Tracer, Unsteady};
@@ -17,25 +17,25 @@ use runtime::limits::charge_other;
 use std::any::Any;
 use std::sync::Arc;
 
-/// What is asked of timelines.
+/// Options of timelines.
 #[derive(Clone, Debug)]
 pub struct TimelineSpec {
-    /// How far apart neighbours may get.
+    /// The largest distance of neighbours.
     pub refine: Refine,
-    /// The most points of a curve.
+    /// Most points of a curve.
     pub max_points: usize,
     /// Which seeds make a curve.
     pub curves: Curves,
 }
 
-/// Which seeds make a curve: always such as follow each other.
+/// Which seeds make a curve. They are always consecutive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Curves {
     /// All of them.
     One,
-    /// Each so many.
+    /// Each group of this many.
     Of(u64),
-    /// Those from each of these numbers on to the next; the last is how many seeds there are.
+    /// Groups that begin at these numbers; the last number is the number of seeds.
     At(Vec<u64>),
 }
 
@@ -46,7 +46,7 @@ impl Default for TimelineSpec {
 }
 
 impl TimelineSpec {
-    /// Where the curves begin and end, and the memory that this takes.
+    /// The numbers of the seeds at which curves begin and end, and the charge for them.
     ///
     /// # Errors
     /// [`FieldError::Usage`] for offsets that do not rise from 0 to the number of seeds; [`FieldError::LimitTooSmall`].
@@ -85,7 +85,6 @@ impl TimelineSpec {
     }
 }
 
-/// Timelines of curves.
 pub(crate) struct Timelines {
     pub unsteady: Unsteady<Timeline>,
     pub curves: Vec<u64>,

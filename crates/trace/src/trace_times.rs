@@ -1,4 +1,4 @@
-//! The times at which the lines of a trace over several times are wanted.
+//! Output times of a trace over several times.
 
 use crate::spec::{OutputTimes, OverTime};
 use field::dataset::Dataset;
@@ -11,10 +11,10 @@ use runtime::limits::charge_other;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Most times at which lines are wanted: each is a file, or a line a seed.
+/// Most output times: each is a file, or a line of each seed.
 const MOST_OUTPUTS: f64 = 1e6;
 
-/// Whether `time` lies between the two ends, whichever is the earlier.
+/// Whether `time` lies between the two ends, in either order.
 pub(crate) fn is_within(time: f64, [from, to]: [f64; 2]) -> bool {
     if to < from {
         (to..=from).contains(&time)
@@ -23,11 +23,13 @@ pub(crate) fn is_within(time: f64, [from, to]: [f64; 2]) -> bool {
     }
 }
 
-/// How much of the way from the first end is but rounding: who says 0.3 and means a third of 0.9 is to have that third one, too.
+/// Share of the way from the first end that counts as rounding. A user who writes 0.3 for a third of 0.9 gets the third
+/// one, too.
 const ROUNDING: f64 = 1e-12;
 
-/// Times so far apart, from the one end to the other, as decimal numbers: 0.3 is the third of 0.1. One that lies before or beyond the
-/// other end, or a time step of `steps`, by rounding alone is that. (The same ones whatever the other end is: a run that goes on is one.)
+/// Times at intervals of `span` between the ends, as decimal numbers: three times 0.1 is 0.3. A time that differs only
+/// by rounding from the other end, or from one of `steps`, becomes that. Times do not depend on the other end, since a
+/// continued run must have the same ones.
 pub(crate) fn every(span: f64, [from, to]: [f64; 2], steps: &[f64]) -> impl Iterator<Item = f64> + '_ {
     let each = Multiples::new(from, if to < from { -span } else { span });
     let meant = move |n: u32| {
@@ -40,7 +42,7 @@ pub(crate) fn every(span: f64, [from, to]: [f64; 2], steps: &[f64]) -> impl Iter
     (0..=u32::MAX).map(meant).take_while(move |t| is_within(*t, [from, to]))
 }
 
-/// Whether `time` comes after the second of two ends, in the direction of the run.
+/// Whether `time` is after the second end, in the direction of the run.
 pub(crate) fn is_later(time: f64, [from, to]: [f64; 2]) -> bool {
     if to < from {
         time < to
@@ -49,7 +51,7 @@ pub(crate) fn is_later(time: f64, [from, to]: [f64; 2]) -> bool {
     }
 }
 
-/// What else may be done about a time that lies beyond the end of a run whose state may be kept, and is not.
+/// Advice for a time beyond the end of a run whose state may be saved, and is not.
 pub(crate) fn beyond(time: f64, ends: [f64; 2], later: Option<bool>) -> &'static str {
     if later == Some(false) && is_later(time, ends) {
         "; where the state is saved (--save-state) there may be later ones, for the runs that go on"
@@ -58,34 +60,33 @@ pub(crate) fn beyond(time: f64, ends: [f64; 2], later: Option<bool>) -> &'static
     }
 }
 
-/// Times of the ledger's: as many as there may be are charged before they are made.
+/// Times with their charge, which is made before they are.
 pub struct Times {
     /// Rising.
     pub times: Arc<[f64]>,
-    /// The memory that they take.
+    /// Their charge.
     pub _held: Box<dyn Any>,
 }
 
-/// Charges what making a list of so many times takes: the list as it grows, and the one that is kept.
+/// Charges the making of a list of `count` times: the growing list, and the final one.
 pub(crate) fn charge_times(pager: &Arc<Pager>, count: f64, what: &str) -> Result<Box<dyn Any>, FieldError> {
     charge_other(pager, (count + 1.0) as u64 * 32, what)
 }
 
-/// When lines of particles are wanted.
 pub(crate) struct Outputs {
-    /// Where they were asked for; else at the end.
+    /// As requested; `None`: at the end.
     asked: Option<Times>,
-    /// Pathlines: at each time step, unless asked for otherwise.
+    /// For pathlines: as requested, or each time step.
     each: Times,
 }
 
 impl Outputs {
-    /// Where steps end for them, in the order of the run.
+    /// Times at which steps of lines end, in the order of the run.
     pub(crate) fn stops(&self) -> Arc<[f64]> {
         self.asked.as_ref().map_or_else(|| [].into(), |asked| asked.times.clone())
     }
 
-    /// What each line has to do with them. `through`: lines go through times, else they are of one.
+    /// How lines belong to these times. `through`: each line goes through several times.
     pub(crate) fn moments(&self, through: bool, trail: f64, unit: &str) -> Moments {
         match (&self.asked, through) {
             (asked, true) => {
@@ -99,7 +100,7 @@ impl Outputs {
     }
 }
 
-/// The times at which the lines of particles are wanted; those of a series of files at every time step unless asked for otherwise.
+/// Output times of lines of particles. By default, every time step for a series of files.
 ///
 /// # Errors
 /// [`FieldError::Usage`] for times beyond the ends, or too many.
@@ -169,10 +170,10 @@ fn times_of(
     Ok(Times { times: times.into(), _held: held })
 }
 
-/// The steps of streamlines, and when they are.
+/// The time steps of streamlines, and their times.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for none, or one twice; what [`Dataset::check_step`] says.
+/// [`FieldError::Usage`] for none, or one twice; as [`Dataset::check_step`].
 pub(crate) fn steps_of(dataset: &Dataset, steps: &[usize]) -> Result<Moments, FieldError> {
     if steps.is_empty() {
         return Err(FieldError::Usage("no time step is chosen; name one at least".into()));
@@ -209,10 +210,10 @@ mod tests {
                 }
             }
         }
-        // Three tenths as floats add them up are more than 0.3.
+        // The sum of three tenths in floating point is more than 0.3.
         assert_eq!(all(0.1 + 0.2, [0.0, 0.9]).len(), 4);
         assert_eq!(all(0.1, [0.0, 0.5]), [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]);
-        // What is farther away than rounding is left out, and not moved.
+        // A time farther away than rounding is left out, and not moved.
         assert_eq!(all(0.5, [0.0, 0.999_999_9]), [0.0, 0.5]);
         assert_eq!(all(0.5, [0.0, 1.000_000_1]), [0.0, 0.5, 1.0]);
         assert_eq!(all(0.5, [2.0, 2.0]), [2.0]);
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn multiples_are_the_time_steps_that_they_mean() {
-        // As a solver adds them up.
+        // Summed up, as a solver does.
         let mut steps = vec![0.0f64];
         (0..39).for_each(|n| steps.push(steps[n] + 0.1));
         assert!(steps[8] != 0.8 && steps[9] != 0.9);

@@ -1,5 +1,6 @@
-//! Derived fields out of core are those in core, bit for bit: gradients and a definition with gradients, sampled by streamlines and,
-//! on a grid that leans over, by pathlines, for every limit, page size, policy, number of workers and readers, and order of arrival.
+//! Derived fields out of core equal those in core, bit for bit: gradients, and a definition with gradients. Streamlines
+//! sample them, and pathlines on a grid that leans over. The arms vary limit, page size, policy, number of workers and
+//! readers, and order of arrival.
 
 mod cut;
 
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use trace::line_kinds::{step_lines, step_unsteady};
 
 const TIMES: [f64; 4] = [0.0, 0.3, 0.5, 1.0];
-/// Components of all that is sampled.
+/// Components of all sampled fields.
 const SAMPLED: usize = 4;
 
 fn fields(zones: &[Zone]) -> Arc<[ZoneFields]> {
@@ -127,7 +128,7 @@ impl Windowed for Paths<'_> {}
 
 impl Budgeted for Paths<'_> {}
 
-/// Lines over flat arrays that hold the derived fields' numbers.
+/// Lines over flat arrays of the derived fields' values.
 fn truth(flat: &FlatSeries, unsteady: bool) -> Vec<Joined> {
     let (o, p) = (steady_options(), path_options());
     let mut flow = UnsteadyFlow::new(flat.clone(), series(flat.zones()), ZoneOrder::file(2));
@@ -146,7 +147,7 @@ fn truth(flat: &FlatSeries, unsteady: bool) -> Vec<Joined> {
     seeds().iter().map(line).collect()
 }
 
-/// Edges of pages, limit, policy, workers, readers, tasks at once.
+/// Edges of pages, limit, policy, workers, readers, active tasks.
 type RunOptions = ([usize; 3], u64, PolicyKind, usize, usize, usize);
 
 fn out_of_core(

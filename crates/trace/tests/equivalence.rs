@@ -1,5 +1,5 @@
-//! The property above all: complete results are equal bit for bit for every memory limit, page size, policy, number of
-//! workers and readers, and order in which pages arrive; and runs end, also where memory holds hardly one step.
+//! The main property: complete results are equal bit for bit under every limit, page size, policy, number of workers
+//! and readers, and order of arrival. Runs also end with memory for hardly one step.
 
 mod cut;
 
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trace::line_kinds::step_lines;
 
-/// The same at all times.
+/// The flow as a steady series.
 fn steady(flow: FlatNodes) -> FlatSeries {
     FlatSeries::new(vec![flow], &["xyz", "iblank", "density", "momentum"])
 }
@@ -31,7 +31,7 @@ struct Lines<'a> {
     seeds: &'a [[f64; 3]],
     options: &'a Options,
     out: Mutex<Vec<Option<Joined>>>,
-    /// A task says that it holds this many bytes more than it does.
+    /// Bytes that a task claims beyond its own.
     ballast: usize,
     /// Bytes that a result takes for a moment.
     finishing: usize,
@@ -233,8 +233,8 @@ fn out_of_core_equals_in_core() {
 
 #[test]
 fn many_tasks_on_little_memory_end() {
-    // Eight tasks at a time that want pages all over, and memory for a few dozen pages: it thrashes, elders get through, and the
-    // lines are right.
+    // Eight active tasks need scattered pages, with memory for a few dozen. They thrash, elders finish, and the lines
+    // are right.
     let flat = flow(0.0);
     let o = options(Integrator::Rk45);
     let truth = in_core(&flat, &o);
@@ -280,7 +280,7 @@ fn failed_pages_end_lines_as_failed() {
     let flat = flow(0.0);
     let o = options(Integrator::Rk45);
     let truth = in_core(&flat, &o);
-    // A flipped bit in the first array's pages somewhere in the middle of the data.
+    // A flipped bit in the first array's pages, in the middle of the data.
     let simulation = Simulation { flipped: vec![200_000], ..simulation(30) };
     let arm = LimitArm {
         edge: [8, 8, 8],
@@ -306,7 +306,7 @@ fn failed_pages_end_lines_as_failed() {
     }
 }
 
-/// Tasks whose state finds no room are begun again, one at a time if it must be, and nobody can tell.
+/// Tasks without memory for their state are dropped and begin again, in the end one at a time. Results are the same.
 #[test]
 fn tasks_without_room_are_begun_again() {
     let flat = flow(0.0);
@@ -317,7 +317,7 @@ fn tasks_without_room_are_begun_again() {
         let pager = Pager::new(config).unwrap();
         let zones = paged(&steady(flat.clone()), [8, 8, 8], &pager, simulation(60));
         let seeds = seeds();
-        // Ten at most, and sixty are let in.
+        // Ten fit at most, and sixty are active.
         let work = Lines { ballast: 300 << 10, ..Lines::new(zones, &seeds, &o) };
         let stats = run(&work, &pager, RunLoad { tasks: 60, workers, active: 60 }, &mut |_| true).unwrap();
         assert!(stats.dropped > 0);
@@ -326,8 +326,8 @@ fn tasks_without_room_are_begun_again() {
     }
 }
 
-/// What a result takes while it is handed over is charged, too: where there is no room for it beside the other tasks it waits, or its
-/// task is begun again; where there is none at all, the run says what it needs.
+/// The memory of a result during its handover is charged, too. Without room beside other tasks it waits, or its task is
+/// dropped. Without any room, the error names the need of the run.
 #[test]
 fn results_without_room_wait_or_end_with_what_they_need() {
     let flat = flow(0.0);
@@ -349,7 +349,7 @@ fn results_without_room_wait_or_end_with_what_they_need() {
     }
 }
 
-/// A limit that is lowered takes tasks their memory: some are begun again, depending on the moment, and nobody can tell.
+/// A lowered limit takes memory from tasks. Some are dropped, depending on the moment, and results are the same.
 #[test]
 fn the_limit_may_change_while_lines_are_under_way() {
     let flat = flow(0.0);
@@ -385,7 +385,7 @@ fn the_limit_may_change_while_lines_are_under_way() {
 
 #[test]
 fn a_limit_below_one_step_ends_with_what_it_needs() {
-    // Any page fits alone, those of a step do not.
+    // Each page fits alone, but not those of a step together.
     let flat = flow(0.0);
     let o = options(Integrator::Rk45);
     let config = PagerConfig { limit: 280 << 10, readers: 4, backend: Backend::Threads, ..PagerConfig::default() };

@@ -1,5 +1,5 @@
-//! Traces from disk: a limit that is too small ends one at the start, and the amount that the error says would do does; past
-//! the page cache the lines are the same.
+//! Traces from disk. A limit that is too small is an error at the start, and the limit that it names suffices. Lines
+//! past the page cache are the same.
 
 use convert::{convert, ConvertOptions};
 use field::error::FieldError;
@@ -36,7 +36,7 @@ fn plot3d(kind: Kind, n: usize) -> Vec<u8> {
         let ni = spec.dims[zone][0];
         for (m, value) in plane.iter_mut().enumerate() {
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Digits that no codec makes smaller.
+            // Digits that no codec compresses.
             let r = (noise >> 20) as f64 / (1u64 << 44) as f64;
             let at = [m % ni, m / ni, k].map(|v| v as f64);
             *value = match (spec.kind, variable) {
@@ -96,7 +96,7 @@ fn the_least_limit_does() {
                     match run(limit) {
                         Ok(points) => break points,
                         Err(FieldError::LimitTooSmall { needs, what, .. }) => {
-                            // First what any run needs, then what the largest step of this one does.
+                            // First the need of any run, then the need of this run's largest step.
                             assert!(
                                 needs > limit && told.len() < 2,
                                 "{n}^3 points, pages of {page}^3, {path:?}, {workers} workers: {needs} for {what} after {told:?}"
@@ -114,7 +114,7 @@ fn the_least_limit_does() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// Lets go of what the page cache has of the files below a folder.
+/// Drops the files below a folder from the page cache.
 fn evict(folder: &Path) {
     use std::os::fd::AsRawFd;
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {

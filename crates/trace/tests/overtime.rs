@@ -1,4 +1,5 @@
-//! Streaklines and timelines out of core are those in core, bit for bit; and particles that go on from a state are those of one run.
+//! Streaklines and timelines out of core equal those in core, bit for bit. Particles that continue from a state equal
+//! those of one run.
 
 mod cut;
 
@@ -30,7 +31,7 @@ fn series(zones: &[Zone], steps: usize, linear: bool) -> Arc<Series> {
     Arc::new(Series { times: TIMES[..steps].into(), fields: vec![fields; steps].into(), linear })
 }
 
-/// The first steps of a flow that turns, on a grid that leans over, with a hole that moves.
+/// The first steps of a turning flow, on a grid that leans over, with a moving hole.
 fn turning(steps: usize) -> FlatSeries {
     FlatSeries::new(TIMES[..steps].iter().map(|t| flow(*t)).collect(), &[])
 }
@@ -110,7 +111,7 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Windowed for TimeLines<'_, L> {}
 
 impl<L: UnsteadyLine<Cell = CellId> + 'static> Budgeted for TimeLines<'_, L> {}
 
-/// Traces the same lines in core, and out of core in several ways; all must be equal. Gives those in core.
+/// Traces the same lines in core, and out of core in several ways. All must be equal. Returns those in core.
 fn all_equal<L: UnsteadyLine<Cell = CellId> + 'static>(
     count: usize,
     options: &L::Options,
@@ -163,7 +164,7 @@ fn timelines_out_of_core_equal_those_in_core() {
     }
 }
 
-/// Runs lines to the end of a shorter series, keeps them, and goes on in the whole one.
+/// Traces lines to the end of a shorter series, saves them, and continues in the whole one.
 fn in_two<L: UnsteadyLine<Cell = CellId>>(
     steps: [usize; 2],
     linear: bool,
@@ -177,7 +178,7 @@ fn in_two<L: UnsteadyLine<Cell = CellId>>(
         let series = series(flat.zones(), steps, linear);
         UnsteadyFlow::new(flat, series, ZoneOrder::file(2))
     };
-    // Where the run ends within the series, more steps are there all along.
+    // If the run ends within the series, all steps are there from the beginning.
     let (mut short, mut long) = (flow(steps[0]), flow(TIMES.len()));
     let mut out = [vec![], vec![]];
     for x in seeds().into_iter().step_by(2) {

@@ -1,5 +1,5 @@
-//! Particles that are put away at each time of the series and taken out again are what they are on one way; out of core as in core, bit
-//! for bit.
+//! Particles stored at each time of the series and restored equal those that go without a stop. Out of core they equal
+//! those in core, bit for bit.
 
 #[allow(dead_code)] // these tests need a part of it
 mod cut;
@@ -46,7 +46,7 @@ fn options(times: [f64; 2], until: f64, within: Option<[[f64; 3]; 2]>) -> Partic
     ParticleOptions { path, until, within }
 }
 
-/// Where a particle is, when, in what, and why it went no further: as bits.
+/// A particle's position, time, zone, fields and reason of end, as bits.
 fn state(p: &Particle) -> (Vec<u64>, Option<Reason>) {
     let last =
         p.last().map(|(x, zone, fields)| x.iter().chain(fields).map(|v| v.to_bits()).chain([zone.into()]).collect());
@@ -107,7 +107,7 @@ fn a_box_is_left_on_its_face() {
         let nearest = (0..3).map(off).fold(f64::INFINITY, f64::min);
         if p.ended() == Some(Reason::Left) && nearest.abs() < 1e-10 {
             out += 1;
-            // Followed without the box to that time it is at that place, to the tolerance of its steps.
+            // Traced to that time without the box, it is at that place, up to the tolerance of its steps.
             let o = options([0.0, p.time().max(1e-9)], p.time().max(1e-9), None);
             go(&mut free, &mut flow, &o);
             let (there, ..) = free.last().unwrap();
@@ -121,7 +121,7 @@ fn a_box_is_left_on_its_face() {
     assert!(out > 20, "{out} particles left by a face, {away} did not");
 }
 
-/// Particles on the way to one time.
+/// Particles on their way to one time.
 struct ParticleWindow<'a> {
     zones: Arc<[Zone]>,
     options: &'a ParticleOptions,

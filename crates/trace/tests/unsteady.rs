@@ -1,4 +1,5 @@
-//! Pathlines out of core are pathlines in core, bit for bit: in a flow that turns, on a grid that leans over, with a hole that moves.
+//! Pathlines out of core equal those in core, bit for bit: in a turning flow, on a grid that leans over, with a moving
+//! hole.
 
 mod cut;
 
@@ -63,7 +64,7 @@ struct Paths<'a> {
 }
 
 impl Work for Paths<'_> {
-    /// The seed, its particle, and what the particle has handed over of its line.
+    /// The seed, its particle, and the pieces that it has handed over.
     type Task = (usize, Pathline, Vec<Joined>);
     type Context = UnsteadyFlow<PagedNodes>;
     fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
@@ -117,12 +118,12 @@ impl Windowed for Paths<'_> {
         line.ahead(flow, self.options, lane, &mut |cell| {
             zones[cell.zone as usize].translation.pages_of_cell(cell.ijk, |page| ahead.push((cell.zone, page)));
         });
-        // How much is handed over at a time may be anything.
+        // Pieces may have any length.
         pieces.extend(line.drain(*n % 7));
         Ok(())
     }
     fn of_page(&self, _window: u32, (zone, page): (u32, u64), pages: &mut Vec<PageId>) {
-        // What is read ahead may be anything, too.
+        // Any pages may be prefetched.
         let (z, step) = (&self.zones[zone as usize], (page as usize % TIMES.len()) as u32);
         pages.extend(z.arrays.iter().map(|a| PageId::new(a.id, if a.steady { 0 } else { step }, page)));
     }

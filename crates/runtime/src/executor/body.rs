@@ -1,4 +1,4 @@
-//! What the executor keeps of a task that has begun: its state, what that is charged with, and the pages that its step stands on.
+//! The executor's part of a begun task: its state, the charge, and the pages of its step.
 
 use super::scheduler::ActiveTask;
 use pager::{Charge, Hold, PageId};
@@ -7,7 +7,7 @@ pub(crate) struct Body<T> {
     pub(crate) task: T,
     pub(crate) charge: Charge,
     pub(crate) wanted: WantedPages,
-    /// Of the elder its pages. In a box: one task at a time has one, and thousands wait.
+    /// The elder's pages. Boxed: one task at a time has them, and thousands wait.
     pub(crate) hold: Option<Box<Hold>>,
 }
 
@@ -16,7 +16,6 @@ impl<T> Body<T> {
         Self { task, charge, wanted: WantedPages::default(), hold: None }
     }
 
-    /// Bytes that its state is charged with.
     pub(crate) fn charged(&self) -> usize {
         self.charge.bytes() as usize
     }
@@ -25,11 +24,11 @@ impl<T> Body<T> {
 /// A task with its body, as the scheduler holds it.
 pub(crate) type TaskSlot<T> = ActiveTask<Body<T>>;
 
-/// The pages that a step has asked for. The list takes no more room than they need: hundreds of tasks wait with one.
+/// The pages requested by a step. The list takes no more room than they need, since hundreds of tasks wait with one.
 #[derive(Debug, Default)]
 pub(crate) struct WantedPages {
     pages: Vec<PageId>,
-    /// Of these, how many it asked for before it last went on within the step.
+    /// Number of these pages that were requested before the last progress within the step.
     behind: usize,
 }
 
@@ -38,19 +37,19 @@ impl WantedPages {
         self.pages.capacity() * size_of::<PageId>()
     }
 
-    /// The step went on: what it has asked for is behind it.
+    /// The step made progress: pages requested so far are behind it.
     pub(crate) fn go_on(&mut self) {
         self.behind = self.pages.len();
     }
 
-    /// The step has asked for these pages, too. Says whether it had asked for one of them before.
+    /// Adds pages requested by the step. True if one of them was requested before.
     pub(crate) fn add(&mut self, missing: &[PageId]) -> bool {
         let new = missing.iter().filter(|p| !self.pages.contains(p)).count();
         self.pages.reserve_exact(new);
         for p in missing {
             match self.pages.iter().position(|w| w == p) {
                 None => self.pages.push(*p),
-                // It stands on it once more.
+                // The step uses it once more.
                 Some(at) if at < self.behind => {
                     self.pages[at..].rotate_left(1);
                     self.behind -= 1;
@@ -61,8 +60,8 @@ impl WantedPages {
         new < missing.len()
     }
 
-    /// What the elder holds: all that the step has asked for since it last went on, and of what it asked for before that the latest
-    /// pages, `most` in all.
+    /// Pages that the elder holds: all requested since the last progress, and the latest of those before, `most` in
+    /// all.
     pub(crate) fn held(&self, most: usize) -> &[PageId] {
         &self.pages[self.behind.min(self.pages.len().saturating_sub(most))..]
     }

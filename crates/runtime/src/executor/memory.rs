@@ -1,4 +1,4 @@
-//! How a thread gets memory for its tasks, and whose task goes when there is none.
+//! Memory for the tasks of a thread, and which tasks are dropped without it.
 
 use super::body::TaskSlot;
 use super::scheduler::Waiting;
@@ -14,16 +14,17 @@ use pager::{Charge, ChargeKind, Full, Pager};
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-/// A refused charge is tried again for this long: pins are let go within microseconds, reads over a network take a part of a second.
+/// A refused charge is tried again for this long. Pins are released within microseconds; reads over a network take part
+/// of a second.
 const CHARGE_PATIENCE: Duration = Duration::from_secs(2);
-/// Tasks that nobody steps make way for a charge that was refused for this long, and then for twice as long each time.
+/// Tasks that no thread steps are dropped for a charge refused for this long, and then for twice as long each time.
 const MAKE_WAY: Duration = Duration::from_millis(10);
 
-/// Bytes of charges of tasks that are done that a thread keeps at most.
+/// Most bytes that a thread keeps of the charges of finished tasks.
 const KEPT_OF_DONE: u64 = 192 << 10;
 
-/// Threads for a run, and the charge of their stacks: fewer than are asked for where memory is held for something else. Of more threads
-/// than a limit has room for, which no session asks for, it is not held against the run what they take.
+/// Threads for a run, and the charge of their stacks. Fewer than requested if other memory is held. More threads than a
+/// limit has room for, which no session requests, are not charged.
 pub(crate) fn stacks(pager: &Pager, asked: usize) -> (usize, Option<Charge>) {
     let most = most_threads(pager.ledger().limit());
     let mut n = asked;
@@ -31,27 +32,27 @@ pub(crate) fn stacks(pager: &Pager, asked: usize) -> (usize, Option<Charge>) {
         if let Ok(charge) = pager.charge(ChargeKind::Other, stack_bytes(n.min(most))) {
             return (n, Some(charge));
         }
-        // As many as take less.
+        // At most `most` threads are charged: one fewer of those needs less memory.
         n = n.min(most) - 1;
     }
     (n, None)
 }
 
 impl<W: Windowed + Budgeted> Thread<'_, W> {
-    /// Takes note of a memory limit that has changed.
+    /// Adapts to a changed memory limit.
     pub(crate) fn follow(&mut self) {
         let s = self.shared;
         let now = || s.pager.ledger().limit();
         if s.limit.load(Relaxed) == now() {
             return;
         }
-        // One thread at a time, so that the work hears the last limit last.
+        // One thread at a time, so that the work gets the newest limit last.
         let Ok(_judge) = s.judge.try_lock() else { return };
         let limit = now();
         if s.limit.swap(limit, SeqCst) == limit {
             return;
         }
-        // Those that go for a lower limit are found among all that no thread steps.
+        // For a lower limit, tasks are chosen among all that no thread steps.
         self.let_go();
         match self.work.resized(limit, self.load.active) {
             Ok(most) => s.allow(most, self.work.waiting(limit)),
@@ -59,7 +60,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         }
     }
 
-    /// Charges the state of a task that is to begin. That is worth no wait, unless there is no other task.
+    /// Charges the state of a task that is to begin. A refused charge is tried again only if there is no other task.
     pub(crate) fn begin<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
         let s = self.shared;
         let began = Instant::now();
@@ -71,15 +72,16 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         }
     }
 
-    /// Charges something for a task that has got far, or is to go on where this thread has no other. First workers let go of what they
-    /// pinned in their last steps, and pages in flight come and can be given up. Then tasks go that nobody steps: this one has more to
-    /// lose, or is done, or nothing else goes on. Of two threads that insist the second gives up its task, or leaves it waiting.
+    /// Charges memory for an advanced task, or for any task if this thread has no other. First workers release the pins
+    /// of their last steps, and pages on their way arrive and can be dropped. Then tasks that no thread steps are
+    /// dropped: this one has more to lose, or is done, or nothing else moves. If two threads insist, the second drops
+    /// its task or leaves it waiting.
     pub(crate) fn insist<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
         match self.charged(&mut charge) {
             Ok(done) => Ok(done),
             Err(refused) => {
                 self.shared.short.fetch_add(1, SeqCst);
-                // Those that wait are asked to let go of what they keep.
+                // Waiting threads are asked to release memory that they keep.
                 self.shared.pager.notify();
                 let done = self.insist_on(charge, refused);
                 self.shared.short.fetch_sub(1, SeqCst);
@@ -88,7 +90,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         }
     }
 
-    /// The same, after it was refused once.
+    /// The same, after the first refusal.
     fn insist_on<T>(
         &mut self,
         mut charge: impl FnMut(&Pager) -> Result<T, Full>,
@@ -98,7 +100,8 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         let first = s.insists.try_lock();
         let another = first.is_err();
         let began = Instant::now();
-        // Reads over a network take a while: each half of what is idle goes after twice the time of the one before.
+        // Reads over a network take a while: each half of the idle tasks is dropped after twice the time of the one
+        // before.
         let (mut asked, mut moment) = (began, MAKE_WAY);
         while began.elapsed() < self.patience() && !s.stop.load(Relaxed) {
             if !refused.alone && asked.elapsed() >= moment {
@@ -117,7 +120,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         Err(Refused { another, ..refused })
     }
 
-    /// One attempt, for which this thread lets go of what it can.
+    /// One attempt. This thread first releases all it can.
     pub(crate) fn charged<T>(&mut self, charge: &mut impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
         let s = self.shared;
         if let Ok(done) = charge(&s.pager) {
@@ -128,26 +131,26 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         s.pager.press();
         self.work.worker(&mut self.context).release();
         while s.pager.work() {}
-        // Looked at before: what the last of the others held is free when the charge is tried.
+        // Evaluated before the charge: then the last memory of the others is free when the charge is tried.
         let alone = s.alone();
         charge(&s.pager).map_err(|full| Refused { full, alone, another: false })
     }
 
-    /// Hands back the tasks in this thread's lanes, and drops half of those that nobody steps. False when there are none, and none
-    /// in another thread's lanes either.
+    /// Hands back the tasks in this thread's lanes, and drops half of those that no thread steps. False when there are
+    /// none, also not in another thread's lanes.
     fn make_way(&mut self) -> bool {
         for lane in 0..LANES {
-            // Those that are done stay: they are about to be handed over.
+            // Finished tasks stay: they are about to be handed over.
             if self.outcomes[lane].progress == StepProgress::Done {
                 continue;
             }
             if let Some(mut slot) = self.lanes[lane].take() {
-                // What a step lacked is found again by the next; one that was made is noted.
+                // The next step finds its absent pages again. A step that was made is recorded.
                 self.outcomes[lane].missing.clear();
                 if self.outcomes[lane].progress == StepProgress::Yield {
                     self.shared.stepped(&mut slot);
                 }
-                // It may have gone far since it was last looked at.
+                // It may have moved since its place was last recorded.
                 slot.place = self.place(&slot);
                 self.shared.lock().scheduler.push_first(Waiting::Whole(slot));
             }
@@ -156,7 +159,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         self.shared.drop_half()
     }
 
-    /// A limit below what is in use says nothing about what others will release: tasks have to go.
+    /// Under a limit below the memory in use, other tasks will not release enough: tasks have to be dropped.
     fn patience(&self) -> Duration {
         let ledger = self.shared.pager.ledger();
         if ledger.used() > ledger.limit() {
@@ -166,13 +169,13 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         }
     }
 
-    /// A charge of up to so many bytes of what tasks had been charged with that were packed or are done.
+    /// A charge of up to `bytes`, from kept charges of tasks that were packed or are done.
     pub(crate) fn kept(&mut self, bytes: u64) -> Charge {
         self.gather_kept(bytes);
         self.cache.charge(bytes, &self.shared.pager)
     }
 
-    /// Gets at so many bytes of what tasks had been charged with, if there are so many.
+    /// Moves up to `bytes` of kept charges to this thread.
     fn gather_kept(&mut self, bytes: u64) {
         if self.work.record_bytes() == 0 {
             return;
@@ -182,14 +185,15 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         }
     }
 
-    /// Keeps some of what a task that is done was charged with: the allocator does. All of it would cost pages where lines are long (at
-    /// 6 MiB 1,000 streamlines came to 80 to 770 KiB below limit and base without, to 800 to 1,350 with, and evicted 1.4 times the pages).
+    /// Keeps part of a finished task's charge, since the allocator keeps its memory. Keeping all would cost pages where
+    /// lines are long. At 6 MiB 1,000 streamlines ended 80 to 770 KiB below limit and base without it, and 800 to 1,350
+    /// with it. They evicted 1.4 times the pages then.
     pub(crate) fn keep(&mut self, charge: Charge) {
         let most = KEPT_OF_DONE.min(self.shared.pager.ledger().limit() / 16 / self.load.workers.max(1) as u64);
         self.cache.keep_some(charge, most);
     }
 
-    /// Charges a task with so many bytes at least; none where it had to be dropped, or does not fit.
+    /// Charges a task with at least `bytes`. `None`: it was dropped, or does not fit.
     pub(crate) fn charge(
         &mut self,
         mut slot: Box<TaskSlot<W::Task>>,
@@ -211,7 +215,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         None
     }
 
-    /// Releases what tasks had been charged with that were packed or are done, and records that are free.
+    /// Releases the kept charges of tasks that were packed or are done, and free records.
     pub(crate) fn release_kept(&mut self) {
         let mut kept = self.shared.pager.no_charge(ChargeKind::Tasks);
         self.cache.give_kept(&mut kept, u64::MAX);
@@ -222,7 +226,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
             records.gather(scheduler.records())
         };
         let any = kept.bytes() > 0 || !chunks.is_empty();
-        // Before their charge.
+        // Memory is freed before its charge is released.
         let _charges: Vec<Charge> = chunks.into_iter().map(|(_, charge)| charge).collect();
         if any {
             process::give_back_freed();
@@ -230,16 +234,15 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
     }
 }
 
-/// A charge that was refused to the end.
 pub(crate) struct Refused {
     pub(crate) full: Full,
-    /// No other task held any memory.
+    /// No other task held memory.
     pub(crate) alone: bool,
-    /// Another thread insisted at the time: tasks are on their way out for it.
+    /// Another thread insisted at the time: tasks are being dropped for it.
     pub(crate) another: bool,
 }
 
-/// A moment in which other threads let go of something.
+/// Waits a moment, in which other threads release memory.
 fn nap() {
     std::thread::sleep(Duration::from_millis(1));
 }

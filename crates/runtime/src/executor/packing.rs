@@ -1,8 +1,8 @@
-//! Tasks of a run through time that wait for their turn, packed in records of one size: of ten thousand most wait at any time, and what
-//! their states would take goes to pages.
+//! Packed tasks: tasks of a run through time that wait for their turn in records of one size. Most of ten thousand wait
+//! at any time, and the memory of their states goes to pages.
 //!
-//! A thread that takes a task up keeps its record for the next that it packs. Where there is no memory for more records a task stays as
-//! it is.
+//! A thread that unpacks a task keeps its record for the next task to pack. Without memory for more records, a task
+//! stays as it is.
 
 use super::body::{Body, TaskSlot};
 use super::memory::{too_small, Refused};
@@ -13,7 +13,7 @@ use pager::ChargeKind;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl<W: Windowed + Budgeted> Thread<'_, W> {
-    /// Packs a task that has come to another window, if its kind can be and there is room.
+    /// Packs a task that has reached another window, if its kind allows and there is room.
     pub(crate) fn pack(&mut self, slot: Box<TaskSlot<W::Task>>) -> Waiting<Body<W::Task>> {
         let size = self.work.record_bytes();
         if size == 0 {
@@ -44,7 +44,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
             if self.cache.was_refused(window, dropped) {
                 return None;
             }
-            // Not under the lock: what is dropped for it may wake tasks.
+            // Not under the lock: the charge may drop pages, which may wake tasks.
             let Ok(charge) = s.pager.charge(ChargeKind::Tasks, bytes as u64) else {
                 self.cache.refuse(window, dropped);
                 return None;
@@ -53,7 +53,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         }
     }
 
-    /// The task itself; none where there is no memory for it now: it waits on.
+    /// Unpacks a task. `None`: there is no memory for it now, and it waits on.
     pub(crate) fn unpack(&mut self, waiting: Waiting<Body<W::Task>>) -> Option<Box<TaskSlot<W::Task>>> {
         let s = self.shared;
         let packed = match waiting {
@@ -61,11 +61,11 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
             Waiting::Packed(packed) => packed,
         };
         let bytes = self.cache.taken(&packed);
-        // Nobody else has had the bytes.
+        // Only this process wrote the bytes.
         let task = self.work.take_up(packed.number, bytes).expect("a task that was packed in this process comes back");
         let bytes = self.work.bytes(&task) as u64;
         let mut charge = self.kept(bytes);
-        // What this thread has under way goes first: this one loses nothing by waiting.
+        // Tasks in this thread's lanes go first: this one loses nothing by waiting.
         let charged = if self.lanes.iter().any(Option::is_some) {
             self.charged(&mut |_| charge.grow(bytes)).map_err(|refused| Refused { another: true, ..refused })
         } else {
@@ -86,7 +86,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
                 }));
             }
             Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, "a line under way")),
-            // Its record is as it was.
+            // Its record is unchanged.
             Err(Refused { another: true, .. }) => s.lock().scheduler.push_first(Waiting::Packed(packed)),
             Err(_) => {
                 drop((task, charge));
@@ -97,7 +97,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         None
     }
 
-    /// Lets go of all that this thread has of tasks that wait, and says whether any of them may go on.
+    /// Hands back all waiting tasks of this thread. True if any of them may continue.
     pub(crate) fn let_go(&mut self) -> bool {
         self.hand_back();
         let mut q = self.shared.lock();

@@ -1,29 +1,27 @@
-//! What a thread has asked for ahead of its use.
+//! The prefetches of a thread.
 
 use crate::last_use::ZonePage;
 use pager::{PageId, Wake};
 
-/// Pages that are asked for together, so that neighbours become one read. Asked for one particle at a time, 3,050 pages that 4,000
-/// particles touched took 2,670 reads, and so 2,150; all pages of a window in one go would take 1,340.
+/// Pages requested together, so that reads of neighbours are joined. 4,000 particles touched 3,050 pages. Requested one
+/// particle at a time they took 2,670 reads, and so 2,150. All pages of a window at once would take 1,340.
 const TOGETHER: usize = 64;
 
-/// Pages that a thread remembers: 64 KiB of them.
+/// Requested pages that a thread remembers: 64 KiB.
 const REMEMBERED: usize = 4096;
 
-/// Pages of points that it remembers of some windows: 24 KiB.
+/// Pages of points that it remembers for some windows: 24 KiB.
 const KNOWN: usize = 1024;
 
-/// Pages asked for ahead of their use, by one thread: most particles want what one before them asked for.
+/// Prefetches of one thread. Most tasks use pages that a task before them requested.
 pub(super) struct Ahead {
-    /// Pages of points, of one task.
+    /// Pages of points of one task.
     pub(super) pages: Vec<ZonePage>,
-    /// Those that were seen lately in a window, each at the place that its name gives it: what is read of most need not be listed.
+    /// Pages of points seen lately in a window, each at a place by its hash. Their pages need not be listed again.
     known: Box<[Option<(u32, ZonePage)>]>,
-    /// Of one page of points.
     listed: Vec<PageId>,
-    /// To be asked for.
     waiting: Vec<PageId>,
-    /// Pages that were asked for lately, each at the place that its name gives it.
+    /// Pages requested lately, each at a place by its hash.
     asked: Box<[Option<PageId>]>,
     window: u32,
 }
@@ -34,10 +32,10 @@ impl Ahead {
         Self { pages: Vec::new(), known, listed: Vec::new(), waiting: Vec::new(), asked, window: 0 }
     }
 
-    /// Takes what is read of `pages` in a window, as `list` says, as far as it was not asked for lately.
+    /// Adds the pages that `list` gives for `pages` in a window, except those requested lately.
     pub(super) fn take_new(&mut self, window: u32, list: impl Fn(ZonePage, &mut Vec<PageId>)) {
         if window < self.window {
-            // Tasks begin again, and so do the segments.
+            // Tasks begin again, and read the steps of the series again.
             self.known.fill(None);
             self.asked.fill(None);
         }
@@ -53,12 +51,11 @@ impl Ahead {
         self.waiting.extend(self.listed.drain(..).filter(|page| new(page)));
     }
 
-    /// Whether there are enough to be asked for.
     pub(super) fn are_many(&self) -> bool {
         self.waiting.len() >= TOGETHER
     }
 
-    /// Asks for all that are to be asked for, in the order in which they lie.
+    /// Requests all added pages, in the order of their position in the data.
     pub(super) fn ask(&mut self, with: impl FnOnce(&[PageId])) {
         if !self.waiting.is_empty() {
             self.waiting.sort_unstable();
@@ -68,17 +65,16 @@ impl Ahead {
     }
 }
 
-/// Where a page is remembered.
 fn of_page(page: PageId) -> usize {
     place(page.page ^ u64::from(page.array.0) << 40 ^ u64::from(page.step) << 20, REMEMBERED)
 }
 
-/// One of so many places, a power of two (Fibonacci hashing).
+/// One of `places`, a power of two (Fibonacci hashing).
 fn place(name: u64, places: usize) -> usize {
     (name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - places.trailing_zeros())) as usize % places
 }
 
-/// Is told of pages that nobody waits for.
+/// The receiver of wakes for prefetched pages: no task waits for them.
 pub struct Nobody;
 
 impl Wake for Nobody {
@@ -107,7 +103,7 @@ mod tests {
         ahead.ask(|pages| asked.extend_from_slice(pages));
         assert_eq!(asked, [1, 2].into_iter().flat_map(|step| (0..=20).map(move |n| page(n, step))).collect::<Vec<_>>());
         ahead.ask(|_| panic!("nothing is left"));
-        // Of the next window the first step is the last one's second.
+        // The first step of the next window is the second of this one.
         ahead.pages.extend((0..=20).map(|n| (0, n)));
         ahead.take_new(2, list(2));
         ahead.ask(|pages| assert_eq!(pages, (0..=20).map(|n| page(n, 3)).collect::<Vec<_>>()));

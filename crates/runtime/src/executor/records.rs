@@ -1,29 +1,27 @@
-//! Memory of tasks that are packed while they wait for their turn: records of one size.
+//! Memory of packed tasks: records of one size.
 //!
-//! A record is in one chunk of many, so that the allocator keeps nothing between them, and chunks are charged whole.
+//! Records lie in chunks, so that the allocator keeps nothing between them. A chunk is charged whole.
 
 use pager::{Charge, ChargeKind, Pager};
 use std::collections::BTreeSet;
 
-/// Bytes of a chunk: few are charged, and little is left of the last.
+/// Bytes of a chunk: there are few charges, and little of the last chunk is unused.
 const CHUNK: usize = 256 << 10;
 
-/// Bytes that are charged with a record beside it: a place in a crowd. An entry takes 32, and up to four times that in a crowd that many
-/// have left; of one that is alone its memory takes 48 and its place in the map of crowds 42 to 74.
+/// Bytes charged with a record beside it, for a place in a crowd. An entry takes 32, and up to four times that in a
+/// crowd that many tasks have left. A task alone in its crowd takes 48, and its place in the map of crowds 42 to 74.
 pub const OF_RECORD: usize = 128;
 
-/// Memory of some records.
 pub(crate) type Chunk = (Box<[u8]>, Charge);
 
-/// The records of a run.
 pub(crate) struct Records {
     /// Bytes of a record.
     size: usize,
-    /// None where it was given back: no record of it is in use, or free.
+    /// `None`: given back, and no record of it is free or in use.
     chunks: Vec<Option<Chunk>>,
-    /// 1. A record is here, in the hands of a thread, or has a task that waits.
+    /// 1. A record is free, or a thread has it, or it has a waiting task.
     free: Vec<u32>,
-    /// What tasks that were packed, or are done, had been charged with, for threads that need more than they keep.
+    /// Charges of tasks that were packed or are done, for threads that need more than they keep.
     kept: Charge,
 }
 
@@ -32,27 +30,25 @@ impl Records {
         Self { size, chunks: Vec::new(), free: Vec::new(), kept: pager.no_charge(ChargeKind::Tasks) }
     }
 
-    /// What threads give back of charges, and take again.
     pub(crate) fn kept(&mut self) -> &mut Charge {
         &mut self.kept
     }
 
-    /// Bytes of each.
+    /// Bytes of a record.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Bytes of memory for more of them; 0 where tasks are never packed.
+    /// Bytes of a chunk; 0 if tasks are never packed.
     fn of_chunk(&self) -> usize {
         CHUNK.checked_div(self.size).map_or(0, |records| records.max(1) * self.size)
     }
 
-    /// Bytes that such a chunk is charged with.
     pub(crate) fn chunk_charge(&self) -> usize {
         self.of_chunk() + self.of_chunk().checked_div(self.size).unwrap_or(0) * OF_RECORD
     }
 
-    /// Adds the records of a chunk that is charged.
+    /// Adds the records of a charged chunk.
     pub(crate) fn add(&mut self, charge: Charge) {
         let bytes = self.of_chunk();
         let at = self.chunks.iter().position(Option::is_none).unwrap_or(self.chunks.len());
@@ -61,7 +57,7 @@ impl Records {
             self.chunks.push(None);
         }
         self.chunks[at] = Some((vec![0; bytes].into_boxed_slice(), charge));
-        // The first go first: as few of them are touched as are in use.
+        // The first records are used first, so that as few as possible are touched.
         self.free.extend((first..first + more).rev().map(|n| n as u32));
     }
 
@@ -82,7 +78,6 @@ impl Records {
         bytes[from..from + size].copy_from_slice(to);
     }
 
-    /// Takes free records, so many at most.
     pub(crate) fn take(&mut self, most: usize, to: &mut Vec<u32>) {
         let left = self.free.len().saturating_sub(most);
         to.extend(self.free.drain(left..));
@@ -92,10 +87,10 @@ impl Records {
         self.free.push(record);
     }
 
-    /// Moves tasks to the first records, and takes out chunks in which nothing is left, to be freed under no lock. `tasks` are all that
-    /// wait in a record; what a thread has in its hands stays where it is.
+    /// Moves tasks to the first records, and takes out empty chunks. The caller frees them without the lock. `tasks`
+    /// are all that wait in a record; records that a thread has stay at their places.
     pub(crate) fn gather<'a>(&mut self, tasks: impl Iterator<Item = &'a mut u32>) -> Vec<Chunk> {
-        // Of less than a chunk nothing is given back.
+        // Less than a chunk is never given back.
         if self.size == 0 || self.free.len() < self.of_chunk() / self.size {
             return Vec::new();
         }
@@ -167,7 +162,7 @@ mod tests {
         }
         drop(gone);
         assert_eq!(pager.ledger().of(ChargeKind::Tasks) - before, records.chunk_charge() as u64);
-        // What is in a thread's hands keeps its chunk, and no other.
+        // A record that a thread has keeps its own chunk alone.
         records.free.clear();
         assert!(records.gather(core::iter::empty()).is_empty());
         records.add(pager.charge(ChargeKind::Tasks, records.chunk_charge() as u64).unwrap());

@@ -1,4 +1,4 @@
-//! From the first thread of a run to the last.
+//! A run from its first thread to its last.
 
 use super::memory::stacks;
 use super::read_ahead::Nobody;
@@ -12,15 +12,15 @@ use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Progress is told, and an interruption noticed, this often.
+/// Interval of progress calls and of checks for an interruption.
 const TELL_EVERY: Duration = Duration::from_millis(80);
 
-/// Runs all tasks of `work`. `watch` is called on the calling thread about ten times a second with the number of finished
-/// tasks; when it returns false the run stops.
+/// Runs all tasks of `work`. The calling thread calls `watch` about ten times a second with the number of finished
+/// tasks. When `watch` returns false the run stops.
 ///
 /// # Errors
-/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`], also when it is
-/// [time](Budgeted::until).
+/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`], also
+/// after [`Budgeted::until`].
 pub fn run<W: Windowed + Budgeted>(
     work: &W,
     pager: &Arc<Pager>,
@@ -39,7 +39,7 @@ pub fn run<W: Windowed + Budgeted>(
         in_runs: work.in_runs(),
     };
     let shared: Arc<RunState<W::Task>> = Arc::new(RunState::new(pager, plan, work.record_bytes()));
-    // All of them before the first thread fills the memory: what a worker costs is charged when it is made.
+    // All workers are made before the first thread fills the memory: a worker is charged when it is made.
     let pins: Vec<Worker> = (0..workers).map(|_| pager.worker()).collect();
     std::thread::scope(|scope| {
         let threads: Vec<_> = pins

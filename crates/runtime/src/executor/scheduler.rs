@@ -1,17 +1,18 @@
-//! Which task is next, which wait, and how many may be under way.
+//! Which task is next, which wait, and how many are active.
 //!
 //! # Theory
-//! A task is *unstarted*, then *active* until it has finished. An active task is in the hands of a thread, *ready* (it waits for a
-//! thread), or *parked* (it waits for pages). A dropped task becomes unstarted again when its memory is free. Each transition is one
-//! call, and its answer follows from the calls before it: there is no lock here, no thread, no clock and no memory of tasks. So
-//! sequences of calls are held to a plain model (`tests.rs`).
+//! A task is *unstarted*, then *active* until it has finished. A thread has an active task, or the task is *ready* (it
+//! waits for a thread) or *parked* (it waits for pages). A dropped task is unstarted again when its memory is free.
+//! Each transition is one call, and its result follows from the calls before it. There is no lock, thread, clock or
+//! memory of tasks here. So tests compare sequences of calls with a plain model (`tests.rs`).
 //!
-//! Who goes on first is decided by [`ready`]; who begins, by [`admission`] and [`active_windows`]; how many may wait for pages, by
-//! [`load_control`]. One task at a time is the *elder*: it is dropped last, and of a run without windows it goes on first.
+//! [`ready`] decides which task continues first; [`admission`] and [`active_windows`], which begins; [`load_control`],
+//! how many may wait for pages. One task at a time is the *elder*. It is dropped last, and in a run without windows it
+//! goes first.
 //!
 //! # Practice
-//! [`Scheduler`] is generic over what a task carries. Whoever holds it keeps it under one lock, frees what is dropped after it let go of
-//! the lock, and then says so ([`Scheduler::freed`]).
+//! [`Scheduler`] is generic over the data of a task. Its owner keeps it under one lock, frees dropped tasks after
+//! releasing the lock, and then reports that ([`Scheduler::freed`]).
 
 mod active_windows;
 mod admission;
@@ -35,21 +36,21 @@ use ready::Ready;
 pub(crate) use task::{ActiveTask, Gone, Next, Packed, Waiting, WITHIN};
 use unstarted::Unstarted;
 
-/// What a run consists of.
+/// The tasks of a run and their bounds.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct SchedulerPlan {
     /// Number of tasks.
     pub(crate) tasks: u64,
     pub(crate) threads: usize,
-    /// Tasks active at most.
+    /// Most active tasks.
     pub(crate) active: usize,
     /// Whether tasks go through time, window by window.
     pub(crate) windowed: bool,
-    /// Tasks that follow each other which a thread begins, and goes on with itself; with 1 threads take whatever is next.
+    /// Consecutive tasks that a thread begins and steps itself. At 1 threads take the next task.
     pub(crate) in_runs: u64,
 }
 
-/// The tasks in nobody's hands, and what is known of the others.
+/// The tasks that no thread has, and counts of the others.
 pub(crate) struct Scheduler<T> {
     ready: Ready<T>,
     parked: Parked<T>,
@@ -80,12 +81,12 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Tasks that have begun and are not through; the dropped ones until their memory is free.
+    /// Tasks that have begun and not finished. Dropped ones count until their memory is free.
     pub(crate) fn active(&self) -> usize {
         self.admission.active()
     }
 
-    /// Whether nothing goes on before a page has come: no task may, or as many wait as may; and there are some.
+    /// Whether there are tasks and none can continue before a page arrives: none is ready, or as many wait as may.
     pub(crate) fn is_stuck(&self) -> bool {
         (self.ready.none(self.windows.earliest()) || self.enough_wait()) && self.active() > 0
     }
@@ -95,19 +96,20 @@ impl<T> Scheduler<T> {
         self.load.is_enough(self.parked.waiting())
     }
 
-    /// A task that may go on, or the number of one that begins now on a thread; of a run through time those begin first.
+    /// A task that may continue, or the number of one that begins now on a thread. In a run through time beginning ones
+    /// come first.
     pub(crate) fn next(&mut self, thread: usize) -> Option<Next<T>> {
         let first = if self.windowed { self.begin(thread).map(Next::Begin) } else { None };
         first.or_else(|| {
-            // The elder holds pages that those may need the room of who wait.
+            // The elder goes on even then: the waiting tasks may need the room of its pages.
             let waits = self.enough_wait() && !self.ready.is_first(self.elder);
             let ready = if waits { None } else { self.ready.pop_for(thread, self.windows.earliest(), self.elder) };
             ready.map(Next::Ready).or_else(|| self.begin(thread).map(Next::Begin))
         })
     }
 
-    /// More ready tasks for a thread that took one, `most` with it, while each thread has `lanes`. The other threads get their share, and
-    /// no more are taken than may wait.
+    /// More ready tasks for a thread that took one, at most `most`, while each thread has `lanes`. The other threads
+    /// keep their share, and no more tasks are taken than may wait.
     pub(crate) fn take_more(&mut self, most: usize, lanes: usize, to: &mut impl Extend<Waiting<T>>) {
         let waiting = self.load.most() / (lanes * self.threads);
         let share = (self.ready.in_first() / (2 * self.threads)).min(most).min(waiting);
@@ -129,7 +131,7 @@ impl<T> Scheduler<T> {
         Some(number)
     }
 
-    /// A task waits for a thread from now on, behind the others where no place says otherwise.
+    /// A task becomes ready, behind the others unless it has a place.
     pub(crate) fn push(&mut self, waiting: Waiting<T>) {
         let shut = self.parked.any_at(waiting.neighbourhood());
         self.ready.push(waiting, shut);
@@ -141,31 +143,31 @@ impl<T> Scheduler<T> {
         self.ready.push_first(waiting, shut);
     }
 
-    /// A task came from a window into the one in which it is now, where it waits for its turn.
+    /// A task came from window `from` into its present one, and waits for its turn there.
     pub(crate) fn turned(&mut self, from: u32, waiting: Waiting<T>) {
         self.windows.turned(from, waiting.window());
         self.push(waiting);
     }
 
-    /// The window to which the run has come, if it has come to another since this was last asked.
+    /// The window that the run has reached, if it changed since the last call.
     pub(crate) fn passed(&mut self) -> Option<u32> {
         self.windows.passed()
     }
 
-    /// Whether a task may go on in a window before this one.
+    /// Whether a task is ready in a window before this one.
     pub(crate) fn any_before(&self, window: u32) -> bool {
         self.ready.any_before(window)
     }
 
-    /// A task waits for pages, under the token that this gives.
+    /// Parks a task, and returns its token.
     pub(crate) fn park(&mut self, task: Box<ActiveTask<T>>) -> usize {
         let (token, first) = self.parked.park(task);
         first.into_iter().for_each(|place| self.ready.shut(place));
         token
     }
 
-    /// A wake has come. The task that waited for it, if it is still there, goes first where memory is short for those under way (its
-    /// pages are there now, and may be gone when all others have had a turn), and where it is the elder.
+    /// A wake has come. Its task, unless dropped, goes first if it is the elder, or if memory is short. Its pages are
+    /// resident now, and may be evicted before all others have had a turn.
     pub(crate) fn wake(&mut self, token: usize) {
         let Some(task) = self.unpark(token) else { return };
         if self.elder == Some(task.number) || self.load.is_short() {
@@ -175,7 +177,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// No wake comes: the pages of the task that waits under the token are there. It goes before the others.
+    /// The pages of the task under this token are resident, and no wake comes. It goes before the others.
     pub(crate) fn wake_first(&mut self, token: usize) {
         if let Some(task) = self.unpark(token) {
             self.push_first(Waiting::Whole(task));
@@ -197,7 +199,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Makes a task in a thread's hands the elder, if there is none. Says whether it did.
+    /// Makes a task of a thread the elder, if there is none. True if it did.
     pub(crate) fn make_elder(&mut self, number: u64) -> bool {
         let none = self.elder.is_none();
         if none {
@@ -206,12 +208,13 @@ impl<T> Scheduler<T> {
         none
     }
 
-    /// The elder's step was made: there is none now.
+    /// The elder's step was made: there is no elder now.
     pub(crate) fn elder_stepped(&mut self) {
         self.elder = None;
     }
 
-    /// A task is through, and its memory is free. Says to which window the run has come thereby, if it has come to another.
+    /// A task has finished, and its memory is free. Returns the window that the run has reached thereby, if it is
+    /// another.
     pub(crate) fn finished(&mut self, window: u32) -> Option<u32> {
         self.began_again = false;
         self.admission.finished();
@@ -219,8 +222,8 @@ impl<T> Scheduler<T> {
         self.windows.passed()
     }
 
-    /// The memory of dropped tasks is free: they begin again later, and no more are active than are left. `tasks` are their numbers, and
-    /// the windows in which they were counted.
+    /// The memory of dropped tasks is free. They begin again later, and no more tasks are active than remain. `tasks`
+    /// has their numbers and the windows in which they were counted.
     pub(crate) fn freed(&mut self, tasks: &[(u64, u32)]) {
         if self.elder.is_some_and(|elder| tasks.iter().any(|(number, _)| *number == elder)) {
             self.elder = None;
@@ -230,13 +233,13 @@ impl<T> Scheduler<T> {
         self.admission.freed(tasks.iter().map(|(number, _)| *number));
     }
 
-    /// So many tasks, and at so many places, may wait for pages from now on.
+    /// Sets how many tasks may wait for pages, and at how many places.
     pub(crate) fn may_wait(&mut self, waiting: (usize, usize)) {
         self.load.may_wait(waiting);
     }
 
-    /// The work allows `most` tasks under a new limit, of which so many may be `waiting`. Drops what is too much. Whatever was found about
-    /// the limit before it says nothing any more.
+    /// The work allows `most` tasks under a new limit, and `waiting` of them may wait. Drops the excess. Experience
+    /// with the limit before is forgotten.
     pub(crate) fn allow(&mut self, most: usize, waiting: (usize, usize)) -> Gone<T> {
         self.load.may_wait(waiting);
         self.load.forget();
@@ -245,9 +248,9 @@ impl<T> Scheduler<T> {
         self.drop_idle(over)
     }
 
-    /// Nothing moves. Drops half of the tasks, and in the end the elder, too: where its pages lie scattered, they take more room than the
-    /// reserve has for them. That once only until a task finishes or the limit changes, so that it ends: none goes where it was done
-    /// before, and the one task that there is has all the memory.
+    /// Nothing moves: drops half of the tasks, and in the end also the elder. If its pages lie scattered, they need
+    /// more room than its reserve. All are dropped only once until a task finishes or the limit changes. So it ends: an
+    /// empty result means that this was done before, and the one active task has all the memory.
     pub(crate) fn make_room(&mut self) -> Gone<T> {
         let gone = self.drop_idle(self.active() / 2);
         if !gone.is_empty() || core::mem::replace(&mut self.began_again, true) {
@@ -256,8 +259,8 @@ impl<T> Scheduler<T> {
         self.drop_those(usize::MAX, |_| true)
     }
 
-    /// Drops half of the tasks in nobody's hands, for one that a thread holds, and says whether there are others than the elder and that
-    /// one.
+    /// Drops half of the tasks that no thread has, for a task of one thread. Returns whether there are others than the
+    /// elder and that task.
     pub(crate) fn drop_half(&mut self) -> (Gone<T>, bool) {
         let parked = |number| self.parked.iter().any(|task| task.number == number);
         let elders = usize::from(self.elder.is_some_and(|number| parked(number) || self.ready.has(number)));
@@ -267,7 +270,7 @@ impl<T> Scheduler<T> {
         (gone, others)
     }
 
-    /// Drops up to `count` of the tasks in nobody's hands, but not the elder.
+    /// Drops up to `count` of the tasks that no thread has, except the elder.
     fn drop_idle(&mut self, count: usize) -> Gone<T> {
         let elder = self.elder;
         self.drop_those(count, |task| Some(task.number) != elder)
@@ -280,7 +283,7 @@ impl<T> Scheduler<T> {
         gone
     }
 
-    /// The records of the packed tasks in nobody's hands.
+    /// The records of packed tasks that no thread has.
     pub(crate) fn records(&mut self) -> impl Iterator<Item = &mut u32> {
         self.ready.records()
     }

@@ -1,4 +1,4 @@
-//! What the threads of a run share: the tasks in nobody's hands under one lock, and counts.
+//! State that the threads of a run share: the tasks that no thread has, under one lock, and counts.
 
 use super::body::{Body, TaskSlot};
 use super::records::Records;
@@ -9,7 +9,7 @@ use pager::{Charge, Pager, Wake};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What the lock protects.
+/// The state under the lock.
 pub(crate) struct Queue<T> {
     pub(crate) scheduler: Scheduler<Body<T>>,
     /// The bytes of packed tasks.
@@ -26,26 +26,26 @@ impl<T> Queue<T> {
 pub(crate) struct RunState<T> {
     queue: Mutex<Queue<T>>,
     pub(crate) pager: Arc<Pager>,
-    /// Number of tasks.
     tasks: u64,
-    /// The memory limit that the work was told of last.
+    /// The last memory limit given to the work.
     pub(crate) limit: AtomicU64,
-    /// Held by the one thread that decides how many tasks fit: that nothing moves, or what a new limit means. Locked before `queue`.
+    /// Held by the one thread that decides how many tasks fit: after a stall, or under a new limit. Locked before
+    /// `queue`.
     pub(crate) judge: Mutex<()>,
-    /// What finished tasks of a run through time were charged with: the allocator keeps their memory, and what is charged in its place
-    /// would come on top (3 MiB were seen, of 10,000 particles).
+    /// Charges of finished tasks of a run through time. The allocator keeps their memory, and later charges would come
+    /// on top (3 MiB were seen, of 10,000 particles).
     retired: Mutex<Vec<Charge>>,
     /// Held by the one thread for whose task others are dropped.
     pub(crate) insists: Mutex<()>,
-    /// Threads that wait for memory for a task: what others keep for later is for them.
+    /// Threads that wait for memory for a task. Memory that others keep for later is for them.
     pub(crate) short: AtomicUsize,
     pub(crate) done: AtomicU64,
     pub(crate) stop: AtomicBool,
-    /// Threads that have neither tasks nor pins, and wait. Only when all do is nothing left that could release any.
+    /// Waiting threads, without tasks or pins. When all wait, nothing is left that could release pages or memory.
     pub(crate) waiting: AtomicUsize,
     /// Threads that have not left.
     pub(crate) live: AtomicUsize,
-    /// Who waits for the last of them.
+    /// The thread that waits for the last of them.
     caller: std::thread::Thread,
     pub(crate) waited_us: AtomicU64,
     pub(crate) restarts: AtomicU64,
@@ -55,13 +55,13 @@ pub(crate) struct RunState<T> {
 }
 
 impl<T> RunState<T> {
-    /// Of a run that the calling thread waits for; `record_bytes` are those of a packed task.
+    /// The state of a run that the calling thread waits for. `record_bytes`: bytes of a packed task.
     pub(crate) fn new(pager: &Arc<Pager>, plan: SchedulerPlan, record_bytes: usize) -> Self {
         Self {
             queue: Mutex::new(Queue::new(plan, record_bytes, pager)),
             pager: pager.clone(),
             tasks: plan.tasks,
-            // None yet: the first thread tells the work.
+            // None yet: the first thread gives it to the work.
             limit: AtomicU64::new(0),
             judge: Mutex::new(()),
             retired: Mutex::new(Vec::new()),
@@ -81,7 +81,7 @@ impl<T> RunState<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        // A panic on another thread is carried to the caller by the scope; the queue itself is never left half changed.
+        // The scope passes a panic of another thread to the caller. The queue itself is never left half changed.
         pager::spin_lock::lock(&self.queue)
     }
 
@@ -91,39 +91,39 @@ impl<T> RunState<T> {
         self.pager.notify();
     }
 
-    /// Whether all tasks are done.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(SeqCst) >= self.tasks
     }
 
-    /// Whether one task at most holds memory.
+    /// Whether at most one task holds memory.
     pub(crate) fn alone(&self) -> bool {
         self.lock().scheduler.active() <= 1
     }
 
-    /// Others may begin, or go on, that could not before.
+    /// Wakes waiting threads: tasks may begin or continue that could not before.
     pub(crate) fn notify_waiting(&self) {
         if self.waiting.load(Relaxed) > 0 {
             self.pager.notify();
         }
     }
 
-    /// A task's step was made: whatever it had to wait for is behind it.
+    /// A task's step was made: its absent pages are behind it.
     pub(crate) fn stepped(&self, slot: &mut TaskSlot<T>) {
         slot.restarts = 0;
-        // Its room is given back: there may be tens of thousands of tasks.
+        // The list's memory is freed: there may be tens of thousands of tasks.
         slot.body.wanted = Default::default();
         self.let_pages_go(slot);
     }
 
-    /// A task needs its pages no more, if it is the elder.
+    /// Releases the pages of a task, if it is the elder.
     pub(crate) fn let_pages_go(&self, slot: &mut TaskSlot<T>) {
         if slot.body.hold.take().is_some() {
             self.lock().scheduler.elder_stepped();
         }
     }
 
-    /// A task is through, and its memory is free. Says to which window the run has come thereby, if it has come to another.
+    /// A task has finished, and its memory is free. Returns the window that the run has reached thereby, if it is
+    /// another.
     pub(crate) fn finished(&self, window: u32) -> Option<u32> {
         let passed = self.lock().scheduler.finished(window);
         let wanted = passed.is_some() && self.waiting.load(Relaxed) > 0;
@@ -133,7 +133,7 @@ impl<T> RunState<T> {
         passed
     }
 
-    /// A task's memory was freed. Its charge is released when there is enough to be given back to the system.
+    /// A task's memory was freed. Its charge is released when enough memory can be returned to the system.
     pub(crate) fn retire(&self, charge: Charge) {
         let enough = (self.lock().scheduler.active() / 8).max(256);
         let mut retired = pager::spin_lock::lock(&self.retired);
@@ -144,7 +144,6 @@ impl<T> RunState<T> {
         }
     }
 
-    /// Releases what finished tasks were charged with.
     pub(crate) fn release_retired(&self) {
         let retired = core::mem::take(&mut *pager::spin_lock::lock(&self.retired));
         if !retired.is_empty() {
@@ -152,36 +151,38 @@ impl<T> RunState<T> {
         }
     }
 
-    /// Takes note of tasks whose memory is free, and that begin again later: their numbers and windows.
+    /// Records dropped tasks whose memory is free, by number and window. They begin again later.
     pub(crate) fn freed(&self, tasks: &[(u64, u32)]) {
         self.dropped.fetch_add(tasks.len() as u64, Relaxed);
         self.lock().scheduler.freed(tasks);
         self.pager.notify();
     }
 
-    /// Frees a task in a thread's hands, to begin it again when there is room; from now on no more are active than are left.
+    /// Frees a task of a thread, to begin again when there is room. From now on no more tasks are active than remain.
     pub(crate) fn drop_task(&self, slot: Box<TaskSlot<T>>) {
         let name = (slot.number, slot.window);
         drop(slot);
         self.freed(&[name]);
     }
 
-    /// The work allows `most` tasks under the present limit, of which so many may be `waiting`: drops what is too much.
+    /// The work allows `most` tasks under the present limit, and `waiting` of them may wait. Drops the excess.
     pub(crate) fn allow(&self, most: usize, waiting: (usize, usize)) {
         self.free(|scheduler| (scheduler.allow(most, waiting), ()));
     }
 
-    /// Nothing moves: drops tasks. False when it was done before, and the one task that there is has all the memory.
+    /// Nothing moves: drops tasks. False if all were dropped before, and the one active task has all the memory.
     pub(crate) fn make_room(&self) -> bool {
         self.free(|scheduler| (scheduler.make_room(), ())).0
     }
 
-    /// Drops half of the tasks that nobody steps, for one that a thread holds. False when there are none but the elder and that one.
+    /// Drops half of the tasks that no thread steps, for a task of this thread. False if there are none but the elder
+    /// and that one.
     pub(crate) fn drop_half(&self) -> bool {
         self.free(Scheduler::drop_half).1
     }
 
-    /// Frees the tasks that the scheduler drops, under no lock, and memory of records in which none is left. Says whether there were any.
+    /// Frees the tasks that the scheduler drops, and chunks of records that become empty, without the lock. True if
+    /// there were any.
     fn free<R>(&self, drops: impl FnOnce(&mut Scheduler<Body<T>>) -> (Gone<Body<T>>, R)) -> (bool, R) {
         let mut q = self.lock();
         let (gone, found) = drops(&mut q.scheduler);
@@ -198,8 +199,9 @@ impl<T> RunState<T> {
         (true, found)
     }
 
-    /// Takes out what there still is when all threads have left, and the error. Pages that others want, too, are still read, and their
-    /// requests hold this, but no task any more. These are freed under no lock: who waits for memory may be woken by it.
+    /// Takes out the remaining tasks after all threads have left, and the error. Pages that other runs need are still
+    /// read. Their requests hold this state, but no task any more. Tasks are freed without the lock, since freeing may
+    /// wake threads that wait for memory.
     pub(crate) fn end(&self) -> Result<(), FieldError> {
         self.release_retired();
         let none = SchedulerPlan { tasks: 0, threads: 1, active: 0, windowed: false, in_runs: 1 };
@@ -210,13 +212,13 @@ impl<T> RunState<T> {
 
 impl<T: Send> Wake for RunState<T> {
     fn wake(&self, token: u64) {
-        // Tasks are parked before their pages are asked for, so it is there, or was dropped.
+        // Tasks are parked before their pages are requested. So it is parked, or was dropped.
         self.lock().scheduler.wake(token as usize);
         self.pager.notify();
     }
 }
 
-/// A thread on its way out. One that panics takes its tasks with it: the others must not wait for them.
+/// A thread on its way out. If it panics its tasks are lost, and the others must not wait for them.
 pub(crate) struct Leaving<'a, T>(pub(crate) &'a RunState<T>);
 
 impl<T> Drop for Leaving<'_, T> {

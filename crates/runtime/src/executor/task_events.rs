@@ -1,11 +1,10 @@
-//! What a thread tells whoever observes: how long it computed, and what became of each task that it had in a lane. Nothing is timed
-//! where nobody observes.
+//! Events of a thread: how long it computed, and the fate of each task in a lane. Nothing is timed without an observer.
 
 use field::locator::LANES;
 use pager::{Did, Event, Pager};
 
-/// A thread tells of computing when so many microseconds have come together, and before it waits: a task or two at a time would be
-/// some million events.
+/// Microseconds of computing in one event, and a thread also sends one before it waits. An event for every task or two
+/// would make some million events.
 const TOLD_US: u64 = 1000;
 
 pub(super) struct Telling {
@@ -13,9 +12,8 @@ pub(super) struct Telling {
     /// When each lane got its task, and the rounds made until then.
     lanes: [(u64, u64); LANES],
     rounds: u64,
-    /// When the rounds that go on now were begun.
     begun_us: u64,
-    /// Time computed, and rounds made, that nobody was told of yet.
+    /// Computing time, and rounds, not recorded yet.
     untold_us: u64,
     told_rounds: u64,
 }
@@ -26,27 +24,23 @@ impl Telling {
         Self { observed, lanes: [(0, 0); LANES], rounds: 0, begun_us: 0, untold_us: 0, told_rounds: 0 }
     }
 
-    /// A lane has got a task.
     pub(super) fn took(&mut self, pager: &Pager, lane: usize) {
         if self.observed {
             self.lanes[lane] = (pager.now_us(), self.rounds);
         }
     }
 
-    /// A step of each lane was made.
     #[inline(always)]
     pub(super) fn round(&mut self) {
         self.rounds += 1;
     }
 
-    /// Rounds begin.
     pub(super) fn begin(&mut self, pager: &Pager) {
         if self.observed {
             self.begun_us = pager.now_us();
         }
     }
 
-    /// They are over.
     pub(super) fn end(&mut self, pager: &Pager) {
         if self.observed {
             self.untold_us += pager.now_us().saturating_sub(self.begun_us);
@@ -56,7 +50,7 @@ impl Telling {
         }
     }
 
-    /// Tells what was computed.
+    /// Records the computing since the last record.
     pub(super) fn tell(&mut self, pager: &Pager) {
         if self.observed && self.rounds > self.told_rounds {
             let (took_us, steps) = (self.untold_us, self.rounds - self.told_rounds);
@@ -65,7 +59,7 @@ impl Telling {
         }
     }
 
-    /// A lane lets go of its task.
+    /// A lane hands on its task.
     pub(super) fn left(&self, pager: &Pager, lane: usize, task: u64, did: Did, window: u32, token: u64) {
         if self.observed {
             let (since_us, rounds) = self.lanes[lane];
@@ -74,7 +68,7 @@ impl Telling {
         }
     }
 
-    /// The thread had nothing to do for so long.
+    /// The thread had nothing to do for `took_us`.
     pub(super) fn waited(&self, pager: &Pager, took_us: u64) {
         if self.observed {
             pager.record(|| Event::Wait { took_us });

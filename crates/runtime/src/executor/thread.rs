@@ -1,6 +1,6 @@
-//! A thread of a run: it takes tasks up, steps several of them at a time, and hands them over, parks them or packs them.
+//! A thread of a run. It takes tasks, steps several of them together, and finishes, parks or packs them.
 //!
-//! How it gets memory for them stands in `memory.rs`, how tasks are packed while they wait for their turn in `packing.rs`.
+//! `memory.rs` gets memory for them, and `packing.rs` packs waiting ones.
 
 use super::body::{Body, TaskSlot};
 use super::memory::{too_small, Refused};
@@ -18,41 +18,39 @@ use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rounds of steps before a thread looks for completed reads, other tasks, or a stop.
+/// Rounds of steps between checks for completed reads, other tasks, or a stop.
 const ROUNDS: usize = 256;
 /// Restarts of one step before its task may become the elder.
 const PATIENCE: u32 = 3;
-/// Rounds between looks at the size of a task's state.
+/// Rounds between checks of the size of a task's state.
 const CHARGE_ROUNDS: usize = 16;
-/// A task's state is charged anew when it has grown by this much: what a dozen of them have not been charged with yet must be little at
-/// the smallest limits, too.
+/// A state is charged again after it has grown by this much. The uncharged bytes of a dozen tasks must be few under the
+/// smallest limits, too.
 const CHARGE_STEP: usize = 8 << 10;
 
 pub(crate) struct Thread<'a, W: Work> {
     pub(crate) work: &'a W,
-    /// Counted from 0.
     number: usize,
     pub(crate) shared: &'a Arc<RunState<W::Task>>,
     wake: Arc<dyn Wake>,
-    /// Asks for what is read ahead.
+    /// Receives the wakes of prefetches.
     nobody: Arc<dyn Wake>,
     pub(crate) context: W::Context,
     pub(crate) load: RunLoad,
     pub(crate) lanes: [Option<Box<TaskSlot<W::Task>>>; LANES],
-    /// Tasks that this thread has taken up and that wait for a lane.
+    /// Tasks that this thread has taken and that wait for a lane.
     pub(crate) mine: VecDeque<Waiting<Body<W::Task>>>,
-    /// Tasks that came to another window, with the one that the scheduler knows.
+    /// Tasks that reached another window, each with the window that the scheduler has for it.
     turned: Vec<(u32, Waiting<Body<W::Task>>)>,
     pub(crate) cache: ThreadCache,
     pub(crate) outcomes: [Outcome; LANES],
     steps: u64,
-    /// Pages that were asked for ahead of their use, in this window and the one before: they need not be asked for again.
+    /// Prefetches in this window and the one before, so that none is requested twice.
     ahead: Ahead,
     telling: Telling,
 }
 
 impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
-    /// Of this number, counted from 0.
     pub(crate) fn new(
         work: &'a W,
         shared: &'a Arc<RunState<W::Task>>,
@@ -89,7 +87,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
             for lane in 0..LANES {
                 if self.lanes[lane].is_none() {
                     match self.take() {
-                        // What came of the last step in this lane was another task's.
+                        // The outcome of the last step in this lane was another task's.
                         Some(slot) => {
                             self.lanes[lane] = Some(slot);
                             self.telling.took(&s.pager, lane);
@@ -119,7 +117,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         s.pager.notify();
     }
 
-    /// A ready task, or a new one while there is room for its state.
+    /// A ready task, or a new one if there is room for its state.
     fn take(&mut self) -> Option<Box<TaskSlot<W::Task>>> {
         if let Some(waiting) = self.mine.pop_front() {
             self.prefetch(LANES - 1..LANES);
@@ -145,7 +143,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// Makes a task that begins; none where there is no memory for its state.
+    /// Begins a task. `None`: there is no memory for its state.
     fn admit(&mut self, number: u64) -> Option<Box<TaskSlot<W::Task>>> {
         let s = self.shared;
         let task = match self.work.admit(number) {
@@ -174,8 +172,8 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// Has the processor load what some of those that this thread takes next will read: a particle that begins a window reads some twenty
-    /// lines that no other has read, and waited for them for a quarter of the time.
+    /// Prefetches memory for some tasks that this thread steps next. A particle that begins a window reads some twenty
+    /// cache lines that no other has read. Waiting for them took a quarter of the time.
     fn prefetch(&mut self, which: core::ops::Range<usize>) {
         for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
             match waiting {
@@ -201,13 +199,13 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         if s.pager.stalled().is_some() {
             let dropped = s.dropped.load(SeqCst);
             self.release_kept();
-            // Asked twice: a release may have been on its way.
+            // The pager is checked again after a pause: a release may have been under way.
             s.pager.idle(Duration::from_millis(20));
-            // Those that wait here have found the same: one of them decides.
+            // All waiting threads reach this point: one of them decides.
             let _judge = pager::spin_lock::lock(&s.judge);
             let idle = s.waiting.load(SeqCst) == s.live.load(SeqCst) && s.lock().scheduler.is_stuck();
             if idle && s.dropped.load(SeqCst) == dropped && s.limit.load(SeqCst) == s.pager.ledger().limit() {
-                // What others have let go of since.
+                // Others may have released memory since.
                 self.release_kept();
                 if let Some(full) = s.pager.stalled() {
                     if !s.make_room() && !s.pager.release_index_pages() {
@@ -224,7 +222,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         self.telling.waited(&s.pager, took_us);
     }
 
-    /// Steps of all lanes, until one of them is done or lacks pages.
+    /// Steps all lanes until a task leaves its lane.
     fn rounds(&mut self) {
         for round in 0..ROUNDS {
             self.work.worker(&mut self.context).begin_step();
@@ -251,7 +249,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// Takes note of a step; false when its task cannot go on here: it is done, lacks pages, or has come to another window.
+    /// Records a step. False if its task leaves the lane: it is done, lacks pages, or reached another window.
     #[inline(always)]
     fn stays(&mut self, lane: usize, charge: bool) -> bool {
         self.steps += 1;
@@ -269,7 +267,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
             return true;
         }
         let bytes = self.work.bytes(&slot.body.task);
-        // Of thousands of tasks that go together each counts.
+        // Of thousands of tasks that advance together every byte counts.
         if bytes <= slot.body.charged() + if W::WINDOWED { 0 } else { CHARGE_STEP } {
             return true;
         }
@@ -278,7 +276,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         self.lanes[lane].is_some()
     }
 
-    /// A task that has come to another window: others may have to go first.
+    /// A task reached another window. Others may go first.
     fn turn(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>) {
         let s = self.shared;
         let window = self.work.window(&slot.body.task);
@@ -292,7 +290,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         let waiting = match self.pack(slot) {
             Waiting::Whole(mut slot) => {
                 let bytes = self.work.bytes(&slot.body.task);
-                // Should it be dropped, it is still counted where it came from.
+                // If it is dropped it is still counted in its old window.
                 slot.window = from;
                 let Some(mut slot) = self.charge(slot, bytes, "a line under way") else { return };
                 slot.window = window;
@@ -305,13 +303,12 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         if self.ahead.are_many() {
             self.ask_ahead();
         }
-        // Where others have nothing to do, or this thread may not look here again for long, at once.
+        // At once if other threads have nothing to do, or if this thread may not come here again for long.
         if self.turned.len() >= TOGETHER || self.mine.is_empty() || s.waiting.load(Relaxed) > 0 {
             self.hand_back();
         }
     }
 
-    /// Hands back the tasks that came to another window.
     pub(crate) fn hand_back(&mut self) {
         let Some(latest) = self.turned.iter().map(|(_, waiting)| waiting.window()).max() else { return };
         let (passed, others) = {
@@ -325,14 +322,14 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         };
         self.passed(passed);
         self.shared.notify_waiting();
-        // Where no other task goes first, one of these may be the next that goes on.
+        // If no other task goes first, one of these may be the next.
         if !others && self.mine.is_empty() {
             self.ask_ahead();
         }
     }
 
-    /// Where a task is: of those that go through time in the data, and one that has not found its place has one for itself; of others the
-    /// thread that steps it.
+    /// Where a task is. In a run through time: its place in the data, or a place of its own until that is known. In
+    /// other runs: the number of its thread.
     pub(crate) fn place(&self, slot: &TaskSlot<W::Task>) -> u64 {
         if W::WINDOWED {
             self.work.place(&slot.body.task).unwrap_or(slot.number << WITHIN)
@@ -341,16 +338,16 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// Asks for what tasks that came to another window will want.
+    /// Requests pages that tasks will likely use in their next window.
     fn ask_ahead(&mut self) {
         let (pager, nobody) = (&self.shared.pager, &self.nobody);
         self.ahead.ask(|pages| {
-            // Nobody waits for them, whether they come at once or later.
+            // No task waits for them.
             let _asked = pager.request(pages, 0, nobody, Priority::Prefetch);
         });
     }
 
-    /// Tells the work that the run has come to another window, if it has.
+    /// Informs the work if the run has reached another window.
     fn passed(&mut self, window: Option<u32>) {
         let Some(window) = window else { return };
         let s = self.shared;
@@ -359,7 +356,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         let limit = s.limit.load(SeqCst);
         let waiting = self.work.waiting(limit);
         let mut q = s.lock();
-        // Under another limit whoever follows it says so.
+        // Under another limit, the thread that follows it sets this.
         if s.limit.load(SeqCst) == limit {
             q.scheduler.may_wait(waiting);
         }
@@ -370,7 +367,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// A task that cannot go on: it is done, or `missing` says what it lacks.
+    /// A task leaves its lane: it is done, or lacks the `missing` pages.
     fn leave(&mut self, lane: usize, slot: Box<TaskSlot<W::Task>>, missing: Vec<PageId>) {
         if self.shared.stop.load(Relaxed) {
             return;
@@ -382,7 +379,6 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
     }
 
-    /// Hands over the result of a task that is done.
     fn finish(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>) {
         let s = self.shared;
         s.let_pages_go(&mut slot);
@@ -402,7 +398,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         self.passed(passed);
     }
 
-    /// Parks a task under the pages that it lacks, and asks for them.
+    /// Parks a task and requests its absent pages.
     fn park(&mut self, lane: usize, mut slot: Box<TaskSlot<W::Task>>, missing: &[PageId]) {
         let s = self.shared;
         s.restarts.fetch_add(1, Relaxed);
@@ -429,11 +425,11 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
         slot.place = self.place(&slot);
         let (number, window, at) = (slot.number, slot.window, slot.neighbourhood());
-        // Parked before the pages are asked for: the wake may come at once, from any thread.
+        // Parked before the request: the wake may come at once, from any thread.
         let token = {
             let mut q = s.lock();
             let token = q.scheduler.park(slot);
-            // Those beside it would lack the same pages.
+            // Tasks of its neighbourhood would lack the same pages.
             for _ in 0..self.mine.len() {
                 match self.mine.pop_front() {
                     Some(waiting) if waiting.is_fresh_at(at) => q.scheduler.push(waiting),
@@ -451,7 +447,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         }
         // No wake comes.
         s.lock().scheduler.wake_first(token);
-        // Who found that enough wait, or the others beside it kept back, may sleep.
+        // Threads may sleep that found enough tasks waiting, or its neighbourhood shut.
         s.notify_waiting();
     }
 }

@@ -1,4 +1,4 @@
-//! What the executor is told, and tells.
+//! Kinds of tasks: the traits that the executor calls, and the counts that it takes and returns.
 
 use crate::last_use::ZonePage;
 use field::error::FieldError;
@@ -7,13 +7,13 @@ use kernels::streamline::StepProgress;
 use pager::{PageId, Worker};
 use std::time::Instant;
 
-/// A kind of task: what all need. Most kinds need no more, and say so by empty [`Windowed`] and [`Budgeted`].
+/// A kind of task. [`Windowed`] and [`Budgeted`] may be empty for most kinds.
 pub trait Work: Sync {
     /// The task.
     type Task: Send + 'static;
-    /// What a thread needs to step tasks.
+    /// A thread's own state for stepping tasks.
     type Context;
-    /// Makes the context of a thread, counted from 0.
+    /// Makes the context of a thread, numbered from 0.
     fn context(&self, thread: usize, worker: Worker) -> Self::Context;
     /// The pager's part of a context.
     fn worker<'c>(&self, context: &'c mut Self::Context) -> &'c mut Worker;
@@ -22,51 +22,52 @@ pub trait Work: Sync {
     /// # Errors
     /// Anything; it ends the run.
     fn admit(&self, n: u64) -> Result<Self::Task, FieldError>;
-    /// One restartable step of each task that is there; what came of it goes to the outcome of the same number, whose `missing`
-    /// is empty before.
+    /// Makes one restartable step of each present task. Its result goes to the outcome of the same index, whose
+    /// `missing` is empty before.
     fn steps(
         &self,
         context: &mut Self::Context,
         tasks: [Option<&mut Self::Task>; LANES],
         outcomes: &mut [Outcome; LANES],
     );
-    /// Asks the processor to load what the next step of a task will read, while others are stepped.
+    /// Prefetches memory for the next step of a task, while others are stepped.
     fn prefetch(&self, _context: &mut Self::Context, _task: &Self::Task) {}
-    /// Whether tasks are charged after each step, since one may take megabytes; else now and then.
+    /// Whether tasks are charged after each step, because one step may take megabytes. Otherwise they are charged now
+    /// and then.
     const EACH_STEP: bool = false;
-    /// Bytes that a task holds now, and with the next step at most where it is charged after each.
+    /// Bytes that a task holds now. If tasks are charged after each step, also the most that the next step adds.
     fn bytes(&self, task: &Self::Task) -> usize;
-    /// Bytes that [`Work::finish`] takes for a moment beside what the task holds.
+    /// Bytes that [`Work::finish`] holds for a moment beside the task's own.
     fn finishing(&self, _task: &Self::Task) -> usize {
         0
     }
-    /// Takes a finished task's result.
+    /// Receives a finished task.
     ///
     /// # Errors
     /// Anything; it ends the run.
     fn finish(&self, task: Self::Task) -> Result<(), FieldError>;
 }
 
-/// What tasks need that go through time, window by window. Left empty they do not.
+/// Tasks that go through time, window by window. An empty implementation: they do not.
 pub trait Windowed: Work {
-    /// Whether tasks go through time, and are in the window that [`Windowed::window`] says.
+    /// Whether tasks go through time, and [`Windowed::window`] is their window.
     const WINDOWED: bool = false;
-    /// The window that a task is in, counted from 0 in the order of the run; it never falls.
+    /// The window of a task, counted from 0 in the order of the run. It never falls.
     fn window(&self, _task: &Self::Task) -> u32 {
         0
     }
-    /// Where in the data a task is, if that is known: tasks at places that are near each other read the same pages, those whose places
-    /// differ in the lowest twelve bits alone mostly the very same.
+    /// The place of a task in the data, if known. Tasks at near places read the same pages. Tasks whose places differ
+    /// only in the lowest twelve bits mostly read the very same.
     fn place(&self, _task: &Self::Task) -> Option<u64> {
         None
     }
-    /// How many tasks may wait for pages under a limit, and at how many places, so that what comes for them is not evicted before they
-    /// have used it.
+    /// How many tasks may wait for pages under a limit, and at how many places, so that their pages are not evicted
+    /// before their use.
     fn waiting(&self, _limit: u64) -> (usize, usize) {
         (usize::MAX, usize::MAX)
     }
-    /// A task has come to another window and waits until it is its turn there: hands over what it need not keep, and adds the pages of
-    /// points that it will likely want to `ahead`.
+    /// A task has reached another window and waits for its turn there. It hands over data that it need not keep, and
+    /// adds pages of points that it will likely use to `ahead`.
     ///
     /// # Errors
     /// Anything; it ends the run.
@@ -79,31 +80,31 @@ pub trait Windowed: Work {
     ) -> Result<(), FieldError> {
         Ok(())
     }
-    /// Adds what tasks read of a page of points in a window.
+    /// Adds the pages that tasks read of a page of points in a window.
     fn of_page(&self, _window: u32, _page: ZonePage, _pages: &mut Vec<PageId>) {}
-    /// No task is in a window before this one, and none will be, unless all begin again. Says which pages to read ahead.
+    /// No task is in an earlier window, and none will be unless all begin again. Returns pages to prefetch.
     fn passed(&self, _window: u32) -> Vec<PageId> {
         Vec::new()
     }
-    /// Bytes of a task that is packed while it waits for its turn; 0 where none is.
+    /// Bytes of a packed task; 0 if tasks are never packed.
     fn record_bytes(&self) -> usize {
         0
     }
-    /// Adds what [`Windowed::take_up`] makes the task of; false if it cannot be packed as it is now.
+    /// Adds the bytes from which [`Windowed::take_up`] restores the task. False if it cannot be packed now.
     fn put_away(&self, _task: &Self::Task, _to: &mut Vec<u8>) -> bool {
         false
     }
-    /// The task of this number that was packed as the first of these bytes.
+    /// The task of this number, from the packed bytes at the start of `from`.
     fn take_up(&self, _n: u64, _from: &[u8]) -> Option<Self::Task> {
         None
     }
-    /// Has the processor load what the next step of a task reads that was packed as the first of these bytes, in a window.
+    /// Prefetches memory for the next step of a packed task, in a window.
     fn prefetch_away(&self, _context: &mut Self::Context, _window: u32, _from: &[u8]) {}
 }
 
-/// What work needs that keeps to a limit or a time of its own. Left empty it has none.
+/// Work with a limit or a deadline of its own. An empty implementation: it has none.
 pub trait Budgeted: Work {
-    /// The memory limit is `limit` bytes now (told at the beginning, too): gives back what is too much under it, and says how many
+    /// The memory limit is `limit` bytes, now or from the beginning. Releases memory beyond it, and returns how many
     /// tasks may be active at most.
     ///
     /// # Errors
@@ -111,64 +112,65 @@ pub trait Budgeted: Work {
     fn resized(&self, _limit: u64, active: usize) -> Result<usize, FieldError> {
         Ok(active)
     }
-    /// Of tasks that go on within a step ([`Outcome::moved`]), how many pages the elder holds at most, unless those that it asked for since
-    /// it last went on are more: a tile of rays comes to more than fit. 0: what came before that is forgotten, and it begins anew.
+    /// Most pages that the elder holds of a task that makes progress within a step ([`Outcome::moved`]). Pages
+    /// requested since its last progress are always held. A tile of rays needs more pages than fit. 0: pages requested
+    /// before the progress are forgotten, and the count of restarts begins anew.
     fn holds(&self) -> usize {
         0
     }
-    /// How many tasks that follow each other a thread begins, and goes on with itself, since they share what it keeps for itself. With 1
-    /// threads take whatever is next, so that all are at work in one place and share its pages.
+    /// How many consecutive tasks a thread begins and steps itself, because they share its own state. At 1 threads take
+    /// the next task, so that all compute in one place and share its pages.
     fn in_runs(&self) -> u64 {
         1
     }
-    /// When the run is to end, whether or not all tasks are done: it is then interrupted.
+    /// When the run ends, whether or not all tasks are done. It is interrupted then.
     fn until(&self) -> Option<Instant> {
         None
     }
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How far the task is.
+    /// The task's progress.
     pub progress: StepProgress,
-    /// Pages found absent, where that is why.
+    /// Pages found absent, if the step stopped for them.
     pub missing: Vec<PageId>,
-    /// It went on before it found pages absent: what it had waited for is behind it, and need not all be held for it. A tile of rays comes to
-    /// all pages that any of them comes to.
+    /// It made progress before it found pages absent. Pages that it waited for earlier are behind it and need not all
+    /// be held. A tile of rays needs all pages that any of its rays needs.
     pub moved: bool,
 }
 
-/// How much may be under way.
+/// The size of a run.
 #[derive(Copy, Clone, Debug)]
 pub struct RunLoad {
     /// Number of tasks.
     pub tasks: u64,
     /// Threads.
     pub workers: usize,
-    /// Tasks active at most, unless [`Budgeted::resized`] says otherwise.
+    /// Most active tasks, unless [`Budgeted::resized`] returns another number.
     pub active: usize,
 }
 
-/// What a run took.
+/// Times and counts of a run.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct RunStats {
     /// Wall time.
     pub wall_s: f64,
-    /// Time in which threads had nothing to do, a thread.
+    /// Time that threads were idle, on average a thread.
     pub wait_s: f64,
     /// Steps that found pages absent.
     pub restarts: u64,
     /// Times that a task became the elder.
     pub elders: u64,
-    /// Tasks that were dropped for lack of memory and begun again.
+    /// Tasks dropped for lack of memory.
     pub dropped: u64,
     /// Steps.
     pub steps: u64,
 }
 
 impl RunStats {
-    /// With those of a run after it.
+    /// Adds the counts of a later run.
     pub fn add(&mut self, next: &Self) {
         self.wall_s += next.wall_s;
         self.wait_s += next.wait_s;

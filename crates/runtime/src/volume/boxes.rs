@@ -7,17 +7,18 @@ use field::volume::VolumeArray;
 use pager::{Lookup, PageId};
 use std::time::Instant;
 
-/// A part of the limit that goes to the pages of a box that are here at a time.
+/// Pages of a box in memory at a time take at most one part in this many of the limit.
 const SHARE: u64 = 4;
 /// Pages in memory are whole pages of the system, however small they are.
 const FRAME: usize = 4096;
 
 impl Session {
-    /// Copies the voxels of a box, `[k][j][i]`, in the channel's own type and native byte order. `lo` and `hi` are i, j, k, half open.
+    /// Copies the voxels of a box, `[k][j][i]`, in the channel's own type and native byte order. `lo` and `hi` are i,
+    /// j, k, half open.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for what there is not or where `to` has another length; a page that cannot be had;
-    /// [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
+    /// [`FieldError::Usage`] for a level, channel, step or box that does not exist, or `to` of another length; a failed
+    /// page; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
     pub fn read_box(
         &self,
         level: usize,
@@ -79,7 +80,7 @@ impl Session {
         Ok(())
     }
 
-    /// The array that has a channel at a level, and which of its components that is.
+    /// The array of a channel at a level, and the channel's component in it.
     fn array(&self, level: usize, channel: usize, step: usize) -> Result<(&VolumeArray, usize), FieldError> {
         let v = self.volume()?;
         let none = |what: &str, n: usize, count: usize| {
@@ -93,7 +94,7 @@ impl Session {
     }
 }
 
-/// Copies what a page has of a box.
+/// Copies the part of a box that lies in a page.
 fn copy(array: &VolumeArray, component: usize, at: [u32; 3], [lo, hi]: [[u32; 3]; 2], frame: &[u8], to: &mut [u8]) {
     let (page, c) = (array.translation.page, array.brick.components);
     let size = array.brick.voxel.size();

@@ -1,4 +1,4 @@
-//! Every page of a volume once.
+//! A check of every page of a volume.
 
 use super::PageSet;
 use crate::limits::pager_error;
@@ -7,29 +7,29 @@ use field::error::FieldError;
 use field::store::Problem;
 use pager::{PageErrorKind, PageId, PagerError};
 
-/// What came of looking at every page.
+/// The result of checking every page.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeCheck {
-    /// Pages that were looked at.
+    /// Pages that were read.
     pub pages: u64,
     /// Chunks that the format defines as never written.
     pub never_written: u64,
-    /// What is wrong, page by page, at most [`VolumeCheck::TOLD`] of them.
+    /// Failed pages and their errors, at most [`VolumeCheck::TOLD`].
     pub problems: Vec<Problem>,
-    /// How many pages cannot be had.
+    /// Number of failed pages.
     pub failed: u64,
 }
 
 impl VolumeCheck {
-    /// Problems that are told one by one.
+    /// Most problems that are listed.
     pub const TOLD: usize = 1000;
 }
 
 impl Session {
-    /// Reads every page of all levels and steps: lengths, checksums where there are any, and whether they decode to what they should.
+    /// Reads every page of all levels and steps. Checks lengths, checksums if there are any, and decoding.
     ///
     /// # Errors
-    /// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. A page that cannot be had is no error but in [`VolumeCheck`].
+    /// [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`]. A failed page is in [`VolumeCheck`], and no error.
     pub fn check(&self, watch: &mut ProgressWatch<'_>) -> Result<VolumeCheck, FieldError> {
         let volume = self.volume()?;
         let mut found = VolumeCheck::default();
@@ -61,7 +61,7 @@ impl Session {
         Ok(found)
     }
 
-    /// Looks at pages together, and one by one where one of them cannot be had.
+    /// Reads pages together, and one by one if one of them fails.
     fn check_some(&self, pages: &[PageId], found: &mut VolumeCheck) -> Result<(), FieldError> {
         match self.pager.fetch(pages) {
             Ok(_held) => Ok(()),

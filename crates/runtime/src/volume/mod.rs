@@ -1,8 +1,8 @@
-//! Open volumes: boxes of voxels, what a volume is, every page once.
+//! Open volumes: boxes of voxels, descriptions, checks of every page.
 //!
 //! # Practice
-//! [`Session::open`] takes what a reader said. Boxes are read some pages at a time, as many as a part of the limit holds, into an
-//! array of the caller's.
+//! [`Session::open`] takes a reader's description. Boxes are read into the caller's array, some pages at a time, within
+//! a part of the limit.
 
 mod boxes;
 mod check;
@@ -42,7 +42,8 @@ impl Session {
         Ok(())
     }
 
-    /// What the volume is made of: pages of each level, bytes, whether they carry checksums. What the reader said stands elsewhere.
+    /// The volume's storage: pages of each level, bytes, and whether there are checksums. The reader's description is
+    /// not included.
     ///
     /// # Errors
     /// As [`Self::volume`].
@@ -68,8 +69,8 @@ impl Session {
     }
 }
 
-/// The smallest limit under which a volume's largest page can be read: a page is there encoded and decoded, and its neighbour when it is
-/// interpolated.
+/// The smallest limit under which a volume's largest page can be read. The page is in memory encoded and decoded, with
+/// its neighbour for interpolation.
 fn least_volume_limit(volume: &Volume) -> u64 {
     let arrays = volume.levels.iter().flat_map(|l| &l.arrays);
     least_limit(2 * arrays.map(|a| a.brick.bytes() as u64).max().unwrap_or(0)).max(SMALLEST_LIMIT)

@@ -1,9 +1,10 @@
-//! Ranges of the pages of data that stay where they are: made by one bounded pass, kept in the cache.
+//! Ranges of the pages of data in place: computed in one bounded pass, kept in the cache.
 //!
 //! # Theory
-//! The range of a page is over all cells whose low corner lies in it, so it has the first layer of the pages that follow, too. A page
-//! that is looked at alone gives eight ranges, one for each set of axes: over those of its voxels whose index is 0 along these axes.
-//! Each goes to the page that lies one before it along them. So every page is read once, in any order, and no two need be here at a time.
+//! A page's range covers all cells whose low corner lies in it. So it includes the first layer of the pages that
+//! follow. One page alone yields eight ranges, one for each set of axes: over its voxels whose index is 0 along these
+//! axes. Each is joined to the page that lies one before it along these axes. So every page is read once, in any order,
+//! and no two are needed at a time.
 
 use crate::limits::{charge_other, fetch_error};
 use crate::session::{ProgressWatch, Session};
@@ -25,30 +26,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Part of the limit that goes to the pages of all threads that are looked at at a time, and to the ranges that are in memory.
+/// One part in this many of the limit goes to the pages that all threads have at a time. Ranges in memory get as much.
 const SHARE: u64 = 8;
-/// Pages that a thread asks for at once, at most.
+/// Most pages that a thread requests at once.
 const AT_ONCE: u64 = 32;
-/// How often the caller is told, and asked whether to go on.
+/// Interval of calls of the caller's watch.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 /// Sets of axes.
 const SETS: usize = 8;
 
-/// What was done.
+/// The result of [`build_ranges`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangesReport {
-    /// What is known now.
+    /// The ranges.
     pub known: RangeDocument,
-    /// Pages that were read; none if all was known.
+    /// Pages read; 0 if all ranges were known.
     pub pages: u64,
 }
 
-/// Makes the ranges of an open volume's pages in the folder `dst` of the cache, whose files are in the state `state`, if they are not
-/// there. What is out of date is replaced. While another run makes the same it waits for that. A page that cannot be read has a range
-/// without limits, so that whoever needs it meets it.
+/// Computes the ranges of an open volume's pages in the folder `dst` of the cache, unless they exist. `state` is the
+/// state of the volume's files, and an outdated folder is replaced. If another run computes the same, this one waits
+/// for it. A failed page gets an unbounded range, so that any use of it meets the error.
 ///
 /// # Errors
-/// [`FieldError::Io`] on a full disk and the like, [`FieldError::LimitTooSmall`], [`FieldError::Interrupted`].
+/// [`FieldError::Io`], as on a full disk; [`FieldError::LimitTooSmall`]; [`FieldError::Interrupted`].
 pub fn build_ranges(
     session: &Session,
     dst: &Path,
@@ -66,14 +67,14 @@ pub fn build_ranges(
     }
     let mut wait = || watch("waiting for another run", 0.0, 0.0);
     let partial = Partial::lock(disk, dst, Some(&mut wait))?;
-    // Somebody else may have made them meanwhile.
+    // Another run may have computed them meanwhile.
     if let Some(known) = known(&arrays) {
         partial.remove(disk)?;
         return Ok(RangesReport { known, pages: 0 });
     }
     let made = make(session, disk, &partial, state, &arrays, watch);
     if made.is_err() {
-        // What is half made is of no use to anybody.
+        // A half-made folder is of no use.
         partial.clear(disk)?;
         partial.remove_empty();
         return made;
@@ -108,7 +109,7 @@ fn make(
     disk.create_dir(&store)?;
     let limit = session.pager.ledger().limit();
     let most = usize::try_from(limit / SHARE / 2).unwrap_or(usize::MAX);
-    // Two levels of ranges are there at once; beside them a strip of pages of the finest, as it is written.
+    // Two levels of ranges are in memory at once, beside the strip of the finest pages that is written.
     let strip = |a: &RangedArray| {
         let layouts = a.layouts();
         let of = |l: &ArrayLayout| {
@@ -132,7 +133,7 @@ fn make(
         for layout in &layouts {
             let folder = store.join(&layout.path);
             disk.create_dir(&folder)?;
-            // For other readers; ours knows what the documents of these arrays say.
+            // For other readers; ours derives these documents.
             let document = folder.join("zarr.json");
             disk.write(&document, &layout.document())?;
             paths.extend([folder, document]);
@@ -141,7 +142,7 @@ fn make(
             let dims = ranged.pages.map(|n| n as usize);
             let scratch = |n: usize| units.join(format!("ranges.{n}"));
             let written = PageSet::of(session, array, step as u32);
-            // What is joined to an entry that holds the fill value keeps it.
+            // A join keeps the fill value of an entry. So entries of cells without fill are cleared.
             let nothing = array.vacant.as_ref().map(|v| v.range().map(f64::from).repeat(ranged.components));
             let mut entries = match &nothing {
                 Some(entry) if written.few(2 * ranged.components, most) => {
@@ -184,17 +185,15 @@ fn make(
     Ok(RangesReport { known, pages: done })
 }
 
-/// One array at one step.
 struct RangePass<'p> {
     session: &'p Session,
     array: &'p VolumeArray,
     step: u32,
     disk: &'p Disk,
-    /// The pages that are looked at: what was never written is known.
+    /// The pages to read. Those never written are known.
     written: &'p PageSet,
 }
 
-/// What threads have in common.
 struct RangeState<'g> {
     entries: &'g mut LevelRows,
     error: Option<FieldError>,
@@ -203,7 +202,7 @@ struct RangeState<'g> {
 }
 
 impl RangePass<'_> {
-    /// Looks at all pages on all threads; how many cannot be read.
+    /// Reads all pages on all threads. Returns how many fail.
     fn run(
         &self,
         entries: &mut LevelRows,
@@ -256,7 +255,7 @@ impl RangePass<'_> {
         }
     }
 
-    /// Looks at pages together, and one by one where one of them cannot be had.
+    /// Reads pages together, and one by one if one of them fails.
     fn some(&self, numbers: &[u64], shared: &Mutex<RangeState<'_>>) -> Result<(), FieldError> {
         let pager = &self.session.pager;
         let ids: Vec<PageId> = numbers.iter().map(|n| PageId::new(self.array.id, self.step, *n)).collect();
@@ -275,8 +274,8 @@ impl RangePass<'_> {
                 }
                 worker.release();
                 drop(hold);
-                // Who knows the range of a page of one value does not read it. With fresh memory for each of 5,000 such pages
-                // `info --ranges` took 1.8 s, and 0.46 s since they give theirs back.
+                // A reader that knows a page's range does not read a page of one value. `info --ranges` over 5,000 such
+                // pages took 1.8 s with fresh memory for each, and 0.46 s since their memory is given back.
                 let alike = |found: &[f64]| found.chunks_exact(2).all(|range| range[0] == range[1]);
                 let sets = found.chunks_exact(SETS * nc * 2).zip(&ids);
                 let same: Vec<PageId> = sets.filter(|(found, _)| alike(found)).map(|(_, id)| *id).collect();
@@ -297,7 +296,7 @@ impl RangePass<'_> {
         }
     }
 
-    /// Gives what was found in pages to those that it belongs to.
+    /// Joins the ranges found in pages to the entries that they belong to.
     fn join(&self, numbers: &[u64], found: &[f64], shared: &Mutex<RangeState<'_>>) -> Result<(), FieldError> {
         let [ni, nj, _] = self.array.translation.pages.map(u64::from);
         let one = 2 * self.array.brick.components;
@@ -319,7 +318,7 @@ fn lock<'l, 'g>(shared: &'l Mutex<RangeState<'g>>) -> std::sync::MutexGuard<'l, 
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that a thread is gone however it ends: who waits for it must not wait for ever.
+/// Counts a thread out however it ends, so that no waiter waits for ever.
 struct RangeWorkerExit<'l, 'g> {
     shared: &'l Mutex<RangeState<'g>>,
     ended: &'l Condvar,
@@ -332,8 +331,8 @@ impl Drop for RangeWorkerExit<'_, '_> {
     }
 }
 
-/// Adds lowest and highest of each component for each set of axes (bit a: axis a), over the voxels of a page of which `inside` along
-/// i, j, k are the volume's.
+/// Adds the lowest and highest value of each component for each set of axes (bit a: axis a). `inside` is the number of
+/// a page's voxels along i, j, k that belong to the volume.
 fn limits(brick: &Brick, inside: [u32; 3], frame: &[u8], out: &mut Vec<f64>) {
     with_voxel!(brick.voxel, T => limits_of::<T>(brick, inside, &frame[..brick.voxel_bytes()], out));
 }
@@ -377,7 +376,7 @@ fn limits_of<T: VoxelNumber>(brick: &Brick, inside: [u32; 3], bytes: &[u8], out:
     }
 }
 
-/// NaN compares with nothing and is passed over.
+/// NaN compares false and is left out.
 fn widen<T: VoxelNumber>(pair: &mut (T, T), low: T, high: T) {
     pair.0 = if low < pair.0 { low } else { pair.0 };
     pair.1 = if high > pair.1 { high } else { pair.1 };

@@ -1,4 +1,4 @@
-//! Which pages of a volume a pass over all of them looks at: of those that were never written everything is known.
+//! The pages of a volume that a pass over all must read. Pages never written are known without.
 
 use crate::session::Session;
 use convert::disk::Disk;
@@ -7,21 +7,20 @@ use field::error::FieldError;
 use field::volume::{VolumeArray, WrittenPages};
 use pager::{Charge, ChargeKind};
 
-/// Pages of an array at one step.
 pub(crate) struct PageSet {
     count: u64,
     along: [u32; 3],
-    /// Those that may hold something, and their numbers in order; `None` where all may.
+    /// Pages that may hold data, and their numbers in order. `None`: all may.
     some: Option<(WrittenPages, Vec<u64>)>,
     _charges: Vec<Charge>,
 }
 
 impl PageSet {
-    /// Those of an array at a step. Where the limit has no room for their list it is all.
+    /// The pages of an array at a step to read. All of them, if the limit has no room for a list.
     pub(crate) fn of(session: &Session, array: &VolumeArray, step: u32) -> Self {
         let (count, along) = (array.translation.count(), array.translation.pages);
         let mut this = Self { count, along, some: None, _charges: Vec::new() };
-        // A list and its bits are small beside what is saved, and a quarter of the limit is too much for them.
+        // The list and its bits are small beside the saved reads, but must not take more than a quarter of the limit.
         let most = session.pager.ledger().limit() / 4;
         let room = |bytes: u64| (bytes <= most).then(|| session.pager.charge(ChargeKind::Other, bytes).ok()).flatten();
         let Some(vacant) = &array.vacant else { return this };
@@ -34,17 +33,15 @@ impl PageSet {
         this
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.some.as_ref().map_or(self.count, |(_, numbers)| numbers.len() as u64)
     }
 
-    /// Pages that were never written.
     pub(crate) fn vacant(&self) -> u64 {
         self.count - self.count()
     }
 
-    /// The numbers of some of them: from the so manieth on, and up to one.
+    /// The page numbers at the places `from` to `to`, half open.
     pub(crate) fn numbers(&self, from: u64, to: u64) -> Vec<u64> {
         match &self.some {
             Some((_, numbers)) => numbers[from as usize..to as usize].to_vec(),
@@ -52,19 +49,19 @@ impl PageSet {
         }
     }
 
-    /// Whether rows of entries of so many numbers for the pages that may hold something take less than a quarter of all, and less than
-    /// `most` bytes.
+    /// Whether rows of entries for these pages are few: less than a quarter of all, and less than `most` bytes.
+    /// `components` are numbers of an entry.
     pub(crate) fn few(&self, components: usize, most: usize) -> bool {
         let Some((_, numbers)) = &self.some else { return false };
         let of = numbers.iter().map(|n| n / u64::from(self.along[0]));
         let rows = of.fold((0, u64::MAX), |(n, last), row| (n + u64::from(row != last), row)).0;
-        // What is made of a row of pages goes to the rows before it, too.
+        // A row of pages also changes the rows before it.
         let rows = 4 * rows;
         let all = u64::from(self.along[1]) * u64::from(self.along[2]);
         rows < all && rows * u64::from(self.along[0]) * components as u64 * 8 < most as u64
     }
 
-    /// Empties the entries of pages whose cells lie in pages that may hold something and nowhere else.
+    /// Clears the entries of pages whose cells lie only in pages that may hold data.
     ///
     /// # Errors
     /// [`FieldError::Io`].
@@ -83,7 +80,7 @@ impl PageSet {
         Ok(())
     }
 
-    /// Gives the entries of pages whose cells lie in pages that were never written, too, what these hold.
+    /// Sets the entries of pages with cells in pages never written to `entry`.
     ///
     /// # Errors
     /// [`FieldError::Io`].
@@ -100,7 +97,7 @@ impl PageSet {
         Ok(())
     }
 
-    /// Counts the pages that were not looked at as never written.
+    /// Counts the other pages as never written.
     pub(crate) fn answered(&self, session: &Session, array: &VolumeArray) {
         if let (Some(vacant), Some((written, _))) = (&array.vacant, &self.some) {
             vacant.count_all_but(written);

@@ -1,4 +1,4 @@
-//! The voxels of an open volume, read through its pager: whatever a reader describes can be converted.
+//! The voxels of an open volume, read through its pager, as input of conversions from any reader.
 
 use crate::limits::{charge_other, fetch_error, would_do};
 use crate::session::Session;
@@ -14,16 +14,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Pages that are here at a time take at most this part of what the conversion leaves free: one is there encoded and decoded, and
-/// those of the row before are of use for the next one.
+/// Pages in memory at a time take at most one part in this many of the memory that the conversion leaves free. One is
+/// in memory encoded and decoded, and pages of the row before serve the next row.
 const SHARE: u64 = 4;
-/// What reading a page takes beside its bytes.
+/// Bytes to read a page, beside its own.
 const BESIDE: u64 = 256 << 10;
 
-/// What a converter takes of an open volume: its finest level.
+/// The input of a conversion of an open volume: its finest level.
 ///
 /// # Errors
-/// [`FieldError::Usage`] for channels whose types have none in common that holds all their numbers.
+/// [`FieldError::Usage`] for channels without a common type that holds all their numbers.
 pub fn paged_input(session: &Arc<Session>) -> Result<VolumeInput, FieldError> {
     let spec = &session.volume()?.spec;
     let voxel = common_type(session)?;
@@ -36,7 +36,7 @@ pub fn paged_input(session: &Arc<Session>) -> Result<VolumeInput, FieldError> {
     Ok(VolumeInput { rows: Arc::new(rows), spec: about, voxel, files, folders })
 }
 
-/// Charges a conversion of an open volume to its ledger, so that pages still have room when it is charged.
+/// Charges a conversion of an open volume to its ledger, and leaves room for pages.
 pub fn charge_beside_pages(
     session: &Session,
 ) -> Result<impl Fn(u64) -> Result<Box<dyn Any>, FieldError> + '_, FieldError> {
@@ -44,7 +44,7 @@ pub fn charge_beside_pages(
     let arrays = session.volume()?.levels.first().map_or(&[][..], |l| &l.arrays);
     let room = 4 * arrays.iter().map(|a| a.brick.bytes() as u64).max().unwrap_or(0) + BESIDE;
     Ok(move |bytes: u64| {
-        // Charged and given back, so that a refusal names the whole.
+        // Charged and released at once, so that a refusal names the whole.
         let probe = pager.charge(ChargeKind::Other, bytes.saturating_add(room));
         if let Err(f) = probe {
             let (needs, what) = (would_do(pager, bytes.saturating_add(room)), "the conversion".into());
@@ -55,7 +55,7 @@ pub fn charge_beside_pages(
     })
 }
 
-/// The type in which the numbers of all channels are what they are.
+/// The type that holds the numbers of all channels exactly.
 fn common_type(session: &Session) -> Result<VoxelType, FieldError> {
     let spec = &session.volume()?.spec;
     let arrays = session.volume()?.levels.first().map_or(&[][..], |l| &l.arrays);
@@ -83,19 +83,18 @@ fn common_type(session: &Session) -> Result<VoxelType, FieldError> {
 fn joined(a: VoxelType, b: VoxelType) -> Option<VoxelType> {
     use VoxelType::*;
     VoxelType::ALL.into_iter().filter(|t| [a, b].into_iter().all(|of| holds(*t, of))).min_by_key(|t| {
-        // Of types of one size whole numbers stay whole.
+        // Of types of one size, integers stay integers.
         (t.size(), matches!(t, Float32 | Float64))
     })
 }
 
-/// Whether type `t` has all numbers of type `of`.
 fn holds(t: VoxelType, of: VoxelType) -> bool {
     use VoxelType::*;
     let signed = |t| matches!(t, Int8 | Int16 | Int32 | Int64);
     let real = |t| matches!(t, Float32 | Float64);
     match (real(t), real(of)) {
         (_, true) => real(t) && t.size() >= of.size(),
-        // Single precision has 24 digits, double 53.
+        // Single precision has 24 binary digits, double 53.
         (true, false) => of.size() < t.size(),
         (false, false) if signed(t) == signed(of) => t.size() >= of.size(),
         (false, false) => signed(t) && t.size() > of.size(),
@@ -107,15 +106,15 @@ struct PagedVoxels {
     session: Arc<Session>,
     voxel: VoxelType,
     components: usize,
-    /// Nothing: the pager counts what it reads.
+    /// Always zero: the pager counts its reads.
     tally: ReadCounter,
 }
 
-/// Which component of an array goes to which of a group.
+/// Pairs of a component of an array and a component of a group.
 type Pairs = Vec<(usize, usize)>;
 
 impl PagedVoxels {
-    /// The arrays that have the channels of a group.
+    /// The arrays with channels of a group.
     fn arrays(&self, group: usize) -> Result<Vec<(&VolumeArray, Pairs)>, FieldError> {
         let volume = self.session.volume()?;
         let mut arrays: Vec<(&VolumeArray, Pairs)> = Vec::new();
@@ -147,7 +146,7 @@ impl PagedVoxels {
         self.session.add_wait(begun.elapsed().as_secs_f64());
         let hold = match held.map_err(|e| fetch_error(pager, e, (ids.len() * array.brick.bytes()) as u64, 0)) {
             Ok(hold) => hold,
-            // Not so many at once, then.
+            // One page at a time then.
             Err(FieldError::LimitTooSmall { .. }) if pages.len() > 1 => {
                 return pages.iter().try_for_each(|one| self.read_pages(array, pairs, &[*one], points, out));
             }
@@ -212,7 +211,7 @@ impl VoxelRows for PagedVoxels {
     }
 }
 
-/// Copies what a page whose first voxel is `low` has of a box.
+/// Copies the part of a box that lies in a page whose first voxel is `low`.
 #[allow(clippy::too_many_arguments)] // from where to where, and how
 fn copy(
     brick: &Brick,
@@ -254,13 +253,13 @@ fn copy(
     }
 }
 
-/// Puts a number into a type that has it.
+/// Converts a number to a type that holds it.
 fn widen<F: Voxel + bytes::Bytes>(from: &[u8], voxel: VoxelType, to: &mut [u8]) {
     let number = F::of(from);
     match voxel {
         VoxelType::Float32 => to[..4].copy_from_slice(&number.to_f32().to_ne_bytes()),
         VoxelType::Float64 => to[..8].copy_from_slice(&number.to_f64().to_ne_bytes()),
-        // A whole number in a longer type: its bytes, and its sign in those above them.
+        // An integer in a longer type: its bytes, and its sign extended above them.
         _ => {
             let size = F::TYPE.size();
             let negative = number.to_f64() < 0.0;
@@ -270,7 +269,7 @@ fn widen<F: Voxel + bytes::Bytes>(from: &[u8], voxel: VoxelType, to: &mut [u8]) 
     }
 }
 
-/// Numbers out of bytes that are not aligned.
+/// Numbers from unaligned bytes.
 mod bytes {
     pub(super) trait Bytes: Sized {
         fn of(bytes: &[u8]) -> Self;

@@ -1,11 +1,14 @@
-//! Finite-time Lyapunov exponents out of a flow map.
+//! Finite-time Lyapunov exponents from a flow map.
 //!
-//! The deformation gradient F has as columns the differences of end points over those of seeds along each axis; C = F^T F is the right
-//! Cauchy-Green tensor, and the exponent ln(sqrt(largest eigenvalue of C)) / |t1 - t0| (G. Haller, Distinguished material surfaces and
-//! coherent structures in three-dimensional fluid flows, Physica D 149, 2001; S. Shadden, F. Lekien and J. Marsden, Definition and
-//! properties of Lagrangian coherent structures, Physica D 212, 2005). Where seeds span a plane or a line only, C is that of line elements in it.
+//! The columns of the deformation gradient F are differences of end points over those of seeds along each axis. C = F^T
+//! F is the right Cauchy-Green tensor. The exponent is ln(sqrt(largest eigenvalue of C)) / |t1 - t0| (G. Haller,
+//! Distinguished material surfaces and coherent structures in three-dimensional fluid flows, Physica D 149, 2001; S.
+//! Shadden, F. Lekien and J. Marsden, Definition and properties of Lagrangian coherent structures, Physica D 212,
+//! 2005).
+//!
+//! Where seeds span only a plane or a line, C is that of line elements in it.
 
-/// The largest eigenvalue of C, for columns of F (one an axis that seeds span).
+/// The largest eigenvalue of C, for columns of F (one for each axis that seeds span).
 pub fn largest_stretch(columns: &[[f64; 3]]) -> f64 {
     let n = columns.len().min(3);
     let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
@@ -15,7 +18,8 @@ pub fn largest_stretch(columns: &[[f64; 3]]) -> f64 {
             *v = dot(columns[i], columns[j]);
         }
     }
-    // Jacobi's rotations: exact for what is diagonal, and to the last digits for the rest; six sweeps are more than it ever takes.
+    // Jacobi's rotations: exact for diagonal matrices, and to the last digits for others. Six sweeps are always more
+    // than enough.
     for _ in 0..6 {
         for (p, q) in [(0, 1), (0, 2), (1, 2)] {
             let off = c[p][q];
@@ -42,13 +46,13 @@ pub fn largest_stretch(columns: &[[f64; 3]]) -> f64 {
     (0..n).map(|a| c[a][a]).fold(0.0, f64::max)
 }
 
-/// The exponent for columns of F, over a time.
+/// The exponent for columns of F, over a time span.
 pub fn exponent(columns: &[[f64; 3]], time: f64) -> f64 {
     0.5 * largest_stretch(columns).ln() / time.abs()
 }
 
-/// The difference quotient of end points along an axis: central where both neighbours are there, else one-sided; `None` where neither is.
-/// Each is a place along the axis and an end point.
+/// The difference quotient of end points along an axis. Each argument is a coordinate on the axis and an end point. The
+/// quotient is central with both neighbours, else one-sided; `None` with neither.
 pub fn quotient(
     before: Option<(f64, [f64; 3])>,
     here: (f64, [f64; 3]),
@@ -69,7 +73,7 @@ mod tests {
 
     #[test]
     fn of_maps_that_are_known() {
-        // A rotation stretches nothing, whatever its axis.
+        // A rotation about any axis stretches nothing.
         let (s, c) = 0.7f64.sin_cos();
         assert!(exponent(&[[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]], 2.0).abs() < 1e-15);
         // Strain at a rate of 0.5 for a time of 3, in any order of axes.

@@ -1,4 +1,4 @@
-//! Seeds on a grid along the axes: by number, never as a list; and the blocks in which they are done.
+//! Seeds on a grid along the axes, by number and never as a list, and the blocks in which they are traced.
 
 use field::error::FieldError;
 use std::ops::Range;
@@ -6,16 +6,16 @@ use std::ops::Range;
 /// Seeds along one axis.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct SeedAxis {
-    /// The first.
+    /// The first coordinate.
     pub from: f64,
-    /// The last; the same where there is one.
+    /// The last coordinate; equal to the first if `count` is 1.
     pub to: f64,
-    /// How many.
+    /// Number of seeds.
     pub count: u64,
 }
 
 impl SeedAxis {
-    /// Where seed number `n` lies; the ends are exact.
+    /// Coordinate of seed number `n`. The ends are exact.
     pub fn at(&self, n: u64) -> f64 {
         if n == 0 {
             return self.from;
@@ -35,10 +35,10 @@ pub struct SeedGrid {
     pub axes: [SeedAxis; 3],
 }
 
-/// Seeds of a block: what is written as one shard, and held while it is done.
+/// Seeds of a block, which is one shard of the result, and is held while it is traced.
 const BLOCK: [u64; 4] = [1, 1 << 15, 1 << 15, 1 << 15];
 
-/// Shape of a block along x, y, z where so many axes have more than one seed.
+/// Shape of a block along x, y, z if `axes` have more than one seed.
 fn block_edges(axes: usize) -> [u64; 3] {
     match axes {
         3 => [32, 32, 32],
@@ -47,7 +47,7 @@ fn block_edges(axes: usize) -> [u64; 3] {
     }
 }
 
-/// Seeds of a chunk along an axis, for a block's edge: half of it, of a line's an eighth.
+/// Seeds of a chunk along an axis: half the block's edge, or an eighth for a line of seeds.
 fn chunk_edge(edge: u64) -> u64 {
     if edge >= BLOCK[1] {
         edge / 8
@@ -60,7 +60,7 @@ impl SeedGrid {
     /// Checks the axes.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for an axis that makes no sense, and for more seeds than can be numbered.
+    /// [`FieldError::Usage`] for an invalid axis, and for more seeds than can be numbered.
     pub fn new(axes: [SeedAxis; 3]) -> Result<Self, FieldError> {
         let wrong = |what: String| Err(FieldError::Usage(what));
         for (a, name) in axes.iter().zip(["x", "y", "z"]) {
@@ -92,12 +92,12 @@ impl SeedGrid {
         self.axes.map(|a| a.count)
     }
 
-    /// All seeds.
+    /// Number of seeds.
     pub fn len(&self) -> u64 {
         self.dims().iter().product()
     }
 
-    /// Never: each axis has a seed.
+    /// Always false: each axis has a seed.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -107,7 +107,7 @@ impl SeedGrid {
         (0..3).filter(|a| self.axes[*a].count > 1)
     }
 
-    /// Where a seed lies.
+    /// Position of a seed.
     pub fn at(&self, ijk: [u64; 3]) -> [f64; 3] {
         core::array::from_fn(|a| self.axes[a].at(ijk[a]))
     }
@@ -118,7 +118,7 @@ impl SeedGrid {
         (ijk[2] * d[1] + ijk[1]) * d[0] + ijk[0]
     }
 
-    /// Shape of chunks: near half of a block, and where padding is least.
+    /// Shape of chunks: near half of a block, with the least padding.
     pub fn chunk(&self) -> [u64; 3] {
         let edges = self.edges();
         core::array::from_fn(|a| {
@@ -127,7 +127,7 @@ impl SeedGrid {
         })
     }
 
-    /// Shape of blocks: whole chunks. The same for every memory limit, so that the same bytes are written.
+    /// Shape of blocks, in whole chunks. It is the same under every memory limit, so that the same bytes are written.
     pub fn block(&self) -> [u64; 3] {
         let (edges, chunk) = (self.edges(), self.chunk());
         core::array::from_fn(|a| {
@@ -145,7 +145,7 @@ impl SeedGrid {
         edges
     }
 
-    /// The blocks, x fastest: the seeds of each along each axis.
+    /// The blocks, x fastest, each as ranges of seeds along the axes.
     pub fn blocks(&self) -> impl Iterator<Item = [Range<u64>; 3]> + '_ {
         let (d, b) = (self.dims(), self.block());
         let starts = move |a: usize| (0..d[a]).step_by(b[a] as usize);

@@ -1,17 +1,19 @@
-//! Flow maps: where the particles of a grid of seeds are after a time, how long they stay, and how much their surroundings stretch.
+//! Flow maps: end points of the particles of a grid of seeds, their residence times, and the stretching of their
+//! surroundings.
 //!
 //! # Theory
-//! This is what takes the most particles, so nothing here grows with their number but files. Seeds are numbers, not lists. They are done
-//! block by block, each block a shard of the result, and a block's particles go together from one time of the series to the next
-//! ([`crate::march`]), as many at a time as fit; so each block reads of each time step what it touches, once. Of a particle no more is kept
-//! than where and when it is.
+//! No computation has more particles, so only files grow with their number. Seeds are numbers, not lists. They are
+//! traced block by block, and each block is a shard of the result. A block's particles go together from one time of the
+//! series to the next ([`crate::advect`]), as many at a time as fit. So each block reads the pages that it touches once
+//! a time step. A particle keeps only its place and time.
 //!
-//! Exponents ([`stretch`]) take differences between neighbours, which may lie in other blocks: end points go to a file without a name
-//! beside the result, and a second pass reads each block of it with one layer of seeds around. With an offset of its own each seed has
-//! neighbours of its own instead, let go beside it (the auxiliary grid of M. Farazmand and G. Haller, Computing Lagrangian coherent
-//! structures from their variational theory, Chaos 22, 2012), and no second pass is needed.
+//! Exponents ([`ftle`]) are differences between neighbours, which may lie in other blocks. So end points go to an
+//! unnamed file beside the result. A second pass reads each block of it with one layer of seeds around. With an offset,
+//! each seed has neighbours of its own, released beside it. That is the auxiliary grid of M. Farazmand and G. Haller,
+//! Computing Lagrangian coherent structures from their variational theory, Chaos 22, 2012. It needs no second pass.
 //!
-//! Invariant: what is written depends on seeds and data alone. Blocks are cut by the grid of seeds, never by the memory limit.
+//! Invariant: the result depends on seeds and data alone. The grid of seeds determines the blocks, never the memory
+//! limit.
 
 pub mod ftle;
 mod grid;
@@ -37,45 +39,45 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use volume::{Volume, VolumeArray};
 
-/// What is asked for.
+/// The specification of a flow map.
 #[derive(Clone, Debug)]
 pub struct FlowMapSpec {
-    /// Where particles are let go.
+    /// The seeds.
     pub grid: SeedGrid,
-    /// The vector.
+    /// The vector's name.
     pub field: String,
-    /// How they are followed; the direction is that of time, and both means from the first time to the second and back.
+    /// Options of integration. The direction is that of time; both means from the first time to the second and back.
     pub options: Options,
-    /// When.
+    /// Times of the particles.
     pub path: PathSpec,
-    /// What is written.
+    /// Quantities of the result.
     pub quantities: Vec<MapQuantity>,
-    /// A box that particles leave; `None`: the grid of the dataset.
+    /// A box that ends particles which leave it; `None`: the dataset's grid.
     pub within: Option<[[f64; 3]; 2]>,
-    /// Distance to a seed's own neighbours, for exponents; `None`: those of the grid of seeds are its neighbours.
+    /// Distance of a seed's own neighbours, for exponents; `None`: its neighbours are those of the grid.
     pub offset: Option<f64>,
-    /// Replaces a Zarr store of the output's name.
+    /// Whether to replace a Zarr store of the output's name.
     pub overwrite: bool,
 }
 
-/// What a flow map says of a seed.
+/// A quantity of a flow map.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum MapQuantity {
     /// Finite-time Lyapunov exponent.
     Ftle,
     /// Time until the particle leaves.
     Residence,
-    /// End point less seed.
+    /// End point minus seed.
     Displacement,
     /// End point.
     EndPosition,
 }
 
 impl MapQuantity {
-    /// All of them.
+    /// All quantities.
     pub const ALL: [Self; 4] = [Self::Ftle, Self::Residence, Self::Displacement, Self::EndPosition];
 
-    /// The name that users say and files hold.
+    /// The name that users write and files contain.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ftle => "ftle",
@@ -86,16 +88,16 @@ impl MapQuantity {
     }
 }
 
-/// Share of the limit that the particles of a batch take.
+/// One part in this many of the limit is for the particles of a batch.
 const FLOCK_SHARE: u64 = 8;
 
-/// Bytes of a seed's result: end point, time, exponent, and why it ended.
+/// Bytes of a seed's result: end point, time, exponent, and reason of its end.
 const RESULT_BYTES: u64 = 24 + 8 + 8 + 1;
 
-/// Bytes of a seed in the file without a name: end point, and why it ended.
+/// Bytes of a seed in the unnamed file: end point. Reasons follow all of these.
 const POINT_BYTES: u64 = 24;
 
-/// What became of the seeds of a block, in its order (x fastest).
+/// Results of a block's seeds, in its order (x fastest).
 struct SeedEnds {
     block: [Range<u64>; 3],
     x: Vec<[f64; 3]>,
@@ -112,7 +114,7 @@ impl SeedEnds {
     }
 }
 
-/// Seeds of a block in its order.
+/// Seeds of a block, in its order.
 fn seeds_of(block: &[Range<u64>; 3]) -> impl Iterator<Item = [u64; 3]> + use<> {
     let [i, j, k] = block.clone();
     k.flat_map(move |k| {
@@ -121,7 +123,7 @@ fn seeds_of(block: &[Range<u64>; 3]) -> impl Iterator<Item = [u64; 3]> + use<> {
     })
 }
 
-/// Why a particle ended, as the file has it.
+/// The code of a particle's end in the file.
 fn code(p: &Particle) -> u8 {
     match p.ended() {
         Some(Reason::Left) if p.last().is_none() => Reason::Outside.code(),
@@ -132,11 +134,11 @@ fn code(p: &Particle) -> u8 {
 
 const WHOLE: u8 = Reason::Time as u8;
 
-/// Makes a flow map in a Zarr v3 volume.
+/// Writes a flow map as a Zarr v3 volume.
 ///
 /// # Errors
-/// [`FieldError`]: options that make no sense, before anything is read; too small a limit; what cannot be written; an interruption. The
-/// output then is not there, or what it was.
+/// [`FieldError`]: invalid options, before anything is read; a limit that is too small; a failed write; an
+/// interruption. The output then does not exist, or is unchanged.
 pub fn flow_map(
     session: &Session,
     spec: &FlowMapSpec,
@@ -222,7 +224,7 @@ struct TimePass<'a> {
     failure: Option<String>,
 }
 
-/// Progress: a phase, and the share of it that is done.
+/// Progress: a phase, and the finished share of it.
 type MapProgress<'a> = dyn FnMut(&str, f64) -> bool + 'a;
 
 impl<'a> TimePass<'a> {
@@ -235,7 +237,7 @@ impl<'a> TimePass<'a> {
         watch: &mut ProgressWatch<'_>,
     ) -> Result<Self, FieldError> {
         let trace = TraceSpec {
-            // Seeds are made by number.
+            // Seeds are made by number, so this one is not used.
             seeds: Seeds::Point([0.0; 3]),
             field: spec.field.clone(),
             step: 0,
@@ -253,7 +255,7 @@ impl<'a> TimePass<'a> {
                 "the flow map begins and ends at the time {from}; it takes some time"
             )));
         }
-        // As many steps at once as surely fit: particles are put away seldom where memory is ample.
+        // As many steps at once as fit: where memory is ample, particles are stored seldom.
         let dataset = session.dataset();
         let of_step = (dataset.bytes() / march.series.times.len().max(1) as u64).max(1);
         let at_once = (session.pager.ledger().limit() / 2 / of_step).max(1);
@@ -284,7 +286,7 @@ impl<'a> TimePass<'a> {
         let bytes = seeds * RESULT_BYTES + Volume::block_bytes(&grid, 3).max(halo + Volume::block_bytes(&grid, 1));
         let _charged = charge_other(&self.session.pager, bytes, "a block of the flow map")?;
         let scratch = second.then(|| volume.scratch()).transpose()?;
-        // Following particles is all but everything.
+        // Tracing particles takes nearly all the time.
         let part = if second { 0.98 } else { 1.0 };
         let mut done = 0;
         for block in grid.blocks() {
@@ -310,7 +312,7 @@ impl<'a> TimePass<'a> {
         Ok(())
     }
 
-    /// Follows the particles of a block, a batch at a time.
+    /// Traces the particles of a block, a batch at a time.
     fn follow(&mut self, block: [Range<u64>; 3], told: &mut dyn FnMut(f64) -> bool) -> Result<SeedEnds, FieldError> {
         let (session, grid) = (self.session, self.spec.grid);
         let count = block.iter().map(|r| r.end - r.start).product::<u64>() as usize;
@@ -372,7 +374,7 @@ impl<'a> TimePass<'a> {
                     };
                     let columns = axes.iter().enumerate().map(|(n, a)| {
                         let offset = self.spec.offset.unwrap_or(0.0);
-                        // As far apart as they are, rounding and all.
+                        // The actual distance, with rounding.
                         let [low, high] = [x[*a] - offset, x[*a] + offset];
                         quotient(place(1 + 2 * n, low), place(0, x[*a])?, place(2 + 2 * n, high))
                     });
@@ -384,7 +386,7 @@ impl<'a> TimePass<'a> {
         Ok(ends)
     }
 
-    /// Writes what is known of a block.
+    /// Writes the results of a block.
     fn write(&self, volume: &mut Volume, ends: &SeedEnds) -> Result<(), FieldError> {
         let grid = self.spec.grid;
         for (quantity, array) in &self.arrays {
@@ -405,7 +407,7 @@ impl<'a> TimePass<'a> {
         Ok(())
     }
 
-    /// Exponents of a block out of the end points of it and its neighbours.
+    /// Exponents of a block, from end points of it and its neighbours.
     fn differences(&self, volume: &mut Volume, file: &File, block: &[Range<u64>; 3]) -> Result<(), FieldError> {
         let grid = self.spec.grid;
         let dims = grid.dims();
@@ -436,7 +438,7 @@ impl<'a> TimePass<'a> {
     }
 }
 
-/// Runs of seeds of a block that lie one behind the other in the whole grid: number of the first, and place in the block.
+/// Runs of a block's seeds that are contiguous in the whole grid: number of the first, and place in the block.
 fn runs<'g>(grid: &'g SeedGrid, block: &[Range<u64>; 3]) -> impl Iterator<Item = (u64, usize)> + use<'g> {
     let [i, j, k] = block.clone();
     let length = (i.end - i.start) as usize;
@@ -448,7 +450,7 @@ fn unread(e: std::io::Error) -> FieldError {
     FieldError::output(format!("end points of the flow map cannot be kept beside its output: {e}"), &e)
 }
 
-/// Keeps end points for the second pass: all of them, then why they ended.
+/// Stores end points for the second pass: all of them, then the reasons.
 fn keep(file: &File, grid: &SeedGrid, ends: &SeedEnds) -> Result<(), FieldError> {
     let length = (ends.block[0].end - ends.block[0].start) as usize;
     for (first, at) in runs(grid, &ends.block) {
@@ -459,7 +461,7 @@ fn keep(file: &File, grid: &SeedGrid, ends: &SeedEnds) -> Result<(), FieldError>
     Ok(())
 }
 
-/// What [`keep`] kept of any box of seeds.
+/// Reads a box of seeds that [`keep`] stored.
 fn kept(file: &File, grid: &SeedGrid, block: [Range<u64>; 3]) -> Result<SeedEnds, FieldError> {
     let length = (block[0].end - block[0].start) as usize;
     let count = block.iter().map(|r| r.end - r.start).product::<u64>() as usize;
@@ -474,7 +476,7 @@ fn kept(file: &File, grid: &SeedGrid, block: [Range<u64>; 3]) -> Result<SeedEnds
     Ok(SeedEnds { block, x, stayed: Vec::new(), why, ftle: Vec::new() })
 }
 
-/// The arrays of a direction: what was asked for, and why each particle ended.
+/// The arrays of a direction: the requested quantities, and the reason of each particle's end.
 fn arrays(session: &Session, spec: &FlowMapSpec, march: &March, both: bool) -> Vec<(Option<MapQuantity>, VolumeArray)> {
     let dataset = session.dataset();
     let (length, time) = (dataset.length_unit(), dataset.catalog.time_units.clone());

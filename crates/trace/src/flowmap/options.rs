@@ -1,4 +1,4 @@
-//! What is asked of a flow map.
+//! Options of a flow map.
 
 use super::{FlowMapSpec, MapQuantity, SeedAxis, SeedGrid};
 use crate::options::{trace_object, Ground};
@@ -8,7 +8,7 @@ use field::options::{usage, Object};
 use runtime::session::{ProgressWatch, Session};
 use serde_json::Value;
 
-/// `[[low, high, n], ...]` along x, y and z; without the last, one seed at 0.
+/// `[[low, high, n], ...]` along x, y and z. Without the last, one seed at 0.
 fn grid(value: Option<Value>) -> Result<SeedGrid, FieldError> {
     let wrong = || usage("flow map: 'grid' must be [[low, high, n], [low, high, n], [low, high, n]]");
     let rows = value.and_then(|v| v.as_array().cloned()).filter(|r| (2..=3).contains(&r.len())).ok_or_else(wrong)?;
@@ -28,10 +28,10 @@ fn corners(value: Value) -> Result<[[f64; 3]; 2], FieldError> {
 }
 
 impl FlowMapSpec {
-    /// Options: those of a pathline, and `grid`, `quantities`, `within`, `offset`, `overwrite`.
+    /// Parses a pathline's options, and `grid`, `quantities`, `within`, `offset`, `overwrite`.
     ///
     /// # Errors
-    /// [`FieldError`] of a grid, a quantity or another option that makes no sense.
+    /// [`FieldError`] for an invalid grid, quantity or other option.
     pub fn parse(options: &str, session: &Session, watch: &mut ProgressWatch<'_>) -> Result<Self, FieldError> {
         let mut o = Object::parse(options, "flow map options")?;
         let grid = grid(o.take("grid"))?;
@@ -45,7 +45,7 @@ impl FlowMapSpec {
         let quantities = o.texts("quantities")?.into_iter().map(quantity).collect::<Result<Vec<_>, _>>()?;
         let within = o.take("within").map(corners).transpose()?;
         let (offset, overwrite) = (o.number("offset")?, o.truth("overwrite")?);
-        // Where particles are let go is said by the grid.
+        // The grid has the seeds.
         let trace = trace_object(&mut o, Some(Seeds::Point([0.0; 3])), &Ground::of(session), watch)?;
         o.done()?;
         if trace.stop.is_some() {

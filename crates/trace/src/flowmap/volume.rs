@@ -1,8 +1,8 @@
-//! A Zarr v3 volume that is written shard by shard: every Zarr tool reads it.
+//! A Zarr v3 volume that is written shard by shard, for any Zarr tool.
 //!
-//! It grows beside its name, in a folder that is gone when the run does not come to its end, and gets its name when all of it is on
-//! disk. What a killed run has left is put right by the next one of that name ([`put_right`]). Chunks have a crc32c and no codec; a
-//! shard's index stands at its start, as in the stores that `convert` writes.
+//! It grows in a folder beside its name, and gets the name when all of it is on disk. A run that fails removes the
+//! folder. [`put_right`] in the next run of that name cleans up after a killed run. Chunks have a crc32c and no codec.
+//! A shard's index is at its start, as in the stores that `convert` writes.
 
 use super::grid::SeedGrid;
 use field::error::FieldError;
@@ -19,20 +19,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub(super) struct VolumeArray {
     pub(super) name: String,
-    /// Numbers a seed: 1, or 3 of a vector.
+    /// Numbers of a seed: 1, or 3 for a vector.
     pub(super) components: usize,
-    /// Bytes a number: 8 of floating point, 1 of a flag.
+    /// Bytes of a number: 8 for floating point, 1 for a flag.
     pub(super) size: usize,
     /// CF attributes.
     pub(super) attributes: Value,
 }
 
-/// A volume in the making. Dropped before [`Volume::finish`], it leaves nothing.
+/// An unfinished volume. Dropped before [`Volume::finish`], it removes its files.
 pub(super) struct Volume {
     target: PathBuf,
-    /// Where it grows; none after it got its name.
+    /// The folder in which it grows; `None` after it got its name.
     folder: Option<PathBuf>,
-    /// Of the folder, held as long as the run goes on: whoever finds it free knows that the run is dead.
+    /// Lock of the folder, held during the run. A folder without a lock is of a dead run.
     _lock: Option<File>,
     grid: SeedGrid,
     overwrite: bool,
@@ -43,12 +43,12 @@ fn failed(path: &Path, e: std::io::Error) -> FieldError {
     FieldError::output(format!("{}: cannot write the volume: {e}", path.display()), &e)
 }
 
-/// What the folder beside a volume is called, up to the numbers of its run.
+/// The name of a volume's folder, without the numbers of its run.
 fn stem(name: &str) -> String {
     format!(".{name}.part-")
 }
 
-/// Where the volume is put that is replaced, until it is removed.
+/// Path of the replaced volume until it is removed.
 fn replaced(folder: &Path) -> PathBuf {
     let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     folder.with_file_name(format!("{name}{OLD}"))
@@ -56,17 +56,17 @@ fn replaced(folder: &Path) -> PathBuf {
 
 const OLD: &str = ".old";
 
-/// Takes the lock of a folder, if nobody has it.
+/// Locks a folder; `None` if another run has the lock.
 fn lock(folder: &Path) -> Option<File> {
     let file = File::open(folder).ok()?;
     file.try_lock().ok().map(|()| file)
 }
 
-/// Puts right what runs have left that were killed while they wrote a volume of this name.
+/// Cleans up after runs that were killed while they wrote a volume of this name.
 ///
-/// A volume is whole before the one that it replaces makes room for it. So where both have lost the name, the new one gets it; where
-/// the new one has it, what it replaced goes; and a folder without either is a part of a volume, of no use to anybody. Folders of runs
-/// that are under way are locked, and left alone.
+/// The new volume is complete before the old one is moved away. So if neither has the name, the new one gets it. If the
+/// new one has it, the old one is removed. A folder without either is part of a volume, and is of no use. Folders of
+/// live runs are locked, and stay.
 fn put_right(target: &Path, name: &str) -> Result<(), FieldError> {
     let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = read_dir(parent) else { return Ok(()) };
@@ -85,7 +85,7 @@ fn put_right(target: &Path, name: &str) -> Result<(), FieldError> {
         let old = replaced(&folder);
         match (olds.contains(&old), there()) {
             (true, false) => rename(&folder, target).map_err(|e| failed(target, e))?,
-            // Somebody has put another volume there since: both are left to whoever did.
+            // Another volume has been put there since: both stay for its owner.
             (true, true) => continue,
             (false, _) => remove_dir_all(&folder).map_err(|e| failed(&folder, e))?,
         }
@@ -104,7 +104,7 @@ fn put_right(target: &Path, name: &str) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Removes a volume that has been replaced; that somebody else did is as good.
+/// Removes a replaced volume. It may already be removed.
 fn gone(old: &Path) -> Result<(), FieldError> {
     match remove_dir_all(old) {
         Err(e) if old.symlink_metadata().is_ok() => Err(failed(old, e)),
@@ -113,7 +113,7 @@ fn gone(old: &Path) -> Result<(), FieldError> {
 }
 
 impl Volume {
-    /// Makes the folder. `overwrite`: a Zarr store of that name is replaced when the new one is whole.
+    /// Makes the folder. `overwrite`: a Zarr store of that name is replaced when the new one is complete.
     pub(super) fn create(target: &Path, grid: SeedGrid, overwrite: bool) -> Result<Self, FieldError> {
         let name = target
             .file_name()
@@ -142,7 +142,7 @@ impl Volume {
         self.folder.as_deref().unwrap_or(&self.target)
     }
 
-    /// A file without a name beside the volume, for what is needed until it is whole.
+    /// An unnamed file beside the volume, for temporary data.
     pub(super) fn scratch(&self) -> Result<File, FieldError> {
         let path = self.folder().join(".scratch");
         let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(|e| failed(&path, e))?;
@@ -163,14 +163,15 @@ impl Volume {
         file.sync_data().map_err(|e| failed(&path, e))
     }
 
-    /// Bytes that writing a block of an array takes for a moment.
+    /// Bytes needed to write a block of an array.
     pub(super) fn block_bytes(grid: &SeedGrid, components: usize) -> u64 {
         let [block, chunk] = [grid.block(), grid.chunk()].map(|b| b.iter().product::<u64>());
-        // The shard as it is written, and a chunk of it.
+        // The shard, and one chunk of it.
         (block + chunk) * 8 * components as u64 + 4096
     }
 
-    /// Writes the values of a block: `value(component, [i, j, k])` in little-endian bytes, seeds counted from the first of the grid.
+    /// Writes the values of a block: `value(component, [i, j, k])` in little-endian bytes, with seeds counted over the
+    /// whole grid.
     pub(super) fn block(
         &mut self,
         array: &VolumeArray,
@@ -242,7 +243,7 @@ impl Volume {
         })
     }
 
-    /// The coordinates of an axis, in chunks that fit anywhere.
+    /// The coordinates of an axis, in small chunks.
     fn axis(&mut self, axis: usize, unit: &str) -> Result<(String, Value), FieldError> {
         let name = ["x", "y", "z"][axis];
         let a = self.grid.axes[axis];
@@ -269,7 +270,7 @@ impl Volume {
         Ok((name.to_owned(), document))
     }
 
-    /// Writes documents and coordinates, and gives the volume its name; answers its bytes.
+    /// Writes documents and coordinates, and gives the volume its name. Returns its bytes.
     pub(super) fn finish(
         mut self,
         arrays: &[VolumeArray],
@@ -300,7 +301,7 @@ impl Volume {
         }
         if let Err(e) = rename(&folder, &self.target) {
             if there {
-                // What was there stays what it was.
+                // The old volume gets its name again.
                 rename(&old, &self.target).map_err(|e| failed(&self.target, e))?;
             }
             return Err(failed(&self.target, e));
@@ -319,7 +320,7 @@ const AXIS_CHUNK: u64 = 4096;
 impl Drop for Volume {
     fn drop(&mut self) {
         if let Some(folder) = self.folder.take() {
-            // Nothing can be done if it cannot be removed.
+            // A folder that cannot be removed stays.
             let _left = remove_dir_all(folder);
         }
     }

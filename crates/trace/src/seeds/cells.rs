@@ -1,22 +1,22 @@
-//! Seeds that were looked for and found.
+//! Seeds that a search has found.
 
 use super::seed_point::SeedPoint;
 use pager::Charge;
 use std::fmt;
 
-/// Places in computational space, each with its zone, and the memory that they take.
+/// Places in computational space, each with its zone, and their charge.
 pub struct SeedCells {
     places: Vec<(u32, [f64; 3])>,
     _held: Charge,
 }
 
 impl SeedCells {
-    /// Places whose memory is `held`.
+    /// Places charged to `held`.
     pub(crate) fn new(places: Vec<(u32, [f64; 3])>, held: Charge) -> Self {
         Self { places, _held: held }
     }
 
-    /// How many there are.
+    /// Number of places.
     pub fn len(&self) -> u64 {
         self.places.len() as u64
     }
@@ -26,7 +26,6 @@ impl SeedCells {
         self.places.is_empty()
     }
 
-    /// Place number `index`.
     pub(super) fn get(&self, index: u64) -> Option<SeedPoint<'static>> {
         let (zone, ijk) = *self.places.get(usize::try_from(index).ok()?)?;
         Some(SeedPoint::Place { zone, ijk })

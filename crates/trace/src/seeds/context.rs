@@ -1,10 +1,10 @@
-//! What seeds are read with, and how many coordinates they have.
+//! The context of reading seeds, and the number of their coordinates.
 
 use super::error::SeedError;
 use output::{HeldMemory, MemoryAccount};
 use runtime::session::ProgressWatch;
 
-/// How many coordinates the dataset has.
+/// The number of coordinates of the dataset's points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Traced in the plane z = 0; seeds have two coordinates.
@@ -13,7 +13,7 @@ pub enum Dimension {
     Three,
 }
 
-/// A position from its coordinates, if they are as many as the dataset has; 2-D data also takes a z of 0.
+/// A position from its coordinates, if their number is the dataset's. 2-D data also take a z of 0.
 pub(super) fn planar(numbers: &[f64], dimension: Dimension) -> Option<[f64; 3]> {
     match (numbers, dimension) {
         ([x, y], Dimension::Two) => Some([*x, *y, 0.0]),
@@ -23,21 +23,20 @@ pub(super) fn planar(numbers: &[f64], dimension: Dimension) -> Option<[f64; 3]> 
     }
 }
 
-/// What seeds are read with: for data of which dimension, on whose account, and under whose eyes.
+/// The context of reading seeds: dimension, memory and progress.
 pub struct SeedContext<'a, 'w> {
     pub(super) dimension: Dimension,
-    /// The memory of all that reading makes; lists of points take their share of it with them.
+    /// Memory of all that reading makes. Lists of points keep their share.
     pub(super) held: HeldMemory,
     watch: &'a mut ProgressWatch<'w>,
 }
 
 impl<'a, 'w> SeedContext<'a, 'w> {
-    /// Memory is charged to `charge`; `watch` is told how far a file is read, and ends it.
+    /// Memory is charged to `charge`. `watch` gets the progress of a file, and may cancel.
     pub fn new(dimension: Dimension, charge: Box<dyn MemoryAccount>, watch: &'a mut ProgressWatch<'w>) -> Self {
         Self { dimension, held: HeldMemory::new(charge), watch }
     }
 
-    /// Tells how much of how much is read.
     pub(super) fn told(&mut self, done: u64, total: u64) -> Result<(), SeedError> {
         if (self.watch)("reading seeds", done as f64, total as f64) {
             Ok(())

@@ -1,4 +1,4 @@
-//! What can be wrong with seeds.
+//! Errors of seeds.
 
 use super::forms::FORMS;
 use field::error::FieldError;
@@ -8,25 +8,25 @@ use runtime::limits::would_do;
 use std::io;
 use std::path::PathBuf;
 
-/// What is wrong with seeds.
+/// An error of seeds.
 #[derive(Debug, thiserror::Error)]
 pub enum SeedError {
-    /// A shape that is not written as it should be.
+    /// A shape of another form.
     #[error("seeds '{spec}': {reason}; write {form}")]
     Shape {
-        /// What was written.
+        /// The text.
         spec: String,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
-        /// How it is written.
+        /// The right form.
         form: &'static str,
     },
     /// Neither a shape nor a file.
     #[error("seeds '{spec}': {reason}; write {FORMS}")]
     Unknown {
-        /// What was written.
+        /// The text.
         spec: String,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// A file that cannot be opened.
@@ -34,7 +34,7 @@ pub enum SeedError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file that does not hold seeds.
@@ -42,7 +42,7 @@ pub enum SeedError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it and what would be right.
+        /// The error and the right content.
         reason: String,
     },
     /// A seed's number that is too high.
@@ -50,25 +50,25 @@ pub enum SeedError {
     Index {
         /// The number.
         index: u64,
-        /// How many there are.
+        /// Number of seeds.
         len: u64,
     },
-    /// Points cannot be put on disk or read back from it.
+    /// Points that cannot be written to disk or read back.
     #[error("seeds: {0}")]
     Spill(String),
-    /// The memory for a list of points is not to be had.
+    /// No memory for a list of points.
     #[error("seeds need {needs} bytes of memory, which are not to be had")]
     Memory {
-        /// The bytes that would do.
+        /// Sufficient bytes.
         needs: u64,
     },
-    /// The one who watches wants no more.
+    /// The watch cancelled.
     #[error("interrupted while seeds were read")]
     Cancelled,
 }
 
 impl SeedError {
-    /// As callers of the crate see it; `pager` is the one whose ledger was to hold the points.
+    /// The error for callers of the crate. `pager` has the ledger that was to hold the points.
     pub fn in_run(self, pager: Option<&Pager>) -> FieldError {
         match self {
             Self::Open { path, source } if source.kind() == io::ErrorKind::NotFound => {
@@ -82,7 +82,7 @@ impl SeedError {
                     needs: would_do(p, needs),
                     what: "a list of seeds".into(),
                 },
-                // No limit was given that could be too small.
+                // There is no limit that could be too small.
                 None => FieldError::Output(e.to_string()),
             },
             Self::Spill(message) => FieldError::Output(format!("seeds: {message}")),

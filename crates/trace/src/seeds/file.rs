@@ -12,13 +12,13 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A longer line is no list of coordinates.
+/// Most bytes of a line. A longer one is no list of coordinates.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
-/// Tuples converted at once, and lines between two words to whom watches.
+/// Tuples converted at once, and lines between two calls of the watch.
 const BLOCK: usize = 4096;
 
-/// Why a file gives no seeds: its content, which is told with its name, or what has nothing to do with it.
+/// Why a file gives no seeds: its content, which is reported with its name, or another error.
 enum Failed {
     Content(String),
     Else(SeedError),
@@ -64,7 +64,7 @@ pub(crate) fn open(path: &Path, reading: &mut SeedContext<'_, '_>) -> Result<See
     }
 }
 
-/// A point, which must be finite and have as many coordinates as the data.
+/// A point. It must be finite and have the data's number of coordinates.
 fn point(numbers: &[f64], dimension: Dimension) -> Result<[f64; 3], String> {
     if numbers.iter().any(|v| !v.is_finite()) {
         return Err("has a coordinate that is not a finite number".into());
@@ -76,8 +76,9 @@ fn point(numbers: &[f64], dimension: Dimension) -> Result<[f64; 3], String> {
     })
 }
 
-/// Text: one point a line, separated by commas, semicolons or white space, with or without a line of names in front. With names the columns
-/// `x`, `y`, `z` are taken (also `X`, and ParaView's `Points:0`); without, there are two or three columns. Lines that begin with `#` are skipped.
+/// Text: one point a line, separated by commas, semicolons or white space. A line of names may come first. Then the
+/// columns `x`, `y`, `z` are read (also `X`, and ParaView's `Points:0`). Without names there are two or three columns.
+/// Lines that begin with `#` are skipped.
 fn csv(source: &dyn ReadAt, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
     let mut section = Section::new(source, 0, source.len());
     let dimension = reading.dimension;
@@ -134,7 +135,6 @@ fn not_a_number(line: u64, cell: &str) -> String {
     format!("line {line} has '{}' where a number should stand", cell.chars().take(40).collect::<String>())
 }
 
-/// The cells of a line.
 fn cells(text: &str) -> Vec<&str> {
     let separator = [',', ';', '\t'].into_iter().find(|c| text.contains(*c));
     match separator {
@@ -143,7 +143,7 @@ fn cells(text: &str) -> Vec<&str> {
     }
 }
 
-/// Which columns the coordinates are in.
+/// The columns of the coordinates.
 fn named(cells: &[&str], dimension: Dimension) -> Option<Vec<usize>> {
     let find = |names: [&str; 3]| cells.iter().position(|cell| names.contains(&cell.to_ascii_lowercase().as_str()));
     let x = find(["x", "points:0", "points_0"])?;
@@ -184,7 +184,6 @@ fn npy(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut P
     push_column(&column, reading, list)
 }
 
-/// The points of a VTK PolyData file.
 fn vtp(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
     let decoded = new_log(reading.held.sibling())?;
     for piece in open_vtp(source, Want::Points, decoded)? {
@@ -212,7 +211,7 @@ fn push_column(column: &Column, reading: &mut SeedContext<'_, '_>, list: &mut Po
     Ok(())
 }
 
-/// Reads bytes as a file of seeds of either dimension; what comes of it is not looked at.
+/// Reads bytes as a file of seeds of either dimension, and ignores the result.
 fn fuzz(read: impl Fn(&mut SeedContext<'_, '_>, &mut PointList) -> Result<(), Failed>) {
     for dimension in [Dimension::Two, Dimension::Three] {
         let mut watch = |_: &str, _: f64, _: f64| true;
@@ -223,7 +222,7 @@ fn fuzz(read: impl Fn(&mut SeedContext<'_, '_>, &mut PointList) -> Result<(), Fa
     }
 }
 
-/// For fuzzing: text that is read as seeds may do nothing but parse or fail.
+/// For fuzzing: any text read as seeds either parses or is an error.
 pub fn fuzz_csv(bytes: &[u8]) {
     fuzz(|reading, list| csv(&bytes, reading, list));
 }

@@ -1,4 +1,4 @@
-//! How seeds are written.
+//! The forms of seeds in text.
 
 /// All forms, for help texts and messages.
 pub const FORMS: &str =

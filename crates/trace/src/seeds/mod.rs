@@ -1,14 +1,15 @@
-//! Where lines begin.
+//! Seeds: where lines begin.
 //!
 //! # Theory
-//! A set of seeds is a rule that gives the position of seed number `n`, not a list: ten million of them cost nothing until they are
-//! traced, and a seed's position depends on its number alone, so a result cannot depend on the order in which seeds are admitted. Random
-//! seeds come from a counter-based generator (see [`SeedStream`]) for the same reason.
+//! A set of seeds is a rule that gives the position of seed number `n`, not a list. So ten million seeds take no memory
+//! until they are traced. A position depends on the number alone, so a result does not depend on the order of
+//! admission. Random seeds come from a counter-based generator ([`SeedStream`]) for the same reason.
 //!
 //! # Practice
-//! [`Seeds::parse`] reads what a user writes after `--seeds`; [`Seeds::get`] gives a position in physical space, a position in the
-//! computational space of a zone, or, for random seeds, the numbers from which the dataset's owner draws a position in the domain. Seeds from
-//! files and arrays are put once into a [`PointList`], a log whose memory is bounded and charged to whom [`SeedContext`] names.
+//! [`Seeds::parse`] reads a user's text after `--seeds`. [`Seeds::get`] gives a position in physical space or in the
+//! computational space of a zone. For random seeds it gives the numbers from which a position in the domain is drawn.
+//! Seeds from files and arrays are stored once in a [`PointList`], a log of bounded memory charged to the ledger of the
+//! [`SeedContext`].
 //!
 //! ```
 //! use output::FixedBudget;
@@ -55,10 +56,11 @@ pub use spec::fuzz_spec;
 use std::path::Path;
 
 impl Seeds {
-    /// Reads what a user writes: a shape (see [`FORMS`]) or the name of a `.csv`, `.npy` or `.vtp` file, which is read now.
+    /// Parses a user's text: a shape (see [`FORMS`]), or the name of a `.csv`, `.npy` or `.vtp` file, which is read
+    /// now.
     ///
     /// # Errors
-    /// [`SeedError`] that says what is wrong and shows the right form.
+    /// [`SeedError`] with the right form.
     pub fn parse(spec: &str, reading: &mut SeedContext<'_, '_>) -> Result<Self, SeedError> {
         spec::parse(spec, reading)
     }
@@ -66,7 +68,7 @@ impl Seeds {
     /// Reads a file of points.
     ///
     /// # Errors
-    /// [`SeedError`] when it cannot be read or holds something else.
+    /// [`SeedError`] for a file that cannot be read or has other content.
     pub fn open(path: &Path, reading: &mut SeedContext<'_, '_>) -> Result<Self, SeedError> {
         file::open(path, reading)
     }

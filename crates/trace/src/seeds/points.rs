@@ -1,4 +1,4 @@
-//! Lists of positions in memory that does not grow with them.
+//! Lists of positions in bounded memory.
 
 use super::error::SeedError;
 use output::{ByteLog, HeldMemory, MemoryAccount, SpoolOptions};
@@ -6,25 +6,25 @@ use output::{ByteLog, HeldMemory, MemoryAccount, SpoolOptions};
 /// Bytes of a point in the log.
 const POINT_BYTES: u64 = 24;
 
-/// Memory of a list: its last 2,730 points at most, the others are in a file without a name. A line takes its seed once, and twice
-/// more where seeds are sorted, which is next to nothing beside tracing it wherever the seed comes from: more memory would only be
-/// missing elsewhere. It is what a share of a ledger takes at a time.
+/// Memory of a list: at most its last 2,730 points. The others are in an unnamed file. A line reads its seed once, and
+/// twice more if seeds are sorted, which takes almost no time beside tracing. So more memory would only be missing
+/// elsewhere. A share of a ledger grows by this much.
 pub(super) const LIST_BYTES: usize = 64 << 10;
 
-/// A log of [`LIST_BYTES`], as far as `held` grants them.
+/// A log of [`LIST_BYTES`], or less if `held` refuses.
 pub(super) fn new_log(held: HeldMemory) -> Result<ByteLog, SeedError> {
     Ok(ByteLog::new(&SpoolOptions::spill_directory(None), LIST_BYTES, held)?)
 }
 
-/// Positions, from a file or an array: appended one after another, then read anywhere.
+/// Positions from a file or an array: appended one after another, then read anywhere.
 #[derive(Debug)]
 pub struct PointList(ByteLog);
 
 impl PointList {
-    /// An empty one. Its memory, at most 64 KiB, is charged to `charge`.
+    /// An empty list. Its memory, at most 64 KiB, is charged to `charge`.
     ///
     /// # Errors
-    /// [`SeedError::Memory`] when not even the least of it is to be had.
+    /// [`SeedError::Memory`] if even the least memory is refused.
     pub fn new(charge: Box<dyn MemoryAccount>) -> Result<Self, SeedError> {
         Self::held(HeldMemory::new(charge))
     }
@@ -36,7 +36,7 @@ impl PointList {
     /// Appends a position.
     ///
     /// # Errors
-    /// [`SeedError::Spill`] when those before it cannot be put on disk.
+    /// [`SeedError::Spill`] if earlier positions cannot be written to disk.
     pub fn push(&mut self, point: [f64; 3]) -> Result<(), SeedError> {
         let mut bytes = [0; POINT_BYTES as usize];
         for (chunk, value) in bytes.chunks_exact_mut(8).zip(point) {
@@ -46,7 +46,7 @@ impl PointList {
         Ok(())
     }
 
-    /// How many there are.
+    /// Number of positions.
     pub fn len(&self) -> u64 {
         self.0.len() / POINT_BYTES
     }
@@ -56,7 +56,6 @@ impl PointList {
         self.len() == 0
     }
 
-    /// Position number `index`.
     pub(super) fn get(&self, index: u64) -> Result<[f64; 3], SeedError> {
         let mut bytes = [0; POINT_BYTES as usize];
         self.0.read_at(index * POINT_BYTES, &mut bytes)?;

@@ -1,8 +1,9 @@
-//! Random numbers that belong to a seed's index.
+//! Random numbers by a seed's index.
 //!
-//! Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011): a block of four 32-bit numbers
-//! is a function of a key and a counter. The key is the user's seed, the counter holds the index and the number of the block. So every index
-//! has a stream of its own that no other overlaps, and drawing more or fewer numbers for one changes none of another.
+//! Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). A block of
+//! four 32-bit numbers is a function of a key and a counter. The key is the user's seed. The counter holds the index
+//! and the number of the block. So every index has a stream of its own without overlap. Drawing more or fewer numbers
+//! for one index changes none of another.
 
 /// The random numbers of one seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl SeedStream {
         Self { key: [seed as u32, (seed >> 32) as u32], index, block: 0, spare: None }
     }
 
-    /// The index that it belongs to.
+    /// The index of the stream.
     pub fn index(&self) -> u64 {
         self.index
     }
@@ -74,7 +75,7 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 mod tests {
     use super::*;
 
-    /// Known answers that the authors publish with the generator.
+    /// Known answers, published by the authors with the generator.
     #[test]
     fn published_answers() {
         assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);

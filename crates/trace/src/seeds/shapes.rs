@@ -1,4 +1,4 @@
-//! Shapes of seeds, and where seed number `n` of each lies.
+//! Shapes of seeds, and the position of seed number `n` of each.
 
 use super::cells::SeedCells;
 use super::error::SeedError;
@@ -14,7 +14,7 @@ pub struct IjkRange {
     pub first: f64,
     /// Last index, 0-based.
     pub last: f64,
-    /// How many values, evenly spaced from `first` to `last`; one is `first`.
+    /// Number of values, evenly spaced from `first` to `last`; a single one is `first`.
     pub count: u64,
 }
 
@@ -23,16 +23,17 @@ pub struct IjkRange {
 pub enum Seeds {
     /// One point.
     Point([f64; 3]),
-    /// `count` points from `from` to `to` (a rake); one is `from`.
+    /// `count` points from `from` to `to` (a rake); a single one is `from`.
     Line {
         /// First point.
         from: [f64; 3],
         /// Last point.
         to: [f64; 3],
-        /// How many.
+        /// Number of points.
         count: u64,
     },
-    /// `counts[0] * counts[1]` points over the parallelogram of a corner and the two next to it; the first side varies fastest.
+    /// `counts[0] * counts[1]` points over the parallelogram of a corner and its two neighbours; the first side varies
+    /// fastest.
     Plane {
         /// The corner.
         origin: [f64; 3],
@@ -58,57 +59,58 @@ pub enum Seeds {
         centre: [f64; 3],
         /// Radius.
         radius: f64,
-        /// How many.
+        /// Number of points.
         count: u64,
     },
-    /// `count` points evenly around a circle in the plane, from angle 0 on (the sphere of 2-D data).
+    /// `count` points evenly around a circle in the plane, from angle 0 (the sphere of 2-D data).
     Circle {
         /// Centre.
         centre: [f64; 3],
         /// Radius.
         radius: f64,
-        /// How many.
+        /// Number of points.
         count: u64,
     },
-    /// `count` points that fill a box along the axes evenly, however many are taken: Halton's sequence of the bases 2, 3 and 5 (1960).
+    /// `count` points in a box along the axes. Any first part of them fills it evenly: Halton's sequence of the bases
+    /// 2, 3 and 5 (1960).
     Scatter {
         /// Lowest corner.
         low: [f64; 3],
         /// Highest corner.
         high: [f64; 3],
-        /// How many.
+        /// Number of points.
         count: u64,
     },
-    /// `count` random points of the domain, more of them where the flow changes: they are to be found before there are any
-    /// ([`Seeds::Found`]).
+    /// `count` random points of the domain, more of them where the flow changes. A search replaces them by
+    /// [`Seeds::Found`].
     Interest {
-        /// How many.
+        /// Number of points.
         count: u64,
         /// The seed of the generator.
         seed: u64,
     },
-    /// `count` random points in the domain of the dataset, even over its cells.
+    /// `count` random points in the dataset's domain, even over its cells.
     Random {
-        /// How many.
+        /// Number of points.
         count: u64,
         /// The seed of the generator.
         seed: u64,
     },
-    /// `count` random points of the domain at which a condition of fields holds, or as many as there are: they are to be found before
-    /// there are any ([`Seeds::Found`]).
+    /// `count` random points of the domain where a condition of fields holds, or as many as there are. A search
+    /// replaces them by [`Seeds::Found`].
     Where {
-        /// How many.
+        /// Number of points.
         count: u64,
         /// The seed of the generator.
         seed: u64,
         /// The condition.
         condition: String,
     },
-    /// Those points.
+    /// The points that a search has found.
     Found(Arc<SeedCells>),
     /// Points in the computational space of one zone, i fastest.
     Ijk {
-        /// The zone's name, or its number counted from 1, as the user wrote it.
+        /// The zone's name, or its number counted from 1, as in the user's text.
         zone: String,
         /// Values along i, j, k.
         axes: [IjkRange; 3],
@@ -118,7 +120,7 @@ pub enum Seeds {
 }
 
 impl Seeds {
-    /// How many seeds there are.
+    /// Number of seeds.
     pub fn len(&self) -> u64 {
         match self {
             Self::Point(_) => 1,
@@ -130,7 +132,7 @@ impl Seeds {
             | Self::Random { count, .. }
             | Self::Where { count, .. } => *count,
             Self::Found(found) => found.len(),
-            // Products are checked where seeds are made from text; made by hand they saturate instead of wrapping.
+            // Parsing checks products; those of seeds made by hand saturate instead of wrapping.
             Self::Plane { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
             Self::Box { counts, .. } => counts.iter().fold(1, |n: u64, c| n.saturating_mul(*c)),
             Self::Ijk { axes, .. } => axes.iter().fold(1, |n: u64, axis| n.saturating_mul(axis.count)),
@@ -143,11 +145,11 @@ impl Seeds {
         self.len() == 0
     }
 
-    /// Where seed number `index` lies.
+    /// Position of seed number `index`.
     ///
     /// # Errors
-    /// [`SeedError::Index`] for a number that is not below [`Seeds::len`], [`SeedError::Spill`] when points that were put on disk cannot be
-    /// read back.
+    /// [`SeedError::Index`] for a number that is not below [`Seeds::len`]; [`SeedError::Spill`] for points on disk that
+    /// cannot be read back.
     pub fn get(&self, index: u64) -> Result<SeedPoint<'_>, SeedError> {
         if index >= self.len() {
             return Err(SeedError::Index { index, len: self.len() });
@@ -170,8 +172,8 @@ impl Seeds {
                 std::array::from_fn(|axis| mix(low[axis], high[axis], fraction(at[axis], counts[axis])))
             }
             Self::Sphere { centre, radius, count } => {
-                // Heights at the middles of `count` equal bands, so equal areas; angles by the golden ratio, from the
-                // fraction of a turn so that large indices lose nothing.
+                // Heights at the middles of `count` equal bands, so of equal areas. Angles by the golden ratio, from
+                // the fraction of a turn, so that large indices lose no digits.
                 let z = 1.0 - (2.0 * index as f64 + 1.0) / *count as f64;
                 let turn = (index as f64 * GOLDEN_TURN).fract();
                 let (sine, cosine) = (std::f64::consts::TAU * turn).sin_cos();
@@ -194,14 +196,14 @@ impl Seeds {
                 return Ok(SeedPoint::Computational { zone, ijk });
             }
             Self::Found(found) => return found.get(index).ok_or(SeedError::Index { index, len: self.len() }),
-            // Whoever traces them looks for them first.
+            // A search comes before tracing.
             Self::Where { .. } | Self::Interest { .. } => return Err(SeedError::Index { index, len: 0 }),
             Self::List(points) => points.get(index)?,
         };
         Ok(SeedPoint::Physical(physical))
     }
 
-    /// The zone that seeds in computational space lie in, as the user named it; none for all others.
+    /// The zone of seeds in computational space, as the user named it; `None` for all others.
     pub fn zone(&self) -> Option<&str> {
         match self {
             Self::Ijk { zone, .. } => Some(zone),
@@ -213,7 +215,7 @@ impl Seeds {
 /// The golden ratio less one: the fraction of a turn between neighbours of a Fibonacci lattice.
 const GOLDEN_TURN: f64 = 0.618_033_988_749_894_9;
 
-/// Where value `index` of `count` lies between first and last.
+/// The fraction of value `index` of `count` between first and last.
 fn fraction(index: u64, count: u64) -> f64 {
     match count {
         0 | 1 => 0.0,
@@ -221,7 +223,7 @@ fn fraction(index: u64, count: u64) -> f64 {
     }
 }
 
-/// Between two values, exact at both ends.
+/// Interpolates between two values, exact at both ends.
 fn mix(from: f64, to: f64, t: f64) -> f64 {
     if t == 1.0 {
         to

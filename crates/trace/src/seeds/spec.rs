@@ -1,4 +1,4 @@
-//! Seeds as a user writes them.
+//! Seeds from a user's text.
 
 use super::context::{planar, Dimension, SeedContext};
 use super::error::SeedError;
@@ -7,7 +7,7 @@ use super::forms::SHAPES;
 use super::shapes::{IjkRange, Seeds};
 use std::path::Path;
 
-/// More seeds than this cannot be numbered in every output (offsets are signed 64-bit, and sums of them must be too).
+/// Most seeds that every output can number (offsets and their sums are signed 64-bit).
 const MAX_SEEDS: u64 = 1 << 40;
 
 /// Parses a shape or opens a file.
@@ -31,12 +31,12 @@ pub(crate) fn parse(spec: &str, reading: &mut SeedContext<'_, '_>) -> Result<See
     Err(SeedError::Unknown { spec: shown(spec), reason })
 }
 
-/// Parses a shape; none when the spec does not begin like one.
+/// Parses a shape. `None`: the text does not begin like one.
 pub(crate) fn parse_shape(spec: &str, dimension: Dimension) -> Option<Result<Seeds, SeedError>> {
     let (word, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let (_, form3, form2) = SHAPES.iter().find(|(name, ..)| *name == word)?;
     let parsed = shape(word, rest, dimension).and_then(|seeds| match seeds.len() {
-        // The lengths saturate, so an overflow is above the limit too.
+        // The lengths saturate, so an overflow is above the limit, too.
         n if n > MAX_SEEDS => Err(format!("{n} seeds are more than can be numbered")),
         _ => Ok(seeds),
     });
@@ -44,7 +44,7 @@ pub(crate) fn parse_shape(spec: &str, dimension: Dimension) -> Option<Result<See
     Some(parsed.map_err(|reason| SeedError::Shape { spec: shown(spec), reason, form }))
 }
 
-/// A spec as messages show it.
+/// A text as messages show it.
 fn shown(spec: &str) -> String {
     let mut short: String = spec.chars().take(200).map(|c| if c.is_control() { '?' } else { c }).collect();
     if spec.chars().nth(200).is_some() {
@@ -156,7 +156,7 @@ fn position(text: &str, dimension: Dimension) -> Result<[f64; 3], String> {
 }
 
 fn ijk(rest: &str, dimension: Dimension) -> Result<Seeds, String> {
-    // Zone names may hold colons: the last one counts.
+    // Zone names may hold colons: the last colon counts.
     let (zone, axes) = rest.rsplit_once(':').ok_or("it has no zone")?;
     if zone.trim().is_empty() {
         return Err("it has no zone".into());
@@ -186,7 +186,8 @@ fn range(text: &str) -> Result<IjkRange, String> {
         (None, None) => 1,
         (None, Some(_)) => return Err(format!("'{}' has a count but no range", shown(text))),
         (Some(_), Some(n)) => count(n)?,
-        // Every step of one index; a range over less than that is its first end. Both ends are below 2^53, so exact.
+        // Every integer step from the first index. A range shorter than that is its first end. Both ends are below
+        // 2^53, so exact.
         (Some(last), None) => (last - first).abs().floor() as u64 + 1,
     };
     let last = match (last, count_text) {
@@ -202,14 +203,15 @@ fn index(text: &str) -> Result<f64, String> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let value = if plain { text.parse::<f64>().ok() } else { None };
     match value {
-        // Above 2^53 neighbours are no longer told apart, and no zone is as long.
+        // From 2^53 neighbours are equal, and no zone is as long.
         Some(value) if (1.0..9_007_199_254_740_992.0).contains(&value) => Ok(value),
         Some(value) => Err(format!("index {value} is below 1 or beyond any zone")),
         None => Err(format!("'{}' is not an index", shown(text))),
     }
 }
 
-/// For fuzzing: no spec may do anything but parse or fail, and every seed of what parses must be had. Shapes only: no file is opened.
+/// For fuzzing: any text either parses or is an error, and every seed of a parsed text has a position. Only shapes: no
+/// file is opened.
 pub fn fuzz_spec(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;

@@ -1,4 +1,4 @@
-//! Seeds as users write them, and from files.
+//! Seeds from a user's text, and from files.
 
 use super::*;
 use output::{FixedBudget, MemoryAccount};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use testing::{mutations, TestDir};
 
-/// Reads with a megabyte that nobody else has.
+/// Reads with a megabyte of its own.
 fn reading<T>(dimension: Dimension, read: impl FnOnce(&mut SeedContext<'_, '_>) -> T) -> T {
     read(&mut SeedContext::new(dimension, Box::new(FixedBudget::new(1 << 20)), &mut |_, _, _| true))
 }
@@ -281,7 +281,7 @@ fn many_seeds_from_a_file_go_to_disk() {
     assert_eq!(dir.names(), ["seeds.npy"]);
 }
 
-/// An account that others see too.
+/// An account with a shared count.
 struct Meter(Arc<AtomicUsize>, usize);
 
 impl MemoryAccount for Meter {
@@ -307,7 +307,7 @@ fn points_are_charged_as_long_as_they_are_there() {
         format!("{head}{points}").replace("Points=\"2\"", &format!("Points=\"{n}\"")).replace("1 2 3\n4 5.5 -6", &text);
     for (name, content) in [("seeds.csv", &text), ("seeds.vtp", &vtp)] {
         fs::write(dir.path(name), content).unwrap();
-        // The least of a list is 8 KiB; with less than all of it the rest goes to disk.
+        // The least memory of a list is 8 KiB. With less than all of it the rest goes to disk.
         for (granted, most) in [(32 << 10, 32 << 10), (1 << 30, 64 << 10)] {
             let used = Arc::new(AtomicUsize::new(0));
             let mut watch = |_: &str, _: f64, _: f64| true;

@@ -1,4 +1,4 @@
-//! Derived fields with pages, on zones that are cut in pages: gradients, and a definition with gradients in it.
+//! Derived fields with pages, on zones cut in pages: gradients, and a definition with gradients.
 
 use super::paged;
 use field::catalog::DType;
@@ -16,13 +16,13 @@ use pager::{Lookup, PageId, Pager, PagerConfig};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Their names and what they are.
+/// Their names and expressions.
 pub const FIELDS: [(&str, &str); 2] = [
     ("vorticity", "curl(velocity)"),
     ("own", "where(density > 1, q_criterion(velocity), 3 * magnitude(grad(density))) + time * velocity.x"),
 ];
 
-/// The zones with derived fields behind their arrays, at steps of those times.
+/// The zones with derived fields after their arrays, at steps of `times`.
 pub fn with_derived(zones: &[Zone], pager: &Pager, times: &[f64]) -> Arc<[Zone]> {
     let of_step = |time: &f64| OfStep { time: *time, gamma: 1.4, free: FreeStream::from(0.5) };
     let steps: Arc<[OfStep]> = times.iter().map(of_step).collect();
@@ -52,7 +52,8 @@ pub fn with_derived(zones: &[Zone], pager: &Pager, times: &[f64]) -> Arc<[Zone]>
     each.collect()
 }
 
-/// The same flow with the numbers of the derived fields in arrays: each zone is one page, so that no node has a neighbour in another.
+/// The same flow with the derived fields' values in arrays. Each zone is one page, so that no node has a neighbour in
+/// another page.
 pub fn in_core(flow: &FlatSeries, times: &[f64], steady: &[&str]) -> FlatSeries {
     let pager = Pager::new(PagerConfig { limit: 256 << 20, ..PagerConfig::default() }).unwrap();
     let zones = paged(flow, [1 << 16; 3], &pager, Simulation::fixed(Duration::ZERO, 8));

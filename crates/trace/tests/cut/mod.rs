@@ -1,4 +1,4 @@
-//! A made flow cut in pages of a simulated source, for what must be the same out of core as in core.
+//! An analytic flow, cut in pages of a simulated source, for comparisons out of core.
 
 #[allow(dead_code, reason = "not every test wants derived fields")]
 pub mod derived;
@@ -15,13 +15,13 @@ use pages::TestMap;
 pub use pages::{same, simulation};
 use std::sync::Arc;
 
-/// A two-zone flow: a warped box cut in two along i, with ABC-like velocity as momentum over density. With time the box leans over, the
-/// flow turns, and a hole moves through it.
+/// A two-zone flow: a warped box cut in two along i, with ABC-like velocity as momentum over density. In time the box
+/// leans over, the flow turns, and a hole moves through it.
 pub fn flow(time: f64) -> FlatNodes {
     made(time, false, true)
 }
 
-/// The same where the grid is uniform and stands still, with the hole or without iblank.
+/// The same on a uniform grid at rest, with the hole or without iblank.
 #[allow(dead_code, reason = "not every test wants one")]
 pub fn uniform(time: f64, blanked: bool) -> FlatNodes {
     let made = made(time, true, blanked);
@@ -73,7 +73,7 @@ fn made(time: f64, uniform: bool, blanked: bool) -> FlatNodes {
     FlatNodes::from_arrays(vec![zone("zone1", 0, 20, n), zone("zone2", 20, 40, n)])
 }
 
-/// An array that was cut: first byte, pages, bytes a page.
+/// An array cut in pages: first byte, number of pages, bytes of a page.
 type CutArray = (u64, u64, usize);
 
 /// Cuts the data in pages of `edge` points, in a simulated source.
@@ -151,7 +151,7 @@ fn cut(
     (first, t.count(), page_bytes)
 }
 
-/// Where lines begin.
+/// Seeds of lines.
 #[allow(dead_code, reason = "not every test has lines")]
 pub fn seeds() -> Vec<[f64; 3]> {
     // Low discrepancy, some outside.

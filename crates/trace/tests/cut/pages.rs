@@ -1,18 +1,18 @@
-//! Pages in a simulated source, and lines that must be the same however they come.
+//! Pages in a simulated source, and the comparison of lines.
 
 use kernels::line::Joined;
 use pager::source::simulated::Simulation;
 use pager::{Extent, ExtentTarget, Located, PageError, PageErrorKind, PageId, PageMap, SourceId};
 use std::time::Duration;
 
-/// One array cut in pages, each followed by its checksum, one after the other in a source.
+/// One array cut in pages, each followed by its checksum, contiguous in a source.
 pub struct TestMap {
     pub name: String,
     pub source: SourceId,
     /// First byte in the source.
     pub first: u64,
     pub pages: u64,
-    /// Of a page.
+    /// Bytes of a page.
     pub bytes: usize,
 }
 
@@ -63,7 +63,7 @@ pub fn same(a: &[Joined], b: &[Joined]) -> bool {
         })
 }
 
-/// A source that is slow, out of order and not always willing.
+/// A source that is slow, out of order, and sometimes fails.
 pub fn simulation(seed: u64) -> Simulation {
     Simulation {
         seed,

@@ -11,13 +11,13 @@ use field::simd::V4;
 use pager::{Lookup, PageError, PageId, Worker};
 use std::sync::Arc;
 
-/// Where pages come from.
+/// The source of pages.
 pub enum Access {
     Memory(Arc<Bytes>),
     Pager(Worker),
 }
 
-/// Vertices, cells beyond the faces, and how those are turned.
+/// Vertices, cells beyond the faces, and their turns.
 #[derive(Copy, Clone)]
 struct Record {
     vertices: [u32; 4],
@@ -25,7 +25,7 @@ struct Record {
     turns: [u32; 4],
 }
 
-/// Hops of a walk before it is given up.
+/// Most hops of a walk.
 const HOPS: usize = 64;
 
 pub struct TetLocator {
@@ -45,7 +45,7 @@ impl TetLocator {
         Self { mesh, access, lane: 0, kept, missing: Vec::new(), failure: None }
     }
 
-    /// Eight bytes each of a record.
+    /// A record, in words of eight bytes.
     fn words<const N: usize>(&mut self, array: usize, record: u32) -> Result<[[u8; 8]; N], Miss> {
         let (page, within) = (u64::from(record) / IN_PAGE as u64, record as usize % IN_PAGE);
         let of = |bytes: &[u8]| core::array::from_fn(|n| bytes[8 * (within * N + n)..][..8].try_into().unwrap());
@@ -75,7 +75,7 @@ impl TetLocator {
         Ok(Record { vertices: four(0), beyond: four(4), turns: four(8) })
     }
 
-    /// Numbers at the corners of the parallelepiped that the cell's edges span. All that is absent is listed.
+    /// Values at the corners of the parallelepiped of the cell's edges. All absent pages are listed.
     fn corners<const N: usize>(&mut self, array: usize, vertices: [u32; 4]) -> Result<[[f64; N]; 8], Miss> {
         let found = vertices.map(|v| self.words::<N>(array, v).map(|w| w.map(f64::from_ne_bytes)));
         let errors: Vec<Miss> = found.iter().filter_map(|f| f.err()).collect();
@@ -105,7 +105,7 @@ impl Locator for TetLocator {
     fn take_turn(&mut self, lane: usize) {
         self.lane = lane % LANES;
     }
-    /// The first of the cells that hold the point.
+    /// The first of the cells that contain the point.
     fn find(&mut self, _: usize, p: V4) -> Result<Option<CellPoint<TetId>>, Miss> {
         let (mut found, mut miss) = (None, None);
         let mesh = self.mesh.clone();
@@ -171,7 +171,7 @@ impl Locator for TetLocator {
     fn volume(&mut self, cell: TetId) -> Result<f64, Miss> {
         Ok(self.cell(cell)?.map().volume().abs() / 6.0)
     }
-    /// The shortest of the edges from vertex 0.
+    /// The shortest edge from vertex 0.
     fn length(&mut self, cell: TetId) -> Result<f64, Miss> {
         let j = self.cell(cell)?.map().jacobian([0.0; 3]);
         let edge = |a: usize| (0..3).map(|c| j[c][a] * j[c][a]).sum::<f64>().sqrt();
@@ -194,7 +194,7 @@ impl Locator for TetLocator {
         };
         Neighbour::Cell(CellPoint { cell, rst: [weight(1), weight(2), weight(3)] })
     }
-    /// Two tetrahedra have one face in common.
+    /// Two tetrahedra share one face at most.
     fn leads_back(&self, entered: Face<TetId>, over: Face<TetId>) -> bool {
         let (loaded, record) = &self.kept[self.lane];
         loaded.cell == over.cell && record.beyond[over.number as usize] == entered.cell.0

@@ -1,4 +1,5 @@
-//! A third kind of domain, behind the same traits as zones: streamlines, probes and seeds in tetrahedra, in memory and through the pager.
+//! A third kind of domain behind the same traits as zones. Streamlines, probes and seeds in tetrahedra, in memory and
+//! through the pager.
 
 mod locator;
 mod mesh;
@@ -23,22 +24,22 @@ use trace::admission::RandomCells;
 use trace::line_kinds::step_lines;
 use trace::seeds::SeedStream;
 
-/// Speed along the axis about which the flow turns.
+/// Speed along the axis of the turning flow.
 const RISE: f64 = 0.05;
 
-/// A vortex about the middle of the box: linear, so that tetrahedra have it to the last digits.
+/// A vortex about the middle of the box. It is linear, so tetrahedra represent it to the last digits.
 fn vortex(x: [f64; 3]) -> [f64; 3] {
     [0.5 - x[1], x[0] - 0.5, RISE]
 }
 
-/// Where a particle of it is after a time.
+/// The place of a particle after a time.
 fn turned(x: [f64; 3], time: f64) -> [f64; 3] {
     let (sin, cos) = time.sin_cos();
     let (a, b) = (x[0] - 0.5, x[1] - 0.5);
     [0.5 + a * cos - b * sin, 0.5 + a * sin + b * cos, x[2] + RISE * time]
 }
 
-/// A field that is linear, too.
+/// A linear field.
 fn linear(x: [f64; 3]) -> f64 {
     1.0 + 2.0 * x[0] - 3.0 * x[1] + 0.5 * x[2]
 }
@@ -62,7 +63,7 @@ fn line(flow: &mut DomainFlow<TetLocator>, seed: &Seed, o: &Options) -> Joined {
     panic!("it does not end");
 }
 
-/// Every so many cells one, in its middle, then as many at random.
+/// The middles of every `every`th cell, then as many random seeds.
 fn seeds(mesh: &Mesh, every: usize) -> Vec<Seed> {
     let cells = (0..mesh.cells(0)).step_by(every);
     let middles = cells.clone().map(|n| Seed::Computational { zone: 0, ijk: [n as f64 + 0.25, 0.25, 0.25] });
@@ -91,7 +92,7 @@ fn streamlines_follow_the_curve_with_their_order() {
         let slope = (coarse / fine).log2();
         assert!((slope - f64::from(order)).abs() < 0.3, "{method:?}: {coarse} and {fine}, slope {slope}");
     }
-    // Of the fifth order nothing is left but the rounding of vectors in single precision.
+    // At the fifth order, only the rounding of vectors to single precision remains.
     let rk45 = Options { method: Integrator::Fixed(Method::Rk45), max_step: Some(0.2), ..Options::default() };
     assert!(end(rk45) < 1e-7);
     // Steps within cells, over their faces.
@@ -204,7 +205,7 @@ impl Windowed for Lines<'_> {}
 
 impl Budgeted for Lines<'_> {}
 
-/// The lines, and how many pages were evicted.
+/// The lines, and the number of evicted pages.
 fn out_of_core(
     (limit, policy, workers): (u64, PolicyKind, usize),
     bytes: &Bytes,
@@ -225,7 +226,7 @@ fn out_of_core(
 #[test]
 fn out_of_core_equals_in_core() {
     let (mesh, bytes) = Mesh::new(vortex, linear);
-    // Some begin in space, which takes a search.
+    // Some begin in physical space, which needs a search.
     let in_space = (0..20u32).map(|n| {
         Seed::Physical([0.618_034, 0.754_878, 0.569_84].map(|g: f64| (f64::from(n + 1) * g).fract() * 1.04 - 0.02))
     });

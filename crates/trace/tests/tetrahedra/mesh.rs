@@ -1,4 +1,5 @@
-//! Tetrahedra in pages: a box cut in cubes, each cut in six, in an order along no axis. What is known of them without a page.
+//! Tetrahedra in pages: a box of cubes, each cut in six, in an order along no axis, and the part of the mesh known
+//! without pages.
 
 use super::pages::TestMap;
 use field::cell::{Rst, FACE_TOLERANCE};
@@ -16,9 +17,9 @@ use std::sync::Arc;
 const CUBES: usize = 16;
 /// Records in a page: cells, or vertices of each array.
 pub const IN_PAGE: usize = 64;
-/// Beyond a face is nothing.
+/// No cell beyond a face.
 pub const OPEN: u32 = u32::MAX;
-/// Beyond a face is nothing, and nothing flows through it.
+/// A wall beyond a face: no cell, and no flow through it.
 pub const WALL: u32 = u32::MAX - 1;
 /// A vertex of the cell beyond that is none of this cell's.
 pub const NEW: u32 = 8;
@@ -28,7 +29,7 @@ pub const CELLS: usize = 0;
 pub const PLACES: usize = 1;
 pub const VECTORS: usize = 2;
 pub const FIELD: usize = 3;
-/// Bytes of a record of each.
+/// Bytes of a record of each array.
 const BYTES: [usize; 4] = [48, 24, 24, 8];
 
 /// A tetrahedron.
@@ -48,7 +49,7 @@ impl DomainCell for TetId {
     }
 }
 
-/// Fractions that are no less than 0 and sum to no more than 1. Face `a` is where fraction `a` is 0; face 3 is opposite vertex 0.
+/// Fractions of at least 0, with a sum of at most 1. Face `a` is where fraction `a` is 0; face 3 is opposite vertex 0.
 pub struct Tetrahedron;
 
 impl ReferenceCell for Tetrahedron {
@@ -103,15 +104,15 @@ impl ReferenceCell for Tetrahedron {
     }
 }
 
-/// What is known of the mesh without a page.
+/// The part of the mesh known without pages.
 pub struct Mesh {
     /// Number of cells.
     pub count: u32,
-    /// The pager's numbers for the arrays; none where they are in memory.
+    /// The pager's numbers for the arrays; `None` for arrays in memory.
     pub arrays: Option<[ArrayId; 4]>,
     /// The box of the cells in each page.
     pub boxes: Vec<[[f64; 3]; 2]>,
-    /// Pages of vertices that the cells in each page have.
+    /// Pages of vertices of the cells in each page.
     vertex_pages: Vec<BTreeSet<u64>>,
 }
 
@@ -124,14 +125,14 @@ pub fn may_hold([low, high]: &[[f64; 3]; 2], x: [f64; 3]) -> bool {
 }
 
 impl Mesh {
-    /// The mesh of the unit box with a vector and a field that are functions of the position. The bottom is a wall.
+    /// The mesh of the unit box, with a vector and a field as functions of the position. The bottom is a wall.
     pub fn new(vector: impl Fn([f64; 3]) -> [f64; 3], field: impl Fn([f64; 3]) -> f64) -> (Self, Bytes) {
         let n = CUBES + 1;
         let vertex = |ijk: [usize; 3]| ((ijk[2] * n + ijk[1]) * n + ijk[0]) as u32;
         let places: Vec<[f64; 3]> = (0..n * n * n)
             .map(|v| {
                 let ijk = [v % n, v / n % n, v / n / n];
-                // Vertices within the box are moved, so that no two cells are alike.
+                // Inner vertices are moved, so that no two cells are alike.
                 core::array::from_fn(|a| {
                     let inner = (1..CUBES).contains(&ijk[a]);
                     let shift = ((v * (3 * a + 7)) as f64 * 0.618_034).fract() - 0.5;
@@ -172,7 +173,7 @@ impl Mesh {
                 let other = of_face[&shared].iter().find(|other| **other != number as u32);
                 let at_bottom = shared.iter().all(|v| places[*v as usize][2] == 0.0);
                 beyond[face] = other.copied().unwrap_or(if at_bottom { WALL } else { OPEN });
-                // Four bits for each vertex of the cell beyond: which of this cell's it is.
+                // Four bits for each vertex of the cell beyond: its number in this cell.
                 for (m, v) in other.map_or([0; 4], |other| cells[*other as usize]).iter().enumerate() {
                     let known = cell.iter().position(|own| own == v);
                     turns[face] |= known.map_or(NEW, |own| own as u32) << (4 * m);
@@ -203,7 +204,7 @@ impl Mesh {
         (mesh, core::array::from_fn(pages))
     }
 
-    /// The same with its pages in a simulated source.
+    /// The same mesh with its pages in a simulated source.
     pub fn paged(self, bytes: &Bytes, pager: &Arc<Pager>, simulation: Simulation) -> Self {
         let mut all = Vec::new();
         let firsts = core::array::from_fn::<u64, 4, _>(|array| {
@@ -228,7 +229,7 @@ impl Mesh {
         Self { arrays: Some(core::array::from_fn(add)), ..self }
     }
 
-    /// Bytes of the frames of a page of each array; none where they are in memory.
+    /// Bytes of the frames of a page of each array; 0 for arrays in memory.
     fn frames(&self, pager: &Pager) -> [u64; 4] {
         self.arrays.map_or([0; 4], |arrays| {
             arrays.map(|a| (pager.map(a).page_bytes(PageId::new(a, 0, 0)) as u64).next_multiple_of(4096))
@@ -246,7 +247,7 @@ impl Domains for Mesh {
     fn cells(&self, _: usize) -> u64 {
         u64::from(self.count)
     }
-    /// The first number is that of the cell, and the first fraction; the others are the other fractions.
+    /// The first number is the cell and the first fraction; the others are the other fractions.
     fn spot(&self, _: u32, index: [f64; 3]) -> CellPoint<TetId> {
         let cell = (index[0].floor().max(0.0) as u32).min(self.count - 1);
         CellPoint { cell: TetId(cell), rst: [index[0] - f64::from(cell), index[1], index[2]] }
@@ -271,7 +272,7 @@ impl Domains for Mesh {
     fn neighbour_bytes(&self, _: &Pager) -> u64 {
         0
     }
-    /// A search looks at the cells of all pages whose boxes hold the point: at most those whose boxes meet one of them.
+    /// A search tests the cells of all pages whose boxes contain the point: at most those whose boxes meet one of them.
     fn closure_bytes(&self, fields: &[()], pager: &Pager, steps: usize) -> u64 {
         let [cells, places, ..] = self.frames(pager);
         let meet = |a: &[[f64; 3]; 2], b: &[[f64; 3]; 2]| (0..3).all(|c| a[0][c] <= b[1][c] && b[0][c] <= a[1][c]);

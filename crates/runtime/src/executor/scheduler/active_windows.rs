@@ -1,16 +1,16 @@
-//! In which windows active tasks are, and whether others may begin: how far a run through time has come.
+//! Windows of active tasks, and whether others may begin: the progress of a run through time.
 
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(crate) struct ActiveWindows {
-    /// 1. How many active tasks are in each window, wherever they are: every window of an active task is a key.
+    /// 1. Number of active tasks in each window, wherever they are. Every window of an active task is a key.
     active: BTreeMap<u32, usize>,
     windowed: bool,
-    /// 2. Tasks that go through time begin in batches: while one is open tasks begin, in the first window, and nothing is passed. Then
-    ///    none does until all of the batch are through: one that began later would want the first segments once more.
+    /// 2. Tasks through time begin in batches. While a batch is open, tasks begin in the first window, and no window is
+    ///    passed. Then none begins until the batch has finished: a later one would need the first time steps again.
     open: bool,
-    /// The earliest window when it was last told.
+    /// The earliest window last returned by [`Self::passed`].
     told: u32,
 }
 
@@ -25,22 +25,20 @@ impl ActiveWindows {
         first.map_or(0, |(window, _)| *window)
     }
 
-    /// Whether the batch takes more tasks; of a run without windows always.
+    /// Whether the batch takes more tasks. Always in a run without windows.
     pub(crate) fn is_open(&self) -> bool {
         !self.windowed || self.open
     }
 
-    /// No more tasks begin for now: there are no others, or no room.
+    /// No more tasks begin for now: none are left, or there is no room.
     pub(crate) fn close(&mut self) {
         self.open &= !self.windowed || self.active.is_empty();
     }
 
-    /// A task has begun, in its first window.
     pub(crate) fn began(&mut self) {
         *self.active.entry(0).or_insert(0) += 1;
     }
 
-    /// A task is no longer active.
     pub(crate) fn ended(&mut self, window: u32) {
         if let Some(n) = self.active.get_mut(&window) {
             *n -= 1;
@@ -51,13 +49,12 @@ impl ActiveWindows {
         self.open |= self.active.is_empty();
     }
 
-    /// A task came from one window to another.
     pub(crate) fn turned(&mut self, from: u32, to: u32) {
         *self.active.entry(to).or_insert(0) += 1;
         self.ended(from);
     }
 
-    /// The earliest window, if it has changed since this was last asked.
+    /// The earliest window, if it has changed since the last call.
     pub(crate) fn passed(&mut self) -> Option<u32> {
         let earliest = self.earliest();
         (core::mem::replace(&mut self.told, earliest) != earliest).then_some(earliest)

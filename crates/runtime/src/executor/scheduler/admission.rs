@@ -1,20 +1,20 @@
-//! How many tasks may be active, and which is the next that begins.
+//! How many tasks may be active, and which begins next.
 
 use super::unstarted::Unstarted;
 
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// Those that never began.
     unstarted: Unstarted,
     /// Numbers of tasks that were dropped.
     again: Vec<u64>,
-    /// 1. Tasks that hold memory. One leaves the count after its memory was freed, so that who finds itself alone is.
+    /// 1. Tasks that hold memory. One is subtracted after its memory was freed, so a task that is alone by this count
+    ///    is alone.
     active: usize,
-    /// Tasks active at most, now.
+    /// Most active tasks now.
     allowed: usize,
-    /// What the work allows at this limit.
+    /// Most that the work allows under this limit.
     most: usize,
-    /// Tasks that have finished since `allowed` was last changed.
+    /// Tasks finished since `allowed` was last changed.
     since: usize,
 }
 
@@ -27,7 +27,8 @@ impl Admission {
         self.active
     }
 
-    /// The number of a task that begins now on a thread, if there is room for one and one is left. Those that were dropped go first.
+    /// The number of a task that begins now on a thread, if there is room for one and one is left. Dropped ones go
+    /// first.
     pub(crate) fn begin(&mut self, thread: usize) -> Option<u64> {
         if self.active >= self.allowed {
             return None;
@@ -37,8 +38,8 @@ impl Admission {
         Some(number)
     }
 
-    /// A task has finished. One more is allowed when as many have as were allowed: memory may have been short for a moment only, and
-    /// what is dropped is paid for by what was done.
+    /// A task has finished. One more is allowed when as many have finished as were allowed. Memory may have been short
+    /// for a moment only, and finished work pays for drops.
     pub(crate) fn finished(&mut self) {
         self.active -= 1;
         self.since += 1;
@@ -47,14 +48,14 @@ impl Admission {
         }
     }
 
-    /// Memory did not do for as many as there were: these begin again, and from now on no more are active than are left.
+    /// Memory did not hold all active tasks. The dropped ones begin again, and no more are active than remain.
     pub(crate) fn freed(&mut self, numbers: impl ExactSizeIterator<Item = u64>) {
         self.active -= numbers.len();
         self.again.extend(numbers);
         (self.allowed, self.since) = (self.allowed.min(self.active.max(1)), 0);
     }
 
-    /// The work allows so many. Says how many are too many.
+    /// The work allows `most`. Returns the excess.
     pub(crate) fn allow(&mut self, most: usize) -> usize {
         let most = most.max(1);
         (self.allowed, self.most, self.since) = (most, most, 0);

@@ -1,9 +1,9 @@
-//! Tasks of one window that wait for a thread, by where they are.
+//! Tasks of one window that wait for a thread, by place.
 //!
-//! Those that have not gone on in the window yet wait in *crowds*, one for each neighbourhood: what one of them lacks the others would
-//! mostly lack, too. So while a task waits for pages in a neighbourhood its crowd is *shut*, and none of it makes a step in vain. It is
-//! shut, too, where the task that waits is amid the window and lacks the page beyond: the crowd then waits for what it may not need, and
-//! the thread has others. The figures stand in docs/decisions/042-crowds-wait-as-one.md.
+//! Tasks that have not started the window wait in *crowds*, one for each neighbourhood, since they mostly need the same
+//! pages. While a task waits for pages in a neighbourhood its crowd is *shut*, and none of it makes a step in vain. It
+//! is also shut while that task is amid the window and lacks the page beyond. The crowd may not need that page, but the
+//! thread has other tasks. Decision 042 has the figures (docs/decisions/042-crowds-wait-as-one.md).
 
 use super::task::{ActiveTask, Gone, Packed, Waiting, WITHIN};
 use std::collections::BTreeMap;
@@ -11,21 +11,20 @@ use std::collections::BTreeMap;
 /// Place and number of a task.
 type TaskKey = (u64, u64);
 
-/// A task that has not gone on in the window yet.
+/// A task that has not started the window.
 enum Fresh<T> {
     Whole(Box<ActiveTask<T>>),
-    /// The record of one that is packed.
+    /// The record of a packed task.
     Packed(u32),
 }
 
-/// A crowd of so many or fewer takes no more room than it needs: where tasks lie far apart most are alone.
+/// A crowd of this many or fewer takes no more room than it needs. Where tasks lie far apart most are alone.
 const FEW: usize = 4;
 
-/// Those of a neighbourhood.
 struct Crowd<T> {
     tasks: Vec<(TaskKey, Fresh<T>)>,
-    /// The one that goes on next is the last: they are put in order when the first goes on, and who comes later goes before them. (All
-    /// read the same pages. To keep the order, each that came would cost a sort of all under the lock of the queue.)
+    /// The last task goes next. They are sorted when the first one starts, and later ones go before the others. To keep
+    /// the order, each arrival would cost a sort under the lock of the queue. All read the same pages.
     begun: bool,
 }
 
@@ -34,7 +33,6 @@ impl<T> Crowd<T> {
         Self { tasks: Vec::new(), begun: false }
     }
 
-    /// The next that goes on.
     fn pop(&mut self, low_first: bool) -> Option<(TaskKey, Fresh<T>)> {
         if !core::mem::replace(&mut self.begun, true) {
             self.tasks.sort_unstable_by_key(|(key, _)| *key);
@@ -43,7 +41,7 @@ impl<T> Crowd<T> {
             }
         }
         let next = self.tasks.pop();
-        // Others grow while this one shrinks.
+        // Other crowds grow while this one shrinks.
         if self.tasks.capacity() > FEW.max(4 * self.tasks.len()) {
             self.tasks.shrink_to(2 * self.tasks.len());
         }
@@ -59,17 +57,18 @@ impl<T> Crowd<T> {
 }
 
 pub(crate) struct Crowds<T> {
-    /// Whether those at the low end of the data go first, or those at the high end.
+    /// Whether tasks at the low end of the data go first, or those at the high end.
     low_first: bool,
-    /// Those whose pages have come.
+    /// Tasks whose pages have come.
     woken: BTreeMap<TaskKey, Box<ActiveTask<T>>>,
-    /// 1. No crowd is empty. 2. Of a neighbourhood there is one at most: in `shut` while tasks wait there, else here.
+    /// 1. No crowd is empty. 2. A neighbourhood has at most one crowd: in `shut` while tasks wait for pages there, else
+    ///    here.
     crowds: BTreeMap<u64, Crowd<T>>,
-    /// Those at places where others wait for pages.
+    /// Crowds of neighbourhoods where tasks wait for pages.
     shut: BTreeMap<u64, Crowd<T>>,
     /// Tasks in all crowds.
     fresh: usize,
-    /// Of them those in crowds that are shut.
+    /// Tasks in shut crowds.
     kept_back: usize,
 }
 
@@ -89,7 +88,7 @@ impl<T> Crowds<T> {
         self.woken.len() + self.fresh
     }
 
-    /// Adds one; `shut` says whether others wait for pages where it is.
+    /// Adds a task. `shut`: others wait for pages in its neighbourhood.
     pub(crate) fn push(&mut self, waiting: Waiting<T>, shut: bool) {
         let (key, fresh) = match waiting {
             Waiting::Whole(task) if task.restarts > 0 => {
@@ -106,7 +105,6 @@ impl<T> Crowds<T> {
         self.kept_back += usize::from(shut);
     }
 
-    /// Others wait for pages in a neighbourhood now.
     pub(crate) fn shut(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.crowds.remove(&neighbourhood) {
             self.kept_back += crowd.tasks.len();
@@ -114,7 +112,6 @@ impl<T> Crowds<T> {
         }
     }
 
-    /// No others do any more.
     pub(crate) fn open(&mut self, neighbourhood: u64) {
         if let Some(crowd) = self.shut.remove(&neighbourhood) {
             self.kept_back -= crowd.tasks.len();
@@ -122,12 +119,10 @@ impl<T> Crowds<T> {
         }
     }
 
-    /// How many may go on.
     pub(crate) fn may_go_on(&self) -> usize {
         self.len() - self.kept_back
     }
 
-    /// The next that may go on.
     pub(crate) fn pop(&mut self, window: u32) -> Option<Waiting<T>> {
         let (woken, crowd) = if self.low_first {
             (self.woken.first_key_value(), self.crowds.first_key_value())
@@ -153,12 +148,11 @@ impl<T> Crowds<T> {
         })
     }
 
-    /// Whether a task waits here that has gone on in the window.
+    /// Whether a task waits here that has started the window.
     pub(crate) fn has_woken(&self, number: u64) -> bool {
         self.woken.values().any(|task| task.number == number)
     }
 
-    /// The records of those that are packed.
     pub(crate) fn records(&mut self) -> impl Iterator<Item = &mut u32> {
         let crowds = self.crowds.values_mut().chain(self.shut.values_mut());
         crowds.flat_map(|crowd| &mut crowd.tasks).filter_map(|(_, fresh)| match fresh {
@@ -167,7 +161,7 @@ impl<T> Crowds<T> {
         })
     }
 
-    /// Moves tasks to `gone` until there are `most`: those that are packed before others, and woken ones last; see
+    /// Moves tasks to `gone` until it has `most`: packed ones first, woken ones last. See
     /// [`super::ready::Ready::drop_those`].
     pub(crate) fn drop_those(
         &mut self,
@@ -211,7 +205,7 @@ mod tests {
     use super::*;
     use crate::executor::OF_RECORD;
 
-    /// Bytes that entries take: of one that is alone with its place in the map, at its most.
+    /// Bytes of all entries. A crowd of a few tasks counts its place in the map, too, at its largest.
     fn bytes(crowds: &Crowds<()>) -> usize {
         let of = |crowd: &Crowd<()>| crowd.tasks.capacity() * size_of::<(TaskKey, Fresh<()>)>();
         let crowds = crowds.crowds.values().chain(crowds.shut.values());
@@ -221,7 +215,7 @@ mod tests {
     #[test]
     fn what_crowds_take_is_charged_with_their_records() {
         let packed = |number: u64, place: u64| Waiting::packed(number, 0, place, number as u32);
-        // Each alone, all in one, and some in each; and whatever has gone on.
+        // Each alone, all in one crowd, and some in each.
         for each in [1, 2, 3, 5, 40, 4000] {
             let mut crowds = Crowds::<()>::new(true);
             for n in 0..4000 {
@@ -231,7 +225,7 @@ mod tests {
             for n in 0..4000 {
                 let Some(Waiting::Packed(next)) = crowds.pop(0) else { panic!("{n} of {each}") };
                 assert_eq!(next.number, n, "low first");
-                // In the last few of a crowd its room is that of a few.
+                // The last few of a crowd have the room of a few.
                 let most = OF_RECORD * crowds.len() + FEW * size_of::<(TaskKey, Fresh<()>)>() + 90;
                 assert!(bytes(&crowds) <= most, "{n} of {each}: {}", bytes(&crowds));
             }

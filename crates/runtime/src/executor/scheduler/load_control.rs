@@ -1,29 +1,36 @@
-//! How many tasks may wait for pages at a time: as many as are asked for, as the limit has room for, and by whether their pages are still
-//! there when they go on.
+//! How many tasks may wait for pages at a time: bounds from the limit, and from whether pages are still resident at
+//! their use.
 //!
 //! # Theory
-//! Where more tasks are under way than memory has room for what they stand on, a page that came for one goes for another before
-//! the first has used it, and both ask again: thrashing (Denning, "Thrashing: its causes and prevention", 1968). How much room a task
-//! takes cannot be said beforehand (a step of a line with a derived field stands on one page or on sixty), but that a task asks for a
-//! page that it has already asked for in the same step says it as it happens. The answer is the one of networks: less by a factor
-//! where it shows, more by one while it does not (Chiu and Jain 1989).
+//! If more tasks are active than memory has room for, one task's page is evicted for another's before its first use.
+//! Then both request theirs again: thrashing (Denning, "Thrashing: its causes and prevention", 1968). The need of a
+//! step is not known before: a step of a line with a derived field may use one page or sixty. But a task that requests
+//! a page twice in one step shows thrashing as it happens. The answer is that of networks: fewer by a factor when it
+//! shows, a few more while it does not (Chiu and Jain 1989).
 //!
 //! # Practice
-//! [`Crowding`] is for runs without windows; those through time wait by places ([`crate::executor::Windowed::waiting`]).
+//! [`Crowding`] is for runs without windows. Tasks through time are bounded by places
+//! ([`crate::executor::Windowed::waiting`]).
 
-/// How many times fewer tasks wait when pages were asked for in vain. With 2/3 of them left and a patience of 4, 300 streamlines with
-/// vorticity in a sixteenth of what they touch read 60,000 to 132,000 pages, with these 55,000 to 57,000; without load control 166,000 to
-/// 543,000. Other runs read as much as before.
+/// Divisor of the number of waiting tasks after pages were requested in vain. Pages read by 300 streamlines with
+/// vorticity, in a sixteenth of what they touch:
+///
+/// | load control | pages |
+/// |---|---|
+/// | 2/3 remain, patience 4 | 60,000 to 132,000 |
+/// | these values | 55,000 to 57,000 |
+/// | none | 166,000 to 543,000 |
+///
+/// Other runs read as much as before.
 const FEWER: usize = 2;
-/// So many waits of each task that may wait have to go well before one more may.
+/// Successful waits of each task that may wait, before more may.
 const PATIENCE: usize = 16;
 
-/// Bounds of how many tasks wait for pages.
 #[derive(Debug)]
 pub(crate) struct LoadControl {
-    /// Tasks by the present limit, and places at which they wait, at most.
+    /// Most tasks and places by the present limit.
     fitting: (usize, usize),
-    /// And by how it goes.
+    /// The bound by experience.
     crowding: Crowding,
 }
 
@@ -32,27 +39,27 @@ impl LoadControl {
         Self { fitting: (usize::MAX, usize::MAX), crowding: Crowding::new() }
     }
 
-    /// So many tasks, and at so many places, may wait from now on.
+    /// Sets how many tasks may wait, and at how many places.
     pub(crate) fn may_wait(&mut self, (tasks, places): (usize, usize)) {
         self.fitting = (tasks.max(1), places.max(1));
     }
 
-    /// What was found of one limit says nothing of another.
+    /// Forgets the experience with the limit before.
     pub(crate) fn forget(&mut self) {
         self.crowding = Crowding::new();
     }
 
-    /// Tasks that may wait, however it goes.
+    /// Most waiting tasks by the limit alone.
     pub(crate) fn most(&self) -> usize {
         self.fitting.0
     }
 
-    /// Whether as many tasks, or at as many places, wait as may.
+    /// Whether as many tasks wait, or at as many places, as may.
     pub(crate) fn is_enough(&self, (tasks, places): (usize, usize)) -> bool {
         tasks >= self.most().min(self.crowding.most()) || places >= self.fitting.1
     }
 
-    /// Whether fewer may wait than would if all went well.
+    /// Whether thrashing bounds the number of waiting tasks.
     pub(crate) fn is_short(&self) -> bool {
         self.crowding.is_short()
     }
@@ -62,7 +69,7 @@ impl LoadControl {
         self.crowding.went_well();
     }
 
-    /// A task waits once more for a page that it has already waited for, while `waiting` do, it and others; `woken` are about to go on.
+    /// A task waits again for a page of the same step. `waiting` tasks wait, with it; `woken` ones are ready.
     pub(crate) fn in_vain(&mut self, waiting: usize, woken: usize) {
         self.crowding.in_vain(waiting, woken);
     }
@@ -71,7 +78,7 @@ impl LoadControl {
 #[derive(Debug)]
 struct Crowding {
     most: usize,
-    /// Waits that were begun before `most` was last lowered: what comes of them says nothing of it.
+    /// Waits that began before `most` was last lowered. Their results do not count.
     settling: usize,
     well: usize,
 }
@@ -81,17 +88,15 @@ impl Crowding {
         Self { most: usize::MAX, settling: 0, well: 0 }
     }
 
-    /// Tasks that may wait before any other goes on. Those that threads have in hand may come to wait all the same.
+    /// Tasks that may wait before any other continues. Tasks that threads have may still come to wait.
     fn most(&self) -> usize {
         self.most
     }
 
-    /// Whether fewer may wait than would if all went well.
     fn is_short(&self) -> bool {
         self.most < usize::MAX
     }
 
-    /// A task waits for the first time in a step: the one before was made.
     fn went_well(&mut self) {
         self.settling = self.settling.saturating_sub(1);
         if !self.is_short() {
@@ -103,7 +108,6 @@ impl Crowding {
         }
     }
 
-    /// A task waits once more for a page that it has already waited for, while `waiting` do, it and others; `woken` are about to go on.
     fn in_vain(&mut self, waiting: usize, woken: usize) {
         if self.settling > 0 {
             self.settling -= 1;
@@ -125,7 +129,7 @@ mod tests {
         assert!(!c.is_short(), "nothing is held back before it shows");
         c.in_vain(40, 10);
         assert_eq!(c.most(), 20);
-        // Those that waited then, or were about to go on, say nothing new.
+        // Tasks that waited then, or were ready, do not count.
         (0..50).for_each(|_| c.in_vain(25, 0));
         assert_eq!(c.most(), 20);
         c.in_vain(12, 0);

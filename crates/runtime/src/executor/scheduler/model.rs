@@ -1,11 +1,11 @@
-//! The plainest writing of the scheduler's rules: tasks in one list, and everything else counted anew whenever it is asked for.
+//! The scheduler's rules in their plainest form: tasks in one list, and everything else counted from it when needed.
 
 use super::load_control::LoadControl;
 use super::{Next, SchedulerPlan, Waiting, WITHIN};
 
 type At = (u32, u64);
 
-/// A task in nobody's hands.
+/// A task that no thread has.
 #[derive(Clone, Debug)]
 struct Idle {
     number: u64,
@@ -14,9 +14,8 @@ struct Idle {
     /// Its step was restarted: it waits for pages, or they have come.
     restarted: bool,
     packed: bool,
-    /// Waits for pages, under this token.
     token: Option<usize>,
-    /// Came to a crowd of which some had gone on: the how manieth of all that did.
+    /// Its number among the tasks that joined a crowd that had begun.
     late: Option<usize>,
 }
 
@@ -26,11 +25,11 @@ impl Idle {
     }
 }
 
-/// What a thread is to be given.
+/// A thread's expected next task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Ready(u64),
-    /// One that was dropped.
+    /// A dropped one.
     Again(u64),
     /// Any that never began.
     Unstarted,
@@ -39,14 +38,13 @@ pub(super) enum Answer {
 
 pub(super) struct Model {
     plan: SchedulerPlan,
-    /// In the order of the queue, where the run has no windows.
+    /// In the order of the queue, if the run has no windows.
     idle: Vec<Idle>,
-    /// Where the task was whose wake is still to come, of each token.
+    /// For each token whose wake is still to come, the place of its task.
     wakes: Vec<(usize, At)>,
-    /// Crowds of which some have gone on.
+    /// Crowds that have begun.
     begun: Vec<At>,
     came_late: usize,
-    /// Number and window of each active task.
     active: Vec<(u64, u32)>,
     unstarted: Vec<u64>,
     again: Vec<u64>,
@@ -105,7 +103,7 @@ impl Model {
         task.token.is_none() && (!self.plan.windowed || task.restarted || !self.is_shut(task.at()))
     }
 
-    /// Those that may go on in the first window where any may, up to a last one.
+    /// The ready tasks in the first window that has any, up to window `last`.
     fn first(&self, last: u32) -> Vec<&Idle> {
         let may = || self.idle.iter().filter(|task| self.may_go_on(task) && task.window <= last);
         let window = may().map(|task| task.window).min();
@@ -131,7 +129,6 @@ impl Model {
         self.plan.windowed && self.idle.iter().any(|task| task.window < window && self.may_go_on(task))
     }
 
-    /// The next of those that may go on.
     fn best(&self, thread: usize, by_thread: bool) -> Option<u64> {
         if !self.plan.windowed {
             let first = self.ready().next()?;
@@ -145,7 +142,7 @@ impl Model {
         let first = self.first(self.earliest() + 1);
         let up = first.first()?.window.is_multiple_of(2);
         let towards = |n: u64| if up { n } else { u64::MAX - n };
-        // Neighbourhood by neighbourhood; in each those whose pages have come, then who came late, the last first, then the others.
+        // Neighbourhood by neighbourhood. In each: woken tasks, then late ones with the last first, then the others.
         let key = |task: &&&Idle| {
             let place = (towards(task.place), towards(task.number));
             let late = core::cmp::Reverse(task.late);
@@ -164,7 +161,7 @@ impl Model {
         self.forget_empty();
     }
 
-    /// A crowd that nobody is in any more begins anew.
+    /// An empty crowd begins anew.
     fn forget_empty(&mut self) {
         let idle = &self.idle;
         let is_there = |at: &At| idle.iter().any(|task| task.token.is_none() && !task.restarted && task.at() == *at);
@@ -213,7 +210,7 @@ impl Model {
         self.begin()
     }
 
-    /// One that never began has. False if it had.
+    /// A task began for the first time. False if it had begun before.
     pub(super) fn began(&mut self, number: u64) -> bool {
         let before = self.unstarted.len();
         self.unstarted.retain(|n| *n != number);
@@ -221,7 +218,7 @@ impl Model {
         before == self.unstarted.len() + 1
     }
 
-    /// Whether a thread was given what it is to be given.
+    /// Whether a thread was given the expected task.
     pub(super) fn agrees(&mut self, answer: &Answer, next: Option<&Next<()>>) -> bool {
         match (answer, next) {
             (Answer::Nothing, None) => true,
@@ -338,8 +335,8 @@ impl Model {
         self.active.len().saturating_sub(most)
     }
 
-    /// How early a task is dropped, the least first: those that wait for pages, then those of the latest window, in it the packed ones,
-    /// then those that are whole, of both those that are kept back first, and then those whose pages have come.
+    /// How early a task is dropped, the least first. Tasks that wait for pages go first, then those of the latest
+    /// window. In it packed ones go first, then whole ones, of both those of shut crowds first, and then woken ones.
     fn turn(&self, task: &Idle) -> (bool, core::cmp::Reverse<u32>, u8) {
         let windowed = self.plan.windowed;
         let kept_back = self.is_shut(task.at());
@@ -353,7 +350,7 @@ impl Model {
         (task.token.is_none(), core::cmp::Reverse(window), of)
     }
 
-    /// Takes out tasks that were dropped because so many were to be, and says what is wrong with the choice.
+    /// Removes dropped tasks, and checks the choice of `count` of them.
     pub(super) fn dropped(&mut self, gone: &[u64], count: usize, elder_too: bool) -> Result<(), String> {
         let may = |task: &Idle| elder_too || self.elder != Some(task.number);
         let there = self.idle.iter().filter(|task| may(task)).count();
@@ -373,7 +370,7 @@ impl Model {
         Ok(())
     }
 
-    /// Half of the tasks, or all: how many are to be dropped for room, and whether the elder may be.
+    /// How many tasks are to be dropped for room, half or all, and whether the elder may be.
     pub(super) fn room(&mut self) -> (usize, bool) {
         let half = self.active.len() / 2;
         let idle = self.idle.iter().filter(|task| self.elder != Some(task.number)).count();
@@ -383,19 +380,17 @@ impl Model {
         (usize::MAX, true)
     }
 
-    /// Tasks in nobody's hands without the elder, and whether there is another active one than it and one more.
+    /// Tasks that no thread has without the elder, and whether an active one exists beside it and one more.
     pub(super) fn others(&self) -> (usize, bool) {
         let idle = self.idle.iter().filter(|task| self.elder != Some(task.number)).count();
         let elder = self.idle.len() - idle;
         (idle, self.active.len() - elder > 1)
     }
 
-    /// Tasks that wait in a record.
     pub(super) fn packed(&self) -> usize {
         self.idle.iter().filter(|task| task.packed).count()
     }
 
-    /// Whether every task is through.
     pub(super) fn is_through(&self) -> bool {
         self.active.is_empty() && self.unstarted.is_empty() && self.again.is_empty() && self.idle.is_empty()
     }

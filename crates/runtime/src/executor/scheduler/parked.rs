@@ -1,16 +1,16 @@
-//! Tasks that wait for pages.
+//! Parked tasks: they wait for pages.
 //!
-//! Each waits under a token until its wake comes. How many places they wait at is counted, too: tasks in one place mostly wait for
-//! the same pages, so that places, and not tasks, say how much is on its way for them.
+//! Each waits under a token until its wake comes. The places are counted, too. Tasks at one place mostly wait for the
+//! same pages. So the number of places, and not of tasks, measures how many pages are on their way.
 
 use super::task::{ActiveTask, Gone, Where};
 use pager::PageHash;
 use std::collections::HashMap;
 
 pub(crate) struct Parked<T> {
-    /// By token. A token is free again when its wake has come, whatever has become of its task.
+    /// By token. A token is free again after its wake, even if its task was dropped.
     tasks: Vec<Option<Box<ActiveTask<T>>>>,
-    /// Of each token's task.
+    /// The place of each token's task.
     at: Vec<Where>,
     free: Vec<usize>,
     /// Tasks in each neighbourhood.
@@ -22,7 +22,7 @@ impl<T> Parked<T> {
         Self { tasks: Vec::new(), at: Vec::new(), free: Vec::new(), places: HashMap::default() }
     }
 
-    /// Parks a task, and gives the token under which it waits; and where that is, if it is the first there.
+    /// Parks a task. Returns its token, and its neighbourhood if it is the first to wait there.
     pub(crate) fn park(&mut self, task: Box<ActiveTask<T>>) -> (usize, Option<Where>) {
         let place = task.neighbourhood();
         let there = self.places.entry(place).or_insert(0);
@@ -37,7 +37,7 @@ impl<T> Parked<T> {
         (token, first)
     }
 
-    /// A wake has come: the task that waited for it, if it is still there, and where it was the last that waited.
+    /// A wake has come. Returns its task unless dropped, and its neighbourhood if it was the last to wait there.
     pub(crate) fn wake(&mut self, token: usize) -> (Option<Box<ActiveTask<T>>>, Option<Where>) {
         let Some(task) = self.tasks.get_mut(token) else { return (None, None) };
         let (task, place) = (task.take(), self.at[token]);
@@ -53,12 +53,11 @@ impl<T> Parked<T> {
         (task, last)
     }
 
-    /// Tasks that wait, and places where they do.
+    /// Numbers of waiting tasks and of their places.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         (self.tasks.len() - self.free.len(), self.places.len())
     }
 
-    /// Whether a task waits in a neighbourhood.
     pub(crate) fn any_at(&self, at: Where) -> bool {
         self.places.contains_key(&at)
     }
@@ -67,7 +66,7 @@ impl<T> Parked<T> {
         self.tasks.iter().flatten().map(|task| &**task)
     }
 
-    /// Moves tasks to `gone` until there are `most`, the latest first; their wakes are still to come.
+    /// Moves tasks to `gone` until it has `most`, the last token first. Their wakes are still to come.
     pub(crate) fn drop_those(&mut self, most: usize, which: impl Fn(&ActiveTask<T>) -> bool, gone: &mut Gone<T>) {
         for task in self.tasks.iter_mut().rev() {
             if gone.len() >= most {

@@ -1,15 +1,16 @@
-//! Tasks that wait for a thread, in the order in which they are to go on.
+//! Tasks that wait for a thread, in the order in which they continue.
 //!
-//! Tasks of a run through time are in one *window* each: between two steps of a series. Those of the earliest window go first, so that
-//! what is resident is what the tasks touch between now and the end of their window, and the segments before it can be given back.
-//! Where all tasks of the earliest window wait for pages, those of the next go on; none gets further ahead, so that the pages of
-//! three steps are in use at most.
+//! Each task of a run through time is in one *window*: between two steps of a series. Those of the earliest window go
+//! first. So pages are resident that tasks use between now and the end of their window, and earlier time steps can be
+//! given back. If all tasks of the earliest window wait for pages, those of the next continue. None gets further ahead,
+//! so at most the pages of three steps are in use.
 //!
-//! Within a window tasks go in the order of where they are, through one window from the low end of the data to the high, through
-//! the next from the high end to the low: where memory does not hold what a window takes, each page of it is still read about once for
-//! all that is done there, and what is in memory at the end of one window serves the beginning of the next. (10,000 particles at
-//! 32 MiB, a third of a time step, had read more than a hundred times what they touch when they were stopped; in the order of places they
-//! read it three times, and less since their states are packed.)
+//! Within a window tasks go in the order of their places: in one window from the low end of the data to the high, in
+//! the next back. If memory does not hold the pages of a window, each is still read about once for all tasks there.
+//! Pages resident at the end of one window serve the beginning of the next.
+//!
+//! 10,000 particles at 32 MiB, a third of a time step, once read more than a hundred times what they touch, until they
+//! were stopped. In the order of places they read it three times, and less since their states are packed.
 
 use super::crowds::Crowds;
 use super::task::{ActiveTask, Gone, Waiting, Where};
@@ -19,12 +20,13 @@ use std::collections::{BTreeMap, VecDeque};
 const AHEAD: u32 = 1;
 
 pub(crate) struct Ready<T> {
-    /// Of a run through time.
+    /// Tasks of a run through time.
     windows: BTreeMap<u32, Crowds<T>>,
-    /// Of any other run, as they came.
+    /// Tasks of any other run, in order of arrival.
     queue: VecDeque<Box<ActiveTask<T>>>,
     windowed: bool,
-    /// Of any other run, whether a thread goes on with its own tasks first. Their places are the numbers of threads.
+    /// In a run without windows, whether a thread continues its own tasks first. Their places are the numbers of
+    /// threads.
     by_thread: bool,
 }
 
@@ -33,7 +35,7 @@ impl<T> Ready<T> {
         Self { windows: BTreeMap::new(), queue: VecDeque::new(), windowed, by_thread }
     }
 
-    /// Behind the others, where no place says otherwise. `shut` says whether others wait for pages where it is.
+    /// Adds a task, behind the others unless it has a place. `shut`: others wait for pages in its neighbourhood.
     pub(crate) fn push(&mut self, waiting: Waiting<T>, shut: bool) {
         match waiting {
             Waiting::Whole(task) if !self.windowed => self.queue.push_back(task),
@@ -44,7 +46,7 @@ impl<T> Ready<T> {
         }
     }
 
-    /// Before the others, where no place says otherwise.
+    /// Adds a task, before the others unless it has a place.
     pub(crate) fn push_first(&mut self, waiting: Waiting<T>, shut: bool) {
         match waiting {
             Waiting::Whole(task) if !self.windowed => self.queue.push_front(task),
@@ -52,22 +54,22 @@ impl<T> Ready<T> {
         }
     }
 
-    /// A task waits for pages in a neighbourhood: who has not gone on there in its window waits, too.
+    /// A task waits for pages in a neighbourhood: tasks there that have not started their window wait, too.
     pub(crate) fn shut(&mut self, (window, neighbourhood): Where) {
         if let Some(crowds) = self.windows.get_mut(&window) {
             crowds.shut(neighbourhood);
         }
     }
 
-    /// None does any more.
+    /// No task waits for pages there any more.
     pub(crate) fn open(&mut self, (window, neighbourhood): Where) {
         if let Some(crowds) = self.windows.get_mut(&window) {
             crowds.open(neighbourhood);
         }
     }
 
-    /// The next that may go on, on a thread, while `earliest` is the earliest window. Of a run without windows the elder goes before a
-    /// thread's own.
+    /// The next ready task for a thread, while `earliest` is the earliest window. In a run without windows the elder
+    /// goes before a thread's own.
     pub(crate) fn pop_for(&mut self, thread: usize, earliest: u32, elder: Option<u64>) -> Option<Waiting<T>> {
         if self.by_thread && !self.is_first(elder) {
             if let Some(own) = self.queue.iter().position(|task| task.place == thread as u64) {
@@ -77,7 +79,7 @@ impl<T> Ready<T> {
         self.pop(earliest)
     }
 
-    /// The next that may go on, on any thread.
+    /// The next ready task for any thread.
     pub(crate) fn pop(&mut self, earliest: u32) -> Option<Waiting<T>> {
         if !self.windowed {
             return self.queue.pop_front().map(Waiting::Whole);
@@ -101,34 +103,33 @@ impl<T> Ready<T> {
         self.windows.contains_key(&0)
     }
 
-    /// Tasks that may go on in the first window where any may.
+    /// Number of ready tasks in the first window that has any.
     pub(crate) fn in_first(&self) -> usize {
         self.windows.values().map(Crowds::may_go_on).find(|tasks| *tasks > 0).unwrap_or(0)
     }
 
-    /// Whether a task may go on in a window before this one.
+    /// Whether a task is ready in a window before this one.
     pub(crate) fn any_before(&self, window: u32) -> bool {
         self.windows.range(..window).any(|(_, crowds)| crowds.may_go_on() > 0)
     }
 
-    /// Whether no task may go on while `earliest` is the earliest window.
+    /// Whether no task is ready while `earliest` is the earliest window.
     pub(crate) fn none(&self, earliest: u32) -> bool {
         let mut windows = self.windows.range(..=earliest + AHEAD);
         self.queue.is_empty() && windows.all(|(_, crowds)| crowds.may_go_on() == 0)
     }
 
-    /// Tasks that wait.
     pub(crate) fn len(&self) -> usize {
         self.windows.values().map(Crowds::len).sum::<usize>() + self.queue.len()
     }
 
-    /// Whether a task waits that has gone on in its window, or is of a run without.
+    /// Whether a task waits that has started its window, or belongs to a run without windows.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.queue.iter().any(|task| task.number == number) || self.windows.values().any(|c| c.has_woken(number))
     }
 
-    /// Moves tasks to `gone` until there are `most`, those of the latest window first. Those that are packed go whatever `which` says of
-    /// others.
+    /// Moves tasks to `gone` until it has `most`, the latest window first. `which` chooses among tasks that are not
+    /// packed; packed ones always go.
     pub(crate) fn drop_those(&mut self, most: usize, which: impl Fn(&ActiveTask<T>) -> bool, gone: &mut Gone<T>) {
         for at in (0..self.queue.len()).rev() {
             if gone.len() < most && which(&self.queue[at]) {
@@ -141,7 +142,6 @@ impl<T> Ready<T> {
         self.windows.retain(|_, crowds| crowds.len() > 0);
     }
 
-    /// The records of those that are packed.
     pub(crate) fn records(&mut self) -> impl Iterator<Item = &mut u32> {
         self.windows.values_mut().flat_map(Crowds::records)
     }
@@ -183,8 +183,7 @@ mod tests {
 
     #[test]
     fn where_some_wait_for_pages_those_that_have_not_gone_on_stay() {
-        // Three at each of three places: one that is packed, one that is whole, one that is either. The pages of one at the second
-        // have come.
+        // Three at each of three places: one packed, one whole, one either. The pages of one at the second have come.
         let of = |window: u32, shut: &[u64], late: bool| {
             let mut ready = Ready::new(true, false);
             for n in 0..9 {
@@ -230,12 +229,12 @@ mod tests {
         assert_eq!(order(2, &[0, 1, 2]), [4]);
         assert_eq!(order(3, &[1]), [8, 7, 6, 4, 2, 1, 0]);
         assert_eq!(order(3, &[0, 1, 2]), [4]);
-        // Shares are of those that may go on.
+        // Only ready tasks are counted.
         let mut ready = of(2, &[0, 1], true);
         assert_eq!((ready.in_first(), ready.any_before(3)), (4, true));
         assert_eq!(all(&mut ready), [4, 6, 7, 8]);
         assert_eq!((ready.in_first(), ready.any_before(3), ready.len()), (0, false, 5));
-        // Who comes when some of a crowd have gone on goes next.
+        // A task that joins a crowd that has begun goes next.
         ready.open((2, 0));
         assert_eq!((ready.in_first(), ready.pop(2).map(|waiting| number(&waiting))), (3, Some(0)));
         ready.push(Waiting::packed(9, 2, 2, 9), false);

@@ -1,43 +1,42 @@
-//! Tasks as the scheduler knows them: their number, and where in time and in the data they are.
+//! Tasks as the scheduler has them: their number, and their place in time and in the data.
 
-/// Bits of a [place](crate::executor::Windowed::place) that say where in a neighbourhood it is.
+/// Low bits of a [place](crate::executor::Windowed::place), within its neighbourhood.
 pub(crate) const WITHIN: u32 = 12;
 
 /// A window, and a neighbourhood in it.
 pub(crate) type Where = (u32, u64);
 
-/// A task that has begun, with whatever its steps need.
+/// A task that has begun, with the data of its steps.
 #[derive(Debug)]
 pub(crate) struct ActiveTask<T> {
     pub(crate) number: u64,
     pub(crate) body: T,
     /// Restarts of the present step.
     pub(crate) restarts: u32,
-    /// The window that the task was in when it was last looked at.
+    /// The window when it was last recorded.
     pub(crate) window: u32,
-    /// And where it was then; of a run without windows the number of the thread that stepped it.
+    /// Its place then. In a run without windows the number of the thread that stepped it.
     pub(crate) place: u64,
 }
 
 impl<T> ActiveTask<T> {
-    /// The neighbourhood in which it was when it was last looked at.
+    /// Its neighbourhood when it was last recorded.
     pub(crate) fn neighbourhood(&self) -> Where {
         (self.window, self.place >> WITHIN)
     }
 }
 
-/// A task that is packed into a record until it is its turn.
+/// A task packed into a record until its turn.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) number: u64,
     pub(crate) window: u32,
     pub(crate) place: u64,
     pub(crate) record: u32,
-    /// Where its bytes begin in the cache of the thread that has it; 0 while no thread has it.
+    /// Where its bytes begin in the cache of its thread; 0 while no thread has it.
     pub(crate) from: usize,
 }
 
-/// A task that waits for a thread.
 #[derive(Debug)]
 pub(crate) enum Waiting<T> {
     Whole(Box<ActiveTask<T>>),
@@ -45,7 +44,7 @@ pub(crate) enum Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// One whose bytes are in its record.
+    /// A task whose bytes are in its record.
     pub(crate) fn packed(number: u64, window: u32, place: u64, record: u32) -> Self {
         Self::Packed(Packed { number, window, place, record, from: 0 })
     }
@@ -76,7 +75,6 @@ impl<T> Waiting<T> {
         (self.window(), self.place() >> WITHIN)
     }
 
-    /// The record in which it waits.
     pub(crate) fn record(&self) -> Option<u32> {
         match self {
             Self::Whole(_) => None,
@@ -84,22 +82,20 @@ impl<T> Waiting<T> {
         }
     }
 
-    /// Whether it has not gone on in a window yet, in a neighbourhood.
+    /// Whether it is in this neighbourhood and has not started its window.
     pub(crate) fn is_fresh_at(&self, at: Where) -> bool {
         let went_on = matches!(self, Self::Whole(task) if task.restarts > 0);
         !went_on && self.neighbourhood() == at
     }
 }
 
-/// What a thread takes up.
 #[derive(Debug)]
 pub(crate) enum Next<T> {
     Ready(Waiting<T>),
     Begin(u64),
 }
 
-/// Tasks that are dropped, to begin again. They count as active until the scheduler hears that their memory is free
-/// ([`super::Scheduler::freed`]).
+/// Dropped tasks, which begin again. They count as active until [`super::Scheduler::freed`] is called for them.
 #[derive(Debug)]
 pub(crate) struct Gone<T> {
     pub(crate) tasks: Vec<Box<ActiveTask<T>>>,

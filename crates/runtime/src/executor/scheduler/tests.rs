@@ -1,16 +1,16 @@
-//! The scheduler against the plainest writing of its rules, and what its lock's holders rely on.
+//! The scheduler against the plainest form of its rules, and rules that its callers rely on.
 
 use super::model::{Answer, Model};
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// What happens next. Numbers say which of what there is, counted round and round.
+/// The next event. Numbers choose among existing tasks, modulo their count.
 #[derive(Clone, Debug)]
 enum Act {
     Take(usize),
     TakeMore(usize),
-    /// A task in hand comes to a later window, packed or not, at a place.
+    /// A task of a thread reaches a later window, packed or not, at a place.
     Turn(usize, u32, u64, bool),
     Park(usize, u64),
     HandBack(usize),
@@ -57,19 +57,19 @@ fn plan() -> impl Strategy<Value = SchedulerPlan> {
     )
 }
 
-/// Both, and what is in the hands of threads.
+/// The scheduler and its model, and the tasks that threads have.
 struct Pair {
     real: Scheduler<()>,
     model: Model,
     plan: SchedulerPlan,
     hands: Vec<ActiveTask<()>>,
     tokens: Vec<usize>,
-    /// Dropped, and their memory is not free yet.
+    /// Dropped tasks whose memory is not free yet.
     gone: VecDeque<Vec<(u64, u32)>>,
     finished: Vec<u64>,
 }
 
-/// One of so many, if there are any.
+/// An index below `of`, if there is any.
 fn one(n: usize, of: usize) -> Option<usize> {
     n.checked_rem(of)
 }
@@ -111,7 +111,7 @@ impl Pair {
         expected != Answer::Nothing
     }
 
-    /// The step of a task in hand was made.
+    /// The step of a task was made.
     fn step(&mut self, n: usize) -> Option<ActiveTask<()>> {
         let mut task = self.hands.swap_remove(one(n, self.hands.len())?);
         task.restarts = 0;
@@ -256,7 +256,7 @@ impl Pair {
         assert_eq!(self.real.records().count(), self.model.packed());
     }
 
-    /// All wakes come, memory is free, and whatever is taken is done in a step: it ends.
+    /// All wakes come, memory is free, and every taken task finishes in one step. So the run ends.
     fn end(&mut self) {
         self.act(Act::Allow(4, (usize::MAX, usize::MAX)));
         for _ in 0..4 * self.plan.tasks + 4 {
@@ -303,7 +303,7 @@ fn plan_of(tasks: u64, windowed: bool) -> SchedulerPlan {
     SchedulerPlan { tasks, threads: 1, active: tasks as usize, windowed, in_runs: 1 }
 }
 
-/// Has all begin.
+/// A scheduler whose tasks have all begun.
 fn begun(tasks: u64, windowed: bool) -> Scheduler<()> {
     let mut scheduler = Scheduler::new(plan_of(tasks, windowed));
     (0..tasks).for_each(|n| assert!(matches!(scheduler.next(0), Some(Next::Begin(number)) if number == n)));
@@ -327,7 +327,7 @@ fn what_was_found_of_one_limit_is_forgotten_with_it() {
     assert!(!scheduler.load.is_short());
 }
 
-/// Tasks of two neighbourhoods; one waits for pages in the first, then another, and one of them is dropped while it waits.
+/// Tasks of two neighbourhoods. Two wait for pages in the first, and one of them is dropped while it waits.
 #[test]
 fn a_crowd_goes_on_when_the_last_wake_has_come_whatever_became_of_the_tasks() {
     let mut scheduler = begun(7, true);
@@ -352,7 +352,7 @@ fn a_crowd_goes_on_when_the_last_wake_has_come_whatever_became_of_the_tasks() {
     assert!(scheduler.is_stuck(), "nobody wakes, and the other still waits");
     scheduler.wake(first);
     assert!(!scheduler.is_stuck());
-    // A token that is free again says nothing of who had it.
+    // A free token does not refer to its earlier task.
     let third = scheduler.park(parked(1));
     assert_eq!(scheduler.ready.in_first(), 3);
     assert_eq!([0; 4].map(|_| next(&mut scheduler)), [Some(0), Some(2), Some(6), None]);

@@ -1,31 +1,30 @@
 //! Tasks that never began.
 //!
-//! They begin one after the other, whichever thread is next; or in *runs*, where tasks that follow each other share what a thread keeps for
-//! itself. Each thread has one. Who comes to the end of it takes the next so many; where none are left, the latter half of the longest run
-//! that is.
+//! They begin one after the other, on whichever thread is next, or in *runs*, if consecutive tasks share a thread's own
+//! state. Each thread has one run. At its end it takes the next `each` tasks. If none are left, it takes the latter
+//! half of the longest remaining run.
 
 use std::ops::Range;
 
 /// Numbers of tasks.
 #[derive(Debug)]
 pub(crate) struct Unstarted {
-    /// 1. No number is in two of them, or in one and in `rest`.
+    /// 1. No number is in two runs, or in a run and in `rest`.
     runs: Vec<Range<u64>>,
-    /// In no run yet.
+    /// Tasks in no run yet.
     rest: Range<u64>,
-    /// Tasks of a run at most.
+    /// Most tasks of a run.
     each: u64,
 }
 
 impl Unstarted {
-    /// All of `tasks`, for so many threads: in runs of `each` or, if there are more than these, of as many as makes one a thread.
+    /// All of `tasks`, for `threads` threads, in runs of `each`. If there are too few for these, one run a thread.
     pub(crate) fn new(tasks: u64, threads: usize, each: u64) -> Self {
         let threads = threads.max(1);
         let each = each.min(tasks.div_ceil(threads as u64)).max(1);
         Self { runs: vec![0..0; threads], rest: 0..tasks, each }
     }
 
-    /// The next for a thread.
     pub(crate) fn next(&mut self, thread: usize) -> Option<u64> {
         let own = thread % self.runs.len();
         if self.runs[own].is_empty() && !self.rest.is_empty() {
@@ -52,7 +51,7 @@ mod tests {
         for (tasks, runs, each) in [(0u64, 2, u64::MAX), (1, 4, 3), (10, 3, u64::MAX), (100, 2, u64::MAX), (100, 2, 16)]
         {
             let mut unstarted = Unstarted::new(tasks, runs, each);
-            // The first takes three times as many as any other.
+            // The first thread takes three times as many as any other.
             let turns = (0..).map(|n: usize| if n.is_multiple_of(2) { 0 } else { n / 2 % runs });
             let order: Vec<u64> = turns.map_while(|thread| unstarted.next(thread)).collect();
             let mut all = order.clone();
